@@ -23,10 +23,10 @@ struct CompareConditions {
 /// Parses the conditions. Throws Error(config) for invalid ones, and for speeds of different
 /// machines without --force.
 std::vector<report::Condition> parsed_for(const CompareConditions& conditions,
-                                          const report::Compared& compared,
+                                          const report::RunComparison& compared,
                                           const std::vector<std::string>& metrics) {
   std::vector<report::Condition> parsed = report::parse_conditions(conditions.text, metrics);
-  const std::vector<std::string> apart = report::machines_apart(compared);
+  const std::vector<std::string> apart = report::machine_warnings(compared);
   const auto speed = std::ranges::find_if(parsed, report::is_of_machine);
   ENSURE(config, apart.empty() || conditions.force || speed == parsed.end(),
          "--fail-on {}: {}\nhint: remove the condition or add --force", printable(speed->text),
@@ -34,26 +34,27 @@ std::vector<report::Condition> parsed_for(const CompareConditions& conditions,
   return parsed;
 }
 
-CompareGate check_runs(const CompareConditions& conditions, const report::Compared& runs) {
+CompareGate check_runs(const CompareConditions& conditions, const report::RunComparison& runs) {
   ENSURE(config, runs.groups.size() > 1, "--fail-on requires at least two groups of runs, got one");
   const auto parsed = parsed_for(conditions, runs, report::gate_metrics(runs));
-  const std::vector<report::Contest> contests = report::contests_of(runs);
-  CompareGate gate{.findings = report::judge(parsed, contests), .notes = {}};
+  const std::vector<report::GateComparison> contests = report::gate_comparisons(runs);
+  CompareGate gate{.findings = report::evaluate_conditions(parsed, contests), .notes = {}};
   gate.notes = report::gate_notes(gate.findings, report::Pairing::interleaved);
-  if (std::ranges::find(contests, report::Pairing::apart, &report::Contest::pairing) !=
+  if (std::ranges::find(contests, report::Pairing::unpaired, &report::GateComparison::pairing) !=
       contests.end())
     gate.notes += "Groups with different seeds are compared without pairs (Welch).\n";
   return gate;
 }
 
-CompareGate check_benches(const CompareConditions& conditions, const report::Compared& benches,
+CompareGate check_benches(const CompareConditions& conditions, const report::RunComparison& benches,
                           const std::vector<std::string>& files) {
   ENSURE(config, files.size() > 1, "--fail-on requires at least two benches, got one");
   std::vector<report::Baseline> saved;
   for (const std::string& file : files) saved.push_back(study::load_baseline(file));
   const auto parsed = parsed_for(conditions, benches, report::gate_metrics(saved));
-  CompareGate gate{.findings = report::judge(parsed, report::contests_of(saved)), .notes = {}};
-  gate.notes = report::gate_notes(gate.findings, report::Pairing::apart);
+  CompareGate gate{.findings = report::evaluate_conditions(parsed, report::gate_comparisons(saved)),
+                   .notes = {}};
+  gate.notes = report::gate_notes(gate.findings, report::Pairing::unpaired);
   return gate;
 }
 
@@ -85,8 +86,8 @@ struct CompareFlags {
   std::string junit;
 };
 
-report::Compared compared_benches(const std::vector<std::string>& words) {
-  report::Compared compared{.kind = "benches", .groups = {}};
+report::RunComparison compared_benches(const std::vector<std::string>& words) {
+  report::RunComparison compared{.kind = "benches", .groups = {}};
   const std::vector<std::string> labels = report::short_labels(words);
   for (std::size_t i = 0; i < words.size(); ++i) {
     const Json bench = report::read_document(words[i]);
@@ -105,8 +106,8 @@ std::vector<report::RunFiles> read_all(const std::vector<std::string>& folders) 
   return runs;
 }
 
-report::Compared compared_runs(const CompareFlags& flags) {
-  report::Compared compared;
+report::RunComparison compared_runs(const CompareFlags& flags) {
+  report::RunComparison compared;
   std::vector<std::vector<std::string>> lists;
   for (const std::string& word : flags.words) lists.push_back(runs_of_word(word));
   if (flags.group) {
@@ -123,7 +124,7 @@ report::Compared compared_runs(const CompareFlags& flags) {
   return compared;
 }
 
-report::Compared compared_of(const CompareFlags& flags) {
+report::RunComparison compared_of(const CompareFlags& flags) {
   ENSURE(config, flags.words.size() >= 2 || flags.group || flags.assert_equal_loss,
          "compare requires two runs or two bench files, or with --group one list of runs");
   std::error_code ignored;
@@ -138,11 +139,11 @@ report::Compared compared_of(const CompareFlags& flags) {
 }
 
 /// Returns the folder of the run that the others are compared with.
-std::string first_folder(const report::Compared& compared) {
+std::string first_folder(const report::RunComparison& compared) {
   return compared.groups.front().runs.front().folder.string();
 }
 
-void print_losses(const report::LossComparison& losses, const report::Compared& compared,
+void print_losses(const report::LossComparison& losses, const report::RunComparison& compared,
                   const Context& context) {
   if (losses.difference) {
     writer_for(stderr)("error: the losses differ at " +
@@ -154,7 +155,7 @@ void print_losses(const report::LossComparison& losses, const report::Compared& 
 }
 
 std::optional<report::LossComparison> losses_of(const CompareFlags& flags,
-                                                const report::Compared& compared) {
+                                                const report::RunComparison& compared) {
   if (!flags.assert_equal_loss) return std::nullopt;
   std::size_t runs = 0;
   for (const report::Group& group : compared.groups) runs += group.runs.size();
@@ -162,26 +163,27 @@ std::optional<report::LossComparison> losses_of(const CompareFlags& flags,
   return report::compare_losses(compared);
 }
 
-std::optional<CompareGate> gate_of(const CompareFlags& flags, const report::Compared& compared) {
+std::optional<CompareGate> gate_of(const CompareFlags& flags,
+                                   const report::RunComparison& compared) {
   if (flags.fail_on.text.empty()) return std::nullopt;
   return compared.kind == "benches" ? check_benches(flags.fail_on, compared, flags.words)
                                     : check_runs(flags.fail_on, compared);
 }
 
-void print_text(const report::Compared& compared, const std::optional<CompareGate>& gate,
+void print_text(const report::RunComparison& compared, const std::optional<CompareGate>& gate,
                 const Context& context) {
   const report::Style style = style_for(context, stdout);
   if (!context.quiet) {
     writer_for(stdout)(report::compare_text(compared, style));
   }
-  for (const std::string& warning : report::machines_apart(compared))
+  for (const std::string& warning : report::machine_warnings(compared))
     writer_for(stderr)("warning: " + printable(warning) + "\n");
   if (!gate) return;
   const std::string table = report::to_text(report::gate_table(gate->findings), style);
   writer_for(stdout)(context.quiet ? table : "\n" + table + gate->notes);
 }
 
-Json document_of(const report::Compared& compared,
+Json document_of(const report::RunComparison& compared,
                  const std::optional<report::LossComparison>& losses,
                  const std::optional<CompareGate>& gate) {
   Json document = report::compare_document(compared, losses);
@@ -191,7 +193,7 @@ Json document_of(const report::Compared& compared,
 }
 
 int compare(const CompareFlags& flags, const Context& context) {
-  const report::Compared compared = compared_of(flags);
+  const report::RunComparison compared = compared_of(flags);
   for (const report::Group& group : compared.groups) {
     for (const report::RunFiles& run : group.runs) print_notes(run, context);
   }

@@ -77,7 +77,7 @@ study::ProgramParts program_parts() {
 }
 
 /// CPU processes may outnumber the cores: they are slower, but the measurement works.
-void check_processes(int ranks, const study::LinkPlaces& places, const Context& context) {
+void check_processes(int ranks, const study::LinkDevices& places, const Context& context) {
   constexpr std::uint64_t kEach = 512 << 20;  // memory of a process with libtorch and its tensors
   const std::uint64_t most = available_memory() / kEach;
   ENSURE(resource, static_cast<std::uint64_t>(ranks) <= most,
@@ -96,7 +96,7 @@ events::LinkMeasured measure(const DoctorFlags& flags, const Context& context) {
   ENSURE(resource, find_engine_library().has_value(),
          "--link needs the engine, which this build does not have; build it with: cmake --build "
          "--preset release");
-  const study::LinkPlaces places = study::link_places();
+  const study::LinkDevices places = study::count_link_devices();
   const int ranks = flags.devices > 0 ? flags.devices : std::max(places.gpus, 2);
   const bool on_gpus = ranks <= places.gpus;
   if (!on_gpus) check_processes(ranks, places, context);

@@ -73,7 +73,7 @@ Made made_of_run(const ReportFlags& flags, Context& context) {
 }
 
 Made made_of_runs(const std::vector<std::string>& words) {
-  report::Compared compared;
+  report::RunComparison compared;
   Made made{.kind = "comparison", .page = {}, .file = "comparison.html", .notes = {}};
   const std::vector<std::string> labels = report::short_labels(words);
   for (std::size_t i = 0; i < words.size(); ++i) {

@@ -111,7 +111,7 @@ static_assert(kNames.size() == std::variant_size_v<Event>);
 template <std::size_t Index = 0>
 Event event_named(std::string_view name, const Json& json) {
   if constexpr (Index == kNames.size()) {
-    throw Mismatch{fmt::format("an event that is known, not '{}'", name)};
+    throw Mismatch{fmt::format("a known event, got '{}'", name)};
   } else {
     if (name != kNames[Index]) return event_named<Index + 1>(name, json);
     std::variant_alternative_t<Index, Event> record;

@@ -201,8 +201,8 @@ RECORD_FIELDS(Measured, device, device_name, precision, parameters, trainable_pa
 RECORD_FIELDS(LinkMeasured, backend, device, device_name, ranks, bytes, seconds, repeats)
 RECORD_FIELDS(TensorSummary, name, dtype, shape, nan_count, inf_count, min, max, mean)
 RECORD_FIELDS(Replayed, rank, epoch, global_step, batch, rows, cause, recorded_loss, loss,
-              recorded_first, first, bitwise, why_not, drawn, spoilt, bad_rows, notes, layers,
-              tensors)
+              recorded_first, first, bitwise, why_not, drawn, non_finite_after_step, bad_rows,
+              notes, layers, tensors)
 
 #undef RECORD_FIELDS
 #undef VISIT_FIELD

@@ -60,7 +60,7 @@ HeartbeatPage HeartbeatPage::create() {
   // The file is sealed: if a worker shrank it, the supervisor would get SIGBUS.
   const bool made = fd.valid() && ::ftruncate(fd.get(), kPageBytes) == 0 &&
                     ::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0;
-  ENSURE(resource, made, "cannot make the heartbeat page: {}", std::strerror(errno));
+  ENSURE(resource, made, "cannot create the heartbeat page: {}", std::strerror(errno));
   Heartbeat* page = map_page(fd.get(), ErrorKind::resource);
   return {std::move(fd), page};
 }

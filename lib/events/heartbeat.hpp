@@ -20,9 +20,9 @@ struct Collective {
 };
 
 /// One page of shared memory per rank. The training thread writes it (any thread writes `loaded`
-/// and `told`), and the supervisor reads it and writes `heard`, so that step and phase of a rank
-/// are known even after SIGKILL or during a hang. Trivially copyable layout, zero-initialized by
-/// the kernel; other programs read the first fields at fixed offsets.
+/// and `num_written`), and the supervisor reads it and writes `num_recorded`, so that step and
+/// phase of a rank are known even after SIGKILL or during a hang. Trivially copyable layout,
+/// zero-initialized by the kernel; other programs read the first fields at fixed offsets.
 struct Heartbeat {
   std::atomic<std::int64_t> global_step;
   std::atomic<std::int32_t> phase;         // Phase
@@ -32,14 +32,15 @@ struct Heartbeat {
   /// Stores phase and step, and the current time. Called by the training thread.
   void stamp(Phase now_in, std::int64_t step);
 
-  std::atomic<std::int64_t> told;   // number of events that the rank has written to the pipe
-  std::atomic<std::int64_t> heard;  // events that its listeners have, written by the supervisor
+  std::atomic<std::int64_t> num_written;  // number of events that the rank has written to the pipe
+  std::atomic<std::int64_t>
+      num_recorded;  // events that its listeners have, written by the supervisor
 
-  /// Returns whether the first `of_told` events survive the end of this process and of the
+  /// Returns whether the first `count` events survive the end of this process and of the
   /// supervisor. True if the supervisor does not count.
-  [[nodiscard]] bool has_heard(std::int64_t of_told) const {
-    const std::int64_t now = heard.load(std::memory_order_acquire);
-    return now == 0 || now >= of_told;
+  [[nodiscard]] bool has_recorded(std::int64_t count) const {
+    const std::int64_t now = num_recorded.load(std::memory_order_acquire);
+    return now == 0 || now >= count;
   }
 
   static constexpr std::size_t kNameWords = 8;  // of eight characters; longer names are cut

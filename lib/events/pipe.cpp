@@ -33,7 +33,7 @@ void EventWriter::write(const Event& event) {
   line += '\n';
   if (line.size() > kMaxLineBytes) {
     throw Error(ErrorKind::unexpected,
-                fmt::format("an event of {} bytes is above the limit of {}: '{}...'", line.size(),
+                fmt::format("an event must have at most {1} bytes, got {0}: '{2}...'", line.size(),
                             kMaxLineBytes, line.substr(0, 60)));
   }
   const std::lock_guard lock(mutex_);

@@ -380,7 +380,7 @@ struct Replayed {
   bool bitwise = false;            // loss, outputs and gradients equal the recorded ones
   std::string why_not;             // what differs; empty if not known
   std::vector<std::string> drawn;  // weights that the dump lacks in that form, initialized instead
-  std::string spoilt;              // a weight that an optimizer step would make non-finite
+  std::string non_finite_after_step;  // a weight that an optimizer step would make non-finite
   std::vector<std::string> bad_rows;  // "row 3, train/cat/3.jpg: loss inf"
   std::vector<std::string> notes;
   std::vector<TensorSummary> layers;   // output of each operator of the forward pass, in order

@@ -129,7 +129,7 @@ TEST_CASE("control characters and broken UTF-8 in a message cannot break the lin
              Contains("one\ntwo\x1b[2J ") && Contains(" three"));
 }
 
-TEST_CASE("fields of a newer worker are passed over") {
+TEST_CASE("codec: unknown fields are ignored") {
   const Event event =
       decode(R"({"event":"warning","message":"hi","sample":"","color":{"r":[1,2]}})");
   CHECK(std::get<Warning>(event).message == "hi");
@@ -160,7 +160,7 @@ TEST_CASE("a line that is older than a phase of the epoch is read, and the phase
   CHECK(read.timing.eval_s == 0);
 }
 
-TEST_CASE("a line that is no event says what was expected") {
+TEST_CASE("codec: the error for an invalid line names the expected value") {
   CHECK_THAT(refusal(""), Contains("not JSON"));
   CHECK_THAT(refusal("{\"event\":"), Contains("not JSON"));
   CHECK_THAT(refusal("[1]"), Contains("no 'event'"));
@@ -178,7 +178,7 @@ TEST_CASE("a line that is no event says what was expected") {
   CHECK(refusal(long_control).find('\x1b') == std::string::npos);
 }
 
-TEST_CASE("half an event is refused, wherever it is cut") {
+TEST_CASE("codec: a truncated event is rejected") {
   const std::string line = encode(EpochEnded{});
   for (std::size_t cut = 0; cut < line.size(); ++cut)
     CHECK_THROWS_AS(decode(line.substr(0, cut)), Error);

@@ -22,14 +22,14 @@ TEST_CASE("a stamp of a process that was killed can still be read") {
   CHECK(page.get().monotonic_ns > 0);
 }
 
-TEST_CASE("a rank that nobody listens to need not be heard") {
+TEST_CASE("Heartbeat: without listeners all events count as recorded") {
   Heartbeat page{};
-  page.told = 2;
-  CHECK(page.has_heard(2));
-  page.heard = 1;
-  CHECK_FALSE(page.has_heard(2));
-  page.heard = 2;
-  CHECK(page.has_heard(2));
+  page.num_written = 2;
+  CHECK(page.has_recorded(2));
+  page.num_recorded = 1;
+  CHECK_FALSE(page.has_recorded(2));
+  page.num_recorded = 2;
+  CHECK(page.has_recorded(2));
 }
 
 TEST_CASE("the collective of a process that was killed can still be read") {
@@ -48,7 +48,7 @@ TEST_CASE("the collective of a process that was killed can still be read") {
   CHECK(page.get().collective().under_way);
 }
 
-TEST_CASE("a collective that has ended keeps its name, and a long one its beginning") {
+TEST_CASE("Heartbeat: a finished collective keeps its name, and a long name is truncated") {
   const HeartbeatPage page = HeartbeatPage::create();
   { const CollectiveStamp stamp(&page.get(), std::string(60, 'a') + std::string(60, 'b')); }
   CHECK(page.get().collective().name == std::string(60, 'a') + "bbbb");
@@ -68,7 +68,7 @@ TEST_CASE("a worker attaches to the page it inherits and cannot shrink it") {
   CHECK(::ftruncate(page.fd(), 0) != 0);
 }
 
-TEST_CASE("a descriptor that is no heartbeat page is refused") {
+TEST_CASE("Heartbeat: other descriptors are rejected") {
   CHECK_THROWS_AS(HeartbeatPage::attach(-1), Error);
   int ends[2];
   REQUIRE(::pipe(ends) == 0);

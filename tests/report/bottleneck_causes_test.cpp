@@ -1,16 +1,16 @@
 #include "report/diagnosis/bottleneck.hpp"
-#include "report/judged.hpp"
+#include "report/timing_fixtures.hpp"
 #include "support/catch.hpp"
 
 #include <algorithm>
 #include <functional>
 #include <string>
 
-using namespace judged;
+using namespace timing_fixtures;
 
 namespace {
 
-std::string told(const Bottleneck& found) {
+std::string advice_of(const Bottleneck& found) {
   return std::string(name_of(found.limit)) + " " + found.cause + " " + found.setting;
 }
 
@@ -19,12 +19,12 @@ std::string planted(const events::Timing& times,
                     const std::function<void(BottleneckContext&)>& change) {
   BottleneckContext with = context();
   change(with);
-  return told(find_bottleneck(times, with));
+  return advice_of(find_bottleneck(times, with));
 }
 
 }  // namespace
 
-TEST_CASE("a step that waits for batches has causes that are told apart") {
+TEST_CASE("input_bound: the causes of waiting for batches are distinguished") {
   events::Timing busy = kStarved;
   busy.cpu_percent = 195;
   CHECK(planted(busy, [](auto& c) { c.num_workers = 0; }) ==
@@ -47,7 +47,7 @@ TEST_CASE("a step that waits for batches has causes that are told apart") {
         }) == "input_bound slow_disk loader.read_ahead=32");
 }
 
-TEST_CASE("a disk that is busy beside cores that load is not the cause") {
+TEST_CASE("slow_disk: a busy disk is not the cause while all cores load") {
   events::Timing busy = kStarved;
   busy.cpu_percent = 195;
   busy.read_mb_s = 12;
@@ -75,7 +75,7 @@ TEST_CASE("more threads than cores are the host's fault, where they get into eac
         }) == "host_bound workers_oversubscribed loader.num_workers=3");
 }
 
-TEST_CASE("a CPU quota that is used up is told, with a setting only where there is one") {
+TEST_CASE("cpu_throttled: has a setting only if one helps") {
   const auto stopped = [](BottleneckContext& c) { c.usage->throttled = 0.6; };
   CHECK(planted(kAtWork, stopped) == "host_bound cpu_throttled ");
   CHECK(planted(kStarved, stopped) == "host_bound cpu_throttled ");
@@ -113,16 +113,16 @@ TEST_CASE("a checkpoint too often names the key that makes it so") {
         "checkpoint_bound saved_in_the_step checkpoint.async=true");
 }
 
-TEST_CASE("validation counts from a third of the time on, beside more compute") {
+TEST_CASE("evaluation_bound: validation counts from a third of the time, even with more compute") {
   CHECK(planted(timing(&events::Timing::eval_s, 3.5), [](auto&) {}) ==
         "evaluation_bound validated_too_often trainer.check_val_every_n_epoch=2");
   CHECK_THAT(planted(timing(&events::Timing::eval_s, 3.2), [](auto&) {}),
              StartsWith("compute_bound"));
 }
 
-TEST_CASE("one slow rank is told from a slow link, and both from gradients that go too late") {
+TEST_CASE("communication_bound: distinguishes a slow rank, a slow link and a late all-reduce") {
   const events::Timing apart = timing(&events::Timing::allreduce_exposed_s, 4);
-  CHECK(planted(apart, [](auto& c) { c.straggler = RankRow{.rank = 3, .behind = 0.8}; }) ==
+  CHECK(planted(apart, [](auto& c) { c.straggler = RankRow{.rank = 3, .slowdown = 0.8}; }) ==
         "communication_bound slow_rank ");
   CHECK(planted(apart, [](auto& c) {
           c.overlap = 0.1;
@@ -134,7 +134,7 @@ TEST_CASE("one slow rank is told from a slow link, and both from gradients that 
         }) == "communication_bound slow_link loader.batch_size=128");
 }
 
-TEST_CASE("threads that spin beside a loader are told, where they leave it no core") {
+TEST_CASE("spinning_threads: found if spinning threads leave the loader no core") {
   events::Timing busy = kStarved;
   busy.cpu_percent = 390;
   const auto spin = [](BottleneckContext& c) {
@@ -169,7 +169,7 @@ TEST_CASE("threads that spin beside a loader are told, where they leave it no co
 TEST_CASE("a rank that waits for its own batches gets workers") {
   const events::Timing apart = timing(&events::Timing::allreduce_exposed_s, 6);
   const RankRow loads{
-      .rank = 3, .data_wait_s = 0.030, .work_s = 0.0061, .behind = 1.5, .wait_beyond_s = 0.02};
+      .rank = 3, .data_wait_s = 0.030, .work_s = 0.0061, .slowdown = 1.5, .wait_beyond_s = 0.02};
   CHECK(planted(apart, [&](auto& c) { c.straggler = loads; }) ==
         "communication_bound slow_loading_rank loader.num_workers=12");
   CHECK(planted(apart, [&](auto& c) {
@@ -181,7 +181,7 @@ TEST_CASE("a rank that waits for its own batches gets workers") {
           c.straggler_is_here = false;
         }) == "communication_bound slow_loading_rank loader.num_workers=4");
   CHECK(planted(apart, [](auto& c) {  // all ranks wait equally, and this one computes longer
-          c.straggler = RankRow{.rank = 3, .data_wait_s = 0.005, .work_s = 0.016, .behind = 0.4};
+          c.straggler = RankRow{.rank = 3, .data_wait_s = 0.005, .work_s = 0.016, .slowdown = 0.4};
         }) == "communication_bound slow_rank ");
 }
 
@@ -191,18 +191,18 @@ TEST_CASE("a perfect loader spares all ranks the wait of the slowest") {
   with.world_size = 2;
   const double batches = 6400.0 / (64 * 2);
   with.ranks_wait_s = 5 / batches;
-  with.straggler = RankRow{.rank = 1, .data_wait_s = 0.1, .behind = 1, .wait_beyond_s = 0.05};
+  with.straggler = RankRow{.rank = 1, .data_wait_s = 0.1, .slowdown = 1, .wait_beyond_s = 0.05};
   const Bottleneck found = find_bottleneck(apart, with);
   REQUIRE(found.perfect_loader);
   CHECK(found.perfect_loader->speedup == Approx(2));
   CHECK(std::ranges::any_of(found.evidence, [](const Evidence& each) {
-    return each.name == "straggler_data_wait" && each.tells;
+    return each.name == "straggler_data_wait" && each.in_summary;
   }));
   with.ranks_wait_s = 0;  // rank 0 waits while another rank works
   CHECK(find_bottleneck(kStarved, with).perfect_loader->speedup == Approx(1));
 }
 
-TEST_CASE("a GPU that waits for its host is told why") {
+TEST_CASE("host_bound: the cause of a GPU that waits for its host is named") {
   const events::Timing launching = timing(&events::Timing::other_s, 6);
   const auto on_gpu = [&](const std::function<void(BottleneckContext&)>& change) {
     return planted(launching, [&](auto& c) {

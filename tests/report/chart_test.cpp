@@ -103,7 +103,7 @@ TEST_CASE("a chart of nothing is no chart") {
   CHECK(parallel_chart({}).empty());
 }
 
-TEST_CASE("names that differ only at their ends are told whole") {
+TEST_CASE("charts: names that differ only at their ends are not shortened") {
   IntervalRows chart{.title = "t", .x_label = "seconds", .rows = {}};
   for (const char* pinned : {"false", "true"})
     chart.rows.push_back(
@@ -133,7 +133,7 @@ TEST_CASE("stacked bars fill their height and many are joined") {
   CHECK(count_of(stacked_bars(bars).markup(), "<rect") <= 180);
 }
 
-TEST_CASE("the cells of a confusion matrix tell their share of the row") {
+TEST_CASE("confusion matrix: cells show their share of the row") {
   HeatMap map{.title = "val",
               .row_label = "class",
               .column_label = "called",

@@ -68,8 +68,8 @@ inline report::RunRecord run(std::int64_t epochs = 4) {
   return record;
 }
 
-inline report::Ending ending() {
-  report::Ending ending;
+inline report::RunResult ending() {
+  report::RunResult ending;
   ending.started_at = "2026-01-02T03:04:05Z";
   ending.wall_s = 9.75;
   ending.levers.cpu_cores = 8;

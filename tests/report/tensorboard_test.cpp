@@ -97,7 +97,7 @@ TEST_CASE("messages have TensorBoard's field numbers") {
                                                                14));
 }
 
-TEST_CASE("names of event files sort behind those that are there") {
+TEST_CASE("TensorBoard: names of new event files sort after existing ones") {
   TempFolder folder;
   const fs::path first = tb::next_file(folder.path(), 1'700'000'000, "a b");
   CHECK(first.filename().string().starts_with("events.out.tfevents.1700000000.a_b."));
@@ -147,11 +147,11 @@ TEST_CASE("the session of hyperparameters ends with the run, not with a start of
     return any_has(records, "_hparams_/session_end_info");
   };
   CHECK(ends({{"exit_code", 7}}));
-  CHECK_FALSE(ends({{"exit_code", 7}, {"goes_on", true}}));
+  CHECK_FALSE(ends({{"exit_code", 7}, {"will_restart", true}}));
   CHECK_FALSE(ends({{"exit_code", 75}}));
 }
 
-TEST_CASE("a run that goes on says from which step, in a file of its own") {
+TEST_CASE("TensorBoard: a resumed run writes a separate file that starts at its step") {
   TempFolder folder;
   { make_tensorboard_sink(options_for(folder.path()))->on_event(0, invented::epoch(0)); }
   {
@@ -179,7 +179,7 @@ TEST_CASE("records that a full disk does not take wait, and the file stays reada
       sink->on_event(0, events::StepLogged{.global_step = i, .loss = 1.0 / i});
     const std::string bytes = golden::read(file);
     CHECK(records_of(bytes) == before);
-    CHECK(sink->news());
+    CHECK(sink->take_warning());
   }
   sink->on_tick(1);
   sink->close();

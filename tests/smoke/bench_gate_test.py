@@ -125,16 +125,16 @@ class RefusedBaselines(Sleepy):
         (self.folder / "base.json").write_text(document if isinstance(document, str) else json.dumps(document))
 
     def test_files_that_are_no_baseline(self):
-        for text, why in [("", "no JSON document"), (json.dumps(self.saved)[:700], "cut off"), ("[" * 200_000, "no JSON document"),
+        for text, why in [("", "not valid JSON"), (json.dumps(self.saved)[:700], "truncated"), ("[" * 200_000, "not valid JSON"),
                           ("{}", "no 'schema'"), ('{"schema": "trainctl.sweep/2"}', "trainctl.sweep/2"),
-                          ('{"schema": "trainctl.bench/9"}', "another version"),
+                          ('{"schema": "trainctl.bench/9"}', "with this version"),
                           ('{"schema": "trainctl.bench/2", "rows": [{}]}', "row 1 has no 'technique'")]:
             self.write(text)
             err = self.refused()
             self.assertIn(why, err)
             self.assertNotIn("bug in trainctl", err)
         (self.folder / "base.json").write_bytes(b"\xff\xfe\0\0")
-        self.assertIn("no JSON document", self.refused())
+        self.assertIn("not valid JSON", self.refused())
         (self.folder / "base.json").unlink()
         self.assertIn("base.json", self.refused())
 
@@ -145,7 +145,7 @@ class RefusedBaselines(Sleepy):
         self.assertIn(f"cores: {here + 6} there, {here} here", self.refused())
         self.saved["machine"] = None
         self.write(self.saved)
-        self.assertIn("does not say on which machine", self.refused())
+        self.assertIn("machine of the baseline is not recorded", self.refused())
         self.bench(*self.SHORT, "--baseline", "base.json", "--fail-on", GATE, "--force-baseline", codes=(4,))
 
     def test_another_config_is_refused_by_name(self):

@@ -33,7 +33,7 @@ class RefusedBenches(Front):
 
     def test_all_mistakes_of_a_gate_are_named_before_a_run(self):
         self.assert_has(self.bench("--workers", "0,2", "--fail-on", "sample_per_s<-5%, val/acuracy<-1"), "has 3 mistakes",
-                        "did you mean 'samples_per_s'?", "did you mean 'val/accuracy'?", "no unit")
+                        "did you mean 'samples_per_s'?", "did you mean 'val/accuracy'?", "the number must end")
         self.assert_has(self.bench("--fail-on", "total_s>5%"), "--fail-on needs a row to compare", "--baseline FILE")
         self.assert_has(self.bench("--baseline", "base.json"), "add them, as in --fail-on")
         self.assert_has(self.bench("--force-baseline", code=None), "needs --baseline")

@@ -103,7 +103,7 @@ class Benches(DataVerbs):
 
     def test_auto_gives_its_choice_and_reason_and_reads_through_the_cache(self):
         words = ["data", "bench", self.config, "--workers", "auto,1", "--epochs", "1", "--repeats", "1"]
-        self.assert_has(self.program(*words).out, "auto took ", "probe: a batch takes ")
+        self.assert_has(self.program(*words).out, "auto chose ", "probe: a batch takes ")
         rows = self.program(*words, "--json").json["rows"]
         self.assert_starts(rows[0]["auto"], "probe: ")
         self.assertIsNone(rows[1].get("auto"))

@@ -169,7 +169,7 @@ class BatchSizes(Smoke):
         self.assertTrue(found["why"])
         resolved = (self.run_dir / "config.resolved.yaml").read_text()
         self.assertIn(f"batch_size: {found['value']} ", resolved)
-        self.assertIn(f"# loader.batch_size: auto was found to be {found['value']}: {found['why']}\n", resolved)
+        self.assertIn(f"# loader.batch_size: auto was resolved to {found['value']}: {found['why']}\n", resolved)
         self.assertIn("the learning rate is unchanged", self.err)
         self.assertRegex(self.err, r"batch 8  [0-9,.]+ samples/s")
 

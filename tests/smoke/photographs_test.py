@@ -73,7 +73,7 @@ class RealPhotographs(Smoke):
                 self.assertEqual(err.count(victim.name), 1, "named once")
                 result = json.loads((run_dir / "result.json").read_text())
                 self.assertEqual(result["skipped_samples"], 1)
-                self.assertIn("1 damaged sample, named in logs/rank_0.log", out)
+                self.assertIn("1 damaged sample, listed in logs/rank_0.log", out)
                 self.assertIn(victim.name, (run_dir / "logs/rank_0.log").read_text())
                 results.append(result["data_digest"])
             self.assertEqual(results[0], results[1])

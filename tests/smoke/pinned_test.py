@@ -61,7 +61,7 @@ class MemoryFormatOfImages(Smoke):
             again, choices = self.bench(*against)
             self.assertEqual(choices, [(value, "asked")])
             self.assertEqual((again["channels_last"], self.warm_ups), ({inputs: value}, []))
-            self.assertIn(f"images with the channels {'last' if value else 'first'}", self.err)
+            self.assertIn(f"memory format {'channels_last' if value else 'contiguous'}", self.err)
 
     def test_a_run_folder_as_baseline_pins_its_format(self):
         self.train(*SHORT, config="convolutions.yaml")

@@ -30,7 +30,7 @@ class PlansOfFiles(Front):
 
     def test_the_memory_of_a_run_is_printed_and_fits(self):
         words = ["loader.num_workers=2", "loader.prefetch_factor=3"]
-        self.assert_has(self.plan(*words, code=0).out, "50 samples a step, 20 steps an epoch, 3 epochs", "6 x ",
+        self.assert_has(self.plan(*words, code=0).out, "50 samples per step, 20 steps per epoch, 3 epochs", "6 x ",
                         "2 threads; prefetch factor 3", "fits: ", "not measured: --no-model")
         document = self.document(*words)
         self.assertEqual((document["schema"], document["verdict"]), ("trainctl.plan/2", "fits"))
@@ -68,7 +68,7 @@ class PlansOfFiles(Front):
         asked = self.document("--probe", "loader={num_workers: 2, prefetch_factor: 5}")["probe"]
         self.assertIsNone(asked.get("auto_workers"))
         self.assertEqual(asked["prefetch_factor"], 5)
-        self.assert_has(self.plan("--probe").out, "to make on one thread; auto takes none")
+        self.assert_has(self.plan("--probe").out, "; auto uses no workers")
 
     def test_what_a_run_would_refuse_is_shown_and_refused(self):
         decoded = "dataset.cache={mode: decoded, budget: 1KiB}"

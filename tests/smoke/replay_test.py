@@ -48,7 +48,7 @@ class Replays(Smoke):
 
     def test_the_table_says_so_in_words(self):
         self.replay(*HUGE, path=self.run_dir)  # a run folder selects its newest dump
-        self.assertIn("the same bits as recorded", self.out)
+        self.assertIn("bitwise equal to the recording", self.out)
         self.assertRegex(self.out, r"(?m)^ output of +shape +NaN +Inf +min +max +mean$")
 
     def test_a_change_is_named_and_tried(self):
@@ -68,7 +68,7 @@ class Replays(Smoke):
     def test_no_dump_is_a_mistake_of_the_command_line(self):
         self.replay(*HUGE, path=self.folder / "nowhere", code=2)
         self.replay(*HUGE, path=self.folder, code=2)
-        self.assertIn("holds no rank_N.part", self.out + self.err)
+        self.assertIn("must contain a dump file rank_N.part", self.out + self.err)
 
     def test_a_run_folder_stands_for_the_dump_of_its_newest_attempt(self):
         run = self.folder / "several"

@@ -110,7 +110,7 @@ class Pages(PageTest):
                       "Memory", "train, epoch 2", "val, epoch 2"):
             self.assertIn(title, page.figures)
         self.assertIn("ok", page.text)
-        self.assertNotIn("is not there", page.text)
+        self.assertNotIn("is missing", page.text)
 
     def test_the_page_needs_no_other_logger_and_none_is_written_without_its_own(self):
         self.train(*SHORT, "loggers=[html]", METRICS)
@@ -144,7 +144,7 @@ trainer: {{max_epochs: 1, accelerator: cpu, devices: 1, num_threads: 1}}
 """)
         self.train(config="rows.yaml")
         page = self.run_dir / "report.html"
-        self.assertRegex(page.read_text(), "class (owl|crow), called (owl|crow): ")
+        self.assertRegex(page.read_text(), "class (owl|crow), predicted (owl|crow): ")
         before = page.read_text()
         self.assertEqual(self.made(self.run_dir).read_text(), before)
 
@@ -210,7 +210,7 @@ trainer: {{max_epochs: 1, accelerator: cpu, devices: 1, num_threads: 1}}
         self.assertIn("val/loss", page.figures)
 
     def test_what_is_no_run_is_a_mistake_in_the_command(self):
-        for words, said in ((["digits.yaml"], "no document"), (["nowhere"], "nowhere"), ([self.folder], "no run folder")):
+        for words, said in ((["digits.yaml"], "trainctl JSON document"), (["nowhere"], "nowhere"), ([self.folder], "run folder")):
             code, out, err = support.run(self.folder, "report", *words)
             self.assertEqual(code, 2, out + err)
             self.assertIn(said, err)
@@ -290,7 +290,7 @@ class Comparisons(PageTest):
         (a,) = self.runs([])
         b = self.copied()
         out, err = self.compare(a, b)
-        self.assertNotIn("do not compare", out + err)
+        self.assertNotIn("are not comparable", out + err)
         manifest = json.loads((b / "manifest.json").read_text())
         here = manifest["hardware"]["cores"]
         manifest["hardware"]["cores"] = here + 6

@@ -360,7 +360,7 @@ class Damaged(Resumes):
         for name in names:
             self.assertIn(f"{name} is damaged", self.err)
             self.assertEqual((self.run_dir / f"corrupt-{name}").read_text(), '{"cut')
-        self.assertIn("metrics.jsonl: line 2 is no line of metrics", self.err)
+        self.assertIn("metrics.jsonl: line 2 is not a metrics line", self.err)
         self.assertNotIn("rubbish", (self.run_dir / "metrics.jsonl").read_text())
 
     def test_a_run_is_resumed_by_its_folder_without_its_config(self):
@@ -462,7 +462,7 @@ class Restarts(Resumes):
         self.assertEqual(process.returncode, 0, err)
         result = self.result()
         self.assertEqual((result["restarts"], result["verdict"], result["epochs"]), (1, "ok", 20))
-        self.assertIn("restart 1 of 2 goes on from", err)
+        self.assertIn("restart 1 of 2 resumes from", err)
         self.assertEqual([int(row["epoch"]) for row in rows(self.run_dir / "epochs.csv")], list(range(1, 21)))
 
     def test_a_config_that_diverges_is_not_started_again(self):

@@ -149,12 +149,12 @@ class LinkAndForecast(Smoke):
         self.assertEqual(code, 0, err)
         self.assertIn("2 (N-1)/N x bytes / bandwidth + 2 (N-1) x latency", out)
         self.assertIn("1,024", out)
-        self.assertIn("weak scaling: the batch of a rank stays", out)
+        self.assertIn("weak scaling: the batch size per rank is constant", out)
 
     def test_a_plan_measures_the_link_of_this_machine_itself(self):
         scaling = self.plan("--devices", "2")["scaling"]
         self.assertIn("measured now", scaling["link"]["from"])
-        self.assertIn("side by side", scaling["assumptions"][0])
+        self.assertIn("parallel processes", scaling["assumptions"][0])
         two = scaling["rows"][1]
         self.assertEqual((two["ranks"], two["measured"]), (2, True))
         self.assertTrue(two["step_low_s"] <= two["step_s"] <= two["step_high_s"])

@@ -214,7 +214,7 @@ class BusyMachine(Verdicts):
             self.skipTest("the kernel does not report the use of these cores")
         self.assertEqual((found["verdict"], found["cause"]), ("machine_busy", "cores_taken"), found)
         self.assertGreater(shares["outside_cores"], 0.2)
-        self.assertIn("% of the cores' time goes to others", found["advice"])
+        self.assertIn("% of the CPU time", found["advice"])
         self.assertIsNone(found["headroom"])
         self.assertIn("trainctl run", self.out.split("next")[-1].replace(os.environ["TRAINCTL_BINARY"], "trainctl"))
 

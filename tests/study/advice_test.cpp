@@ -83,7 +83,7 @@ TEST_CASE("every setting that is proposed is one that the experiment file accept
 TEST_CASE("what the run's own experiment would refuse is not accepted as a setting") {
   config::Diagnostics diagnostics;
   const spec::Loaded loaded = spec::load_experiment_text("a.yaml", kExperiment, {}, diagnostics);
-  const report::Levers levers = study::levers(loaded, {.cores = 4});
+  const report::AdviceSettings levers = study::levers(loaded, {.cores = 4});
   CHECK(levers.cpu_cores == 4);
   CHECK(levers.checkpoint_async);
   for (const char* setting :

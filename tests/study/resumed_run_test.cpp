@@ -446,7 +446,7 @@ TEST_CASE("a process that dies is started again from the newest checkpoint, with
   CHECK(lines_in(outcome.folder / "epochs.csv") == 4);
   REQUIRE(warnings_of(outcome).size() == 1);
   CHECK_THAT(warnings_of(outcome)[0], Contains("SIGKILL") &&
-                                          Contains("restart 2 of 3 goes on from ") &&
+                                          Contains("restart 2 of 3 resumes from ") &&
                                           EndsWith(saves::name_of(20)));
 }
 
@@ -472,7 +472,7 @@ TEST_CASE("three restarts without a newer checkpoint end with 93") {
   CHECK(outcome.ending.exit_code == 93);
   CHECK(lines_in(folder / "starts.txt") == 4);
   CHECK(outcome.result["restarts"] == 3);
-  CHECK_THAT(outcome.ending.message, StartsWith("3 restarts in a row") && Contains("SIGKILL"));
+  CHECK_THAT(outcome.ending.message, StartsWith("3 consecutive restarts") && Contains("SIGKILL"));
   CHECK(outcome.result["exit_code"] == 93);
 }
 

@@ -30,11 +30,11 @@ report::TuneReport found() {
   report.patch = {
       {{"loader.num_workers", "0", "2"}, gain(1.5), "the steps wait for batches"},
       {{"dataset.cache.mode", "none", "decoded"}, gain(1.3), "samples: kept # not read again"}};
-  report.tried = {{report.patch[0].change, "the steps wait", report::Ruling::accepted, gain(1.5),
-                   "same", "the interval lies above 1"},
+  report.tried = {{report.patch[0].change, "the steps wait", report::TuneDecision::accepted,
+                   gain(1.5), "same", "the interval lies above 1"},
                   {{"trainer.num_threads", "2", "1"},
                    "a core that does not compute can load",
-                   report::Ruling::unclear,
+                   report::TuneDecision::unclear,
                    gain(1.05),
                    "within 1e-06",
                    "too noisy"}};
@@ -122,13 +122,13 @@ TEST_CASE("tune_text: shows verdict, patch, final comparison and the next comman
   CHECK_THAT(text, Contains("loader.num_workers=2") && Contains("1.50x [1.40, 1.60]") &&
                        Contains("Not tried: trainer.precision: --allow precision") &&
                        Contains("Not tried: trainer.cuda_graphs=true: the run is on a CPU") &&
-                       Contains("1.90x [1.80, 2.00] over the original, proved") &&
+                       Contains("1.90x [1.80, 2.00] over the original, measured") &&
                        Contains("trainctl run base.yaml"));
   report::TuneReport unproved = found();
   unproved.gain.reset();
-  CHECK_THAT(report::tune_text(unproved, {}, style), Contains("not proved as a whole"));
+  CHECK_THAT(report::tune_text(unproved, {}, style), Contains("not measured as a whole"));
   report::TuneReport nothing;
-  nothing.end = report::TuneEnd::nothing_to_fix;
+  nothing.end = report::TuneStopReason::nothing_to_fix;
   CHECK_THAT(report::tune_text(nothing, {}, style), Contains("nothing to fix"));
 }
 

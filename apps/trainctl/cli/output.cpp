@@ -159,7 +159,7 @@ report::ConsoleOptions console_options(const Context& context, std::vector<std::
 }
 
 void print_failure(const Context& context, const report::RunRecord& record,
-                   const report::Ending& ending) {
+                   const report::RunResult& ending) {
   if (!context.json) {
     writer_for(stderr)(report::failure_text(record, ending, style_for(context, stderr)));
   } else if (ending.exit_code == static_cast<int>(ErrorKind::resource)) {

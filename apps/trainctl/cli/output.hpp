@@ -62,7 +62,7 @@ report::ConsoleOptions console_options(const Context& context, std::vector<std::
 /// Prints why a run failed to stderr. With --json, whose document has the reason, only exit code 11
 /// is reported there.
 void print_failure(const Context& context, const report::RunRecord& record,
-                   const report::Ending& ending);
+                   const report::RunResult& ending);
 
 /// Sets the log level according to --quiet and -v.
 void set_up_log(const Context& context);

@@ -59,7 +59,7 @@ std::string exchange(const launch::TaskPlace& task, Json request) {
 
 /// Returns functions that exchange data with torchrun's store in child processes that load the
 /// engine. Must be called while this process has one thread.
-study::Exchange engine_exchange(const launch::TaskPlace& task) {
+study::RendezvousStore connect_agent_store(const launch::TaskPlace& task) {
   return {.publish =
               [task](const std::string& key, const std::string& text) {
                 exchange(task, {{"do", "publish"}, {"key", key}, {"text", text}});
@@ -90,10 +90,10 @@ study::PlacementRequest placement_request_of(const study::RunRequest& request,
 study::NodePlan place_node(study::PlacementRequest placement, Context& context) {
   placement.token_digits = context.token_digits;
   const auto task = launch::task_place([](const char* name) { return std::getenv(name); });
-  study::NodePlan plan = study::plan_node(placement, task, engine_exchange);
+  study::NodePlan plan = study::plan_node(placement, task, connect_agent_store);
   if (plan.task && !plan.is_coordinator()) context.quiet = true;  // from now on, except for errors
-  if (!plan.said.empty() && !context.quiet && !context.json)
-    writer_for(stderr)(printable(plan.said) + "\n");
+  if (!plan.description.empty() && !context.quiet && !context.json)
+    writer_for(stderr)(printable(plan.description) + "\n");
   return plan;
 }
 
@@ -147,7 +147,7 @@ study::RunRequest placed(study::RunRequest request, const NodeFlags& flags, cons
   if (!overrides.empty()) request = reload(overrides);
   request.node_flags = words_of(flags);
   request.any_address = flags.any_address;
-  request.make_exchange = engine_exchange;
+  request.connect_store = connect_agent_store;
   request.nodes = std::move(plan);
   return request;
 }

@@ -131,9 +131,9 @@ void print_ending(const study::RunOutcome& run, const Context& context) {
     if (!context.json) print(context.quiet ? run.folder.string() : printable(run.complete));
     return;
   }
-  if (!run.unwritten.empty()) {
+  if (!run.write_error.empty()) {
     writer_for(stderr)(fmt::format("result.json was not written ({}). Its content:\n{}\n",
-                                   printable(run.unwritten), to_pretty(run.result)));
+                                   printable(run.write_error), to_pretty(run.result)));
   }
   if (run.ending.exit_code != 0) {
     print_failure(context, run.record, run.ending);

@@ -181,7 +181,7 @@ int replay(const TaskSetup& setup) {
   event.tensors = train::summaries_of(*subject.model, batch, step);
   numerics.row_losses = step.row_losses;
   event.bad_rows = train::bad_rows(numerics);
-  event.spoilt = non_finite_weight_after_step(setup, subject, step);
+  event.non_finite_after_step = non_finite_weight_after_step(setup, subject, step);
   setup.emit(event);
   setup.emit(events::Finished{.global_step = record.global_step, .stop_reason = "replayed"});
   return 0;

@@ -114,7 +114,7 @@ events::LineReader::State Rank::read_once(const EventHandler& on_event, int roun
     }
     take_event(*event, round);
     on_event(end_.rank, *event);
-    page_.get().heard.fetch_add(1, std::memory_order_release);
+    page_.get().num_recorded.fetch_add(1, std::memory_order_release);
   });
   if (state == State::too_long) {
     blame(

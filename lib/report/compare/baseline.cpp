@@ -29,23 +29,23 @@ class BaselineReader {
 
   [[nodiscard]] const Json& member(const Json& object, const char* key,
                                    const std::string& where) const {
-    if (!object.is_object()) fail("is no bench: {} is no object", where);
+    if (!object.is_object()) fail("is not a bench file: {} must be an object", where);
     const auto found = object.find(key);
-    if (found == object.end()) fail("is no whole bench: {} has no '{}'", where, key);
+    if (found == object.end()) fail("is incomplete: {} has no '{}'", where, key);
     return *found;
   }
 
   [[nodiscard]] std::string text(const Json& object, const char* key,
                                  const std::string& where) const {
     const Json& value = member(object, key, where);
-    if (!value.is_string()) fail("is no bench: '{}' of {} is no text", key, where);
+    if (!value.is_string()) fail("is not a bench file: '{}' of {} must be a string", key, where);
     return value.get<std::string>();
   }
 
   [[nodiscard]] const Json& list(const Json& object, const char* key,
                                  const std::string& where) const {
     const Json& value = member(object, key, where);
-    if (!value.is_array()) fail("is no bench: '{}' of {} is no list", key, where);
+    if (!value.is_array()) fail("is not a bench file: '{}' of {} must be a list", key, where);
     return value;
   }
 
@@ -55,7 +55,7 @@ class BaselineReader {
     if (value == "nan") return std::numeric_limits<double>::quiet_NaN();
     if (value == "inf") return std::numeric_limits<double>::infinity();
     if (value == "-inf") return -std::numeric_limits<double>::infinity();
-    fail("is no bench: {} is no number", where);
+    fail("is not a bench file: {} must be a number", where);
   }
 
  private:
@@ -73,10 +73,10 @@ std::map<std::string, bool> read_layouts(const BaselineReader& reader, const Jso
   std::map<std::string, bool> layouts;
   const auto found = document.find("channels_last");
   if (found == document.end() || found->is_null()) return layouts;
-  if (!found->is_object()) reader.fail("is no bench: 'channels_last' is no object");
+  if (!found->is_object()) reader.fail("is not a bench file: 'channels_last' must be an object");
   for (const auto& [inputs, value] : found->items()) {
     if (!value.is_boolean())
-      reader.fail("is no bench: '{}' of 'channels_last' is neither true nor false",
+      reader.fail("is not a bench file: '{}' of 'channels_last' must be true or false",
                   printable(inputs));
     layouts[inputs] = value.get<bool>();
   }
@@ -96,7 +96,8 @@ Trial read_trial(const BaselineReader& reader, const Json& json, const std::stri
   trial.gpu_mem_mb = optional_number(reader, json, "gpu_mem_mb", where);
   trial.exposed_s = optional_number(reader, json, "exposed_s", where);
   const Json& metrics = reader.member(json, "metrics", where);
-  if (!metrics.is_object()) reader.fail("is no bench: 'metrics' of {} is no object", where);
+  if (!metrics.is_object())
+    reader.fail("is not a bench file: 'metrics' of {} must be an object", where);
   for (const auto& [name, value] : metrics.items())
     trial.metrics.emplace_back(name, reader.number(value, printable(name) + " of " + where));
   return trial;
@@ -106,14 +107,18 @@ BaselineRow read_row(const BaselineReader& reader, const Json& json, std::size_t
   const std::string where = fmt::format("row {}", number);
   BaselineRow row{.technique = reader.text(json, "technique", where)};
   const Json& settings = reader.member(json, "settings", where);
-  if (!settings.is_object()) reader.fail("is no bench: 'settings' of {} is no object", where);
+  if (!settings.is_object())
+    reader.fail("is not a bench file: 'settings' of {} must be an object", where);
   for (const auto& [key, value] : settings.items()) {
     if (!value.is_string())
-      reader.fail("is no bench: setting '{}' of {} is no text", printable(key), where);
+      reader.fail("is not a bench file: setting '{}' of {} must be a string", printable(key),
+                  where);
     row.settings[key] = value.get<std::string>();
   }
   if (!json.contains("trials"))
-    reader.fail("was saved by an older trainctl, which did not keep every run: save it anew");
+    reader.fail(
+        "was saved by an older trainctl that did not keep every run\nhint: save it again with "
+        "bench --save");
   std::vector<Trial> trials;
   for (const Json& trial : reader.list(json, "trials", where))
     trials.push_back(
@@ -134,7 +139,7 @@ Json parse(const BaselineReader& reader, const std::string& text) {
         return depth <= kDeepest;
       },
       false);
-  if (document.is_discarded() || deep) reader.fail("is no JSON document of a bench, or is cut off");
+  if (document.is_discarded() || deep) reader.fail("is not valid JSON, or is truncated");
   return document;
 }
 
@@ -142,9 +147,9 @@ void check_schema(const BaselineReader& reader, const Json& document) {
   const std::string schema = reader.text(document, "schema", "the document");
   if (schema == kSchema) return;
   const bool newer = schema.starts_with("trainctl.bench/");
-  reader.fail("has the schema '{}', not '{}'{}", printable(schema), kSchema,
-              newer ? ": it is of another version of trainctl; save it anew"
-                    : ": give a file of bench --save, or a run folder");
+  reader.fail("must have the schema '{}', got '{}'\nhint: {}", kSchema, printable(schema),
+              newer ? "save it again with this version of trainctl"
+                    : "pass a file of bench --save, or a run folder");
 }
 
 std::string shown(const Json& value) {
@@ -177,18 +182,18 @@ Json machine_of_manifest(const Json& manifest) {
 }
 
 std::vector<std::string> machine_differences(const Json& there, const Json& here) {
-  if (!there.is_object()) return {"it does not say on which machine it was made"};
+  if (!there.is_object()) return {"the machine of the baseline is not recorded"};
   std::vector<std::string> differences;
-  bool told = false;
+  bool has_machine = false;
   for (const char* key : kMachineKeys) {
     const auto before = there.find(key);
     const auto now = here.find(key);
     if (before == there.end() || now == here.end()) continue;
-    told = true;
+    has_machine = true;
     if (*before != *now)
       differences.push_back(fmt::format("{}: {} there, {} here", key, shown(*before), shown(*now)));
   }
-  if (!told) return {"it does not say on which machine it was made"};
+  if (!has_machine) return {"the machine of the baseline is not recorded"};
   return differences;
 }
 
@@ -209,7 +214,7 @@ Baseline read_baseline(const std::string& text, const std::string& path) {
   for (const Json& row : reader.list(document, "rows", "the document"))
     baseline.rows.push_back(read_row(reader, row, baseline.rows.size() + 1));
   std::erase_if(baseline.rows, [](const BaselineRow& row) { return row.samples.empty(); });
-  if (baseline.rows.empty()) reader.fail("holds no run that ended well");
+  if (baseline.rows.empty()) reader.fail("contains no successful run");
   return baseline;
 }
 

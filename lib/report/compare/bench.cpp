@@ -79,7 +79,7 @@ std::string total_text(const BenchRow& row, const Quartiles& total) {
 }
 
 std::string interval_note(std::size_t repeats) {
-  if (repeats < kFewestPairs) return ", without an interval below 3 repeats";
+  if (repeats < kFewestPairs) return ", without an interval because it needs at least 3 repeats";
   return " with its 95 % interval (Student's t of their logarithms)";
 }
 
@@ -212,7 +212,7 @@ void add_ranks(const RunRecord& record, Trial& trial) {
   const std::vector<RankRow> ranks = rank_rows(record);
   const RankRow* last = slowest(ranks);
   if (last == nullptr) return;
-  trial.slowest = SlowRank{last->rank, last->behind};
+  trial.slowest = SlowRank{last->rank, last->slowdown};
   std::vector<double> exposed;
   std::vector<double> steps;
   for (const RankRow& rank : ranks) {
@@ -224,16 +224,16 @@ void add_ranks(const RunRecord& record, Trial& trial) {
 }
 
 events::Metrics numbers_of(const Trial& trial) {
-  events::Metrics told{{"samples_per_s", trial.samples_per_s},
-                       {"total_s", trial.total_s},
-                       {"epoch_s", steady_epoch_s(trial)},
-                       {"startup_s", trial.startup_s},
-                       {"first_batch_s", trial.first_batch_s}};
-  if (trial.rss_mb > 0) told.emplace_back("rss_mb", trial.rss_mb);
-  if (trial.gpu_mem_mb) told.emplace_back("gpu_mem_mb", *trial.gpu_mem_mb);
-  if (trial.exposed_s) told.emplace_back("exposed_s", *trial.exposed_s);
-  told.insert(told.end(), trial.metrics.begin(), trial.metrics.end());
-  return told;
+  events::Metrics measures{{"samples_per_s", trial.samples_per_s},
+                           {"total_s", trial.total_s},
+                           {"epoch_s", steady_epoch_s(trial)},
+                           {"startup_s", trial.startup_s},
+                           {"first_batch_s", trial.first_batch_s}};
+  if (trial.rss_mb > 0) measures.emplace_back("rss_mb", trial.rss_mb);
+  if (trial.gpu_mem_mb) measures.emplace_back("gpu_mem_mb", *trial.gpu_mem_mb);
+  if (trial.exposed_s) measures.emplace_back("exposed_s", *trial.exposed_s);
+  measures.insert(measures.end(), trial.metrics.begin(), trial.metrics.end());
+  return measures;
 }
 
 }  // namespace
@@ -278,8 +278,8 @@ Table epochs_table(std::span<const BenchRow> rows) {
                                    row.epoch_s.empty() ? "-" : duration_text(row.epoch_s.front()),
                                    memory_text(row.rss_mb)};
     for (const std::size_t epoch : epochs) {
-      const bool told = !rows[i].trials.empty() && epoch < rows[i].trials.front().losses.size();
-      cells.push_back(told ? metric_text(rows[i].trials.front().losses[epoch]) : "-");
+      const bool has_loss = !rows[i].trials.empty() && epoch < rows[i].trials.front().losses.size();
+      cells.push_back(has_loss ? metric_text(rows[i].trials.front().losses[epoch]) : "-");
     }
     table.add(std::move(cells));
   }
@@ -299,8 +299,8 @@ std::string contention_warning(std::span<const BenchRow> rows) {
   }
   if (contended == 0) return {};
   return fmt::format(
-      "other processes took up to {:.0f} % of the cores during {} of {} runs: the intervals are "
-      "wide, and speed-ups by threads or workers too small",
+      "other processes used up to {:.0f} % of the cores during {} of {} runs: intervals are wide, "
+      "and speed-ups from threads or workers are underestimated",
       100 * most, contended, runs);
 }
 
@@ -308,11 +308,10 @@ std::string bench_notes(std::span<const BenchRow> rows) {
   if (rows.empty()) return "";
   const std::size_t repeats = most_repeats(rows);
   std::string text = fmt::format(
-      "{} interleaved run{} a row, each in fresh processes; total includes start-up ({}).\n",
+      "{} interleaved run{} per row, each in new processes; total includes start-up ({}).\n",
       repeats, plural(repeats), duration_text(summarize(rows).front().startup_s));
   const bool warm = !rows.front().trials.empty() && rows.front().trials.front().epoch_s.size() > 1;
-  text += warm ? "Epochs are those after the first.\n"
-               : "There is one epoch; its warm-up is included.\n";
+  text += warm ? "Epoch times exclude the first epoch.\n" : "The only epoch includes warm-up.\n";
   for (const BenchRow& row : rows) {
     if (row.failure) text += fmt::format("Failed: {}\n", one_line(row.failure->message));
   }

@@ -12,7 +12,7 @@ namespace trainctl::report {
 /// as a fraction of the median.
 struct SlowRank {
   int rank = 0;
-  double behind = 0;
+  double slowdown = 0;
 };
 
 /// The measurements of one run of a bench.

@@ -59,7 +59,8 @@ std::optional<double> middle(const BenchRow& row, const Value& value) {
 std::optional<SlowRank> slowest_of(const BenchRow& row) {
   std::optional<SlowRank> found;
   for (const Trial& trial : row.trials) {
-    if (trial.slowest && (!found || trial.slowest->behind > found->behind)) found = trial.slowest;
+    if (trial.slowest && (!found || trial.slowest->slowdown > found->slowdown))
+      found = trial.slowest;
   }
   return found;
 }
@@ -95,12 +96,12 @@ std::string exposed_text(const ScalingRow& row) {
 
 std::string slowest_text(const ScalingRow& row) {
   if (!row.slowest) return "-";
-  return fmt::format("{} ({:+.0f} %)", row.slowest->rank, 100 * row.slowest->behind);
+  return fmt::format("{} ({:+.0f} %)", row.slowest->rank, 100 * row.slowest->slowdown);
 }
 
 Json row_json(std::span<const BenchRow> rows, const ScalingRow& row) {
   Json slowest = nullptr;
-  if (row.slowest) slowest = {{"rank", row.slowest->rank}, {"behind", row.slowest->behind}};
+  if (row.slowest) slowest = {{"rank", row.slowest->rank}, {"slowdown", row.slowest->slowdown}};
   const bool ran = !rows[row.row].trials.empty();
   return {{"technique", rows[row.row].technique},
           {"base", rows[row.base].technique},
@@ -130,8 +131,8 @@ std::vector<ScalingRow> scaling_rows(std::span<const BenchRow> rows, Scaling mod
 }
 
 Table scaling_table(std::span<const BenchRow> rows, std::span<const ScalingRow> scaling) {
-  Table table({left("technique"), "samples a step", "samples/s", "speed-up [95 %]",
-               "efficiency % [95 %]", "exposed a step", "slowest rank", left("batches"),
+  Table table({left("technique"), "samples/step", "samples/s", "speed-up [95 %]",
+               "efficiency % [95 %]", "exposed/step", "slowest rank", left("batches"),
                left("losses")});
   for (const ScalingRow& row : scaling) {
     const bool is_base = row.row == row.base;
@@ -151,19 +152,19 @@ std::string scaling_notes(std::span<const ScalingRow> scaling, Scaling mode) {
   if (scaling.empty()) return "";
   std::string text =
       mode == Scaling::strong
-          ? "Strong scaling: the samples of a step stay, and are divided among the devices.\n"
-          : "Weak scaling: each device keeps its batch, so that a step has more samples (and an "
-            "epoch fewer steps); --scaling strong keeps the step.\n";
+          ? "Strong scaling: the global batch size is constant and divided among the devices.\n"
+          : "Weak scaling: the batch size per device is constant, so a step has more samples (and "
+            "an epoch fewer steps); --scaling strong keeps the global batch size.\n";
   text += fmt::format(
-      "Speed-up: training samples a second, without validation and saving, over those of {} "
-      "device{}; efficiency: over that many times the devices.\n",
+      "Speed-up: training samples/s, without validation and checkpointing, relative to {} "
+      "device{}; efficiency: speed-up divided by the ratio of devices.\n",
       scaling.front().devices, plural(scaling.front().devices));
   const bool rounded = std::ranges::any_of(
       scaling, [](const ScalingRow& row) { return row.loss_gap && *row.loss_gap > 0; });
   if (mode == Scaling::strong && rounded)
     text +=
-        "Sums over ranks round otherwise than those of one: losses are equal within the share that "
-        "the table tells, not bit by bit.\n";
+        "Sums over several ranks are rounded differently: losses agree within the relative "
+        "difference in the table, not bit for bit.\n";
   return text;
 }
 

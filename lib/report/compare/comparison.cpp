@@ -57,7 +57,7 @@ std::string setting_of(const RunFiles& run, const std::string& key) {
 }
 
 /// Returns the keys of all runs in order, except the seed.
-std::vector<std::string> keys_of(const Compared& compared) {
+std::vector<std::string> keys_of(const RunComparison& compared) {
   std::vector<std::string> keys;
   std::set<std::string> seen;
   for (const Group& group : compared.groups) {
@@ -159,10 +159,10 @@ std::vector<LossPoint> losses_of(const RunFiles& run) {
       }
     }
   }
-  ENSURE(config, !points.empty(),
-         "{} tells no loss, in neither metrics.jsonl nor epochs.csv: train it with the loggers csv "
-         "or jsonl",
-         printable(run.folder.string()));
+  ENSURE(
+      config, !points.empty(),
+      "{} has no loss in metrics.jsonl or epochs.csv\nhint: train it with the loggers csv or jsonl",
+      printable(run.folder.string()));
   return points;
 }
 
@@ -207,7 +207,7 @@ std::optional<LossDifference> first_difference(const std::vector<LossPoint>& wan
 }
 
 std::string value_text(const std::optional<double>& value) {
-  return value ? fmt::format("{:a} ({})", *value, exact_text(*value)) : "not told";
+  return value ? fmt::format("{:a} ({})", *value, exact_text(*value)) : "missing";
 }
 
 namespace fs = std::filesystem;
@@ -278,7 +278,7 @@ std::vector<Json> machines_of(const Group& group) {
 
 }  // namespace
 
-std::vector<const RunFiles*> runs_of(const Compared& compared) {
+std::vector<const RunFiles*> runs_of(const RunComparison& compared) {
   std::vector<const RunFiles*> runs;
   for (const Group& group : compared.groups) {
     for (const RunFiles& run : group.runs) runs.push_back(&run);
@@ -352,7 +352,7 @@ std::vector<Group> grouped(std::vector<RunFiles> runs) {
   return groups;
 }
 
-std::vector<std::string> measure_names(const Compared& compared) {
+std::vector<std::string> measure_names(const RunComparison& compared) {
   std::vector<std::string> names;
   for (const Group& group : compared.groups) {
     for (const Measures& member : group.members) {
@@ -362,7 +362,7 @@ std::vector<std::string> measure_names(const Compared& compared) {
   return names;
 }
 
-std::vector<std::vector<double>> values_of(const Compared& compared, std::string_view name) {
+std::vector<std::vector<double>> values_of(const RunComparison& compared, std::string_view name) {
   std::vector<std::vector<double>> all;
   for (const Group& group : compared.groups) {
     std::vector<double>& values = all.emplace_back();
@@ -374,7 +374,7 @@ std::vector<std::vector<double>> values_of(const Compared& compared, std::string
   return all;
 }
 
-std::vector<std::optional<MeanDifference>> differences_of(const Compared& compared,
+std::vector<std::optional<MeanDifference>> differences_of(const RunComparison& compared,
                                                           const std::string& name) {
   std::vector<std::optional<MeanDifference>> differences;
   const auto values = values_of(compared, name);
@@ -393,7 +393,7 @@ std::vector<std::optional<MeanDifference>> differences_of(const Compared& compar
   return differences;
 }
 
-std::vector<ConfigDifference> config_differences(const Compared& compared) {
+std::vector<ConfigDifference> config_differences(const RunComparison& compared) {
   std::vector<ConfigDifference> differences;
   for (const std::string& key : keys_of(compared)) {
     ConfigDifference difference{.key = key};
@@ -419,7 +419,7 @@ std::vector<double> mean_curve(const Group& group, const std::string& metric) {
   return curve;
 }
 
-LossComparison compare_losses(const Compared& compared) {
+LossComparison compare_losses(const RunComparison& compared) {
   LossComparison comparison;
   std::vector<LossPoint> wanted;
   for (const Group& group : compared.groups) {
@@ -468,7 +468,7 @@ std::vector<std::string> short_labels(const std::vector<std::string>& words) {
   return labels;
 }
 
-std::vector<std::string> gate_metrics(const Compared& runs) {
+std::vector<std::string> gate_metrics(const RunComparison& runs) {
   std::vector<std::string> names = measure_names(runs);
   std::erase_if(names, is_own_name);
   return names;
@@ -485,23 +485,24 @@ std::vector<std::string> gate_metrics(std::span<const Baseline> benches) {
   return {names.begin(), names.end()};
 }
 
-std::vector<Contest> contests_of(const Compared& runs) {
-  std::vector<Contest> contests;
+std::vector<GateComparison> gate_comparisons(const RunComparison& runs) {
+  std::vector<GateComparison> contests;
   const Group& first = runs.groups.front();
   const std::vector<Measures> base = sorted_by_seed(first.members);
   for (const Group& group : std::span(runs.groups).subspan(1)) {
     const std::vector<Measures> now = sorted_by_seed(group.members);
-    contests.push_back({.technique = group.label,
-                        .against = "'" + first.label + "'",
-                        .base = samples_of(base),
-                        .now = samples_of(now),
-                        .pairing = are_pairs(base, now) ? Pairing::interleaved : Pairing::apart});
+    contests.push_back(
+        {.technique = group.label,
+         .against = "'" + first.label + "'",
+         .base = samples_of(base),
+         .now = samples_of(now),
+         .pairing = are_pairs(base, now) ? Pairing::interleaved : Pairing::unpaired});
   }
   return contests;
 }
 
-std::vector<Contest> contests_of(std::span<const Baseline> benches) {
-  std::vector<Contest> contests;
+std::vector<GateComparison> gate_comparisons(std::span<const Baseline> benches) {
+  std::vector<GateComparison> contests;
   const Baseline& first = benches.front();
   for (const Baseline& bench : benches.subspan(1)) {
     for (const BaselineRow& row : bench.rows) {
@@ -511,15 +512,15 @@ std::vector<Contest> contests_of(std::span<const Baseline> benches) {
                           .against = fmt::format("'{}' of {}", base->technique, first.path),
                           .base = base->samples,
                           .now = row.samples,
-                          .pairing = Pairing::apart});
+                          .pairing = Pairing::unpaired});
     }
   }
-  ENSURE(config, !contests.empty(), "{} has none of the settings of the others: nothing to judge",
+  ENSURE(config, !contests.empty(), "cannot compare {}: no other bench has the same settings",
          printable(first.path));
   return contests;
 }
 
-std::vector<std::string> machines_apart(const Compared& compared) {
+std::vector<std::string> machine_warnings(const RunComparison& compared) {
   std::vector<std::string> sentences;
   const Group& first = compared.groups.front();
   const Json there = machines_of(first).front();
@@ -531,8 +532,9 @@ std::vector<std::string> machines_apart(const Compared& compared) {
     for (const Json& here : std::span(machines).subspan(is_first ? 1 : 0)) {
       const auto differences = machine_differences(there, here);
       if (differences.empty()) continue;
-      sentences.push_back(fmt::format("the speeds of '{}' (there) and {} (here) do not compare: {}",
-                                      first.label, other, join(differences, "; ")));
+      sentences.push_back(
+          fmt::format("the speeds of '{}' (there) and {} (here) are not comparable: {}",
+                      first.label, other, join(differences, "; ")));
       break;
     }
   }

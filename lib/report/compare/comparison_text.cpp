@@ -38,7 +38,7 @@ std::string heading(const Group& group) {
                                   : label;
 }
 
-Table measures_table(const Compared& compared) {
+Table measures_table(const RunComparison& compared) {
   const bool intervals = std::ranges::all_of(
       compared.groups, [](const Group& group) { return group.members.size() > 1; });
   std::vector<Column> columns{left("measure"), heading(compared.groups.front())};
@@ -67,7 +67,7 @@ Table measures_table(const Compared& compared) {
   return table;
 }
 
-Table config_table(const Compared& compared) {
+Table config_table(const RunComparison& compared) {
   std::vector<Column> columns{left("key")};
   for (const Group& group : compared.groups) columns.push_back(left(printable(group.label)));
   Table table(columns);
@@ -93,8 +93,8 @@ events::Timing mean_epoch(const Group& group) {
   return sum;
 }
 
-Table time_table(const Compared& compared) {
-  std::vector<Column> columns{left("an epoch")};
+Table time_table(const RunComparison& compared) {
+  std::vector<Column> columns{left("per epoch")};
   std::vector<events::Timing> epochs;
   for (const Group& group : compared.groups) {
     columns.push_back({printable(group.label)});
@@ -120,7 +120,7 @@ Table time_table(const Compared& compared) {
   return table;
 }
 
-std::string curves_text(const Compared& compared, const Style& style) {
+std::string curves_text(const RunComparison& compared, const Style& style) {
   std::string text;
   std::vector<std::string> names;
   for (const Group& group : compared.groups) {
@@ -163,7 +163,7 @@ Json difference_json(const std::optional<MeanDifference>& difference, const std:
           {"paired", difference->paired}};
 }
 
-Json measures_json(const Compared& compared) {
+Json measures_json(const RunComparison& compared) {
   Json list = Json::array();
   for (const std::string& name : measure_names(compared)) {
     const auto groups = json_list(values_of(compared, name), [](const std::vector<double>& values) {
@@ -197,7 +197,7 @@ Json losses_json(const std::optional<LossComparison>& losses) {
 
 }  // namespace
 
-std::string compare_text(const Compared& compared, const Style& style) {
+std::string compare_text(const RunComparison& compared, const Style& style) {
   std::string text;
   const bool runs = compared.kind == "runs";
   const Table config = config_table(compared);
@@ -210,7 +210,7 @@ std::string compare_text(const Compared& compared, const Style& style) {
   return curves.empty() ? text : text + "\n" + curves;
 }
 
-Json compare_document(const Compared& compared, const std::optional<LossComparison>& losses) {
+Json compare_document(const RunComparison& compared, const std::optional<LossComparison>& losses) {
   const auto run_json = [](const RunFiles& run) -> Json {
     return {{"folder", run.folder.string()},
             {"name", run.name},
@@ -232,7 +232,7 @@ Json compare_document(const Compared& compared, const std::optional<LossComparis
           {"config", json_list(config_differences(compared), key_json)},
           {"metrics", measures_json(compared)},
           {"equal_losses", losses_json(losses)},
-          {"warnings", machines_apart(compared)}};
+          {"warnings", machine_warnings(compared)}};
 }
 
 }  // namespace trainctl::report

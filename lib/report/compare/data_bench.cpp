@@ -66,20 +66,23 @@ Table data_bench_table(const DataBench& bench) {
 std::string data_bench_notes(const DataBench& bench) {
   const std::size_t repeats = bench.rows.front().trials.size();
   std::string text = fmt::format(
-      "{} interleaved measurement{} a row, each in a fresh process behind an epoch of warm-up; the "
+      "{} interleaved measurement{} per row, each in a new process after a warm-up epoch; the "
       "consumer reads\n"
-      "labels only. CPU and memory are the whole process's. ",
+      "labels only. CPU and memory are those of the whole process. ",
       repeats, plural(repeats));
   if (bench.limit_name == "gather") {
-    text += "The limit is one thread that copies the same rows.\n";
+    text += "The limit is the rate of one thread that copies the same rows.\n";
   } else if (bench.limit_name == "decode") {
-    text += "The limit is one thread that only decodes, times the threads that run at once.\n";
+    text +=
+        "The limit is the rate of one thread that only decodes, times the number of parallel "
+        "threads.\n";
   } else {
     text +=
-        "The limit is one thread of the transforms alone, times the threads that run at once.\n";
+        "The limit is the rate of one thread that only transforms, times the number of parallel "
+        "threads.\n";
   }
   for (const LoaderRow& row : bench.rows) {
-    if (!row.why.empty()) text += fmt::format("auto took {} workers: {}\n", row.workers, row.why);
+    if (!row.why.empty()) text += fmt::format("auto chose {} workers: {}\n", row.workers, row.why);
   }
   return text;
 }

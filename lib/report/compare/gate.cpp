@@ -46,9 +46,10 @@ std::optional<int> fewest(const std::function<bool(int)>& suffices) {
 }
 
 /// Two unpaired sides, each with an upper limit of the noise of that side.
-class Apart {
+class UnpairedSides {
  public:
-  Apart(const Change& change, double alpha) : alpha_(alpha), base_count_(count(change.base_side)) {
+  UnpairedSides(const Change& change, double alpha)
+      : alpha_(alpha), base_count_(count(change.base_side)) {
     const auto limit = [](const SideNoise& own, const SideNoise& other) {
       const SideNoise& known = own.count > 1 ? own : other;
       return deviation_limit(known.deviation, count(known) - 1);
@@ -88,38 +89,40 @@ class Apart {
 
 std::string near_text(const Condition& condition) {
   return condition.bound == 0
-             ? fmt::format("{} repeats would not tell so small a change", kMostRepeats)
-             : fmt::format("the change is too near the bound for {} repeats: choose another bound",
-                           kMostRepeats);
+             ? fmt::format("so small a change needs more than {} repeats", kMostRepeats)
+             : fmt::format(
+                   "the change is too close to the bound for {} repeats: choose another bound",
+                   kMostRepeats);
 }
 
-Advice of_pairs(const Condition& condition, const Change& change, double none, double alpha) {
+Advice advice_for_pairs(const Condition& condition, const Change& change, double none,
+                        double alpha) {
   const double noise = deviation_limit(change.noise, change.df);
   const Aim aim{.power = kPower, .alpha = alpha, .most = kMostRepeats};
   const auto decides = repeats_for(noise, distance(none, condition), aim);
   if (decides && static_cast<std::size_t>(*decides) > change.repeats)
     return {decides,
-            fmt::format("{} repeats would decide, unless the change is near the bound", *decides)};
+            fmt::format("{} repeats are enough unless the change is close to the bound", *decides)};
   const auto near = repeats_for(noise, distance(*change.value, condition), aim);
   if (near && static_cast<std::size_t>(*near) > change.repeats)
     return {near,
-            fmt::format("{} repeats would decide if the change is as large as it looks", *near)};
+            fmt::format("{} repeats are enough if the change is as large as measured", *near)};
   return {std::nullopt, near_text(condition)};
 }
 
 /// Returns the required repeats, or the required size of the baseline; nullopt if both sides
 /// already have that many.
-std::optional<Advice> of_apart(const Apart& apart, const Change& change, double effect,
-                               const char* unless) {
+std::optional<Advice> advice_for_unpaired(const UnpairedSides& apart, const Change& change,
+                                          double effect, const char* unless) {
   const auto made = [](const SideNoise& side) { return static_cast<int>(side.count); };
   const auto repeats = apart.repeats(effect);
   if (repeats && *repeats > made(change.now_side))
-    return Advice{repeats, fmt::format("{} repeats would decide, {}", *repeats, unless)};
+    return Advice{repeats, fmt::format("{} repeats are enough {}", *repeats, unless)};
   const auto both = apart.of_both(effect);
   if (repeats || !both) return std::nullopt;
   return Advice{std::nullopt,
-                fmt::format("no number of repeats would decide against a baseline of {}: save a "
-                            "baseline of at least {} repeats, and compare as many with it",
+                fmt::format("no number of repeats is enough with a baseline of {}: save a baseline "
+                            "of at least {} repeats and compare with as many",
                             made(change.base_side), *both)};
 }
 
@@ -128,13 +131,13 @@ std::optional<Advice> of_apart(const Apart& apart, const Change& change, double 
 /// fixed; if no number of repeats is enough against it, the text asks for a larger baseline.
 Advice advice(const Condition& condition, const Change& change, double alpha) {
   const double none = condition.unit == Unit::percent ? 1 : 0;
-  if (!change.apart) return of_pairs(condition, change, none, alpha);
-  const Apart apart(change, alpha);
-  if (auto found =
-          of_apart(apart, change, distance(none, condition), "unless the change is near the bound"))
+  if (!change.apart) return advice_for_pairs(condition, change, none, alpha);
+  const UnpairedSides apart(change, alpha);
+  if (auto found = advice_for_unpaired(apart, change, distance(none, condition),
+                                       "unless the change is close to the bound"))
     return *found;
-  if (auto found = of_apart(apart, change, distance(*change.value, condition),
-                            "if the change is as large as it looks"))
+  if (auto found = advice_for_unpaired(apart, change, distance(*change.value, condition),
+                                       "if the change is as large as measured"))
     return *found;
   return {std::nullopt, near_text(condition)};
 }
@@ -174,7 +177,7 @@ bool crosses(double change, const Condition& condition) {
 void decide(Finding& finding, const Change& change, double level) {
   const Condition& condition = finding.condition;
   if (!change.value) {
-    finding.why = "no share of a number that is not above 0: give the bound in pt";
+    finding.why = "a % bound needs a base above 0: use a bound in pt";
     return;
   }
   finding.change = shown(*change.value, condition);
@@ -191,7 +194,7 @@ void decide(Finding& finding, const Change& change, double level) {
   const bool high = crosses(interval.high, condition);
   if (low == high) {
     finding.verdict = low ? Verdict::fail : Verdict::pass;
-    finding.why = fmt::format("{} lies {} {}", interval_text(interval, condition.unit),
+    finding.why = fmt::format("{} is {} {}", interval_text(interval, condition.unit),
                               low ? "beyond" : "within", condition.text);
     return;
   }
@@ -210,12 +213,12 @@ void decide_exactly(Finding& finding, double base, double now) {
   } else if (!share || base > 0) {
     finding.change = shown(share ? now / base : now - base, condition);
   } else {
-    finding.why = "no share of a number that is not above 0: give the bound in pt";
+    finding.why = "a % bound needs a base above 0: use a bound in pt";
     return;
   }
   finding.verdict = crosses(*finding.change, condition) ? Verdict::fail : Verdict::pass;
-  finding.why =
-      fmt::format("{} -> {}, the same in every run of a side", metric_text(base), metric_text(now));
+  finding.why = fmt::format("{} -> {}, identical in all runs of each side", metric_text(base),
+                            metric_text(now));
 }
 
 /// Returns true if there is nothing to compute.
@@ -223,7 +226,7 @@ bool lacks_numbers(Finding& finding, const std::vector<double>* base,
                    const std::vector<double>* now) {
   const std::string& name = finding.condition.metric;
   if (base == nullptr || now == nullptr) {
-    finding.why = fmt::format("{} of {} is not told by every run", name,
+    finding.why = fmt::format("{} of {} is not reported by every run", name,
                               now == nullptr ? finding.technique : finding.against);
     return true;
   }
@@ -235,17 +238,18 @@ bool lacks_numbers(Finding& finding, const std::vector<double>* base,
   }
   if (all_finite(*now)) return false;
   finding.verdict = Verdict::fail;
-  finding.why = fmt::format("{} is not finite, and was", name);
+  finding.why = fmt::format("{} is no longer finite", name);
   return true;
 }
 
-bool varies(const Condition& condition, const Contest& contest) {
+bool varies(const Condition& condition, const GateComparison& contest) {
   const auto* base = find(contest.base, condition.metric);
   const auto* now = find(contest.now, condition.metric);
   return base != nullptr && now != nullptr && !is_exact(condition.metric, *base, *now);
 }
 
-Finding judge_one(const Condition& condition, const Contest& contest, double level) {
+Finding evaluate_condition(const Condition& condition, const GateComparison& contest,
+                           double level) {
   Finding finding{
       .condition = condition, .technique = contest.technique, .against = contest.against};
   const auto* base = find(contest.base, condition.metric);
@@ -296,18 +300,18 @@ double level_for(std::size_t comparisons) {
   return 1 - 2 * tail;
 }
 
-std::vector<Finding> judge(std::span<const Condition> conditions,
-                           std::span<const Contest> contests) {
+std::vector<Finding> evaluate_conditions(std::span<const Condition> conditions,
+                                         std::span<const GateComparison> contests) {
   std::size_t comparisons = 0;
-  for (const Contest& contest : contests) {
+  for (const GateComparison& contest : contests) {
     comparisons += static_cast<std::size_t>(std::ranges::count_if(
         conditions, [&](const Condition& condition) { return varies(condition, contest); }));
   }
   const double level = level_for(comparisons);
   std::vector<Finding> findings;
-  for (const Contest& contest : contests) {
+  for (const GateComparison& contest : contests) {
     for (const Condition& condition : conditions)
-      findings.push_back(judge_one(condition, contest, level));
+      findings.push_back(evaluate_condition(condition, contest, level));
   }
   return findings;
 }
@@ -341,16 +345,16 @@ std::string gate_notes(std::span<const Finding> findings, Pairing pairing) {
   }
   for (const Finding& finding : findings) {
     if (finding.outliers > 0)
-      text += fmt::format("{}, {}: {} outlier{} left out of the interval.\n",
+      text += fmt::format("{}, {}: {} outlier{} excluded from the interval.\n",
                           finding.condition.text, printable(finding.technique), finding.outliers,
                           finding.outliers == 1 ? " is" : "s are");
   }
   if (!findings.empty())
     text += fmt::format("Compared with {}.\n", printable(findings.front().against));
-  if (pairing == Pairing::apart && !findings.empty())
+  if (pairing == Pairing::unpaired && !findings.empty())
     text +=
-        "The baseline was not made in turns with this bench: what else the machine did on "
-        "either day is in the change (Welch's interval).\n";
+        "The baseline was not interleaved with this bench, so the change includes other load on "
+        "the machine (Welch's interval).\n";
   return text;
 }
 

@@ -28,10 +28,10 @@ std::vector<Condition> parse_conditions(std::string_view text,
                                         std::span<const std::string> metrics);
 
 /// interleaved: the i-th runs of both sides ran next to each other; apart: on different days.
-enum class Pairing { interleaved, apart };
+enum class Pairing { interleaved, unpaired };
 
 /// The two sides of a comparison.
-struct Contest {
+struct GateComparison {
   std::string technique;  // of the side that is tested
   std::string against;    // the name of the base
   Samples base;
@@ -63,8 +63,8 @@ struct Finding {
 /// bound. Metrics that are equal in all runs of a side are compared exactly. The intervals are 95 %
 /// for one or two conditions and wider for more, so that a gate whose bounds are all 0 fails by
 /// chance in at most 5 % of the cases for any number of conditions (Bonferroni).
-std::vector<Finding> judge(std::span<const Condition> conditions,
-                           std::span<const Contest> contests);
+std::vector<Finding> evaluate_conditions(std::span<const Condition> conditions,
+                                         std::span<const GateComparison> contests);
 
 /// Returns "%" or "pt".
 std::string unit_text(Unit unit);

@@ -68,20 +68,20 @@ class Parser {
 
   std::optional<Condition> one(const Piece& piece) {
     if (piece.text.empty()) {
-      problem(piece, "an empty condition; expected one such as samples_per_s<-2.5%");
+      problem(piece, "the condition is empty; use one such as samples_per_s<-2.5%");
       return std::nullopt;
     }
     const std::size_t sign = piece.text.find_first_of("<>=");
     if (sign == std::string_view::npos) {
-      problem(piece, "no '<' or '>'; expected metric<-2.5% or metric>+2.5%");
+      problem(piece, "the condition has no '<' or '>'; use metric<-2.5% or metric>+2.5%");
       return std::nullopt;
     }
     Condition condition;
     condition.side = piece.text[sign] == '<' ? Side::below : Side::above;
     const bool good_name = take_name(trimmed({piece.text.substr(0, sign), piece.at}), condition);
     const bool good_sign = take_sign({piece.text.substr(sign), piece.at + sign});
-    const std::size_t behind = piece.text.find_first_not_of("<>=", sign);
-    const std::size_t start = std::min(behind, piece.text.size());
+    const std::size_t bound_start = piece.text.find_first_not_of("<>=", sign);
+    const std::size_t start = std::min(bound_start, piece.text.size());
     const bool good_bound =
         take_bound(trimmed({piece.text.substr(start), piece.at + start}), condition);
     if (!good_name || !good_sign || !good_bound || !is_new(piece, condition)) return std::nullopt;
@@ -95,8 +95,8 @@ class Parser {
     if (std::ranges::find(known_, condition.metric) != known_.end()) return true;
     const auto near = nearest(condition.metric, known_);
     problem(name, name.text.empty()
-                      ? "no metric before the sign"
-                      : fmt::format("unknown metric '{}'{}; there are {}", printable(name.text),
+                      ? "the metric before the comparison is missing"
+                      : fmt::format("unknown metric '{}'{}; available: {}", printable(name.text),
                                     near ? fmt::format(", did you mean '{}'?", *near) : "",
                                     join(known_, ", ")));
     return false;
@@ -107,7 +107,7 @@ class Parser {
       if (rest.text[0] != '=') return true;
     }
     const std::size_t length = std::min(rest.text.find_first_not_of("<>="), rest.text.size());
-    problem({rest.text.substr(0, length), rest.at}, "the sign is one '<' or '>'");
+    problem({rest.text.substr(0, length), rest.at}, "the comparison must be '<' or '>'");
     return false;
   }
 
@@ -116,15 +116,15 @@ class Parser {
     const bool points = number.ends_with("pt");
     if (!points && !number.ends_with('%')) {
       problem(bound,
-              "no unit behind the number: % is of the base, pt are percentage points of a "
-              "share such as val/accuracy");
+              "the number must end with % (of the base) or pt (percentage points of a ratio such "
+              "as val/accuracy)");
       return false;
     }
     number.remove_suffix(points ? 2 : 1);
     if (number.starts_with('+') && !number.starts_with("+-")) number.remove_prefix(1);
     const auto value = parse_number<double>(number);
     if (!value || !std::isfinite(*value)) {
-      problem(bound, fmt::format("'{}' is no number", printable(number)));
+      problem(bound, fmt::format("'{}' is not a number", printable(number)));
       return false;
     }
     condition.bound = *value;
@@ -134,12 +134,12 @@ class Parser {
 
   bool fits(const Piece& bound, const Condition& condition) {
     if (condition.unit == Unit::percent && condition.bound <= -100) {
-      problem(bound, "nothing falls by 100 % or more");
+      problem(bound, "the bound must be above -100 %");
       return false;
     }
     const bool own_name = std::ranges::find(kMeasures, condition.metric) != kMeasures.end();
     if (condition.unit == Unit::points && own_name) {
-      problem(bound, fmt::format("{} is no share: write its bound in %", condition.metric));
+      problem(bound, fmt::format("{} is not a ratio: use a bound in %", condition.metric));
       return false;
     }
     return true;
@@ -149,7 +149,7 @@ class Parser {
     const bool again = std::ranges::any_of(conditions_, [&](const Condition& other) {
       return other.metric == condition.metric && other.side == condition.side;
     });
-    if (again) problem(piece, fmt::format("{} has a bound on this side already", condition.metric));
+    if (again) problem(piece, fmt::format("{} already has a bound on this side", condition.metric));
     return !again;
   }
 

@@ -59,7 +59,7 @@ class UsageSum {
   std::map<std::string, double> throttled_spans_;  // by reason; "": not throttled
 };
 
-void tell_exchange(const RunRecord& record, BottleneckContext& context) {
+void add_communication(const RunRecord& record, BottleneckContext& context) {
   const std::vector<RankRow> rows = rank_rows(record);
   if (rows.empty()) return;
   if (const RankRow* last = straggler(rows)) {
@@ -83,7 +83,7 @@ void take_replayed_settings(const events::Finished& finished, BottleneckContext&
 }
 
 struct Part {
-  Limit limit;
+  BottleneckKind limit;
   double seconds;
 };
 
@@ -98,23 +98,24 @@ struct TimeSplit {
 };
 
 TimeSplit split_of(const events::Timing& timing) {
-  const std::array waits{Part{Limit::input, timing.data_wait_s},
-                         Part{Limit::transfer, timing.h2d_s},
-                         Part{Limit::communication, timing.allreduce_exposed_s},
-                         Part{Limit::checkpoint, timing.checkpoint_s}};
-  const std::array work{Part{Limit::compute, timing.forward_s + timing.backward_s},
-                        Part{Limit::optimizer, timing.optimizer_s},
-                        Part{Limit::evaluation, timing.eval_s}, Part{Limit::host, timing.other_s}};
+  const std::array waits{Part{BottleneckKind::input, timing.data_wait_s},
+                         Part{BottleneckKind::transfer, timing.h2d_s},
+                         Part{BottleneckKind::communication, timing.allreduce_exposed_s},
+                         Part{BottleneckKind::checkpoint, timing.checkpoint_s}};
+  const std::array work{Part{BottleneckKind::compute, timing.forward_s + timing.backward_s},
+                        Part{BottleneckKind::optimizer, timing.optimizer_s},
+                        Part{BottleneckKind::evaluation, timing.eval_s},
+                        Part{BottleneckKind::host, timing.other_s}};
   TimeSplit split{largest(waits)};
   for (const Part& each : waits) split.waits_s += each.seconds;
   const Part& labor = largest(work);
   const double wall_s = timing.wall_s;
   if (split.part.seconds >= kNotableWait * wall_s) return split;
   if (timing.eval_s >= kNotableEvaluation * wall_s) {
-    split.part = {Limit::evaluation, timing.eval_s};
+    split.part = {BottleneckKind::evaluation, timing.eval_s};
   } else {
     split.part = labor;
-    if (labor.seconds < kNotableWork * wall_s) split.part.limit = Limit::balanced;
+    if (labor.seconds < kNotableWork * wall_s) split.part.limit = BottleneckKind::balanced;
   }
   return split;
 }
@@ -123,7 +124,7 @@ double factor(double wall_s, double removable_s) {
   return wall_s / std::max(wall_s - removable_s, 1e-3 * wall_s);
 }
 
-std::optional<PerfectLoader> perfect_loader(const Facts& facts) {
+std::optional<PerfectLoader> perfect_loader(const BottleneckInputs& facts) {
   const events::Timing& timing = facts.timing;
   const double batches = facts.batches();
   const double training_s = timing.training_s();
@@ -148,11 +149,11 @@ std::optional<PerfectLoader> perfect_loader(const Facts& facts) {
   return perfect;
 }
 
-bool is_accepted(const Proposal& proposal, const Levers& levers) {
+bool is_accepted(const Proposal& proposal, const AdviceSettings& levers) {
   return proposal.setting.empty() || !levers.accepts || levers.accepts(proposal.setting);
 }
 
-void advise(const Rule& rule, const Facts& facts, Bottleneck& found) {
+void advise(const Rule& rule, const BottleneckInputs& facts, Bottleneck& found) {
   const std::vector<Proposal> proposals = rule.propose(facts);
   const auto chosen = std::ranges::find_if(
       proposals, [&](const Proposal& each) { return is_accepted(each, facts.context.levers); });
@@ -212,7 +213,7 @@ std::optional<Usage> sum_usage(std::span<const events::EpochEnded> epochs) {
   return sum.mean();
 }
 
-BottleneckContext context_of(const RunRecord& record, const Levers& levers) {
+BottleneckContext context_of(const RunRecord& record, const AdviceSettings& levers) {
   BottleneckContext context{.levers = levers};
   if (record.started) {
     context.num_workers = record.started->num_workers;
@@ -225,7 +226,7 @@ BottleneckContext context_of(const RunRecord& record, const Levers& levers) {
   context.on_gpu =
       !record.hellos.empty() && record.hellos.begin()->second.device.starts_with("cuda");
   context.usage = sum_usage(steady_epochs(record));
-  tell_exchange(record, context);
+  add_communication(record, context);
   if (const auto rank0 = record.finished.find(0); rank0 != record.finished.end()) {
     context.replay_step_s = rank0->second.replay_step_s;
     context.replay_steps = rank0->second.replay_steps;
@@ -234,7 +235,7 @@ BottleneckContext context_of(const RunRecord& record, const Levers& levers) {
   return context;
 }
 
-const char* name_of(Limit limit) {
+const char* name_of(BottleneckKind limit) {
   constexpr std::array kNames{
       "machine_busy",     "input_bound",   "transfer_bound",  "communication_bound",
       "checkpoint_bound", "compute_bound", "optimizer_bound", "evaluation_bound",
@@ -246,7 +247,7 @@ Bottleneck find_bottleneck(const events::Timing& timing, const BottleneckContext
   Bottleneck found;
   if (!(timing.wall_s > 0)) return found;
   const TimeSplit split = split_of(timing);
-  const Facts facts{timing, context, split.part.limit, split.part.seconds};
+  const BottleneckInputs facts{timing, context, split.part.limit, split.part.seconds};
   const Rule& rule = rule_for(facts);
   found.part = split.part.limit;
   found.limit = rule.verdict.value_or(split.part.limit);
@@ -260,7 +261,7 @@ Bottleneck find_bottleneck(const events::Timing& timing, const BottleneckContext
   found.checks = gains::checks_of(facts);
   found.evidence = evidence_of(facts, rule);
   advise(rule, facts, found);
-  if (found.limit == Limit::machine) {
+  if (found.limit == BottleneckKind::machine) {
     found.share = taken_cores(*context.usage);
     BottleneckContext quiet = context;
     quiet.usage->outside_cores.reset();
@@ -271,11 +272,12 @@ Bottleneck find_bottleneck(const events::Timing& timing, const BottleneckContext
 
 std::string text_of(const PerfectLoader& perfect) {
   constexpr double kWorthIt = 1.05;
-  const std::string gain = fmt::format("a perfect loader would give {:.2f}x", perfect.speedup);
-  const std::string how = perfect.replayed > 0
-                              ? fmt::format("by {} steps with one batch replayed", perfect.replayed)
-                              : std::string("by the steps as they were, without their waits");
-  const char* stop = perfect.speedup < kWorthIt ? ": stop here, loading is not the limit" : "";
+  const std::string gain =
+      fmt::format("a perfect loader would make the run {:.2f}x as fast", perfect.speedup);
+  const std::string how =
+      perfect.replayed > 0 ? fmt::format("from {} replayed steps with one batch", perfect.replayed)
+                           : std::string("from the measured steps without their waits");
+  const char* stop = perfect.speedup < kWorthIt ? ": data loading is not the bottleneck" : "";
   return fmt::format("{}{} ({})", gain, stop, how);
 }
 

@@ -7,7 +7,7 @@
 
 namespace trainctl::report {
 
-enum class Limit {
+enum class BottleneckKind {
   machine,
   input,
   transfer,
@@ -21,7 +21,7 @@ enum class Limit {
 };
 /// Returns the name in result.json: "machine_busy", "input_bound", "compute_bound", ...,
 /// "balanced".
-const char* name_of(Limit limit);
+const char* name_of(BottleneckKind limit);
 
 /// The forward and backward passes of a batch, replayed with another value of one setting.
 struct ReplayedSetting {
@@ -37,7 +37,7 @@ struct BottleneckContext {
   std::int64_t train_samples = 0;  // 0: unknown
   std::int64_t max_epochs = 0;     // 0: unknown
   bool on_gpu = false;
-  Levers levers;
+  AdviceSettings levers;
   int num_threads = 0;                      // per rank; 0: unknown
   std::optional<events::Usage> usage = {};  // of rank 0, over the epochs of the times
   std::optional<RankRow> straggler = {};    // the rank that the others wait for
@@ -58,7 +58,7 @@ struct BottleneckContext {
   [[nodiscard]] bool has_room_for_devices() const;
 };
 /// Collects the context of a run's verdict.
-BottleneckContext context_of(const RunRecord& record, const Levers& levers);
+BottleneckContext context_of(const RunRecord& record, const AdviceSettings& levers);
 
 /// Averages fractions and rates weighted by the time of the epochs that have them, takes the peak
 /// of memory, and the most frequent state of the GPU's clocks; nullopt if no epoch has usage data.
@@ -72,9 +72,9 @@ double taken_cores(const events::Usage& usage);
 struct Evidence {
   std::string name;  // "data_wait_step"
   double value = 0;
-  std::string unit;    // "s", "share", "samples/s", "cores", ...
-  std::string text;    // half a sentence
-  bool tells = false;  // shown in the summary
+  std::string unit;         // "s", "share", "samples/s", "cores", ...
+  std::string text;         // half a sentence
+  bool in_summary = false;  // shown in the summary
 };
 
 /// The expected speedup of the whole run after a change, as a factor.
@@ -115,11 +115,11 @@ enum class Next { tune, more_devices, run_again, doctor };
 /// of the work (compute, optimizer, evaluation, host) with 40 % or more; otherwise the run is
 /// balanced. The rules in bottleneck_rules.hpp determine the cause and the fix.
 struct Bottleneck {
-  Limit limit = Limit::balanced;
-  Limit part = Limit::balanced;  // the part with `share`, not always the cause's
-  std::string cause;             // of the matching rule: "few_workers"; empty: nothing was measured
-  double share = 0;              // of the wall time, 0 to 1; for a busy machine: of the cores' time
-  Gain gain = {};                // of the advice; the low end is a conservative estimate
+  BottleneckKind limit = BottleneckKind::balanced;
+  BottleneckKind part = BottleneckKind::balanced;  // the part with `share`, not always the cause's
+  std::string cause;  // of the matching rule: "few_workers"; empty: nothing was measured
+  double share = 0;   // of the wall time, 0 to 1; for a busy machine: of the cores' time
+  Gain gain = {};     // of the advice; the low end is a conservative estimate
   /// The wall time divided by the wall time without all waits and overhead.
   double without_waits = 1;
   std::vector<SettingCheck> checks = {};  // batch size, threads, precision and anomaly checks

@@ -15,18 +15,17 @@ constexpr double kStalled = 0.25;    // of the time a thread waits for a core
 constexpr double kSavesWell = 0.02;  // of the time
 
 /// Proposes a larger batch, or returns a sentence without a setting if the batch cannot grow.
-Proposals larger_batch(const Facts& facts, const char* why) {
+Proposals larger_batch(const BottleneckInputs& facts, const char* why) {
   const BottleneckContext& context = facts.context;
   const int factor = gains::batch_factor(facts);
   const std::int64_t batch = factor * context.batch_size;
   if (factor == 0 || batch > kLargestBatch)
-    return {{"", "more work for each step would help, and the batch cannot grow here"}};
-  return {
-      {fmt::format("loader.batch_size={}", batch),
-       fmt::format(
-           "{}; a larger batch changes the training, so check the loss and the learning rate", why),
-       gains::of_larger_batch(facts, factor)},
-      {"", std::string(why) + " with a larger batch, which this experiment does not accept"}};
+    return {{"", "more work per step would help, but this experiment accepts no larger batch"}};
+  return {{fmt::format("loader.batch_size={}", batch),
+           fmt::format(
+               "{}; a larger batch changes training, so check the loss and the learning rate", why),
+           gains::of_larger_batch(facts, factor)},
+          {"", std::string(why) + " with a larger batch, which this experiment does not accept"}};
 }
 
 // Returns "KEY=N", where N is above `now` and at most the epochs of the run; empty if there is no
@@ -45,19 +44,19 @@ int wanted_workers(int now, double wall_s, double wait_s, int most) {
   return std::clamp(static_cast<int>(std::ceil(std::min(wanted, 1e6))), now + 1, most);
 }
 
-int wanted_workers(const Facts& facts, int most) {
+int wanted_workers(const BottleneckInputs& facts, int most) {
   return wanted_workers(facts.context.num_workers, facts.timing.wall_s, facts.timing.data_wait_s,
                         most);
 }
 
-bool has_mode(const Levers& levers, const char* mode) {
+bool has_mode(const AdviceSettings& levers, const char* mode) {
   return std::ranges::find(levers.cache_modes, mode) != levers.cache_modes.end();
 }
 
 /// Returns a text such as "settings that may help: a batch of 512: 1.12x to 1.90x as fast
 /// (replayed); compared: 2 threads: 0.92x to 1.19x as fast (replayed); not tried:
 /// trainer.precision".
-std::string compared_settings(const Facts& facts) {
+std::string compared_settings(const BottleneckInputs& facts) {
   constexpr double kMayHelp = 1.05;
   std::vector<std::string> gaining;
   std::vector<std::string> compared;
@@ -73,13 +72,13 @@ std::string compared_settings(const Facts& facts) {
   if (!gaining.empty()) parts.push_back("settings that may help: " + join(gaining, ", "));
   if (!compared.empty()) parts.push_back("compared: " + join(compared, ", "));
   if (!untried.empty()) parts.push_back("not tried: " + join(untried, ", "));
-  return parts.empty() ? "rules exclude batch size, threads, precision and anomaly checks"
+  return parts.empty() ? "changing batch size, threads, precision or anomaly checks cannot help"
                        : join(parts, "; ");
 }
 
 /// Returns the largest gain of the compared settings, without an upper end if one of them was not
 /// tried.
-Gain gain_of_compared(const Facts& facts) {
+Gain gain_of_compared(const BottleneckInputs& facts) {
   Gain most{.low = 1, .high = 1};
   for (const SettingCheck& check : gains::checks_of(facts)) {
     if (!check.done) return gains::unknown();
@@ -97,193 +96,194 @@ std::string worker_words(int workers) {
 
 }  // namespace
 
-Proposals free_cores(const Facts& facts) {
+Proposals free_cores(const BottleneckInputs& facts) {
   const auto& usage = facts.context.usage;
   const double share =
       usage ? usage->outside_cores.value_or(0) + usage->stolen_cores.value_or(0) : 0;
-  return {
-      {"", fmt::format("{} % of the cores' time goes to others: end or move them and run again, "
-                       "before any other number here is trusted",
-                       percent_text(share))}};
+  return {{"", fmt::format("other processes use {} % of the CPU time: stop or move them and run "
+                           "again before you rely on these times",
+                           percent_text(share))}};
 }
 
-Proposals inspect_rank(const Facts& facts) {
+Proposals inspect_rank(const BottleneckInputs& facts) {
   const RankRow& last = *facts.context.straggler;
   return {{"",
-           fmt::format("look at {}: its load, clocks and disk; all other ranks wait for rank {}, "
+           fmt::format("check the load, clocks and disk of {}; all other ranks wait for rank {}, "
                        "and no setting changes that",
                        last.host.empty() ? std::string("that machine") : printable(last.host),
                        last.rank),
            gains::without(facts, facts.part_s)}};
 }
 
-Proposals cool_gpu(const Facts& /*facts*/) {
+Proposals cool_gpu(const BottleneckInputs& /*facts*/) {
   return {{"", "better cooling or a higher power limit would let the GPU keep its clocks"}};
 }
 
-Proposals other_threads(const Facts& facts) {
+Proposals other_threads(const BottleneckInputs& facts) {
   const BottleneckContext& context = facts.context;
   const int threads =
       context.other_threads ? static_cast<int>(context.other_threads->value) : context.cores();
   const std::string why =
       threads > context.num_threads
-          ? fmt::format("the step computes with {} thread{} on {} cores", context.num_threads,
+          ? fmt::format("the training step uses {} thread{} on {} cores", context.num_threads,
                         plural(context.num_threads), context.cores())
-          : fmt::format("{} threads of the step get in each other's way", context.num_threads);
+          : fmt::format("{} compute threads slow each other down", context.num_threads);
   return {{fmt::format("trainer.num_threads={}", threads), why, gains::of_threads(facts, threads)}};
 }
 
-Proposals larger_steps(const Facts& facts) {
-  return larger_batch(facts, "the fixed cost of a step is spread over more samples");
+Proposals larger_steps(const BottleneckInputs& facts) {
+  return larger_batch(facts, "the fixed cost of a step is shared by more samples");
 }
 
-Proposals untried_settings(const Facts& facts) {
+Proposals untried_settings(const BottleneckInputs& facts) {
   return {{"", compared_settings(facts), gain_of_compared(facts)}};
 }
 
-Proposals less_cache(const Facts& facts) {
+Proposals less_cache(const BottleneckInputs& facts) {
   Proposals all;
   constexpr double kSmall = 0.25;
-  const Levers& levers = facts.context.levers;
+  const AdviceSettings& levers = facts.context.levers;
   if (levers.cache_mode != "none" && levers.cache_share.value_or(1) > kSmall)
-    all.push_back({"dataset.cache.budget=25%", "the caches of samples leave more to the rest"});
-  all.push_back({"", "less memory elsewhere on the machine, or a larger limit, would help"});
+    all.push_back({"dataset.cache.budget=25%",
+                   "a smaller sample cache leaves more memory for everything else"});
+  all.push_back({"", "less memory use by other programs, or a higher memory limit, would help"});
   return all;
 }
 
-Proposals fewer_threads(const Facts& facts) {
+Proposals fewer_threads(const BottleneckInputs& facts) {
   const BottleneckContext& context = facts.context;
   const int cores = context.cores();
   if (cores > 0 && !context.on_gpu && context.num_threads > cores)
     return {{fmt::format("trainer.num_threads={}", cores),
-             fmt::format("{} threads share {} core{}, and wait for one another",
-                         context.num_threads, cores, plural(cores)),
+             fmt::format("{} threads share {} core{} and wait for each other", context.num_threads,
+                         cores, plural(cores)),
              gains::of_threads(facts, cores)}};
-  return {{"", "a larger CPU quota, or nothing else beside the run, would help"}};
+  return {{"", "a larger CPU quota, or no other processes, would help"}};
 }
 
-Proposals fewer_workers(const Facts& facts) {
+Proposals fewer_workers(const BottleneckInputs& facts) {
   const int cores = facts.context.cores();
   const int workers = std::max(1, cores - std::max(facts.context.num_threads, 1));
   return {{fmt::format("loader.num_workers={}", workers),
-           fmt::format("{} take the cores from the step, which does not wait for them",
+           fmt::format("{} compete with the training step, which never waits for a batch",
                        worker_words(facts.context.num_workers))}};
 }
 
-Proposals more_workers(const Facts& facts) {
+Proposals more_workers(const BottleneckInputs& facts) {
   const int now = facts.context.num_workers;
   const int cores = facts.context.cores();
   const int most = std::min(cores > 0 ? cores : std::max(8, 2 * now), kMostWorkers);
   if (now >= most)
-    return {{"", "the loader has as many workers as it may have", gains::of_loading(facts)}};
+    return {{"", "the loader already has the maximum number of workers", gains::of_loading(facts)}};
   return {{fmt::format("loader.num_workers={}", wanted_workers(facts, most)),
            fmt::format("the step waits for batches with {}", worker_words(now)),
            gains::of_loading(facts)}};
 }
 
-Proposals waiting_workers(const Facts& facts) {
+Proposals waiting_workers(const BottleneckInputs& facts) {
   const int now = facts.context.num_workers;
   const int most = std::min(std::max(4 * facts.context.cores(), 2 * now + 2), kMostWorkers);
   if (now >= most)
     return {{"", "the source of the samples is slow, and no setting changes that",
              gains::of_loading(facts)}};
   return {{fmt::format("loader.num_workers={}", wanted_workers(facts, most)),
-           "the workers wait, so more of them than cores wait at the same time",
+           "the workers are idle while they wait, so more workers than cores help",
            gains::of_loading(facts)}};
 }
 
-Proposals workers_of_straggler(const Facts& facts) {
+Proposals workers_of_straggler(const BottleneckInputs& facts) {
   const BottleneckContext& context = facts.context;
   const RankRow& last = *context.straggler;
   const bool is_known = context.straggler_is_here && context.usage && context.usage->cpu_stalled;
   const bool is_full = !is_known || *context.usage->cpu_stalled >= kStalled;
   const int here = std::max(context.cores(), 1);
   const int most = std::min(is_full ? here : 4 * here, kMostWorkers);
-  const std::string why = fmt::format("rank {} waits for batches with {}, and the others for it",
-                                      last.rank, worker_words(context.num_workers));
+  const std::string why =
+      fmt::format("rank {} waits for batches with {}, and all other ranks wait for it", last.rank,
+                  worker_words(context.num_workers));
   if (context.num_workers >= most)
-    return {{"", why + ": look at that machine and its disk", gains::of_loading(facts)}};
+    return {{"", why + ": check that machine and its disk", gains::of_loading(facts)}};
   return {{fmt::format("loader.num_workers={}",
                        wanted_workers(context.num_workers, last.own_s(), last.data_wait_s, most)),
            why, gains::of_loading(facts)}};
 }
 
-Proposals one_thread(const Facts& facts) {
+Proposals one_thread(const BottleneckInputs& facts) {
   return {{"trainer.num_threads=1",
-           fmt::format("threads that wait for the next step burn the cores that load, since {} is "
-                       "set; unset it, or compute with one",
+           fmt::format("compute threads spin between steps and take CPU cores from the loader "
+                       "because {} is set; unset it, or use one thread",
                        facts.context.levers.spin_variable)}};
 }
 
-Proposals read_less(const Facts& facts) {
-  const Levers& levers = facts.context.levers;
+Proposals read_less(const BottleneckInputs& facts) {
+  const AdviceSettings& levers = facts.context.levers;
   const Gain gain = gains::of_loading(facts);
   Proposals all;
   if (levers.cache_mode == "none" && has_mode(levers, "encoded"))
     all.push_back(
-        {"dataset.cache.mode=encoded", "the files are read once, and then lie in memory", gain});
+        {"dataset.cache.mode=encoded", "the files are read once and then kept in memory", gain});
   if (levers.read_ahead && *levers.read_ahead == 0)
-    all.push_back(
-        {"loader.read_ahead=32", "files are read before their turn, in the disk's order", gain});
+    all.push_back({"loader.read_ahead=32", "files are read ahead, in the order of the disk", gain});
   all.push_back({"", "a faster disk, a pack file on it or smaller files would help", gain});
   return all;
 }
 
-Proposals cache_decoded(const Facts& facts) {
-  const Levers& levers = facts.context.levers;
-  const std::string all = fmt::format("all {} CPU cores load already", facts.context.cores());
+Proposals cache_decoded(const BottleneckInputs& facts) {
+  const AdviceSettings& levers = facts.context.levers;
+  const std::string all = fmt::format("all {} CPU cores are busy loading", facts.context.cores());
   const bool caches_less = levers.cache_mode == "none" || levers.cache_mode == "encoded";
   Proposals proposals;
   if (caches_less && has_mode(levers, "decoded"))
-    proposals.push_back({"dataset.cache.mode=decoded", all + "; a cache spares them the decoding",
+    proposals.push_back({"dataset.cache.mode=decoded", all + "; a cache avoids decoding again",
                          gains::of_loading(facts)});
   proposals.push_back({"", all + ": fewer or cheaper transforms and smaller images would help",
                        gains::of_loading(facts)});
   return proposals;
 }
 
-Proposals pin(const Facts& facts) {
-  return {{"loader.pin_memory=true", "page-locked memory lets copies run beside the step",
+Proposals pin(const BottleneckInputs& facts) {
+  return {{"loader.pin_memory=true", "pinned memory lets copies overlap the training step",
            gains::without(facts, facts.timing.h2d_s + facts.timing.eval_s)},
-          {"", "page-locked memory would help, and this experiment does not accept it"}};
+          {"", "pinned memory would help, but this experiment does not accept it"}};
 }
 
-Proposals keep_on_device(const Facts& facts) {
-  const Proposal smaller{"", "smaller samples, or samples of 8 bits, take less time to copy",
+Proposals keep_on_device(const BottleneckInputs& facts) {
+  const Proposal smaller{"", "smaller samples, or 8-bit samples, take less time to copy",
                          gains::without(facts, facts.timing.h2d_s)};
-  const Levers& levers = facts.context.levers;
+  const AdviceSettings& levers = facts.context.levers;
   if (facts.context.on_gpu && levers.cache_mode != "device" && has_mode(levers, "device"))
-    return {{"dataset.cache.mode=device", "the GPU keeps the images and makes the batches itself",
-             gains::without(facts,
-                            facts.timing.h2d_s + facts.timing.data_wait_s + facts.timing.eval_s)},
-            smaller};
+    return {
+        {"dataset.cache.mode=device", "the GPU keeps the images and assembles the batches itself",
+         gains::without(facts,
+                        facts.timing.h2d_s + facts.timing.data_wait_s + facts.timing.eval_s)},
+        smaller};
   return {smaller};
 }
 
-Proposals smaller_buckets(const Facts& facts) {
+Proposals smaller_buckets(const BottleneckInputs& facts) {
   double bytes = 0;
   for (const std::int64_t each : facts.context.bucket_bytes) bytes += static_cast<double>(each);
   constexpr double kBuckets = 8;
   const double cap = std::max(std::floor(bytes / kBuckets / 1e6), 1.0);
   return {{fmt::format("distributed.bucket_cap_mb={}", cap),
-           "the exchange of the first gradients begins while the others are computed",
+           "the all-reduce of the first gradients overlaps the rest of the backward pass",
            gains::without(facts, facts.part_s)},
-          {"", "smaller buckets would let the exchange begin sooner"}};
+          {"", "smaller buckets would let the all-reduce start sooner"}};
 }
 
-Proposals exchange_less(const Facts& facts) {
-  return larger_batch(facts, "half as many gradient exchanges per sample");
+Proposals exchange_less(const BottleneckInputs& facts) {
+  return larger_batch(facts, "half as many gradient all-reduces per sample");
 }
 
-Proposals save_beside(const Facts& facts) {
-  return {{"checkpoint.async=true", "the state is copied in the step and written beside it",
+Proposals save_async(const BottleneckInputs& facts) {
+  return {{"checkpoint.async=true", "the state is copied in the step and written in the background",
            gains::without(facts, facts.timing.checkpoint_s)},
-          {"", "checkpoints written next to the training would not hold it up",
+          {"", "checkpoints written in the background would not block training",
            gains::without(facts, facts.timing.checkpoint_s)}};
 }
 
-Proposals save_less(const Facts& facts) {
-  const Levers& levers = facts.context.levers;
+Proposals save_less(const BottleneckInputs& facts) {
+  const AdviceSettings& levers = facts.context.levers;
   const Gain gain = gains::of_fewer_checkpoints(facts);
   Proposals all;
   const double share = std::clamp(facts.timing.checkpoint_s / facts.timing.wall_s, 0.0, 0.99);
@@ -301,60 +301,63 @@ Proposals save_less(const Facts& facts) {
   if (!epochs.empty()) all.push_back({epochs, "fewer checkpoints; a crash then loses more", gain});
   if (levers.checkpoint_on_best)
     all.push_back(
-        {"checkpoint.on_best=false", "not every epoch that is the best needs a save", gain});
+        {"checkpoint.on_best=false", "not every new best epoch needs a checkpoint", gain});
   all.push_back({"", "fewer checkpoints; a crash then loses more", gain});
   return all;
 }
 
-Proposals validate_less(const Facts& facts) {
+Proposals validate_less(const BottleneckInputs& facts) {
   const std::string setting =
       every_n("trainer.check_val_every_n_epoch", facts.context.levers.validate_every, 2,
               facts.context.max_epochs);
-  return {{setting, "validation less often", gains::of_less_validation(facts)},
+  return {{setting, "validate less often", gains::of_less_validation(facts)},
           {"", "a smaller validation set or trainer.limit_val_batches would help",
            gains::of_less_validation(facts)}};
 }
 
-Proposals no_forced_sync(const Facts& facts) {
+Proposals no_forced_sync(const BottleneckInputs& facts) {
   if (facts.context.levers.detect_anomaly)
-    return {{"trainer.detect_anomaly=false", "looking at every value stops the GPU at each step",
+    return {{"trainer.detect_anomaly=false",
+             "checking every value synchronizes the GPU in each step",
              gains::of_no_anomaly_checks(facts)}};
-  return {{"trainer.log_every_n_steps=50", "each line of the log waits for the GPU"}};
+  return {{"trainer.log_every_n_steps=50", "each log line waits for the GPU"}};
 }
 
-Proposals record_steps(const Facts& /*facts*/) {
-  return {{"trainer.cuda_graphs=true", "a step is launched as one graph in place of many kernels"},
+Proposals record_steps(const BottleneckInputs& /*facts*/) {
+  return {{"trainer.cuda_graphs=true",
+           "each step is launched as one CUDA graph instead of many kernels"},
           {"", "larger steps would need fewer launches for each sample"}};
 }
 
-Proposals no_anomaly_checks(const Facts& facts) {
+Proposals no_anomaly_checks(const BottleneckInputs& facts) {
   return {{"trainer.detect_anomaly=false", "it checks every value of every operation",
            gains::of_no_anomaly_checks(facts)}};
 }
 
-Proposals half_precision(const Facts& facts) {
-  Proposals all{{"trainer.precision=bf16-mixed",
-                 "16-bit products are several times as fast; they change the numbers, so check the "
-                 "loss",
-                 gains::of_bf16(facts)}};
+Proposals half_precision(const BottleneckInputs& facts) {
+  Proposals all{
+      {"trainer.precision=bf16-mixed",
+       "bf16 matrix products are several times as fast, but less precise, so check the loss",
+       gains::of_bf16(facts)}};
   const Proposals more = fill_device(facts);
   all.insert(all.end(), more.begin(), more.end());
   return all;
 }
 
-Proposals fill_device(const Facts& facts) {
-  return larger_batch(facts, "a larger batch may fill the device better, while it fits");
+Proposals fill_device(const BottleneckInputs& facts) {
+  return larger_batch(facts, "a larger batch may use the GPU better, if it fits in memory");
 }
 
-Proposals fewer_updates(const Facts& facts) {
+Proposals fewer_updates(const BottleneckInputs& facts) {
   return larger_batch(facts, "half as many updates per sample");
 }
 
-Proposals more_devices(const Facts& facts) {
+Proposals more_devices(const BottleneckInputs& facts) {
   if (!facts.context.has_room_for_devices())
-    return {
-        {"", "the model itself is the work; " + compared_settings(facts), gain_of_compared(facts)}};
-  return {{"", "the model itself is the work: more devices may help; " + compared_settings(facts)}};
+    return {{"", "forward and backward take the time; " + compared_settings(facts),
+             gain_of_compared(facts)}};
+  return {{"", "forward and backward take the time: more devices may help; " +
+                   compared_settings(facts)}};
 }
 
 }  // namespace trainctl::report::fixes

@@ -12,10 +12,12 @@ constexpr std::int64_t kFewestSteps = 10;  // per epoch with a larger batch
 constexpr double kTinyStep = 1e-3;         // in seconds
 constexpr std::int64_t kTinyBatch = 8;
 
-double passes_s(const Facts& facts) { return facts.timing.forward_s + facts.timing.backward_s; }
+double passes_s(const BottleneckInputs& facts) {
+  return facts.timing.forward_s + facts.timing.backward_s;
+}
 
 /// Returns whether threads of the run may compete for cores.
-bool cores_are_contended(const Facts& facts) {
+bool cores_are_contended(const BottleneckInputs& facts) {
   const BottleneckContext& context = facts.context;
   const bool waits = context.usage && context.usage->cpu_stalled.value_or(0) >= kStalledShare;
   const int cores = context.cores();
@@ -24,13 +26,13 @@ bool cores_are_contended(const Facts& facts) {
 
 /// Returns the gain if the passes take `ratio` of their time; `most` limits the gain of the whole
 /// run.
-Gain replayed(const Facts& facts, double ratio, double most) {
+Gain replayed(const BottleneckInputs& facts, double ratio, double most) {
   const double wall_s = facts.timing.wall_s;
   const double slow_s = wall_s - passes_s(facts) * (1 - ratio * (1 + kReplayMargin));
   return {.low = std::min(wall_s / std::max(slow_s, 1e-9), most), .high = most, .replayed = true};
 }
 
-std::optional<double> ratio_of(const Facts& facts, double step_s) {
+std::optional<double> ratio_of(const BottleneckInputs& facts, double step_s) {
   const auto& now_s = facts.context.replay_step_s;
   if (!now_s || !(*now_s > 0) || !(step_s > 0)) return std::nullopt;
   return step_s / *now_s;
@@ -45,7 +47,7 @@ SettingCheck done(const char* key, const std::string& alternative, const Gain& g
 }
 SettingCheck not_done(const char* key) { return {.key = key, .text = "not tried"}; }
 
-SettingCheck check_of_batch(const Facts& facts) {
+SettingCheck check_of_batch(const BottleneckInputs& facts) {
   constexpr const char* kKey = "loader.batch_size";
   const BottleneckContext& context = facts.context;
   if (!context.larger_batch || !context.replay_step_s || context.batch_size <= 0)
@@ -56,10 +58,10 @@ SettingCheck check_of_batch(const Facts& facts) {
               of_larger_batch(facts, factor));
 }
 
-SettingCheck check_of_threads(const Facts& facts) {
+SettingCheck check_of_threads(const BottleneckInputs& facts) {
   constexpr const char* kKey = "trainer.num_threads";
   const BottleneckContext& context = facts.context;
-  if (context.on_gpu) return done(kKey, "the GPU computes, not CPU threads");
+  if (context.on_gpu) return done(kKey, "the GPU does the computing");
   if (context.cores() == 1) return done(kKey, "there is one core");
   if (context.other_threads && context.replay_step_s) {
     const auto threads = static_cast<int>(context.other_threads->value);
@@ -70,19 +72,19 @@ SettingCheck check_of_threads(const Facts& facts) {
                                        : not_done(kKey);
 }
 
-SettingCheck check_of_precision(const Facts& facts) {
+SettingCheck check_of_precision(const BottleneckInputs& facts) {
   constexpr const char* kKey = "trainer.precision";
   const BottleneckContext& context = facts.context;
   const std::string& precision = context.levers.precision;
   if (!precision.empty() && precision != "32-true")
-    return done(kKey, "products have 16 bits already");
+    return done(kKey, "precision is already 16-bit");
   if (!context.on_gpu && !context.levers.native_bf16)
     return done(kKey, "this CPU has no bf16 instructions");
   if (!context.bf16_step_s || !context.replay_step_s) return not_done(kKey);
   return done(kKey, "bf16-mixed", of_bf16(facts));
 }
 
-SettingCheck check_of_anomaly(const Facts& facts) {
+SettingCheck check_of_anomaly(const BottleneckInputs& facts) {
   constexpr const char* kKey = "trainer.detect_anomaly";
   return facts.context.levers.detect_anomaly ? done(kKey, "off", of_no_anomaly_checks(facts))
                                              : done(kKey, "it is off");
@@ -92,12 +94,12 @@ SettingCheck check_of_anomaly(const Facts& facts) {
 
 Gain unknown() { return {}; }
 
-Gain without(const Facts& facts, double seconds) {
+Gain without(const BottleneckInputs& facts, double seconds) {
   const double wall_s = facts.timing.wall_s;
   return {.low = 1, .high = wall_s / std::max(wall_s - seconds, 1e-3 * wall_s)};
 }
 
-Gain of_loading(const Facts& facts) {
+Gain of_loading(const BottleneckInputs& facts) {
   const events::Timing& timing = facts.timing;
   const BottleneckContext& context = facts.context;
   const bool shares_cores = !context.on_gpu && context.num_workers > 0;
@@ -114,7 +116,7 @@ Gain of_loading(const Facts& facts) {
   return without(facts, won_s + timing.eval_s);
 }
 
-Gain of_larger_batch(const Facts& facts, double factor) {
+Gain of_larger_batch(const BottleneckInputs& facts, double factor) {
   const BottleneckContext& context = facts.context;
   if (!context.larger_batch) return {.low = 1, .high = factor};
   const auto rows = static_cast<double>(context.larger_batch->value);
@@ -132,7 +134,7 @@ Gain of_larger_batch(const Facts& facts, double factor) {
   return replayed(facts, share, std::min(facts.timing.wall_s / least_s, factor));
 }
 
-Gain of_threads(const Facts& facts, int threads) {
+Gain of_threads(const BottleneckInputs& facts, int threads) {
   const BottleneckContext& context = facts.context;
   if (context.other_threads && context.other_threads->value == threads) {
     if (const auto ratio = ratio_of(facts, context.other_threads->step_s)) {
@@ -144,7 +146,7 @@ Gain of_threads(const Facts& facts, int threads) {
   return {.low = 1, .high = static_cast<double>(threads) / context.num_threads};
 }
 
-Gain of_no_anomaly_checks(const Facts& facts) {
+Gain of_no_anomaly_checks(const BottleneckInputs& facts) {
   const auto& step_s = facts.context.replay_step_s;
   if (!step_s || !(passes_s(facts) > 0)) return unknown();
   const double ratio = facts.batches() * *step_s / passes_s(facts);
@@ -153,7 +155,7 @@ Gain of_no_anomaly_checks(const Facts& facts) {
   return replayed(facts, ratio, most);
 }
 
-Gain of_bf16(const Facts& facts) {
+Gain of_bf16(const BottleneckInputs& facts) {
   const auto& step_s = facts.context.bf16_step_s;
   const auto ratio = step_s ? ratio_of(facts, *step_s) : std::nullopt;
   if (!ratio) {
@@ -163,23 +165,23 @@ Gain of_bf16(const Facts& facts) {
   return replayed(facts, *ratio, std::max(1 / (*ratio * (1 - kReplayMargin)), 1.0));
 }
 
-Gain of_fewer_checkpoints(const Facts& facts) {
-  const bool beside = facts.context.levers.checkpoint_async && !facts.context.on_gpu;
-  if (beside && cores_are_contended(facts)) return unknown();
+Gain of_fewer_checkpoints(const BottleneckInputs& facts) {
+  const bool is_async = facts.context.levers.checkpoint_async && !facts.context.on_gpu;
+  if (is_async && cores_are_contended(facts)) return unknown();
   return without(facts, facts.timing.checkpoint_s);
 }
 
-Gain of_less_validation(const Facts& facts) {
+Gain of_less_validation(const BottleneckInputs& facts) {
   // After a validation the loader starts the epoch without prefetched batches.
   return without(facts, facts.timing.eval_s + facts.timing.data_wait_s);
 }
 
-std::vector<SettingCheck> checks_of(const Facts& facts) {
+std::vector<SettingCheck> checks_of(const BottleneckInputs& facts) {
   return {check_of_batch(facts), check_of_threads(facts), check_of_precision(facts),
           check_of_anomaly(facts)};
 }
 
-int batch_factor(const Facts& facts) {
+int batch_factor(const BottleneckInputs& facts) {
   const BottleneckContext& context = facts.context;
   const auto fits = [&](std::int64_t factor, std::int64_t steps) {
     return context.batch_size > 0 &&
@@ -195,7 +197,7 @@ int batch_factor(const Facts& facts) {
   return fits(2, 1) ? 2 : 0;
 }
 
-bool has_tiny_steps(const Facts& facts) {
+bool has_tiny_steps(const BottleneckInputs& facts) {
   const events::Timing& timing = facts.timing;
   const double batches = facts.batches();
   if (!(batches >= 1) || facts.context.batch_size <= 0) return false;

@@ -26,21 +26,26 @@ constexpr double kBusyLoader = 0.25;     // of the cores
 constexpr double kShortestUsage = 0.5;   // in seconds, for fractions of the cores
 constexpr double kIdleCore = 0.75;       // of a core
 
-bool is_work(Limit part) {
-  constexpr std::array kWork{Limit::compute, Limit::optimizer, Limit::host, Limit::balanced,
-                             Limit::communication};
+bool is_work(BottleneckKind part) {
+  constexpr std::array kWork{BottleneckKind::compute, BottleneckKind::optimizer,
+                             BottleneckKind::host, BottleneckKind::balanced,
+                             BottleneckKind::communication};
   return std::ranges::find(kWork, part) != kWork.end();
 }
 
 /// Returns whether the part is work of this rank, not a wait for other ranks.
-bool is_own_work(Limit part) { return is_work(part) && part != Limit::communication; }
+bool is_own_work(BottleneckKind part) {
+  return is_work(part) && part != BottleneckKind::communication;
+}
 
-bool is_compute(Limit part) { return part == Limit::compute || part == Limit::balanced; }
+bool is_compute(BottleneckKind part) {
+  return part == BottleneckKind::compute || part == BottleneckKind::balanced;
+}
 
 bool at_least(const std::optional<double>& value, double bound) { return value && *value >= bound; }
 
 /// Returns whether the run and, as far as the kernel reports it, other processes leave a core idle.
-bool has_idle_core(const Facts& facts) {
+bool has_idle_core(const BottleneckInputs& facts) {
   const BottleneckContext& context = facts.context;
   const double cores = context.cores();
   const bool leaves_one =
@@ -51,26 +56,26 @@ bool has_idle_core(const Facts& facts) {
 
 }  // namespace
 
-double Facts::samples() const {
+double BottleneckInputs::samples() const {
   const auto whole = static_cast<double>(timing.samples);
   const double training_s = timing.training_s();
   if (!(timing.samples_per_s > 0) || !(training_s > 0)) return whole;
   return std::min(std::round(timing.samples_per_s * training_s), whole);
 }
 
-double Facts::batches() const {
+double BottleneckInputs::batches() const {
   const auto rows = static_cast<double>(context.batch_size) * context.world_size;
   return rows > 0 ? samples() / rows : 0;
 }
 
-std::optional<double> Facts::cpu_use() const {
+std::optional<double> BottleneckInputs::cpu_use() const {
   if (!context.usage || !(timing.cpu_percent > 0)) return std::nullopt;
   const int cores = std::max(context.cores(), 1);
   const int threads = std::clamp(context.num_workers, 1, cores);
   return timing.cpu_percent / 100 / threads;
 }
 
-bool Facts::cores_are_short() const {
+bool BottleneckInputs::cores_are_short() const {
   if (!context.usage) return false;
   return at_least(context.usage->cpu_stalled, kShort) ||
          at_least(context.usage->throttled, kShort) ||
@@ -89,9 +94,9 @@ double taken_cores(const events::Usage& usage) {
 namespace {
 namespace symptoms {
 
-bool always(const Facts& /*facts*/) { return true; }
+bool always(const BottleneckInputs& /*facts*/) { return true; }
 
-bool other_threads_gain(const Facts& facts) {
+bool other_threads_gain(const BottleneckInputs& facts) {
   const BottleneckContext& context = facts.context;
   if (context.on_gpu || !is_own_work(facts.part) || context.num_threads < 1) return false;
   if (context.other_threads && context.replay_step_s) {
@@ -102,7 +107,7 @@ bool other_threads_gain(const Facts& facts) {
   return is_below && has_idle_core(facts) && !gains::has_tiny_steps(facts);
 }
 
-bool larger_batch_gains(const Facts& facts) {
+bool larger_batch_gains(const BottleneckInputs& facts) {
   if (facts.context.on_gpu || !is_compute(facts.part)) return false;
   const int factor = gains::batch_factor(facts);
   if (factor == 0) return false;
@@ -110,12 +115,12 @@ bool larger_batch_gains(const Facts& facts) {
   return gain.replayed ? gain.low >= gains::kWorthLargerBatch : gains::has_tiny_steps(facts);
 }
 
-bool bf16_gains(const Facts& facts) {
+bool bf16_gains(const BottleneckInputs& facts) {
   return !facts.context.on_gpu && is_compute(facts.part) && facts.context.bf16_step_s &&
          gains::of_bf16(facts).low >= gains::kWorthProposing;
 }
 
-bool memory_is_short(const Facts& facts) {
+bool memory_is_short(const BottleneckInputs& facts) {
   const auto& usage = facts.context.usage;
   if (!usage) return false;
   const bool pages = usage->major_faults_s >= kMajorFaults;
@@ -123,20 +128,20 @@ bool memory_is_short(const Facts& facts) {
          (pages && at_least(usage->memory_taken, kMemoryFull));
 }
 
-bool threads_exceed_cores(const Facts& facts) {
+bool threads_exceed_cores(const BottleneckInputs& facts) {
   const BottleneckContext& context = facts.context;
   const bool more = context.cores() > 0 && context.num_threads > context.cores();
   return !context.on_gpu && more && is_work(facts.part) && facts.cores_are_short();
 }
 
-bool workers_exceed_cores(const Facts& facts) {
+bool workers_exceed_cores(const BottleneckInputs& facts) {
   const BottleneckContext& context = facts.context;
   if (!context.usage || context.num_workers <= context.cores() || context.on_gpu) return false;
   const double busy = context.usage->loader_cores.value_or(0);
   return is_work(facts.part) && busy >= kBusyLoader * context.cores() && facts.cores_are_short();
 }
 
-bool others_take_cores(const Facts& facts) {
+bool others_take_cores(const BottleneckInputs& facts) {
   const auto& usage = facts.context.usage;
   if (!usage || !(taken_cores(*usage) > 0)) return false;
   // Such threads wait for each other even without other processes, unless the host withholds cores.
@@ -144,11 +149,11 @@ bool others_take_cores(const Facts& facts) {
   return !waits_for_itself || at_least(usage->stolen_cores, kNotableOutsideShare);
 }
 
-bool quota_is_short(const Facts& facts) {
+bool quota_is_short(const BottleneckInputs& facts) {
   return facts.context.usage && at_least(facts.context.usage->throttled, kShort);
 }
 
-bool threads_spin(const Facts& facts) {
+bool threads_spin(const BottleneckInputs& facts) {
   const BottleneckContext& context = facts.context;
   const bool spins = !context.levers.spin_variable.empty() && context.num_threads > 1;
   if (!spins || context.on_gpu || !context.usage || !context.usage->loader_cores) return false;
@@ -158,7 +163,7 @@ bool threads_spin(const Facts& facts) {
          busy - *context.usage->loader_cores >= kShort * cores;
 }
 
-bool disk_is_slow(const Facts& facts) {
+bool disk_is_slow(const BottleneckInputs& facts) {
   const auto use = facts.cpu_use();
   if (!use || *use >= kDiskLeavesCores) return false;
   const bool reads =
@@ -166,32 +171,32 @@ bool disk_is_slow(const Facts& facts) {
   return reads && at_least(facts.context.usage->io_stalled, kDiskStalls);
 }
 
-bool source_sleeps(const Facts& facts) {
+bool source_sleeps(const BottleneckInputs& facts) {
   const auto use = facts.cpu_use();
   return use && *use < kAsleep && !at_least(facts.context.usage->cpu_stalled, kShort);
 }
 
-bool has_no_workers(const Facts& facts) { return facts.context.num_workers == 0; }
+bool has_no_workers(const BottleneckInputs& facts) { return facts.context.num_workers == 0; }
 
-bool has_few_workers(const Facts& facts) {
+bool has_few_workers(const BottleneckInputs& facts) {
   const int cores = facts.context.cores();
   return cores <= 0 || facts.context.num_workers < cores;
 }
 
-bool may_pin(const Facts& facts) {
+bool may_pin(const BottleneckInputs& facts) {
   return facts.context.on_gpu && facts.context.levers.pin_memory != std::optional(true);
 }
 
-bool straggler_loads(const Facts& facts) {
+bool straggler_loads(const BottleneckInputs& facts) {
   const auto& last = facts.context.straggler;
   if (!last) return false;
-  const double beyond_s = last->own_s() - last->own_s() / (1 + last->behind);
+  const double beyond_s = last->own_s() - last->own_s() / (1 + last->slowdown);
   return last->wait_beyond_s > 0 && last->wait_beyond_s >= kMostOfLead * beyond_s;
 }
 
-bool has_straggler(const Facts& facts) { return facts.context.straggler.has_value(); }
+bool has_straggler(const BottleneckInputs& facts) { return facts.context.straggler.has_value(); }
 
-bool exchanges_late(const Facts& facts) {
+bool exchanges_late(const BottleneckInputs& facts) {
   double bytes = 0;
   for (const std::int64_t each : facts.context.bucket_bytes) bytes += static_cast<double>(each);
   const auto& overlap = facts.context.overlap;
@@ -199,36 +204,38 @@ bool exchanges_late(const Facts& facts) {
          bytes >= kLargeExchange;
 }
 
-bool saves_in_the_step(const Facts& facts) { return !facts.context.levers.checkpoint_async; }
+bool saves_in_the_step(const BottleneckInputs& facts) {
+  return !facts.context.levers.checkpoint_async;
+}
 
-bool syncs_each_step(const Facts& facts) {
-  const Levers& levers = facts.context.levers;
+bool syncs_each_step(const BottleneckInputs& facts) {
+  const AdviceSettings& levers = facts.context.levers;
   return facts.context.on_gpu && (levers.detect_anomaly || levers.log_every_steps < kRareLines);
 }
 
-bool launches_each_kernel(const Facts& facts) {
+bool launches_each_kernel(const BottleneckInputs& facts) {
   return facts.context.on_gpu && facts.context.levers.cuda_graphs == std::optional(false);
 }
 
-bool gpu_is_throttled(const Facts& facts) {
+bool gpu_is_throttled(const BottleneckInputs& facts) {
   return facts.context.usage && !facts.context.usage->gpu_throttle.empty();
 }
 
 /// On a GPU the checks appear as host time, see syncs_each_step.
-bool looks_for_anomalies(const Facts& facts) {
-  const bool by_host = facts.context.on_gpu && facts.part == Limit::host;
+bool looks_for_anomalies(const BottleneckInputs& facts) {
+  const bool by_host = facts.context.on_gpu && facts.part == BottleneckKind::host;
   return facts.context.levers.detect_anomaly && is_work(facts.part) && !by_host;
 }
 
-bool computes_in_full(const Facts& facts) {
+bool computes_in_full(const BottleneckInputs& facts) {
   return facts.context.on_gpu && facts.context.levers.precision == "32-true";
 }
 
-bool is_on_gpu(const Facts& facts) { return facts.context.on_gpu; }
+bool is_on_gpu(const BottleneckInputs& facts) { return facts.context.on_gpu; }
 
 }  // namespace symptoms
 
-using enum Limit;
+using enum BottleneckKind;
 
 // The rules about the machine come first, because its limits appear as time of other parts. Then
 // come settings that slow down any part.
@@ -237,129 +244,135 @@ constexpr std::array kRules{
          "processes outside of the run take 10 % of the cores while the run's threads wait for one "
          "10 % of the time, though not for one another (threads_oversubscribed, "
          "workers_oversubscribed), or the host withholds 10 % of their time (steal time)",
-         "other processes take the cores of the run, and every time is measured too long",
+         "other processes use the run's CPU cores, so all measured times are too long",
          "free the cores and run again", "", symptoms::others_take_cores, fixes::free_cores,
          Next::run_again, machine},
     Rule{"memory_pressure", std::nullopt,
          "threads wait for memory 10 % of the time, or 100 pages a second come back from the disk "
          "with 90 % of the memory taken",
-         "memory is short: pages are thrown out and read again", "smaller caches, or more memory",
-         "dataset.cache.budget", symptoms::memory_is_short, fixes::less_cache, Next::doctor},
+         "memory is short: pages are evicted and read from disk again",
+         "smaller caches, or more memory", "dataset.cache.budget", symptoms::memory_is_short,
+         fixes::less_cache, Next::doctor},
     Rule{"anomaly_checks", std::nullopt, "trainer.detect_anomaly is true, and work takes the time",
-         "every value of every operation is checked", "off, once the cause is found",
-         "trainer.detect_anomaly", symptoms::looks_for_anomalies, fixes::no_anomaly_checks},
+         "anomaly detection checks every value of every operation",
+         "turn it off once the cause is found", "trainer.detect_anomaly",
+         symptoms::looks_for_anomalies, fixes::no_anomaly_checks},
     Rule{"threads_oversubscribed", std::nullopt,
-         "on a CPU, more threads than cores, and threads that wait for a core or lose theirs",
-         "the threads of the step take the cores from one another", "as many threads as cores",
-         "trainer.num_threads", symptoms::threads_exceed_cores, fixes::fewer_threads, Next::tune,
-         host},
+         "on a CPU, more threads than cores, and threads that wait for a core or are preempted",
+         "there are more compute threads than cores, so they compete for CPU time",
+         "as many threads as cores", "trainer.num_threads", symptoms::threads_exceed_cores,
+         fixes::fewer_threads, Next::tune, host},
     Rule{"workers_oversubscribed", std::nullopt,
          "on a CPU, more loader workers than cores, which keep a quarter of them busy, while the "
          "step waits for no batch",
-         "the loader takes the cores from the step", "fewer workers", "loader.num_workers",
-         symptoms::workers_exceed_cores, fixes::fewer_workers, Next::tune, host},
+         "loader workers compete with the training step for CPU cores", "fewer workers",
+         "loader.num_workers", symptoms::workers_exceed_cores, fixes::fewer_workers, Next::tune,
+         host},
     Rule{"cpu_throttled", std::nullopt,
          "the CPU quota of the control group is used up in 25 % of its periods",
-         "the control group stops the process",
+         "the CPU quota of the control group throttles the process",
          "as many threads as the quota has cores, or a larger quota", "trainer.num_threads",
          symptoms::quota_is_short, fixes::fewer_threads, Next::doctor, host},
     Rule{"few_threads", std::nullopt,
          "on a CPU, work takes the time, and a replayed step gains 15 % with another number of "
          "threads; without a replay: trainer.num_threads is below the cores, of which one is idle",
-         "the step does not use the cores that it has", "as many threads as gain",
+         "the training step leaves CPU cores idle", "the number of threads that is fastest",
          "trainer.num_threads", symptoms::other_threads_gain, fixes::other_threads},
     Rule{"small_batch", std::nullopt,
-         "on a CPU, forward and backward or nothing stands out, and a replayed batch of 2, 4 or 8 "
+         "on a CPU, forward and backward dominate or no part does, and a replayed batch of 2, 4 or "
+         "8 "
          "times the rows gains 30 %; without a replay: a step takes less than a millisecond, or a "
          "batch has fewer than 8 rows",
-         "the fixed cost of a step is spread over few samples", "a larger batch",
+         "the fixed cost of a step is high for so few samples", "a larger batch",
          "loader.batch_size", symptoms::larger_batch_gains, fixes::larger_steps},
     Rule{"bf16_unused", std::nullopt,
-         "on a CPU, forward and backward or nothing stands out, and a step replayed in bf16 gains "
+         "on a CPU, forward and backward dominate or no part does, and a step replayed in bf16 "
+         "gains "
          "15 %",
-         "products in 32 bits leave instructions of the CPU unused", "16-bit products",
+         "fp32 matrix products do not use the bf16 instructions of the CPU", "bf16 mixed precision",
          "trainer.precision", symptoms::bf16_gains, fixes::half_precision},
     Rule{"spinning_threads", input,
          "on a CPU, a variable of the environment keeps idle threads of the step awake, and all "
          "cores are busy, a quarter of them not with loading",
-         "threads that wait for the next step take the cores from the loader",
-         "let them sleep (unset the variable), or one thread", "trainer.num_threads",
+         "compute threads spin between steps and take CPU cores from the loader",
+         "unset the variable so that they sleep, or use one thread", "trainer.num_threads",
          symptoms::threads_spin, fixes::one_thread},
     Rule{"slow_disk", input,
          "the run reads from a disk, threads wait for it 20 % of the time, and cores are left",
-         "the disk is slower than the step", "keep the files in memory, or read ahead",
+         "the disk is slower than the training step", "keep the files in memory, or read ahead",
          "dataset.cache.mode, loader.read_ahead", symptoms::disk_is_slow, fixes::read_less,
          Next::doctor},
     Rule{"slow_source", input, "neither a core nor a disk is busy",
-         "the loader waits for something else: a remote store, a lock, a plug-in",
-         "more workers than cores, whose waits overlap", "loader.num_workers",
+         "the loader waits for something else, such as remote storage, a lock or a plug-in",
+         "more workers than cores, so that their waits overlap", "loader.num_workers",
          symptoms::source_sleeps, fixes::waiting_workers},
     Rule{"no_workers", input, "loader.num_workers is 0",
-         "the training thread makes its batches itself", "loader threads", "loader.num_workers",
+         "the training thread loads its batches itself", "loader workers", "loader.num_workers",
          symptoms::has_no_workers, fixes::more_workers},
     Rule{"few_workers", input, "the workers are busy, and fewer than the cores",
-         "samples take longer to make than the step to use them", "more workers",
-         "loader.num_workers", symptoms::has_few_workers, fixes::more_workers},
+         "loading a batch takes longer than training on it", "more workers", "loader.num_workers",
+         symptoms::has_few_workers, fixes::more_workers},
     Rule{"slow_decode", input, "as many workers as cores, all busy",
-         "decoding and transforms take all cores", "keep decoded samples, or make them cheaper",
-         "dataset.cache.mode", symptoms::always, fixes::cache_decoded},
-    Rule{"unpinned_memory", transfer, "on a GPU, without page-locked memory",
-         "copies from pageable memory hold the step up", "page-locked memory", "loader.pin_memory",
-         symptoms::may_pin, fixes::pin},
-    Rule{"large_copies", transfer, "", "copying and widening the batches takes the time",
+         "decoding and transforms use all CPU cores",
+         "cache decoded samples, or use cheaper transforms", "dataset.cache.mode", symptoms::always,
+         fixes::cache_decoded},
+    Rule{"unpinned_memory", transfer, "on a GPU, without pinned memory",
+         "copies from pageable memory block the training step", "pinned memory",
+         "loader.pin_memory", symptoms::may_pin, fixes::pin},
+    Rule{"large_copies", transfer, "", "copying and converting batches takes the time",
          "keep the images on the GPU", "dataset.cache.mode", symptoms::always,
          fixes::keep_on_device},
     Rule{"slow_loading_rank", communication,
          "one rank is more than 10 % beyond the median, and most of that is its wait for batches",
-         "the others wait for one rank, and that one for its loader", "more workers",
+         "all ranks wait for one rank, which waits for its loader", "more workers",
          "loader.num_workers", symptoms::straggler_loads, fixes::workers_of_straggler},
     Rule{"slow_rank", communication, "one rank's own work is more than 10 % beyond the median",
-         "the others wait for one rank", "look at that machine: its load, clocks and disk", "",
+         "all ranks wait for one slow rank", "check the load, clocks and disk of that machine", "",
          symptoms::has_straggler, fixes::inspect_rank, Next::doctor},
     Rule{"late_exchange", communication,
-         "all gradients, 4 MB or more, go in one bucket, and less than 30 % of the exchange runs "
-         "beside the backward pass",
-         "the exchange begins when the backward pass is over", "smaller buckets",
+         "all gradients, 4 MB or more, are in one bucket, and less than 30 % of the all-reduce "
+         "overlaps the backward pass",
+         "the all-reduce starts only after the backward pass", "smaller buckets",
          "distributed.bucket_cap_mb", symptoms::exchanges_late, fixes::smaller_buckets},
     Rule{"slow_link", communication, "",
-         "the exchange of the gradients takes longer than the backward pass hides",
-         "fewer exchanges per sample", "loader.batch_size", symptoms::always, fixes::exchange_less},
+         "the gradient all-reduce takes longer than the backward pass can hide",
+         "fewer all-reduces per sample", "loader.batch_size", symptoms::always,
+         fixes::exchange_less},
     Rule{"saved_in_the_step", checkpoint, "checkpoint.async is false",
-         "the step waits until a checkpoint is on the disk", "write beside the training",
-         "checkpoint.async", symptoms::saves_in_the_step, fixes::save_beside},
+         "training waits until each checkpoint is on the disk", "write checkpoints asynchronously",
+         "checkpoint.async", symptoms::saves_in_the_step, fixes::save_async},
     Rule{"saved_too_often", checkpoint, "", "checkpoints are saved too often", "fewer checkpoints",
          "checkpoint.every_n_steps, checkpoint.every_t, checkpoint.every_n_epochs, "
          "checkpoint.on_best",
          symptoms::always, fixes::save_less},
     Rule{"validated_too_often", evaluation, "", "validation takes a large part of each epoch",
-         "validation less often", "trainer.check_val_every_n_epoch", symptoms::always,
+         "validate less often", "trainer.check_val_every_n_epoch", symptoms::always,
          fixes::validate_less},
-    Rule{"forced_sync", host,
-         "on a GPU, with trainer.detect_anomaly or a line of the log every few steps",
-         "the host waits for the GPU, and the GPU then for the host", "look at values less often",
-         "trainer.detect_anomaly, trainer.log_every_n_steps", symptoms::syncs_each_step,
-         fixes::no_forced_sync},
+    Rule{"forced_sync", host, "on a GPU, with trainer.detect_anomaly or logging every few steps",
+         "the host synchronizes with the GPU too often, so the GPU idles",
+         "read values on the host less often", "trainer.detect_anomaly, trainer.log_every_n_steps",
+         symptoms::syncs_each_step, fixes::no_forced_sync},
     Rule{"many_launches", host, "on a GPU, trainer.cuda_graphs is false",
-         "the GPU waits for the host to launch its kernels", "launch a step as one graph",
+         "the GPU waits for the host to launch its kernels", "capture the step as a CUDA graph",
          "trainer.cuda_graphs", symptoms::launches_each_kernel, fixes::record_steps},
-    Rule{"small_steps", host, "", "what a step costs beside its work is a large part of it",
+    Rule{"small_steps", host, "",
+         "overhead outside of forward, backward and optimizer takes a large part of each step",
          "fewer, larger steps", "loader.batch_size", symptoms::always, fixes::larger_steps},
-    Rule{"many_updates", optimizer, "",
-         "the update of the weights takes longer than what it is for", "fewer, larger steps",
-         "loader.batch_size", symptoms::always, fixes::fewer_updates},
+    Rule{"many_updates", optimizer, "", "the optimizer step takes longer than forward and backward",
+         "fewer, larger steps", "loader.batch_size", symptoms::always, fixes::fewer_updates},
     Rule{"gpu_throttled", compute, "the GPU lowers its clocks",
-         "heat or the power limit slows the GPU down", "cooling, or a higher power limit", "",
-         symptoms::gpu_is_throttled, fixes::cool_gpu, Next::doctor},
+         "heat or the power limit lowers the clocks of the GPU", "cooling, or a higher power limit",
+         "", symptoms::gpu_is_throttled, fixes::cool_gpu, Next::doctor},
     Rule{"full_precision", compute, "on a GPU, trainer.precision is 32-true",
-         "products in 32 bits leave most of the GPU unused", "16-bit products", "trainer.precision",
-         symptoms::computes_in_full, fixes::half_precision},
-    Rule{"device_at_work", compute, "on a GPU", "the device is at work",
+         "fp32 matrix products leave most of the GPU's throughput unused", "bf16 mixed precision",
+         "trainer.precision", symptoms::computes_in_full, fixes::half_precision},
+    Rule{"device_at_work", compute, "on a GPU", "forward and backward on the GPU take the time",
          "a larger batch, while it fits; more devices", "loader.batch_size", symptoms::is_on_gpu,
          fixes::fill_device},
-    Rule{"model_at_work", compute, "", "the model itself is the work",
-         "more devices, where a core is left for them; the settings that were not tried", "",
+    Rule{"model_at_work", compute, "", "forward and backward take the time",
+         "more devices if CPU cores are free; else the settings that were not compared", "",
          symptoms::always, fixes::more_devices, Next::more_devices},
-    Rule{"nothing_to_fix", balanced, "", "no part stands out", "the settings that were not tried",
+    Rule{"nothing_to_fix", balanced, "", "no part dominates", "the settings that were not compared",
          "", symptoms::always, fixes::untried_settings},
 };
 
@@ -367,7 +380,7 @@ constexpr std::array kRules{
 
 std::span<const Rule> rules() { return kRules; }
 
-const Rule& rule_for(const Facts& facts) {
+const Rule& rule_for(const BottleneckInputs& facts) {
   const auto found = std::ranges::find_if(kRules, [&](const Rule& rule) {
     return (!rule.part || *rule.part == facts.part) && rule.holds(facts);
   });

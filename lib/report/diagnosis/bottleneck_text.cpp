@@ -7,7 +7,7 @@
 namespace trainctl::report {
 namespace {
 
-constexpr double kWorthTelling = 0.05;  // fraction of stalls
+constexpr double kNotableStall = 0.05;  // fraction of stalls
 
 std::string percent(double share) { return percent_text(share) + " %"; }
 
@@ -19,7 +19,7 @@ class List {
   /// Adds evidence, which is shown if it supports one of the `causes`, separated by spaces.
   void add(Evidence evidence, std::string_view causes = {}) {
     for (const std::string& each : split(causes, ' '))
-      evidence.tells = evidence.tells || (!each.empty() && each == cause_);
+      evidence.in_summary = evidence.in_summary || (!each.empty() && each == cause_);
     all_.push_back(std::move(evidence));
   }
   [[nodiscard]] std::vector<Evidence> take() { return std::move(all_); }
@@ -29,17 +29,17 @@ class List {
   std::vector<Evidence> all_;
 };
 
-const char* words_of(Limit part, const BottleneckContext& context) {
+const char* words_of(BottleneckKind part, const BottleneckContext& context) {
   constexpr std::array kWords{
       "other processes",         "waiting for batches", "converting batches",
       "waiting for other ranks", "checkpoints",         "forward and backward",
       "the optimizer",           "validation",          "other work between the parts of a step",
       "the largest part"};
-  if (part == Limit::transfer && context.on_gpu) return "copying batches";
+  if (part == BottleneckKind::transfer && context.on_gpu) return "copying batches";
   return kWords.at(static_cast<std::size_t>(part));
 }
 
-void add_time(const Facts& facts, List& list) {
+void add_time(const BottleneckInputs& facts, List& list) {
   const events::Timing& timing = facts.timing;
   const double share = facts.part_s / timing.wall_s;
   list.add(
@@ -47,29 +47,31 @@ void add_time(const Facts& facts, List& list) {
        fmt::format("{} of the time: {}", percent(share), words_of(facts.part, facts.context))});
   const double batches = facts.batches();
   if (batches < 1) return;
-  const bool input = facts.part == Limit::input;
+  const bool input = facts.part == BottleneckKind::input;
   const double wait_s = timing.data_wait_s / batches;
   list.add({"data_wait_step", wait_s, "s",
-            fmt::format("a step waits {} for its batch", human_duration(wait_s)), input});
+            fmt::format("each step waits {} for its batch", human_duration(wait_s)), input});
   const double training_s = timing.training_s();
   const double step_s = training_s - timing.data_wait_s;
   const double samples = facts.samples();
   if (!(step_s > 0)) return;
   list.add({"step_rate", samples / step_s, "samples/s",
-            fmt::format("the step could take {} samples/s", rate_text(samples / step_s)), input});
+            fmt::format("the training step alone could process {} samples/s",
+                        rate_text(samples / step_s)),
+            input});
   // Training never waits for the loader, so the loader may be faster than this rate.
   const int workers = facts.context.num_workers;
   const double made_in_s = workers == 0 ? timing.data_wait_s : training_s;
   if (made_in_s > 0 && (input || workers == 0)) {
     const double rate = samples / made_in_s;
     list.add({"loader_rate", rate, "samples/s",
-              fmt::format("the loader gives {} samples/s with {} worker{}", rate_text(rate),
+              fmt::format("the loader delivers {} samples/s with {} worker{}", rate_text(rate),
                           workers, plural(workers)),
               input});
   }
 }
 
-void add_checkpoints(const Facts& facts, List& list) {
+void add_checkpoints(const BottleneckInputs& facts, List& list) {
   const auto& every = facts.context.levers.checkpoint_every_steps;
   if (!every) return;
   list.add({"checkpoint_every_n_steps", static_cast<double>(*every), "steps",
@@ -78,7 +80,7 @@ void add_checkpoints(const Facts& facts, List& list) {
            "saved_too_often saved_in_the_step");
 }
 
-void add_cores(const Facts& facts, List& list) {
+void add_cores(const BottleneckInputs& facts, List& list) {
   const BottleneckContext& context = facts.context;
   const int cores = context.cores();
   if (!(facts.timing.cpu_percent > 0)) return;
@@ -91,9 +93,10 @@ void add_cores(const Facts& facts, List& list) {
       "spinning_threads few_threads";
   list.add({"cpu_cores", busy, "cores", text}, kCauses);
   if (context.num_threads > 0)
-    list.add({"num_threads", static_cast<double>(context.num_threads), "threads",
-              fmt::format("{} thread{} a rank", context.num_threads, plural(context.num_threads))},
-             "threads_oversubscribed spinning_threads");
+    list.add(
+        {"num_threads", static_cast<double>(context.num_threads), "threads",
+         fmt::format("{} thread{} per rank", context.num_threads, plural(context.num_threads))},
+        "threads_oversubscribed spinning_threads");
 }
 
 void add_loader_cores(const events::Usage& usage, List& list) {
@@ -116,25 +119,25 @@ struct ShareEvidence {
 };
 using events::Usage;
 constexpr std::array kShares{
-    ShareEvidence{"outside_cores", &Usage::outside_cores,
-                  "processes outside of the run take {} of the cores",
+    ShareEvidence{"outside_cores", &Usage::outside_cores, "other processes use {} of the cores",
                   "cores_taken threads_oversubscribed workers_oversubscribed", kNotableOutsideShare,
                   "cores_taken"},
-    ShareEvidence{"stolen_cores", &Usage::stolen_cores, "the host withholds {} of the cores' time",
-                  "cores_taken", kWorthTelling},
+    ShareEvidence{"stolen_cores", &Usage::stolen_cores,
+                  "the hypervisor withholds {} of the CPU time (steal)", "cores_taken",
+                  kNotableStall},
     ShareEvidence{"idle_cores", &Usage::idle_cores, "the cores are idle {} of the time",
                   "cores_taken few_threads"},
     ShareEvidence{"core_wait", &Usage::core_wait,
-                  "threads that were ready waited for a core {} of the time", "cores_taken",
-                  kWorthTelling},
+                  "runnable threads waited for a core {} of the time", "cores_taken",
+                  kNotableStall},
     ShareEvidence{"cpu_stalled", &Usage::cpu_stalled, "threads waited for a core {} of the time",
-                  "threads_oversubscribed workers_oversubscribed cpu_throttled", kWorthTelling},
+                  "threads_oversubscribed workers_oversubscribed cpu_throttled", kNotableStall},
     ShareEvidence{"io_stalled", &Usage::io_stalled, "threads waited for a disk {} of the time",
-                  "slow_disk", kWorthTelling},
+                  "slow_disk", kNotableStall},
     ShareEvidence{"memory_stalled", &Usage::memory_stalled,
-                  "threads waited for memory {} of the time", "memory_pressure", kWorthTelling},
+                  "threads waited for memory {} of the time", "memory_pressure", kNotableStall},
     ShareEvidence{"throttled", &Usage::throttled, "the CPU quota was used up in {} of its periods",
-                  "cpu_throttled threads_oversubscribed", kWorthTelling}};
+                  "cpu_throttled threads_oversubscribed", kNotableStall}};
 
 void add_shares(const Usage& usage, List& list) {
   for (const ShareEvidence& each : kShares) {
@@ -142,35 +145,35 @@ void add_shares(const Usage& usage, List& list) {
       list.add({each.name, *share, "share", fmt::format(fmt::runtime(each.text), percent(*share))},
                *share >= each.least ? each.causes : each.causes_below);
   }
-  list.add(
-      {"involuntary_switches", usage.involuntary_switches_s, "1/s",
-       fmt::format("{} a second threads lost their core", rate_text(usage.involuntary_switches_s))},
-      "threads_oversubscribed workers_oversubscribed");
+  list.add({"involuntary_switches", usage.involuntary_switches_s, "1/s",
+            fmt::format("{} involuntary context switches per second",
+                        rate_text(usage.involuntary_switches_s))},
+           "threads_oversubscribed workers_oversubscribed");
 }
 
-void add_memory(const Facts& facts, const events::Usage& usage, List& list) {
+void add_memory(const BottleneckInputs& facts, const events::Usage& usage, List& list) {
   list.add({"major_faults", usage.major_faults_s, "1/s",
-            fmt::format("{} pages a second came from a disk", rate_text(usage.major_faults_s))},
+            fmt::format("{} major page faults per second", rate_text(usage.major_faults_s))},
            "memory_pressure");
   if (usage.memory_taken)
     list.add({"memory_taken", *usage.memory_taken, "share",
-              fmt::format("{} of the memory is taken", percent(*usage.memory_taken))},
+              fmt::format("{} of the memory is in use", percent(*usage.memory_taken))},
              "memory_pressure");
   list.add({"read", facts.timing.read_mb_s, "MB/s",
-            fmt::format("{:.1f} MB/s were read", facts.timing.read_mb_s)},
+            fmt::format("{:.1f} MB/s are read from disk", facts.timing.read_mb_s)},
            "slow_disk");
 }
 
-void add_gpu(const Facts& facts, const events::Usage& usage, List& list) {
+void add_gpu(const BottleneckInputs& facts, const events::Usage& usage, List& list) {
   if (facts.timing.gpu_util)
     list.add({"gpu_util", *facts.timing.gpu_util / 100, "share",
               fmt::format("the GPU is busy {} of the time", percent(*facts.timing.gpu_util / 100))},
              "forced_sync many_launches small_steps");
   if (usage.gpu_power_w)
     list.add({"gpu_power", *usage.gpu_power_w, "W",
-              usage.gpu_power_limit_w ? fmt::format("the GPU takes {:.0f} of {:.0f} W",
+              usage.gpu_power_limit_w ? fmt::format("the GPU draws {:.0f} of {:.0f} W",
                                                     *usage.gpu_power_w, *usage.gpu_power_limit_w)
-                                      : fmt::format("the GPU takes {:.0f} W", *usage.gpu_power_w)},
+                                      : fmt::format("the GPU draws {:.0f} W", *usage.gpu_power_w)},
              "gpu_throttled");
   if (usage.pcie_mb_s)
     list.add({"pcie", *usage.pcie_mb_s, "MB/s",
@@ -178,55 +181,56 @@ void add_gpu(const Facts& facts, const events::Usage& usage, List& list) {
              "large_copies unpinned_memory");
 }
 
-void add_ranks(const Facts& facts, List& list) {
+void add_ranks(const BottleneckInputs& facts, List& list) {
   const auto& last = facts.context.straggler;
   if (last) {
-    list.add({"straggler_behind", last->behind, "share",
+    list.add({"straggler_slowdown", last->slowdown, "share",
               fmt::format("rank {}{} takes {} longer than the median", last->rank,
                           last->host.empty() ? "" : " on " + printable(last->host),
-                          percent(last->behind))},
+                          percent(last->slowdown))},
              "slow_rank slow_loading_rank");
     list.add({"straggler_data_wait", last->data_wait_s, "s",
-              fmt::format("it waits {} a step for its batch", human_duration(last->data_wait_s))},
+              fmt::format("it waits {} per step for its batch", human_duration(last->data_wait_s))},
              "slow_loading_rank");
   }
   if (facts.context.overlap)
     list.add({"overlap", *facts.context.overlap, "share",
-              fmt::format("{} of the exchange runs beside the backward pass",
+              fmt::format("{} of the all-reduce overlaps the backward pass",
                           percent(*facts.context.overlap))},
              "late_exchange slow_link");
 }
 
 struct Question {
-  Limit part;
+  BottleneckKind part;
   const char* name;
   const char* text;
 };
 
 static_assert(kNotableWait == 0.15 && kNotableWork == 0.40 && kNotableEvaluation == 1.0 / 3);
 constexpr std::array kQuestions{
+    Question{BottleneckKind::input, "input",
+             "Does the largest wait take 15 % of the time or more, and is it the wait for batches "
+             "(`data`)?"},
+    Question{BottleneckKind::transfer, "transfer",
+             "Is it the copy to the device (`h2d`; on a CPU for `convert`)?"},
+    Question{BottleneckKind::communication, "communication",
+             "Is it the wait for other ranks (`all-reduce`)?"},
+    Question{BottleneckKind::checkpoint, "checkpoint", "Is it checkpointing?"},
+    Question{BottleneckKind::evaluation, "evaluation",
+             "Otherwise: does validation take a third of the time or more?"},
     Question{
-        Limit::input, "input",
-        "Does the largest of the waits take 15 % or more, and is it that for batches (`data`)?"},
-    Question{Limit::transfer, "transfer",
-             "Is it that for copies to the device (`h2d`; on a CPU for `convert`)?"},
-    Question{Limit::communication, "communication", "Is it that for other ranks (`all-reduce`)?"},
-    Question{Limit::checkpoint, "checkpoint", "Is it that for checkpoints?"},
-    Question{Limit::evaluation, "evaluation",
-             "No wait does: does validation take a third or more?"},
-    Question{
-        Limit::compute, "compute",
+        BottleneckKind::compute, "compute",
         "Does the largest part of the work take 40 % or more, and is it forward and backward?"},
-    Question{Limit::optimizer, "optimizer", "Is it the optimizer?"},
-    Question{Limit::host, "host", "Is it what is between them (`other`)?"},
-    Question{Limit::balanced, "balanced", "Does nothing take that much?"}};
+    Question{BottleneckKind::optimizer, "optimizer", "Is it the optimizer?"},
+    Question{BottleneckKind::host, "host", "Is it the time between them (`other`)?"},
+    Question{BottleneckKind::balanced, "balanced", "Otherwise, no part dominates."}};
 
 constexpr const char* kHead = R"(# Bottlenecks
 
-Every training run ends with a verdict: what holds it up, the numbers that say so, what a perfect loader would give, and the one key to
-change, if any. The summary shows it, `bottleneck` in `result.json` (and in `run --json`) has all of it. This page is printed by
-`trainctl explain --bottlenecks` from the rules that the verdict is made of. [`trainctl tune`](../how-to/tune.md) tries the fixes and
-proves their gain.
+Every training run ends with a verdict: the bottleneck, the numbers that show it, the speedup that a perfect loader would give, and the one key
+to change, if any. The summary shows it, `bottleneck` in `result.json` (and in `run --json`) has all of it. This page is printed by
+`trainctl explain --bottlenecks` from the same rules. [`trainctl tune`](../how-to/tune.md) tries the fixes and
+measures their gain.
 
 | field of `bottleneck` | what |
 | --- | --- |
@@ -236,12 +240,12 @@ proves their gain.
 | `gain` | of the advice, as a factor of the whole run: `low`, `high` (null: no bound is known), `replayed` (steps were timed with the change), `text` |
 | `headroom` | the upper end of `gain`, which the advice does not exceed; null: no bound is known |
 | `perfect_loader` | `speedup`, `step_s` (of a batch with a loader that always has the next one), `now_step_s` (as it was), `replayed_steps`, `text`; null where no batch was counted |
-| `setting` | the override to try, which the experiment would accept; null: there is none |
+| `setting` | the override to try, which the experiment accepts; null if no setting helps |
 | `advice` | one sentence, with the setting; a proposal to be measured |
 | `checks` | batch size, threads, precision and anomaly checks: `key`, `compared`, `gain` of the alternative (null: a rule excludes it), `text` |
 | `evidence` | a list of `name`, `value`, `unit`, `text` |
 
-Gains are intervals. Without a replay the upper end is an account of the time that the change can remove: a batch of n times the rows gains
+Gains are intervals. Without a replay the upper end is the time that the change can remove: a batch of n times the rows gains
 at most n times, and an effect that no measurement bounds, such as more devices or threads that take cores from one another, has no upper end. At the end of a
 run of one process on a CPU the steps are replayed with one setting changed at a time: all cores or one thread, 2, 4 or 8 times the rows, bf16
 where the CPU has instructions for it, and without `trainer.detect_anomaly`; each takes at most 1 % of the training, two seconds at most. A
@@ -249,20 +253,20 @@ replay counts with a margin of 15 %. The verdict names the settings that were no
 
 `machine_busy` comes first: when processes outside of the run take 10 % of the cores while the run's threads, ready to run, wait for a core
 10 % of the time, or the host withholds 10 % of the cores' time, all times are too long. `share` is then the share of the cores' time that
-others take. A busy core that the run does not need, as beside a run of one thread, is no contention, nor is it idle. Threads or loader workers
+others take. A busy core that the run does not need, such as next to a run of one thread, is neither contention nor idle. Threads or loader workers
 beyond the number of cores wait for one another: they are the cause, and what others take is among the evidence. `otherwise` has the verdict on the
 same times as if the machine were quiet.
 
-The epochs after the first are judged, the first one where there is no other. Shares of the time are rank 0's. What the machine did comes
+The verdict uses the epochs after the first, or the first if it is the only one. Shares of the time are those of rank 0. What the machine did comes
 from the kernel: pressure and CPU quota of the innermost control group, else of the machine, page faults, lost cores; from NVML on a GPU.
-What is not told is left out.
+Values that the machine does not report are left out.
 
 The gain of a perfect loader is measured by a replay ([why](../adr/0016-replayed-batch.md)). After training and saving, a run of one process on
 a CPU stops its loader and repeats forward and backward of its last batch, for at most 1 % of the training and about half a second. In the
 average step these times replace those of the two passes, and waits count as zero. So the estimate also has the time that threads of the
-loader took from the step by computing. No result of the run depends on the replay. There is none with several ranks, on a GPU, in a run
-that is short or was stopped, and with `trainer.detect_anomaly`: then the steps of the run count as they were, without their waits. Below
-1.05x the summary says to stop: loading is not the limit.
+loader took from the step by computing. No result of the run depends on the replay. The replay is omitted with several ranks, on a GPU, in a run
+that is short or was stopped, and with `trainer.detect_anomaly`: then the measured steps count without their waits. Below
+1.05x the summary says that data loading is not the bottleneck.
 )";
 
 constexpr const char* kTree = R"(
@@ -291,10 +295,10 @@ std::string keys_of(const Rule& rule) {
 
 std::string verdict_of(const Rule& rule) {
   if (rule.verdict) return code(name_of(*rule.verdict));
-  return rule.part ? code(name_of(*rule.part)) : "the part's";
+  return rule.part ? code(name_of(*rule.part)) : "that of the part";
 }
 
-std::vector<Rule> rules_of(std::optional<Limit> part) {
+std::vector<Rule> rules_of(std::optional<BottleneckKind> part) {
   std::vector<Rule> found;
   for (const Rule& rule : rules()) {
     if (rule.part == part) found.push_back(rule);
@@ -314,7 +318,7 @@ std::string branch_of(const Rule& rule, std::size_t of_part) {
   return fmt::format("    * {}**{}**; {}\n", why, rule.cause, change);
 }
 
-std::string branches_of(std::optional<Limit> part) {
+std::string branches_of(std::optional<BottleneckKind> part) {
   const std::vector<Rule> found = rules_of(part);
   std::string text;
   for (const Rule& rule : found) text += branch_of(rule, found.size());
@@ -323,7 +327,7 @@ std::string branches_of(std::optional<Limit> part) {
 
 std::string tree() {
   std::string text = kTree;
-  text += "1. Does the machine lack something, or does a setting slow down whatever part it is?\n";
+  text += "1. Is the machine short of a resource, or does a setting slow down every part?\n";
   text += branches_of(std::nullopt);
   int number = 2;
   for (const Question& question : kQuestions) {
@@ -354,7 +358,7 @@ std::string table() {
 
 }  // namespace
 
-std::vector<Evidence> evidence_of(const Facts& facts, const Rule& rule) {
+std::vector<Evidence> evidence_of(const BottleneckInputs& facts, const Rule& rule) {
   List list(rule.cause);
   add_time(facts, list);
   add_checkpoints(facts, list);

@@ -20,7 +20,7 @@ GradeLine ok(std::string found) { return {Grade::ok, std::move(found)}; }
 std::string bytes_text(std::uint64_t bytes) { return human_bytes(static_cast<double>(bytes)); }
 
 GradeLine governor(const MachineReadings& r) {
-  if (r.governors.empty()) return ok("the kernel does not tell (as in most virtual machines)");
+  if (r.governors.empty()) return ok("not reported by the kernel (as in most virtual machines)");
   std::vector<std::string> parts;
   int slow = 0;
   for (const auto& [name, cores] : r.governors) {
@@ -31,8 +31,8 @@ GradeLine governor(const MachineReadings& r) {
   if (r.turbo) found += *r.turbo ? ", turbo on" : ", turbo off";
   if (slow == 0) return ok(found);
   return {Grade::degraded, found,
-          "clocks rise late: loader threads and launches take longer, and times differ from run to "
-          "run",
+          "CPU clocks rise slowly: loading and kernel launches take longer, and times vary between "
+          "runs",
           "sudo cpupower frequency-set -g performance"};
 }
 
@@ -42,11 +42,11 @@ GradeLine cpu_limit(const MachineReadings& r) {
   found += fmt::format(", a quota of {:.2g}", *r.cpu_quota);
   if (r.throttled > 0) found += fmt::format(", throttled in {} periods", r.throttled);
   if (*r.cpu_quota < 1)
-    return {Grade::bad, found, "every thread stands still for a part of the time",
+    return {Grade::bad, found, "every thread is throttled for a part of the time",
             "give the container a core or more: docker run --cpus 4, or resources.limits.cpu"};
   if (r.throttled > 0 || *r.cpu_quota < r.cores)
     return {Grade::degraded, found,
-            "threads beyond the quota are stopped for up to 0.1 s at a time",
+            "threads beyond the quota are throttled for up to 0.1 s at a time",
             "raise the quota (docker run --cpus, resources.limits.cpu) or pin cores "
             "(--cpuset-cpus)"};
   return ok(found);
@@ -57,15 +57,15 @@ GradeLine pressure(const MachineReadings& r) {
       fmt::format("a thread waited for a core in {:.0f} % of the last 10 s", r.pressure);
   if (r.pressure < 10) return ok(found);
   return {r.pressure < 50 ? Grade::degraded : Grade::bad, found,
-          "other programs use the cores: what is measured now is not what the machine can do",
-          "see who with: top -o %CPU"};
+          "other programs use the cores, so measurements show less than the machine can do",
+          "find them with: top -o %CPU"};
 }
 
 GradeLine features(const MachineReadings& r) {
   const auto has = [&](const char* flag) {
     return std::ranges::find(r.cpu_flags, flag) != r.cpu_flags.end();
   };
-  if (r.cpu_flags.empty()) return ok("the kernel does not tell");
+  if (r.cpu_flags.empty()) return ok("not reported by the kernel");
   std::vector<std::string> found;
   for (const char* flag : {"avx2", "fma", "avx512f", "avx512_bf16", "amx_bf16"}) {
     if (has(flag)) found.emplace_back(flag);
@@ -73,7 +73,7 @@ GradeLine features(const MachineReadings& r) {
   const std::string text = found.empty() ? "neither AVX2 nor AVX-512" : join(found, " ");
   if (!has("avx2"))
     return {Grade::bad, text, "matrix products on the CPU take several times longer",
-            "use a machine from after 2014, or a virtual CPU of type 'host'"};
+            "use a CPU made after 2014, or the virtual CPU type 'host'"};
   const bool bf16 = has("avx512_bf16") || has("amx_bf16");
   return ok(bf16 ? text : text + "; no bfloat16, so keep trainer.precision: 32-true on the CPU");
 }
@@ -88,17 +88,16 @@ GradeLine memory(const MachineReadings& r) {
     return {Grade::bad, found, "a worker needs about 1 GiB for libtorch alone",
             "end other programs, or raise the limit: docker run --memory, resources.limits.memory"};
   if (r.swap_used > r.memory_total / 10 && r.swap_used > kGiB)
-    return {Grade::degraded, found, "pages that come back from swap stop the loader",
-            "end what uses the memory, then: sudo swapoff -a && sudo swapon -a"};
+    return {Grade::degraded, found, "reading pages back from swap blocks the loader",
+            "stop what uses the memory, then: sudo swapoff -a && sudo swapon -a"};
   return ok(found);
 }
 
 GradeLine huge_pages(const MachineReadings& r) {
   const std::string found =
-      r.huge_pages.empty() ? "the kernel does not tell" : printable(r.huge_pages);
+      r.huge_pages.empty() ? "not reported by the kernel" : printable(r.huge_pages);
   if (r.huge_pages != "never") return ok(found);
-  return {Grade::degraded, found,
-          "each row of a cache that is read in random order costs a walk of the page table",
+  return {Grade::degraded, found, "reading a cache in random order causes many TLB misses",
           "echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled"};
 }
 
@@ -108,7 +107,8 @@ GradeLine open_files(const MachineReadings& r) {
   if (r.open_files_hard) found += fmt::format(" (up to {})", *r.open_files_hard);
   if (*r.open_files >= 1024) return ok(found);
   return {*r.open_files < 128 ? Grade::bad : Grade::degraded, found,
-          "data sets of many shards, and several ranks, run out of descriptors", "ulimit -n 4096"};
+          "data sets of many shards, and runs of several ranks, run out of file descriptors",
+          "ulimit -n 4096"};
 }
 
 GradeLine locked_memory(const MachineReadings& r) {
@@ -124,7 +124,7 @@ GradeLine shared_memory(const MachineReadings& r) {
   const std::string found = bytes_text(*r.shm_bytes);
   if (r.gpus.size() < 2 || *r.shm_bytes >= 512 * kMiB) return ok(found);
   return {Grade::bad, fmt::format("{}, for {} GPUs", found, r.gpus.size()),
-          "NCCL needs it between ranks: a run of several GPUs may fail at its first exchange",
+          "NCCL needs it between ranks: a run of several GPUs may fail at its first all-reduce",
           "docker run --shm-size 1g or --ipc host, or an emptyDir of medium Memory at /dev/shm"};
 }
 
@@ -142,12 +142,12 @@ GradeLine disk(const MachineReadings& r) {
   if (d.free_bytes) found += fmt::format(", {} free", bytes_text(*d.free_bytes));
   if (d.writable == false)
     return {Grade::bad, found + ", which cannot be written",
-            "runs are written below the current folder", "give --out DIR"};
+            "run folders are created in the current folder", "give --out DIR"};
   if (d.free_bytes && *d.free_bytes < kGiB)
     return {Grade::bad, found, "a checkpoint may not fit",
             "make room, or give --out DIR on another disk"};
   if (is_remote(d.type))
-    return {Grade::degraded, found, "each small file is a message over the network",
+    return {Grade::degraded, found, "each small file costs a network round trip",
             "set dataset.cache.local to a local folder, or pack the data: trainctl data pack"};
   if (d.rotational == true)
     return {Grade::degraded, found + ", a hard disk",
@@ -167,15 +167,14 @@ GradeLine pcie(const MachineReadings& r) {
   }
   const std::string found = join(parts, "; ");
   if (!narrow) return ok(found + " (an idle card lowers its speed)");
-  return {Grade::degraded, found, "batches reach the card over fewer lanes than it has",
-          "seat the card anew or in another slot; in a virtual machine this may be only what it "
-          "shows"};
+  return {Grade::degraded, found, "batches are copied over fewer PCIe lanes than the card has",
+          "reseat the card or use another slot; a virtual machine may report a wrong width"};
 }
 
 GradeLine nvlink(const MachineReadings& r) {
   const std::string found = fmt::format("{} active link{}", r.nvlinks, plural(r.nvlinks));
   if (r.gpus.size() < 2 || r.nvlinks > 0) return ok(found);
-  return ok(found + ": gradients go over PCIe; 'trainctl doctor --link' tells how fast");
+  return ok(found + ": gradients go over PCIe; 'trainctl doctor --link' measures how fast");
 }
 
 GradeLine driver(const MachineReadings& r) {
@@ -186,13 +185,13 @@ GradeLine driver(const MachineReadings& r) {
   const bool differ =
       !r.kernel_driver.empty() && !r.library_driver.empty() && r.kernel_driver != r.library_driver;
   if (r.driver_mismatch || differ)
-    return {Grade::bad, found, "no program of CUDA starts",
+    return {Grade::bad, found, "no CUDA program can start",
             "reboot after an upgrade of the driver, or: sudo rmmod nvidia_uvm nvidia && sudo "
             "modprobe nvidia"};
   if (!r.cuda) return ok(found);
   found += fmt::format(", serves CUDA {}.{}", *r.cuda / 1000, *r.cuda % 1000 / 10);
   if (*r.cuda >= kCuda) return ok(found);
-  return {Grade::bad, found, "libtorch is of CUDA 13.0: GPUs are not used",
+  return {Grade::bad, found, "libtorch needs CUDA 13.0, so GPUs are not used",
           "install driver 580 or newer"};
 }
 
@@ -215,7 +214,7 @@ GradeLine threads(const MachineReadings& r) {
                                                                       : nullptr;
   if (variable != nullptr)
     return {Grade::degraded, found,
-            "threads that spin without end slow down all that share their cores",
+            "idle threads that spin slow down all threads on the same cores",
             fmt::format("unset {}", variable)};
   return ok(found);
 }

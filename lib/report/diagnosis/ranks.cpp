@@ -47,7 +47,7 @@ void compare(std::vector<RankRow>& rows) {
   const double wait = median(waits);
   if (!(middle > 0)) return;
   for (RankRow& row : rows) {
-    row.behind = row.own_s() / middle - 1;
+    row.slowdown = row.own_s() / middle - 1;
     row.wait_beyond_s = row.data_wait_s - wait;
   }
 }
@@ -57,8 +57,8 @@ bool on_several_hosts(std::span<const RankRow> rows) {
 }
 
 std::string name_of(const RankRow& row, std::span<const RankRow> rows) {
-  const bool tells_host = on_several_hosts(rows) && !row.host.empty();
-  return fmt::format("rank {}{}", row.rank, tells_host ? " on " + printable(row.host) : "");
+  const bool shows_host = on_several_hosts(rows) && !row.host.empty();
+  return fmt::format("rank {}{}", row.rank, shows_host ? " on " + printable(row.host) : "");
 }
 
 std::string signed_percent(double share) {
@@ -101,14 +101,14 @@ const RankRow* slowest(std::span<const RankRow> rows) {
 
 const RankRow* straggler(std::span<const RankRow> rows) {
   const RankRow* last = slowest(rows);
-  return last != nullptr && last->behind > kStraggles ? last : nullptr;
+  return last != nullptr && last->slowdown > kStraggles ? last : nullptr;
 }
 
 Table ranks_table(std::span<const RankRow> rows) {
   const bool hosts = !rows.empty() && on_several_hosts(rows);
   std::vector<Column> columns{"rank"};
   if (hosts) columns.push_back(left("host"));
-  columns.insert(columns.end(), {"step", "data wait", "work", "exposed all-reduce", "sent a step",
+  columns.insert(columns.end(), {"step", "data wait", "work", "exposed all-reduce", "sent/step",
                                  "overlap", "own time"});
   Table table(columns);
   for (const RankRow& row : shown(rows)) {
@@ -117,7 +117,7 @@ Table ranks_table(std::span<const RankRow> rows) {
     for (const double seconds : {row.step_s, row.data_wait_s, row.work_s, row.exposed_s})
       cells.push_back(human_duration(seconds));
     cells.insert(cells.end(), {human_bytes(static_cast<double>(row.wire_bytes)),
-                               percent_text(row.overlap) + " %", signed_percent(row.behind)});
+                               percent_text(row.overlap) + " %", signed_percent(row.slowdown)});
     table.add(std::move(cells));
   }
   return table;
@@ -131,14 +131,14 @@ std::string ranks_verdict(std::span<const RankRow> rows) {
           ? fmt::format("; {} of {} ranks are shown, ranks.csv has all", kRowsOfMany, rows.size())
           : "";
   if (straggler(rows) == nullptr)
-    return fmt::format("none is more than 10 % behind the median; slowest: {}, {}",
-                       name_of(*last, rows), signed_percent(last->behind)) +
+    return fmt::format("no rank is more than 10 % slower than the median; slowest: {}, {}",
+                       name_of(*last, rows), signed_percent(last->slowdown)) +
            more;
   return fmt::format(
-             "{} is a straggler: its own work and its waits for data take {} a step, {} "
-             "more than the median; the others wait for it",
+             "{} is a straggler: its computation and its waits for data take {} per step, {} more "
+             "than the median; all other ranks wait for it",
              name_of(*last, rows), human_duration(last->own_s()),
-             percent_text(last->behind) + " %") +
+             percent_text(last->slowdown) + " %") +
          more;
 }
 
@@ -146,14 +146,14 @@ Json ranks_json(std::span<const RankRow> rows) {
   return json_list(rows, [](const RankRow& row) {
     return joined({JSON_FIELDS(row, rank, host, device, steps, step_s, data_wait_s, work_s),
                    {{"allreduce_exposed_s", json_number(row.exposed_s)}},
-                   JSON_FIELDS(row, overlap, wire_bytes, behind)});
+                   JSON_FIELDS(row, overlap, wire_bytes, slowdown)});
   });
 }
 
 Json straggler_json(std::span<const RankRow> rows) {
   const RankRow* last = straggler(rows);
   if (last == nullptr) return nullptr;
-  return JSON_FIELDS(*last, rank, host, behind);
+  return JSON_FIELDS(*last, rank, host, slowdown);
 }
 
 std::span<const RankColumn> rank_columns() {

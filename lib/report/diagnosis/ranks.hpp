@@ -20,7 +20,7 @@ struct RankRow {
   double exposed_s = 0;  // waits for other ranks
   double overlap = 0;    // fraction of the all-reduce that overlapped the backward pass
   std::int64_t wire_bytes = 0;
-  double behind = 0;         // own time beyond the median of all ranks, relative to the median
+  double slowdown = 0;       // own time beyond the median of all ranks, relative to the median
   double wait_beyond_s = 0;  // data wait beyond the median of all ranks
 
   /// Returns the time that the others wait for: ranks that synchronize in each step have the same
@@ -37,13 +37,13 @@ const RankRow* slowest(std::span<const RankRow> rows);
 const RankRow* straggler(std::span<const RankRow> rows);
 
 /// Returns a table of rank, host (if there are several), step, data wait, work, exposed all-reduce,
-/// bytes, overlap, behind. For more than 16 ranks it has the eight slowest.
+/// bytes, overlap, slowdown. For more than 16 ranks it has the eight slowest.
 Table ranks_table(std::span<const RankRow> rows);
 /// Returns one sentence: which rank is slowest, and whether the others wait for it.
 std::string ranks_verdict(std::span<const RankRow> rows);
 /// Returns `ranks` of result.json: a list, empty for one rank.
 Json ranks_json(std::span<const RankRow> rows);
-/// Returns `straggler` of result.json: {rank, host, behind}; null if there is no straggler.
+/// Returns `straggler` of result.json: {rank, host, slowdown}; null if there is no straggler.
 Json straggler_json(std::span<const RankRow> rows);
 
 /// A column of ranks.csv: seconds or a fraction in `number`, or a count in `count`.

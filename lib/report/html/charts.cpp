@@ -297,23 +297,23 @@ double value_at(const ParallelChart::Line& line, std::size_t axis) {
 }
 
 Axis scale_of(const ParallelChart& chart, std::size_t axis) {
-  const ParallelChart::Axis& told = chart.axes[axis];
-  if (!told.values.empty()) {
-    Axis words{.low = -0.5, .high = static_cast<double>(told.values.size()) - 0.5};
-    for (std::size_t i = 0; i < told.values.size(); ++i)
+  const ParallelChart::Axis& definition = chart.axes[axis];
+  if (!definition.values.empty()) {
+    Axis words{.low = -0.5, .high = static_cast<double>(definition.values.size()) - 0.5};
+    for (std::size_t i = 0; i < definition.values.size(); ++i)
       words.ticks.push_back(static_cast<double>(i));
     return words;
   }
   std::vector<double> values;
   for (const ParallelChart::Line& line : chart.lines) values.push_back(value_at(line, axis));
   const Interval bounds = extent_of(values);
-  return told.logarithmic && bounds.low > 0 ? log_axis(bounds.low, bounds.high, 5)
-                                            : linear_axis(bounds.low, bounds.high, 5);
+  return definition.logarithmic && bounds.low > 0 ? log_axis(bounds.low, bounds.high, 5)
+                                                  : linear_axis(bounds.low, bounds.high, 5);
 }
 
-std::string tick_at(const ParallelChart::Axis& told, const Axis& scale, std::size_t tick) {
-  if (told.values.empty()) return tick_text(scale.ticks[tick], scale);
-  return clip(told.values[tick], 14);
+std::string tick_at(const ParallelChart::Axis& definition, const Axis& scale, std::size_t tick) {
+  if (definition.values.empty()) return tick_text(scale.ticks[tick], scale);
+  return clip(definition.values[tick], 14);
 }
 
 struct Board {
@@ -328,14 +328,14 @@ struct Board {
 
 Html axis_of(const Board& board, std::size_t axis) {
   const double x = board.x(axis);
-  const ParallelChart::Axis& told = board.chart.axes[axis];
+  const ParallelChart::Axis& definition = board.chart.axes[axis];
   const Axis& scale = board.scales[axis];
   const bool is_last = axis + 1 == board.chart.axes.size();
   const Anchor side = is_last ? Anchor::start : Anchor::end;
   Html ticks;
   for (std::size_t i = 0; i < scale.ticks.size(); ++i) {
     const double y = board.area.y(scale.place(scale.ticks[i]));
-    ticks += svg_text(x + (is_last ? 6 : -6), y + 3.5, side, tick_at(told, scale, i));
+    ticks += svg_text(x + (is_last ? 6 : -6), y + 3.5, side, tick_at(definition, scale, i));
   }
   const Anchor anchor = axis == 0 ? Anchor::start : is_last ? Anchor::end : Anchor::middle;
   const double at = axis == 0 ? 2 : is_last ? board.area.width - 2 : x;
@@ -343,7 +343,7 @@ Html axis_of(const Board& board, std::size_t axis) {
   const double name_y = board.area.height - (axis % 2 == 0 ? 20.0 : 6.0);
   return svg_group("base", svg_line(x, board.area.y(0), x, board.area.y(1))) +
          svg_group("ticks halo", ticks) +
-         svg_group("label", svg_text(at, name_y, anchor, clip(told.name, 30)));
+         svg_group("label", svg_text(at, name_y, anchor, clip(definition.name, 30)));
 }
 
 Html line_of(const Board& board, const ParallelChart::Line& line) {

@@ -166,7 +166,7 @@ std::vector<Html> time_figures(const RunFiles& run) {
   return figures;
 }
 
-std::vector<Html> utilisation_figures(const RunFiles& run) {
+std::vector<Html> utilization_figures(const RunFiles& run) {
   const auto plain = [](double Timing::*member) {
     return [member](const EpochEnded& epoch) { return epoch.timing.*member; };
   };
@@ -190,9 +190,9 @@ std::vector<Html> utilisation_figures(const RunFiles& run) {
        of_epochs(chart("Reading from the disk", "MB/s", {"read"}), {plain(&Timing::read_mb_s)})});
 }
 
-std::vector<Html> strand_figures(const std::vector<Strand>& strands, std::size_t most) {
+std::vector<Html> strand_figures(const std::vector<CurveSeries>& strands, std::size_t most) {
   std::vector<std::string> names;
-  for (const Strand& strand : strands) {
+  for (const CurveSeries& strand : strands) {
     for (const std::string& name : metric_names(*strand.epochs)) add_new(names, name);
   }
   std::vector<Html> figures;
@@ -200,7 +200,7 @@ std::vector<Html> strand_figures(const std::vector<Strand>& strands, std::size_t
     if (figures.size() == most) break;
     LineChart chart{
         .title = name, .x_label = "epoch", .y_label = short_name(name), .scale = scale_of(name)};
-    for (const Strand& strand : strands) {
+    for (const CurveSeries& strand : strands) {
       Series series = without_gaps(over_epochs(*strand.epochs, strand.name, metric(name)));
       series.color = strand.color;
       series.look = strand.look;
@@ -211,9 +211,9 @@ std::vector<Html> strand_figures(const std::vector<Strand>& strands, std::size_t
   return figures;
 }
 
-Html strand_throughput(const std::vector<Strand>& strands) {
+Html strand_throughput(const std::vector<CurveSeries>& strands) {
   LineChart chart{.title = "Throughput", .x_label = "epoch", .y_label = "samples/s"};
-  for (const Strand& strand : strands) {
+  for (const CurveSeries& strand : strands) {
     Series series = over_epochs(*strand.epochs, strand.name, epoch_rate);
     series.color = strand.color;
     series.look = strand.look;

@@ -21,19 +21,19 @@ std::vector<Html> step_figures(const RunFiles& run);
 /// Returns the seconds of each epoch by part, and the samples per second.
 std::vector<Html> time_figures(const RunFiles& run);
 /// Returns the measured utilization of CPU, memory, GPU and disk reads.
-std::vector<Html> utilisation_figures(const RunFiles& run);
+std::vector<Html> utilization_figures(const RunFiles& run);
 
 /// A run or a group of runs in a chart of several.
-struct Strand {
+struct CurveSeries {
   std::string name;
   const std::vector<events::EpochEnded>* epochs = nullptr;
   std::size_t color = 0;
   LineLook look = LineLook::solid;
 };
 /// Returns a figure per metric, with a line for each strand that has it; at most `most` figures.
-std::vector<Html> strand_figures(const std::vector<Strand>& strands, std::size_t most);
+std::vector<Html> strand_figures(const std::vector<CurveSeries>& strands, std::size_t most);
 /// Returns the same for samples per second.
-Html strand_throughput(const std::vector<Strand>& strands);
+Html strand_throughput(const std::vector<CurveSeries>& strands);
 
 /// Returns the label of a phase in these runs; on CPUs the copy to the device is a conversion.
 std::string phase_label(const events::TimingPhase& phase, std::span<const RunFiles* const> runs);

@@ -105,15 +105,15 @@ struct Stretch {
 
 std::vector<Stretch> stretches_of(const Series& series, const Axis& y) {
   std::vector<Stretch> stretches;
-  bool goes_on = false;
+  bool is_connected = false;
   for (std::size_t i = 0; i < std::min(series.x.size(), series.y.size()); ++i) {
     const bool shown = std::isfinite(series.x[i]) && std::isfinite(y.place(series.y[i]));
     if (shown) {
-      if (!goes_on) stretches.emplace_back();
+      if (!is_connected) stretches.emplace_back();
       stretches.back().x.push_back(series.x[i]);
       stretches.back().y.push_back(series.y[i]);
     }
-    goes_on = shown;
+    is_connected = shown;
   }
   return stretches;
 }

@@ -123,7 +123,7 @@ constexpr char kScript[] = R"js(
     return size !== 0 && (size < 1e-3 || size >= 1e6) ? value.toExponential(2) : String(parseFloat(value.toPrecision(4)));
   }
   Array.prototype.forEach.call(document.querySelectorAll("svg.lines"), function (svg) {
-    var told = svg.dataset, left = +told.left, right = +told.right, top = +told.top, bottom = +told.bottom;
+    var scales = svg.dataset, left = +scales.left, right = +scales.right, top = +scales.top, bottom = +scales.bottom;
     var lines = Array.prototype.map.call(svg.querySelectorAll("path[data-name]"), function (path) {
       return { name: path.dataset.name, points: points(path) };
     });
@@ -136,8 +136,8 @@ constexpr char kScript[] = R"js(
     cross.setAttribute("visibility", "hidden");
     svg.appendChild(cross);
     function valueAt(y) {
-      var share = (bottom - y) / (bottom - top), low = +told.y0, high = +told.y1;
-      return told.scale === "log" ? low * Math.pow(high / low, share) : low + share * (high - low);
+      var share = (bottom - y) / (bottom - top), low = +scales.y0, high = +scales.y1;
+      return scales.scale === "log" ? low * Math.pow(high / low, share) : low + share * (high - low);
     }
     svg.addEventListener("pointermove", function (event) {
       var box = svg.getBoundingClientRect(), x = (event.clientX - box.left) * svg.viewBox.baseVal.width / box.width, best = null;
@@ -151,8 +151,8 @@ constexpr char kScript[] = R"js(
       cross.setAttribute("x1", best);
       cross.setAttribute("x2", best);
       cross.setAttribute("visibility", "visible");
-      var at = +told.x0 + (best - left) / (right - left) * (told.x1 - told.x0);
-      readout.textContent = told.x + " " + Math.round(at) + "  \u00b7  " + near.map(function (one) {
+      var at = +scales.x0 + (best - left) / (right - left) * (scales.x1 - scales.x0);
+      readout.textContent = scales.x + " " + Math.round(at) + "  \u00b7  " + near.map(function (one) {
         return one.name + " " + shown(valueAt(one.point[1]));
       }).join("  \u00b7  ");
     });

@@ -52,14 +52,15 @@ std::string verdict_line(const Json& bottleneck) {
 }
 
 Html bottleneck_of(const RunFiles& run) {
-  const Json& told = member(run.result, "bottleneck");
-  if (text_at(told, "verdict").empty() || run.epochs.empty()) return {};
-  Html content = element("p", element("strong", Html(verdict_line(told)))) + evidence_of(told);
-  const std::string diagnosis = text_at(told, "diagnosis");
-  const std::string advice = text_at(told, "advice");
+  const Json& bottleneck = member(run.result, "bottleneck");
+  if (text_at(bottleneck, "verdict").empty() || run.epochs.empty()) return {};
+  Html content =
+      element("p", element("strong", Html(verdict_line(bottleneck)))) + evidence_of(bottleneck);
+  const std::string diagnosis = text_at(bottleneck, "diagnosis");
+  const std::string advice = text_at(bottleneck, "advice");
   if (!diagnosis.empty() && !advice.starts_with(diagnosis)) content += paragraph(diagnosis);
   if (!advice.empty()) content += paragraph(advice);
-  return element("div", {{"class", "verdict"}}, content + trial_of(told, run.manifest));
+  return element("div", {{"class", "verdict"}}, content + trial_of(bottleneck, run.manifest));
 }
 
 /// Returns sums over all epochs.
@@ -108,7 +109,7 @@ std::vector<Confusion> confusions_of(const CountTable& table) {
 Html confused_pairs(const CountTable& table, const RunPageExtras& extras) {
   const std::vector<Confusion> pairs = confusions_of(table);
   if (pairs.empty()) return {};
-  Table rows({left("class"), left("called"), "samples", "of the class"});
+  Table rows({left("class"), left("predicted"), "samples", "of the class"});
   for (const Confusion& pair : pairs) {
     const double share = static_cast<double>(pair.count) / static_cast<double>(pair.total);
     rows.add({name_of(pair.row, extras), name_of(pair.column, extras), with_thousands(pair.count),
@@ -121,24 +122,25 @@ Html confused_pairs(const CountTable& table, const RunPageExtras& extras) {
 Html confusion_of(const CountTable& table, const RunPageExtras& extras) {
   HeatMap map{.title = fmt::format("{}, epoch {}", table.split, table.epoch),
               .row_label = "class",
-              .column_label = "called",
+              .column_label = "predicted",
               .counts = table.counts};
   for (std::size_t i = 0; i < table.counts.size(); ++i) map.names.push_back(name_of(i, extras));
   return heat_map(map);
 }
 
 Html tile_of(const WorstSample& sample) {
-  std::string told = fmt::format("{}, called {}", sample.label, sample.predicted);
+  std::string caption = fmt::format("{}, predicted as {}", sample.label, sample.predicted);
   if (sample.probability)
-    told += fmt::format(" (p of {}: {})", sample.label, metric_text(*sample.probability));
-  if (sample.loss) told += ", loss " + metric_text(*sample.loss);
+    caption += fmt::format(" (p of {}: {})", sample.label, metric_text(*sample.probability));
+  if (sample.loss) caption += ", loss " + metric_text(*sample.loss);
   Html content;
   if (!sample.png.empty())
     content += element("img", {{"src", "data:image/png;base64," + base64(sample.png)},
-                               {"alt", sample.name + ": " + told},
+                               {"alt", sample.name + ": " + caption},
                                {"loading", "lazy"}});
-  return element("figure", content + element("figcaption", element("strong", Html(sample.name)) +
-                                                               element("br", Attributes{}) + told));
+  return element("figure",
+                 content + element("figcaption", element("strong", Html(sample.name)) +
+                                                     element("br", Attributes{}) + caption));
 }
 
 /// Adds the members of an object as rows with their paths: "hardware.cpu".
@@ -188,7 +190,7 @@ Html ending_section(const RunFiles& run) {
     content += html_table(table);
   }
   const std::string resume = text_at(run.result, "resume_command");
-  if (!resume.empty()) content += paragraph("It goes on with:") + command(resume);
+  if (!resume.empty()) content += paragraph("Resume it with:") + command(resume);
   return content;
 }
 
@@ -202,7 +204,7 @@ Html time_section(const RunFiles& run) {
 Html steps_section(const RunFiles& run) {
   Html content = cards(step_figures(run));
   if (!content.empty() && run.steps.kept_every() > 1)
-    content += paragraph(fmt::format("Of many lines each {}th is shown.", run.steps.kept_every()));
+    content += paragraph(fmt::format("Every {}th line is shown.", run.steps.kept_every()));
   return content;
 }
 
@@ -220,8 +222,7 @@ Html worst_section(const RunPageExtras& extras) {
   if (extras.worst.empty()) return {};
   Html tiles;
   for (const WorstSample& sample : extras.worst) tiles += tile_of(sample);
-  return paragraph("The samples that the model is most wrong about, by " + extras.worst_source +
-                   ".") +
+  return paragraph("The samples with the worst predictions, from " + extras.worst_source + ".") +
          element("div", {{"class", "tiles"}}, tiles);
 }
 
@@ -265,7 +266,7 @@ Html checkpoints_section(const RunFiles& run) {
 
 Html config_section(const RunFiles& run) {
   if (run.config.empty()) return {};
-  return paragraph("As it was resolved, each value with the place it came from.") +
+  return paragraph("The resolved configuration. A comment after each value names its source.") +
          folded("config.resolved.yaml", lit_config(run.config));
 }
 
@@ -282,8 +283,8 @@ std::string duration_or_empty(double seconds) {
 
 /// Returns the rate from result.json, or else from the epochs.
 double run_rate(const RunFiles& run) {
-  const double told = number_at(run.result, "samples_per_s");
-  if (told > 0 || run.epochs.empty()) return told;
+  const double recorded = number_at(run.result, "samples_per_s");
+  if (recorded > 0 || run.epochs.empty()) return recorded;
   return sum_timing(without_first<events::EpochEnded>(run.epochs)).samples_per_s;
 }
 
@@ -351,20 +352,20 @@ std::string run_page(const RunFiles& run, const RunPageExtras& extras) {
   page.subtitle = run.folder.string() + (started.empty() ? "" : ", started " + started);
   page.facts = facts_of(run);
   page.notes = run.notes;
-  page.sections = {{"end", "How it ended", ending_section(run)},
-                   {"time", "Where the time went", time_section(run)},
+  page.sections = {{"end", "Result", ending_section(run)},
+                   {"time", "Time budget", time_section(run)},
                    {"metrics", "Loss and metrics", cards(metric_figures(run))},
                    {"steps", "Steps", steps_section(run)},
-                   {"utilization", "Utilization", cards(utilisation_figures(run))},
-                   {"confusion", "Which class was called what", confusion_section(run, extras)},
+                   {"utilization", "Utilization", cards(utilization_figures(run))},
+                   {"confusion", "Confusion matrix", confusion_section(run, extras)},
                    {"worst", "Worst predictions", worst_section(extras)},
                    {"ranks", "Processes", ranks_section(run)},
                    {"epochs", "Epochs", epochs_section(run)},
                    {"checkpoints", "Checkpoints", checkpoints_section(run)},
                    {"config", "Configuration", config_section(run)},
                    {"manifest", "Manifest", manifest_section(run)}};
-  page.footer = "Made by trainctl " + text_at(run.manifest, "version") +
-                " of the files in the run folder; made again by: trainctl report " +
+  page.footer = "Generated by trainctl " + text_at(run.manifest, "version") +
+                " from the files in the run folder; regenerate it with: trainctl report " +
                 shell_word(run.folder.string());
   return render(page);
 }

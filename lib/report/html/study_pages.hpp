@@ -8,7 +8,7 @@
 namespace trainctl::report {
 
 /// Returns the page that compares groups of runs.
-std::string comparison_page(const Compared& compared);
+std::string comparison_page(const RunComparison& compared);
 
 /// Returns the page of a document "trainctl.bench/2": total times and speedups with their
 /// intervals, losses, rows. Throws Error(config) for another document.

@@ -13,7 +13,7 @@ namespace trainctl::report {
 namespace {
 
 /// Pairs of a key of the experiment file and its value.
-using ToldOverrides = std::vector<std::pair<std::string, std::string>>;
+using OverrideList = std::vector<std::pair<std::string, std::string>>;
 
 std::string plain_text(const Json& value) {
   return value.is_string() ? value.get<std::string>() : to_line(value);
@@ -21,13 +21,13 @@ std::string plain_text(const Json& value) {
 
 /// Returns the overrides of a run or a summary row: {"overrides": {"optimizer.lr": 0.1}} or
 /// {"overrides": ["optimizer.lr=0.1"]}.
-ToldOverrides overrides_of(const Json& run) {
-  ToldOverrides found;
-  const Json& told = member(run, "overrides");
-  if (told.is_object()) {
-    for (const auto& [key, value] : told.items()) found.emplace_back(key, plain_text(value));
-  } else if (told.is_array()) {
-    for (const Json& one : told) {
+OverrideList overrides_of(const Json& run) {
+  OverrideList found;
+  const Json& overrides = member(run, "overrides");
+  if (overrides.is_object()) {
+    for (const auto& [key, value] : overrides.items()) found.emplace_back(key, plain_text(value));
+  } else if (overrides.is_array()) {
+    for (const Json& one : overrides) {
       const std::string text = plain_text(one);
       const std::size_t sign = std::min(text.find('='), text.size());
       found.emplace_back(text.substr(0, sign), text.substr(std::min(sign + 1, text.size())));
@@ -42,14 +42,14 @@ std::set<std::string> varied_keys(const Json& rows) {
   std::set<std::string> all;
   for (const Json& row : rows) {
     for (const auto& [key, value] : overrides_of(row)) {
-      auto& told = first.try_emplace(key, value, 0).first->second;
-      if (told.first == value) ++told.second;
+      auto& first_value = first.try_emplace(key, value, 0).first->second;
+      if (first_value.first == value) ++first_value.second;
       all.insert(key);
     }
   }
   std::set<std::string> varied;
-  for (const auto& [key, told] : first) {
-    if (told.second != rows.size()) varied.insert(key);
+  for (const auto& [key, first_value] : first) {
+    if (first_value.second != rows.size()) varied.insert(key);
   }
   return varied.empty() ? all : varied;
 }
@@ -222,7 +222,7 @@ bool has_failed(const Json& run) {
 }
 
 Html curves_of(const std::vector<SweptRun>& runs) {
-  std::vector<Strand> strands;
+  std::vector<CurveSeries> strands;
   const LineLook look = runs.size() > 12 ? LineLook::faint : LineLook::solid;
   for (std::size_t i = 0; i < runs.size(); ++i)
     strands.push_back({"run " + runs[i].id, &runs[i].files.epochs, i, look});
@@ -280,9 +280,9 @@ Fact best_of(const Json& sweep, const Objective& objective) {
 /// Returns the recorded folder; a relative path is next to the document or below the current
 /// folder.
 fs::path folder_of(const Json& run, const fs::path& sweep) {
-  const fs::path told = text_at(run, "run_dir");
-  const fs::path beside = sweep / told;
-  return !told.empty() && is_run_folder(beside) ? beside : told;
+  const fs::path run_dir = text_at(run, "run_dir");
+  const fs::path relative = sweep / run_dir;
+  return !run_dir.empty() && is_run_folder(relative) ? relative : run_dir;
 }
 
 }  // namespace
@@ -290,10 +290,10 @@ fs::path folder_of(const Json& run, const fs::path& sweep) {
 Objective objective_of(const Json& sweep) {
   Objective objective;
   for (const char* key : {"objective", "metric", "monitor"}) {
-    const Json& told = member(sweep, key);
-    if (told.is_object()) objective.metric = text_at(told, "metric");
-    if (told.is_string()) objective.metric = told.get<std::string>();
-    const std::string mode = text_at(told.is_object() ? told : sweep, "mode");
+    const Json& entry = member(sweep, key);
+    if (entry.is_object()) objective.metric = text_at(entry, "metric");
+    if (entry.is_string()) objective.metric = entry.get<std::string>();
+    const std::string mode = text_at(entry.is_object() ? entry : sweep, "mode");
     if (!objective.metric.empty() && !mode.empty()) return {objective.metric, mode != "max"};
     if (!objective.metric.empty()) break;
   }
@@ -314,7 +314,8 @@ std::string sweep_page(const Json& sweep, const std::vector<SweptRun>& files,
                        const std::string& title) {
   const Json& runs = member(sweep, "runs");
   ENSURE(config, schema_of(sweep).starts_with("trainctl.sweep/") && runs.is_array(),
-         "{} is no sweep: 'runs' and the schema trainctl.sweep/2 were expected", printable(title));
+         "{} must be a sweep document with 'runs' and the schema trainctl.sweep/2",
+         printable(title));
   const Objective objective = objective_of(sweep);
   Page page;
   page.title = title;
@@ -327,7 +328,7 @@ std::string sweep_page(const Json& sweep, const std::vector<SweptRun>& files,
                    {"parallel", "Settings and results", sweep_parallel(runs, objective)},
                    {"curves", "Learning curves", curves_of(files)},
                    {"runs", "Runs, the best first", runs_table(runs, objective)}};
-  page.footer = "Made by trainctl report.";
+  page.footer = "Generated by trainctl report.";
   return render(page);
 }
 

@@ -35,10 +35,10 @@ std::optional<double> quantity(std::string_view text, std::span<const NamedUnit>
 }
 
 /// Predicts the all-reduce of gradients that overlaps the backward pass.
-ForetoldStep gradients_gone(const ExchangedStep& step, const Link& link, int ranks) {
+EstimatedStep estimate_gradients(const SyncedStep& step, const Link& link, int ranks) {
   const double all = static_cast<double>(
       std::accumulate(step.buckets.begin(), step.buckets.end(), std::int64_t{0}));
-  ForetoldStep found{.ranks = ranks};
+  EstimatedStep found{.ranks = ranks};
   double computed = 0;  // in bytes
   double gone_at = 0;   // since the start of the backward pass
   for (const std::int64_t bucket : step.buckets) {
@@ -53,8 +53,8 @@ ForetoldStep gradients_gone(const ExchangedStep& step, const Link& link, int ran
 }
 
 /// Predicts the average of weights once in `step.every` steps, per step.
-ForetoldStep averaged_weights(const ExchangedStep& step, const Link& link, int ranks) {
-  ForetoldStep found{.ranks = ranks};
+EstimatedStep estimate_weight_average(const SyncedStep& step, const Link& link, int ranks) {
+  EstimatedStep found{.ranks = ranks};
   for (const std::int64_t bucket : step.buckets)
     found.exchange_s += ring_seconds(ranks, static_cast<double>(bucket), link);
   found.exchange_s /= static_cast<double>(step.every);
@@ -79,8 +79,7 @@ void expect_measured(const LinkMeasured& measured) {
              measured.bytes.size() == measured.repeats.size() &&
              std::ranges::all_of(measured.seconds, is_time) &&
              std::ranges::all_of(measured.bytes, is_size),
-         "the sums that were measured over {} rank(s) are {} sizes and {} times, which tell of no "
-         "link",
+         "cannot fit a link model: measurements over {} rank(s) have {} sizes and {} times",
          measured.ranks, measured.bytes.size(), measured.seconds.size());
 }
 
@@ -125,8 +124,8 @@ double share_off(const LinkMeasured& measured, const Link& link, std::size_t i) 
 }
 
 double number_of(const Json& json, const char* key, const std::string& label) {
-  ENSURE(config, json.contains(key) && json[key].is_number(), "{}: '{}' of the link is no number",
-         printable(label), key);
+  ENSURE(config, json.contains(key) && json[key].is_number(),
+         "{}: '{}' of the link must be a number", printable(label), key);
   return json[key].get<double>();
 }
 
@@ -138,10 +137,11 @@ double ring_seconds(int ranks, double bytes, const Link& link) {
   return 2 * (n - 1) / n * bytes / link.bytes_per_s + 2 * (n - 1) * link.latency_s;
 }
 
-ForetoldStep foretell(const ExchangedStep& step, const Link& link, int ranks) {
-  ForetoldStep found = step.exchange == Exchange::weights ? averaged_weights(step, link, ranks)
-                                                          : gradients_gone(step, link, ranks);
-  if (step.exchange == Exchange::gradients_and_weights) {
+EstimatedStep estimate_step(const SyncedStep& step, const Link& link, int ranks) {
+  EstimatedStep found = step.exchange == SyncKind::weights
+                            ? estimate_weight_average(step, link, ranks)
+                            : estimate_gradients(step, link, ranks);
+  if (step.exchange == SyncKind::gradients_and_weights) {
     const double seconds = ring_seconds(ranks, static_cast<double>(step.weight_bytes), link) / 2;
     found.exchange_s += seconds;
     found.exposed_s += seconds;
@@ -197,7 +197,7 @@ std::string ranks_text(const LinkMeasured& measured) {
 
 std::string link_text(const LinkMeasured& measured, const Style& style) {
   const LinkFit fit = fit_link(measured);
-  Table table({"summed", "median", "of", "by the model", "off", "bandwidth"});
+  Table table({"summed", "median", "of", "model", "error", "bandwidth"});
   for (std::size_t i = 0; i < measured.bytes.size(); ++i) {
     const auto bytes = static_cast<double>(measured.bytes[i]);
     table.add({human_bytes(bytes), human_duration(measured.seconds[i]),
@@ -208,8 +208,8 @@ std::string link_text(const LinkMeasured& measured, const Style& style) {
   }
   return fmt::format("link: all-reduce over {}\n\n", ranks_text(measured)) + to_text(table, style) +
          fmt::format(
-             "\n  latency    {} a message\n  bandwidth  {} between neighbors\n"
-             "  model      {}\n             at most {} % off\n",
+             "\n  latency    {} per message\n  bandwidth  {} between neighbors\n"
+             "  model      {}\n             at most {} % error\n",
              latency_text(fit.link.latency_s), bandwidth_text(fit.link.bytes_per_s), kRingFormula,
              percent_text(fit.deviation));
 }
@@ -238,14 +238,15 @@ Link read_link(const Json& document, const std::string& label) {
   const bool is_link =
       link->is_object() && link->contains("schema") && (*link)["schema"] == "trainctl.link/2";
   ENSURE(config, is_link,
-         "{}: it holds no measured link; 'trainctl doctor --link --json' writes one",
+         "{} contains no measured link\nhint: write one with 'trainctl doctor --link --json'",
          printable(label));
   const Link found{number_of(*link, "latency_s", label),
                    number_of(*link, "bandwidth_bytes_per_s", label)};
   ENSURE(config,
          std::isfinite(found.latency_s) && found.latency_s >= 0 &&
              std::isfinite(found.bytes_per_s) && found.bytes_per_s > 0,
-         "{}: a latency of {} s and a bandwidth of {} bytes a second are those of no link",
+         "{}: a link must have a finite latency of at least 0 s and a positive bandwidth, got {} s "
+         "and {} bytes/s",
          printable(label), found.latency_s, found.bytes_per_s);
   return found;
 }

@@ -23,20 +23,20 @@ inline constexpr const char* kRingFormula =
 double ring_seconds(int ranks, double bytes, const Link& link);
 
 /// What ranks exchange during or after the backward pass.
-enum class Exchange {
+enum class SyncKind {
   gradients,              // ddp
   gradients_and_weights,  // zero1: each rank also broadcasts the weights that it updates
   weights                 // local_sgd: once in several steps
 };
 
 /// The step of a single rank, and the data that it exchanges.
-struct ExchangedStep {
+struct SyncedStep {
   double step_s = 0;                       // with all batches of an accumulation
   double backward_s = 0;                   // of the last batch
   std::int64_t samples = 0;                // of one rank
   std::vector<std::int64_t> buckets = {};  // bytes, in the order of the all-reduce
   std::int64_t batches = 1;                // per accumulation
-  Exchange exchange = Exchange::gradients;
+  SyncKind exchange = SyncKind::gradients;
   std::int64_t weight_bytes = 0;  // weights that zero1 broadcasts
   std::int64_t every = 1;         // steps per exchange; more than one only for `weights`
 };
@@ -57,7 +57,7 @@ struct SharedStep {
 };
 
 /// The predicted step of `ranks` ranks.
-struct ForetoldStep {
+struct EstimatedStep {
   int ranks = 1;
   double exchange_s = 0;  // of all buckets, and of the weights
   double exposed_s = 0;   // after the last gradient
@@ -72,7 +72,7 @@ struct ForetoldStep {
 /// proportion to their bytes. zero1 broadcasts weights after the step without overlap, which takes
 /// half an all-reduce; local_sgd averages weights with a whole all-reduce, which is divided by the
 /// number of steps between two of them.
-ForetoldStep foretell(const ExchangedStep& step, const Link& link, int ranks);
+EstimatedStep estimate_step(const SyncedStep& step, const Link& link, int ranks);
 
 /// Parses bytes per second such as "25GB/s", "1.2 GiB", "100Gbit/s"; nullopt if the text is not a
 /// positive bandwidth.

@@ -87,12 +87,12 @@ std::string with_prefix(double value) {
 
 std::string parameters_text(const Measured& model) {
   const std::string all = with_thousands(model.parameters);
-  if (model.trainable_parameters == model.parameters) return all + ", all of them trained";
-  return fmt::format("{}, {} of them trained", all, with_thousands(model.trainable_parameters));
+  if (model.trainable_parameters == model.parameters) return all + ", all of them trainable";
+  return fmt::format("{}, {} of them trainable", all, with_thousands(model.trainable_parameters));
 }
 
 std::string flops_text(const Measured& model) {
-  return fmt::format("{}FLOP a sample forward, {}FLOP with the backward pass",
+  return fmt::format("{}FLOP per sample forward, {}FLOP with the backward pass",
                      with_prefix(static_cast<double>(model.forward_flops)),
                      with_prefix(static_cast<double>(model.step_flops)));
 }
@@ -100,8 +100,9 @@ std::string flops_text(const Measured& model) {
 std::string measured_text(const Measured& model) {
   const std::string where = "on " + model.device + ", ";
   if (!is_extrapolated(model))
-    return where + fmt::format("in steps of {} made-up samples", with_thousands(model.batch_size));
-  return where + fmt::format("in steps of {} made-up samples; those of {} are extrapolated",
+    return where +
+           fmt::format("in steps of {} synthetic samples", with_thousands(model.batch_size));
+  return where + fmt::format("in steps of {} synthetic samples; those of {} are extrapolated",
                              fmt::join(model.measured_batches, " and "),
                              with_thousands(model.batch_size));
 }
@@ -113,16 +114,16 @@ std::string gpus_text(const Plan& plan) {
   if (!on_cpu(*plan.model)) return text;
   const std::int64_t copies = plan.model->gpu_copy_bytes;
   const std::string more =
-      copies == 0 ? "" : fmt::format(" and {} of copies, to leave steps out", bytes_text(copies));
+      copies == 0 ? "" : fmt::format(" and {} of copies, to skip steps", bytes_text(copies));
   return text + ", by the tensors on the CPU" + more;
 }
 
 /// Returns the name of the utilization: HFU counts all operations, MFU omits recomputed ones.
-const char* utilisation_name(const Plan& plan) { return plan.recomputes ? "HFU" : "MFU"; }
+const char* utilization_name(const Plan& plan) { return plan.recomputes ? "HFU" : "MFU"; }
 
 std::string speed_text(const Plan& plan, const PlannedSpeed& speed) {
   const Measured& model = *plan.model;
-  std::string text = human_duration(speed.step_s) + " a step";
+  std::string text = human_duration(speed.step_s) + " per step";
   if (speed.rounds > 1)
     text += fmt::format(" ({} to {} in {} rounds)", human_duration(speed.range.low_s),
                         human_duration(speed.range.high_s), speed.rounds);
@@ -132,7 +133,7 @@ std::string speed_text(const Plan& plan, const PlannedSpeed& speed) {
     text += fmt::format(" with {} thread{}", model.num_threads, plural(model.num_threads));
   if (speed.utilization)
     text += fmt::format(", {} % of the peak of {} ({})", percent_text(*speed.utilization),
-                        printable(model.device_name), utilisation_name(plan));
+                        printable(model.device_name), utilization_name(plan));
   return text;
 }
 
@@ -144,9 +145,9 @@ std::string whole_run(const Plan& plan) {
 }
 
 std::string eta_text(const Plan& plan, const PlannedSpeed& speed) {
-  std::string text = human_duration(speed.epoch_s) + " an epoch";
+  std::string text = human_duration(speed.epoch_s) + " per epoch";
   if (speed.run_s) text += ", " + human_duration(*speed.run_s) + " for " + whole_run(plan);
-  return text + ", without validation and waiting for data";
+  return text + ", without validation and data loading";
 }
 
 }  // namespace

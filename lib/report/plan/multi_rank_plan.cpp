@@ -12,11 +12,11 @@ namespace {
 
 constexpr std::size_t kMostBuckets = 6;
 
-std::int64_t gradient_bytes(const ExchangedStep& step) {
+std::int64_t gradient_bytes(const SyncedStep& step) {
   return std::accumulate(step.buckets.begin(), step.buckets.end(), std::int64_t{0});
 }
 
-std::string gradients_text(const ExchangedStep& step) {
+std::string gradients_text(const SyncedStep& step) {
   std::string text = bytes_text(gradient_bytes(step));
   if (step.buckets.size() < 2) return text + " in one bucket";
   text += fmt::format(" in {} buckets: ", step.buckets.size());
@@ -25,24 +25,24 @@ std::string gradients_text(const ExchangedStep& step) {
   return step.buckets.size() > kMostBuckets ? text + ", ..." : text;
 }
 
-const char* name_of(Exchange exchange) {
+const char* name_of(SyncKind exchange) {
   constexpr std::array kNames{"gradients", "gradients and weights", "weights"};
   return kNames.at(static_cast<std::size_t>(exchange));
 }
 
 std::string link_line(const PlannedScaling& scaling) {
-  return fmt::format("{} a message, {} ({})", latency_text(scaling.link.latency_s),
+  return fmt::format("{} per message, {} ({})", latency_text(scaling.link.latency_s),
                      bandwidth_text(scaling.link.bytes_per_s), printable(scaling.link_from));
 }
 
 std::string shared_line(const SharedStep& shared) {
   return fmt::format(
-      "the step of {} ranks was timed with {} processes side by side on the cores of this machine, "
-      "with {} thread{} each; each rank of the other rows has cores of its own",
+      "the step of {} ranks was timed with {} parallel processes on the cores of this machine, "
+      "with {} thread{} each; in the other rows each rank has separate cores",
       shared.ranks, shared.ranks, shared.num_threads, plural(shared.num_threads));
 }
 
-std::string step_text(const ForetoldStep& row) {
+std::string step_text(const EstimatedStep& row) {
   const std::string step = human_duration(row.step_s);
   if (!row.measured) return step;
   return fmt::format("{} ({} to {})", step, human_duration(row.measured->low_s),
@@ -50,7 +50,7 @@ std::string step_text(const ForetoldStep& row) {
 }
 
 std::string alone_line(const PlannedScaling& scaling) {
-  return fmt::format("{} alone on {}, of them {} backward ({})",
+  return fmt::format("{} for one rank on {}, including {} backward ({})",
                      human_duration(scaling.step.step_s), printable(scaling.device),
                      human_duration(scaling.step.backward_s), scaling.backward_from);
 }
@@ -61,9 +61,9 @@ std::int64_t samples_per_step(const FakeRanks& fake) {
 
 std::string length_text(const FakeRanks& fake) {
   std::string text = counted(samples_per_step(fake), "sample") +
-                     " a step: " + with_thousands(fake.batch_size) + " on each rank";
+                     " per step: " + with_thousands(fake.batch_size) + " on each rank";
   if (fake.accumulate > 1) text += fmt::format(", {} batches", fake.accumulate);
-  text += "; " + counted(fake.steps_per_epoch, "step") + " an epoch";
+  text += "; " + counted(fake.steps_per_epoch, "step") + " per epoch";
   if (fake.epochs) text += ", " + counted(*fake.epochs, "epoch");
   if (fake.steps) text += ", " + counted(*fake.steps, "step") + " in all";
   return text;
@@ -134,16 +134,16 @@ std::string plan_fact(const std::string& label, const std::string& text, const S
 
 std::string bytes_text(std::int64_t bytes) { return human_bytes(static_cast<double>(bytes)); }
 
-std::vector<ForetoldStep> foretell_growth(const ExchangedStep& step, const Link& link, int ranks) {
-  std::vector<ForetoldStep> rows;
+std::vector<EstimatedStep> estimate_scaling(const SyncedStep& step, const Link& link, int ranks) {
+  std::vector<EstimatedStep> rows;
   for (const int number : std::set{1, ranks, 64, 1024})
-    rows.push_back(foretell(step, link, number));
+    rows.push_back(estimate_step(step, link, number));
   return rows;
 }
 
-void use_measured(const SharedStep& shared, const ExchangedStep& alone,
-                  std::vector<ForetoldStep>& rows) {
-  for (ForetoldStep& row : rows) {
+void use_measured(const SharedStep& shared, const SyncedStep& alone,
+                  std::vector<EstimatedStep>& rows) {
+  for (EstimatedStep& row : rows) {
     if (row.ranks != shared.ranks || shared.step_s <= 0) continue;
     row.step_s = shared.step_s;
     row.exposed_s = shared.exposed_s;
@@ -154,42 +154,41 @@ void use_measured(const SharedStep& shared, const ExchangedStep& alone,
 }
 
 std::vector<std::string> scaling_assumptions(const PlannedScaling& scaling) {
-  const ExchangedStep& step = scaling.step;
+  const SyncedStep& step = scaling.step;
   std::vector<std::string> all{
-      "each rank has a device (or cores) of its own, like the one that the step was measured on",
-      "one ring, whose slowest link is the one above, whatever the number of ranks",
-      "gradients come up during the backward pass in proportion to their bytes",
-      "nothing waits for data, no rank is slower than another, the exchange costs no computing",
-      "weak scaling: the batch of a rank stays, that of a step grows with the ranks"};
-  if (step.exchange == Exchange::weights)
+      "each rank has a separate device (or separate cores) like the one that was measured",
+      "all-reduce uses one ring, and its slowest link is the one above for any number of ranks",
+      "gradients become ready during the backward pass in proportion to their bytes",
+      "no rank waits for data, all ranks are equally fast, and communication needs no compute",
+      "weak scaling: the batch size per rank is constant, so the global batch size grows"};
+  if (step.exchange == SyncKind::weights)
     all[2] = fmt::format(
-        "local_sgd: weights are averaged after {}, beside nothing; a row has the mean of a step",
+        "local_sgd: weights are averaged after {} without overlap; a row shows the mean per step",
         step.every == 1 ? "every step" : fmt::format("{} steps", step.every));
-  if (step.exchange == Exchange::gradients_and_weights)
+  if (step.exchange == SyncKind::gradients_and_weights)
     all.emplace_back(
-        "zero1: the weights go round after the step, beside nothing; the step that was timed "
-        "updates all of them, and each of N ranks 1/N, so the steps of several ranks are rather "
-        "too long");
+        "zero1: weights are gathered after the step without overlap; the timed step updates all "
+        "weights, but each of N ranks updates only 1/N, so steps of several ranks are "
+        "overestimated");
   if (step.batches > 1)
     all.emplace_back(
-        "a step of several batches takes as many times the step that was timed, with an update "
-        "each, which is rather too much");
+        "gradient accumulation: a step of several batches counts as that many timed steps, each "
+        "with an optimizer step, so it is overestimated");
   if (scaling.shared) all.front() = shared_line(*scaling.shared);
   return all;
 }
 
 std::string scaling_text(const PlannedScaling& scaling, const Style& style) {
-  Table table(
-      {"ranks", "samples a step", "exchange", "exposed", "step", "samples/s", "efficiency"});
-  for (const ForetoldStep& row : scaling.rows)
+  Table table({"ranks", "samples/step", "exchange", "exposed", "step", "samples/s", "efficiency"});
+  for (const EstimatedStep& row : scaling.rows)
     table.add({with_thousands(row.ranks), with_thousands(row.ranks * scaling.step.samples),
                human_duration(row.exchange_s), human_duration(row.exposed_s), step_text(row),
                rate_text(row.samples_per_s), percent_text(row.efficiency) + " %"});
   std::string text = to_text(table, style) + "\n";
   text += plan_fact("exchange", kRingFormula, style);
-  text += plan_fact(scaling.step.exchange == Exchange::weights ? "weights" : "gradients",
+  text += plan_fact(scaling.step.exchange == SyncKind::weights ? "weights" : "gradients",
                     gradients_text(scaling.step), style);
-  if (scaling.step.exchange == Exchange::gradients_and_weights)
+  if (scaling.step.exchange == SyncKind::gradients_and_weights)
     text += plan_fact("weights", bytes_text(scaling.step.weight_bytes), style);
   text += plan_fact("link", link_line(scaling), style);
   text += plan_fact("step", alone_line(scaling), style);
@@ -202,7 +201,7 @@ std::string scaling_text(const PlannedScaling& scaling, const Style& style) {
 }
 
 Json scaling_json(const PlannedScaling& scaling) {
-  const auto rows = json_list(scaling.rows, [&](const ForetoldStep& row) {
+  const auto rows = json_list(scaling.rows, [&](const EstimatedStep& row) {
     const auto measured = [&](double StepRange::*seconds) {
       return row.measured ? Json((*row.measured).*seconds) : Json(nullptr);
     };
@@ -259,8 +258,8 @@ std::string fake_ranks_text(const FakeRanks& fake, const Style& style) {
         plan_fact("ranks", paint("refused", Ink::red, style) + ": " + printable(problem), style);
   if (fake.problems.empty())
     text += plan_fact("ranks",
-                      paint("sound", Ink::green, style) +
-                          ": nothing that this machine can tell keeps them from training",
+                      paint("ok", Ink::green, style) +
+                          ": this machine found no problem with this number of ranks",
                       style);
   return text;
 }

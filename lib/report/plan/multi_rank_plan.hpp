@@ -14,21 +14,21 @@ std::string bytes_text(std::int64_t bytes);
 
 /// The predicted steps of several ranks, from a step of one rank and a link.
 struct PlannedScaling {
-  ExchangedStep step;
+  SyncedStep step;
   Link link;
   std::string link_from;                  // "measured now: 2 processes on cpu with gloo"
   std::string device;                     // the device of the measured step: "cpu with 2 threads"
   std::string backward_from;              // "timed"
-  std::vector<ForetoldStep> rows;         // for 1, the requested number, 64 and 1,024 ranks
+  std::vector<EstimatedStep> rows;        // for 1, the requested number, 64 and 1,024 ranks
   std::optional<SharedStep> shared = {};  // for the requested number; absent: not measured
 };
 
 /// Returns the rows for `ranks`, in ascending order.
-std::vector<ForetoldStep> foretell_growth(const ExchangedStep& step, const Link& link, int ranks);
+std::vector<EstimatedStep> estimate_scaling(const SyncedStep& step, const Link& link, int ranks);
 
 /// Replaces the predicted step for the same number of ranks by the measured one.
-void use_measured(const SharedStep& shared, const ExchangedStep& alone,
-                  std::vector<ForetoldStep>& rows);
+void use_measured(const SharedStep& shared, const SyncedStep& alone,
+                  std::vector<EstimatedStep>& rows);
 
 /// Returns the assumptions of the rows, one sentence each.
 std::vector<std::string> scaling_assumptions(const PlannedScaling& scaling);

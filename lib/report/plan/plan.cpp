@@ -82,7 +82,7 @@ std::string processes_text(const Plan& plan) {
 }
 
 std::string headline(const Plan& plan) {
-  std::string text = fmt::format("{}: {} on {} with {}, {} a step", printable(plan.config),
+  std::string text = fmt::format("{}: {} on {} with {}, {} per step", printable(plan.config),
                                  processes_text(plan), plan.device, counted(plan.cores, "core"),
                                  counted(plan.batch_size * plan.ranks * plan.accumulate, "sample"));
   const std::string each = with_thousands(plan.batch_size);
@@ -92,17 +92,17 @@ std::string headline(const Plan& plan) {
   } else if (plan.ranks > 1) {
     text += fmt::format(" ({} each)", each);
   }
-  text += fmt::format(", {} an epoch", counted(plan.steps_per_epoch, "step"));
+  text += fmt::format(", {} per epoch", counted(plan.steps_per_epoch, "step"));
   if (plan.epochs) text += ", " + counted(*plan.epochs, "epoch");
   return text + "\n";
 }
 
 std::string workers_text(const Plan& plan) {
   const std::string each = plan.ranks > 1 ? " in each process" : "";
-  std::string text = plan.auto_workers ? fmt::format("auto: measured at the start, at most {}{}",
-                                                     plan.workers, each)
-                                       : counted(plan.workers, "thread") + each;
-  if (!plan.auto_workers && plan.workers == 0) text = "none: the training thread makes its batches";
+  std::string text =
+      plan.auto_workers ? fmt::format("auto: measured at startup, at most {}{}", plan.workers, each)
+                        : counted(plan.workers, "thread") + each;
+  if (!plan.auto_workers && plan.workers == 0) text = "none: the training thread loads its batches";
   if (plan.workers == 0) return text;
   text += plan.auto_prefetch
               ? fmt::format("; prefetch factor auto, at most {}", plan.prefetch_factor)
@@ -112,8 +112,8 @@ std::string workers_text(const Plan& plan) {
 
 std::string threads_by_step(const std::vector<PlannedProbe::Workers>& by_step) {
   constexpr std::size_t kMostShown = 4;
-  if (by_step.size() == 1) return "; auto takes none for it";
-  std::string text = fmt::format("; auto takes none beside steps of {} or longer",
+  if (by_step.size() == 1) return "; auto uses no workers";
+  std::string text = fmt::format("; auto uses no workers for steps of {} or longer",
                                  human_duration(by_step.front().least_step_s));
   const std::size_t shown = std::min(by_step.size(), kMostShown) - 1;
   for (std::size_t i = 1; i < shown; ++i)
@@ -123,8 +123,7 @@ std::string threads_by_step(const std::vector<PlannedProbe::Workers>& by_step) {
 }
 
 std::string probe_text(const PlannedProbe& probe) {
-  std::string text =
-      fmt::format("a batch takes {} to make on one thread", human_duration(probe.batch_s));
+  std::string text = fmt::format("one thread loads a batch in {}", human_duration(probe.batch_s));
   if (!probe.workers.empty()) text += threads_by_step(probe.workers);
   text += fmt::format("; prefetch factor {}", probe.prefetch_factor);
   if (probe.spread > 1)
@@ -133,10 +132,10 @@ std::string probe_text(const PlannedProbe& probe) {
 }
 
 std::string available_text(const Plan& plan) {
-  const std::string caches = plan.cache_budget == 0 ? "no cache is asked for"
-                                                    : fmt::format("caches may take {} of it",
-                                                                  size_text(plan.cache_budget));
-  return fmt::format("{}; {}, batch slots may take {}", size_text(plan.available_bytes), caches,
+  const std::string caches =
+      plan.cache_budget == 0 ? "no cache is configured"
+                             : fmt::format("caches may use {} of it", size_text(plan.cache_budget));
+  return fmt::format("{}; {}, batch slots may use {}", size_text(plan.available_bytes), caches,
                      size_text(plan.available_bytes / 2));
 }
 
@@ -152,8 +151,8 @@ std::string advice_text(const Plan& plan) {
   if (!on_host || step_bytes(*plan.model) * ranks <= plan.node_bytes())
     return "lower loader.batch_size, loader.num_workers or dataset.cache.budget";
   std::string text =
-      "lower loader.batch_size, and raise trainer.accumulate_grad_batches to keep the samples of a "
-      "step";
+      "lower loader.batch_size and raise trainer.accumulate_grad_batches to keep the global batch "
+      "size";
   if (!plan.recomputes) text += ", or set trainer.activation_checkpointing=blocks";
   return text;
 }
@@ -161,11 +160,11 @@ std::string advice_text(const Plan& plan) {
 std::string verdict_text(const Plan& plan, const Style& style) {
   const std::string verdict = verdict_of(plan);
   const std::string word = paint(verdict == "shrinks" ? "fits" : verdict, ink_of(verdict), style);
-  if (verdict == "refused") return word + ": a run would end with exit code 11: " + plan.refusal;
+  if (verdict == "refused") return word + ": a run would fail with exit code 11: " + plan.refusal;
   const std::string needed = fmt::format("{}: {} of {}", word, size_text(plan.all_bytes()),
                                          size_text(plan.available_bytes));
   if (verdict != "exceeds") return needed;
-  return needed + ", more than there is; " + advice_text(plan);
+  return needed + ", more than is available; " + advice_text(plan);
 }
 
 Json split_json(const PlannedSplit& split) {
@@ -197,11 +196,11 @@ std::string contention_warning(const Plan& plan) {
   const double batch = plan.probe ? plan.probe->taken_cores : 0;
   if (!(std::max(step, batch) > 0)) return "";
   const char* what = !(batch > 0)  ? "the step was timed"
-                     : !(step > 0) ? "batches were made for the probe"
+                     : !(step > 0) ? "batches were loaded for the probe"
                                    : "batches and the step were timed";
   return fmt::format(
-      "warning: other processes took {:.0f} % of the cores while {}: the times are too long; run "
-      "it again on a quiet machine\n",
+      "warning: other processes used {:.0f} % of the cores while {}, so times are too long; run it "
+      "again on an idle machine\n",
       100 * std::max(step, batch), what);
 }
 
@@ -239,11 +238,12 @@ std::string plan_text(const Plan& plan, const Style& style) {
   text += plan_fact("verdict", verdict_text(plan, style), style);
   if (!plan.model)
     text += plan_fact(
-        "", "beside it come the network, its optimizer and libtorch (0.5 GiB a process)", style);
+        "", "in addition: the model, its optimizer and libtorch (0.5 GiB per process)", style);
   if (plan.fake) text += "\n" + fake_ranks_text(*plan.fake, style);
   if (plan.scaling) text += "\n" + scaling_text(*plan.scaling, style);
-  if (!plan.no_scaling.empty())
-    text += "\n" + plan_fact("scaling", "not foretold: " + printable(plan.no_scaling), style);
+  if (!plan.scaling_unavailable.empty())
+    text +=
+        "\n" + plan_fact("scaling", "not estimated: " + one_line(plan.scaling_unavailable), style);
   return text;
 }
 
@@ -272,7 +272,7 @@ Json plan_document(const Plan& plan) {
         {"fake_ranks", or_null(plan.fake, fake_ranks_json)},
         {"scaling", or_null(plan.scaling,
                             [](const PlannedScaling& scaling) { return scaling_json(scaling); })},
-        {"no_scaling", or_null(plan.no_scaling)}}});
+        {"scaling_unavailable", or_null(plan.scaling_unavailable)}}});
 }
 
 }  // namespace trainctl::report

@@ -79,7 +79,7 @@ struct Plan {
   std::optional<events::Measured> model;
   std::string no_model;                   // why it was not measured
   std::optional<PlannedScaling> scaling;  // --devices
-  std::string no_scaling;                 // why it is missing although it was requested
+  std::string scaling_unavailable;        // why it is missing although it was requested
   std::optional<FakeRanks> fake;          // --fake-ranks
 
   [[nodiscard]] std::uint64_t rank_bytes() const;

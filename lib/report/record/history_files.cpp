@@ -33,7 +33,7 @@ class Damage {
   Damage(const Damage&) = delete;
   Damage& operator=(const Damage&) = delete;
 
-  void add(std::size_t line, const std::string& what) { note(line, what + " and is left out"); }
+  void add(std::size_t line, const std::string& what) { note(line, what + " and is skipped"); }
   /// Notes damage in a line that is used nevertheless.
   void note(std::size_t line, const std::string& what) {
     if (++count_ <= kMostNotes)
@@ -56,7 +56,7 @@ void each_row(std::string_view text, Damage& damage, const Take& take) {
     if (cells.size() == columns.size()) {
       take(number, columns, cells);
     } else {
-      damage.add(number, fmt::format("has {} cells in place of {}", cells.size(), columns.size()));
+      damage.add(number, fmt::format("has {} cells instead of {}", cells.size(), columns.size()));
     }
   }
 }
@@ -160,11 +160,11 @@ void note_damage(const std::string& name, std::string_view text, Notes& notes) {
   const auto is_bad = [](const std::string& cell) { return !cell.empty() && !is_number(cell); };
   each_row(text, damage, [&](std::size_t number, const auto& columns, const auto& cells) {
     if (std::isnan(cell_number(cells.front()))) {
-      damage.add(number, "does not begin with an epoch");
+      damage.add(number, "does not start with an epoch number");
     } else if (const auto bad = std::find_if(cells.begin() + 1, cells.end(), is_bad);
                bad != cells.end()) {
       const auto column = static_cast<std::size_t>(bad - cells.begin());
-      damage.note(number, fmt::format("has no number as {}", printable(columns[column])));
+      damage.note(number, fmt::format("has no number in column {}", printable(columns[column])));
     }
   });
 }
@@ -181,12 +181,12 @@ StepLines steps_of(std::string_view text, Notes& notes) {
     const std::string type = text_at(read, "type");
     if (type != "step") {
       const bool is_cut = !is_whole && !read.is_object();  // a running run is writing it
-      if (type.empty() && !is_cut) damage.add(number, "is no line of metrics");
+      if (type.empty() && !is_cut) damage.add(number, "is not a metrics line");
       continue;
     }
     const StepLine step = step_of(read);
     if (step.step <= last) {
-      damage.add(number, fmt::format("tells of step {} behind step {}", step.step, last));
+      damage.add(number, fmt::format("has step {} after step {}", step.step, last));
       continue;
     }
     last = step.step;
@@ -233,9 +233,9 @@ std::vector<RankRow> ranks_of(std::string_view text, const Json& result, Notes& 
       if (epoch.epoch >= 0) record.add(epoch.rank, epoch);
     });
   }
-  const Json& told = member(result, "ranks");
-  if (told.is_array()) {
-    for (const Json& rank : told) {
+  const Json& recorded = member(result, "ranks");
+  if (recorded.is_array()) {
+    for (const Json& rank : recorded) {
       const double number = number_at(rank, "rank");
       if (!(number >= 0 && number < 1e6)) continue;
       events::Hello hello;
@@ -281,7 +281,7 @@ std::string latest_hint(const fs::path& folder) {
   std::error_code ignored;
   const fs::path latest = folder / "latest";
   return fs::is_directory(latest, ignored)
-             ? fmt::format("; the runs are below it: take {}", printable(latest.string()))
+             ? fmt::format("\nhint: use a run in it such as {}", printable(latest.string()))
              : std::string();
 }
 

@@ -25,7 +25,8 @@ class FolderReader {
   void read_documents() {
     run_.config = text("config.resolved.yaml", kMostConfig);
     run_.values = flat_values(run_.config);
-    if (run_.values.empty() && !run_.config.empty()) note("config.resolved.yaml is no YAML map");
+    if (run_.values.empty() && !run_.config.empty())
+      note("config.resolved.yaml is not a YAML mapping");
     run_.result = document("result.json");
     run_.manifest = document("manifest.json");
     read_checkpoints();
@@ -35,26 +36,27 @@ class FolderReader {
   void read_histories() {
     read_curves();
     read_tables();
-    const std::string ranks = text("ranks.csv", kMostHistory, Wanted::maybe);
+    const std::string ranks = text("ranks.csv", kMostHistory, Presence::optional);
     run_.ranks = ranks_of(ranks, run_.result, run_.notes);
   }
 
  private:
-  enum class Wanted { always, maybe };
+  enum class Presence { required, optional };
 
   void note(std::string sentence) { run_.notes.push_back(std::move(sentence)); }
 
-  std::string text(const std::string& name, std::uint64_t most, Wanted wanted = Wanted::always) {
+  std::string text(const std::string& name, std::uint64_t most,
+                   Presence presence = Presence::required) {
     const fs::path file = run_.folder / name;
     std::error_code ignored;
     if (!fs::is_regular_file(file, ignored)) {
-      if (wanted == Wanted::always) note(name + " is not there");
+      if (presence == Presence::required) note(name + " is missing");
       return {};
     }
     try {
       return read_file(file, most, ReadFailure::resource);
     } catch (const Error& error) {
-      note(fmt::format("{} is left out: {}", name, printable(error.what())));
+      note(fmt::format("{} is skipped: {}", name, one_line(without_hint(error.what()))));
       return {};
     }
   }
@@ -64,7 +66,7 @@ class FolderReader {
     if (found.empty()) return nullptr;
     Json read = parse_bounded(found);
     if (read.is_object()) return read;
-    note(name + " is damaged: it is no JSON object");
+    note(name + " is damaged: it must be a JSON object");
     return nullptr;
   }
 
@@ -166,10 +168,9 @@ bool is_run_folder(const fs::path& folder) {
 }
 
 RunFiles read_run(const fs::path& folder, Histories histories) {
-  ENSURE(
-      config, is_run_folder(folder),
-      "{} is no run folder: it has neither config.resolved.yaml nor epochs.csv nor metrics.jsonl{}",
-      printable(folder.string()), latest_hint(folder));
+  ENSURE(config, is_run_folder(folder),
+         "{} is not a run folder: it has no config.resolved.yaml, epochs.csv or metrics.jsonl{}",
+         printable(folder.string()), latest_hint(folder));
   RunFiles run;
   std::error_code failure;
   run.folder = fs::canonical(folder, failure);  // `latest` is a link
@@ -183,8 +184,7 @@ RunFiles read_run(const fs::path& folder, Histories histories) {
 Json read_document(const fs::path& file) {
   Json document = parse_bounded(read_file(file, kMostDocument, ReadFailure::config));
   ENSURE(config, document.is_object() && !schema_of(document).empty(),
-         "{} is no document of trainctl: a JSON object with a 'schema' was expected",
-         printable(file.string()));
+         "{} must be a trainctl JSON document, but has no 'schema'", printable(file.string()));
   return document;
 }
 

@@ -33,7 +33,7 @@ Json attempt_json(const Attempt& attempt) {
 
 Json state_json(const SavedState& state) { return JSON_FIELDS(state, path, step, verified); }
 
-Json resumed_json(const RunRecord& record, const Ending& ending) {
+Json resumed_json(const RunRecord& record, const RunResult& ending) {
   Json state = or_null(ending.resumed_from, state_json);
   if (state.is_null() || !record.resumed) return state;
   state["bitwise"] = record.resumed->bitwise;
@@ -41,7 +41,7 @@ Json resumed_json(const RunRecord& record, const Ending& ending) {
   return state;
 }
 
-Json newest_checkpoint(const RunRecord& record, const Ending& ending) {
+Json newest_checkpoint(const RunRecord& record, const RunResult& ending) {
   if (ending.checkpoint) return state_json(*ending.checkpoint);
   const auto kept = kept_checkpoints(record);
   if (kept.empty()) return nullptr;
@@ -67,7 +67,7 @@ Json failure_document(const std::optional<FirstFailure>& failure) {
                   {"message", failure->message}}});
 }
 
-Json result_document(const RunRecord& record, const Ending& ending) {
+Json result_document(const RunRecord& record, const RunResult& ending) {
   const events::Timing steady = sum_timing(steady_epochs(record));
   Json document;
   document["schema"] = "trainctl.result/2";

@@ -23,7 +23,7 @@ struct FirstFailure {
 };
 
 /// The settings that advice may change, filled in from the experiment and the machine.
-struct Levers {
+struct AdviceSettings {
   int cpu_cores = 0;  // 0: unknown
   std::int64_t checkpoint_every = 1;
   std::int64_t validate_every = 1;
@@ -81,7 +81,7 @@ struct SavedState {
 
 /// How a run ended, in addition to its events; study::supervise_run() fills it in from the
 /// supervisor's outcome.
-struct Ending {
+struct RunResult {
   std::string verdict = "ok";  // ok, failed, diverged, stopped, hang, interrupted, terminated
   int exit_code = 0;
   std::string message;     // one sentence; empty for ok
@@ -91,7 +91,7 @@ struct Ending {
   std::optional<SavedState> resumed_from;  // by the last start; absent: it began at step 0
   std::optional<SavedState> checkpoint;    // newest checkpoint that a run can resume from
   std::vector<Attempt> attempts;           // for trainer.on_divergence, this attempt last
-  Levers levers;
+  AdviceSettings levers;
   std::optional<FirstFailure> first_failure;
   std::string run_dir;
   std::string profile;  // its path and the most expensive operator; empty: no profile
@@ -103,7 +103,7 @@ struct Ending {
 
 /// Returns result.json, schema "trainctl.result/2". It is complete even for a run that never
 /// trained: unknown values are null or empty, and no key is missing.
-Json result_document(const RunRecord& record, const Ending& ending);
+Json result_document(const RunRecord& record, const RunResult& ending);
 
 /// Returns the rank that failed first, as in result.json; null if no rank failed.
 Json failure_document(const std::optional<FirstFailure>& failure);

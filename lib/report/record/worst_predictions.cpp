@@ -34,10 +34,10 @@ PredictionColumns columns_of(const std::vector<std::string>& header) {
     if (header[i] == "prob_0") columns.probabilities = i;
     if (header[i].starts_with("prob_")) ++columns.classes;
   }
-  ENSURE(config,
-         columns.index != kAbsent && columns.label != kAbsent && columns.predicted != kAbsent,
-         "the predictions have no columns 'index', 'label' and 'class': write them by 'trainctl "
-         "predict RUN --checkpoint best --out predictions.csv' of a split with labels");
+  ENSURE(
+      config, columns.index != kAbsent && columns.label != kAbsent && columns.predicted != kAbsent,
+      "the predictions must have the columns 'index', 'label' and 'class'\nhint: write them with "
+      "'trainctl predict RUN --checkpoint best --out predictions.csv' from a split with labels");
   return columns;
 }
 

@@ -34,8 +34,8 @@ std::vector<SmoothedStep> stable_steps(std::span<const RateStep> steps,
     weight *= kSmoothing;
     const double value = mean / (1 - weight);
     const bool counts = kept.size() + 1 >= kFewestRates;
-    const bool rose = std::isfinite(lowest) && value > limit_above(lowest);
-    if (!std::isfinite(value) || rose) {
+    const bool diverged = std::isfinite(lowest) && value > limit_above(lowest);
+    if (!std::isfinite(value) || diverged) {
       diverged_at = step.lr;
       break;
     }
@@ -245,7 +245,7 @@ LrCurve read_lr_curve(std::span<const RateStep> steps) {
   curve.steps = stable_steps(steps, curve.diverged_at);
   if (curve.steps.size() < kFewestRates) {
     curve.remark = fmt::format(
-        "only {} step{} came before the loss diverged, {} are needed: lower --min, or look for "
+        "only {} step{} ran before the loss diverged, but {} are needed: lower --min or look for "
         "another cause",
         curve.steps.size(), plural(curve.steps.size()), kFewestRates);
     return curve;
@@ -258,15 +258,15 @@ LrCurve read_lr_curve(std::span<const RateStep> steps) {
   const Fall fall = fall_of(curve.steps);
   if (!is_clear(fall, noise, width)) {
     curve.remark =
-        "the loss does not clearly fall at any of these rates: widen --min and --max, "
-        "or raise --steps";
+        "the loss does not clearly decrease at any of these rates: widen --min and --max, or raise "
+        "--steps";
     return curve;
   }
   curve.range = range_of(curve.steps, fall);
   curve.steepest = steepest_of(curve.steps, fall);
   curve.minimum = curve.steps[fall.lowest].lr;
   if (!curve.diverged_at && fall.lowest + 1 == curve.steps.size())
-    curve.remark = "the loss still falls at the highest rate: raise --max";
+    curve.remark = "the loss still decreases at the highest rate: raise --max";
   return curve;
 }
 
@@ -284,9 +284,10 @@ std::string lr_curve_text(const LrCurve& curve, const Style& style) {
   if (curve.diverged_at) fact("diverges", "at " + rate_of(*curve.diverged_at));
   if (curve.minimum) fact("lowest", "at " + rate_of(*curve.minimum));
   if (curve.steepest)
-    fact("steepest", "at " + rate_of(*curve.steepest) + ", where the smoothed loss falls fastest");
+    fact("steepest",
+         "at " + rate_of(*curve.steepest) + ", where the smoothed loss decreases fastest");
   if (curve.range) {
-    fact("range", fmt::format("{} to {}; the longer the training, the lower",
+    fact("range", fmt::format("{} to {}; use a lower value for longer training",
                               rate_of(curve.range->low), rate_of(curve.range->high)));
     fact("suggestion", rate_of(curve.range->suggestion));
   }

@@ -141,11 +141,12 @@ std::string tied_text(const std::vector<SweepRow>& rows) {
   }
   if (compared > 0)
     return fmt::format(
-        "{} of {} others are tied with the reference: the 95 % interval of the difference, paired "
-        "by seed, holds 0.\n",
+        "{} of {} others are not distinguishable from the reference: the 95 % interval of the "
+        "difference, paired by seed, includes 0.\n",
         tied, compared);
   if (reference == nullptr || !has_one_seed) return "";
-  return "One seed tells no spread, so near settings may be in any order: add --seeds 0,1,2.\n";
+  return "One seed shows no variance, so similar settings may be in any order: add --seeds "
+         "0,1,2.\n";
 }
 
 Json mean_json(const MeanInterval& value) {

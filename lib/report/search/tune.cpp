@@ -23,7 +23,7 @@ std::string verdict_text(const TuneVerdict& verdict) {
       fmt::format("{} ({} % of the time; {:.2f}x without all waits and overhead)", verdict.name,
                   percent_text(verdict.share), verdict.headroom);
   if (!(verdict.taken > 0)) return text;
-  return fmt::format("{}; other processes took {} % of the cores", text,
+  return fmt::format("{}; other processes used {} % of the cores", text,
                      percent_text(verdict.taken));
 }
 
@@ -39,8 +39,8 @@ std::string runs_text(const TuneReport& report) {
 
 Table tries_table(const TuneReport& report) {
   Table table({left("tried"), left("was"), "gain [95 %]", left("losses"), left("")});
-  for (const TuneTry& one : report.tried) {
-    const bool accepted = one.ruling == Ruling::accepted;
+  for (const TuneTrial& one : report.tried) {
+    const bool accepted = one.ruling == TuneDecision::accepted;
     table.add({printable(setting_of(one.change)), printable(one.change.before), gain_text(one.gain),
                one.losses, printable(accepted ? "accepted" : one.why)});
   }
@@ -49,7 +49,7 @@ Table tries_table(const TuneReport& report) {
 
 std::string left_out_text(const TuneReport& report) {
   std::string text;
-  for (const TuneLeftOut& one : report.left_out) {
+  for (const UntriedSetting& one : report.left_out) {
     const std::string what = one.value.empty() ? one.key : one.key + "=" + one.value;
     text += fmt::format("Not tried: {}: {}\n", printable(what), printable(one.why));
   }
@@ -58,8 +58,8 @@ std::string left_out_text(const TuneReport& report) {
 
 std::string patch_line(const TuneReport& report) {
   if (report.patch.empty()) {
-    if (report.end == TuneEnd::machine_busy) return "undecided: the machine is busy";
-    return report.end == TuneEnd::nothing_to_fix ? "nothing to fix" : "empty";
+    if (report.end == TuneStopReason::machine_busy) return "inconclusive: the machine is busy";
+    return report.end == TuneStopReason::nothing_to_fix ? "nothing to fix" : "empty";
   }
   std::string text;
   for (const TunePatchEntry& entry : report.patch)
@@ -83,14 +83,14 @@ Json verdict_json(const TuneVerdict& verdict) {
           {"setting", or_null(verdict.setting)}};
 }
 
-Json try_json(const TuneTry& one) {
+Json try_json(const TuneTrial& one) {
   return joined({JSON_FIELDS(one.change, key, before, value),
                  JSON_FIELDS(one, reason),
                  {{"gain", or_null(one.gain.value, json_number)},
                   {"ci95", interval_json(one.gain.ci95)},
                   {"pairs", one.gain.pairs},
                   {"losses", one.losses},
-                  {"accepted", one.ruling == Ruling::accepted},
+                  {"accepted", one.ruling == TuneDecision::accepted},
                   {"ruling", word_of(one.ruling)},
                   {"why", one.why}}});
 }
@@ -100,7 +100,7 @@ Json entry_json(const TunePatchEntry& entry) {
                  {{"gain", speedup_with_pairs(entry.gain)}, {"reason", entry.reason}}});
 }
 
-Json left_out_json(const TuneLeftOut& one) {
+Json left_out_json(const UntriedSetting& one) {
   return {{"key", one.key}, {"value", or_null(one.value)}, {"why", one.why}};
 }
 
@@ -134,7 +134,7 @@ std::string comment(const std::string& text, const std::string& indent = "") {
 std::string lines_of(const Section& section, const std::string& indent) {
   std::string text;
   for (const auto& [key, entry] : section.values) {
-    text += comment(fmt::format("was {}; {} over what was best until then", entry->change.before,
+    text += comment(fmt::format("was {}; {} over the best settings before it", entry->change.before,
                                 gain_text(entry->gain)),
                     indent);
     text += comment(entry->reason, indent);
@@ -146,8 +146,8 @@ std::string lines_of(const Section& section, const std::string& indent) {
 }
 
 std::string whole_gain(const TuneReport& report) {
-  if (!report.gain) return "The patch was not proved as a whole: tune was ended before.";
-  return fmt::format("All of it: {} over the original, of {} pairs of interleaved runs.",
+  if (!report.gain) return "The complete patch was not measured: tune ended before that.";
+  return fmt::format("Complete patch: {} over the original, from {} pairs of interleaved runs.",
                      gain_text(*report.gain), report.gain->pairs);
 }
 
@@ -173,8 +173,8 @@ std::string tune_text(const TuneReport& report, const TuneCommands& commands, co
   if (!report.patch.empty()) fact("with patch", verdict_text(report.after));
   fact("patch", patch_line(report));
   if (!report.patch.empty())
-    fact("gain", report.gain ? gain_text(*report.gain) + " over the original, proved"
-                             : "not proved as a whole");
+    fact("gain", report.gain ? gain_text(*report.gain) + " over the original, measured"
+                             : "not measured as a whole");
   for (const std::string& line : report.advice) fact("advice", line);
   fact("ended", fmt::format("{}; {} of {}", report.ended, human_duration(report.used_s),
                             human_duration(report.budget_s)));
@@ -214,16 +214,16 @@ Json tune_document(const TuneReport& report, const TuneCommands& commands) {
 }
 
 std::string patch_text(const TuneReport& report, const TuneCommands& commands) {
-  std::string text = comment("What 'trainctl tune' changes of " + report.config + ".");
+  std::string text = comment("Changes by 'trainctl tune' to " + report.config + ".");
   if (report.patch.empty()) {
     text += comment("Nothing: " + report.ended + ".");
     return text + "{}\n";
   }
-  text += comment(fmt::format("It was {}: {} % of the time, {:.2f}x without all waits.",
+  text += comment(fmt::format("Before: {}: {} % of the time, {:.2f}x without all waits.",
                               report.before.name, percent_text(report.before.share),
                               report.before.headroom));
   text += comment(whole_gain(report));
-  text += comment("In a file of your own: extends: [" + report.config + ", this file]");
+  text += comment("In your own file: extends: [" + report.config + ", this file]");
   if (!commands.run.empty()) text += comment("Or: " + commands.run);
   if (!commands.check.empty()) text += comment("Measure it again: " + commands.check);
   return text + lines_of(sections_of(report.patch), "");

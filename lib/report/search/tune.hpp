@@ -23,23 +23,31 @@ using TuneChanges = std::vector<TuneChange>;
 
 /// The result of a change. unclear: it seemed faster, but the interval includes no gain; dropped:
 /// it was accepted, but the final comparison did not confirm it.
-enum class Ruling { accepted, no_gain, unclear, losses_differ, batches_differ, failed, dropped };
-constexpr std::array<const char*, 7> enum_names(Ruling) {
+enum class TuneDecision {
+  accepted,
+  no_gain,
+  unclear,
+  losses_differ,
+  batches_differ,
+  failed,
+  dropped
+};
+constexpr std::array<const char*, 7> enum_names(TuneDecision) {
   return {"accepted", "no_gain", "unclear", "losses_differ", "batches_differ", "failed", "dropped"};
 }
 
 /// A change that was tried, and its result.
-struct TuneTry {
+struct TuneTrial {
   TuneChange change;
   std::string reason;  // why it was tried
-  Ruling ruling = Ruling::no_gain;
+  TuneDecision ruling = TuneDecision::no_gain;
   Speedup gain;        // over the best settings until then
   std::string losses;  // "same", "within 1e-06", "differ", "not compared", "?"
   std::string why;     // one sentence about the ruling
 };
 
 /// A key that was not tried, and why; `value` is empty if no value could be tried.
-struct TuneLeftOut {
+struct UntriedSetting {
   std::string key;
   std::string value;
   std::string why;
@@ -47,7 +55,7 @@ struct TuneLeftOut {
 
 /// The bottleneck of a run, from report::Bottleneck.
 struct TuneVerdict {
-  std::string name = "balanced";  // name_of(Limit)
+  std::string name = "balanced";  // name_of(BottleneckKind)
   double share = 0;
   double headroom = 1;  // wall time / wall time without all waits and overhead
   std::string advice;
@@ -85,8 +93,8 @@ struct TuneUndecided {
 
 /// machine_busy: no change helped, and other processes used the cores during a run. failed: a later
 /// run of the base failed.
-enum class TuneEnd { nothing_to_fix, nothing_left, machine_busy, budget, stopped, failed };
-constexpr std::array<const char*, 6> enum_names(TuneEnd) {
+enum class TuneStopReason { nothing_to_fix, nothing_left, machine_busy, budget, stopped, failed };
+constexpr std::array<const char*, 6> enum_names(TuneStopReason) {
   return {"nothing_to_fix", "nothing_left", "machine_busy", "budget", "stopped", "failed"};
 }
 
@@ -101,13 +109,13 @@ struct TuneReport {
   TuneBaseline baseline;
   TuneVerdict before;
   TuneVerdict after;  // of the last accepted change; `before` if there was none
-  std::vector<TuneTry> tried;
-  std::vector<TuneLeftOut> left_out;
+  std::vector<TuneTrial> tried;
+  std::vector<UntriedSetting> left_out;
   std::vector<std::string> advice;  // suggestions that were not run
   std::vector<TunePatchEntry> patch;
   std::optional<Speedup> gain;  // of the whole patch over the original; absent: not measured
   std::optional<TuneUndecided> undecided;
-  TuneEnd end = TuneEnd::nothing_left;
+  TuneStopReason end = TuneStopReason::nothing_left;
   std::string ended;  // why, in words
   int exit_code = 0;
 };

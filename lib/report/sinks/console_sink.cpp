@@ -55,12 +55,12 @@ class ConsoleSink final : public Sink {
     if (const auto* hello = std::get_if<events::Hello>(&event)) {
       table_.set_transfer_name(transfer_name(hello->device));
     } else if (const auto* weights = std::get_if<events::WeightsSet>(&event)) {
-      tell(weights_lines(*weights));
+      print_lines(weights_lines(*weights));
     } else if (const auto* started = std::get_if<events::RunStarted>(&event)) {
       table_.set_max_epochs(started->max_epochs);
       bar_.set_max_epochs(started->max_epochs);
       if (!started->recomputes_why.empty())
-        tell({"trainer.activation_checkpointing: " + printable(started->recomputes_why)});
+        print_lines({"trainer.activation_checkpointing: " + printable(started->recomputes_why)});
     } else if (const auto* resumed = std::get_if<events::Resumed>(&event)) {
       say_where(*resumed);
     } else if (const auto* progress = std::get_if<events::Progress>(&event)) {
@@ -73,7 +73,7 @@ class ConsoleSink final : public Sink {
 
   void on_tick(double now) override { bar_.tick(now); }
   void close() override { bar_.rest(); }
-  std::optional<std::string> news() override {
+  std::optional<std::string> take_warning() override {
     return options_.take_notice ? options_.take_notice() : std::nullopt;
   }
 
@@ -85,13 +85,13 @@ class ConsoleSink final : public Sink {
   }
 
   void say_where(const events::Resumed& resumed) {
-    tell({fmt::format("goes on from {}: epoch {}, step {}", printable(resumed.path),
-                      resumed.epoch + 1, with_thousands(resumed.global_step))});
+    print_lines({fmt::format("resuming from {}: epoch {}, step {}", printable(resumed.path),
+                             resumed.epoch + 1, with_thousands(resumed.global_step))});
     if (!resumed.bitwise)
-      warn("the run goes on, but not bit for bit as it would have: " + resumed.why_not);
+      warn("the resumed run is not bitwise identical to an uninterrupted one: " + resumed.why_not);
   }
 
-  void tell(const std::vector<std::string>& lines) {
+  void print_lines(const std::vector<std::string>& lines) {
     bar_.clear();
     for (const std::string& line : lines)
       options_.messages((&line == &lines.front() ? "" : "  ") + line + "\n");

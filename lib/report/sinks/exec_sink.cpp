@@ -90,7 +90,7 @@ class ListeningCommand {
   ListeningCommand(const std::vector<std::string>& command, const std::filesystem::path& log) {
     ASSERT(!command.empty());
     std::array<int, 2> ends{};
-    ENSURE(resource, ::pipe2(ends.data(), O_CLOEXEC) == 0, "cannot make a pipe: {}",
+    ENSURE(resource, ::pipe2(ends.data(), O_CLOEXEC) == 0, "cannot create a pipe: {}",
            std::strerror(errno));
     const Fd reader(ends[0]);
     Fd writer(ends[1]);
@@ -142,7 +142,7 @@ class ListeningCommand {
       ended_well_ = WIFEXITED(status) && WEXITSTATUS(status) == 0;
       ending_ = ending_text(status);
     } else if (reaped < 0 && errno == ECHILD) {
-      ending_ = "an end that was not seen";
+      ending_ = "unknown exit status";
     }
     return ending_;
   }
@@ -206,7 +206,7 @@ class ExecSink final : public Sink {
       add("epoch", epoch_line(*epoch));
   }
 
-  void on_tick(double /*now*/) override { look(); }
+  void on_tick(double /*now*/) override { poll(); }
   void close() override {}
 
   void on_end(const Json& result) override {
@@ -225,11 +225,11 @@ class ExecSink final : public Sink {
     if (!is_over_) stop();
     const std::size_t unread = lines_.size() + dropped_;
     if (unread > 0)
-      news_.push_back(fmt::format("the command '{}' of the logger exec has not read {} line{}",
+      news_.push_back(fmt::format("the command '{}' of the logger exec did not read {} line{}",
                                   printable(options_.command.front()), unread, plural(unread)));
   }
 
-  std::optional<std::string> news() override {
+  std::optional<std::string> take_warning() override {
     if (news_.empty()) return std::nullopt;
     const std::string text = join(std::exchange(news_, {}), "; ");
     return text;
@@ -256,11 +256,11 @@ class ExecSink final : public Sink {
     return true;
   }
 
-  void look() {
+  void poll() {
     if (is_over_) return;
     if (const auto ending = command_.ending()) {
       is_over_ = true;
-      tell_end("ended before the run", *ending);
+      report_end("exited before the run ended", *ending);
     } else {
       pump();
     }
@@ -278,7 +278,7 @@ class ExecSink final : public Sink {
     }
   }
 
-  void tell_end(const std::string& what, const std::string& ending) {
+  void report_end(const std::string& what, const std::string& ending) {
     const std::string tail = tail_of(options_.log);
     news_.push_back(fmt::format("the command '{}' of the logger exec {} ({}){}{}",
                                 printable(options_.command.front()), what, ending,
@@ -312,7 +312,7 @@ class ExecSink final : public Sink {
     if (!command_.ending()) {
       force();
     } else if (!command_.ended_well()) {
-      tell_end("failed", *command_.ending());
+      report_end("failed", *command_.ending());
     }
   }
 
@@ -320,13 +320,13 @@ class ExecSink final : public Sink {
     const auto has_ended = [this] { return command_.ending().has_value(); };
     const bool in_time = options_.now() < deadline_;
     command_.signal_group(SIGTERM);
-    const bool heeds = wait(options_.now() + options_.kill_after_s, has_ended);
-    if (!heeds) command_.signal_group(SIGKILL);
+    const bool has_stopped = wait(options_.now() + options_.kill_after_s, has_ended);
+    if (!has_stopped) command_.signal_group(SIGKILL);
     wait(options_.now() + options_.kill_after_s, has_ended);
     const std::string when =
         in_time ? "before trainctl was asked to stop" : "within " + human_duration(patience_);
-    tell_end(fmt::format("did not end {} and was {}", when, heeds ? "stopped" : "killed"),
-             command_.ending().value_or("it cannot be killed"));
+    report_end(fmt::format("did not exit {} and was {}", when, has_stopped ? "stopped" : "killed"),
+               command_.ending().value_or("it cannot be killed"));
   }
 
   ExecOptions options_;

@@ -1,6 +1,7 @@
 #include "base/error.hpp"
 #include "base/files.hpp"
 #include "base/json.hpp"
+#include "base/strings.hpp"
 #include "report/diagnosis/ranks.hpp"
 #include "report/html/run_page.hpp"
 #include "report/record/run_files.hpp"
@@ -27,7 +28,7 @@ class FileSink : public Sink {
   }
   void on_tick(double now) final { backlog_.on_tick(now); }
   void close() final { backlog_.close(); }
-  std::optional<std::string> news() final { return backlog_.news(); }
+  std::optional<std::string> take_warning() final { return backlog_.take_warning(); }
 
  protected:
   virtual void take(const events::Event& event) = 0;
@@ -193,7 +194,7 @@ class HtmlSink final : public Sink {
 
   void close() override {}
   void on_end(const Json& /*result*/) override { draw(); }
-  std::optional<std::string> news() override { return std::exchange(news_, std::nullopt); }
+  std::optional<std::string> take_warning() override { return std::exchange(news_, std::nullopt); }
 
  private:
   /// Loads the history of a resumed run.
@@ -250,9 +251,9 @@ class HtmlSink final : public Sink {
       run.ranks = rank_rows(ranks_);
       write_atomically(run_dir_ / "report.html", run_page(run, extras_));
     } catch (const std::exception& error) {
-      if (is_told_) return;
-      is_told_ = true;
-      news_ = std::string("report.html is not written: ") + error.what();
+      if (is_reported_) return;
+      is_reported_ = true;
+      news_ = "cannot write report.html: " + one_line(without_hint(error.what()));
     }
   }
 
@@ -267,7 +268,7 @@ class HtmlSink final : public Sink {
   std::optional<double> drawn_;
   std::optional<std::string> news_;
   bool has_changed_ = false;
-  bool is_told_ = false;
+  bool is_reported_ = false;
 };
 
 }  // namespace

@@ -58,7 +58,7 @@ std::string labels_text(const PrometheusLabels& common, const PrometheusLabels& 
 using Type = PrometheusType;
 
 constexpr double kMebibyte = 1024.0 * 1024;
-constexpr double kTellAgain = 600;
+constexpr double kReportAgain = 600;
 
 struct RankTimes {
   double step_s = 0;
@@ -97,15 +97,17 @@ PrometheusMetric maybe(std::string name, std::string help, const std::optional<N
 
 std::vector<PrometheusMetric> of_run(const State& state, double now) {
   return {
-      one("trainctl_up", "1 while the run lives, 0 once it has ended.", state.ended ? 0 : 1),
-      one("trainctl_start_timestamp_seconds", "When this start of the run began.", state.started),
+      one("trainctl_up", "1 while the run is active, 0 once it has ended.", state.ended ? 0 : 1),
+      one("trainctl_start_timestamp_seconds", "Time when this attempt of the run started.",
+          state.started),
       one("trainctl_last_update_timestamp_seconds",
-          "When this file was written: old while trainctl_up is 1, the supervisor is gone.", now),
-      maybe("trainctl_end_timestamp_seconds", "When the run ended.", state.ended),
+          "Time when this file was written; if it is old while trainctl_up is 1, the supervisor is "
+          "gone.",
+          now),
+      maybe("trainctl_end_timestamp_seconds", "Time when the run ended.", state.ended),
       maybe("trainctl_exit_code", "Exit code of the run, once it has ended.", state.exit_code),
-      one("trainctl_restarts_total", "Starts of the run after the first.", state.restarts,
-          Type::counter),
-      one("trainctl_warnings_total", "Warnings of this start.", state.warnings, Type::counter)};
+      one("trainctl_restarts_total", "Restarts of the run.", state.restarts, Type::counter),
+      one("trainctl_warnings_total", "Warnings in this attempt.", state.warnings, Type::counter)};
 }
 
 std::vector<PrometheusMetric> of_training(const State& state) {
@@ -120,12 +122,12 @@ std::vector<PrometheusMetric> of_training(const State& state) {
           maybe("trainctl_loss", "Newest training loss.", state.loss),
           maybe("trainctl_learning_rate", "Newest learning rate.", state.lr),
           maybe("trainctl_last_checkpoint_timestamp_seconds",
-                "When the newest checkpoint was verified.", state.saved_at),
+                "Time when the newest checkpoint was verified.", state.saved_at),
           maybe("trainctl_last_checkpoint_step", "Step of that checkpoint.", state.saved_step)};
 }
 
 PrometheusMetric epoch_parts(const events::Timing& timing) {
-  PrometheusMetric parts{"trainctl_epoch_seconds", "Where the time of the last epoch went."};
+  PrometheusMetric parts{"trainctl_epoch_seconds", "Time budget of the last epoch."};
   parts.samples.push_back({{{"part", "wall"}}, timing.wall_s});
   for (const events::TimingPhase& phase : events::kTimingPhases) {
     const std::string_view key = phase.key;
@@ -147,7 +149,7 @@ std::vector<PrometheusMetric> of_epoch(const events::EpochEnded& epoch) {
   return {
       metrics,
       epoch_parts(timing),
-      one("trainctl_samples_per_second", "Training samples a second in the last epoch.",
+      one("trainctl_samples_per_second", "Training samples per second in the last epoch.",
           timing.samples_per_s),
       one("trainctl_cpu_ratio", "CPU of rank 0 in the last epoch, 1 being one core.",
           timing.cpu_percent / 100),
@@ -159,9 +161,9 @@ std::vector<PrometheusMetric> of_epoch(const events::EpochEnded& epoch) {
 
 std::vector<PrometheusMetric> of_ranks(const std::map<int, RankTimes>& ranks) {
   PrometheusMetric steps{"trainctl_rank_step_seconds",
-                         "A rank's own work in a step of the last epoch."};
+                         "Compute time per step of a rank in the last epoch."};
   PrometheusMetric waits{"trainctl_rank_data_wait_seconds",
-                         "A rank's wait for data in a step of the last epoch."};
+                         "Data wait per step of a rank in the last epoch."};
   for (const auto& [rank, times] : ranks) {
     const PrometheusLabels label{{"rank", std::to_string(rank)}};
     steps.samples.push_back({label, times.step_s});
@@ -181,7 +183,7 @@ class PrometheusSink final : public Sink {
   void on_event(int rank, const events::Event& event) override {
     if (std::holds_alternative<events::Warning>(event)) ++state_.warnings;
     if (const auto* epoch = std::get_if<events::RankEpoch>(&event)) note(*epoch);
-    if (rank == 0) std::visit([this](const auto& told) { note(told); }, event);
+    if (rank == 0) std::visit([this](const auto& known) { note(known); }, event);
   }
 
   void on_tick(double now) override {
@@ -203,10 +205,10 @@ class PrometheusSink final : public Sink {
     write();
   }
 
-  std::optional<std::string> news() override {
-    if (failure_.empty() || now_ < tell_again_) return std::nullopt;
-    tell_again_ = now_ + kTellAgain;
-    return failure_ + "; the run goes on, and Prometheus sees its old state";
+  std::optional<std::string> take_warning() override {
+    if (failure_.empty() || now_ < next_report_) return std::nullopt;
+    next_report_ = now_ + kReportAgain;
+    return failure_ + "; the run continues, and Prometheus sees stale metrics";
   }
 
  private:
@@ -245,7 +247,7 @@ class PrometheusSink final : public Sink {
 
   [[nodiscard]] std::string text() const {
     std::vector<PrometheusMetric> all{{"trainctl_run_info",
-                                       "What the run is.",
+                                       "Labels that describe the run.",
                                        Type::gauge,
                                        {PrometheusSample{options_.info, 1}}}};
     const auto add = [&](std::vector<PrometheusMetric> some) {
@@ -262,10 +264,10 @@ class PrometheusSink final : public Sink {
     try {
       write_atomically(options_.file, text());
       failure_.clear();
-      tell_again_ = 0;
+      next_report_ = 0;
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::resource) throw;
-      failure_ = error.what();
+      failure_ = without_hint(error.what());
     }
   }
 
@@ -274,7 +276,7 @@ class PrometheusSink final : public Sink {
   double now_ = 0;
   double next_ = 0;
   std::string failure_;  // of the last write; empty: it succeeded
-  double tell_again_ = 0;
+  double next_report_ = 0;
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "report/sinks/sink.hpp"
 
 #include "base/error.hpp"
+#include "base/strings.hpp"
 
 namespace trainctl::report {
 namespace {
@@ -40,7 +41,7 @@ void Backlog::drain() {
     }
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::resource) throw;
-    failure_ = error.what();
+    failure_ = without_hint(error.what());
   }
 }
 
@@ -51,25 +52,24 @@ void Backlog::on_tick(double now) {
 
 void Backlog::close() {
   drain();
-  ENSURE(resource, waiting_.empty(), "the end of the history is missing: {}", failure_);
+  ENSURE(resource, waiting_.empty(), "cannot write the end of the history: {}", failure_);
 }
 
-std::optional<std::string> Backlog::news() {
+std::optional<std::string> Backlog::take_warning() {
   if (waiting_.empty()) {
-    if (!std::exchange(is_told_, false)) return std::nullopt;
+    if (!std::exchange(is_reported_, false)) return std::nullopt;
     pause_ = 0;
     const std::size_t lost = std::exchange(lost_, 0);
-    return lost == 0 ? "the lines of the history that waited are written"
-                     : fmt::format(
-                           "lines of the history that waited are written, but the {} "
-                           "oldest of them are lost",
-                           lost);
+    return lost == 0
+               ? "the buffered history lines are written"
+               : fmt::format("the buffered history lines are written, but the {} oldest are lost",
+                             lost);
   }
-  if (now_ < next_told_) return std::nullopt;
-  is_told_ = true;
+  if (now_ < next_report_) return std::nullopt;
+  is_reported_ = true;
   pause_ = std::clamp(2 * pause_, kShortestPause, kLongestPause);
-  next_told_ = now_ + pause_;
-  return failure_ + "; the run goes on, and the lines of its history wait";
+  next_report_ = now_ + pause_;
+  return failure_ + "; the run continues, and its history lines are buffered";
 }
 
 }  // namespace trainctl::report

@@ -22,13 +22,13 @@ class Sink {
   /// becomes part of how the run ends.
   virtual void close() = 0;
   /// Called after close(), with result.json, once the ending of the run is known. Never throws for
-  /// a full disk or the like; news() reports that. `goes_on` in `result` is true if another start
-  /// of the run follows.
+  /// a full disk or the like; take_warning() reports that. `will_restart` in `result` is true if
+  /// another start of the run follows.
   virtual void on_end(const Json& /*result*/) {}
   /// Called after on_end() of all listeners: waits for what the sink started, for a limited time.
   virtual void finish() {}
   /// Returns a warning for people since the last call; called after each event.
-  virtual std::optional<std::string> news() { return std::nullopt; }
+  virtual std::optional<std::string> take_warning() { return std::nullopt; }
 };
 
 /// Returns the line of a logged step in metrics.jsonl: {"type": "step", "epoch", "step",
@@ -44,7 +44,7 @@ struct ConsoleOptions {
   Style messages_style;
   ProgressMode progress = ProgressMode::none;
   std::vector<std::string> metrics;  // columns of the table; empty: those of the first epoch
-  std::function<std::optional<std::string>()> take_notice = {};  // called by news()
+  std::function<std::optional<std::string>()> take_notice = {};  // called by take_warning()
 };
 /// Returns the sink that prints the epoch table, the progress bar and warnings.
 std::unique_ptr<Sink> make_console_sink(ConsoleOptions options);
@@ -61,8 +61,8 @@ std::unique_ptr<Sink> make_csv_sink(const std::filesystem::path& run_dir,
 std::unique_ptr<Sink> make_jsonl_sink(const std::filesystem::path& run_dir);
 
 /// Returns a sink for report.html of a run folder, written after each epoch, at least 30 s apart,
-/// and at the end. A failed write is reported by news() and has no other effect. Classes without
-/// names are shown by number.
+/// and at the end. A failed write is reported by take_warning() and has no other effect. Classes
+/// without names are shown by number.
 std::unique_ptr<Sink> make_html_sink(const std::filesystem::path& run_dir,
                                      std::vector<std::string> class_names = {});
 
@@ -82,7 +82,7 @@ class Backlog {
   void close();
   /// Returns a warning that lines wait, immediately and then after 5 s, 10 s ... 10 minutes, and a
   /// notice when they no longer wait. Returns nullopt otherwise.
-  std::optional<std::string> news();
+  std::optional<std::string> take_warning();
 
  private:
   void drain();
@@ -91,9 +91,9 @@ class Backlog {
   std::string failure_;  // of the first waiting line
   std::size_t lost_ = 0;
   double now_ = 0;
-  bool is_told_ = false;
+  bool is_reported_ = false;
   double pause_ = 0;
-  double next_told_ = 0;
+  double next_report_ = 0;
 };
 
 /// The command of make_exec_sink() and the limits on its time and memory.

@@ -71,7 +71,8 @@ int code_of(const Json& result) {
 
 /// Returns whether the run is finished: no further start follows, and it is not requeued.
 bool is_over(const Json& result) {
-  return !result.value("goes_on", false) && code_of(result) != static_cast<int>(ErrorKind::stopped);
+  return !result.value("will_restart", false) &&
+         code_of(result) != static_cast<int>(ErrorKind::stopped);
 }
 
 /// Returns a run's ending as Markdown.
@@ -96,7 +97,7 @@ class TensorboardSink final : public Sink {
   }
   void on_tick(double now) override { backlog_.on_tick(now); }
   void close() override { backlog_.close(); }
-  std::optional<std::string> news() override { return backlog_.news(); }
+  std::optional<std::string> take_warning() override { return backlog_.take_warning(); }
   void on_end(const Json& result) override {
     begin();
     write_pictures(at(last_step_));
@@ -154,9 +155,9 @@ class TensorboardSink final : public Sink {
   // The file starts with the first numbers, because only then it is known where the run resumes.
   void begin() {
     if (std::exchange(has_begun_, true)) return;
-    const bool tells_all = first_step_ == 0 || !tensorboard::has_files(options_.folder);
+    const bool covers_whole_run = first_step_ == 0 || !tensorboard::has_files(options_.folder);
     write(tensorboard::start_event(at(first_step_)));
-    if (!tells_all) return;
+    if (!covers_whole_run) return;
     for (std::string& event : tensorboard::hparams_events(options_.wall_time(), options_.hparams))
       write(std::move(event));
     if (!options_.config.empty())

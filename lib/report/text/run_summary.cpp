@@ -15,7 +15,7 @@ namespace {
 using events::WeightsSet;
 
 std::string headline(const WeightsSet& weights) {
-  if (weights.path.empty()) return "weights: drawn from the seed";
+  if (weights.path.empty()) return "weights: initialized from the seed";
   const std::size_t tensors =
       weights.loaded.size() + weights.redrawn.size() + weights.missing.size();
   return fmt::format("weights: {} of {} tensors of the model come from {}", weights.loaded.size(),
@@ -46,7 +46,7 @@ void add_line(const std::string& line, Times& on_cpu, Times& on_gpu) {
       std::strtod(cells[cells.size() - kSelfFromEnd].c_str(), nullptr);
 }
 
-std::string headline(const RunRecord& record, const Ending& ending, const Style& style) {
+std::string headline(const RunRecord& record, const RunResult& ending, const Style& style) {
   const std::int64_t epochs = epochs_done(record);
   std::string reason;
   if (record.stopped_early) {
@@ -85,7 +85,7 @@ std::string speed_text(const RunRecord& record) {
   const auto steady = steady_epochs(record);
   const events::Timing sum = sum_timing(steady);
   const double each_s = sum.wall_s / static_cast<double>(steady.size());
-  const std::string rate = fmt::format("{} samples/s, {} an epoch", rate_text(sum.samples_per_s),
+  const std::string rate = fmt::format("{} samples/s, {} per epoch", rate_text(sum.samples_per_s),
                                        human_duration(each_s));
   if (steady.size() == record.epochs.size()) return rate + " (one epoch, warm-up included)";
   return rate +
@@ -95,8 +95,8 @@ std::string speed_text(const RunRecord& record) {
 
 std::string skipped_text(const RunRecord& record) {
   const std::size_t count = record.skipped.size();
-  return fmt::format("{} damaged sample{}, named in logs/rank_0.log; others took {} place{}", count,
-                     plural(count), count == 1 ? "its" : "their", plural(count));
+  return fmt::format("{} damaged sample{}, listed in logs/rank_0.log and replaced by other samples",
+                     count, plural(count));
 }
 
 std::string warm_up_text(const RunRecord& record, double wall_s) {
@@ -129,9 +129,9 @@ std::string bottleneck_text(const Bottleneck& found) {
   const std::string verdict = name_of(found.limit);
   const std::string word = verdict.substr(0, verdict.find('_'));
   if (found.limit != found.part) return word + ": " + found.diagnosis;
-  if (found.limit == Limit::balanced)
+  if (found.limit == BottleneckKind::balanced)
     return fmt::format("none: the largest part takes {} % of the time", percent);
-  if (found.limit == Limit::compute)
+  if (found.limit == BottleneckKind::compute)
     return fmt::format("compute: forward and backward take {} % of the time", percent);
   return fmt::format("{}: {} % of the time", word, percent);
 }
@@ -141,7 +141,7 @@ std::string evidence_text(const Bottleneck& found) {
   constexpr std::size_t kMost = 4;
   std::vector<std::string> texts;
   for (const Evidence& each : found.evidence) {
-    if (each.tells && texts.size() < kMost) texts.push_back(each.text);
+    if (each.in_summary && texts.size() < kMost) texts.push_back(each.text);
   }
   return join(texts, "; ");
 }
@@ -185,7 +185,7 @@ std::string like_before(const Command& typed, const char* verb, const std::strin
 }
 
 std::string next_command(const Bottleneck& found, const BottleneckContext& context,
-                         const Ending& ending) {
+                         const RunResult& ending) {
   if (!ending.resume_command.empty()) return ending.resume_command;
   const std::string key = key_of(found.setting);
   if (key == "loader.num_workers" && ending.command.nodes == 1) {
@@ -220,7 +220,7 @@ std::string how_it_ended(const FirstFailure& failure, const std::string& verdict
   if (failure.signal) {
     const std::string name = failure.signal_name.empty() ? fmt::format("signal {}", *failure.signal)
                                                          : failure.signal_name;
-    return "was ended by " + name;
+    return "was killed by " + name;
   }
   return failure.exit_code ? fmt::format("exited with code {}", *failure.exit_code)
                            : "stopped answering";
@@ -239,7 +239,7 @@ std::string process_text(const FirstFailure& failure) {
   return failure.pid == 0 ? "on " + host : fmt::format("pid {} on {}", failure.pid, host);
 }
 
-std::string saved_text(const RunRecord& record, const Ending& ending) {
+std::string saved_text(const RunRecord& record, const RunResult& ending) {
   if (const auto& state = ending.checkpoint)
     return fmt::format("{} (step {}){}", printable(state->path), with_thousands(state->step),
                        state->verified ? ", verified" : "");
@@ -247,24 +247,23 @@ std::string saved_text(const RunRecord& record, const Ending& ending) {
   for (const events::CheckpointSaved& kept : kept_checkpoints(record))
     text += fmt::format("{}{} (step {})", text.empty() ? "" : ", ", printable(kept.path),
                         with_thousands(kept.global_step));
-  return text.empty() ? "nothing: no checkpoint was written yet"
-                      : text + "; weights only, not resumable";
+  return text.empty() ? "none: no checkpoint was written yet"
+                      : text + "; weights only, cannot be resumed";
 }
 
-std::string restarts_text(const Ending& ending) {
+std::string restarts_text(const RunResult& ending) {
   const bool in_vain = ending.exit_code == static_cast<int>(ErrorKind::no_progress);
-  return in_vain
-             ? fmt::format("{}, and the last ones brought no newer checkpoint: not to be requeued",
-                           ending.restarts)
-             : std::to_string(ending.restarts);
+  return in_vain ? fmt::format("{}, and the last ones saved no newer checkpoint: do not requeue it",
+                               ending.restarts)
+                 : std::to_string(ending.restarts);
 }
 
 std::string cause_text(const FirstFailure& failure) {
   if (!failure.message.empty())
     return printable_lines(failure.message, std::string(2 + kFailureLabelWidth, ' '));
   if (failure.signal_name == "SIGKILL")
-    return "it said nothing; the kernel kills so when memory runs out (see dmesg)";
-  return "it said nothing";
+    return "no output; the kernel does this when memory runs out (see dmesg)";
+  return "no output";
 }
 
 std::string tail_text(const std::string& log_tail, const Style& style) {
@@ -281,8 +280,8 @@ std::string tail_text(const std::string& log_tail, const Style& style) {
 
 std::vector<std::string> weights_lines(const WeightsSet& weights) {
   std::vector<std::string> lines{headline(weights)};
-  add(lines, "drawn anew, for another number of outputs", weights.redrawn);
-  add(lines, "not in the file, drawn", weights.missing);
+  add(lines, "initialized again for another number of outputs", weights.redrawn);
+  add(lines, "not in the file, initialized", weights.missing);
   add(lines, "not in the model, ignored", weights.ignored);
   if (!weights.frozen.empty())
     lines.push_back(
@@ -311,7 +310,7 @@ std::string top_operator(std::string_view operators_csv) {
                      percent_text(top->second / all), on_gpu.empty() ? "operators" : "kernels");
 }
 
-std::string summary_text(const RunRecord& record, const Ending& ending, const Style& style) {
+std::string summary_text(const RunRecord& record, const RunResult& ending, const Style& style) {
   std::string text = headline(record, ending, style);
   const BottleneckContext context = context_of(record, ending.levers);
   Bottleneck found;
@@ -338,7 +337,7 @@ std::string summary_text(const RunRecord& record, const Ending& ending, const St
                           style);
 }
 
-std::string failure_text(const RunRecord& record, const Ending& ending, const Style& style) {
+std::string failure_text(const RunRecord& record, const RunResult& ending, const Style& style) {
   const bool as_asked = ending.exit_code == static_cast<int>(ErrorKind::stopped);
   const std::string label =
       as_asked ? paint("stopped:", Ink::yellow, style) : paint("error:", Ink::red, style);

@@ -23,10 +23,10 @@ std::string top_operator(std::string_view operators_csv);
 /// Returns the block below the epoch table: totals, best, last metrics, warmup separate from steady
 /// epochs, time budget, the bottleneck with its headroom, the run folder and the next command, one
 /// fact per line.
-std::string summary_text(const RunRecord& record, const Ending& ending, const Style& style);
+std::string summary_text(const RunRecord& record, const RunResult& ending, const Style& style);
 
 /// Returns one screen about a failed run: which rank, where, why, at which step, what was saved,
 /// the end of its log and what to do next.
-std::string failure_text(const RunRecord& record, const Ending& ending, const Style& style);
+std::string failure_text(const RunRecord& record, const RunResult& ending, const Style& style);
 
 }  // namespace trainctl::report

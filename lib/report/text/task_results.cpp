@@ -66,13 +66,13 @@ std::string where(const std::string& first) {
 /// Returns whether the result equals the recorded one, and why it may differ.
 std::string sameness(const Replay& replay) {
   const events::Replayed& step = replay.step;
-  if (step.bitwise) return "the same bits as recorded: loss, outputs and gradients";
+  if (step.bitwise) return "bitwise equal to the recording: loss, outputs and gradients";
   std::string why = step.why_not;
   if (!replay.changed.empty())
     why += fmt::format("{}the config was changed", why.empty() ? "" : "; ");
   if (!step.drawn.empty())
-    why += fmt::format("{}weights are not those of the dump", why.empty() ? "" : "; ");
-  return "not the bits that were recorded" + (why.empty() ? std::string() : ": " + why);
+    why += fmt::format("{}the weights differ from the dump", why.empty() ? "" : "; ");
+  return "not bitwise equal to the recording" + (why.empty() ? std::string() : ": " + why);
 }
 
 std::string head(const Replay& replay, const Style& style) {
@@ -88,8 +88,9 @@ std::string head(const Replay& replay, const Style& style) {
   if (step.first != step.recorded_first)
     text += fmt::format("  recorded      {}\n", printable(where(step.recorded_first)));
   text += fmt::format("identical       {}\n", printable(sameness(replay)));
-  if (!step.spoilt.empty())
-    text += fmt::format("after a step    '{}' would not be finite\n", printable(step.spoilt));
+  if (!step.non_finite_after_step.empty())
+    text += fmt::format("after a step    '{}' would not be finite\n",
+                        printable(step.non_finite_after_step));
   return text;
 }
 
@@ -98,7 +99,7 @@ std::string remarks(const Replay& replay) {
   for (const std::string& change : replay.changed)
     text += fmt::format("changed         {}\n", printable(change));
   if (!replay.step.drawn.empty())
-    text += fmt::format("drawn anew      {}\n", shortened(replay.step.drawn));
+    text += fmt::format("initialized     {}\n", shortened(replay.step.drawn));
   for (const std::string& note : replay.step.notes)
     text += fmt::format("note            {}\n", printable(note));
   for (const std::string& row : replay.step.bad_rows)
@@ -130,12 +131,12 @@ std::string shown(const char* title, std::vector<events::TensorSummary> tensors,
 
 std::string evaluation_text(const RunRecord& record, const Style& style) {
   if (!record.evaluated) return {};
-  const events::Evaluated& told = *record.evaluated;
-  std::string text =
-      fmt::format("{} of {}: {} samples in {}\n\n", printable(told.checkpoint), told.split,
-                  with_thousands(told.samples), human_duration(told.wall_s));
-  Table values({left("metric"), told.split});
-  for (const auto& [name, value] : told.metrics) values.add({bare(name), metric_text(value)});
+  const events::Evaluated& evaluated = *record.evaluated;
+  std::string text = fmt::format("{} of {}: {} samples in {}\n\n", printable(evaluated.checkpoint),
+                                 evaluated.split, with_thousands(evaluated.samples),
+                                 human_duration(evaluated.wall_s));
+  Table values({left("metric"), evaluated.split});
+  for (const auto& [name, value] : evaluated.metrics) values.add({bare(name), metric_text(value)});
   text += to_text(values, style);
   for (const Table& table : metric_tables(record)) {
     if (width_of(table) <= style.width) text += "\n" + to_text(table, style);
@@ -143,7 +144,7 @@ std::string evaluation_text(const RunRecord& record, const Style& style) {
   return text;
 }
 
-Json evaluation_document(const RunRecord& record, const Ending& ending) {
+Json evaluation_document(const RunRecord& record, const RunResult& ending) {
   const auto of_evaluation = [&](const auto& member) {
     return or_null(record.evaluated, [&](const events::Evaluated& done) { return member(done); });
   };
@@ -182,7 +183,7 @@ Json replay_document(const Replay& replay) {
         {"why_not", step.why_not},
         {"changed", replay.changed},
         {"drawn", step.drawn},
-        {"spoilt", or_null(step.spoilt)}},
+        {"non_finite_after_step", or_null(step.non_finite_after_step)}},
        JSON_FIELDS(step, bad_rows, notes),
        {{"layers", events::to_json(step.layers)}, {"tensors", events::to_json(step.tensors)}}});
 }

@@ -16,7 +16,7 @@ std::string evaluation_text(const RunRecord& record, const Style& style);
 
 /// Returns a document with schema "trainctl.evaluation/2". Unknown values are null, and no key is
 /// missing.
-Json evaluation_document(const RunRecord& record, const Ending& ending);
+Json evaluation_document(const RunRecord& record, const RunResult& ending);
 
 // The output of `run --replay-step`: one repeated step of a diverged run.
 

@@ -29,9 +29,10 @@ std::string state_line(const TopView& view, const Style& style) {
     case TopState::running: return paint("running", Ink::green, style) + where + since;
     case TopState::elsewhere:
       return paint("on another host", Ink::yellow, style) + where + since +
-             ": only what its files tell is shown";
+             ": only data from its files is shown";
     case TopState::gone:
-      return paint("gone", Ink::red, style) + ": no process has it and no end is written" + where;
+      return paint("gone", Ink::red, style) + ": no process is running and no end is recorded" +
+             where;
     case TopState::ended: break;
   }
   const bool well = view.exit_code == 0;
@@ -66,7 +67,7 @@ std::string pace_line(const TopView& view) {
       fmt::format("{} steps/s  {} samples/s", text_or_dash(view.steps_per_s, rate_text),
                   text_or_dash(view.samples_per_s, rate_text));
   if (view.data_wait_share)
-    line += fmt::format("  waits for data {}%", percent_text(*view.data_wait_share));
+    line += fmt::format("  data wait {}%", percent_text(*view.data_wait_share));
   if (view.eta_s && view.state == TopState::running)
     line += "  left about " + human_duration(*view.eta_s);
   return line;

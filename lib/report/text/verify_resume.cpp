@@ -9,7 +9,7 @@
 namespace trainctl::report {
 namespace {
 
-constexpr std::array<std::pair<const char*, Agreement Kill::*>, 4> kFindings{
+constexpr std::array<std::pair<const char*, StateComparison Kill::*>, 4> kFindings{
     {{"weights", &Kill::weights},
      {"optimizer", &Kill::optimizer},
      {"losses", &Kill::losses},
@@ -44,14 +44,14 @@ std::string remarks(const Kill& kill) {
     return fmt::format("  kill {}: {}\n", kill.number, printable(kill.failure));
   std::string text;
   for (const auto& [name, finding] : kFindings) {
-    const Agreement& found = kill.*finding;
+    const StateComparison& found = kill.*finding;
     if (found.sameness != Sameness::identical && !found.first.empty())
       text += fmt::format("  kill {}, {}: {}\n", kill.number, name, printable(found.first));
   }
   return text;
 }
 
-Json json_of(const Agreement& finding) {
+Json json_of(const StateComparison& finding) {
   return {{"verdict", word_of(finding.sameness)}, {"first", finding.first}};
 }
 
@@ -72,7 +72,7 @@ Json json_of(const Kill& kill) {
 }  // namespace
 
 bool is_identical(const Kill& kill) {
-  const auto same = [](const Agreement& one) { return one.sameness == Sameness::identical; };
+  const auto same = [](const StateComparison& one) { return one.sameness == Sameness::identical; };
   return kill.ran_to_its_end && kill.failure.empty() && same(kill.weights) &&
          same(kill.optimizer) && same(kill.losses) && kill.batches.sameness != Sameness::different;
 }

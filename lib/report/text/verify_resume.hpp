@@ -10,15 +10,15 @@
 
 namespace trainctl::report {
 
-/// untold: one of the two runs did not record it.
-enum class Sameness { identical, different, untold };
+/// unknown: one of the two runs did not record it.
+enum class Sameness { identical, different, unknown };
 constexpr std::array<const char*, 3> enum_names(Sameness) {
-  return {"identical", "different", "not told"};
+  return {"identical", "different", "unknown"};
 }
 
 /// The comparison of one kind of values in two runs.
-struct Agreement {
-  Sameness sameness = Sameness::untold;
+struct StateComparison {
+  Sameness sameness = Sameness::unknown;
   std::string first;  // the first difference, or the value that was not recorded
 };
 
@@ -33,7 +33,7 @@ struct Kill {
   std::string resumed_from;  // checkpoint; empty: there was none yet
   std::string failure;       // why it could not be killed or resumed to its end
   bool ran_to_its_end = false;
-  Agreement weights, optimizer, losses, batches;
+  StateComparison weights, optimizer, losses, batches;
 };
 
 /// The result of verify-resume: the uninterrupted run and the killed ones.

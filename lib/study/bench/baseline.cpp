@@ -298,15 +298,16 @@ BenchGate::BenchGate(const BenchOptions& options, const BenchPlan& plan, const J
   if (!options.baseline.empty()) baseline_ = checked_baseline(options, plan, machine, print);
 }
 
-std::vector<report::Contest> BenchGate::contests(std::span<const report::BenchRow> rows) const {
-  std::vector<report::Contest> contests;
+std::vector<report::GateComparison> BenchGate::contests(
+    std::span<const report::BenchRow> rows) const {
+  std::vector<report::GateComparison> contests;
   for (const report::BenchRow& row : rows) {
     if (!baseline_ && &row == &rows.front()) continue;
-    report::Contest contest{.technique = row.technique,
-                            .against = "'" + rows.front().technique + "'",
-                            .base = {},
-                            .now = report::samples_of(row.trials),
-                            .pairing = pairing()};
+    report::GateComparison contest{.technique = row.technique,
+                                   .against = "'" + rows.front().technique + "'",
+                                   .base = {},
+                                   .now = report::samples_of(row.trials),
+                                   .pairing = pairing()};
     if (!baseline_) {
       contest.base = report::samples_of(rows.front().trials);
     } else if (const auto* found = row_in(*baseline_, forced_, row.settings)) {
@@ -331,8 +332,8 @@ std::vector<std::string> BenchGate::not_compared(std::span<const report::BenchRo
 
 std::vector<report::Finding> BenchGate::check(std::span<const report::BenchRow> rows) const {
   if (conditions_.empty() || rows.empty()) return {};
-  const std::vector<report::Contest> all = contests(rows);
-  return report::judge(conditions_, all);
+  const std::vector<report::GateComparison> all = contests(rows);
+  return report::evaluate_conditions(conditions_, all);
 }
 
 }  // namespace trainctl::study

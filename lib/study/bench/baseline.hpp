@@ -60,11 +60,12 @@ class BenchGate {
     return baseline_ ? Pinning{baseline_->num_threads, baseline_->channels_last} : Pinning{};
   }
   [[nodiscard]] report::Pairing pairing() const {
-    return baseline_ ? report::Pairing::apart : report::Pairing::interleaved;
+    return baseline_ ? report::Pairing::unpaired : report::Pairing::interleaved;
   }
 
  private:
-  [[nodiscard]] std::vector<report::Contest> contests(std::span<const report::BenchRow> rows) const;
+  [[nodiscard]] std::vector<report::GateComparison> contests(
+      std::span<const report::BenchRow> rows) const;
 
   std::vector<report::Condition> conditions_;
   std::optional<report::Baseline> baseline_;

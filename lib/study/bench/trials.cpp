@@ -140,7 +140,7 @@ int exit_code_of(std::span<const report::BenchRow> rows) {
 }
 
 report::TrialFailure failure_of(const RunOutcome& run) {
-  const report::Ending& ending = run.ending;
+  const report::RunResult& ending = run.ending;
   const std::string cause =
       ending.message.empty() ? "the run ended with the verdict " + ending.verdict : ending.message;
   return {.exit_code = ending.exit_code,

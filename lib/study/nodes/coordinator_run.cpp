@@ -13,11 +13,12 @@ namespace {
 
 // This is longer than the pause between two connection attempts of a node, and short for a user who
 // waits for the prompt.
-constexpr double kLatecomersS = 5;
+constexpr double kLateJoinTimeoutS = 5;
 
 }  // namespace
 
-HeadRun::HeadRun(const RunRequest& request, const fs::path& folder, launch::SignalGuard& guard)
+CoordinatorRun::CoordinatorRun(const RunRequest& request, const fs::path& folder,
+                               launch::SignalGuard& guard)
     : plan_(*request.nodes), guard_(guard) {
   const DeviceChoice devices = choose_devices(request.loaded.experiment.trainer, read_machine(),
                                               [] { return launch::probe_gpus(); });
@@ -35,47 +36,47 @@ HeadRun::HeadRun(const RunRequest& request, const fs::path& folder, launch::Sign
                          .version = request.version,
                          .config = config_digest(request.loaded),
                          .accelerator = devices.gpu ? "gpu" : "cpu"};
-  head_.emplace(std::move(listener), std::move(facts), beat_times());
+  coordinator_.emplace(std::move(listener), std::move(facts), beat_times());
   constexpr std::uint64_t kMostBytes = 1 << 16;
   // A folder on two machines may have the same path without being the same folder, so the nodes
   // compare the content of the lock.
-  head_->set_folder(folder.string(),
-                    read_file(folder / FolderLock::kFileName, kMostBytes, ReadFailure::resource));
-  announce(plan_, bound, request.make_exchange);
+  coordinator_->set_folder(folder.string(), read_file(folder / FolderLock::kFileName, kMostBytes,
+                                                      ReadFailure::resource));
+  announce(plan_, bound, request.connect_store);
   log::get().info(
-      "node 0 of {} listens at {}; what ranks exchange is neither encrypted nor "
-      "authenticated: the network has to be a private one",
+      "node 0 of {} listens at {}; the traffic between ranks is neither encrypted nor "
+      "authenticated, so use a private network",
       plan_.nodes, launch::to_text(bound));
 }
 
-HeadRun::~HeadRun() {
+CoordinatorRun::~CoordinatorRun() {
   try {
-    report::Ending none;
+    report::RunResult none;
     none.exit_code = static_cast<int>(ErrorKind::rank_failed);
     none.verdict = "failed";
-    none.message = "the head left without a result";
+    none.message = "node 0 exited without a result";
     if (!has_ended_) end(none);
     withdraw(plan_);  // if end() was interrupted
   } catch (const std::exception& error) {
-    log::get().warn("other nodes may not know that the run is over: {}", error.what());
+    log::get().warn("cannot report the end of the run to the other nodes: {}", error.what());
   }
 }
 
-void HeadRun::end(const report::Ending& ending) {
+void CoordinatorRun::end(const report::RunResult& ending) {
   has_ended_ = true;
   // This precedes the report to the other nodes: once one of them exits, its launcher may kill this
   // process.
-  if (!head_->nodes().lacks_nodes()) withdraw(plan_);
-  head_->end({ending.exit_code, ending.verdict, ending.message}, kLatecomersS,
-             [this] { return guard_.has_heard(); });
+  if (!coordinator_->nodes().lacks_nodes()) withdraw(plan_);
+  coordinator_->end({ending.exit_code, ending.verdict, ending.message}, kLateJoinTimeoutS,
+                    [this] { return guard_.has_heard(); });
   withdraw(plan_);
 }
 
-void tell_of_failure(const RunRequest& request, const Error& error, launch::SignalGuard& guard) {
+void report_failure(const RunRequest& request, const Error& error, launch::SignalGuard& guard) {
   NodePlan plan = *request.nodes;
   const auto give_up = [&guard] { return guard.has_heard(); };
-  const bool is_told = plan.meeting_file || (plan.task && plan.task->agent_store);
-  if (is_told) plan.endpoint.port = 0;  // the intended port may have caused the failure
+  const bool is_announced = plan.rendezvous_file || (plan.task && plan.task->agent_store);
+  if (is_announced) plan.endpoint.port = 0;  // the intended port may have caused the failure
   try {
     launch::Listener listener({.endpoint = plan.endpoint,
                                .token = plan.token,
@@ -87,11 +88,11 @@ void tell_of_failure(const RunRequest& request, const Error& error, launch::Sign
                                .port_wait_s = 0,
                                .give_up = give_up});
     const launch::Endpoint bound = listener.endpoint();
-    launch::Head head(std::move(listener), {.nodes = plan.nodes}, beat_times());
-    announce(plan, bound, request.make_exchange);
-    head.end({error.exit_code(), "failed", error.what()}, kLatecomersS, give_up);
+    launch::Head coordinator(std::move(listener), {.nodes = plan.nodes}, beat_times());
+    announce(plan, bound, request.connect_store);
+    coordinator.end({error.exit_code(), "failed", error.what()}, kLateJoinTimeoutS, give_up);
   } catch (const Error& obstacle) {
-    log::get().debug("other nodes are not told of the failure: {}", obstacle.message());
+    log::get().debug("cannot report the failure to the other nodes: {}", obstacle.message());
   }
   withdraw(plan);
 }

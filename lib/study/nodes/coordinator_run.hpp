@@ -12,34 +12,34 @@
 namespace trainctl::study {
 
 /// Node 0's part of a run on several nodes, from its first attempt to its end.
-class HeadRun {
+class CoordinatorRun {
  public:
   /// Listens at the endpoint of the plan and announces it to the other nodes. `folder` is the
   /// locked run folder. Throws what Listener, announce() and the choice of devices throw.
-  HeadRun(const RunRequest& request, const fs::path& folder, launch::SignalGuard& guard);
+  CoordinatorRun(const RunRequest& request, const fs::path& folder, launch::SignalGuard& guard);
   /// Reports to nodes that have not received an ending that the run ended without one.
-  ~HeadRun();
-  HeadRun(const HeadRun&) = delete;
-  HeadRun& operator=(const HeadRun&) = delete;
+  ~CoordinatorRun();
+  CoordinatorRun(const CoordinatorRun&) = delete;
+  CoordinatorRun& operator=(const CoordinatorRun&) = delete;
 
-  [[nodiscard]] launch::Head& head() { return *head_; }
+  [[nodiscard]] launch::Head& coordinator() { return *coordinator_; }
   /// Returns the address at which other nodes reach this one.
-  [[nodiscard]] const std::string& local_address() const { return head_->endpoint().host; }
+  [[nodiscard]] const std::string& local_address() const { return coordinator_->endpoint().host; }
   /// Sends the ending of the run to all nodes. Waits a few seconds for nodes that have not
   /// connected yet, but not after a signal. Must be called once.
-  void end(const report::Ending& ending);
+  void end(const report::RunResult& ending);
   [[nodiscard]] bool has_ended() const { return has_ended_; }
 
  private:
   NodePlan plan_;
   launch::SignalGuard& guard_;
-  std::optional<launch::Head> head_;
+  std::optional<launch::Head> coordinator_;
   bool has_ended_ = false;
 };
 
 /// Called when node 0 fails before it listens: reports the failure to the nodes that connect within
 /// a few seconds and would otherwise wait in vain. If it cannot listen, the other nodes run into
 /// their timeout.
-void tell_of_failure(const RunRequest& request, const Error& error, launch::SignalGuard& guard);
+void report_failure(const RunRequest& request, const Error& error, launch::SignalGuard& guard);
 
 }  // namespace trainctl::study

@@ -30,9 +30,9 @@ constexpr double kPauseS = 300;
 constexpr int kTickMs = 200;
 
 /// Stop signals that arrive while no ranks run here.
-class Stops {
+class StopSignals {
  public:
-  bool heard() {
+  bool received() {
     for (const int signal : guard_.take()) {
       if (!first_) first_ = signal;
       ++number_;
@@ -73,21 +73,21 @@ bool sees_folder(const launch::Welcome& welcome) {
   return false;
 }
 
-using Word = std::variant<launch::Welcome, JoinedOutcome>;
+using Order = std::variant<launch::Welcome, JoinedOutcome>;
 
 class JoinedRun {
  public:
-  JoinedRun(const RunRequest& request, const SayLine& say, const Clock& clock)
-      : request_(request), plan_(*request.nodes), say_(say), clock_(clock) {}
+  JoinedRun(const RunRequest& request, const PrintLine& print, const Clock& clock)
+      : request_(request), plan_(*request.nodes), print_(print), clock_(clock) {}
 
   JoinedOutcome execute() {
     choose();
     if (!join()) return stopped_by(stops_.first());
-    greet();
+    send_hello();
     for (;;) {
-      Word word = await();
-      if (auto* outcome = std::get_if<JoinedOutcome>(&word)) return std::move(*outcome);
-      if (auto outcome = attempt(std::get<launch::Welcome>(word))) return std::move(*outcome);
+      Order order = wait_for_order();
+      if (auto* outcome = std::get_if<JoinedOutcome>(&order)) return std::move(*outcome);
+      if (auto outcome = attempt(std::get<launch::Welcome>(order))) return std::move(*outcome);
     }
   }
 
@@ -100,31 +100,31 @@ class JoinedRun {
                                 [] { return launch::probe_gpus(); });
       if (!devices_.warning.empty()) log::get().warn("{}", devices_.warning);
     } catch (const Error& error) {
-      log::get().warn("this node cannot take part, which node 0 is to know: {}", error.message());
-      unfit_ = error;
+      log::get().warn("this node cannot join the run: {}", error.message());
+      device_error_ = error;
     }
   }
 
   // Returns false if a signal came.
   bool join() {
-    say_(fmt::format("node {} of {} looks for node 0 at {}", plan_.node, plan_.nodes,
-                     launch::to_text(plan_.endpoint)));
+    print_(fmt::format("node {} of {} is connecting to node 0 at {}", plan_.node, plan_.nodes,
+                       launch::to_text(plan_.endpoint)));
     try {
-      launch::Joined joined = join_head(plan_, {.claim = {launch::Role::node, plan_.node},
-                                                .give_up = [&] { return stops_.heard(); },
-                                                .make_exchange = request_.make_exchange});
+      launch::Joined joined = join_coordinator(plan_, {.claim = {launch::Role::node, plan_.node},
+                                                       .give_up = [&] { return stops_.received(); },
+                                                       .connect_store = request_.connect_store});
       local_address_ = joined.local_address;
       link_.emplace(std::move(joined.socket), beats_, clock_.now());
     } catch (const Error& error) {
-      if (error.kind() == ErrorKind::interrupted && stops_.heard()) return false;
+      if (error.kind() == ErrorKind::interrupted && stops_.received()) return false;
       throw;
     }
     return true;
   }
 
-  void greet() {
+  void send_hello() {
     try {
-      if (unfit_) throw Error(*unfit_);
+      if (device_error_) throw Error(*device_error_);
       address_ = group_address(request_.loaded.experiment, local_address_);
     } catch (const Error& error) {
       leave({error.exit_code(), error.what()});
@@ -140,33 +140,33 @@ class JoinedRun {
                 clock_.now());
   }
 
-  Word await() {
+  Order wait_for_order() {
     link_->allow_silence(kPauseS);
-    int told = 0;
+    int requested = 0;
     for (;;) {
       std::vector<pollfd> polls{{stops_.fd(), POLLIN, 0}};
       link_->append_to(polls);
       ::poll(polls.data(), polls.size(), kTickMs);
-      if (stops_.heard()) {
+      if (stops_.received()) {
         // Before the run there is nothing to save; between attempts node 0 decides.
         if (folder_.empty() || stops_.number() > 1) return stopped_by(stops_.first());
-        if (std::exchange(told, 1) == 0)
+        if (std::exchange(requested, 1) == 0)
           link_->send(launch::StopAsked{stops_.first(), false}, clock_.now());
       }
-      std::optional<Word> word;
+      std::optional<Order> order;
       link_->serve(clock_.now(), [&](const launch::NodeMessage& message) {
-        if (auto next = taken(message)) {
-          word = std::move(next);
-        } else if (word) {
+        if (auto next = order_of(message)) {
+          order = std::move(next);
+        } else if (order) {
           link_->put_back(message);  // an order for ranks that start next
         }
       });
-      if (word) return std::move(*word);
+      if (order) return std::move(*order);
       if (link_->lost()) return lost(*link_->lost());
     }
   }
 
-  std::optional<Word> taken(const launch::NodeMessage& message) const {
+  std::optional<Order> order_of(const launch::NodeMessage& message) const {
     if (const auto* welcome = std::get_if<launch::Welcome>(&message)) return *welcome;
     if (const auto* refused = std::get_if<launch::Refused>(&message)) refuse(*refused);
     if (const auto* over = std::get_if<launch::RunOver>(&message))
@@ -180,22 +180,22 @@ class JoinedRun {
     try {
       ENSURE(
           resource, sees_folder(welcome),
-          "node {} ({}) does not see the head's run folder {}: choose one with --out that lies on "
-          "a file system of all nodes",
+          "node {} ({}) cannot access the run folder {} of node 0\nhint: choose one with --out on "
+          "a file system that all nodes share",
           plan_.node, launch::host_name(), printable(welcome.run_dir));
       if (folder_.empty())
-        say_(fmt::format("node {} of {} has joined at {}: ranks {} to {} in {}", plan_.node,
-                         plan_.nodes, launch::to_text(plan_.endpoint), first,
-                         first + devices_.ranks - 1, folder.string()));
+        print_(fmt::format("node {} of {} has joined node 0 at {}: ranks {} to {} in {}",
+                           plan_.node, plan_.nodes, launch::to_text(plan_.endpoint), first,
+                           first + devices_.ranks - 1, folder.string()));
       folder_ = folder;
       link_->allow_silence(beats_.silence_s);
       link_->forgive(clock_.now());
       const launch::LaunchSpec spec = launch_spec({request_, folder, machine_, devices_, address_});
       const auto connect = [&](int rank) {
-        return std::move(join_head(plan_, {.claim = {launch::Role::rank, rank},
-                                           .timeout_s = 60,
-                                           .give_up = [&] { return stops_.heard(); },
-                                           .make_exchange = request_.make_exchange})
+        return std::move(join_coordinator(plan_, {.claim = {launch::Role::rank, rank},
+                                                  .timeout_s = 60,
+                                                  .give_up = [&] { return stops_.received(); },
+                                                  .connect_store = request_.connect_store})
                              .socket);
       };
       const launch::NodeAttempt done = launch::supervise_node(spec, *link_, connect, clock_);
@@ -204,7 +204,7 @@ class JoinedRun {
       if (done.lost) return lost(*done.lost);
       return std::nullopt;
     } catch (const Error& error) {
-      if (error.kind() == ErrorKind::interrupted && stops_.heard()) {
+      if (error.kind() == ErrorKind::interrupted && stops_.received()) {
         JoinedOutcome stopped = stopped_by(stops_.first());
         link_->send(launch::StopAsked{stops_.first(), false}, clock_.now());
         leave({stopped.exit_code, stopped.message});
@@ -228,16 +228,17 @@ class JoinedRun {
         if (!difference.empty()) reason += ": " + difference;
       } catch (const Error&) {  // the folder is not visible here
       }
-      reason += "; start all nodes with the same file and the same overrides";
+      reason += "\nhint: start all nodes with the same file and the same overrides";
     }
-    throw Error(static_cast<ErrorKind>(refused.kind), "node 0 refuses this node: " + reason);
+    throw Error(static_cast<ErrorKind>(refused.kind), "node 0 rejects this node: " + reason);
   }
 
   [[nodiscard]] JoinedOutcome lost(const std::string& why) const {
     return {.exit_code = static_cast<int>(ErrorKind::rank_failed),
             .verdict = "failed",
-            .message = fmt::format("node 0 at {} is lost: {}; no rank of this node is left",
-                                   launch::to_text(plan_.endpoint), why),
+            .message = fmt::format(
+                "the connection to node 0 at {} is lost: {}; all ranks of this node were stopped",
+                launch::to_text(plan_.endpoint), why),
             .folder = folder_};
   }
 
@@ -254,12 +255,12 @@ class JoinedRun {
 
   const RunRequest& request_;
   NodePlan plan_;
-  const SayLine& say_;
+  const PrintLine& print_;
   const Clock& clock_;
   const Machine machine_ = read_machine();
   DeviceChoice devices_;
-  std::optional<Error> unfit_;  // why no devices could be chosen
-  Stops stops_;
+  std::optional<Error> device_error_;  // why no devices could be chosen
+  StopSignals stops_;
   launch::BeatTimes beats_ = beat_times();
   std::optional<NodeLink> link_;
   std::string local_address_;
@@ -269,9 +270,9 @@ class JoinedRun {
 
 }  // namespace
 
-JoinedOutcome join_run(const RunRequest& request, const SayLine& say, const Clock& clock) {
+JoinedOutcome join_run(const RunRequest& request, const PrintLine& print, const Clock& clock) {
   ASSERT(request.nodes && !request.nodes->is_coordinator());
-  return JoinedRun(request, say, clock).execute();
+  return JoinedRun(request, print, clock).execute();
 }
 
 }  // namespace trainctl::study

@@ -28,26 +28,26 @@ std::string with_ignored(std::string text, const TaskPlace& task) {
   return text + "ignored: " + join(task.ignored, "; ");
 }
 
-void check_wishes_of_a_task(const PlacementRequest& wish, const TaskPlace& task) {
+void check_task_options(const PlacementRequest& request, const TaskPlace& task) {
   const char* launcher = name_of(task.launcher);
   const int hosts = std::max(1, task.world_size / task.local_world_size);
-  ENSURE(config, !wish.nodes || *wish.nodes == task.world_size || *wish.nodes == hosts,
+  ENSURE(config, !request.nodes || *request.nodes == task.world_size || *request.nodes == hosts,
          "--nnodes (trainer.num_nodes) is {}, but {} has started {} task(s) on {} host(s)\nhint: "
          "remove it",
-         wish.nodes.value_or(0), launcher, task.world_size, hosts);
-  ENSURE(config, !wish.node || *wish.node == task.rank,
-         "--node-rank is {}, but this is task {} of {}\nhint: remove it", wish.node.value_or(0),
+         request.nodes.value_or(0), launcher, task.world_size, hosts);
+  ENSURE(config, !request.node || *request.node == task.rank,
+         "--node-rank is {}, but this is task {} of {}\nhint: remove it", request.node.value_or(0),
          task.rank, launcher);
-  const bool fits = task.whole_node || !wish.devices || *wish.devices == 1 ||
-                    *wish.devices == task.local_world_size;
+  const bool fits = task.whole_node || !request.devices || *request.devices == 1 ||
+                    *request.devices == task.local_world_size;
   ENSURE(config, fits,
          "trainer.devices is {}, but {} has started {} tasks on this host, one for each device\n"
          "hint: start as many tasks as devices, or one a host",
-         wish.devices.value_or(0), launcher, task.local_world_size);
+         request.devices.value_or(0), launcher, task.local_world_size);
 }
 
-NodePlan stand_of_task(const PlacementRequest& wish, const TaskPlace& task) {
-  check_wishes_of_a_task(wish, task);
+NodePlan plan_of_task(const PlacementRequest& request, const TaskPlace& task) {
+  check_task_options(request, task);
   NodePlan plan;
   plan.task = task;
   plan.nodes = task.world_size;
@@ -55,61 +55,63 @@ NodePlan stand_of_task(const PlacementRequest& wish, const TaskPlace& task) {
   plan.devices_per_node = task.whole_node ? 0 : 1;
   plan.local_rank = task.local_rank;
   plan.local_world_size = task.local_world_size;
-  plan.said = with_ignored(fmt::format("{} {} of {} under {}", task.whole_node ? "node" : "rank",
-                                       task.rank, task.world_size, name_of(task.launcher)),
-                           task);
+  plan.description =
+      with_ignored(fmt::format("{} {} of {} under {}", task.whole_node ? "node" : "rank", task.rank,
+                               task.world_size, name_of(task.launcher)),
+                   task);
   return plan;
 }
 
-NodePlan stand_by_hand(const PlacementRequest& wish) {
+NodePlan plan_from_options(const PlacementRequest& request) {
   NodePlan plan;
-  plan.nodes = wish.nodes.value_or(1);
+  plan.nodes = request.nodes.value_or(1);
   ENSURE(config, plan.nodes >= 1, "--nnodes is {}, expected 1 or more", plan.nodes);
   if (plan.nodes == 1) {
-    ENSURE(config, wish.node.value_or(0) == 0,
+    ENSURE(config, request.node.value_or(0) == 0,
            "--node-rank is {}, but there is one node\n"
            "hint: add --nnodes",
-           wish.node.value_or(0));
+           request.node.value_or(0));
     return plan;
   }
-  ENSURE(config, wish.node.has_value(),
+  ENSURE(config, request.node.has_value(),
          "the run has {} nodes\nhint: give the rank of this node with --node-rank 0 to {}",
          plan.nodes, plan.nodes - 1);
-  plan.node = *wish.node;
+  plan.node = *request.node;
   ENSURE(config, plan.node >= 0 && plan.node < plan.nodes,
          "--node-rank is {}, expected 0 to {}, since the run has {} nodes", plan.node,
          plan.nodes - 1, plan.nodes);
-  ENSURE(config, !wish.endpoint.empty(),
+  ENSURE(config, !request.endpoint.empty(),
          "the run has {} nodes\nhint: give the master address with --rdzv-endpoint HOST:PORT",
          plan.nodes);
-  plan.said = fmt::format("node {} of {}", plan.node, plan.nodes);
+  plan.description = fmt::format("node {} of {}", plan.node, plan.nodes);
   return plan;
 }
 
-NodePlan stand(const PlacementRequest& wish, const Task& task) {
-  if (!task) return stand_by_hand(wish);
+NodePlan placement(const PlacementRequest& request, const Task& task) {
+  if (!task) return plan_from_options(request);
   // A complete placement on the command line takes precedence over any launcher.
-  const bool is_typed = wish.nodes && wish.node && !wish.endpoint.empty();
+  const bool is_typed = request.nodes && request.node && !request.endpoint.empty();
   if (task->launcher == Launcher::none || is_typed) {
-    NodePlan plan = stand_by_hand(wish);
-    TaskPlace told = *task;
-    if (told.launcher != Launcher::none)
-      told.ignored = {fmt::format("task {} of {} of {}, since --node-rank is given", told.rank,
-                                  told.world_size, name_of(told.launcher))};
-    plan.said = with_ignored(plan.said, told);
+    NodePlan plan = plan_from_options(request);
+    TaskPlace ignored_task = *task;
+    if (ignored_task.launcher != Launcher::none)
+      ignored_task.ignored = {fmt::format("task {} of {} of {}, since --node-rank is given",
+                                          ignored_task.rank, ignored_task.world_size,
+                                          name_of(ignored_task.launcher))};
+    plan.description = with_ignored(plan.description, ignored_task);
     return plan;
   }
-  return stand_of_task(wish, *task);
+  return plan_of_task(request, *task);
 }
 
-void take_token(const PlacementRequest& wish, NodePlan& plan) {
-  ENSURE(config, wish.token_digits.empty() || wish.token_file.empty(),
-         "both {} and --rdzv-token-file are given: leave one out", kTokenVariable);
+void take_token(const PlacementRequest& request, NodePlan& plan) {
+  ENSURE(config, request.token_digits.empty() || request.token_file.empty(),
+         "both {} and --rdzv-token-file are given\nhint: leave one out", kTokenVariable);
   plan.token_is_given = true;
-  if (!wish.token_digits.empty()) {
-    plan.token = launch::parse_token(wish.token_digits, kTokenVariable);
-  } else if (!wish.token_file.empty()) {
-    plan.token = launch::read_token_file(wish.token_file);
+  if (!request.token_digits.empty()) {
+    plan.token = launch::parse_token(request.token_digits, kTokenVariable);
+  } else if (!request.token_file.empty()) {
+    plan.token = launch::read_token_file(request.token_file);
   } else {
     plan.token_is_given = false;
     if (plan.is_coordinator()) plan.token = launch::make_token();
@@ -118,9 +120,9 @@ void take_token(const PlacementRequest& wish, NodePlan& plan) {
 
 /// Sets the endpoint of node 0 as the other nodes know it, with port 0 if node 0 may choose and
 /// announce the port. Returns false if not even the host is known.
-bool take_endpoint(const PlacementRequest& wish, NodePlan& plan) {
-  if (!wish.endpoint.empty()) {
-    plan.endpoint = launch::parse_endpoint(wish.endpoint);
+bool take_endpoint(const PlacementRequest& request, NodePlan& plan) {
+  if (!request.endpoint.empty()) {
+    plan.endpoint = launch::parse_endpoint(request.endpoint);
     return plan.endpoint.port != 0;
   }
   const TaskPlace& task = *plan.task;
@@ -152,21 +154,20 @@ std::string id_of_endpoint(const NodePlan& plan) {
   return id;
 }
 
-std::string id_of(const PlacementRequest& wish, const NodePlan& plan) {
+std::string id_of(const PlacementRequest& request, const NodePlan& plan) {
   constexpr std::size_t kMostBytes = 200;  // the handshake allows 256
-  std::string id = wish.id;
+  std::string id = request.id;
   if (id.empty() && plan.task) id = plan.task->job_id;
   const bool has_address = plan.task && !plan.task->master_addr.empty() && plan.task->master_port;
   if (id.empty() && plan.task && plan.task->launcher == Launcher::kubernetes) id = "kubernetes";
   if (id.empty() && has_address)
     id = fmt::format("{}-{}", plan.task->master_addr, *plan.task->master_port);
-  if (id.empty() && !wish.endpoint.empty()) id = id_of_endpoint(plan);
-  ENSURE(
-      config, !id.empty(),
-      "{} does not say what tells this run from others: give all of its tasks the same --rdzv-id",
-      plan.task ? name_of(plan.task->launcher) : "the command line");
-  ENSURE(config, id.size() <= kMostBytes, "--rdzv-id has {} letters, at most {} are allowed",
-         id.size(), kMostBytes);
+  if (id.empty() && !request.endpoint.empty()) id = id_of_endpoint(plan);
+  ENSURE(config, !id.empty(),
+         "{} does not identify this run\nhint: give all of its tasks the same --rdzv-id",
+         plan.task ? name_of(plan.task->launcher) : "the command line");
+  ENSURE(config, id.size() <= kMostBytes, "--rdzv-id must have at most {} characters, got {}",
+         kMostBytes, id.size());
   return id;
 }
 
@@ -177,107 +178,107 @@ std::string key_of(const NodePlan& plan) {
   return fmt::format("trainctl/{}/{}", plan.run_id, plan.nodes);
 }
 
-void take_meeting(const Meeting& meeting, NodePlan& plan) {
-  plan.endpoint = meeting.endpoint;
+void apply_rendezvous(const RendezvousInfo& rendezvous, NodePlan& plan) {
+  plan.endpoint = rendezvous.endpoint;
   if (plan.token_is_given) return;
-  ENSURE(config, meeting.token.has_value(),
-         "node 0 was given a token, and this node was not: give all of them the same {}, or the "
+  ENSURE(config, rendezvous.token.has_value(),
+         "node 0 was given a token, but this node was not\nhint: give all nodes the same {} or the "
          "same --rdzv-token-file",
          kTokenVariable);
-  plan.token = *meeting.token;
+  plan.token = *rendezvous.token;
 }
 
-std::optional<Meeting> found_meeting(const NodePlan& plan) {
-  auto meeting = read_meeting(*plan.meeting_file);
-  return meeting && meeting->run_id == plan.run_id ? meeting : std::nullopt;
+std::optional<RendezvousInfo> find_rendezvous(const NodePlan& plan) {
+  auto rendezvous = read_rendezvous(*plan.rendezvous_file);
+  return rendezvous && rendezvous->run_id == plan.run_id ? rendezvous : std::nullopt;
 }
 
-Meeting fetched_meeting(const NodePlan& plan, const MakeExchange& make_exchange) {
-  const std::string text = make_exchange(*plan.task).fetch(key_of(plan));
-  return parse_meeting(text, "torchrun's store");
+RendezvousInfo fetch_rendezvous(const NodePlan& plan, const ConnectStore& connect_store) {
+  const std::string text = connect_store(*plan.task).fetch(key_of(plan));
+  return parse_rendezvous(text, "torchrun's store");
 }
 
-void wait_for_file(const PlacementRequest& wish, NodePlan& plan) {
+void wait_for_file(const PlacementRequest& request, NodePlan& plan) {
   const Clock& clock = steady_clock();
-  const double deadline = clock.now() + wish.timeout_s;
+  const double deadline = clock.now() + request.timeout_s;
   for (;;) {
-    if (const auto meeting = found_meeting(plan)) return take_meeting(*meeting, plan);
-    ENSURE(interrupted, !wish.give_up || !wish.give_up(), "stopped while it waited for node 0");
+    if (const auto rendezvous = find_rendezvous(plan)) return apply_rendezvous(*rendezvous, plan);
+    ENSURE(interrupted, !request.give_up || !request.give_up(), "stopped while waiting for node 0");
     const char* hint = plan.task ? "" : ", and give the same endpoint text, or --rdzv-id, to all";
     ENSURE(hang, clock.now() < deadline,
-           "node 0 has not said within {} where it listens: {} is not there. Check that it runs, "
-           "and that --out is a folder that all nodes see{}",
-           human_duration(wish.timeout_s), plan.meeting_file->string(), hint);
+           "node 0 has not announced its address within {}: {} does not exist\nhint: check that it "
+           "runs and that --out is a folder that all nodes share{}",
+           human_duration(request.timeout_s), plan.rendezvous_file->string(), hint);
     std::this_thread::sleep_for(kRetryPause);
   }
 }
 
 /// Returns whether a failed join may succeed later: node 0 is not listening yet, or the
 /// announcement is that of an earlier run whose file still exists.
-bool may_pass(const Error& error, const NodePlan& plan) {
+bool may_succeed_later(const Error& error, const NodePlan& plan) {
   if (error.kind() == ErrorKind::hang || error.kind() == ErrorKind::rank_failed) return true;
-  if (error.kind() != ErrorKind::config || !plan.meeting_file) return false;
-  const auto meeting = found_meeting(plan);
-  return !meeting || !surely_lives(meeting->head, this_process());
+  if (error.kind() != ErrorKind::config || !plan.rendezvous_file) return false;
+  const auto rendezvous = find_rendezvous(plan);
+  return !rendezvous || !surely_lives(rendezvous->coordinator, this_process());
 }
 
 }  // namespace
 
-NodePlan plan_node(const PlacementRequest& wish, const Task& task,
-                   const MakeExchange& make_exchange) {
-  NodePlan plan = stand(wish, task);
+NodePlan plan_node(const PlacementRequest& request, const Task& task,
+                   const ConnectStore& connect_store) {
+  NodePlan plan = placement(request, task);
   if (plan.is_alone()) return plan;
-  take_token(wish, plan);
-  const bool knows_endpoint = take_endpoint(wish, plan);
-  plan.run_id = id_of(wish, plan);
+  take_token(request, plan);
+  const bool knows_endpoint = take_endpoint(request, plan);
+  plan.run_id = id_of(request, plan);
   if (knows_endpoint && plan.token_is_given) return plan;
   if (uses_agent_store(plan)) {
-    if (!plan.is_coordinator()) take_meeting(fetched_meeting(plan, make_exchange), plan);
+    if (!plan.is_coordinator()) apply_rendezvous(fetch_rendezvous(plan, connect_store), plan);
     return plan;
   }
-  plan.meeting_file = meeting_path(wish.out, plan.run_id);
-  if (!plan.is_coordinator()) wait_for_file(wish, plan);
+  plan.rendezvous_file = rendezvous_path(request.out, plan.run_id);
+  if (!plan.is_coordinator()) wait_for_file(request, plan);
   return plan;
 }
 
-void announce(NodePlan& plan, const launch::Endpoint& bound, const MakeExchange& make_exchange) {
+void announce(NodePlan& plan, const launch::Endpoint& bound, const ConnectStore& connect_store) {
   if (plan.is_alone() || !plan.is_coordinator()) return;
   const auto token = plan.token_is_given ? std::nullopt : std::optional(plan.token);
-  const Meeting meeting{plan.run_id, bound, token, this_process()};
-  if (plan.meeting_file) {
-    write_meeting(*plan.meeting_file, meeting);
-    plan.token_file_made = plan.meeting_file;
+  const RendezvousInfo rendezvous{plan.run_id, bound, token, this_process()};
+  if (plan.rendezvous_file) {
+    write_rendezvous(*plan.rendezvous_file, rendezvous);
+    plan.token_file_made = plan.rendezvous_file;
   } else if (uses_agent_store(plan)) {
-    make_exchange(*plan.task).publish(key_of(plan), meeting_text(meeting));
+    connect_store(*plan.task).publish(key_of(plan), rendezvous_text(rendezvous));
   }
 }
 
 void withdraw(NodePlan& plan) {
   if (!plan.token_file_made) return;
-  remove_meeting(*plan.token_file_made);
+  remove_rendezvous(*plan.token_file_made);
   plan.token_file_made.reset();
 }
 
-bool look_again(NodePlan& plan, const MakeExchange& make_exchange) {
+bool refresh_rendezvous(NodePlan& plan, const ConnectStore& connect_store) {
   if (plan.is_alone() || plan.is_coordinator()) return false;
-  std::optional<Meeting> meeting;
-  if (plan.meeting_file) {
-    meeting = found_meeting(plan);
-  } else if (uses_agent_store(plan) && make_exchange) {
-    meeting = fetched_meeting(plan, make_exchange);
+  std::optional<RendezvousInfo> rendezvous;
+  if (plan.rendezvous_file) {
+    rendezvous = find_rendezvous(plan);
+  } else if (uses_agent_store(plan) && connect_store) {
+    rendezvous = fetch_rendezvous(plan, connect_store);
   }
-  if (!meeting) return false;
+  if (!rendezvous) return false;
   const auto before = std::pair(launch::to_text(plan.endpoint), plan.token);
-  take_meeting(*meeting, plan);
+  apply_rendezvous(*rendezvous, plan);
   return before != std::pair(launch::to_text(plan.endpoint), plan.token);
 }
 
-launch::Joined join_head(NodePlan& plan, const JoinWish& wish) {
+launch::Joined join_coordinator(NodePlan& plan, const JoinRequest& request) {
   constexpr double kSlice = 5;
-  constexpr double kAnotherHeadS = 20;  // as in launch::join()
+  constexpr double kOtherCoordinatorS = 20;  // as in launch::join()
   const Clock& clock = steady_clock();
-  const double deadline = clock.now() + wish.timeout_s;
-  const bool is_told = plan.meeting_file || uses_agent_store(plan);
+  const double deadline = clock.now() + request.timeout_s;
+  const bool is_announced = plan.rendezvous_file || uses_agent_store(plan);
   constexpr double kNever = std::numeric_limits<double>::infinity();
   double gone_at = kNever;  // when node 0 closed the connection
   for (;;) {
@@ -286,15 +287,15 @@ launch::Joined join_head(NodePlan& plan, const JoinWish& wish) {
       return launch::join({.endpoint = plan.endpoint,
                            .token = plan.token,
                            .run_id = plan.run_id,
-                           .claim = wish.claim,
-                           .timeout_s = is_told ? std::min(left, kSlice) : left,
-                           .give_up = wish.give_up});
+                           .claim = request.claim,
+                           .timeout_s = is_announced ? std::min(left, kSlice) : left,
+                           .give_up = request.give_up});
     } catch (const Error& error) {
-      if (!is_told || clock.now() >= deadline || !may_pass(error, plan)) throw;
+      if (!is_announced || clock.now() >= deadline || !may_succeed_later(error, plan)) throw;
       if (error.kind() == ErrorKind::rank_failed) gone_at = std::min(gone_at, clock.now());
-      if (clock.now() - gone_at > kAnotherHeadS) throw;
+      if (clock.now() - gone_at > kOtherCoordinatorS) throw;
     }
-    if (look_again(plan, wish.make_exchange)) {
+    if (refresh_rendezvous(plan, request.connect_store)) {
       gone_at = kNever;
     } else {
       std::this_thread::sleep_for(kRetryPause);
@@ -302,8 +303,8 @@ launch::Joined join_head(NodePlan& plan, const JoinWish& wish) {
   }
 }
 
-WorkerPlace worker_place(const NodePlan& plan, const VisibleGpus& gpus) {
-  WorkerPlace place{plan.local_rank, plan.local_world_size, {}};
+WorkerPlacement worker_placement(const NodePlan& plan, const VisibleGpus& gpus) {
+  WorkerPlacement place{plan.local_rank, plan.local_world_size, {}};
   if (gpus.count == 0) return place;
   place.local_rank = 0;
   // Slurm, or a wrapper script of the task, may limit each task to its own GPU.
@@ -311,8 +312,8 @@ WorkerPlace worker_place(const NodePlan& plan, const VisibleGpus& gpus) {
   const bool shows_own = gpus.count == 1 && !gpus.list.empty() && !is_torchrun;
   if (shows_own || plan.local_world_size == 1) return place;
   ENSURE(resource, plan.local_rank < gpus.count,
-         "{} has started {} tasks on this host, which has {} GPU(s): start as many tasks as GPUs, "
-         "or set trainer.accelerator=cpu",
+         "{} has started {} tasks on this host, which has {} GPU(s)\nhint: start as many tasks as "
+         "GPUs, or set trainer.accelerator=cpu",
          plan.task ? name_of(plan.task->launcher) : "a launcher", plan.local_world_size,
          gpus.count);
   const auto own = static_cast<std::size_t>(plan.local_rank);

@@ -37,13 +37,14 @@ struct NodePlan {
   launch::Token token{};
   std::string run_id;
   std::optional<fs::path> token_file_made;  // removed by withdraw()
-  std::string said;                         // one line that names the launcher; empty: none
+  std::string description;                  // one line that names the launcher; empty: none
 
   // For a launcher's task, which is a node with one rank:
   int local_rank = 0;
   int local_world_size = 1;
   std::optional<launch::TaskPlace> task;  // absent: no launcher
-  std::optional<fs::path> meeting_file;   // where node 0 writes endpoint and token; absent: no file
+  std::optional<fs::path>
+      rendezvous_file;          // where node 0 writes endpoint and token; absent: no file
   bool token_is_given = false;  // set by the environment or a file, so it is not announced
 
   [[nodiscard]] bool is_coordinator() const { return node == 0; }
@@ -58,44 +59,44 @@ struct NodePlan {
 
 /// torchrun's store: `publish` sets `text` for `key`, `fetch` waits for the value of a key. Both
 /// throw Error.
-struct Exchange {
+struct RendezvousStore {
   std::function<void(const std::string& key, const std::string& text)> publish;
   std::function<std::string(const std::string& key)> fetch;
 };
 /// Connects to the store of a task.
-using MakeExchange = std::function<Exchange(const launch::TaskPlace& task)>;
+using ConnectStore = std::function<RendezvousStore(const launch::TaskPlace& task)>;
 
 /// Returns the plan that is known before node 0 listens. On other nodes it waits until node 0 has
 /// announced itself, if that is needed. Throws Error(config) when the options contradict each
 /// other, the launcher's task or the config; Error(hang) when node 0 announces nothing in time.
-NodePlan plan_node(const PlacementRequest& wish, const std::optional<launch::TaskPlace>& task,
-                   const MakeExchange& make_exchange);
+NodePlan plan_node(const PlacementRequest& request, const std::optional<launch::TaskPlace>& task,
+                   const ConnectStore& connect_store);
 
 /// Called on node 0 after it listens at `bound`: announces the endpoint through the rendezvous file
 /// or torchrun's store, or not at all if the other nodes know everything. Throws Error(resource).
-void announce(NodePlan& plan, const launch::Endpoint& bound, const MakeExchange& make_exchange);
+void announce(NodePlan& plan, const launch::Endpoint& bound, const ConnectStore& connect_store);
 /// Called on node 0 when all nodes have joined or the run ends: removes the rendezvous file that
 /// announce() created.
 void withdraw(NodePlan& plan);
 
 /// Called on another node whose join failed: returns whether node 0 has since announced another
 /// endpoint or token, for example if a killed run left an old file, and updates `plan`.
-bool look_again(NodePlan& plan, const MakeExchange& make_exchange = {});
+bool refresh_rendezvous(NodePlan& plan, const ConnectStore& connect_store = {});
 
-/// How a node joins the run; join_head() polls `give_up`.
-struct JoinWish {
+/// How a node joins the run; join_coordinator() polls `give_up`.
+struct JoinRequest {
   launch::Claim claim;
   double timeout_s = 300;
   launch::GiveUp give_up{};
-  MakeExchange make_exchange{};
+  ConnectStore connect_store{};
 };
 /// Calls launch::join() by a plan, and reads the announcement again in between, because the first
 /// one may be from an earlier run. Throws as launch::join() does.
-launch::Joined join_head(NodePlan& plan, const JoinWish& wish);
+launch::Joined join_coordinator(NodePlan& plan, const JoinRequest& request);
 
 /// Additional settings of a launcher task's worker: its local rank, the tasks on the same host, and
 /// variables such as CUDA_VISIBLE_DEVICES.
-struct WorkerPlace {
+struct WorkerPlacement {
   int local_rank = 0;
   int local_world_size = 1;
   std::map<std::string, std::string> environment;
@@ -109,7 +110,7 @@ struct VisibleGpus {
 
 /// Returns the settings of a task's only worker, which sees only its own GPU. Throws
 /// Error(resource) when the host has fewer GPUs than tasks.
-WorkerPlace worker_place(const NodePlan& plan, const VisibleGpus& gpus);
+WorkerPlacement worker_placement(const NodePlan& plan, const VisibleGpus& gpus);
 
 /// Returns the number of cores of this task: those that it is bound to, or its share of the cores
 /// that the host's tasks have together. Returns 0 without a launcher: all cores of the machine.

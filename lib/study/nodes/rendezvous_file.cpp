@@ -17,8 +17,8 @@
 namespace trainctl::study {
 namespace {
 
-constexpr const char* kSchema = "trainctl.meeting/2";
-constexpr std::size_t kMostMeetingBytes = 8192;
+constexpr const char* kSchema = "trainctl.rendezvous/2";
+constexpr std::size_t kMaxRendezvousBytes = 8192;
 
 bool is_plain(char letter) {
   const bool is_alphanumeric = (letter >= 'a' && letter <= 'z') ||
@@ -38,26 +38,25 @@ std::optional<std::string> content_of(const fs::path& path) {
     return std::nullopt;
   }
   struct stat info {};
-  ENSURE(config, ::fstat(fd.get(), &info) == 0 && S_ISREG(info.st_mode), "{} is no file",
-         path.string());
+  ENSURE(config, ::fstat(fd.get(), &info) == 0 && S_ISREG(info.st_mode),
+         "{} must be a regular file", path.string());
   constexpr unsigned kOthers = 077;
   ENSURE(config, info.st_uid == ::geteuid() && (info.st_mode & kOthers) == 0,
-         "{} belongs to another user, or others may read or write it: it is not used; remove it",
-         path.string());
-  std::array<char, kMostMeetingBytes> bytes{};
+         "{} belongs to another user or is accessible to others\nhint: remove it", path.string());
+  std::array<char, kMaxRendezvousBytes> bytes{};
   const ssize_t count = ::pread(fd.get(), bytes.data(), bytes.size(), 0);
   return count > 0 ? std::optional(std::string(bytes.data(), static_cast<std::size_t>(count)))
                    : std::nullopt;
 }
 
 // Invalid content counts as no file, because it may be incomplete.
-std::optional<Meeting> meeting_at(const fs::path& path) {
+std::optional<RendezvousInfo> load_rendezvous(const fs::path& path) {
   const auto text = content_of(path);
   if (!text || !text->ends_with('\n')) return std::nullopt;
-  return parse_meeting(*text, path.string());
+  return parse_rendezvous(*text, path.string());
 }
 
-fs::path write_beside(const fs::path& path, const std::string& text) {
+fs::path write_temporary(const fs::path& path, const std::string& text) {
   const fs::path temporary =
       path.parent_path() / fmt::format("{}.tmp.{}", path.filename().string(), ::getpid());
   ::unlink(temporary.c_str());
@@ -78,28 +77,29 @@ fs::path write_beside(const fs::path& path, const std::string& text) {
 
 std::optional<LockHolder> holder_of(const fs::path& path) {
   try {
-    const auto meeting = meeting_at(path);
-    return meeting ? std::optional(meeting->head) : std::nullopt;
+    const auto rendezvous = load_rendezvous(path);
+    return rendezvous ? std::optional(rendezvous->coordinator) : std::nullopt;
   } catch (const Error&) {  // a different file type or owner: the later rename reports it
     return std::nullopt;
   }
 }
 
-void refuse_a_living_head(const fs::path& path) {
+void check_no_live_coordinator(const fs::path& path) {
   const auto holder = holder_of(path);
   if (!holder) return;
-  ENSURE(resource, !surely_lives(*holder, this_process()),
-         "another run with this id is under way: {} is of pid {} on {} since {}\nhint: give this "
-         "run another --rdzv-id",
-         path.string(), holder->pid, printable(holder->host), printable(holder->since));
+  ENSURE(
+      resource, !surely_lives(*holder, this_process()),
+      "another run with this id is running: {} was written by pid {} on {} at {}\nhint: give this "
+      "run another --rdzv-id",
+      path.string(), holder->pid, printable(holder->host), printable(holder->since));
   if (holder->pid == ::getpid()) return;
-  log::get().warn("{} of pid {} on {} since {} is replaced: that run did not remove it",
+  log::get().warn("replacing {}, which pid {} on {} wrote at {}: that run has exited",
                   path.string(), holder->pid, printable(holder->host), printable(holder->since));
 }
 
 }  // namespace
 
-fs::path meeting_path(const fs::path& out, const std::string& run_id) {
+fs::path rendezvous_path(const fs::path& out, const std::string& run_id) {
   constexpr std::size_t kMostLetters = 100;
   constexpr std::size_t kDigestLetters = 12;
   std::string name = run_id.substr(0, kMostLetters);
@@ -108,40 +108,42 @@ fs::path meeting_path(const fs::path& out, const std::string& run_id) {
   return fs::absolute(out) / (".rendezvous-" + name);
 }
 
-std::string meeting_text(const Meeting& meeting) {
+std::string rendezvous_text(const RendezvousInfo& rendezvous) {
   Json json{{"schema", kSchema},
-            {"run_id", meeting.run_id},
-            {"endpoint", launch::to_text(meeting.endpoint)},
-            {"head", Json::parse(lock_line(meeting.head))}};
-  if (meeting.token) json["token"] = launch::token_digits(*meeting.token);
+            {"run_id", rendezvous.run_id},
+            {"endpoint", launch::to_text(rendezvous.endpoint)},
+            {"coordinator", Json::parse(lock_line(rendezvous.coordinator))}};
+  if (rendezvous.token) json["token"] = launch::token_digits(*rendezvous.token);
   return to_line(json) + "\n";
 }
 
-Meeting parse_meeting(const std::string& text, const std::string& where) {
+RendezvousInfo parse_rendezvous(const std::string& text, const std::string& where) {
   const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   const auto word = [&](const char* key) {
     const bool is_there = json.is_object() && json.contains(key) && json[key].is_string();
-    ENSURE(config, is_there, "{} does not say where node 0 listens: it has no text '{}'", where,
+    ENSURE(config, is_there, "{} is not a valid rendezvous file: it has no string '{}'", where,
            key);
     return json[key].get<std::string>();
   };
   ENSURE(config, word("schema") == kSchema, "{} was written by another version of trainctl", where);
-  Meeting meeting;
-  meeting.run_id = word("run_id");
-  meeting.endpoint = launch::parse_endpoint(word("endpoint"));
-  if (json.contains("token")) meeting.token = launch::parse_token(word("token"), where);
-  const auto head = json.contains("head") ? read_lock_line(to_line(json["head"])) : std::nullopt;
-  ENSURE(config, head.has_value(), "{} does not say which process is node 0", where);
-  meeting.head = *head;
-  return meeting;
+  RendezvousInfo rendezvous;
+  rendezvous.run_id = word("run_id");
+  rendezvous.endpoint = launch::parse_endpoint(word("endpoint"));
+  if (json.contains("token")) rendezvous.token = launch::parse_token(word("token"), where);
+  const auto coordinator =
+      json.contains("coordinator") ? read_lock_line(to_line(json["coordinator"])) : std::nullopt;
+  ENSURE(config, coordinator.has_value(),
+         "{} is not a valid rendezvous file: it does not name the process of node 0", where);
+  rendezvous.coordinator = *coordinator;
+  return rendezvous;
 }
 
-void write_meeting(const fs::path& path, const Meeting& meeting) {
+void write_rendezvous(const fs::path& path, const RendezvousInfo& rendezvous) {
   make_folder(path.parent_path());
-  const fs::path temporary = write_beside(path, meeting_text(meeting));
+  const fs::path temporary = write_temporary(path, rendezvous_text(rendezvous));
   try {
     if (::link(temporary.c_str(), path.c_str()) != 0) {
-      refuse_a_living_head(path);
+      check_no_live_coordinator(path);
       ENSURE(resource, ::rename(temporary.c_str(), path.c_str()) == 0, "cannot write {}: {}",
              path.string(), cause());
     }
@@ -152,13 +154,13 @@ void write_meeting(const fs::path& path, const Meeting& meeting) {
   ::unlink(temporary.c_str());
 }
 
-std::optional<Meeting> read_meeting(const fs::path& path) {
-  auto meeting = meeting_at(path);
-  if (!meeting || why_gone(meeting->head, this_process())) return std::nullopt;
-  return meeting;
+std::optional<RendezvousInfo> read_rendezvous(const fs::path& path) {
+  auto rendezvous = load_rendezvous(path);
+  if (!rendezvous || why_gone(rendezvous->coordinator, this_process())) return std::nullopt;
+  return rendezvous;
 }
 
-void remove_meeting(const fs::path& path) {
+void remove_rendezvous(const fs::path& path) {
   const auto holder = holder_of(path);
   const LockHolder here = this_process();
   const bool is_ours = holder && holder->host == here.host && holder->pid == here.pid &&

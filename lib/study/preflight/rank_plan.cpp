@@ -53,11 +53,11 @@ void note_accumulation(const spec::Experiment& experiment, report::FakeRanks& fa
                                      rest, experiment.trainer.accumulate_grad_batches));
 }
 
-report::Exchange exchange_of(spec::Strategy type) {
+report::SyncKind exchange_of(spec::Strategy type) {
   switch (type) {
-    case spec::Strategy::zero1: return report::Exchange::gradients_and_weights;
-    case spec::Strategy::local_sgd: return report::Exchange::weights;
-    default: return report::Exchange::gradients;
+    case spec::Strategy::zero1: return report::SyncKind::gradients_and_weights;
+    case spec::Strategy::local_sgd: return report::SyncKind::weights;
+    default: return report::SyncKind::gradients;
   }
 }
 
@@ -129,14 +129,14 @@ std::vector<std::int64_t> bucket_bytes(const spec::Experiment& experiment,
   return bytes;
 }
 
-std::optional<report::ExchangedStep> exchanged_step(const spec::Experiment& experiment,
-                                                    const events::Measured& model) {
+std::optional<report::SyncedStep> exchanged_step(const spec::Experiment& experiment,
+                                                 const events::Measured& model) {
   if (!model.step_s || !model.backward_s || model.measured_batches.empty()) return std::nullopt;
   const double batches =
       static_cast<double>(model.batch_size) / static_cast<double>(model.measured_batches.back());
   const std::int64_t accumulated = experiment.trainer.accumulate_grad_batches;
   const auto& weights = model.parameter_bytes;
-  return report::ExchangedStep{
+  return report::SyncedStep{
       .step_s = *model.step_s * batches * static_cast<double>(accumulated),
       .backward_s = *model.backward_s * batches,
       .samples = model.batch_size * accumulated,

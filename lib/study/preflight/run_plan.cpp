@@ -57,7 +57,7 @@ report::Link link_of_file(const std::string& file) {
 /// Measures with as many of the plan's ranks as this machine has devices for. The result describes
 /// one message between neighbors, which does not depend on the number of ranks.
 events::LinkMeasured measured_link(int ranks, bool on_gpus, const fs::path& executable) {
-  const LinkPlaces places = link_places();
+  const LinkDevices places = count_link_devices();
   const int here = std::min(ranks, on_gpus ? places.gpus : std::max(places.cores, 2));
   ENSURE(
       resource, here >= 2,
@@ -99,9 +99,9 @@ bool shares_cores(const ScalingOptions& options, const spec::Loaded& loaded,
 void add_shared_step(int ranks, const MeasureRequest& request, report::Plan& plan) {
   const events::Measured shared = measure_shared_steps(request, *plan.model, ranks);
   report::PlannedScaling& scaling = *plan.scaling;
-  const bool averages = scaling.step.exchange == report::Exchange::weights;
+  const bool averages = scaling.step.exchange == report::SyncKind::weights;
   const double averaging_s =
-      averages ? report::foretell(scaling.step, scaling.link, ranks).exposed_s : 0;
+      averages ? report::estimate_step(scaling.step, scaling.link, ranks).exposed_s : 0;
   scaling.shared = shared_step(*plan.model, shared, scaling.step.batches, averaging_s);
   report::use_measured(*scaling.shared, scaling.step, scaling.rows);
   plan.model->taken_cores = std::max(plan.model->taken_cores, shared.taken_cores);
@@ -119,7 +119,7 @@ void add_steps(const ScalingOptions& options, const spec::Loaded& loaded,
                              .link_from = std::move(from),
                              .device = device_of(*plan.model),
                              .backward_from = on_gpus ? "by the operations of the passes" : "timed",
-                             .rows = report::foretell_growth(*step, link, options.devices)};
+                             .rows = report::estimate_scaling(*step, link, options.devices)};
   if (shares_cores(options, loaded, plan))
     add_shared_step(options.devices, {loaded, executable, /*times_steps=*/true}, plan);
 }
@@ -132,7 +132,7 @@ int try_steps(const ScalingOptions& options, const spec::Loaded& loaded, const f
     return 0;
   } catch (const Error& error) {
     if (launch::is_stop_code(error.exit_code()) || error.kind() == ErrorKind::config) throw;
-    plan.no_scaling = without_hint(error.what());
+    plan.scaling_unavailable = without_hint(error.what());
     return error.exit_code();
   }
 }
@@ -375,7 +375,9 @@ int exit_code_of(const report::Plan& plan, int measured) {
 std::string reason_of(const report::Plan& plan, int measured) {
   if (!plan.refusal.empty()) return "a run would not start: " + plan.refusal;
   if (measured != 0) return "the model could not be measured: " + plan.no_model;
-  return plan.no_scaling.empty() ? "" : "the link could not be measured: " + plan.no_scaling;
+  return plan.scaling_unavailable.empty()
+             ? ""
+             : "the link could not be measured: " + plan.scaling_unavailable;
 }
 
 /// Loads the experiment for some of the ranks of --fake-ranks. If they are rejected, loads it for

@@ -307,22 +307,22 @@ std::optional<std::string> first_difference(const std::vector<MetricsLine>& expe
   return std::nullopt;
 }
 
-using report::Agreement;
 using report::Sameness;
+using report::StateComparison;
 
-Agreement finding(const std::optional<std::string>& difference) {
+StateComparison finding(const std::optional<std::string>& difference) {
   if (difference) return {Sameness::different, *difference};
   return {Sameness::identical, ""};
 }
 
-Agreement compare_section(const fs::path& expected, const fs::path& found,
-                          const checkpoint::Section& section) {
+StateComparison compare_section(const fs::path& expected, const fs::path& found,
+                                const checkpoint::Section& section) {
   const auto last_of = [](const fs::path& run_dir) {
     return checkpoint::Store(run_dir / "checkpoints").pointed(checkpoint::Link::last);
   };
   const auto wanted = last_of(expected);
   const auto got = last_of(found);
-  if (!wanted || !got) return {Sameness::untold, "a run has left no last checkpoint"};
+  if (!wanted || !got) return {Sameness::unknown, "a run has left no last checkpoint"};
   try {
     return finding(checkpoint::first_difference(*wanted, *got, section));
   } catch (const Error& error) {
@@ -342,7 +342,7 @@ BatchDigests batch_digests(const std::vector<const report::RunRecord*>& records)
   return digests;
 }
 
-Agreement compare(const BatchDigests& expected, const BatchDigests& found) {
+StateComparison compare(const BatchDigests& expected, const BatchDigests& found) {
   std::size_t told = 0;
   for (const auto& [epoch, digest] : expected.epochs) {
     const auto at = found.epochs.find(epoch);
@@ -358,7 +358,7 @@ Agreement compare(const BatchDigests& expected, const BatchDigests& found) {
       return {Sameness::different,
               fmt::format("those of the run: {} and not {}", found.run, expected.run)};
   }
-  if (told == 0) return {Sameness::untold, "the runs have no digests of their batches in common"};
+  if (told == 0) return {Sameness::unknown, "the runs have no digests of their batches in common"};
   return {Sameness::identical, ""};
 }
 

@@ -40,12 +40,12 @@ std::optional<std::string> first_difference(const std::vector<MetricsLine>& expe
                                             const std::vector<MetricsLine>& found);
 
 /// Returns `identical` if there is no difference.
-report::Agreement finding(const std::optional<std::string>& difference);
+report::StateComparison finding(const std::optional<std::string>& difference);
 
 /// Compares a section of the last checkpoints of two run folders. A section that cannot be read
 /// counts as different.
-report::Agreement compare_section(const fs::path& expected, const fs::path& found,
-                                  const checkpoint::Section& section);
+report::StateComparison compare_section(const fs::path& expected, const fs::path& found,
+                                        const checkpoint::Section& section);
 
 /// The digests of the batches that runs report.
 struct BatchDigests {
@@ -55,7 +55,7 @@ struct BatchDigests {
 /// Collects the digests of a run and of the runs that it resumed.
 BatchDigests batch_digests(const std::vector<const report::RunRecord*>& records);
 /// Compares the digests that `found` has; if it has none, the result says so.
-report::Agreement compare(const BatchDigests& expected, const BatchDigests& found);
+report::StateComparison compare(const BatchDigests& expected, const BatchDigests& found);
 
 /// The options of verify_resume().
 struct VerifyResume {

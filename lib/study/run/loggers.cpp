@@ -31,30 +31,30 @@ double wall_time() {
 Json config_of(const spec::Loaded& loaded) { return config::to_json(spec::resolved_tree(loaded)); }
 
 std::unique_ptr<report::Sink> make_tensorboard(const config::Stage& stage,
-                                               const LoggerPlace& place) {
+                                               const LoggerContext& context) {
   const auto& options = stage.as<spec::logger::Tensorboard>();
   report::TensorboardOptions made;
-  made.folder = place.run_dir / "tensorboard";
-  made.host = place.host;
+  made.folder = context.run_dir / "tensorboard";
+  made.host = context.host;
   made.wall_time = wall_time;
   made.histograms_every_n_epochs = options.histograms_every_n_epochs;
-  if (options.images) made.picture = place.picture;
-  made.config = config::dump(spec::resolved_tree(place.loaded));
-  made.hparams = hparams_of(place.loaded);
-  made.hparams.metrics = place.console.metrics;
+  if (options.images) made.picture = context.picture;
+  made.config = config::dump(spec::resolved_tree(context.loaded));
+  made.hparams = hparams_of(context.loaded);
+  made.hparams.metrics = context.console.metrics;
   return report::make_tensorboard_sink(std::move(made));
 }
 
 std::unique_ptr<report::Sink> make_prometheus(const config::Stage& stage,
-                                              const LoggerPlace& place) {
+                                              const LoggerContext& context) {
   const auto& options = stage.as<spec::logger::Prometheus>();
   return report::make_prometheus_sink(
-      {.file = options.file.value_or(place.run_dir / "trainctl.prom"),
+      {.file = options.file.value_or(context.run_dir / "trainctl.prom"),
        .every_s = options.every_s,
-       .run = place.loaded.experiment.name,
-       .host = place.host,
-       .info = {{"run_dir", place.run_dir.string()}, {"version", place.version}},
-       .restarts = place.restarts,
+       .run = context.loaded.experiment.name,
+       .host = context.host,
+       .info = {{"run_dir", context.run_dir.string()}, {"version", context.version}},
+       .restarts = context.restarts,
        .wall_time = wall_time});
 }
 
@@ -64,10 +64,10 @@ std::string program_of(const spec::logger::Exec& options) {
 
 /// Returns exec_PROGRAM.log, and exec_PROGRAM_2.log and so on for further commands of the same
 /// program.
-std::string log_name(const spec::logger::Exec& options, const LoggerPlace& place) {
+std::string log_name(const spec::logger::Exec& options, const LoggerContext& context) {
   const std::string program = program_of(options);
   int number = 1;
-  for (const config::Stage& stage : place.loaded.experiment.loggers) {
+  for (const config::Stage& stage : context.loaded.experiment.loggers) {
     if (stage.type != "exec") continue;
     const auto& other = stage.as<spec::logger::Exec>();
     if (&other == &options) break;
@@ -77,44 +77,47 @@ std::string log_name(const spec::logger::Exec& options, const LoggerPlace& place
                      : fmt::format("exec_{}_{}.log", program, number);
 }
 
-std::unique_ptr<report::Sink> make_exec(const config::Stage& stage, const LoggerPlace& place) {
+std::unique_ptr<report::Sink> make_exec(const config::Stage& stage, const LoggerContext& context) {
   const auto& options = stage.as<spec::logger::Exec>();
   report::ExecOptions made;
   made.command = options.command;
   for (const spec::logger::ExecEvent event : options.events)
     made.on.insert(enum_names(event).at(static_cast<std::size_t>(event)));
   made.stop_after_s = options.stop_after_s;
-  make_folder(place.run_dir / "logs");
-  made.log = place.run_dir / "logs" / log_name(options, place);
-  made.start = {{"schema", "trainctl.events/2"},     {"name", place.loaded.experiment.name},
-                {"run_dir", place.run_dir.string()}, {"host", place.host},
-                {"version", place.version},          {"started_at", utc_timestamp()},
-                {"restarts", place.restarts},        {"config", config_of(place.loaded)}};
+  make_folder(context.run_dir / "logs");
+  made.log = context.run_dir / "logs" / log_name(options, context);
+  made.start = {{"schema", "trainctl.events/2"},       {"name", context.loaded.experiment.name},
+                {"run_dir", context.run_dir.string()}, {"host", context.host},
+                {"version", context.version},          {"started_at", utc_timestamp()},
+                {"restarts", context.restarts},        {"config", config_of(context.loaded)}};
   made.now = [] { return steady_clock().now(); };
   made.stop_is_asked = launch::stop_is_asked;
   return report::make_exec_sink(std::move(made));
 }
 
 std::unique_ptr<report::Sink> make_console(const config::Stage& /*stage*/,
-                                           const LoggerPlace& place) {
-  return report::make_console_sink(place.console);
+                                           const LoggerContext& context) {
+  return report::make_console_sink(context.console);
 }
 
-std::unique_ptr<report::Sink> make_csv(const config::Stage& /*stage*/, const LoggerPlace& place) {
-  return report::make_csv_sink(place.run_dir, place.console.metrics);
+std::unique_ptr<report::Sink> make_csv(const config::Stage& /*stage*/,
+                                       const LoggerContext& context) {
+  return report::make_csv_sink(context.run_dir, context.console.metrics);
 }
 
-std::unique_ptr<report::Sink> make_jsonl(const config::Stage& /*stage*/, const LoggerPlace& place) {
-  return report::make_jsonl_sink(place.run_dir);
+std::unique_ptr<report::Sink> make_jsonl(const config::Stage& /*stage*/,
+                                         const LoggerContext& context) {
+  return report::make_jsonl_sink(context.run_dir);
 }
 
-std::unique_ptr<report::Sink> make_html(const config::Stage& /*stage*/, const LoggerPlace& place) {
-  return report::make_html_sink(place.run_dir, place.class_names);
+std::unique_ptr<report::Sink> make_html(const config::Stage& /*stage*/,
+                                        const LoggerContext& context) {
+  return report::make_html_sink(context.run_dir, context.class_names);
 }
 
-std::unique_ptr<report::Sink> make_sink(const config::Stage& stage, const LoggerPlace& place) {
+std::unique_ptr<report::Sink> make_sink(const config::Stage& stage, const LoggerContext& context) {
 #define STAGE(kind, name, ...) \
-  if (stage.type == #name) return make_##name(stage, place);
+  if (stage.type == #name) return make_##name(stage, context);
 #include "study/run/loggers.def"
 #undef STAGE
   throw Error(ErrorKind::unexpected, "there is no logger called '" + stage.type + "'");
@@ -169,19 +172,19 @@ HParams hparams_of(const spec::Loaded& loaded) {
   const Json config = config_of(loaded);
   HParams params;
   for (const std::string path : kPaths) {
-    const Json::json_pointer place(path);
+    const Json::json_pointer pointer(path);
     std::string key = path.substr(1);
     std::ranges::replace(key, '/', '.');
-    if (config.contains(place)) add_values(config.at(place), key, params);
+    if (config.contains(pointer)) add_values(config.at(pointer), key, params);
   }
   params.group = group_of(params);
   return params;
 }
 
-Sinks make_loggers(const LoggerPlace& place) {
+Sinks make_loggers(const LoggerContext& context) {
   Sinks sinks;
-  for (const config::Stage& stage : place.loaded.experiment.loggers)
-    sinks.push_back(make_sink(stage, place));
+  for (const config::Stage& stage : context.loaded.experiment.loggers)
+    sinks.push_back(make_sink(stage, context));
   return sinks;
 }
 

@@ -12,7 +12,7 @@
 namespace trainctl::study {
 
 /// What make_loggers() needs in addition to the loggers' options.
-struct LoggerPlace {
+struct LoggerContext {
   fs::path run_dir;
   const spec::Loaded& loaded;
   report::ConsoleOptions console;  // all loggers use its selection of metrics
@@ -26,7 +26,7 @@ struct LoggerPlace {
 
 /// Returns the loggers that `loggers:` names, in that order. Throws Error(resource) when one cannot
 /// write its files, Error(config) when a command cannot be started.
-Sinks make_loggers(const LoggerPlace& place);
+Sinks make_loggers(const LoggerContext& context);
 
 /// Returns the hyperparameters by which TensorBoard compares runs: the seed, batch size, precision,
 /// length, and the options of the model, loss, optimizer and scheduler, by their keys in the

@@ -55,7 +55,7 @@ std::string make_free(const fs::path& folder, std::size_t number) {
     std::string name = fmt::format("attempt-{}", number);
     std::error_code failure;
     if (fs::create_directory(folder / name, failure)) return name;
-    ENSURE(resource, !failure || failure == std::errc::file_exists, "cannot make {}: {}",
+    ENSURE(resource, !failure || failure == std::errc::file_exists, "cannot create {}: {}",
            printable((folder / name).string()), failure.message());
   }
 }
@@ -73,23 +73,23 @@ std::string with_moved_paths(std::string message, const fs::path& folder,
 
 }  // namespace
 
-bool RestartPolicy::may_help(int exit_code) {
+bool RestartPolicy::can_help(int exit_code) {
   return exit_code == static_cast<int>(ErrorKind::rank_failed) ||
          exit_code == static_cast<int>(ErrorKind::hang);
 }
 
-RestartPolicy::Answer RestartPolicy::after(int exit_code, std::optional<std::int64_t> newest) {
-  if (!may_help(exit_code)) return Answer::over;
+RestartPolicy::Decision RestartPolicy::after(int exit_code, std::optional<std::int64_t> newest) {
+  if (!can_help(exit_code)) return Decision::stop;
   if (newest > newest_) {
     newest_ = newest;
     idle_ = 0;
   } else if (made_ > 0) {
     ++idle_;
   }
-  if (idle_ >= kMostIdle) return Answer::no_progress;
-  if (made_ >= most_) return Answer::over;
+  if (idle_ >= kMostIdle) return Decision::no_progress;
+  if (made_ >= most_) return Decision::stop;
   ++made_;
-  return Answer::again;
+  return Decision::restart;
 }
 
 Restarts::Restarts(int most, fs::path run_dir, const Origin& origin)
@@ -99,25 +99,26 @@ std::optional<Origin> Restarts::choose() const {
   try {
     return choose_checkpoint(run_dir_, {.from = ResumeFrom::automatic});
   } catch (const Error& error) {
-    log::get().warn("there is no restart: {}", error.what());
+    log::get().warn("cannot restart the run: {}", error.what());
     return std::nullopt;
   }
 }
 
-void Restarts::judge(report::Ending& ending, const Origin* again) {
+void Restarts::decide(report::RunResult& ending, const Origin* again) {
   next_.reset();
   ending.restarts = policy_.made();
-  if (policy_.most() == 0 || !RestartPolicy::may_help(ending.exit_code)) return;
+  if (policy_.most() == 0 || !RestartPolicy::can_help(ending.exit_code)) return;
   std::optional<Origin> next = again != nullptr ? std::optional(*again) : choose();
   if (!next) return;
   const auto answer = policy_.after(ending.exit_code, step_of(*next));
-  if (answer == RestartPolicy::Answer::no_progress) {
-    ending.message = fmt::format("{} restarts in a row have brought no newer checkpoint; {}",
+  if (answer == RestartPolicy::Decision::no_progress) {
+    ending.message = fmt::format("{} consecutive restarts wrote no newer checkpoint; {}",
                                  RestartPolicy::kMostIdle, ending.message);
     ending.exit_code = static_cast<int>(ErrorKind::no_progress);
-  } else if (answer == RestartPolicy::Answer::again) {
+  } else if (answer == RestartPolicy::Decision::restart) {
     notice_ = fmt::format(
-        "{}; restart {} of {} goes on from {}", ending.message, policy_.made(), policy_.most(),
+        "{}; restart {} of {} resumes from {}", without_hint(ending.message), policy_.made(),
+        policy_.most(),
         next->checkpoint.empty() ? "the beginning" : printable(next->checkpoint.string()));
     next_ = std::move(next);
   }
@@ -132,17 +133,17 @@ Attempts::Attempts(const RunRequest& request, fs::path folder)
   past_.pop_back();
 }
 
-bool Attempts::has_next(const report::Ending& ending) const {
+bool Attempts::has_next(const report::RunResult& ending) const {
   const bool diverged = ending.exit_code == static_cast<int>(ErrorKind::diverged);
   return diverged && past_.size() < fallbacks(request_).size();
 }
 
-std::optional<RunRequest> Attempts::after(const report::Ending& ending) {
+std::optional<RunRequest> Attempts::after(const report::RunResult& ending) {
   if (!has_next(ending)) return std::nullopt;
   const std::vector<std::string>& changes = fallbacks(request_)[past_.size()].values;
   RunRequest next = changed(changes);  // may throw, so it comes before the folder is changed
-  report::Attempt ended = told(ending);
-  ended.folder = put_aside();
+  report::Attempt ended = record_of(ending);
+  ended.folder = move_files();
   ended.message = with_moved_paths(ended.message, folder_, ended.folder);
   past_.push_back(std::move(ended));
   changes_ = changes;
@@ -166,7 +167,7 @@ RunRequest Attempts::changed(const std::vector<std::string>& changes) const {
   return next;
 }
 
-std::string Attempts::put_aside() const {
+std::string Attempts::move_files() const {
   const std::string name = make_free(folder_, past_.size() + 1);
   std::vector<fs::path> entries;
   for (const auto& entry : fs::directory_iterator(folder_)) entries.push_back(entry.path());
@@ -180,21 +181,22 @@ std::string Attempts::put_aside() const {
   return name;
 }
 
-std::string Attempts::notice(Begins begins) const {
+std::string Attempts::notice(StartFrom start_from) const {
   return fmt::format("attempt {} diverged ({}); attempt {} of {} {} with {}", past_.size(),
-                     past_.back().message, past_.size() + 1, fallbacks(request_).size() + 1,
-                     begins == Begins::anew ? "starts from the beginning" : "goes on",
+                     without_hint(past_.back().message), past_.size() + 1,
+                     fallbacks(request_).size() + 1,
+                     start_from == StartFrom::beginning ? "starts from the beginning" : "resumes",
                      fmt::join(changes_, " "));
 }
 
-report::Attempt Attempts::told(const report::Ending& ending) const {
+report::Attempt Attempts::record_of(const report::RunResult& ending) const {
   return {changes_, {}, ending.verdict, ending.exit_code, ending.message};
 }
 
-std::vector<report::Attempt> Attempts::with_last(const report::Ending& ending) const {
+std::vector<report::Attempt> Attempts::with_last(const report::RunResult& ending) const {
   if (fallbacks(request_).empty()) return {};
   std::vector<report::Attempt> all = past_;
-  all.push_back(told(ending));
+  all.push_back(record_of(ending));
   return all;
 }
 

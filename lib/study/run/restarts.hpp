@@ -15,7 +15,7 @@ namespace trainctl::study {
 /// and not after three restarts in a row without a newer checkpoint. The class has no side effects.
 class RestartPolicy {
  public:
-  enum class Answer { over, again, no_progress };
+  enum class Decision { stop, restart, no_progress };
   static constexpr int kMostIdle = 3;
 
   /// `step` is the global step of the checkpoint that the run starts from.
@@ -23,11 +23,11 @@ class RestartPolicy {
       : most_(most), newest_(step) {}
 
   /// Returns whether a restart can help after this exit code.
-  static bool may_help(int exit_code);
+  static bool can_help(int exit_code);
   /// Decides after an attempt; `newest` is the global step of the newest valid checkpoint.
-  Answer after(int exit_code, std::optional<std::int64_t> newest);
+  Decision after(int exit_code, std::optional<std::int64_t> newest);
   /// Restarts the comparison of steps, because the next attempt starts at step 0 again.
-  void forget_progress() {
+  void reset_progress() {
     newest_.reset();
     idle_ = 0;
   }
@@ -51,14 +51,14 @@ class Restarts {
   /// restarts make no progress. Must be called before the ending is written. `again` is the origin
   /// of an attempt that ended before it could resume, and the next attempt starts from there; if it
   /// is null, the next attempt starts from the newest checkpoint.
-  void judge(report::Ending& ending, const Origin* again);
+  void decide(report::RunResult& ending, const Origin* again);
   /// Returns the origin of the next attempt; nullopt if there is no further attempt.
   [[nodiscard]] const std::optional<Origin>& next() const { return next_; }
   /// Returns why the run is restarted and from which checkpoint; empty before the first restart.
   [[nodiscard]] const std::string& notice() const { return notice_; }
   /// The next attempt starts at the first step with other settings; the restart budget is not
   /// reset.
-  void begin_anew() { policy_.forget_progress(); }
+  void reset_progress() { policy_.reset_progress(); }
 
  private:
   [[nodiscard]] std::optional<Origin> choose() const;
@@ -74,8 +74,8 @@ class Restarts {
 /// so the folder itself always holds the newest attempt.
 class Attempts {
  public:
-  /// anew: at the first step; later: at a checkpoint
-  enum class Begins { anew, later };
+  /// beginning: at the first step
+  enum class StartFrom { beginning, checkpoint };
 
   /// `request` must outlive this object. If the request resumes, the attempts that result.json of
   /// the folder lists are counted. Throws Error(resource).
@@ -85,24 +85,24 @@ class Attempts {
   /// resumed. Throws Error when these overrides do not fit the experiment.
   [[nodiscard]] RunRequest current() const;
   /// Returns whether another attempt follows one that ended like this.
-  [[nodiscard]] bool has_next(const report::Ending& ending) const;
+  [[nodiscard]] bool has_next(const report::RunResult& ending) const;
   /// Returns the request of the attempt that follows one that ended like this: the original request
   /// with the next overrides, from the first step. Returns nullopt if the run does not train, did
   /// not diverge, or no overrides are left. Throws Error when the overrides do not fit the
   /// experiment, or when the folder cannot be cleared.
-  std::optional<RunRequest> after(const report::Ending& ending);
+  std::optional<RunRequest> after(const report::RunResult& ending);
 
   [[nodiscard]] bool is_another() const { return !past_.empty(); }
   /// Returns the reason for this attempt and the values that it changes.
-  [[nodiscard]] std::string notice(Begins begins) const;
+  [[nodiscard]] std::string notice(StartFrom start_from) const;
   /// Returns all attempts, the last one with this ending; empty if `trainer.on_divergence` lists no
   /// overrides.
-  [[nodiscard]] std::vector<report::Attempt> with_last(const report::Ending& ending) const;
+  [[nodiscard]] std::vector<report::Attempt> with_last(const report::RunResult& ending) const;
 
  private:
-  [[nodiscard]] report::Attempt told(const report::Ending& ending) const;
+  [[nodiscard]] report::Attempt record_of(const report::RunResult& ending) const;
   [[nodiscard]] RunRequest changed(const std::vector<std::string>& changes) const;
-  [[nodiscard]] std::string put_aside() const;
+  [[nodiscard]] std::string move_files() const;
 
   const RunRequest& request_;
   fs::path folder_;

@@ -64,7 +64,7 @@ std::string reached_limit(const RunRequest& request, const checkpoint::Manifest&
 std::string reached_end(const RunRequest& request, const Json& values) {
   const std::string early = report::text_at(values, "early_reason");
   if (!early.empty())
-    return fmt::format("early stopping ended it ({}); start a new run to train longer",
+    return fmt::format("early stopping ended the run ({}); start a new run to train longer",
                        printable(early));
   const auto& max_time = request.loaded.experiment.trainer.max_time;
   const auto most_s = max_time ? spec::parse_duration(*max_time) : std::nullopt;
@@ -99,15 +99,16 @@ std::optional<RunOutcome> complete_run(const RunRequest& request, const fs::path
 // Returns false if a signal came.
 bool wait_for_memory(const FreeMemory& before, launch::SignalGuard& guard, const Clock& clock) {
   constexpr auto kPause = std::chrono::milliseconds(250);
-  const bool is_back = await_memory(before, {.probe = [] { return free_device_memory(); },
-                                             .is_stopped = [&] { return guard.has_heard(); },
-                                             .pause = [&] { std::this_thread::sleep_for(kPause); },
-                                             .clock = clock});
+  const bool is_back =
+      wait_for_free_memory(before, {.probe = [] { return free_device_memory(); },
+                                    .is_stopped = [&] { return guard.has_heard(); },
+                                    .pause = [&] { std::this_thread::sleep_for(kPause); },
+                                    .clock = clock});
   if (guard.has_heard()) return false;
   if (!is_back)
     log::get().warn(
-        "a GPU still has less memory free than before the first start; the next one "
-        "begins all the same");
+        "a GPU still has less free memory than before the first start; restarting "
+        "anyway");
   return true;
 }
 
@@ -115,16 +116,15 @@ void check_nodes(const RunRequest& request) {
   const int nodes = request.loaded.experiment.trainer.num_nodes;
   const bool trains = request.task.kind == spec::TaskKind::train;
   ENSURE(config, !trains || request.nodes || nodes == 1,
-         "trainer.num_nodes is {}, but only 'trainctl run' starts ranks on several nodes, and it "
-         "has to know where they meet: add --rdzv-endpoint and --node-rank there, or "
-         "trainer.num_nodes=1 here",
+         "trainer.num_nodes is {}, but only 'trainctl run' with --rdzv-endpoint and --node-rank "
+         "starts ranks on several nodes\nhint: add them there, or trainer.num_nodes=1 here",
          nodes);
 }
 
-class Attempting {
+class AttemptLoop {
  public:
-  Attempting(const RunRequest& request, FolderRequest asked, const RunFolder& folder,
-             launch::SignalGuard& guard)
+  AttemptLoop(const RunRequest& request, FolderRequest asked, const RunFolder& folder,
+              launch::SignalGuard& guard)
       : asked_(std::move(asked)),
         folder_(folder.path),
         guard_(guard),
@@ -159,21 +159,21 @@ class Attempting {
     const spec::Trainer& trainer = start.request.loaded.experiment.trainer;
     Restarts restarts(trainer.max_restarts, folder_, start.past.origin);
     const FreeMemory free_before = memory_before(trainer);
-    const Course course{attempts_, restarts, nodes_ ? &*nodes_ : nullptr};
+    const RunContext context{attempts_, restarts, nodes_ ? &*nodes_ : nullptr};
     for (;;) {
-      RunOutcome outcome = supervise_run(start, folder_, course, make_sinks, clock);
+      RunOutcome outcome = supervise_run(start, folder_, context, make_sinks, clock);
       if (guard_.has_heard()) return outcome;  // also a signal that came while the workers exited
       const bool is_over = !restarts.next() && !attempts_.has_next(outcome.ending);
       if (is_over || !wait_for_memory(free_before, guard_, clock)) return outcome;
       try {
         if (auto again = attempts_.after(outcome.ending)) {
           start = {std::move(*again), {}};
-          restarts.begin_anew();
+          restarts.reset_progress();
         } else {
           start = restarted(start.request, folder_, restarts);
         }
       } catch (const Error& error) {
-        log::get().warn("there is no further attempt: {}", error.what());
+        log::get().warn("cannot start another attempt: {}", error.what());
         return outcome;
       }
     }
@@ -183,7 +183,7 @@ class Attempting {
   fs::path folder_;
   launch::SignalGuard& guard_;
   Attempts attempts_;
-  std::optional<HeadRun> nodes_;
+  std::optional<CoordinatorRun> nodes_;
 };
 
 }  // namespace
@@ -197,23 +197,24 @@ std::vector<std::string> metric_columns(const spec::Experiment& experiment) {
 
 RunOutcome run_experiment(const RunRequest& request, const MakeSinks& make_sinks,
                           const Clock& clock) {
-  ENSURE(config, !request.loaded.experiment.loader.batch_size.automatic,
-         "loader.batch_size is auto, which only 'trainctl run' finds out: add a number, as in "
-         "loader.batch_size=64");
+  ENSURE(
+      config, !request.loaded.experiment.loader.batch_size.automatic,
+      "loader.batch_size is auto, which only 'trainctl run' can resolve\nhint: set a number, as in "
+      "loader.batch_size=64");
   check_nodes(request);
   launch::SignalGuard guard;  // a signal after the workers have exited must not lose the result
   std::optional<RunFolder> folder;
-  std::optional<Attempting> attempting;
+  std::optional<AttemptLoop> attempt_loop;
   try {
     FolderRequest asked =
         request.resume ? resumed_folder(request.folder, *request.resume) : request.folder;
     folder.emplace(make_run_folder(asked));
-    attempting.emplace(request, std::move(asked), *folder, guard);
+    attempt_loop.emplace(request, std::move(asked), *folder, guard);
   } catch (const Error& error) {
-    if (request.nodes && !request.nodes->is_alone()) tell_of_failure(request, error, guard);
+    if (request.nodes && !request.nodes->is_alone()) report_failure(request, error, guard);
     throw;
   }
-  return attempting->execute(make_sinks, clock);
+  return attempt_loop->execute(make_sinks, clock);
 }
 
 }  // namespace trainctl::study

@@ -44,17 +44,17 @@ struct RunRequest : Invocation {
   std::optional<NodePlan> nodes;     // placement among several nodes; absent: this machine only
   std::vector<std::string> node_flags;  // as typed, for the command that is suggested at the end
   bool any_address = false;    // --allow-public-address: node 0 may listen on a public address
-  MakeExchange make_exchange;  // connects to torchrun's store
+  ConnectStore connect_store;  // connects to torchrun's store
 };
 
 /// The result of run_experiment().
 struct RunOutcome {
   fs::path folder;
   report::RunRecord record;
-  report::Ending ending;  // exit code, verdict, first failure
-  Json result;            // result.json of a run or of an evaluation
-  std::string unwritten;  // why result.json could not be written; empty if it was
-  std::string complete;   // the finished run's value to raise; no worker was started
+  report::RunResult ending;  // exit code, verdict, first failure
+  Json result;               // result.json of a run or of an evaluation
+  std::string write_error;   // why result.json could not be written; empty if it was
+  std::string complete;      // the finished run's value to raise; no worker was started
 };
 
 /// Loads and checks the experiment as a run in a new folder; `added` overrides come after the typed

@@ -72,7 +72,7 @@ double seconds_until_killed(const fs::path& run_dir, const fs::path& result) {
 
 }  // namespace
 
-report::FirstFailure told(const launch::RankFailure& failure) {
+report::FirstFailure first_failure_of(const launch::RankFailure& failure) {
   return {.rank = failure.rank,
           .host = failure.host,
           .pid = failure.pid,
@@ -104,7 +104,7 @@ report::BestMode best_mode(const spec::Experiment& experiment) {
   return {enum_names(mode).at(static_cast<std::size_t>(mode)), asked.is_auto()};
 }
 
-report::Levers levers(const spec::Loaded& loaded, const Machine& machine) {
+report::AdviceSettings levers(const spec::Loaded& loaded, const Machine& machine) {
   const spec::Experiment& experiment = loaded.experiment;
   const spec::Trainer& trainer = experiment.trainer;
   const spec::CacheMode mode = experiment.dataset.cache.mode;
@@ -159,7 +159,7 @@ std::optional<report::SavedState> newest_state(const fs::path& run_dir) {
         return report::SavedState{below(run_dir, found.path), found.moment.global_step, true};
     }
   } catch (const Error& error) {
-    log::get().warn("the checkpoints cannot be listed: {}", error.what());
+    log::get().warn("cannot list the checkpoints: {}", error.what());
   }
   return std::nullopt;
 }
@@ -179,7 +179,7 @@ bool lies_in(const fs::path& file, const fs::path& folder) {
   return fs::equivalent(file.parent_path(), folder, failure) && !failure;
 }
 
-std::string resume_command(const RunRequest& request, const report::Ending& ending) {
+std::string resume_command(const RunRequest& request, const report::RunResult& ending) {
   const bool repeats = std::ranges::any_of(
       kRepeat, [&](ErrorKind kind) { return static_cast<int>(kind) == ending.exit_code; });
   const bool is_complete = ending.exit_code == 0 && !is_part(request);

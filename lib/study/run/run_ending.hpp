@@ -14,7 +14,7 @@
 namespace trainctl::study {
 
 /// Converts a rank's failure to the form of the run's record.
-report::FirstFailure told(const launch::RankFailure& failure);
+report::FirstFailure first_failure_of(const launch::RankFailure& failure);
 
 /// Returns the command line that started the run.
 report::Command typed(const RunRequest& request);
@@ -23,7 +23,7 @@ report::Command typed(const RunRequest& request);
 report::BestMode best_mode(const spec::Experiment& experiment);
 
 /// Returns the settings that advice may change, with the values that the experiment accepts.
-report::Levers levers(const spec::Loaded& loaded, const Machine& machine);
+report::AdviceSettings levers(const spec::Loaded& loaded, const Machine& machine);
 
 /// Returns the path of the run's profile and its first line; empty if no profile was recorded.
 std::string profile_of(const fs::path& run_dir);
@@ -45,6 +45,6 @@ bool lies_in(const fs::path& file, const fs::path& folder);
 /// Returns the command that resumes a run that ended like this. Empty if there is no checkpoint, or
 /// if the same failure would occur again: a config error, a loss that is not finite, a checkpoint
 /// error.
-std::string resume_command(const RunRequest& request, const report::Ending& ending);
+std::string resume_command(const RunRequest& request, const report::RunResult& ending);
 
 }  // namespace trainctl::study

@@ -45,7 +45,7 @@ std::string as_written(const std::vector<config::ConfigFile>& files) {
 std::string resolved(const RunRequest& request) {
   const std::string text = spec::dump_resolved(request.loaded);
   if (request.batch_size_why.empty()) return text;
-  return fmt::format("# loader.batch_size: auto was found to be {}: {}\n{}",
+  return fmt::format("# loader.batch_size: auto was resolved to {}: {}\n{}",
                      request.loaded.experiment.loader.batch_size.samples, request.batch_size_why,
                      text);
 }
@@ -186,8 +186,8 @@ void write_task(const spec::Task& task, const fs::path& folder) {
 }
 
 fs::path source_folder(const fs::path& config_file) {
-  const char* told = std::getenv(kSourceFolder);
-  return told != nullptr && *told != '\0' ? fs::path(told) : config_file.parent_path();
+  const char* folder = std::getenv(kSourceFolder);
+  return folder != nullptr && *folder != '\0' ? fs::path(folder) : config_file.parent_path();
 }
 
 ManifestInput manifest_before(const Start& start) {
@@ -212,12 +212,12 @@ void import_weights(const RunRequest& request, const fs::path& folder) {
     });
     return;
   }
-  const auto& wish = request.loaded.experiment.weights;
-  if (!wish) return;
+  const auto& pretrained = request.loaded.experiment.weights;
+  if (!pretrained) return;
   in_context("weights", [&] {
-    if (wish->sha256) weights::check_sha256(wish->path, *wish->sha256);
+    if (pretrained->sha256) weights::check_sha256(pretrained->path, *pretrained->sha256);
     // The workers apply the renaming, because only the model knows which names match.
-    import_file(wish->path, {.section = wish->section}, folder);
+    import_file(pretrained->path, {.section = pretrained->section}, folder);
   });
 }
 

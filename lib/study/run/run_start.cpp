@@ -39,8 +39,7 @@ Start start_at(RunRequest request, const fs::path& folder, Origin origin) {
   request.task.accepts_data_change =
       !origin.checkpoint.empty() && request.resume &&
       request.resume->if_data_changed == IfDataChanged::restart_epoch;
-  Continuation past =
-      continue_run(request.loaded, folder, std::move(origin), world_size_of(request));
+  PriorState past = continue_run(request.loaded, folder, std::move(origin), world_size_of(request));
   return {std::move(request), std::move(past)};
 }
 
@@ -76,7 +75,7 @@ struct Resumption {
 };
 
 /// Records the accepted changes as notices and throws for the others.
-void compare(const Resumption& resumption, Continuation& past) {
+void compare(const Resumption& resumption, PriorState& past) {
   if (resumption.config_before.empty()) return;
   const Origin& origin = resumption.origin;
   const StepSamples samples = resumption.samples();
@@ -84,7 +83,7 @@ void compare(const Resumption& resumption, Continuation& past) {
       config_changes(resumption.config_before, resumption.loaded, fact(origin, "device"));
   accept_same_global_batch(changes, samples);
   refuse_changes(changes, origin.checkpoint.string(), keeping_batch_clause(samples));
-  past.not_bitwise = why_not_bitwise(changes);
+  past.why_not_bitwise = why_not_bitwise(changes);
   for (const std::string& notice : {changes_text(changes), global_batch_notice(samples)}) {
     if (!notice.empty()) past.notices.push_back(notice);
   }
@@ -99,8 +98,8 @@ std::map<std::string, std::string> fingerprints_of(const Origin& origin, const f
 
 /// Reports only rows that the previous start did not write; gaps of earlier starts were reported
 /// when that start began.
-void tell_gap(const fs::path& run_dir, const Point& point, const std::string& config,
-              Continuation& past) {
+void warn_about_gap(const fs::path& run_dir, const Point& point, const std::string& config,
+                    PriorState& past) {
   const auto from = last_origin(run_dir);
   if (!from) return;
   const auto log_every = resolved_number(config, "trainer.log_every_n_steps");
@@ -139,18 +138,18 @@ std::string ends_with(const char* file, std::string_view what, std::int64_t last
                   : fmt::format("{} has no {}", file, what);
 }
 
-std::string missing_epochs(const fs::path& csv, const Told& told) {
-  if (!is_file(csv) || told.to.epoch <= told.from.epoch) return "";
+std::string missing_epochs(const fs::path& csv, const HistoryRange& range) {
+  if (!is_file(csv) || range.to.epoch <= range.from.epoch) return "";
   const auto epochs = report::read_epochs(csv);
   const std::int64_t last = epochs.empty() ? 0 : epochs.back().epoch + 1;
-  return last < told.to.epoch ? ends_with("epochs.csv", "epoch", last) : "";
+  return last < range.to.epoch ? ends_with("epochs.csv", "epoch", last) : "";
 }
 
-std::string missing_steps(const fs::path& lines, const Told& told) {
+std::string missing_steps(const fs::path& lines, const HistoryRange& range) {
   constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 32;
-  if (!is_file(lines) || told.log_every <= 0) return "";
-  const std::int64_t logged = told.to.global_step / told.log_every * told.log_every;
-  if (logged <= told.from.global_step) return "";
+  if (!is_file(lines) || range.log_every <= 0) return "";
+  const std::int64_t logged = range.to.global_step / range.log_every * range.log_every;
+  if (logged <= range.from.global_step) return "";
   const std::int64_t last = last_step_in(read_file(lines, kMostBytes, ReadFailure::resource));
   return last < logged ? ends_with("metrics.jsonl", "step", last) : "";
 }
@@ -160,7 +159,7 @@ std::string missing_steps(const fs::path& lines, const Told& told) {
 Origin first_origin(const RunRequest& request, const fs::path& folder) {
   if (!request.resume) return {};
   if (take_back(folder))
-    log::get().warn("{}: a start before has put checkpoints aside and not gone on; they are back",
+    log::get().warn("{}: restored the checkpoints that an earlier start moved before it failed",
                     printable(folder.string()));
   if (const std::string note = restore_if_possible(folder); !note.empty())
     log::get().warn("{}", note);
@@ -180,13 +179,13 @@ Start restarted(const RunRequest& request, const fs::path& folder, const Restart
 
 void expect_same_experiment(const spec::Loaded& loaded, const fs::path& run_dir,
                             const Origin& origin, int world_size) {
-  Continuation unused;
+  PriorState unused;
   compare({loaded, origin, config_of(origin, run_dir), world_size}, unused);
 }
 
-Continuation continue_run(const spec::Loaded& loaded, const fs::path& run_dir, Origin origin,
-                          int world_size) {
-  Continuation past;
+PriorState continue_run(const spec::Loaded& loaded, const fs::path& run_dir, Origin origin,
+                        int world_size) {
+  PriorState past;
   past.wall_s = earlier_wall_s(run_dir);  // must be read before files are rewritten
   past.notices = origin.damaged;
   std::error_code ignored;
@@ -207,7 +206,7 @@ Continuation continue_run(const spec::Loaded& loaded, const fs::path& run_dir, O
     mark_improved(past.epochs, loaded.experiment);
   }
   for (std::string& note : damaged) past.notices.push_back(std::move(note));
-  if (is_own) tell_gap(run_dir, point, config_of(origin, run_dir), past);
+  if (is_own) warn_about_gap(run_dir, point, config_of(origin, run_dir), past);
   if (origin.checkpoint.empty()) keep_aside(run_dir);  // no worker can reject the first step
   if (is_own)
     checkpoint::Store(run_dir / "checkpoints").point(checkpoint::Link::last, origin.checkpoint);
@@ -225,15 +224,15 @@ std::optional<checkpoint::Moment> last_origin(const fs::path& run_dir) {
       fs::path(from["path"].get<std::string>()).filename().string());
 }
 
-std::string missing_history(const fs::path& run_dir, const Told& told) {
-  std::string text = missing_epochs(run_dir / "epochs.csv", told);
-  const std::string steps = missing_steps(run_dir / "metrics.jsonl", told);
+std::string missing_history(const fs::path& run_dir, const HistoryRange& range) {
+  std::string text = missing_epochs(run_dir / "epochs.csv", range);
+  const std::string steps = missing_steps(run_dir / "metrics.jsonl", range);
   if (!text.empty() && !steps.empty()) text += ", ";
   text += steps;
   if (text.empty()) return text;
   return fmt::format(
-      "{}, and the checkpoint is of step {} in epoch {}: what was told between the two is lost",
-      text, told.to.global_step, told.to.epoch + 1);
+      "{}, and the checkpoint is at step {} of epoch {}: the entries in between are lost", text,
+      range.to.global_step, range.to.epoch + 1);
 }
 
 }  // namespace trainctl::study

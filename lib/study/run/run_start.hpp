@@ -18,12 +18,12 @@
 namespace trainctl::study {
 
 /// The state that a start of a run takes over from earlier starts; empty for the first start.
-struct Continuation {
+struct PriorState {
   Origin origin;
   double wall_s = 0;                 // wall seconds of the earlier starts
   bool in_place = false;             // the folder was already that of a run
   std::vector<std::string> notices;  // printed as warnings
-  std::string not_bitwise;  // config changes after which the run is not bitwise reproducible
+  std::string why_not_bitwise;  // config changes after which the run is not bitwise reproducible
   std::map<std::string, std::string> fingerprints;  // of the data; empty: nothing to compare with
   std::vector<events::EpochEnded> epochs;           // completed epochs according to epochs.csv
 };
@@ -40,13 +40,13 @@ void expect_same_experiment(const spec::Loaded& loaded, const fs::path& run_dir,
 /// Error(checkpoint), Error(resource).
 ///
 /// `world_size` is the number of ranks of this start; 0: unknown.
-Continuation continue_run(const spec::Loaded& loaded, const fs::path& run_dir, Origin origin,
-                          int world_size = 0);
+PriorState continue_run(const spec::Loaded& loaded, const fs::path& run_dir, Origin origin,
+                        int world_size = 0);
 
 /// A start of the run: its request and the state of earlier starts.
 struct Start {
   RunRequest request;
-  Continuation past;
+  PriorState past;
 };
 
 /// Returns the number of ranks of a start, or 0 if the devices cannot be queried; in that case the
@@ -64,7 +64,7 @@ Start first_start(const RunRequest& request, const fs::path& folder, Origin orig
 Start restarted(const RunRequest& request, const fs::path& folder, const Restarts& restarts);
 
 /// The range of steps that the last start of a run has made and that its tables must contain.
-struct Told {
+struct HistoryRange {
   checkpoint::Moment from;     // where the start began or resumed
   Point to;                    // the checkpoint of the last start
   std::int64_t log_every = 0;  // steps between two lines of metrics.jsonl; 0: unknown
@@ -77,6 +77,6 @@ std::optional<checkpoint::Moment> last_origin(const fs::path& run_dir);
 /// Returns one warning if epochs.csv or metrics.jsonl end before the checkpoint, for example after
 /// a power failure, with the last epoch or step of each. Empty if they are complete or do not
 /// exist. Throws Error(resource).
-std::string missing_history(const fs::path& run_dir, const Told& told);
+std::string missing_history(const fs::path& run_dir, const HistoryRange& range);
 
 }  // namespace trainctl::study

@@ -68,14 +68,14 @@ std::optional<fs::path> newest_part(const fs::path& run_folder) {
 fs::path dump_at(const std::string& path) {
   std::error_code ignored;
   ENSURE(config, fs::exists(path, ignored),
-         "--replay-step: there is no {}; name a folder such as RUN/diverged/step=000123, which a "
-         "run leaves that diverges",
+         "--replay-step: {} does not exist\nhint: name a folder such as RUN/diverged/step=000123, "
+         "which a diverged run writes",
          printable(path));
   if (!fs::is_directory(path, ignored)) return fs::absolute(path);
   auto part = part_in(path);
   if (!part) part = newest_part(path);
-  ENSURE(config, part.has_value(), "--replay-step: the folder {} holds no rank_N.part of a dump",
-         printable(path));
+  ENSURE(config, part.has_value(),
+         "--replay-step: the folder {} must contain a dump file rank_N.part", printable(path));
   return fs::absolute(*part);
 }
 
@@ -84,8 +84,7 @@ std::string recorded_config(const fs::path& dump) {
   const Json& meta = file.meta();
   const bool has_config = meta.is_object() && meta.contains("step") && meta["step"].is_object() &&
                           meta["step"].contains("config") && meta["step"]["config"].is_string();
-  ENSURE(checkpoint, has_config, "{}: it is no dump of a step that diverged",
-         printable(dump.string()));
+  ENSURE(checkpoint, has_config, "{} is not a dump of a diverged step", printable(dump.string()));
   return meta["step"]["config"].get<std::string>();
 }
 
@@ -113,13 +112,13 @@ std::vector<std::string> differences(const Leaves& then, const Leaves& now) {
   for (const auto& [key, value] : now) {
     const auto before = then.find(key);
     if (before == then.end()) {
-      found.push_back(fmt::format("{}: {}, was not there", key, value));
+      found.push_back(fmt::format("{}: {}, was absent", key, value));
     } else if (before->second != value) {
       found.push_back(fmt::format("{}: {}, was {}", key, value, before->second));
     }
   }
   for (const auto& [key, value] : then) {
-    if (!now.contains(key)) found.push_back(fmt::format("{}: is gone, was {}", key, value));
+    if (!now.contains(key)) found.push_back(fmt::format("{}: absent, was {}", key, value));
   }
   return found;
 }
@@ -152,8 +151,7 @@ ReplayPlan plan_replay(const Invocation& invocation, const std::string& path,
                   .replay = {.dump = dump.string()}};
   log_files(plan.loaded);
   if (then) plan.replay.changed = differences(*then, leaves_of(plan.loaded.experiment));
-  if (!then)
-    plan.replay.changed.emplace_back("the config of the dump cannot be read by this version");
+  if (!then) plan.replay.changed.emplace_back("this version cannot read the config of the dump");
   return plan;
 }
 

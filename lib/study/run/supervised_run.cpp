@@ -33,21 +33,21 @@ std::string pairs(const std::map<std::string, std::string>& values) {
 }
 
 std::string line_of(const events::Hello& hello) {
-  return fmt::format("pid {} on {} computes on {}, up after {};{}", hello.pid,
-                     printable(hello.host), printable(hello.device),
-                     human_duration(hello.startup_s), pairs(hello.versions));
+  return fmt::format("pid {} on {} uses {}, started in {};{}", hello.pid, printable(hello.host),
+                     printable(hello.device), human_duration(hello.startup_s),
+                     pairs(hello.versions));
 }
 
 std::string layout_text(const events::RunStarted& run) {
   if (run.channels_last_why.empty()) return "";
-  return fmt::format("; images with the channels {} ({})", run.channels_last ? "last" : "first",
+  return fmt::format("; memory format {} ({})", run.channels_last ? "channels_last" : "contiguous",
                      printable(run.channels_last_why));
 }
 
 std::string line_of(const events::RunStarted& run) {
   return fmt::format(
       "{} CPU thread{} ({}), {} loader worker{} with prefetch factor {} ({}), global batch {}, {} "
-      "steps an epoch, {}; {} training and {} validation samples;{}{}{}{}",
+      "steps per epoch, {}; {} training and {} validation samples;{}{}{}{}",
       run.num_threads, plural(run.num_threads), printable(run.num_threads_why), run.num_workers,
       plural(run.num_workers), run.prefetch_factor, printable(run.num_workers_why),
       run.global_batch, run.steps_per_epoch, printable(run.precision), run.train_samples,
@@ -58,7 +58,8 @@ std::string line_of(const events::RunStarted& run) {
 
 /// Adds a line from the supervisor to the log of a rank, and to the console under -v. Throws
 /// Error(resource) when the log cannot be written.
-void log_line(const fs::path& run_dir, int rank, const std::string& line) {
+void log_line(const fs::path& run_dir, int rank, const std::string& message) {
+  const std::string line = one_line(message);
   log::get().debug("rank {}: {}", rank, line);
   AppendFile(launch::log_path(run_dir / "logs", rank))
       .append_line(fmt::format("{} trainctl: {}", utc_timestamp(), line));
@@ -113,12 +114,12 @@ class RunEvents {
     const auto* resumed = std::get_if<events::Resumed>(&event);
     if (resumed == nullptr) return take(rank, event);
     keep_aside(folder_);
-    events::Resumed judged = *resumed;
-    if (const std::string& why = start_.past.not_bitwise; !why.empty()) {
-      judged.bitwise = false;  // a worker only knows the current config
-      judged.why_not += (judged.why_not.empty() ? "" : "; ") + why;
+    events::Resumed adjusted = *resumed;
+    if (const std::string& why = start_.past.why_not_bitwise; !why.empty()) {
+      adjusted.bitwise = false;  // a worker only knows the current config
+      adjusted.why_not += (adjusted.why_not.empty() ? "" : "; ") + why;
     }
-    take(rank, judged);
+    take(rank, adjusted);
   }
 
   void on_tick(const Clock& clock) {
@@ -139,7 +140,7 @@ class RunEvents {
     }
     for (const auto& sink : sinks_) sink->on_event(rank, event);
     for (const auto& sink : sinks_) {
-      if (const auto news = sink->news()) warn(*news);
+      if (const auto news = sink->take_warning()) warn(*news);
     }
   }
 
@@ -169,12 +170,12 @@ class RunEvents {
 
 class SupervisedRun {
  public:
-  SupervisedRun(const Start& start, const fs::path& folder, const Course& course,
+  SupervisedRun(const Start& start, const fs::path& folder, const RunContext& context,
                 const Clock& clock)
       : start_(start),
-        nodes_(course.nodes),
-        attempts_(course.attempts),
-        restarts_(course.restarts),
+        nodes_(context.nodes),
+        attempts_(context.attempts),
+        restarts_(context.restarts),
         clock_(clock),
         started_(clock.now()),
         manifest_(manifest_before(start)),
@@ -207,8 +208,7 @@ class SupervisedRun {
     if (trains() && !outcome_.record.resumed) {
       keep_failure([&] {
         if (take_back(outcome_.folder))
-          log_line(outcome_.folder, 0,
-                   "the run has not gone on: what was put aside for it is back");
+          log_line(outcome_.folder, 0, "the run did not resume: its earlier files are restored");
       });
     }
     keep_failure([&] { ending_.profile = profile_of(outcome_.folder); });
@@ -260,8 +260,9 @@ class SupervisedRun {
     result["exit_code"] = nullptr;
     if (result.contains("attempts")) result["attempts"].back()["exit_code"] = nullptr;
     result["message"] = fmt::format(
-        "no end is written: the run goes on, or trainctl itself was killed{}",
-        trains() ? "; then 'trainctl run --resume " + outcome_.folder.string() + "' goes on" : "");
+        "no final result: the run is still running, or trainctl was killed{}",
+        trains() ? "; to resume it, run 'trainctl run --resume " + outcome_.folder.string() + "'"
+                 : "");
     write_atomically(outcome_.folder / "result.json", to_pretty(result) + "\n");
   }
 
@@ -273,9 +274,11 @@ class SupervisedRun {
   /// Reports the earlier attempts and starts to the sinks.
   void report_past() {
     events_.recall_epochs();
-    using Begins = Attempts::Begins;
-    const Begins begins = start_.past.origin.checkpoint.empty() ? Begins::anew : Begins::later;
-    if (attempts_.is_another()) events_.on_event(0, events::Warning{attempts_.notice(begins), {}});
+    using StartFrom = Attempts::StartFrom;
+    const StartFrom start_from =
+        start_.past.origin.checkpoint.empty() ? StartFrom::beginning : StartFrom::checkpoint;
+    if (attempts_.is_another())
+      events_.on_event(0, events::Warning{attempts_.notice(start_from), {}});
     for (const std::string& notice : start_.past.notices) {
       log_line(outcome_.folder, 0, notice);
       events_.on_event(0, events::Warning{notice, {}});
@@ -291,7 +294,7 @@ class SupervisedRun {
         nodes_ == nullptr ? "" : group_address(experiment, nodes_->local_address());
     launch::LaunchSpec launch =
         launch_spec({start_.request, outcome_.folder, manifest_.machine, devices, address});
-    if (nodes_ != nullptr) launch.head = &nodes_->head();
+    if (nodes_ != nullptr) launch.head = &nodes_->coordinator();
     outcome_.record.planned_ranks = launch.world_size;
     manifest_.thread_waiting = launch.waiting == launch::Waiting::spin ? "spin" : "sleep";
     const int ranks = launch.ranks_here();
@@ -303,24 +306,24 @@ class SupervisedRun {
     ending_.exit_code = ended.exit_code;
     ending_.verdict = ended.verdict;
     ending_.message = ended.message;
-    if (ended.first_failure) ending_.first_failure = told(*ended.first_failure);
+    if (ended.first_failure) ending_.first_failure = first_failure_of(*ended.first_failure);
   }
 
   void write_result() {
     ending_.wall_s = start_.past.wall_s + clock_.now() - started_;
     if (trains()) {
       const bool had_none = start_.past.origin.checkpoint.empty() || outcome_.record.resumed;
-      restarts_.judge(ending_, had_none ? nullptr : &start_.past.origin);
+      restarts_.decide(ending_, had_none ? nullptr : &start_.past.origin);
       ending_.checkpoint = newest_state(outcome_.folder);
       ending_.resume_command = resume_command(start_.request, ending_);
     }
     ending_.attempts = attempts_.with_last(ending_);
     outcome_.result = document();
     try {
-      ENSURE(resource, reserved_.has_value(), "no space could be reserved for result.json");
+      ENSURE(resource, reserved_.has_value(), "cannot reserve space for result.json");
       reserved_->publish(to_pretty(outcome_.result) + "\n");
     } catch (const Error& error) {
-      outcome_.unwritten = error.what();
+      outcome_.write_error = error.what();
       fail_with(error);
       ending_.attempts = attempts_.with_last(ending_);
       outcome_.result = document();
@@ -330,9 +333,9 @@ class SupervisedRun {
   // After this point only the console shows failures of sinks. All sinks receive the end before any
   // of them is closed, so that commands end in parallel.
   void report_end() {
-    const bool goes_on = restarts_.next() || attempts_.has_next(ending_);
+    const bool will_restart = restarts_.next() || attempts_.has_next(ending_);
     Json result = outcome_.result;
-    if (goes_on) result["goes_on"] = true;
+    if (will_restart) result["will_restart"] = true;
     const auto attempt = [](const auto& step) {
       try {
         step();
@@ -343,7 +346,7 @@ class SupervisedRun {
     for (const auto& sink : events_.sinks()) attempt([&] { sink->on_end(result); });
     for (const auto& sink : events_.sinks()) {
       attempt([&] { sink->finish(); });
-      if (const auto news = sink->news()) log::get().warn("{}", *news);
+      if (const auto news = sink->take_warning()) log::get().warn("{}", *news);
     }
   }
 
@@ -355,23 +358,23 @@ class SupervisedRun {
   static constexpr std::uint64_t kResultBytes = 1 << 16;
 
   const Start& start_;
-  HeadRun* nodes_;
+  CoordinatorRun* nodes_;
   const Attempts& attempts_;
   Restarts& restarts_;
   const Clock& clock_;
   double started_;
   ManifestInput manifest_;
   RunOutcome outcome_;
-  report::Ending& ending_;  // part of outcome_
+  report::RunResult& ending_;  // part of outcome_
   RunEvents events_;
   std::optional<ReservedFile> reserved_;
 };
 
 }  // namespace
 
-RunOutcome supervise_run(const Start& start, const fs::path& folder, const Course& course,
+RunOutcome supervise_run(const Start& start, const fs::path& folder, const RunContext& context,
                          const MakeSinks& make_sinks, const Clock& clock) {
-  return SupervisedRun(start, folder, course, clock).execute(make_sinks);
+  return SupervisedRun(start, folder, context, clock).execute(make_sinks);
 }
 
 }  // namespace trainctl::study

@@ -7,18 +7,18 @@
 
 namespace trainctl::study {
 
-class HeadRun;
+class CoordinatorRun;
 
 /// State that outlives a start: it decides on further starts and knows the other nodes.
-struct Course {
+struct RunContext {
   const Attempts& attempts;
   Restarts& restarts;
-  HeadRun* nodes = nullptr;  // the other nodes; null: this node only
+  CoordinatorRun* nodes = nullptr;  // the other nodes; null: this node only
 };
 
 /// Makes one start of a run, from its folder to result.json. Failures are reported in the outcome's
 /// ending.
-RunOutcome supervise_run(const Start& start, const fs::path& folder, const Course& course,
+RunOutcome supervise_run(const Start& start, const fs::path& folder, const RunContext& context,
                          const MakeSinks& make_sinks, const Clock& clock);
 
 }  // namespace trainctl::study

@@ -32,7 +32,7 @@ RunRequest with_batch(std::int64_t batch, const AutoBatchRun& run) {
   sized.nodes = run.request.nodes;
   sized.node_flags = run.request.node_flags;
   sized.any_address = run.request.any_address;
-  sized.make_exchange = run.request.make_exchange;
+  sized.connect_store = run.request.connect_store;
   return sized;
 }
 

@@ -21,7 +21,7 @@ int whole_pairs(double time_s, double pair_s) {
   return static_cast<int>(std::min(kMost, time_s / std::max(pair_s, kRounding) + kRounding));
 }
 
-using report::Ruling;
+using report::TuneDecision;
 
 constexpr double kWorthwhile = 1.01;  // a smaller gain is not worth a key
 constexpr double kNegligible = 1.03;  // a change is rejected if its gain cannot reach this
@@ -52,18 +52,19 @@ std::optional<ComparisonRuling> check_losses(const Comparison& comparison,
                                              const ComparisonRuns& runs) {
   if (comparison.rule == LossRule::other) return std::nullopt;
   if (report::same_batches(runs.base, runs.other) == false)
-    return ComparisonRuling{Ruling::batches_differ, "differ",
+    return ComparisonRuling{TuneDecision::batches_differ, "differ",
                             "its batches differ from those of the baseline"};
   const std::optional<double> gap = report::loss_gap(runs.base, runs.other);
   const std::string text = report::loss_text(gap);
-  if (!gap) return ComparisonRuling{Ruling::losses_differ, text, "the losses cannot be compared"};
+  if (!gap)
+    return ComparisonRuling{TuneDecision::losses_differ, text, "the losses cannot be compared"};
   const double own = report::loss_gap(runs.base, runs.base).value_or(0);
   const bool exact = comparison.rule == LossRule::same && own == 0;
   const double most = exact ? 0 : std::max(comparison.tolerance, own);
   if (*gap <= most) return std::nullopt;
   const std::string asked =
       exact ? "they must be bitwise equal" : fmt::format("the tolerance is {:g}", most);
-  return ComparisonRuling{Ruling::losses_differ, text,
+  return ComparisonRuling{TuneDecision::losses_differ, text,
                           fmt::format("the losses differ by {:.1e}; {}", *gap, asked)};
 }
 
@@ -196,19 +197,19 @@ bool is_obvious(const ComparisonRuns& runs) {
 ComparisonRuling rule_on(const Comparison& comparison, const ComparisonRuns& runs,
                          const PairNoise& noise) {
   if (runs.failed && runs.failed->overdue)
-    return {Ruling::no_gain, "?", "a run took more than three times as long as the baseline"};
-  if (runs.failed) return {Ruling::failed, "?", one_line(runs.failed->message)};
+    return {TuneDecision::no_gain, "?", "a run took more than three times as long as the baseline"};
+  if (runs.failed) return {TuneDecision::failed, "?", one_line(runs.failed->message)};
   if (const auto numbers = check_losses(comparison, runs)) return *numbers;
   const std::string losses = comparison.rule == LossRule::other
                                  ? "not compared"
                                  : report::loss_text(report::loss_gap(runs.base, runs.other));
   const report::Speedup gain = runs.gain();
   const bool certain = gain.ci95 && gain.ci95->low > kWorthwhile;
-  if (certain) return {Ruling::accepted, losses, "the 95 % interval is above 1.01x"};
+  if (certain) return {TuneDecision::accepted, losses, "the 95 % interval is above 1.01x"};
   const std::optional<report::Interval> likely = noise.interval(runs);
   if (likely && likely->high < kNegligible)
-    return {Ruling::no_gain, losses, "a gain of 3 % is ruled out"};
-  return {Ruling::unclear, losses, open_reason(gain)};
+    return {TuneDecision::no_gain, losses, "a gain of 3 % is ruled out"};
+  return {TuneDecision::unclear, losses, open_reason(gain)};
 }
 
 }  // namespace trainctl::study

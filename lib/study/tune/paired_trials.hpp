@@ -100,7 +100,7 @@ class PairNoise {
 
 /// The decision about a comparison, with the comparison of the losses and the reason.
 struct ComparisonRuling {
-  report::Ruling ruling = report::Ruling::no_gain;
+  report::TuneDecision ruling = report::TuneDecision::no_gain;
   std::string losses;
   std::string why;
 };

@@ -12,12 +12,12 @@
 namespace trainctl::study {
 namespace {
 
-using report::Ruling;
 using report::TuneChange;
 using report::TuneChanges;
-using report::TuneEnd;
+using report::TuneDecision;
 using report::TunePatchEntry;
-using report::TuneTry;
+using report::TuneStopReason;
+using report::TuneTrial;
 
 constexpr int kScreeningPairs = 2;  // in the first trial of a change
 constexpr int kFewestToAccept = static_cast<int>(report::kFewestPairs);
@@ -79,17 +79,18 @@ class TuneRecord {
 
   /// Keeps the last entry for each key, and all advice.
   void note(const TuneCandidates& found) {
-    for (const report::TuneLeftOut& one : found.left_out) leave_out(one);
+    for (const report::UntriedSetting& one : found.left_out) leave_out(one);
     for (const std::string& line : found.advice) {
       if (std::ranges::find(report_.advice, line) == report_.advice.end())
         report_.advice.push_back(line);
     }
   }
 
-  void leave_out(const report::TuneLeftOut& one) {
-    const auto same = std::ranges::find_if(report_.left_out, [&](const report::TuneLeftOut& each) {
-      return each.key == one.key && each.value == one.value;
-    });
+  void leave_out(const report::UntriedSetting& one) {
+    const auto same =
+        std::ranges::find_if(report_.left_out, [&](const report::UntriedSetting& each) {
+          return each.key == one.key && each.value == one.value;
+        });
     if (same == report_.left_out.end()) {
       report_.left_out.push_back(one);
     } else {
@@ -108,9 +109,9 @@ class TuneRecord {
   /// Replaces the result of an earlier comparison of the same change.
   void note_try(const TuneCandidate& candidate, const ComparisonRuns& runs,
                 const ComparisonRuling& ruling) {
-    const TuneTry one{candidate.change, candidate.reason, ruling.ruling,
-                      runs.gain(),      ruling.losses,    ruling.why};
-    const auto same = std::ranges::find_if(report_.tried, [&](const TuneTry& each) {
+    const TuneTrial one{candidate.change, candidate.reason, ruling.ruling,
+                        runs.gain(),      ruling.losses,    ruling.why};
+    const auto same = std::ranges::find_if(report_.tried, [&](const TuneTrial& each) {
       return setting_of(each.change) == setting_of(one.change);
     });
     if (same == report_.tried.end()) {
@@ -148,9 +149,9 @@ class TuneRecord {
       return entry.gain.ci95 ? entry.gain.ci95->low : 0;
     };
     const auto weakest = std::ranges::min_element(report_.patch, {}, low);
-    for (TuneTry& one : report_.tried) {
-      if (one.change.key != weakest->change.key || one.ruling != Ruling::accepted) continue;
-      one.ruling = Ruling::dropped;
+    for (TuneTrial& one : report_.tried) {
+      if (one.change.key != weakest->change.key || one.ruling != TuneDecision::accepted) continue;
+      one.ruling = TuneDecision::dropped;
       one.why = why;
     }
     const report::TuneChange dropped = weakest->change;
@@ -159,16 +160,16 @@ class TuneRecord {
     return dropped;
   }
 
-  void end(TuneEnd how, std::string why) {
+  void end(TuneStopReason how, std::string why) {
     report_.end = how;
     report_.ended = std::move(why);
     is_over_ = true;
   }
 
   void end_without_candidates() {
-    if (!report_.patch.empty()) return end(TuneEnd::nothing_left, "nothing is left to try");
+    if (!report_.patch.empty()) return end(TuneStopReason::nothing_left, "nothing is left to try");
     if (most_taken_ > 0)
-      return end(TuneEnd::machine_busy,
+      return end(TuneStopReason::machine_busy,
                  fmt::format("undecided: other processes took {:.0f} % of the cores; stop them "
                              "and run tune again",
                              100 * most_taken_));
@@ -176,18 +177,18 @@ class TuneRecord {
                                   report_.before.name == "checkpoint_bound" ||
                                   report_.before.name == "evaluation_bound";
     if (has_other_remedy)
-      return end(TuneEnd::nothing_left,
+      return end(TuneStopReason::nothing_left,
                  fmt::format("no setting that tune may change helps a run that is {}",
                              report_.before.name));
     if (const std::string advice = untested_advice(); !advice.empty())
-      return end(TuneEnd::nothing_left,
+      return end(TuneStopReason::nothing_left,
                  fmt::format("no tested change makes the run faster; the advice was not tested: {}",
                              advice));
     const std::string tries =
         report_.tried.empty()
             ? fmt::format("no other setting affects a run that is {}", report_.before.name)
             : fmt::format("none of {} tested change(s) makes the run faster", report_.tried.size());
-    end(TuneEnd::nothing_to_fix, "nothing to fix: " + tries);
+    end(TuneStopReason::nothing_to_fix, "nothing to fix: " + tries);
   }
 
   /// Ends a search whose budget was too short to decide every promising change.
@@ -205,7 +206,7 @@ class TuneRecord {
         why += fmt::format("; not tried: {}", fmt::join(undecided.untested, ", "));
     }
     report_.undecided = std::move(undecided);
-    end(TuneEnd::budget, std::move(why));
+    end(TuneStopReason::budget, std::move(why));
   }
   [[nodiscard]] bool is_over() const { return is_over_; }
 
@@ -213,17 +214,17 @@ class TuneRecord {
 
   /// Returns the report of a search that has ended; `stop_code` is set for a signal or an error.
   report::TuneReport finished(double used_s, std::optional<int> stop_code) {
-    std::erase_if(report_.left_out, [&](const report::TuneLeftOut& one) {
-      return one.value.empty() && std::ranges::any_of(report_.tried, [&](const TuneTry& tried) {
+    std::erase_if(report_.left_out, [&](const report::UntriedSetting& one) {
+      return one.value.empty() && std::ranges::any_of(report_.tried, [&](const TuneTrial& tried) {
                return tried.change.key == one.key;
              });
     });
     report_.used_s = used_s;
-    const bool looked_faster = std::ranges::any_of(report_.tried, [](const TuneTry& each) {
-      return each.ruling == Ruling::unclear || each.ruling == Ruling::dropped;
+    const bool looked_faster = std::ranges::any_of(report_.tried, [](const TuneTrial& each) {
+      return each.ruling == TuneDecision::unclear || each.ruling == TuneDecision::dropped;
     });
     const bool is_undecided =
-        report_.end == TuneEnd::budget || report_.end == TuneEnd::machine_busy;
+        report_.end == TuneStopReason::budget || report_.end == TuneStopReason::machine_busy;
     if (stop_code) {
       report_.exit_code = *stop_code;
     } else if (report_.patch.empty() && (looked_faster || is_undecided)) {
@@ -238,10 +239,10 @@ class TuneRecord {
   [[nodiscard]] std::string untested_advice() const {
     const std::string& setting = report_.after.setting;
     const bool was_tried = std::ranges::any_of(
-        report_.tried, [&](const TuneTry& each) { return setting_of(each.change) == setting; });
+        report_.tried, [&](const TuneTrial& each) { return setting_of(each.change) == setting; });
     if (setting.empty() || was_tried) return {};
     const std::string key = setting.substr(0, setting.find('='));
-    const auto reason = std::ranges::find(report_.left_out, key, &report::TuneLeftOut::key);
+    const auto reason = std::ranges::find(report_.left_out, key, &report::UntriedSetting::key);
     const std::string why =
         reason == report_.left_out.end() ? "tune does not change this key" : reason->why;
     return fmt::format("{} ({})", setting, why);
@@ -357,7 +358,7 @@ class Search {
   void drop_ruled_out() {
     std::erase_if(contenders_, [this](const Contender& each) {
       const ComparisonRuling ruling = rule_on(each.comparison, each.runs, noise_);
-      if (ruling.ruling == Ruling::unclear) return false;
+      if (ruling.ruling == TuneDecision::unclear) return false;
       record_.note_try(each.candidate, each.runs, ruling);
       return true;
     });
@@ -372,11 +373,11 @@ class Search {
     const std::string setting = setting_of(contender.candidate.change);
     noise_.update(setting, contender.runs);
     ComparisonRuling ruling = rule_on(contender.comparison, contender.runs, noise_);
-    if (trials_.is_late() && ruling.ruling != Ruling::accepted)
-      ruling = {Ruling::unclear, ruling.losses, "the budget ended before its runs finished"};
+    if (trials_.is_late() && ruling.ruling != TuneDecision::accepted)
+      ruling = {TuneDecision::unclear, ruling.losses, "the budget ended before its runs finished"};
     record_.note_try(contender.candidate, contender.runs, ruling);
-    const bool accepted = ruling.ruling == Ruling::accepted;
-    const bool is_open = ruling.ruling == Ruling::unclear;
+    const bool accepted = ruling.ruling == TuneDecision::accepted;
+    const bool is_open = ruling.ruling == TuneDecision::unclear;
     tools_.say(fmt::format("{} {}  {}: {}",
                            accepted  ? "accepted"
                            : is_open ? "unclear "
@@ -447,10 +448,10 @@ class Search {
       noise_.update("proof", runs);
       ruling = rule_on(comparison, runs, noise_);
       if (trials_.is_late()) end_out_of_time("the final comparison");
-      const bool is_open = ruling.ruling == Ruling::unclear && !trials_.is_late();
+      const bool is_open = ruling.ruling == TuneDecision::unclear && !trials_.is_late();
       if (!is_open || trials_.proof_pairs() < pairs) break;
     }
-    if (ruling.ruling == Ruling::accepted) {
+    if (ruling.ruling == TuneDecision::accepted) {
       record_.note_proof(runs);
       return true;
     }
@@ -532,18 +533,19 @@ class Search {
     if (launch::is_stop_code(runs.failed->exit_code)) return end_by_signal(runs.failed->exit_code);
     if (!runs.base_failed) return;
     stop_code_ = runs.failed->exit_code;
-    record_.end(TuneEnd::failed, "a run of the baseline failed: " + one_line(runs.failed->message));
+    record_.end(TuneStopReason::failed,
+                "a run of the baseline failed: " + one_line(runs.failed->message));
   }
 
   void end_by_signal(int code) {
     stop_code_ = code == static_cast<int>(ErrorKind::stopped)  // tune cannot be requeued
                      ? static_cast<int>(ErrorKind::terminated)
                      : code;
-    record_.end(TuneEnd::stopped, "stopped by a signal");
+    record_.end(TuneStopReason::stopped, "stopped by a signal");
   }
 
   void end_out_of_time(const std::string& run) {
-    record_.end(TuneEnd::budget, "the budget ended during " + run);
+    record_.end(TuneStopReason::budget, "the budget ended during " + run);
   }
 
   bool check_signal() {

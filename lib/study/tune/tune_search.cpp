@@ -79,7 +79,7 @@ TuneFacts facts_of(const RunOutcome& run, const events::Timing& timing,
   facts.on_gpu = hello != run.record.hellos.end() && hello->second.device.starts_with("cuda");
   facts.cpu_percent = timing.cpu_percent;
   facts.environment = slow_variable();
-  if (trial.slowest) facts.slowest_delay = trial.slowest->behind;
+  if (trial.slowest) facts.slowest_delay = trial.slowest->slowdown;
   return facts;
 }
 
@@ -172,7 +172,7 @@ report::TuneReport unfinished_report(const TuneOptions& options, const report::T
   report.budget_s = options.budget_s;
   report.repeats = options.repeats;
   report.tolerance = options.tolerance;
-  report.end = why.overdue ? report::TuneEnd::budget : report::TuneEnd::stopped;
+  report.end = why.overdue ? report::TuneStopReason::budget : report::TuneStopReason::stopped;
   report.ended = why.overdue ? "the budget ended before the first verdict"
                              : "stopped by a signal before the first verdict";
   report.exit_code = why.overdue ? static_cast<int>(ErrorKind::inconclusive) : why.exit_code;

@@ -30,15 +30,15 @@ using Count = int (*)(int* count);
 
 std::string ask_driver(const std::string& library) {
   void* handle = ::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (handle == nullptr) return fmt::format("the driver's library {} cannot be loaded", library);
+  if (handle == nullptr) return fmt::format("cannot load the driver library {}", library);
   const auto init = reinterpret_cast<Init>(::dlsym(handle, "cuInit"));
   const auto count = reinterpret_cast<Count>(::dlsym(handle, "cuDeviceGetCount"));
-  if (init == nullptr || count == nullptr) return fmt::format("{} is no CUDA driver", library);
+  if (init == nullptr || count == nullptr) return fmt::format("{} is not a CUDA driver", library);
   if (const int code = init(0); code != 0)
-    return fmt::format("the CUDA driver refuses with error {}", code);
+    return fmt::format("the CUDA driver returned error {}", code);
   int found = 0;
   if (const int code = count(&found); code != 0)
-    return fmt::format("the CUDA driver refuses with error {}", code);
+    return fmt::format("the CUDA driver returned error {}", code);
   return std::to_string(found);
 }
 
@@ -71,7 +71,7 @@ std::string read_answer(int fd, double timeout_s) {
 }
 
 // The wait is limited: a process in an uninterruptible wait is left and exits when that wait ends.
-void bury(pid_t pid) {
+void reap(pid_t pid) {
   constexpr int kRounds = 2000;
   ::kill(pid, SIGKILL);
   for (int i = 0; i < kRounds && ::waitpid(pid, nullptr, WNOHANG) == 0; ++i) {
@@ -94,16 +94,16 @@ GpuProbe parse(const std::string& text) {
 GpuProbe probe_gpus(const std::string& library, double timeout_s) {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0)
-    return {0, "no pipe could be made to ask the CUDA driver"};
+    return {0, "cannot create a pipe to query the CUDA driver"};
   const Fd reading(ends[0]);
   Fd writing(ends[1]);
   const pid_t parent = ::getpid();
   const pid_t pid = ::fork();
-  if (pid < 0) return {0, "no process could be started to ask the CUDA driver"};
+  if (pid < 0) return {0, "cannot start a process to query the CUDA driver"};
   if (pid == 0) answer(writing.get(), library, parent);
   writing.reset();
   const std::string text = read_answer(reading.get(), timeout_s);
-  bury(pid);
+  reap(pid);
   return parse(text);
 }
 
@@ -151,7 +151,7 @@ DeviceChoice choose_devices(const spec::Trainer& trainer, const Machine& machine
   const bool asked_for = trainer.accelerator == Accelerator::gpu;
   if (machine.gpus.empty()) {
     ENSURE(resource, !asked_for,
-           "trainer.accelerator is gpu, but this machine has no NVIDIA device{}; use "
+           "trainer.accelerator is gpu, but this machine has no NVIDIA device{}\nhint: use "
            "trainer.accelerator=cpu",
            visible_note());
     return on_cpu(trainer);
@@ -159,12 +159,13 @@ DeviceChoice choose_devices(const spec::Trainer& trainer, const Machine& machine
   const launch::GpuProbe found = probe();
   if (found.count == 0) {
     ENSURE(resource, !asked_for,
-           "trainer.accelerator is gpu, but {}{}; check the driver with 'trainctl doctor', or use "
+           "trainer.accelerator is gpu, but {}{}\nhint: check the driver with 'trainctl doctor' or "
+           "use "
            "trainer.accelerator=cpu",
            found.problem, visible_note());
     DeviceChoice choice = on_cpu(trainer);
     choice.warning = fmt::format(
-        "{} GPU device file(s) are there, but {}: training on the CPU; check the driver with "
+        "{} GPU device file(s) exist, but {}: training on the CPU; check the driver with "
         "'trainctl doctor', or "
         "set trainer.accelerator=cpu",
         machine.gpus.size(), found.problem);
@@ -198,7 +199,7 @@ FreeMemory memory_before(const spec::Trainer& trainer) {
   return read_machine().gpus.empty() ? FreeMemory() : free_device_memory();
 }
 
-bool await_memory(const FreeMemory& before, const MemoryWait& wait) {
+bool wait_for_free_memory(const FreeMemory& before, const MemoryWait& wait) {
   if (before.empty()) return true;
   const double deadline = wait.clock.now() + wait.most_s;
   while (!is_back(before, wait.probe())) {

@@ -52,7 +52,7 @@ FreeMemory free_device_memory(const std::string& library = "libnvidia-ml.so.1");
 /// else empty.
 FreeMemory memory_before(const spec::Trainer& trainer);
 
-/// How await_memory() polls and waits.
+/// How wait_for_free_memory() polls and waits.
 struct MemoryWait {
   std::function<FreeMemory()> probe;
   std::function<bool()> is_stopped;
@@ -64,6 +64,6 @@ struct MemoryWait {
 /// Waits until each GPU has about as much free memory as `before`, because the driver frees the
 /// memory of a killed process some time after its exit. Returns false if that takes too long or is
 /// stopped.
-bool await_memory(const FreeMemory& before, const MemoryWait& wait);
+bool wait_for_free_memory(const FreeMemory& before, const MemoryWait& wait);
 
 }  // namespace trainctl::study

@@ -34,25 +34,25 @@ std::string value_of(const char* name) {
   return value == nullptr ? std::string() : std::string(value);
 }
 
-int cores_here(const WorkerLaunch& wish) {
-  return wish.cores > 0 ? wish.cores : wish.machine.cores;
+int cores_here(const WorkerLaunch& workers) {
+  return workers.cores > 0 ? workers.cores : workers.machine.cores;
 }
 
-std::map<std::string, std::string> environment_of(const WorkerLaunch& wish) {
-  const int share = std::max(1, cores_here(wish) / wish.devices.ranks);
+std::map<std::string, std::string> environment_of(const WorkerLaunch& workers) {
+  const int share = std::max(1, cores_here(workers) / workers.devices.ranks);
   std::map<std::string, std::string> variables{
-      {kOmpThreads, std::to_string(wish.trainer.num_threads.value_or(share))},
-      {launch::kAccelerator, wish.devices.gpu ? "gpu" : "cpu"}};
-  if (wish.cores > 0) variables[kCoresVariable] = std::to_string(share);
+      {kOmpThreads, std::to_string(workers.trainer.num_threads.value_or(share))},
+      {launch::kAccelerator, workers.devices.gpu ? "gpu" : "cpu"}};
+  if (workers.cores > 0) variables[kCoresVariable] = std::to_string(share);
   return variables;
 }
 
 /// Configures NCCL's watchdog as docs/reference/nodes.md describes: it ends a process whose
 /// collective hangs, within the run's own limit, writes no dumps, and does not try to abort NCCL,
 /// which may block forever (https://github.com/NVIDIA/nccl/issues/1013).
-void watch_nccl(const WorkerLaunch& wish, launch::LaunchSpec& launch) {
-  if (!wish.devices.gpu || wish.collective_timeout_s <= 0) return;
-  const double seconds = std::ceil(std::clamp(wish.collective_timeout_s, 1.0, 1e6));
+void watch_nccl(const WorkerLaunch& workers, launch::LaunchSpec& launch) {
+  if (!workers.devices.gpu || workers.collective_timeout_s <= 0) return;
+  const double seconds = std::ceil(std::clamp(workers.collective_timeout_s, 1.0, 1e6));
   const std::map<std::string, std::string> settings{
       {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "3"},
       {"TORCH_NCCL_ENABLE_MONITORING", "1"},
@@ -68,10 +68,12 @@ void watch_nccl(const WorkerLaunch& wish, launch::LaunchSpec& launch) {
 // Percent of the time: if threads wait longer for a core, other processes need the cores.
 constexpr double kBusyPercent = 10;
 
-double batches_to_stop(const WorkerLaunch& wish) {
-  const bool meets = wish.devices.gpu && wish.devices.ranks * wish.trainer.num_nodes > 1;
-  const std::int64_t steps = meets ? spec::agreement_every(wish.trainer.log_every_n_steps) : 1;
-  return static_cast<double>(steps * wish.trainer.accumulate_grad_batches);
+double batches_to_stop(const WorkerLaunch& workers) {
+  const bool synchronizes =
+      workers.devices.gpu && workers.devices.ranks * workers.trainer.num_nodes > 1;
+  const std::int64_t steps =
+      synchronizes ? spec::agreement_every(workers.trainer.log_every_n_steps) : 1;
+  return static_cast<double>(steps * workers.trainer.accumulate_grad_batches);
 }
 
 /// The threads are not bound if the user binds them.
@@ -117,18 +119,18 @@ int cores_here(const RunRequest& request) {
   return request.nodes ? cores_of(*request.nodes, usable_cores(), online) : 0;
 }
 
-void place(const NodeLaunch& wish, launch::LaunchSpec& launch) {
-  const NodePlan& plan = *wish.request.nodes;
+void place(const NodeLaunch& node, launch::LaunchSpec& launch) {
+  const NodePlan& plan = *node.request.nodes;
   const char* visible = std::getenv(kVisibleGpus);
-  const WorkerPlace here =
-      worker_place(plan, {wish.devices.gpu ? wish.devices.visible : 0, visible ? visible : ""});
+  const WorkerPlacement here =
+      worker_placement(plan, {node.devices.gpu ? node.devices.visible : 0, visible ? visible : ""});
   launch.place = {.nodes = plan.nodes,
                   .node = plan.node,
                   .local_rank = here.local_rank,
                   .local_world_size = here.local_world_size};
-  if (!plan.is_one_rank()) launch.place.local_world_size = wish.devices.ranks;
+  if (!plan.is_one_rank()) launch.place.local_world_size = node.devices.ranks;
   for (const auto& [name, value] : here.environment) launch.environment[name] = value;
-  if (!wish.address.empty()) name_interface(wish.address, launch);
+  if (!node.address.empty()) name_interface(node.address, launch);
 }
 
 constexpr std::array kLibraries{
@@ -159,43 +161,43 @@ bool is_word(std::string_view text, std::string_view word) {
 
 }  // namespace
 
-launch::Waiting waiting_of(const WorkerLaunch& wish, double pressure) {
-  const int threads = wish.trainer.num_threads.value_or(1) * wish.devices.ranks;
-  const bool crowded = threads > cores_here(wish) || pressure > kBusyPercent;
-  return crowded ? launch::Waiting::sleep : launch::Waiting::spin;
+launch::Waiting waiting_of(const WorkerLaunch& workers, double pressure) {
+  const int threads = workers.trainer.num_threads.value_or(1) * workers.devices.ranks;
+  const bool oversubscribed = threads > cores_here(workers) || pressure > kBusyPercent;
+  return oversubscribed ? launch::Waiting::sleep : launch::Waiting::spin;
 }
 
-std::vector<std::vector<int>> cores_of(const WorkerLaunch& wish, launch::Waiting waiting) {
+std::vector<std::vector<int>> cores_of(const WorkerLaunch& workers, launch::Waiting waiting) {
   const std::vector<int> allowed = allowed_cores();
-  const bool has_part = cores_here(wish) < std::ssize(allowed);
+  const bool has_part = cores_here(workers) < std::ssize(allowed);
   // If other processes need the cores, the scheduler finds better cores than a fixed assignment.
   if (waiting == launch::Waiting::sleep || has_part || user_binds_threads()) return {};
   const auto own = cores_of_ranks(numa_nodes(), by_physical_core(allowed),
-                                  nodes_of_gpus(wish.devices, wish.machine));
+                                  nodes_of_gpus(workers.devices, workers.machine));
   // On a CPU all ranks compute with the number of threads that rank 0 chooses. The communication
   // thread needs an additional core: bound to one core, two ranks took 1.5 times as long for a
   // short step.
-  const int threads = wish.devices.gpu ? wish.trainer.num_threads.value_or(1)
-                                       : cores_here(wish) / wish.devices.ranks;
+  const int threads = workers.devices.gpu ? workers.trainer.num_threads.value_or(1)
+                                          : cores_here(workers) / workers.devices.ranks;
   const int least = std::max(threads, 2);
   const bool fits =
       std::ranges::all_of(own, [&](const auto& cores) { return std::ssize(cores) >= least; });
   return fits ? own : std::vector<std::vector<int>>();
 }
 
-launch::LaunchSpec worker_launch(const WorkerLaunch& wish) {
+launch::LaunchSpec worker_launch(const WorkerLaunch& workers) {
   launch::LaunchSpec launch;
-  launch.argv = {wish.executable.string(), "worker", "--run-dir", wish.folder.string()};
-  launch.environment = environment_of(wish);
-  launch.waiting = waiting_of(wish, cpu_pressure());
-  launch.cores = cores_of(wish, launch.waiting);
+  launch.argv = {workers.executable.string(), "worker", "--run-dir", workers.folder.string()};
+  launch.environment = environment_of(workers);
+  launch.waiting = waiting_of(workers, cpu_pressure());
+  launch.cores = cores_of(workers, launch.waiting);
   launch.library_path = library_path();
-  add_allocator(wish.trainer.allocator, launch);
-  watch_nccl(wish, launch);
-  if (wish.trainer.num_threads.is_auto()) launch.keep_users.emplace_back(kOmpThreads);
-  launch.log_folder = wish.folder / "logs";
-  launch.batches_to_stop = batches_to_stop(wish);
-  if (const auto& limit = wish.trainer.hang_timeout.value)
+  add_allocator(workers.trainer.allocator, launch);
+  watch_nccl(workers, launch);
+  if (workers.trainer.num_threads.is_auto()) launch.keep_users.emplace_back(kOmpThreads);
+  launch.log_folder = workers.folder / "logs";
+  launch.batches_to_stop = batches_to_stop(workers);
+  if (const auto& limit = workers.trainer.hang_timeout.value)
     launch.hang_timeout_s = spec::parse_duration(*limit);
   return launch;
 }
@@ -209,8 +211,8 @@ launch::BeatTimes beat_times() {
   if (text == nullptr) return times;
   const auto beat_s = parse_number<double>(text);
   ENSURE(config, beat_s && *beat_s >= kLeast && *beat_s <= kMost,
-         "environment variable {} is '{}', expected seconds from {} to {}", kBeat, printable(text),
-         kLeast, kMost);
+         "environment variable {} must be seconds from {} to {}, got '{}'", kBeat, kLeast, kMost,
+         printable(text));
   times.beat_s = *beat_s;
   times.silence_s = kMissed * times.beat_s;
   return times;
@@ -234,24 +236,24 @@ std::string first_difference(const std::string& theirs, const spec::Loaded& ours
 }
 
 std::string group_address(const spec::Experiment& experiment, const std::string& local) {
-  const std::string& wish = experiment.distributed.interface;
-  return wish.empty() ? local : launch::interface_address(wish, local);
+  const std::string& interface = experiment.distributed.interface;
+  return interface.empty() ? local : launch::interface_address(interface, local);
 }
 
-launch::LaunchSpec launch_spec(const NodeLaunch& wish) {
-  const RunRequest& request = wish.request;
+launch::LaunchSpec launch_spec(const NodeLaunch& node) {
+  const RunRequest& request = node.request;
   const spec::Trainer& trainer = request.loaded.experiment.trainer;
   launch::LaunchSpec launch =
       worker_launch({.executable = request.executable,
-                     .folder = wish.folder,
+                     .folder = node.folder,
                      .trainer = trainer,
-                     .machine = wish.machine,
-                     .devices = wish.devices,
+                     .machine = node.machine,
+                     .devices = node.devices,
                      .cores = cores_here(request),
                      .collective_timeout_s = request.loaded.experiment.distributed.timeout_s});
   launch.argv.insert(launch.argv.end(), static_cast<std::size_t>(request.verbosity), "-v");
-  launch.world_size = wish.devices.ranks * (request.nodes ? request.nodes->nodes : 1);
-  if (request.nodes) place(wish, launch);
+  launch.world_size = node.devices.ranks * (request.nodes ? request.nodes->nodes : 1);
+  if (request.nodes) place(node, launch);
   const bool saves = request.task.kind == spec::TaskKind::train;
   if (!saves) launch.stop_grace_s = launch.grace_s;
   return launch;
@@ -264,7 +266,7 @@ void add_allocator(spec::Allocator asked, launch::LaunchSpec& launch) {
   if (library == kLibraries.end()) return;
   const auto file = find_shared_library(library->file);
   ENSURE(resource, file.has_value(),
-         "trainer.allocator is {}, and {} is in no folder of the dynamic linker: install it "
+         "trainer.allocator is {}, but the dynamic linker cannot find {}\nhint: install it "
          "(Debian: {}), add its folder to LD_LIBRARY_PATH, or set trainer.allocator=system",
          library->name, library->file, library->package);
   const std::string preloads = value_of(kPreload);

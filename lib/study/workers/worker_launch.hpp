@@ -28,16 +28,16 @@ struct WorkerLaunch {
 
 /// Returns how idle threads of the workers wait, given that threads of the machine wait for a core
 /// `pressure` percent of the time.
-launch::Waiting waiting_of(const WorkerLaunch& wish, double pressure);
+launch::Waiting waiting_of(const WorkerLaunch& workers, double pressure);
 
 /// Returns dedicated cores for each rank, see cores_of_ranks(). Empty (any core) if other processes
 /// need the cores, a quota leaves only part of them, or the user binds threads (OMP_PROC_BIND,
 /// OMP_PLACES, GOMP_CPU_AFFINITY, KMP_AFFINITY).
-std::vector<std::vector<int>> cores_of(const WorkerLaunch& wish, launch::Waiting waiting);
+std::vector<std::vector<int>> cores_of(const WorkerLaunch& workers, launch::Waiting waiting);
 
 /// Returns a worker's environment, libraries, allocator and logs, which are the same for every
 /// task. Throws Error(resource) when the allocator is not found.
-launch::LaunchSpec worker_launch(const WorkerLaunch& wish);
+launch::LaunchSpec worker_launch(const WorkerLaunch& workers);
 
 // The following functions are for a supervisor that is one of several.
 
@@ -67,7 +67,7 @@ struct NodeLaunch {
   std::string address;  // group_address(); empty: there are no other nodes
 };
 /// Returns the launch of the workers of a run.
-launch::LaunchSpec launch_spec(const NodeLaunch& wish);
+launch::LaunchSpec launch_spec(const NodeLaunch& node);
 
 /// An allocator library for the workers.
 struct AllocatorLibrary {

@@ -84,8 +84,9 @@ std::string cause_of(const launch::Outcome& outcome, const ModelTask& task) {
   const auto& failure = outcome.first_failure;
   if (!failure) return outcome.message;
   if (was_killed(outcome))
-    return fmt::format("the process that {} was ended by SIGKILL, perhaps for want of memory; {}",
-                       task.purpose, task.hint);
+    return fmt::format(
+        "the process that {} was killed by SIGKILL, possibly out of memory\nhint: {}", task.purpose,
+        task.hint);
   if (failure->message.empty()) return outcome.message + log_of(*failure);
   return failure->message + log_of(*failure);
 }
@@ -135,7 +136,7 @@ events::Measured measured_by(const ModelTask& task) {
   run_model_task(task, folder.path(), [&](const events::Event& event) {
     if (const auto* found = std::get_if<events::Measured>(&event)) measured = *found;
   });
-  ENSURE(unexpected, measured.has_value(), "the worker ended without a measurement");
+  ENSURE(unexpected, measured.has_value(), "the worker exited without a measurement");
   return *measured;
 }
 
@@ -151,14 +152,15 @@ Error failure_of(const launch::Outcome& outcome) {
   const auto& failure = outcome.first_failure;
   const std::string cause =
       failure && !failure->message.empty() ? failure->message : outcome.message;
-  return {static_cast<ErrorKind>(outcome.exit_code), "the link could not be measured: " + cause};
+  return {static_cast<ErrorKind>(outcome.exit_code), "cannot measure the link: " + cause};
 }
 
 /// Returns the experiment of the run that saved the checkpoint.
 spec::Loaded experiment_of(const fs::path& checkpoint, const checkpoint::Manifest& manifest) {
   const auto config = manifest.facts.find("config");
   ENSURE(checkpoint, config != manifest.facts.end(),
-         "{} does not store its experiment, which TorchScript needs; export .safetensors or .pth",
+         "{} does not store its experiment, which TorchScript needs\nhint: export .safetensors or "
+         ".pth",
          printable(checkpoint.string()));
   config::Diagnostics diagnostics;
   return spec::load_experiment_text((checkpoint / "manifest").string(), config->second, {},
@@ -197,7 +199,7 @@ void check_model(const spec::Loaded& loaded, const std::optional<spec::ModelInpu
                   .executable = executable,
                   .task = {.kind = spec::TaskKind::check, .model_input = input},
                   .purpose = "builds the model",
-                  .hint = "take a smaller model",
+                  .hint = "use a smaller model",
                   .device = TaskDevice::cpu},
                  folder.path(), [](const events::Event&) {});
   add_problems(folder.path() / spec::kProblemsFile, loaded.tree, diagnostics);
@@ -230,7 +232,7 @@ events::Measured measure_shared_steps(const MeasureRequest& request, const event
                       .ranks = ranks});
 }
 
-LinkPlaces link_places() {
+LinkDevices count_link_devices() {
   const Machine machine = read_machine();
   const int gpus = machine.gpus.empty() ? 0 : launch::probe_gpus().count;
   return {gpus, machine.cores};
@@ -259,7 +261,7 @@ events::LinkMeasured measure_link(const LinkRequest& request) {
   const launch::Outcome outcome = launch::supervise(
       launch, on_event, [] {}, steady_clock());
   if (outcome.exit_code != 0) throw failure_of(outcome);
-  ENSURE(unexpected, measured.has_value(), "the workers ended without a measured link");
+  ENSURE(unexpected, measured.has_value(), "the workers exited without a link measurement");
   return *measured;
 }
 

@@ -52,12 +52,12 @@ struct LinkRequest {
 };
 
 /// The number of ranks that this machine has devices for: its GPUs, or its cores.
-struct LinkPlaces {
+struct LinkDevices {
   int gpus = 0;
   int cores = 1;
 };
 /// Counts the devices of this machine; asks the CUDA driver in a child process.
-LinkPlaces link_places();
+LinkDevices count_link_devices();
 
 /// Times all-reduce of tensors from 1 KiB to 64 MiB among `ranks` processes of this machine, for
 /// some seconds, in a temporary folder. Throws Error(resource) when there are fewer GPUs than

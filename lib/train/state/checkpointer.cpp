@@ -245,8 +245,8 @@ void CheckpointSaver::write(const About& about) {
   manifest.facts["weights_only"] = saving_.weights_only ? "true" : "false";
   job_ = {copies_.entries(), meta_, std::move(manifest)};
   if (const events::Heartbeat* page = session_.heartbeat)
-    job_.history_is_stored = [page, written = page->told.load()] {
-      return page->has_heard(written);
+    job_.history_is_stored = [page, written = page->num_written.load()] {
+      return page->has_recorded(written);
     };
   cancelled_ = false;
   pending_write_ = std::async(std::launch::async, [this] { return writer_.run(job_); });

@@ -75,9 +75,9 @@ TEST_CASE("the table says that losses are equal within rounding, and what stays"
                        Contains("same     within 1e-06"));
   const std::string notes = scaling_notes(scaling, Scaling::strong);
   CHECK_THAT(notes,
-             Contains("Strong scaling") && Contains("of 1 device;") && Contains("not bit by bit"));
+             Contains("Strong scaling") && Contains("of 1 device;") && Contains("not bit for bit"));
   CHECK_THAT(scaling_notes(scaling, Scaling::weak),
-             Contains("Weak scaling") && !Contains("not bit by bit"));
+             Contains("Weak scaling") && !Contains("not bit for bit"));
   CHECK_THAT(to_text(bench_table(rows), {}), Contains("within 1e-06"));
 }
 
@@ -98,7 +98,7 @@ TEST_CASE("a row is compared with the first that has its other settings") {
   CHECK(*scaling[1].efficiency.value == Approx(1));  // relative to twice the devices of its base
 }
 
-TEST_CASE("with strong scaling settings are told apart by the samples of a step") {
+TEST_CASE("strong scaling: settings are distinguished by the global batch size") {
   const std::vector<BenchRow> rows{row_of(1, 64, {trial(1)}), row_of(2, 32, {trial(2)}),
                                    row_of(1, 128, {trial(3)}), row_of(2, 64, {trial(6)})};
   const auto scaling = scaling_rows(rows, Scaling::strong);
@@ -152,16 +152,16 @@ TEST_CASE("the gap of losses is relative, and none where a loss is missing or no
 TEST_CASE("a trial of several ranks has their mean wait and the slowest of them") {
   RunRecord record = invented::run();
   for (const int rank : {0, 1}) {
-    events::RankEpoch told{.rank = rank, .steps = 10, .wall_s = 10};
-    told.step_s = rank == 0 ? 6 : 9;
-    told.allreduce_exposed_s = 10 - told.step_s;
-    record.add(rank, told);
+    events::RankEpoch epoch{.rank = rank, .steps = 10, .wall_s = 10};
+    epoch.step_s = rank == 0 ? 6 : 9;
+    epoch.allreduce_exposed_s = 10 - epoch.step_s;
+    record.add(rank, epoch);
   }
   const Trial found = trial_of(record, 9.75);
   CHECK(found.global_batch == 64);
   REQUIRE(found.slowest);
   CHECK(found.slowest->rank == 1);
-  CHECK(found.slowest->behind == Approx(0.2));
+  CHECK(found.slowest->slowdown == Approx(0.2));
   CHECK(*found.exposed_s == Approx(0.25));
   CHECK(*found.exposed_share == Approx(0.25));
   CHECK_FALSE(trial_of(invented::run(), 9.75).exposed_s.has_value());

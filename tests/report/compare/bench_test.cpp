@@ -117,11 +117,13 @@ TEST_CASE("a bench without rows or runs is rendered, too") {
 
 TEST_CASE("the notes say what is weak: few repeats, a single epoch") {
   auto rows = three_rows();
-  CHECK_THAT(bench_notes(rows), Contains("with its 95 % interval") && Contains("after the first"));
+  CHECK_THAT(bench_notes(rows),
+             Contains("with its 95 % interval") && Contains("exclude the first epoch"));
   for (auto& row : rows) row.trials.resize(1);
   rows[0].trials[0].epoch_s.resize(1);
   CHECK_THAT(bench_notes(rows),
-             Contains("without an interval below 3 repeats") && Contains("warm-up is included"));
+             Contains("without an interval because it needs at least 3 repeats") &&
+                 Contains("includes warm-up"));
   CHECK(bench_notes({}).empty());
 }
 
@@ -139,7 +141,7 @@ TEST_CASE("a trial is read from the record of its run") {
   CHECK(events::find_metric(read.metrics, "val/accuracy") == Approx(0.98));
 }
 
-TEST_CASE("a failed row keeps its place beside the others, in the table and in JSON") {
+TEST_CASE("bench: a failed row keeps its place in the table and in JSON") {
   std::vector<BenchRow> rows = three_rows();
   rows[1].trials.clear();
   rows[1].failure = TrialFailure{6, "num_workers=4 (run 1 of 3): loss is nan"};

@@ -15,7 +15,7 @@ Group group(std::string label, std::vector<Measures> members) {
 }
 
 /// Returns three seeds in no order, whose accuracy differs by far more than the groups do.
-Compared seeds(double change) {
+RunComparison seeds(double change) {
   const auto of = [](const char* seed, double accuracy, double wall_s) {
     return Measures{seed, {{"val/accuracy", accuracy}, {"wall_s", wall_s}}};
   };
@@ -25,8 +25,8 @@ Compared seeds(double change) {
                                  of("2", 0.8999 + change, 11)})}};
 }
 
-std::vector<Finding> findings_for(const std::string& text, const Compared& runs) {
-  return judge(parse_conditions(text, gate_metrics(runs)), contests_of(runs));
+std::vector<Finding> findings_for(const std::string& text, const RunComparison& runs) {
+  return evaluate_conditions(parse_conditions(text, gate_metrics(runs)), gate_comparisons(runs));
 }
 
 Baseline bench(const std::string& path, double seconds) {
@@ -42,7 +42,7 @@ Baseline bench(const std::string& path, double seconds) {
 
 }  // namespace
 
-TEST_CASE("groups with the same seeds are judged by pairs, whatever their order") {
+TEST_CASE("compare gate: groups with the same seeds are paired in any order") {
   const Finding fails = findings_for("val/accuracy<-0.5pt", seeds(-0.02)).front();
   CHECK(fails.verdict == Verdict::fail);
   CHECK(*fails.change == Approx(-2));
@@ -51,44 +51,46 @@ TEST_CASE("groups with the same seeds are judged by pairs, whatever their order"
   CHECK(gate_code(findings_for("val/accuracy<-0.5pt", seeds(0))) == 0);
 }
 
-TEST_CASE("groups of other seeds are judged apart, where their spread hides a small change") {
-  Compared runs = seeds(-0.02);
+TEST_CASE(
+    "compare gate: groups of different seeds are unpaired, and variance hides a small change") {
+  RunComparison runs = seeds(-0.02);
   runs.groups[1].members[0].seed = "77";
-  CHECK(contests_of(runs).front().pairing == Pairing::apart);
+  CHECK(gate_comparisons(runs).front().pairing == Pairing::unpaired);
   CHECK(gate_code(findings_for("val/accuracy<-0.5pt", runs)) == 4);
   for (Measures& member : runs.groups[0].members) member.seed.clear();
   runs.groups[1].members = runs.groups[0].members;
-  CHECK(contests_of(runs).front().pairing == Pairing::apart);
+  CHECK(gate_comparisons(runs).front().pairing == Pairing::unpaired);
 }
 
-TEST_CASE("two single runs are told apart only where nothing varies") {
+TEST_CASE("compare gate: two single runs differ only in numbers without variance") {
   const auto single = [](double loss) { return Measures{"1", {{"val/loss", loss}}}; };
-  const Compared same{.kind = "runs", .groups = {group("a", {single(1)}), group("b", {single(1)})}};
+  const RunComparison same{.kind = "runs",
+                           .groups = {group("a", {single(1)}), group("b", {single(1)})}};
   CHECK(gate_code(findings_for("val/loss>+1%", same)) == 0);
-  const Compared other{.kind = "runs",
-                       .groups = {group("a", {single(1)}), group("b", {single(2)})}};
+  const RunComparison other{.kind = "runs",
+                            .groups = {group("a", {single(1)}), group("b", {single(2)})}};
   CHECK(gate_code(findings_for("val/loss>+1%", other)) == 4);
 }
 
-TEST_CASE("a number that one run does not tell decides nothing") {
-  Compared runs = seeds(0);
+TEST_CASE("compare gate: a number that one run does not report is inconclusive") {
+  RunComparison runs = seeds(0);
   runs.groups[1].members[0].values.clear();
   const Finding open = findings_for("val/accuracy<-0.5pt", runs).front();
   CHECK(open.verdict == Verdict::inconclusive);
-  CHECK_THAT(open.why, Contains("is not told by every run"));
+  CHECK_THAT(open.why, Contains("is not reported by every run"));
 }
 
-TEST_CASE("conditions may name what the runs tell, and the wall time by the bench's name") {
+TEST_CASE("compare gate: conditions may name metrics of the runs, and total_s for wall time") {
   const auto names = gate_metrics(seeds(0));
   CHECK(std::ranges::count(names, "val/accuracy") == 1);
-  CHECK(contests_of(seeds(0)).front().now.at("total_s") == std::vector<double>{10, 11, 12});
+  CHECK(gate_comparisons(seeds(0)).front().now.at("total_s") == std::vector<double>{10, 11, 12});
   CHECK_THROWS_WITH(parse_conditions("val/acuracy<-1pt", names), Contains("val/accuracy"));
 }
 
-TEST_CASE("saved benches are judged setting by setting") {
+TEST_CASE("compare gate: saved benches are compared setting by setting") {
   const std::vector<Baseline> slower{bench("a.json", 10), bench("b.json", 11)};
   const auto conditions = parse_conditions("total_s>+5%, train/loss>+1%", gate_metrics(slower));
-  const std::vector<Finding> findings = judge(conditions, contests_of(slower));
+  const std::vector<Finding> findings = evaluate_conditions(conditions, gate_comparisons(slower));
   REQUIRE(findings.size() == 4);
   CHECK(findings[0].verdict == Verdict::fail);
   CHECK(findings[0].technique == "num_workers=0 of b.json");
@@ -99,7 +101,7 @@ TEST_CASE("saved benches are judged setting by setting") {
 TEST_CASE("benches that share no setting are an error") {
   std::vector<Baseline> benches{bench("a.json", 10), bench("b.json", 10)};
   for (BaselineRow& row : benches[1].rows) row.settings = {{"trainer.devices", "2"}};
-  CHECK_THROWS_WITH(contests_of(benches), Contains("a.json has none of the settings"));
+  CHECK_THROWS_WITH(gate_comparisons(benches), Contains("cannot compare a.json"));
 }
 
 namespace {
@@ -121,28 +123,29 @@ Group runs_on(std::string label, std::vector<RunFiles> runs) {
 }  // namespace
 
 TEST_CASE("groups whose runs were made on other hardware are named with what differs") {
-  Compared runs{.kind = "runs",
-                .groups = {runs_on("a", {run_on("Zen", 8)}), runs_on("b", {run_on("Zen", 8)})}};
-  CHECK(machines_apart(runs).empty());
+  RunComparison runs{
+      .kind = "runs",
+      .groups = {runs_on("a", {run_on("Zen", 8)}), runs_on("b", {run_on("Zen", 8)})}};
+  CHECK(machine_warnings(runs).empty());
   runs.groups.push_back(runs_on("c", {run_on("Zen", 8), run_on("Zen", 2), run_on("Xeon", 4)}));
-  REQUIRE(machines_apart(runs).size() == 1);  // one sentence per group
-  CHECK(machines_apart(runs)[0] ==
-        "the speeds of 'a' (there) and 'c' (here) do not compare: cores: 8 there, 2 here");
+  REQUIRE(machine_warnings(runs).size() == 1);  // one sentence per group
+  CHECK(machine_warnings(runs)[0] ==
+        "the speeds of 'a' (there) and 'c' (here) are not comparable: cores: 8 there, 2 here");
   runs.groups[0].runs.push_back(run_on("Xeon", 8));
-  REQUIRE(machines_apart(runs).size() == 2);
-  CHECK_THAT(machines_apart(runs)[0], Contains("another run of 'a' (here)"));
+  REQUIRE(machine_warnings(runs).size() == 2);
+  CHECK_THAT(machine_warnings(runs)[0], Contains("another run of 'a' (here)"));
   runs.groups[1].runs[0].manifest = nullptr;
-  CHECK_THAT(machines_apart(runs)[1], Contains("does not say on which machine"));
+  CHECK_THAT(machine_warnings(runs)[1], Contains("machine of the baseline is not recorded"));
 }
 
 TEST_CASE("benches of other machines are named, too") {
-  Compared benches{.kind = "benches", .groups = {group("a.json", {}), group("b.json", {})}};
+  RunComparison benches{.kind = "benches", .groups = {group("a.json", {}), group("b.json", {})}};
   benches.groups[0].machine = {{"cpu", "Zen"}};
   benches.groups[1].machine = {{"cpu", "Zen"}};
-  CHECK(machines_apart(benches).empty());
+  CHECK(machine_warnings(benches).empty());
   benches.groups[1].machine["cpu"] = "Other";
-  REQUIRE(machines_apart(benches).size() == 1);
-  CHECK_THAT(machines_apart(benches)[0], Contains("cpu: Zen there, Other here"));
+  REQUIRE(machine_warnings(benches).size() == 1);
+  CHECK_THAT(machine_warnings(benches)[0], Contains("cpu: Zen there, Other here"));
 }
 
 TEST_CASE("times and memory are those of a machine, losses are not") {

@@ -17,22 +17,22 @@ using namespace trainctl::report;
 
 namespace {
 
-struct Told {
+struct RunValues {
   int seed = 1;
   std::string lr = "0.1";
   double loss = 0.5;
 };
 
-RunFiles make_run(const fs::path& folder, const Told& told) {
-  put_text(folder / "config.resolved.yaml", "name: digits\nseed: " + std::to_string(told.seed) +
-                                                "\noptimizer:\n  lr: " + told.lr + "\n");
+RunFiles make_run(const fs::path& folder, const RunValues& values) {
+  put_text(folder / "config.resolved.yaml", "name: digits\nseed: " + std::to_string(values.seed) +
+                                                "\noptimizer:\n  lr: " + values.lr + "\n");
   const auto csv = make_csv_sink(folder, {"train/loss"});
   const auto jsonl = make_jsonl_sink(folder);
   for (int i = 0; i < 2; ++i) {
     auto epoch = invented::epoch(i);
-    epoch.metrics = {{"train/loss", told.loss / (i + 1)}};
+    epoch.metrics = {{"train/loss", values.loss / (i + 1)}};
     const events::StepLogged step{
-        .epoch = i, .global_step = 10 * (i + 1), .loss = told.loss, .lr = 0.1};
+        .epoch = i, .global_step = 10 * (i + 1), .loss = values.loss, .lr = 0.1};
     for (Sink* sink : {csv.get(), jsonl.get()}) {
       sink->on_event(0, step);
       sink->on_event(0, epoch);
@@ -77,7 +77,7 @@ TEST_CASE("groups with the same seeds are compared by pairs, others are not") {
     b.push_back(make_run(folder / ("b" + number),
                          {.seed = 4 - seed, .lr = "0.2", .loss = 0.1 * (4 - seed) + 0.02}));
   }
-  Compared compared;
+  RunComparison compared;
   compared.groups.push_back(group_of("a", std::move(a)));
   compared.groups.push_back(group_of("b", std::move(b)));
   const auto difference = differences_of(compared, "train/loss").front();
@@ -110,7 +110,7 @@ TEST_CASE("runs are grouped by their config without the seed") {
 
 TEST_CASE("equal losses are equal to the last bit, and the first that differs is named") {
   TempFolder folder;
-  Compared compared;
+  RunComparison compared;
   std::vector<RunFiles> one;
   one.push_back(make_run(folder / "a", {}));
   std::vector<RunFiles> two;
@@ -129,13 +129,13 @@ TEST_CASE("equal losses are equal to the last bit, and the first that differs is
       Contains("epoch 1, step 10: train/loss is 0x1p-1 (0.5) in a and 0x1.0000000000001p-1"));
 }
 
-TEST_CASE("a loss that one run does not tell is a difference, and a run without losses an error") {
+TEST_CASE("equal losses: a missing loss is a difference, and a run without losses is an error") {
   TempFolder folder;
   make_run(folder / "a", {});
   make_run(folder / "b", {});
   std::string text = golden::read(folder / "b" / "metrics.jsonl");
   put_text(folder / "b" / "metrics.jsonl", text.substr(0, text.find('\n') + 1));
-  Compared compared;
+  RunComparison compared;
   std::vector<RunFiles> runs;
   runs.push_back(read_run(folder / "a"));
   runs.push_back(read_run(folder / "b"));
@@ -144,14 +144,14 @@ TEST_CASE("a loss that one run does not tell is a difference, and a run without 
   REQUIRE(difference);
   CHECK(difference->wanted);
   CHECK_FALSE(difference->found);
-  CHECK_THAT(to_text(*difference, "a"), Contains("not told in"));
+  CHECK_THAT(to_text(*difference, "a"), Contains("missing in"));
   put_text(folder / "b" / "metrics.jsonl", "\n");
-  CHECK_THROWS_WITH(compare_losses(compared), Contains("tells no loss"));
+  CHECK_THROWS_WITH(compare_losses(compared), Contains("has no loss"));
 }
 
-TEST_CASE("a comparison is told as text, as JSON and as a page") {
+TEST_CASE("comparison: available as text, JSON and page") {
   TempFolder folder;
-  Compared compared;
+  RunComparison compared;
   std::vector<RunFiles> one;
   one.push_back(make_run(folder / "a", {}));
   std::vector<RunFiles> two;

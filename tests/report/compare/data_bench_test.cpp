@@ -43,9 +43,9 @@ TEST_CASE("a row whose batches are not those of the first is named") {
 
 TEST_CASE("the notes of data bench say what the limit is") {
   DataBench bench = two_rows();
-  CHECK_THAT(data_bench_notes(bench), Contains("only decodes, times the threads"));
+  CHECK_THAT(data_bench_notes(bench), Contains("only decodes, times the number"));
   bench.limit_name = "gather";
   CHECK_THAT(data_bench_notes(bench), Contains("one thread that copies"));
   bench.limit_name = "transforms";
-  CHECK_THAT(data_bench_notes(bench), Contains("transforms alone"));
+  CHECK_THAT(data_bench_notes(bench), Contains("only transforms"));
 }

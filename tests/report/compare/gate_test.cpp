@@ -23,18 +23,18 @@ std::vector<Condition> conditions(const std::string& text) {
   return parse_conditions(text, metrics);
 }
 
-Contest contest(Samples base, Samples now, Pairing pairing = Pairing::interleaved) {
+GateComparison contest(Samples base, Samples now, Pairing pairing = Pairing::interleaved) {
   return {"new", "'old'", std::move(base), std::move(now), pairing};
 }
 
-std::vector<Finding> judged(const std::string& text, const Contest& contest) {
-  return judge(conditions(text), std::vector{contest});
+std::vector<Finding> findings_of(const std::string& text, const GateComparison& contest) {
+  return evaluate_conditions(conditions(text), std::vector{contest});
 }
 
 Finding one(const std::string& text, const Values& base, const Values& now,
             Pairing pairing = Pairing::interleaved) {
   const std::string metric = text.substr(0, text.find_first_of("<>"));
-  return judged(text, contest({{metric, base}}, {{metric, now}}, pairing)).front();
+  return findings_of(text, contest({{metric, base}}, {{metric, now}}, pairing)).front();
 }
 
 Finding of_times(const std::string& text, const noisy::Times& times) {
@@ -56,7 +56,7 @@ TEST_CASE("a change passes, fails or stays open as its interval lies to the boun
   const Finding fails = one("total_s>+5%", kBase, scaled(kBase, 1.1));
   CHECK(fails.verdict == Verdict::fail);
   CHECK(*fails.change == Approx(10).margin(0.2));
-  CHECK_THAT(fails.why, Contains("lies beyond total_s>+5%"));
+  CHECK_THAT(fails.why, Contains("is beyond total_s>+5%"));
   CHECK(one("total_s>+5%", kBase, scaled(kBase, 1)).verdict == Verdict::pass);
   CHECK(one("samples_per_s<-5%", kBase, scaled(kBase, 0.9)).verdict == Verdict::fail);
   CHECK(one("samples_per_s<-5%", kBase, scaled(kBase, 1.3)).verdict == Verdict::pass);
@@ -65,14 +65,14 @@ TEST_CASE("a change passes, fails or stays open as its interval lies to the boun
   CHECK_THAT(open.why, Contains("includes the bound of total_s>+5%") && Contains("repeats"));
 }
 
-TEST_CASE("an inconclusive change says how many repeats would decide") {
+TEST_CASE("an inconclusive change says how many repeats would be enough") {
   const Values base{10, 12, 9, 11, 10};
   const Values now{11, 9, 12, 10, 11};
   const Finding open = one("total_s>+5%", base, now);
   CHECK(open.verdict == Verdict::inconclusive);
   REQUIRE(open.repeats.has_value());
   CHECK(*open.repeats > 5);
-  CHECK_THAT(open.why, Contains(std::to_string(*open.repeats) + " repeats would decide"));
+  CHECK_THAT(open.why, Contains(std::to_string(*open.repeats) + " repeats are enough"));
   const Finding few = one("total_s>+5%", {10, 10}, {11, 11});
   CHECK(few.verdict == Verdict::inconclusive);
   CHECK(few.repeats == 3);
@@ -95,12 +95,12 @@ TEST_CASE("metrics that repeat themselves are compared as they are") {
 }
 
 TEST_CASE("a number that is missing or not finite is never a pass") {
-  const auto missing = judged("gpu_mem_mb>+5%", contest({}, {{"gpu_mem_mb", {1}}}));
+  const auto missing = findings_of("gpu_mem_mb>+5%", contest({}, {{"gpu_mem_mb", {1}}}));
   CHECK(missing.front().verdict == Verdict::inconclusive);
-  CHECK_THAT(missing.front().why, Contains("gpu_mem_mb of 'old' is not told"));
+  CHECK_THAT(missing.front().why, Contains("gpu_mem_mb of 'old' is not reported"));
   CHECK(one("train/loss>+1%", {0.5, 0.5}, {kNaN, kNaN}).verdict == Verdict::fail);
   CHECK(one("train/loss>+1%", {kNaN, kNaN}, {kNaN, kNaN}).verdict == Verdict::inconclusive);
-  CHECK_THAT(one("train/loss>+1%", {0, 0}, {0.5, 0.5}).why, Contains("give the bound in pt"));
+  CHECK_THAT(one("train/loss>+1%", {0, 0}, {0.5, 0.5}).why, Contains("use a bound in pt"));
 }
 
 TEST_CASE("one condition that failed outweighs those that are open, and these those that passed") {
@@ -128,7 +128,7 @@ TEST_CASE("more than two conditions widen the intervals, so that together they k
   const Samples now{{"total_s", scaled(kBase, 1.02)}, {"rss_mb", kBase}, {"epoch_s", kBase}};
   const Samples base{{"total_s", kBase}, {"rss_mb", kBase}, {"epoch_s", kBase}};
   const auto low = [&](const std::string& text) {
-    return judged(text, contest(base, now)).front().interval->low;
+    return findings_of(text, contest(base, now)).front().interval->low;
   };
   CHECK(low("total_s>1%,rss_mb>1%") == Approx(alone.interval->low));
   CHECK(low("total_s>1%,rss_mb>1%,epoch_s>1%") < alone.interval->low);
@@ -155,13 +155,13 @@ TEST_CASE("a null change fails a gate of six conditions in at most 5.5 % of 2,00
       conditions("total_s>0%,epoch_s>0%,startup_s>0%,first_batch_s>0%,rss_mb>0%,samples_per_s>0%");
   int failed = 0;
   for (int i = 0; i < kBenches; ++i) {
-    Contest noisy_contest = contest({}, {});
+    GateComparison noisy_contest = contest({}, {});
     for (std::size_t k = 0; k < all.size(); ++k) {
       const auto times = noisy::bench({.size = 0.03}, 22 + k, static_cast<std::uint64_t>(i));
       noisy_contest.base[all[k].metric] = times.base;
       noisy_contest.now[all[k].metric] = times.other;
     }
-    failed += gate_code(judge(all, std::vector{noisy_contest})) == 3 ? 1 : 0;
+    failed += gate_code(evaluate_conditions(all, std::vector{noisy_contest})) == 3 ? 1 : 0;
   }
   CHECK(failed <= kBenches * 55 / 1000);
 }
@@ -215,15 +215,15 @@ Proposal proposal_of(const Finding& finding) {
 Verdict followed(double slower, int baseline, std::uint64_t number) {
   const std::string gate = "total_s>+2.5%";
   const Values base = side(1, baseline, 41, number);
-  const Finding first = one(gate, base, side(slower, 5, 42, number), Pairing::apart);
+  const Finding first = one(gate, base, side(slower, 5, 42, number), Pairing::unpaired);
   const Proposal next = proposal_of(first);
   if (first.verdict != Verdict::inconclusive) return first.verdict;
   if (next.baseline > 0)
     return one(gate, side(1, next.baseline, 43, number), side(slower, next.baseline, 44, number),
-               Pairing::apart)
+               Pairing::unpaired)
         .verdict;
   if (next.repeats == 0) return first.verdict;
-  return one(gate, base, side(slower, next.repeats, 44, number), Pairing::apart).verdict;
+  return one(gate, base, side(slower, next.repeats, 44, number), Pairing::unpaired).verdict;
 }
 
 }  // namespace
@@ -245,14 +245,14 @@ TEST_CASE("what the gate proposes against a saved baseline catches a planted 5 %
 
 TEST_CASE("against a saved baseline as many repeats as it has are not proposed again") {
   const Values base{10, 10.6, 9.4, 10.3, 9.7};
-  const Finding few = one("total_s>+5%", base, scaled(base, 1.02), Pairing::apart);
+  const Finding few = one("total_s>+5%", base, scaled(base, 1.02), Pairing::unpaired);
   CHECK(few.verdict == Verdict::inconclusive);
   CHECK_FALSE(few.repeats.has_value());
-  CHECK_THAT(few.why, Contains("no number of repeats would decide against a baseline of 5: save a "
+  CHECK_THAT(few.why, Contains("no number of repeats is enough with a baseline of 5:  save a "
                                "baseline of at least"));
   CHECK(proposal_of(few).baseline > 5);
   const Values calm{10, 10.1, 9.9, 10, 10.1, 9.9, 10, 10.1, 9.9, 10, 10.1, 9.9, 10, 10.1, 9.9};
-  const Finding many = one("total_s>+5%", calm, base, Pairing::apart);
+  const Finding many = one("total_s>+5%", calm, base, Pairing::unpaired);
   CHECK(many.verdict == Verdict::inconclusive);
   REQUIRE(many.repeats.has_value());
   CHECK(*many.repeats > 5);
@@ -260,12 +260,12 @@ TEST_CASE("against a saved baseline as many repeats as it has are not proposed a
 
 TEST_CASE("a baseline of another day is compared without pairs, and the report says so") {
   const Values other_day{12.0, 9.0, 10.5};
-  const Finding finding = one("total_s>+5%", other_day, kBase, Pairing::apart);
+  const Finding finding = one("total_s>+5%", other_day, kBase, Pairing::unpaired);
   REQUIRE(finding.interval.has_value());
   CHECK(finding.verdict == Verdict::inconclusive);
   const std::vector<Finding> all{finding};
-  CHECK_THAT(gate_notes(all, Pairing::apart), Contains("not made in turns with this bench"));
-  CHECK_THAT(gate_notes(all, Pairing::interleaved), !Contains("in turns"));
+  CHECK_THAT(gate_notes(all, Pairing::unpaired), Contains("not interleaved with this bench"));
+  CHECK_THAT(gate_notes(all, Pairing::interleaved), !Contains("interleaved"));
 }
 
 TEST_CASE("the gate's table and document hold what was compared") {
@@ -286,9 +286,9 @@ TEST_CASE("the gate's table and document hold what was compared") {
 TEST_CASE(
     "Gate: one slow run of a saved baseline is dropped and named, and a slow-down still fails") {
   const std::vector<Finding> findings{one("total_s>+5%", {10.0, 10.1, 16.0, 9.9, 10.05},
-                                          {11.0, 11.1, 10.9, 11.05, 11.15}, Pairing::apart)};
+                                          {11.0, 11.1, 10.9, 11.05, 11.15}, Pairing::unpaired)};
   CHECK(findings[0].verdict == Verdict::fail);
   CHECK(findings[0].outliers == 1);
-  CHECK_THAT(gate_notes(findings, Pairing::apart), Contains("1 outlier is left out"));
+  CHECK_THAT(gate_notes(findings, Pairing::unpaired), Contains("1 outlier is excluded"));
   CHECK(gate_json(findings)["conditions"][0]["outliers"] == 1);
 }

@@ -16,9 +16,9 @@ TEST_CASE("settings and conditions are the test cases of a suite") {
   std::vector<Finding> findings(3);
   findings[0].verdict = Verdict::pass;
   findings[1].verdict = Verdict::fail;
-  findings[1].why = "[-8.00, -6.00] % lies beyond samples_per_s<-5%";
+  findings[1].why = "[-8.00, -6.00] % is beyond samples_per_s<-5%";
   findings[2].verdict = Verdict::inconclusive;
-  findings[2].why = "12 repeats would decide";
+  findings[2].why = "12 repeats are enough";
   for (Finding& finding : findings) finding.technique = "num_workers=4";
   for (Finding& finding : findings) finding.condition.text = "samples_per_s<-5%";
   CHECK(junit_text("trainctl bench", bench_cases(rows, findings, "bench a.yaml")) ==
@@ -34,10 +34,10 @@ TEST_CASE("settings and conditions are the test cases of a suite") {
   </testcase>
   <testcase classname="bench a.yaml gate" name="num_workers=4: samples_per_s&lt;-5%" time="0.000"/>
   <testcase classname="bench a.yaml gate" name="num_workers=4: samples_per_s&lt;-5%" time="0.000">
-    <failure message="[-8.00, -6.00] % lies beyond samples_per_s&lt;-5%"/>
+    <failure message="[-8.00, -6.00] % is beyond samples_per_s&lt;-5%"/>
   </testcase>
   <testcase classname="bench a.yaml gate" name="num_workers=4: samples_per_s&lt;-5%" time="0.000">
-    <skipped message="inconclusive: 12 repeats would decide"/>
+    <skipped message="inconclusive: 12 repeats are enough"/>
   </testcase>
  </testsuite>
 </testsuites>

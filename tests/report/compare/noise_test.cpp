@@ -44,7 +44,7 @@ std::vector<double> times(double variation) {
 
 }  // namespace
 
-TEST_CASE("the slow-down that is told to be detectable is, nine times in ten") {
+TEST_CASE("noise: the reported detectable slowdown is detected nine times in ten") {
   for (const double variation : {0.005, 0.02, 0.1}) {
     CAPTURE(variation);
     const Noise noise = noise_of(times(variation));
@@ -54,14 +54,14 @@ TEST_CASE("the slow-down that is told to be detectable is, nine times in ten") {
   }
 }
 
-TEST_CASE("more repeats and a quieter machine tell smaller slow-downs") {
+TEST_CASE("noise: more repeats and less noise detect smaller slowdowns") {
   const Noise quiet = noise_of(times(0.01));
   const Noise loud = noise_of(times(0.05));
   CHECK(quiet.slowdown_20 < quiet.slowdown_5);
   CHECK(quiet.slowdown_5 < loud.slowdown_5);
 }
 
-TEST_CASE("times that make no sense are left out, and nothing is told of none") {
+TEST_CASE("noise: invalid times are ignored, and without times there is no result") {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   CHECK(noise_of({}).repeats == 0);
   CHECK(noise_of(std::vector<double>{0, -1, nan}).repeats == 0);
@@ -70,8 +70,8 @@ TEST_CASE("times that make no sense are left out, and nothing is told of none") 
   CHECK(one.variation == 0);
 }
 
-TEST_CASE("the noise is told with its formula") {
+TEST_CASE("noise: the text has the formula") {
   const std::string text = noise_text(noise_of(std::vector<double>{0.1, 0.101, 0.099}));
-  CHECK_THAT(text, Contains("of 3 repeats of 100 ms") && Contains("k(5) = 1.967"));
+  CHECK_THAT(text, Contains("3 repeats of 100 ms") && Contains("k(5) = 1.967"));
   CHECK(noise_json(noise_of(std::vector<double>{0.1}))["detectable_slowdown"].contains("20"));
 }

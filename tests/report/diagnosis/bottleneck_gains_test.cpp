@@ -1,13 +1,13 @@
 #include "report/diagnosis/bottleneck_rules.hpp"
 #include "report/invented.hpp"
-#include "report/judged.hpp"
 #include "report/text/run_summary.hpp"
+#include "report/timing_fixtures.hpp"
 #include "support/catch.hpp"
 
 #include <algorithm>
 #include <string>
 
-using namespace judged;
+using namespace timing_fixtures;
 
 namespace {
 
@@ -173,7 +173,7 @@ TEST_CASE("Bottleneck: threads that wait for one another are the cause before ot
   CHECK(cause_and_setting(threads) == "threads_oversubscribed trainer.num_threads=2");
   CHECK(std::string(name_of(threads.limit)) == "host_bound");
   CHECK(std::ranges::any_of(threads.evidence, [](const Evidence& each) {
-    return each.name == "outside_cores" && each.tells;
+    return each.name == "outside_cores" && each.in_summary;
   }));
   with.num_threads = 1;
   with.num_workers = 12;
@@ -251,7 +251,7 @@ TEST_CASE("Bottleneck: batches for a validation count as what a better loader ca
   CHECK(find_bottleneck(timing, context()).gain.high == Approx(10 / 3.0));
 }
 
-TEST_CASE("Bottleneck: a machine whose cores others take is told first, with the share") {
+TEST_CASE("Bottleneck: a machine busy with other processes is reported first, with the share") {
   for (const events::Timing& timing : {kStarved, kAtWork}) {
     BottleneckContext with = context();
     with.usage->memory_stalled = 0.5;
@@ -283,13 +283,13 @@ TEST_CASE("Bottleneck: a machine whose cores others take is told first, with the
 TEST_CASE("Bottleneck: every cause has an advice sentence, even where no setting is accepted") {
   events::Timing timing{.wall_s = 10, .data_wait_s = 1, .forward_s = 5, .eval_s = 1, .samples = 10};
   BottleneckContext with = context();
-  with.straggler = RankRow{.rank = 3, .host = "node3", .behind = 0.5};
+  with.straggler = RankRow{.rank = 3, .host = "node3", .slowdown = 0.5};
   with.usage->outside_cores = 0.5;
   for (const bool on_gpu : {false, true}) {
     with.on_gpu = on_gpu;
     for (const Rule& rule : rules()) {
       CAPTURE(rule.cause, on_gpu);
-      const Facts facts{timing, with, rule.part.value_or(Limit::compute), 5};
+      const BottleneckInputs facts{timing, with, rule.part.value_or(BottleneckKind::compute), 5};
       const std::vector<Proposal> proposals = rule.propose(facts);
       REQUIRE_FALSE(proposals.empty());
       for (const Proposal& each : proposals) CHECK_FALSE(each.sentence.empty());
@@ -313,11 +313,11 @@ TEST_CASE("Bottleneck: a verdict whose settings are all refused keeps its advice
 
 TEST_CASE("Summary: the next command follows the verdict") {
   RunRecord record = invented::run();
-  const auto next = [&](const report::Ending& ending) {
+  const auto next = [&](const report::RunResult& ending) {
     const std::string text = summary_text(record, ending, {});
     return text.substr(text.rfind("next"));
   };
-  report::Ending ending = invented::ending();
+  report::RunResult ending = invented::ending();
   CHECK_THAT(next(ending), Contains("bench configs/mnist/ffn.yaml --devices 1,2"));
   record.started->num_threads = 1;
   ending.levers.cpu_cores = 1;  // more devices would share the core
@@ -334,6 +334,6 @@ TEST_CASE("Summary: the next command follows the verdict") {
   record.rank_epochs[0] = {{.steps = 10, .wall_s = 3, .data_wait_s = 0, .step_s = 1}};
   record.rank_epochs[1] = {{.steps = 10, .wall_s = 3, .data_wait_s = 0, .step_s = 2.9}};
   const std::string slow = summary_text(record, ending, {});
-  CHECK_THAT(slow, Contains("look at node7") && Contains("trainctl doctor"));
+  CHECK_THAT(slow, Contains("disk of node7") && Contains("trainctl doctor"));
   CHECK_THAT(slow, !Contains("--workers"));
 }

@@ -2,9 +2,9 @@
 
 #include "report/diagnosis/bottleneck_rules.hpp"
 #include "report/invented.hpp"
-#include "report/judged.hpp"
 #include "report/record/run_result.hpp"
 #include "report/text/run_summary.hpp"
+#include "report/timing_fixtures.hpp"
 #include "support/catch.hpp"
 
 #include <algorithm>
@@ -12,13 +12,13 @@
 #include <string>
 #include <vector>
 
-using namespace judged;
+using namespace timing_fixtures;
 
 namespace {
 
-bool tells(const Bottleneck& found, const std::string& name) {
-  return std::ranges::any_of(found.evidence,
-                             [&](const Evidence& each) { return each.name == name && each.tells; });
+bool is_shown(const Bottleneck& found, const std::string& name) {
+  return std::ranges::any_of(
+      found.evidence, [&](const Evidence& each) { return each.name == name && each.in_summary; });
 }
 
 }  // namespace
@@ -30,14 +30,15 @@ TEST_CASE("a perfect loader takes the waits from the time, and no more") {
   CHECK(found.gain.high == Approx(5));
   CHECK(found.perfect_loader->now_s == Approx(0.1));
   CHECK(found.perfect_loader->step_s == Approx(0.02));
-  CHECK_THAT(text_of(*found.perfect_loader),
-             StartsWith("a perfect loader would give 5.00x (by the steps as they were"));
+  CHECK_THAT(
+      text_of(*found.perfect_loader),
+      StartsWith("a perfect loader would make the run 5.00x as fast (from the measured steps"));
   BottleneckContext unknown = context();
   unknown.batch_size = 0;
   CHECK_FALSE(find_bottleneck(kStarved, unknown).perfect_loader);
 }
 
-TEST_CASE("a replay also takes what the loader's threads cost the step beside it, never less") {
+TEST_CASE("perfect loader: a replay includes the cost of loader threads, and is never below 1") {
   BottleneckContext with = context();
   with.replay_step_s = 0.01;  // 100 batches, whose passes took 2 s
   with.replay_steps = 20;
@@ -45,7 +46,7 @@ TEST_CASE("a replay also takes what the loader's threads cost the step beside it
   const Bottleneck found = find_bottleneck(kStarved, with);
   CHECK(found.perfect_loader->speedup == Approx(10));
   CHECK(found.perfect_loader->replayed == 20);
-  CHECK_THAT(text_of(*found.perfect_loader), Contains("20 steps with one batch replayed"));
+  CHECK_THAT(text_of(*found.perfect_loader), Contains("20 replayed steps with one batch"));
   with.usage->loader_cores = 0.05;  // the loader threads computed for 0.5 s
   CHECK(find_bottleneck(kStarved, with).perfect_loader->speedup == Approx(10 / 1.5));
   with.replay_step_s = 5;
@@ -54,15 +55,17 @@ TEST_CASE("a replay also takes what the loader's threads cost the step beside it
 
 TEST_CASE("where a perfect loader gives next to nothing, the text says to stop") {
   const Bottleneck found = find_bottleneck(timing(&events::Timing::data_wait_s, 0.2), context());
-  CHECK_THAT(text_of(*found.perfect_loader),
-             StartsWith("a perfect loader would give 1.02x: stop here, loading is not the limit"));
+  CHECK_THAT(
+      text_of(*found.perfect_loader),
+      StartsWith(
+          "a perfect loader would make the run 1.02x as fast: data loading is not the bottleneck"));
 }
 
-TEST_CASE("evidence has the numbers that the verdict rests on, and none that nobody told") {
+TEST_CASE("evidence: has the numbers of the verdict and omits unknown ones") {
   const Bottleneck found = find_bottleneck(kStarved, context());
-  CHECK(tells(found, "data_wait_step"));
-  CHECK(tells(found, "loader_rate"));
-  CHECK_FALSE(tells(found, "memory_taken"));
+  CHECK(is_shown(found, "data_wait_step"));
+  CHECK(is_shown(found, "loader_rate"));
+  CHECK_FALSE(is_shown(found, "memory_taken"));
   BottleneckContext silent = context();
   silent.usage.reset();
   for (const Evidence& each : find_bottleneck(kStarved, silent).evidence) {
@@ -103,9 +106,9 @@ TEST_CASE("an epoch of which an earlier process made a part counts by the rest")
   auto half = timing(&events::Timing::data_wait_s, 8);
   half.samples_per_s = 320;  // 3200 of its 6400 samples were trained on in these 10 s
   const BottleneckContext quiet = context();
-  CHECK(Facts{half, quiet}.batches() == Approx(50));
+  CHECK(BottleneckInputs{half, quiet}.batches() == Approx(50));
   half.samples_per_s = 640;
-  CHECK(Facts{half, quiet}.batches() == Approx(100));
+  CHECK(BottleneckInputs{half, quiet}.batches() == Approx(100));
 }
 
 TEST_CASE("the facts of a record reach the verdict") {
@@ -135,7 +138,7 @@ TEST_CASE("what ranks wait for one another's loaders is known of them all") {
   CHECK(found.straggler_is_here);
 }
 
-TEST_CASE("result.json tells cause, setting, evidence and the perfect loader") {
+TEST_CASE("result.json: has cause, setting, evidence and the perfect loader") {
   const Json found = to_json(find_bottleneck(kStarved, context()));
   CHECK(found["verdict"] == "input_bound");
   CHECK(found["cause"] == "few_workers");
@@ -156,12 +159,12 @@ TEST_CASE("the summary of a starved run has evidence, advice and headroom") {
     epoch.timing.wall_s += 6;
   }
   const std::string text = summary_text(record, invented::ending(), {});
-  CHECK_THAT(text, Contains("bottleneck  input: ") && Contains("a step waits ") &&
+  CHECK_THAT(text, Contains("bottleneck  input: ") && Contains("each step waits ") &&
                        Contains("try loader.num_workers=") &&
                        Contains("loading     a perfect loader would give "));
 }
 
-TEST_CASE("every part has a rule that always holds, and every rule a name of its own") {
+TEST_CASE("rules: every part has a rule that always holds, and names are unique") {
   std::set<std::string> names;
   for (const Rule& rule : rules()) {
     CHECK(names.insert(rule.cause).second);
@@ -169,10 +172,10 @@ TEST_CASE("every part has a rule that always holds, and every rule a name of its
   }
   const events::Timing nothing{.wall_s = 1};
   const BottleneckContext unknown;
-  for (int part = static_cast<int>(Limit::input); part <= static_cast<int>(Limit::balanced);
-       ++part) {
-    const Facts facts{nothing, unknown, static_cast<Limit>(part), 1};
-    CHECK(rule_for(facts).part == static_cast<Limit>(part));
+  for (int part = static_cast<int>(BottleneckKind::input);
+       part <= static_cast<int>(BottleneckKind::balanced); ++part) {
+    const BottleneckInputs facts{nothing, unknown, static_cast<BottleneckKind>(part), 1};
+    CHECK(rule_for(facts).part == static_cast<BottleneckKind>(part));
   }
 }
 

@@ -44,7 +44,7 @@ Grade grade_of(const MachineReadings& readings, const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("a sound machine has no fault, and one that tells nothing neither") {
+TEST_CASE("machine grade: ok for a good machine and for one without readings") {
   MachineReadings silent;
   silent.memory_available = 4 * kGiB;
   for (const MachineReadings& readings : {sound(), silent}) {

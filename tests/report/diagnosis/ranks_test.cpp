@@ -14,7 +14,7 @@ using namespace trainctl::report;
 namespace {
 
 /// Returns 10 steps of 1 s; the time beyond `work_s` is waiting.
-events::RankEpoch told(int rank, std::int64_t epoch, double work_s) {
+events::RankEpoch rank_epoch(int rank, std::int64_t epoch, double work_s) {
   events::RankEpoch ended;
   ended.rank = rank;
   ended.epoch = epoch;
@@ -38,9 +38,9 @@ RunRecord run_of(const std::vector<double>& work_s) {
   for (std::size_t i = 0; i < work_s.size(); ++i) {
     const int rank = static_cast<int>(i);
     record.add(rank, events::Hello{.rank = rank, .host = "node7", .device = "cpu"});
-    record.add(rank, told(rank, 0, 0.9));  // the warmup
-    record.add(rank, told(rank, 1, work_s[i]));
-    record.add(rank, told(rank, 2, work_s[i]));
+    record.add(rank, rank_epoch(rank, 0, 0.9));  // the warmup
+    record.add(rank, rank_epoch(rank, 1, work_s[i]));
+    record.add(rank, rank_epoch(rank, 2, work_s[i]));
   }
   return record;
 }
@@ -60,8 +60,8 @@ TEST_CASE("rows are means of a step over the epochs after the first") {
   CHECK(last.exposed_s == Approx(0.2));
   CHECK(last.overlap == Approx(0.75));
   CHECK(last.wire_bytes == 4096);
-  CHECK(last.behind == Approx(0.8 / 0.6 - 1));
-  CHECK(rows[0].behind == Approx(0).margin(1e-12));
+  CHECK(last.slowdown == Approx(0.8 / 0.6 - 1));
+  CHECK(rows[0].slowdown == Approx(0).margin(1e-12));
 }
 
 TEST_CASE("the straggler is who works longest, though all steps take the same time") {
@@ -69,7 +69,7 @@ TEST_CASE("the straggler is who works longest, though all steps take the same ti
   REQUIRE(straggler(rows) != nullptr);
   CHECK(straggler(rows)->rank == 2);
   CHECK_THAT(ranks_verdict(rows), Contains("rank 2 is a straggler") &&
-                                      Contains("0.80 s a step, 33 % more than the median"));
+                                      Contains("0.80 s per step, 33 % more than the median"));
   CHECK(straggler_json(rows)["rank"] == 2);
 }
 
@@ -96,7 +96,7 @@ TEST_CASE("one rank, or ranks without a step, make no table") {
   CHECK(result["straggler"].is_null());
 }
 
-TEST_CASE("the summary and the result of several ranks tell of each") {
+TEST_CASE("ranks: summary and result show each rank") {
   const RunRecord record = run_of({0.55, 0.55, 0.75});
   const std::string text = summary_text(record, invented::ending(), {});
   CHECK_THAT(text, Contains("  ranks       rank 2 is a straggler") &&
@@ -109,7 +109,7 @@ TEST_CASE("the summary and the result of several ranks tell of each") {
   CHECK(result["ranks"][1]["rank"] == 1);
   CHECK(result["ranks"][1]["allreduce_exposed_s"].get<double>() == Approx(0.4));
   CHECK(result["ranks"][1]["wire_bytes"] == 4096);
-  CHECK(result["straggler"]["behind"].get<double>() == Approx(1.0 / 3));
+  CHECK(result["straggler"]["slowdown"].get<double>() == Approx(1.0 / 3));
   for (const std::string& line : golden::lines_of(to_text(ranks_table(rank_rows(record)), {})))
     CHECK(display_width(line) <= 100);
 }
@@ -141,11 +141,11 @@ TEST_CASE("ranks.csv has a row for each rank and epoch, and a run of one rank ha
     sink->on_event(0, invented::epoch(0));
     sink->close();
     CHECK_FALSE(std::filesystem::exists(folder / "ranks.csv"));
-    sink->on_event(1, told(1, 0, 0.5));
-    sink->on_event(0, told(0, 0, 0.75));
+    sink->on_event(1, rank_epoch(1, 0, 0.5));
+    sink->on_event(0, rank_epoch(0, 0, 0.75));
     sink->close();
   }
-  make_csv_sink(folder.path(), {})->on_event(1, told(1, 1, 0.5));
+  make_csv_sink(folder.path(), {})->on_event(1, rank_epoch(1, 1, 0.5));
   CHECK(golden::read(folder / "ranks.csv") ==
         "epoch,rank,step,steps,wall_s,data_wait_s,work_s,allreduce_exposed_s,overlapped_s,"
         "exposed_s,overlap,payload_bytes,wire_bytes,bucket_bytes\n"

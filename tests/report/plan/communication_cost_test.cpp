@@ -23,9 +23,8 @@ TEST_CASE("a ring sends 2 (N-1) messages of a share of the bytes") {
 
 TEST_CASE("what the backward pass covers of the exchange is not waited for") {
   // With two ranks a bucket of 100 kB takes 0.102 s. Gradients are ready after 0.5 s and 1 s.
-  const ExchangedStep step{
-      .step_s = 2, .backward_s = 1, .samples = 10, .buckets = {100'000, 100'000}};
-  const ForetoldStep two = foretell(step, kSlow, 2);
+  const SyncedStep step{.step_s = 2, .backward_s = 1, .samples = 10, .buckets = {100'000, 100'000}};
+  const EstimatedStep two = estimate_step(step, kSlow, 2);
   CHECK(two.exchange_s == Approx(0.204));
   CHECK(two.exposed_s == Approx(0.102));
   CHECK(two.step_s == Approx(2.102));
@@ -35,72 +34,74 @@ TEST_CASE("what the backward pass covers of the exchange is not waited for") {
 
 TEST_CASE("a bucket waits for the one before it") {
   // Each bucket takes 1.002 s: the first starts at 0.5 s, the second after it at 1.502 s.
-  const ExchangedStep step{
+  const SyncedStep step{
       .step_s = 2, .backward_s = 1, .samples = 10, .buckets = {1'000'000, 1'000'000}};
-  CHECK(foretell(step, kSlow, 2).exposed_s == Approx(2.504 - 1));
+  CHECK(estimate_step(step, kSlow, 2).exposed_s == Approx(2.504 - 1));
 }
 
 TEST_CASE("one rank exchanges nothing, and a model without gradients nothing either") {
-  const ExchangedStep step{.step_s = 2, .backward_s = 1, .samples = 10, .buckets = {1'000'000}};
-  const ForetoldStep one = foretell(step, kSlow, 1);
+  const SyncedStep step{.step_s = 2, .backward_s = 1, .samples = 10, .buckets = {1'000'000}};
+  const EstimatedStep one = estimate_step(step, kSlow, 1);
   CHECK(one.exchange_s == 0);
   CHECK(one.exposed_s == 0);
   CHECK(one.efficiency == 1);
   CHECK(one.samples_per_s == Approx(5));
-  const ForetoldStep none =
-      foretell({.step_s = 2, .backward_s = 1, .samples = 10, .buckets = {}}, kSlow, 8);
+  const EstimatedStep none =
+      estimate_step({.step_s = 2, .backward_s = 1, .samples = 10, .buckets = {}}, kSlow, 8);
   CHECK(none.efficiency == 1);
-  CHECK(foretell({}, kSlow, 8).samples_per_s == 0);
+  CHECK(estimate_step({}, kSlow, 8).samples_per_s == 0);
 }
 
 TEST_CASE("weights that are averaged after some steps wait for nothing and cover nothing") {
-  const ExchangedStep step{.step_s = 2,
-                           .backward_s = 1,
-                           .samples = 10,
-                           .buckets = {1'000'000},
-                           .exchange = Exchange::weights,
-                           .every = 4};
-  const ForetoldStep two = foretell(step, kSlow, 2);
+  const SyncedStep step{.step_s = 2,
+                        .backward_s = 1,
+                        .samples = 10,
+                        .buckets = {1'000'000},
+                        .exchange = SyncKind::weights,
+                        .every = 4};
+  const EstimatedStep two = estimate_step(step, kSlow, 2);
   CHECK(two.exchange_s == Approx(1.002 / 4));
   CHECK(two.exposed_s == Approx(1.002 / 4));
   CHECK(two.step_s == Approx(2 + 1.002 / 4));
 }
 
 TEST_CASE("weights that go round after the gradients are waited for as a whole") {
-  const ExchangedStep step{.step_s = 2,
-                           .backward_s = 1,
-                           .samples = 10,
-                           .buckets = {100'000},
-                           .exchange = Exchange::gradients_and_weights,
-                           .weight_bytes = 200'000};
-  const ForetoldStep two = foretell(step, kSlow, 2);
+  const SyncedStep step{.step_s = 2,
+                        .backward_s = 1,
+                        .samples = 10,
+                        .buckets = {100'000},
+                        .exchange = SyncKind::gradients_and_weights,
+                        .weight_bytes = 200'000};
+  const EstimatedStep two = estimate_step(step, kSlow, 2);
   CHECK(two.exchange_s == Approx(0.102 + 0.101));
   CHECK(two.exposed_s == Approx(0.102 + 0.101));
-  CHECK(foretell(step, kSlow, 1).exposed_s == 0);
+  CHECK(estimate_step(step, kSlow, 1).exposed_s == 0);
 }
 
 TEST_CASE("what is assumed depends on the strategy and on the batches of a step") {
-  const auto said = [](const ExchangedStep& step) {
+  const auto said = [](const SyncedStep& step) {
     PlannedScaling scaling;
     scaling.step = step;
     std::string all;
     for (const std::string& one : scaling_assumptions(scaling)) all += one + "\n";
     return all;
   };
-  CHECK_THAT(said({}), Contains("gradients come up") && !Contains("local_sgd") &&
+  CHECK_THAT(said({}), Contains("gradients become ready") && !Contains("local_sgd") &&
                            !Contains("zero1") && !Contains("several batches"));
   CHECK_THAT(said({.batches = 2}), Contains("several batches"));
-  CHECK_THAT(said({.exchange = Exchange::gradients_and_weights}),
-             Contains("zero1") && Contains("updates all of them, and each of N ranks 1/N"));
-  CHECK_THAT(said({.exchange = Exchange::weights, .every = 8}),
-             Contains("averaged after 8 steps") && !Contains("gradients come up"));
+  CHECK_THAT(
+      said({.exchange = SyncKind::gradients_and_weights}),
+      Contains("zero1") && Contains("updates all weights, but each of N ranks updates only 1/N"));
+  CHECK_THAT(said({.exchange = SyncKind::weights, .every = 8}),
+             Contains("averaged after 8 steps") && !Contains("gradients become ready"));
 }
 
-TEST_CASE("growth is told for one rank, those asked for, 64 and 1,024, each once") {
-  const ExchangedStep step{.step_s = 2, .backward_s = 1, .samples = 10, .buckets = {1'000'000}};
+TEST_CASE("scaling plan: has rows for 1, the requested number, 64 and 1,024 ranks, each once") {
+  const SyncedStep step{.step_s = 2, .backward_s = 1, .samples = 10, .buckets = {1'000'000}};
   const auto ranks = [&](int asked) {
     std::vector<int> found;
-    for (const ForetoldStep& row : foretell_growth(step, kSlow, asked)) found.push_back(row.ranks);
+    for (const EstimatedStep& row : estimate_scaling(step, kSlow, asked))
+      found.push_back(row.ranks);
     return found;
   };
   CHECK(ranks(8) == std::vector<int>{1, 8, 64, 1024});
@@ -129,7 +130,7 @@ TEST_CASE("bandwidths and latencies are numbers with a unit") {
   }
 }
 
-TEST_CASE("bandwidths are told in powers of ten, as data sheets have them") {
+TEST_CASE("bandwidth_text: uses powers of ten as data sheets do") {
   CHECK(bandwidth_text(3.104e9) == "3.1 GB/s");
   CHECK(bandwidth_text(999.6) == "1 kB/s");
   CHECK(bandwidth_text(12) == "12 B/s");
@@ -137,7 +138,7 @@ TEST_CASE("bandwidths are told in powers of ten, as data sheets have them") {
   CHECK(latency_text(0.002) == "2 ms");
 }
 
-TEST_CASE("the plan's text and document tell formula, link, overlap and what is assumed") {
+TEST_CASE("scaling plan: text and JSON have formula, link, overlap and assumptions") {
   PlannedScaling scaling{
       .step = {.step_s = 2, .backward_s = 1, .samples = 10, .buckets = {100'000, 100'000}},
       .link = kSlow,
@@ -145,14 +146,16 @@ TEST_CASE("the plan's text and document tell formula, link, overlap and what is 
       .device = "cpu with 2 threads",
       .backward_from = "timed",
       .rows = {}};
-  scaling.rows = foretell_growth(scaling.step, scaling.link, 2);
+  scaling.rows = estimate_scaling(scaling.step, scaling.link, 2);
   const std::string text = scaling_text(scaling, {});
-  CHECK_THAT(text, Contains("2 (N-1)/N x bytes / bandwidth + 2 (N-1) x latency") &&
-                       Contains("195.3 KiB in 2 buckets: 97.7 KiB, 97.7 KiB") &&
-                       Contains("1 ms a message, 1 MB/s (link\\x1b.json)") &&
-                       Contains("2.00 s alone on cpu with 2 threads, of them 1.00 s backward "
-                                "(timed)") &&
-                       Contains("weak scaling: the batch of a rank stays"));
+  CHECK_THAT(
+      text,
+      Contains("2 (N-1)/N x bytes / bandwidth + 2 (N-1) x latency") &&
+          Contains("195.3 KiB in 2 buckets: 97.7 KiB, 97.7 KiB") &&
+          Contains("1 ms per message, 1 MB/s (link\\x1b.json)") &&
+          Contains(
+              "2.00 s for one rank on cpu with 2 threads, including 1.00 s backward (timed)") &&
+          Contains("weak scaling: the batch size per rank is constant"));
   CHECK_THAT(text, Contains("     2              20    0.20 s   0.10 s  2.10 s"));
   const Json document = scaling_json(scaling);
   CHECK(document["schema"] == "trainctl.scaling/2");
@@ -166,7 +169,7 @@ TEST_CASE("the plan's text and document tell formula, link, overlap and what is 
   CHECK(document["rows"][3]["ranks"] == 1024);
 }
 
-TEST_CASE("plan scaling: the step that was measured replaces the foretold one of as many ranks") {
+TEST_CASE("plan scaling: a measured step replaces the estimate for the same number of ranks") {
   PlannedScaling scaling{
       .step = {.step_s = 2, .backward_s = 1, .samples = 10, .buckets = {100'000, 100'000}},
       .link = kSlow,
@@ -174,14 +177,14 @@ TEST_CASE("plan scaling: the step that was measured replaces the foretold one of
       .device = "cpu with 2 threads",
       .backward_from = "timed",
       .rows = {}};
-  scaling.rows = foretell_growth(scaling.step, scaling.link, 2);
+  scaling.rows = estimate_scaling(scaling.step, scaling.link, 2);
   scaling.shared = SharedStep{.ranks = 2,
                               .step_s = 4,
                               .exposed_s = 0.5,
                               .range = {.low_s = 3.8, .high_s = 4.4},
                               .num_threads = 1};
   use_measured(*scaling.shared, scaling.step, scaling.rows);
-  const ForetoldStep& two = scaling.rows[1];
+  const EstimatedStep& two = scaling.rows[1];
   CHECK(two.step_s == 4);
   CHECK(two.exposed_s == 0.5);
   CHECK(two.efficiency == 0.5);
@@ -189,7 +192,7 @@ TEST_CASE("plan scaling: the step that was measured replaces the foretold one of
   CHECK_FALSE(scaling.rows[0].measured.has_value());
   CHECK_THAT(scaling_text(scaling, {}),
              Contains("4.00 s (3.80 s to 4.40 s)") &&
-                 Contains("the step of 2 ranks was timed with 2 processes side by side") &&
+                 Contains("the step of 2 ranks was timed with 2 parallel processes") &&
                  Contains("with 1 thread each"));
   const Json document = scaling_json(scaling);
   CHECK(document["rows"][1]["measured"] == true);

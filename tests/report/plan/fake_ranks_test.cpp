@@ -54,10 +54,11 @@ TEST_CASE("a rank takes all parts of the step, of a sharded optimizer the larges
   CHECK(rank_step_bytes(without, false) == 0);
 }
 
-TEST_CASE("the text of fake ranks tells steps, last batches, buckets and memory") {
+TEST_CASE("fake ranks: the text shows steps, last batches, buckets and memory") {
   const std::string text = fake_ranks_text(eight(), {});
-  CHECK_THAT(text, Contains("8 ranks    1,024 samples a step: 64 on each rank, 2 batches; 59 steps "
-                            "an epoch, 3 epochs, 177 steps in all\n"));
+  CHECK_THAT(text,
+             Contains("8 ranks    1,024 samples per step: 64 on each rank, 2 batches; 59 steps "
+                      "per epoch, 3 epochs, 177 steps in all\n"));
   CHECK_THAT(text, Contains("60,000 samples in 118 batches of each rank; the last has 96, 12 on "
                             "each rank\n") &&
                        Contains("the last has 275, 34 to 35 on a rank\n"));
@@ -69,7 +70,7 @@ TEST_CASE("the text of fake ranks tells steps, last batches, buckets and memory"
   CHECK_THAT(text, Contains("sound") && !Contains("refused"));
 }
 
-TEST_CASE("what a run would be refused for is told, and nothing of it is sound") {
+TEST_CASE("fake ranks: reasons for a refusal are shown, and the verdict is not ok") {
   FakeRanks fake = eight();
   fake.problems = {"too\x1b many"};
   fake.splits[0].left_out = 1;
@@ -95,6 +96,6 @@ TEST_CASE("the document of fake ranks is part of the plan's") {
   plan.fake->model.reset();
   plan.fake->buckets.clear();
   CHECK(plan_document(plan)["fake_ranks"]["memory"].is_null());
-  CHECK_THAT(plan_text(plan, {}),
-             Contains("8 ranks    1,024 samples a step") && !Contains("optimizer's state sharded"));
+  CHECK_THAT(plan_text(plan, {}), Contains("8 ranks    1,024 samples per step") &&
+                                      !Contains("optimizer's state sharded"));
 }

@@ -47,7 +47,7 @@ TEST_CASE("two sizes between two ranks are solved by hand") {
   CHECK(fit.link.bytes_per_s == Approx(500'000));
 }
 
-TEST_CASE("a small sum counts as much as a large one, and the worst fit is told") {
+TEST_CASE("link fit: small and large messages count alike, and the worst deviation is reported") {
   events::LinkMeasured measured = ideal(2, {.latency_s = 25e-6, .bytes_per_s = 2e9});
   measured.seconds[0] *= 2;
   const LinkFit fit = fit_link(measured);
@@ -57,7 +57,7 @@ TEST_CASE("a small sum counts as much as a large one, and the worst fit is told"
   CHECK(fit.deviation > 0.2);
 }
 
-TEST_CASE("noise never gives a latency below 0 or a bandwidth that is none") {
+TEST_CASE("link fit: noise never gives a negative latency or an invalid bandwidth") {
   events::LinkMeasured measured;
   measured.ranks = 2;
   measured.bytes = {1000, 1'000'000};
@@ -77,7 +77,7 @@ TEST_CASE("noise never gives a latency below 0 or a bandwidth that is none") {
 TEST_CASE("what no worker measures is refused") {
   events::LinkMeasured measured = ideal(2, {.latency_s = 1e-5, .bytes_per_s = 1e9});
   const auto refuses = [](const events::LinkMeasured& one) {
-    CHECK_THROWS_WITH(fit_link(one), Contains("tell of no link"));
+    CHECK_THROWS_WITH(fit_link(one), Contains("cannot fit a link model"));
   };
   measured.ranks = 1;
   refuses(measured);
@@ -88,12 +88,12 @@ TEST_CASE("what no worker measures is refused") {
   refuses(measured);
 }
 
-TEST_CASE("the link is told as a table, latency and bandwidth, and read back from JSON") {
+TEST_CASE("link: printed as a table, latency and bandwidth, and read back from JSON") {
   const events::LinkMeasured measured = ideal(2, {.latency_s = 25e-6, .bytes_per_s = 2e9});
   const std::string text = link_text(measured, {});
   CHECK_THAT(text, Contains("all-reduce over 2 processes on cpu with gloo") &&
                        Contains(" 1.0 KiB") && Contains("64.0 MiB") &&
-                       Contains("latency    25 us a message") &&
+                       Contains("latency    25 us per message") &&
                        Contains("bandwidth  2 GB/s between neighbors"));
   const Json link = link_json(measured);
   CHECK(link["schema"] == "trainctl.link/2");
@@ -115,8 +115,8 @@ TEST_CASE("a file without a link says how one is made") {
   refuses({{"link", nullptr}}, "doctor --link --json");
   Json link = link_json(ideal(2, {.latency_s = 25e-6, .bytes_per_s = 2e9}));
   link["latency_s"] = "soon";
-  refuses(link, "'latency_s' of the link is no number");
+  refuses(link, "'latency_s' of the link must be a number");
   link["latency_s"] = 0.001;
   link["bandwidth_bytes_per_s"] = 0;
-  refuses(link, "those of no link");
+  refuses(link, "a link must have");
 }

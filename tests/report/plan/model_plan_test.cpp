@@ -44,16 +44,17 @@ Plan resnet() {
 
 }  // namespace
 
-TEST_CASE("a plan with a model adds its parts up, and judges by them") {
+TEST_CASE("plan: the parts of a model are added up and decide the verdict") {
   Plan plan = resnet();
   CHECK(step_bytes(*plan.model) == 1700 * kMiB);
   CHECK(host_bytes(*plan.model) == (1700 + 43 + 250) * kMiB);
   const std::string text = plan_text(plan, {});
-  CHECK_THAT(text, Contains("activations") && Contains("1.5 GiB") && Contains("peak of a step") &&
-                       Contains("11,181,642, all of them trained") &&
-                       Contains("3.63 GFLOP a sample forward, 10.6 GFLOP with the backward pass") &&
-                       Contains("on cpu, in steps of 32 made-up samples\n"));
-  CHECK_THAT(text, !Contains("beside it come the network") && !Contains("averaged weights"));
+  CHECK_THAT(text,
+             Contains("activations") && Contains("1.5 GiB") && Contains("peak of a step") &&
+                 Contains("11,181,642, all of them trainable") &&
+                 Contains("3.63 GFLOP per sample forward, 10.6 GFLOP with the backward pass") &&
+                 Contains("on cpu, in steps of 32 synthetic samples\n"));
+  CHECK_THAT(text, !Contains("in addition: the model") && !Contains("averaged weights"));
   CHECK(std::string(verdict_of(plan)) == "fits");
   plan.available_bytes = 1900 * kMiB;
   CHECK(std::string(verdict_of(plan)) == "exceeds");
@@ -87,7 +88,7 @@ TEST_CASE("the copy that checkpoints are made of is counted once, with one proce
   CHECK_THAT(plan_text(resnet(), {}), !Contains("state to save"));
 }
 
-TEST_CASE("a plan tells what activation_checkpointing: auto would choose") {
+TEST_CASE("plan: shows what activation_checkpointing: auto would choose") {
   Plan plan = resnet();
   CHECK_THAT(plan_text(plan, {}), !Contains("they are kept"));
   plan.model->recomputes_why = "activations take about 1.5 GiB of 9.0 GiB free: they are kept";
@@ -101,8 +102,8 @@ TEST_CASE("frozen parameters and small batches are said to be so") {
   plan.model->measured_batches = {4, 8};
   const std::string text = plan_text(plan, {});
   CHECK_THAT(text,
-             Contains("11,181,642, 5,130 of them trained") &&
-                 Contains("in steps of 4 and 8 made-up samples; those of 32 are extrapolated") &&
+             Contains("11,181,642, 5,130 of them trainable") &&
+                 Contains("in steps of 4 and 8 synthetic samples; those of 32 are extrapolated") &&
                  Contains("2 processes"));
   CHECK(plan_document(plan)["model"]["extrapolated"] == true);
 }
@@ -122,7 +123,7 @@ TEST_CASE("the GPUs that a step fits on have room for CUDA itself and for cached
   CHECK(gpus_that_fit(plan).front() == 12);
   CHECK(step_bytes(*plan.model) == 1700 * kMiB);  // the CPU has no copy
   CHECK_THAT(plan_text(plan, {}),
-             Contains("by the tensors on the CPU and 7.8 GiB of copies, to leave steps out"));
+             Contains("by the tensors on the CPU and 7.8 GiB of copies, to skip steps"));
 }
 
 TEST_CASE("a probe gives a rate, a duration, and a share of a peak that is known") {
@@ -136,7 +137,7 @@ TEST_CASE("a probe gives a rate, a duration, and a share of a peak that is known
   CHECK(speed.run_s == 150);
   CHECK_FALSE(speed.utilization.has_value());
   CHECK_THAT(plan_text(plan, {}), Contains("64.0 samples/s, 678 GFLOP/s with 2 threads\n") &&
-                                      Contains("without validation and waiting for data"));
+                                      Contains("without validation and data loading"));
   plan.model->device = "cuda:0";
   plan.model->device_name = "NVIDIA A100-SXM4-80GB";
   plan.model->precision = "bf16-mixed";
@@ -157,7 +158,7 @@ TEST_CASE("plan --probe: the speed has the range of the rounds") {
   CHECK(speed.range.low_s == Approx(0.48));
   CHECK(speed.range.high_s == Approx(0.6));
   CHECK(speed.rounds == 3);
-  CHECK_THAT(plan_text(plan, {}), Contains("0.50 s a step (0.48 s to 0.60 s in 3 rounds), "));
+  CHECK_THAT(plan_text(plan, {}), Contains("0.50 s per step (0.48 s to 0.60 s in 3 rounds), "));
   const Json document = plan_document(plan)["model"]["speed"];
   CHECK(document["step_high_s"] == Approx(0.6));
   CHECK(document["rounds"] == 3);
@@ -206,7 +207,7 @@ TEST_CASE("a plan without a model says why") {
   plan.model.reset();
   plan.no_model = "this build has no engine";
   CHECK_THAT(plan_text(plan, {}), Contains("not measured: this build has no engine") &&
-                                      Contains("beside it come the network"));
+                                      Contains("in addition: the model"));
   CHECK(plan_document(plan)["model"].is_null());
   CHECK(plan_document(plan)["no_model"] == "this build has no engine");
 }

@@ -70,7 +70,7 @@ TEST_CASE("a plan of several nodes counts the memory of one, and the samples of 
   plan.ranks = 6;
   CHECK(plan.node_bytes() == 2 * plan.rank_bytes());
   CHECK_THAT(plan_text(plan, {}), Contains("6 processes, 2 of them here, on gpu") &&
-                                      Contains("384 samples a step") && Contains(" 2 processes"));
+                                      Contains("384 samples per step") && Contains(" 2 processes"));
   const Json document = plan_document(plan);
   CHECK(document["ranks"] == 6);
   CHECK(document["ranks_here"] == 2);
@@ -80,7 +80,7 @@ TEST_CASE("a plan of several nodes counts the memory of one, and the samples of 
 TEST_CASE("a plan counts the samples of a step with all its batches") {
   Plan plan = two_ranks();
   plan.accumulate = 3;
-  CHECK_THAT(plan_text(plan, {}), Contains("384 samples a step (3 batches of 64 each)"));
+  CHECK_THAT(plan_text(plan, {}), Contains("384 samples per step (3 batches of 64 each)"));
   const Json document = plan_document(plan);
   CHECK(document["global_batch"] == 128);
   CHECK(document["samples_per_step"] == 384);
@@ -92,8 +92,9 @@ TEST_CASE("Plan: a probe of batches or of the step on a busy machine warns with 
   plan.probe = PlannedProbe{.batch_s = 0.07};
   CHECK(contention_warning(plan).empty());
   plan.probe->taken_cores = 0.4;  // as with --no-model
-  CHECK_THAT(contention_warning(plan),
-             StartsWith("warning: other processes took 40 % of the cores while batches were made"));
+  CHECK_THAT(
+      contention_warning(plan),
+      StartsWith("warning: other processes used 40 % of the cores while batches were loaded"));
   CHECK(plan_document(plan)["probe"]["taken_cores"].get<double>() == Approx(0.4));
   plan.model.emplace();
   plan.model->taken_cores = 0.6;
@@ -106,18 +107,18 @@ TEST_CASE("a plan with a probe says what auto makes of it, the longest steps fir
   Plan plan = two_ranks();
   plan.probe = PlannedProbe{0.071, 3, {{1.349, 0}, {0.08165, 1}, {0.0408, 2}, {0.0272, 3}, {0, 4}}};
   const auto text = [&] { return plan_text(plan, {}); };
-  CHECK_THAT(text(), Contains("a batch takes 71.0 ms to make on one thread; auto takes none beside "
-                              "steps of 1.35 s or longer, 1 from 81.7 ms, 2 from 40.8 ms, at most "
+  CHECK_THAT(text(), Contains("one thread loads a batch in 71.0 ms; auto uses no workers for steps "
+                              "of 1.35 s or longer, 1 from 81.7 ms, 2 from 40.8 ms, at most "
                               "4 below 27.2 ms; prefetch factor 3\n"));
   const Json probe = plan_document(plan)["probe"];
   CHECK(probe["batch_s"] == 0.071);
   CHECK(probe["auto_workers"][1] == Json{{"least_step_s", 0.08165}, {"workers", 1}});
   plan.probe->workers = {{1.349, 0}, {0, 1}};
-  CHECK_THAT(text(), Contains("beside steps of 1.35 s or longer, at most 1 below 1.35 s;"));
+  CHECK_THAT(text(), Contains("for steps of 1.35 s or longer, at most 1 below 1.35 s;"));
   plan.probe->workers = {{0, 0}};
-  CHECK_THAT(text(), Contains("one thread; auto takes none for it; prefetch"));
+  CHECK_THAT(text(), Contains("one thread; auto uses no workers; prefetch"));
   plan.probe->workers.clear();
-  CHECK_THAT(text(), Contains("on one thread; prefetch factor 3\n"));
+  CHECK_THAT(text(), Contains("ms; prefetch factor 3\n"));
   CHECK(plan_document(plan)["probe"]["auto_workers"].is_null());
 }
 
@@ -153,7 +154,7 @@ TEST_CASE("a plan says whether the threads were asked for") {
   plan.auto_workers = plan.auto_prefetch = false;
   CHECK_THAT(plan_text(plan, {}), Contains("4 threads in each process; prefetch factor 2\n"));
   plan.workers = 0;
-  CHECK_THAT(plan_text(plan, {}), Contains("the training thread makes its batches"));
+  CHECK_THAT(plan_text(plan, {}), Contains("the training thread loads its batches"));
 }
 
 TEST_CASE("a plan of remote data counts what is on its way") {

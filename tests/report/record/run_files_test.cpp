@@ -48,7 +48,7 @@ bool says(const std::vector<std::string>& notes, const std::string& part) {
 
 }  // namespace
 
-TEST_CASE("a run folder is read back as it was told") {
+TEST_CASE("read_run: a run folder is read back as it was written") {
   TempFolder folder;
   write_run(folder.path());
   const RunFiles run = read_run(folder.path());
@@ -65,7 +65,7 @@ TEST_CASE("a run folder is read back as it was told") {
   CHECK(run.value("metrics.0.type") == "accuracy");
   CHECK(run.value("model.hidden") == "[128, 64]");
   CHECK_FALSE(run.value("optimizer.momentum"));
-  CHECK(says(run.notes, "result.json is not there"));
+  CHECK(says(run.notes, "result.json is missing"));
 }
 
 TEST_CASE("damaged lines are named and cost themselves only") {
@@ -86,10 +86,10 @@ TEST_CASE("damaged lines are named and cost themselves only") {
   const RunFiles run = read_run(folder.path());
   CHECK(run.epochs.size() == 3);
   CHECK(run.steps.lines().size() == 4);
-  CHECK(says(run.notes, "epochs.csv: line 5 has 3 cells in place of "));
-  CHECK(says(run.notes, "epochs.csv: line 6 does not begin with an epoch"));
-  CHECK(says(run.notes, "metrics.jsonl: line 7 is no line of metrics"));
-  CHECK(says(run.notes, "metrics.jsonl: line 8 tells of step 50 behind step 300"));
+  CHECK(says(run.notes, "epochs.csv: line 5 has 3 cells instead of "));
+  CHECK(says(run.notes, "epochs.csv: line 6 does not start with an epoch number"));
+  CHECK(says(run.notes, "metrics.jsonl: line 7 is not a metrics line"));
+  CHECK(says(run.notes, "metrics.jsonl: line 8 has step 50 after step 300"));
   CHECK_FALSE(says(run.notes, "line 10"));  // a line that is still being written
   CHECK(says(run.notes, "result.json is damaged"));
   CHECK(says(run.notes, "manifest.json is damaged"));
@@ -106,14 +106,14 @@ TEST_CASE("read_run: the notes about damaged lines are few, however many there a
     for (int i = 0; i < 3000; ++i) epochs << line << "\n";
   }
   const RunFiles run = read_run(folder.path());
-  CHECK(says(run.notes, "epochs.csv: line 5 has no number as step"));
+  CHECK(says(run.notes, "epochs.csv: line 5 has no number in column step"));
   CHECK(says(run.notes, "epochs.csv: 2995 more lines are damaged"));
   CHECK(run.notes.size() < 10);
 }
 
-TEST_CASE("what is no run folder says what is missing, and where the runs are") {
+TEST_CASE("what is not a run folder says what is missing, and where the runs are") {
   TempFolder folder;
-  CHECK_THROWS_WITH(read_run(folder.path()), Contains("is no run folder"));
+  CHECK_THROWS_WITH(read_run(folder.path()), Contains("is not a run folder"));
   fs::create_directory(folder / "latest");
   CHECK_THROWS_WITH(read_run(folder.path()), Contains("take ") && Contains("latest"));
   CHECK_THROWS_WITH(read_document(folder / "x.json"), Contains("x.json"));
@@ -155,11 +155,12 @@ TEST_CASE("the page of a run holds its curves, numbers and settings, and nothing
   CHECK_THAT(page, Contains("data &lt;wait&gt; 4 s") && Contains("trainctl run --resume x"));
   CHECK_THAT(page, Contains("<h3>loss</h3>") && Contains("<h3>accuracy</h3>") &&
                        Contains("<h3>Learning rate</h3>"));
-  CHECK_THAT(page, Contains("Time of each epoch") && Contains("class 0, called 1: 2 of 10 (20 %)"));
+  CHECK_THAT(page,
+             Contains("Time of each epoch") && Contains("class 0, predicted 1: 2 of 10 (20 %)"));
   CHECK(page.find("Norm of the gradients") == std::string::npos);
 }
 
-TEST_CASE("the page tells what a verdict rests on in words, and what to try as a command") {
+TEST_CASE("run page: shows the evidence of a verdict and a command to try") {
   TempFolder folder;
   write_run(folder.path());
   const Bottleneck found = find_bottleneck(
@@ -200,7 +201,7 @@ TEST_CASE("a folder with a config alone has a page, of a run that has not ended"
   TempFolder folder;
   put_text(folder / "config.resolved.yaml", "name: young\n");
   CHECK_THAT(run_page(read_run(folder.path())),
-             Contains("running, or killed") && Contains("epochs.csv is not there"));
+             Contains("running, or killed") && Contains("epochs.csv is missing"));
 }
 
 TEST_CASE(
@@ -223,7 +224,7 @@ TEST_CASE(
   put_text(folder / "result.json", R"({"verdict":"ok","exit_code":0})");
   sink->on_end({{"exit_code", 0}});
   CHECK_THAT(golden::read(folder / "report.html"), Contains(">ok</span>"));
-  CHECK_FALSE(sink->news());
+  CHECK_FALSE(sink->take_warning());
 }
 
 TEST_CASE("the logger html calls classes by their names, and by their numbers without any") {
@@ -237,20 +238,20 @@ TEST_CASE("the logger html calls classes by their names, and by their numbers wi
     sink->on_end({{"exit_code", 0}});
     return golden::read(folder / "report.html");
   };
-  CHECK_THAT(page_with({"owl", "crow"}), Contains("class owl, called crow: 2 of 10 (20 %)"));
-  CHECK_THAT(page_with({}), Contains("class 0, called 1: 2 of 10 (20 %)"));
+  CHECK_THAT(page_with({"owl", "crow"}), Contains("class owl, predicted crow: 2 of 10 (20 %)"));
+  CHECK_THAT(page_with({}), Contains("class 0, predicted 1: 2 of 10 (20 %)"));
 }
 
-TEST_CASE("a page that cannot be written is told once and ends nothing") {
+TEST_CASE("page sink: a page that cannot be written is reported once and does not end the run") {
   TempFolder folder;
   put_text(folder / "config.resolved.yaml", "name: young\n");
   fs::create_directory(folder / "report.html");
   const auto sink = make_html_sink(folder.path());
   sink->on_event(0, invented::epoch(0));
   CHECK_NOTHROW(sink->on_tick(1));
-  CHECK_THAT(sink->news().value_or(""), Contains("report.html is not written"));
+  CHECK_THAT(sink->take_warning().value_or(""), Contains("cannot write report.html"));
   CHECK_NOTHROW(sink->on_end({{"exit_code", 0}}));
-  CHECK_FALSE(sink->news());
+  CHECK_FALSE(sink->take_warning());
 }
 
 TEST_CASE(
@@ -269,5 +270,5 @@ TEST_CASE(
   REQUIRE(by_class.size() == 2);
   CHECK(by_class[0].index == 2);
   CHECK_FALSE(by_class[0].loss);
-  CHECK_THROWS_WITH(worst_predictions("index,class\n0,1\n", 5), Contains("no columns"));
+  CHECK_THROWS_WITH(worst_predictions("index,class\n0,1\n", 5), Contains("must have the columns"));
 }

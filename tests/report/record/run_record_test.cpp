@@ -42,7 +42,7 @@ TEST_CASE("the best epoch is the last that improved, with its metric and checkpo
   CHECK_FALSE(best_of(RunRecord{}));
 }
 
-TEST_CASE("without a checkpoint the best epoch is told by the monitor") {
+TEST_CASE("RunRecord: without a checkpoint the monitor determines the best epoch") {
   RunRecord record;
   record.add(0, invented::epoch(1));
   CHECK_FALSE(best_of(record));
@@ -54,15 +54,15 @@ TEST_CASE("without a checkpoint the best epoch is told by the monitor") {
   CHECK(best->checkpoint.empty());
 }
 
-TEST_CASE("what the ranks tell of their epochs is kept apart, and replaced like the epochs") {
+TEST_CASE("RunRecord: epochs of each rank are stored separately, and replaced like epochs") {
   RunRecord record;
   for (const int rank : {0, 1}) {
     for (const std::int64_t epoch : {0, 1, 2, 1}) {
-      events::RankEpoch told;
-      told.rank = rank;
-      told.epoch = epoch;
-      told.steps = 10 * static_cast<std::int64_t>(record.rank_epochs[rank].size()) + rank;
-      record.add(rank, told);
+      events::RankEpoch epoch_of_rank;
+      epoch_of_rank.rank = rank;
+      epoch_of_rank.epoch = epoch;
+      epoch_of_rank.steps = 10 * static_cast<std::int64_t>(record.rank_epochs[rank].size()) + rank;
+      record.add(rank, epoch_of_rank);
     }
   }
   CHECK(record.epochs.empty());
@@ -94,12 +94,12 @@ TEST_CASE("a wait of 15 % or more is the bottleneck even where compute takes lon
   events::Timing timing{.wall_s = 10, .data_wait_s = 2, .forward_s = 3, .backward_s = 5};
   Bottleneck found =
       find_bottleneck(timing, {.num_workers = 2, .batch_size = 64, .levers = {.cpu_cores = 8}});
-  CHECK(found.limit == Limit::input);
+  CHECK(found.limit == BottleneckKind::input);
   CHECK(found.share == Approx(0.2));
   CHECK(found.gain.high == Approx(1.25));
   CHECK(found.setting == "loader.num_workers=3");
   timing.data_wait_s = 1.4;
-  CHECK(find_bottleneck(timing, {}).limit == Limit::compute);
+  CHECK(find_bottleneck(timing, {}).limit == BottleneckKind::compute);
 }
 
 TEST_CASE(
@@ -112,14 +112,15 @@ TEST_CASE(
         "loader.num_workers=10");
   CHECK(find_bottleneck(starved, {.num_workers = 2, .levers = {.cpu_cores = 4}}).setting ==
         "loader.num_workers=4");
-  const Levers uncached{.cpu_cores = 4, .cache_mode = "none", .cache_modes = {"none", "decoded"}};
+  const AdviceSettings uncached{
+      .cpu_cores = 4, .cache_mode = "none", .cache_modes = {"none", "decoded"}};
   CHECK(find_bottleneck(starved, {.num_workers = 4, .levers = uncached}).setting ==
         "dataset.cache.mode=decoded");
   CHECK(find_bottleneck({.wall_s = 10, .data_wait_s = 10}, {.num_workers = 1}).setting ==
         "loader.num_workers=8");
 }
 
-TEST_CASE("each kind of bottleneck is told by its share and proposes one setting") {
+TEST_CASE("Bottleneck: each kind is found by its share and proposes one setting") {
   const BottleneckContext context{
       .batch_size = 64, .train_samples = 60000, .max_epochs = 10, .on_gpu = true};
   const auto verdict = [&](const events::Timing& timing) {
@@ -144,7 +145,8 @@ TEST_CASE("each kind of bottleneck is told by its share and proposes one setting
   CHECK(verdict({}) == "balanced ");
 }
 
-TEST_CASE("Bottleneck: a run without waits and overhead is told apart from the gain of advice") {
+TEST_CASE(
+    "Bottleneck: the speedup without waits and overhead differs from the gain of the advice") {
   const Bottleneck found =
       find_bottleneck({.wall_s = 10, .data_wait_s = 1, .forward_s = 8, .other_s = 1}, {});
   CHECK(found.without_waits == Approx(1.25));

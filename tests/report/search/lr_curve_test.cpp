@@ -96,7 +96,7 @@ TEST_CASE("read_lr_curve: a recorded loss that never falls gives no rate") {
   const LrCurve curve = read(recorded::kUntrained);
   CHECK_FALSE(curve.suggestion());
   CHECK_FALSE(curve.minimum);
-  CHECK_THAT(curve.remark, Contains("does not clearly fall"));
+  CHECK_THAT(curve.remark, Contains("does not clearly decrease"));
 }
 
 TEST_CASE("read_lr_curve: a flat loss gives no rate, with noise and without") {

@@ -100,7 +100,7 @@ TEST_CASE("the lowest is best where it is a loss, and the first may be the measu
   CHECK(rows[0].difference.mean == Approx(-0.4));
 }
 
-TEST_CASE("what was cut short stands behind what is complete, the longest first") {
+TEST_CASE("sweep: incomplete runs are listed after complete ones, the longest first") {
   Sweep sweep = empty_sweep();
   sweep.prunes = true;
   for (const std::size_t group : {0U, 1U, 2U, 3U})
@@ -170,7 +170,7 @@ TEST_CASE("the results have a line a run, with every metric") {
   CHECK_THAT(csv, Contains("\n0012,failed,6,2,1,[32],,0.25,0.1375,3,1.5,,"));
 }
 
-TEST_CASE("the page of a sweep ranks and tells its settings as the sweep does") {
+TEST_CASE("sweep page: settings have the same order and values as the sweep") {
   const std::string page = sweep_page(sweep_document(four_settings(), 5), {}, "digits");
   CHECK_THAT(page, Contains("best val/accuracy") && Contains("0.9100") &&
                        Contains("mean val/accuracy") && Contains("reference"));

@@ -64,7 +64,7 @@ TEST_CASE("a command gets the start, what happens and the end, a line of JSON ea
   sink->on_event(1, events::Warning{"slow \"disk\"", {}});
   sink->on_event(0, invented::epoch(0));
   end(*sink, {{"exit_code", 0}, {"verdict", "ok"}});
-  CHECK_FALSE(sink->news());
+  CHECK_FALSE(sink->take_warning());
   const auto lines = lines_in(listener.folder / "got");
   REQUIRE(lines.size() == 5);
   CHECK(lines[0]["type"] == "start");
@@ -103,9 +103,9 @@ TEST_CASE("a command that does not read costs the run nothing but its lines, whi
     sink->on_event(0, events::StepLogged{.global_step = i, .loss = 1});
   CHECK(steady_clock().now() - begun < kDeadline);
   end(*sink, {{"exit_code", 0}});
-  const std::string news = sink->news().value_or("");
-  CHECK_THAT(news, Contains("did not end within") && Contains("was stopped") &&
-                       Contains("has not read") && Contains("lines"));
+  const std::string news = sink->take_warning().value_or("");
+  CHECK_THAT(news, Contains("did not exit within") && Contains("was stopped") &&
+                       Contains("did not read") && Contains("lines"));
 }
 
 TEST_CASE("a slow command gets every line that fits, and each is whole") {
@@ -118,29 +118,30 @@ TEST_CASE("a slow command gets every line that fits, and each is whole") {
   const auto sink = make_exec_sink(listener.options);
   for (int i = 0; i < 2000; ++i) sink->on_event(0, events::StepLogged{.global_step = i, .loss = 1});
   end(*sink, {{"exit_code", 0}});
-  CHECK_FALSE(sink->news());
+  CHECK_FALSE(sink->take_warning());
   CHECK(lines_in(got).size() == 2002);
 }
 
-TEST_CASE("a command that dies is told once with its exit code and its last words") {
+TEST_CASE("ExecSink: a command that exits is reported once with exit code and last output") {
   Listener listener("echo 'no such project' >&2; exit 3");
   const auto sink = make_exec_sink(listener.options);
   std::string news;
-  const bool told = waited_for([&] {
+  const bool is_reported = waited_for([&] {
     sink->on_event(0, events::StepLogged{.global_step = 1});
     sink->on_tick(0);
-    news = sink->news().value_or("");
+    news = sink->take_warning().value_or("");
     return !news.empty();
   });
-  REQUIRE(told);
-  CHECK_THAT(news, Contains("ended before the run (exit code 3)") && Contains("no such project"));
+  REQUIRE(is_reported);
+  CHECK_THAT(news,
+             Contains("exited before the run ended (exit code 3)") && Contains("no such project"));
   sink->on_event(0, invented::epoch(0));
   sink->on_tick(1);
-  CHECK_FALSE(sink->news());
+  CHECK_FALSE(sink->take_warning());
   end(*sink, {{"exit_code", 0}});
 }
 
-TEST_CASE("a command that heeds no SIGTERM is killed in bounded time") {
+TEST_CASE("ExecSink: a command that ignores SIGTERM is killed in bounded time") {
   Listener listener("");
   const auto mark = listener.folder / "deaf";
   listener.options.command = {
@@ -152,14 +153,14 @@ TEST_CASE("a command that heeds no SIGTERM is killed in bounded time") {
   const double begun = steady_clock().now();
   end(*sink, {{"exit_code", 0}});
   CHECK(steady_clock().now() - begun < kDeadline);
-  CHECK_THAT(sink->news().value_or(""), Contains("was killed"));
+  CHECK_THAT(sink->take_warning().value_or(""), Contains("was killed"));
 }
 
-TEST_CASE("a command that fails at its end is told") {
+TEST_CASE("ExecSink: a command that fails at its end is reported") {
   Listener listener("cat > /dev/null; echo 'cannot upload' >&2; exit 4");
   const auto sink = make_exec_sink(listener.options);
   end(*sink, {{"exit_code", 0}});
-  CHECK_THAT(sink->news().value_or(""),
+  CHECK_THAT(sink->take_warning().value_or(""),
              Contains("failed (exit code 4)") && Contains("cannot upload"));
 }
 
@@ -189,8 +190,8 @@ TEST_CASE("a stop that is asked for while a command is waited for cuts the wait 
   const double begun = steady_clock().now();
   end(*sink, {{"exit_code", 0}});
   CHECK(steady_clock().now() - begun < 2 * kDeadline);
-  CHECK_THAT(sink->news().value_or(""),
-             Contains("did not end before trainctl was asked to stop and was stopped"));
+  CHECK_THAT(sink->take_warning().value_or(""),
+             Contains("did not exit before trainctl was asked to stop and was stopped"));
 }
 
 TEST_CASE("a run that was stopped gives its commands a short while, not none") {
@@ -202,7 +203,7 @@ TEST_CASE("a run that was stopped gives its commands a short while, not none") {
   listener.options.stop_is_asked = [] { return true; };
   const auto sink = make_exec_sink(listener.options);
   end(*sink, {{"exit_code", 75}});
-  CHECK_FALSE(sink->news());
+  CHECK_FALSE(sink->take_warning());
   CHECK(lines_in(got).size() == 2);
   listener.options.command = {"sleep", "1000"};
   listener.options.stopped_after_s = 0.2;
@@ -210,7 +211,8 @@ TEST_CASE("a run that was stopped gives its commands a short while, not none") {
   listener.options.kill_after_s = kDeadline;
   const auto slow = make_exec_sink(listener.options);
   end(*slow, {{"exit_code", 75}});
-  CHECK_THAT(slow->news().value_or(""), Contains("did not end within 0.20 s and was stopped"));
+  CHECK_THAT(slow->take_warning().value_or(""),
+             Contains("did not exit within 0.20 s and was stopped"));
 }
 
 TEST_CASE("the inputs of all commands end before any is waited for") {
@@ -226,6 +228,6 @@ TEST_CASE("the inputs of all commands end before any is waited for") {
   const auto other = make_exec_sink(second.options);
   for (Sink* sink : {one.get(), other.get()}) sink->on_end({{"exit_code", 0}});
   for (Sink* sink : {one.get(), other.get()}) sink->finish();
-  CHECK_FALSE(one->news());
-  CHECK_FALSE(other->news());
+  CHECK_FALSE(one->take_warning());
+  CHECK_FALSE(other->take_warning());
 }

@@ -82,7 +82,7 @@ TEST_CASE("labels are escaped and numbers written as Prometheus reads them") {
         "b{i=\"1\"} +Inf\nb{i=\"2\"} -Inf\nb{i=\"3\"} NaN\n");
 }
 
-TEST_CASE("the file tells the state of the run from its start to its end") {
+TEST_CASE("PrometheusSink: the file shows the state of the run from start to end") {
   TempFolder folder;
   const auto file = folder / "trainctl.prom";
   const auto sink = make_prometheus_sink(options_for(file));
@@ -119,7 +119,7 @@ TEST_CASE("the file tells the state of the run from its start to its end") {
   CHECK(value("trainctl_restarts_total") == 3);
 }
 
-TEST_CASE("within an epoch the file is written anew every few seconds") {
+TEST_CASE("PrometheusSink: the file is rewritten every few seconds within an epoch") {
   TempFolder folder;
   const auto file = folder / "trainctl.prom";
   const auto sink = make_prometheus_sink(options_for(file));
@@ -135,18 +135,18 @@ TEST_CASE("within an epoch the file is written anew every few seconds") {
 TEST_CASE("a file that cannot be written costs the run a warning every ten minutes") {
   TempFolder folder;
   const auto sink = make_prometheus_sink(options_for(folder / "gone/trainctl.prom"));
-  int told = 0;
+  int num_reports = 0;
   for (double now = 0; now < 1300; now += 20) {
     sink->on_tick(now);
-    if (const auto news = sink->news()) {
-      ++told;
-      CHECK_THAT(*news, Contains("the run goes on"));
+    if (const auto news = sink->take_warning()) {
+      ++num_reports;
+      CHECK_THAT(*news, Contains("the run continues"));
     }
   }
-  CHECK(told == 3);
+  CHECK(num_reports == 3);
   std::filesystem::create_directory(folder / "gone");
   sink->on_end({{"exit_code", 0}});
-  CHECK_FALSE(sink->news());
+  CHECK_FALSE(sink->take_warning());
   CHECK(parsed(golden::read(folder / "gone/trainctl.prom"))
             .samples.at("trainctl_up" + kCommon + "}") == 0);
 }

@@ -52,7 +52,7 @@ TEST_CASE("a column that comes later is added to every row, and a cut last line 
   CHECK(golden::read(path) == "\"a,b\",c\n1,\ncut,\n1,\n1,2\n1,\n");
 }
 
-TEST_CASE("the time of an epoch in metrics.jsonl goes on where the earlier start ended") {
+TEST_CASE("metrics.jsonl: elapsed time continues where the earlier attempt ended") {
   TempFolder folder;
   make_jsonl_sink(folder.path())->on_event(0, invented::epoch(0));
   make_jsonl_sink(folder.path())->on_event(0, invented::epoch(1));
@@ -94,7 +94,7 @@ TEST_CASE("the console prints rows as results, and the bar and warnings as messa
   sink->close();
 }
 
-TEST_CASE("the console tells in one line whether auto recomputes blocks, and nothing unasked") {
+TEST_CASE("ConsoleSink: one line reports whether auto enables activation checkpointing") {
   std::string err;
   const auto sink = make_console_sink({.results = [](std::string_view) {},
                                        .messages = [&](std::string_view text) { err += text; },
@@ -108,7 +108,8 @@ TEST_CASE("the console tells in one line whether auto recomputes blocks, and not
   CHECK(err == "trainer.activation_checkpointing: 9 of 6\\x1b[2J GiB\n");
 }
 
-TEST_CASE("the console says where a run goes on, and warns where that is not bit for bit") {
+TEST_CASE(
+    "ConsoleSink: reports the resumed checkpoint, and warns if the run is not bitwise identical") {
   std::string err;
   const auto sink = make_console_sink({.results = [](std::string_view) {},
                                        .messages = [&](std::string_view text) { err += text; },
@@ -118,13 +119,15 @@ TEST_CASE("the console says where a run goes on, and warns where that is not bit
                                        .metrics = {}});
   sink->on_event(
       0, events::Resumed{.path = "c/epoch=0001-step=000938", .epoch = 1, .global_step = 1938});
-  CHECK(err == "goes on from c/epoch=0001-step=000938: epoch 2, step 1,938\n");
+  CHECK(err == "resuming from c/epoch=0001-step=000938: epoch 2, step 1,938\n");
   err.clear();
   sink->on_event(0,
                  events::Resumed{.path = "c", .bitwise = false, .why_not = "2 threads, 1 before"});
-  CHECK_THAT(err,
-             EndsWith("warning: the run goes on, but not bit for bit as it would have: 2 threads, "
-                      "1 before\n"));
+  CHECK_THAT(
+      err,
+      EndsWith(
+          "warning: the resumed run is not bitwise identical to an uninterrupted one: 2 threads, "
+          "1 before\n"));
 }
 
 TEST_CASE("lines that a full disk does not take wait and come in their order") {
@@ -136,7 +139,7 @@ TEST_CASE("lines that a full disk does not take wait and come in their order") {
     sinks.push_back(make_csv_sink(place->path(), metrics));
     sinks.push_back(make_jsonl_sink(place->path()));
   }
-  const auto tell = [&](std::size_t first, const events::Event& event) {
+  const auto send = [&](std::size_t first, const events::Event& event) {
     for (std::size_t i = first; i < first + 2; ++i) sinks[i]->on_event(0, event);
   };
   const std::vector<events::Event> all{
@@ -145,12 +148,12 @@ TEST_CASE("lines that a full disk does not take wait and come in their order") {
   for (const rlim_t bytes : {rlim_t{150}, rlim_t{450}, rlim_t{0}}) {
     {
       const FileLimit limit(bytes);  // below the current size from the second time on
-      tell(0, all[0]);
-      tell(0, all[1]);
+      send(0, all[0]);
+      send(0, all[1]);
     }
-    tell(0, all[2]);
-    tell(0, all[3]);
-    for (const events::Event& event : all) tell(2, event);
+    send(0, all[2]);
+    send(0, all[3]);
+    for (const events::Event& event : all) send(2, event);
   }
   for (const auto& sink : sinks) sink->close();
   for (const char* name : {"epochs.csv", "timing.csv", "metrics.jsonl"})
@@ -168,10 +171,10 @@ TEST_CASE("a table of counts gets its header though the disk was full at first")
   CHECK(golden::read(folder / "confusion_matrix.csv") == "epoch,split,class,0,1\n1,val,0,3,4\n");
 }
 
-TEST_CASE("a history that cannot be written is told now and then, and at the end an error") {
+TEST_CASE("Backlog: an unwritable history is reported repeatedly, and is an error at the end") {
   TempFolder folder;
   const auto sink = make_jsonl_sink(folder.path());
-  CHECK_FALSE(sink->news());
+  CHECK_FALSE(sink->take_warning());
   std::vector<std::string> said;
   bool refused = false;
   {
@@ -179,7 +182,7 @@ TEST_CASE("a history that cannot be written is told now and then, and at the end
     for (int tick = 0; tick < 60; ++tick) {
       sink->on_tick(100 + tick);
       sink->on_event(0, events::StepLogged{.global_step = tick});
-      if (const auto news = sink->news()) said.push_back(*news);
+      if (const auto news = sink->take_warning()) said.push_back(*news);
     }
     try {
       sink->close();
@@ -189,10 +192,10 @@ TEST_CASE("a history that cannot be written is told now and then, and at the end
   }
   CHECK(refused);
   REQUIRE(said.size() == 4);  // after 0, 5, 15 and 35 seconds
-  CHECK_THAT(said[0], Contains("metrics.jsonl: File too large") && Contains("the run goes on"));
+  CHECK_THAT(said[0], Contains("metrics.jsonl: File too large") && Contains("the run continues"));
   sink->on_tick(200);
-  CHECK_THAT(sink->news().value_or(""), Contains("that waited are written"));
-  CHECK_FALSE(sink->news());
+  CHECK_THAT(sink->take_warning().value_or(""), Contains("buffered history lines are written"));
+  CHECK_FALSE(sink->take_warning());
   CHECK(golden::lines_of(golden::read(folder / "metrics.jsonl")).size() == 60);
 }
 
@@ -204,7 +207,8 @@ TEST_CASE("the history is synced at each epoch, and at no step") {
   REQUIRE(reader.valid());
   const auto sink = make_jsonl_sink(folder.path());
   sink->on_event(0, events::StepLogged{.global_step = 1});
-  CHECK_FALSE(sink->news());
+  CHECK_FALSE(sink->take_warning());
   sink->on_event(0, invented::epoch(0));
-  CHECK_THAT(sink->news().value_or(""), Contains("cannot sync") && Contains("metrics.jsonl"));
+  CHECK_THAT(sink->take_warning().value_or(""),
+             Contains("cannot sync") && Contains("metrics.jsonl"));
 }

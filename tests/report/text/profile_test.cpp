@@ -11,7 +11,7 @@ std::string top(const std::string& rows) { return top_operator(kHeader + rows); 
 
 }  // namespace
 
-TEST_CASE("the operator that takes most of its own time is named, over all its shapes") {
+TEST_CASE("profile summary: names the operator with the most self time over all shapes") {
   CHECK(top("aten::addmm,cpu,\"[128, 784] [784]\",4,3,9,1,0\n"
             "aten::relu,cpu,,4,4,4,0,0\n"
             "aten::addmm,cpu,\"[1]\",4,3,9,1,0\n") ==

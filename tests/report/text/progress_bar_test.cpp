@@ -148,7 +148,7 @@ TEST_CASE("after the end of an epoch no stale bar comes back") {
   CHECK_THAT(screen.take(), Contains("5/500"));
 }
 
-TEST_CASE("a slow pace is told as seconds a step, a loss that is not finite as such") {
+TEST_CASE("ProgressBar: shows seconds per step for slow runs, and a non-finite loss") {
   Screen screen;
   ProgressBar bar({ProgressMode::tty, kUnicode, 90}, screen.write());
   bar.update(at(0));

@@ -26,10 +26,10 @@ Replay repeated() {
 
 }  // namespace
 
-TEST_CASE("a repeated step tells loss, layer and whether the bits are the same") {
+TEST_CASE("replay text: shows loss, layer and whether the result is bitwise equal") {
   const std::string text = report::replay_text(repeated(), {});
   CHECK_THAT(text, StartsWith("step 17 of epoch 1, batch 16 of rank 0 (64 rows)\n"));
-  CHECK_THAT(text, Contains("layer 'fc1'") && Contains("loss inf") && Contains("the same bits") &&
+  CHECK_THAT(text, Contains("layer 'fc1'") && Contains("loss inf") && Contains("bitwise equal") &&
                        Contains("64x10"));
   CHECK_THAT(text, !Contains("64x1x28x28"));  // a tensor without NaN or Inf
 }
@@ -41,8 +41,8 @@ TEST_CASE("a result with other bits says what is not as it was") {
   replay.changed = {"optimizer.lr: 0.1, was 1e+38"};
   replay.step.drawn = {"fc1.weight"};
   CHECK_THAT(report::replay_text(replay, {}),
-             Contains("not the bits that were recorded: threads was 4, is 1; the config was "
-                      "changed; weights are not those of the dump") &&
+             Contains("not bitwise equal to the recording: threads was 4, is 1; the config was "
+                      "changed; the weights differ from the dump") &&
                  Contains("optimizer.lr: 0.1, was 1e+38") && Contains("fc1.weight"));
 }
 

@@ -11,11 +11,11 @@ using namespace trainctl::report;
 
 namespace {
 
-Ending killed() {
-  Ending ending = invented::ending();
+RunResult killed() {
+  RunResult ending = invented::ending();
   ending.verdict = "failed";
   ending.exit_code = 7;
-  ending.message = "rank 0 was ended by SIGKILL at step 1,234";
+  ending.message = "rank 0 was killed by SIGKILL at step 1,234";
   ending.first_failure = FirstFailure{.rank = 0,
                                       .host = "node7",
                                       .pid = 4242,
@@ -41,8 +41,8 @@ TEST_CASE("the summary of a run without an epoch says so and shows no averages")
   CHECK_THAT(text, !Contains("nan") && !Contains("speed"));
 }
 
-TEST_CASE("the summary tells a mode that was asked for as it is, and none that is not known") {
-  Ending ending = invented::ending();
+TEST_CASE("run summary: shows a configured mode, and omits an unknown one") {
+  RunResult ending = invented::ending();
   ending.best_mode.inferred = false;
   CHECK_THAT(summary_text(invented::run(), ending, {}), Contains("0.9700 (max) at epoch 3"));
   ending.best_mode = {};
@@ -51,7 +51,7 @@ TEST_CASE("the summary tells a mode that was asked for as it is, and none that i
 }
 
 TEST_CASE("the summary of a run that was recorded says where") {
-  Ending ending = invented::ending();
+  RunResult ending = invented::ending();
   CHECK_THAT(summary_text(invented::run(), ending, {}), !Contains("profile"));
   ending.profile = "profile/trace.json; aten::addmm takes 31 % of the operators' time";
   CHECK_THAT(summary_text(invented::run(), ending, {}), Contains("aten::addmm takes 31 %"));
@@ -63,7 +63,7 @@ TEST_CASE("a run of one epoch says that its speed includes the warm-up") {
 }
 
 TEST_CASE("the next command keeps the overrides and the folder of the run, quoted for a shell") {
-  Ending ending = invented::ending();
+  RunResult ending = invented::ending();
   ending.command = {.program = "bin/trainctl",
                     .config = "my configs/a.yaml",
                     .overrides = {"~early_stopping", "seed=3", "trainer.devices=1"},
@@ -74,7 +74,7 @@ TEST_CASE("the next command keeps the overrides and the folder of the run, quote
 }
 
 TEST_CASE("the next command of a run on several nodes can be typed on the node") {
-  Ending ending = invented::ending();
+  RunResult ending = invented::ending();
   ending.command.overrides = {"trainer.num_nodes=2", "seed=3"};
   ending.command.node_flags = {"--node-rank", "0", "--rdzv-endpoint", "10.0.0.1:29500"};
   ending.command.nodes = 2;
@@ -88,7 +88,7 @@ TEST_CASE("the next command of a run on several nodes can be typed on the node")
                           "10.0.0.1:29500\n"));
 }
 
-TEST_CASE("early stopping and its reason stand in the first line") {
+TEST_CASE("early stopping and its reason are in the first line") {
   RunRecord record = invented::run();
   record.add(0,
              events::StoppedEarly{.epoch = 3, .reason = "val/loss has not improved for 3 epochs"});
@@ -107,20 +107,19 @@ TEST_CASE("a failure names the weights that were saved, each file as it was writ
                     .path = "checkpoints/last.safetensors", .epoch = 1, .global_step = 1900});
   CHECK_THAT(failure_text(record, killed(), {}),
              Contains("checkpoints/best.safetensors (step 1,876), checkpoints/last.safetensors "
-                      "(step 1,900); weights "
-                      "only, not resumable"));
+                      "(step 1,900); weights only, cannot be resumed"));
   CHECK(result_document(record, killed())["checkpoint"]["path"] == "checkpoints/last.safetensors");
   CHECK(result_document(record, killed())["checkpoint"]["step"] == 1900);
 }
 
-TEST_CASE("a failure names the state from which the run can go on, not the weights beside it") {
+TEST_CASE("run summary: a failure names the resumable checkpoint, not the saved weights") {
   RunRecord record = invented::run(2);
   record.add(0, events::CheckpointSaved{.path = "checkpoints/epoch=0001-step=000938",
                                         .epoch = 1,
                                         .global_step = 938,
                                         .metric = "val/accuracy",
                                         .verified = true});
-  Ending ending = killed();
+  RunResult ending = killed();
   ending.checkpoint = SavedState{"checkpoints/epoch=0001-step=000938", 938, true};
   CHECK_THAT(failure_text(record, ending, {}),
              Contains("saved    checkpoints/epoch=0001-step=000938 (step 938), verified\n") &&
@@ -131,19 +130,19 @@ TEST_CASE("a failure names the state from which the run can go on, not the weigh
   CHECK(result["best"]["checkpoint"] == "checkpoints/best.safetensors");
 }
 
-TEST_CASE("restarts are told where there were any, and the end of all of them") {
-  Ending ending = killed();
+TEST_CASE("run summary: restarts are shown if there were any, with their result") {
+  RunResult ending = killed();
   CHECK_THAT(failure_text(invented::run(2), ending, {}), !Contains("restarts"));
   ending.restarts = 2;
   CHECK_THAT(failure_text(invented::run(2), ending, {}), Contains("restarts 2\n"));
   ending.restarts = 3;
   ending.exit_code = 93;
   CHECK_THAT(failure_text(invented::run(2), ending, {}),
-             Contains("restarts 3, and the last ones brought no newer checkpoint"));
+             Contains("restarts 3, and the last ones saved no newer checkpoint"));
 }
 
 TEST_CASE("a run that stopped when asked to has not failed") {
-  Ending ending = invented::ending();
+  RunResult ending = invented::ending();
   ending.verdict = "stopped";
   ending.exit_code = 75;
   ending.message = "stopped by SIGTERM";
@@ -151,9 +150,9 @@ TEST_CASE("a run that stopped when asked to has not failed") {
              StartsWith("stopped: stopped by SIGTERM\n"));
 }
 
-TEST_CASE("a result tells what the run went on from, and whether bit for bit") {
+TEST_CASE("run result: names the checkpoint of a resumed run and whether it is bitwise identical") {
   RunRecord record = invented::run(2);
-  Ending ending = invented::ending();
+  RunResult ending = invented::ending();
   CHECK(result_document(record, ending)["resumed_from"].is_null());
   ending.resumed_from = SavedState{"checkpoints/epoch=0001-step=000938", 938, true};
   record.add(0, events::Resumed{.global_step = 938, .bitwise = false, .why_not = "2 threads"});
@@ -172,7 +171,7 @@ TEST_CASE("epochs before a resume count, also where their rows are lost") {
 }
 
 TEST_CASE("a rank that hung did not die by the signal that we sent") {
-  Ending ending = killed();
+  RunResult ending = killed();
   ending.verdict = "hang";
   CHECK_THAT(failure_text(invented::run(2), ending, {}),
              StartsWith("error: rank 0 of 1 stopped answering at step"));
@@ -182,23 +181,23 @@ TEST_CASE("a failure before all ranks reported counts the ranks that were starte
   RunRecord record;
   record.planned_ranks = 2;
   record.add(0, events::Hello{});
-  Ending ending = killed();
+  RunResult ending = killed();
   ending.first_failure->rank = 1;
-  CHECK_THAT(failure_text(record, ending, {}), StartsWith("error: rank 1 of 2 was ended by"));
+  CHECK_THAT(failure_text(record, ending, {}), StartsWith("error: rank 1 of 2 was killed by"));
   CHECK(result_document(record, ending)["world_size"] == 2);
   CHECK(evaluation_document(record, ending)["world_size"] == 2);
 }
 
 TEST_CASE("a failure that no rank caused is one sentence") {
-  Ending ending;
+  RunResult ending;
   ending.exit_code = 11;
   ending.message = "runs: read-only file system";
   CHECK(failure_text(RunRecord{}, ending, {}) ==
-        "error: runs: read-only file system\n  saved    nothing: no checkpoint was written yet\n");
+        "error: runs: read-only file system\n  saved    none: no checkpoint was written yet\n");
 }
 
 TEST_CASE("failure_text: a list in a message has one item per line") {
-  Ending ending;
+  RunResult ending;
   ending.exit_code = 10;
   ending.verdict = "failed";
   ending.message = "the data changed:\n  dataset.train: aa -> b\x1b\nhint: bring it back";
@@ -220,7 +219,7 @@ TEST_CASE("result.json has every field of the contract") {
 TEST_CASE("result.json of a run that never started has the same keys") {
   const Json whole = result_document(invented::run(), invented::ending());
   const Json empty = result_document(
-      RunRecord{}, Ending{.verdict = "failed", .exit_code = 9, .message = "no data"});
+      RunRecord{}, RunResult{.verdict = "failed", .exit_code = 9, .message = "no data"});
   for (const auto& [key, value] : whole.items()) CHECK(empty.contains(key));
   CHECK(empty.size() == whole.size());
   CHECK(empty["best"].is_null());

@@ -46,7 +46,7 @@ TEST_CASE("a table that is wider than the terminal is left to the files") {
   CHECK_THAT(text, Contains("accuracy"));
 }
 
-TEST_CASE("the record keeps the tables of the last epoch alone, as rank 0 told them") {
+TEST_CASE("RunRecord: keeps only the tables of the last epoch of rank 0") {
   report::RunRecord record = evaluated();
   REQUIRE(record.tables.size() == 2);
   CHECK(record.tables[0].counts == std::vector<std::int64_t>{30, 1});

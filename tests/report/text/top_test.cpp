@@ -43,8 +43,8 @@ TEST_CASE("a running job is shown with its ranks, speed, loss and what is left")
   const std::string text = top_text(running(), {.width = 100});
   for (const char* part :
        {"running, pid 4242 on node7", "epoch 3/5", "2,345/4,690", "50%", "7,712 samples/s",
-        "waits for data 12%", "left about 19", "loss 0.5000", "val/accuracy 0.9300", "99%",
-        "checkpoint", "GPU 0  NVIDIA H200  87%", "\\x1b[2Jslow disk"}) {
+        "data wait 12%", "left about 19", "loss 0.5000", "val/accuracy 0.9300", "99%", "checkpoint",
+        "GPU 0  NVIDIA H200  87%", "\\x1b[2Jslow disk"}) {
     CAPTURE(part);
     CHECK_THAT(text, Contains(part));
   }
@@ -58,7 +58,7 @@ TEST_CASE("a screen gets no more lines than it has") {
   CHECK_THAT(lines.back(), Contains("lines more"));
 }
 
-TEST_CASE("a run that has ended tells how, and one elsewhere that only its files speak") {
+TEST_CASE("top: an ended run shows its result, and a remote run only data from its files") {
   TopView view = running();
   view.state = TopState::ended;
   view.verdict = "diverged";
@@ -70,7 +70,7 @@ TEST_CASE("a run that has ended tells how, and one elsewhere that only its files
   view.state = TopState::elsewhere;
   CHECK_THAT(top_text(view, {}), Contains("on another host") && Contains("node7"));
   view.state = TopState::gone;
-  CHECK_THAT(top_text(view, {}), Contains("no process has it"));
+  CHECK_THAT(top_text(view, {}), Contains("no process is running"));
 }
 
 TEST_CASE("top: a run that failed shows the epoch in which it did, counted from 1") {

@@ -8,7 +8,7 @@ using namespace trainctl::report;
 
 namespace {
 
-const Agreement kSame{Sameness::identical, ""};
+const StateComparison kSame{Sameness::identical, ""};
 
 Kill identical(int number) {
   return {.number = number,
@@ -45,7 +45,7 @@ ResumeCheck three_ends() {
   other.killed = "all ranks";
   other.resumed_from.clear();
   other.losses = {Sameness::different, "step 1204: train/loss is 0.25 and was 0.5"};
-  other.batches = {Sameness::untold, "the runs have no digests of their batches in common"};
+  other.batches = {Sameness::unknown, "the runs have no digests of their batches in common"};
   Kill failed{.number = 3, .step = 9, .died_at = 10, .phase = "validate", .killed = "rank 1"};
   failed.failure = "resumed: rank 0 failed";
   ResumeCheck check = check_of({identical(1), other, failed});
@@ -67,7 +67,7 @@ TEST_CASE("runs that are all identical are exit code 0") {
 }
 
 TEST_CASE("every finding counts, and so does a run that did not end") {
-  for (Agreement Kill::*member :
+  for (StateComparison Kill::*member :
        {&Kill::weights, &Kill::optimizer, &Kill::losses, &Kill::batches}) {
     Kill kill = identical(1);
     kill.*member = {Sameness::different, "a bit"};
@@ -84,7 +84,7 @@ TEST_CASE("every finding counts, and so does a run that did not end") {
   CHECK(exit_code_of(check_of({identical(1), kill})) == 3);
 }
 
-TEST_CASE("runs none of which went on from a checkpoint prove nothing") {
+TEST_CASE("verify-resume: runs that never resumed from a checkpoint prove nothing") {
   Kill kill = identical(1);
   kill.resumed_from.clear();
   CHECK(is_identical(kill));

@@ -20,15 +20,16 @@ events::WeightsSet fine_tuned() {
 
 }  // namespace
 
-TEST_CASE("what a run starts from is told in lines, long lists cut short") {
+TEST_CASE("weights_lines: initial weights are listed and long lists are shortened") {
   CHECK(weights_lines(fine_tuned()) ==
-        std::vector<std::string>{"weights: 2 of 4 tensors of the model come from zoo/resnet18.pth",
-                                 "drawn anew, for another number of outputs: fc.weight, fc.bias",
-                                 "not in the model, ignored: a, b, c, d, e, f and 2 more",
-                                 "1 parameters frozen: conv1.weight",
-                                 "its 'state_dict' was taken"});
+        std::vector<std::string>{
+            "weights: 2 of 4 tensors of the model come from zoo/resnet18.pth",
+            "initialized again for another number of outputs: fc.weight, fc.bias",
+            "not in the model, ignored: a, b, c, d, e, f and 2 more",
+            "1 parameters frozen: conv1.weight", "its 'state_dict' was taken"});
   CHECK(weights_lines({.frozen = {"fc.bias"}}) ==
-        std::vector<std::string>{"weights: drawn from the seed", "1 parameters frozen: fc.bias"});
+        std::vector<std::string>{"weights: initialized from the seed",
+                                 "1 parameters frozen: fc.bias"});
 }
 
 TEST_CASE("the manifest keeps the whole of what a run starts from") {
@@ -39,7 +40,7 @@ TEST_CASE("the manifest keeps the whole of what a run starts from") {
   CHECK(weights_document({.frozen = {"a"}})["path"].is_null());
 }
 
-TEST_CASE("the console tells it before the table, as messages") {
+TEST_CASE("ConsoleSink: initial weights are printed as messages before the table") {
   std::string out;
   std::string err;
   const auto sink = make_console_sink({.results = [&](std::string_view text) { out += text; },
@@ -51,5 +52,5 @@ TEST_CASE("the console tells it before the table, as messages") {
   sink->on_event(0, fine_tuned());
   CHECK(out.empty());
   CHECK_THAT(err, Contains("weights: 2 of 4 tensors") &&
-                      Contains("\n  drawn anew, for another number of outputs: fc.weight, "));
+                      Contains("\n  initialized again for another number of outputs: fc.weight, "));
 }

@@ -108,6 +108,6 @@ TEST_CASE("damaged lines of metrics.jsonl and tables are named, a line cut off a
   put_text(run / "epochs.csv", "epoch,step,lr\n1,5,0.1\n2,10\n3,15,0.");
   const auto notes = study::damaged_history(run.path());
   REQUIRE(notes.size() == 2);
-  CHECK(notes[0] == "metrics.jsonl: line 2 is no line of metrics and is left out");
+  CHECK(notes[0] == "metrics.jsonl: line 2 is not a metrics line and is skipped");
   CHECK_THAT(notes[1], StartsWith("epochs.csv: line 3 has 2 cells"));
 }

@@ -40,37 +40,37 @@ TaskPlace torchrun_task(int rank) {
 struct FakeStore {
   std::map<std::string, std::string> texts;
 
-  MakeExchange maker() {
+  ConnectStore maker() {
     return [this](const TaskPlace&) {
-      return Exchange{
+      return RendezvousStore{
           [this](const std::string& key, const std::string& text) { texts[key] = text; },
           [this](const std::string& key) { return texts.at(key); }};
     };
   }
 };
 
-MakeExchange none() {
-  return [](const TaskPlace&) -> Exchange { throw std::logic_error("nobody asked for it"); };
+ConnectStore none() {
+  return [](const TaskPlace&) -> RendezvousStore { throw std::logic_error("nobody asked for it"); };
 }
 
-PlacementRequest wish_in(const TempFolder& folder) {
-  PlacementRequest wish;
-  wish.out = folder.path();
-  wish.timeout_s = 60;
-  return wish;
+PlacementRequest request_in(const TempFolder& folder) {
+  PlacementRequest request;
+  request.out = folder.path();
+  request.timeout_s = 60;
+  return request;
 }
 
 PlacementRequest by_hand(const TempFolder& folder, int node) {
-  PlacementRequest wish = wish_in(folder);
-  wish.nodes = 2;
-  wish.node = node;
-  wish.endpoint = "127.0.0.1:4711";
-  return wish;
+  PlacementRequest request = request_in(folder);
+  request.nodes = 2;
+  request.node = node;
+  request.endpoint = "127.0.0.1:4711";
+  return request;
 }
 
-std::string refusal(const PlacementRequest& wish, const std::optional<TaskPlace>& task) {
+std::string refusal(const PlacementRequest& request, const std::optional<TaskPlace>& task) {
   try {
-    plan_node(wish, task, none());
+    plan_node(request, task, none());
   } catch (const Error& error) {
     return std::to_string(error.exit_code()) + " " + error.what();
   }
@@ -79,13 +79,13 @@ std::string refusal(const PlacementRequest& wish, const std::optional<TaskPlace>
 
 }  // namespace
 
-TEST_CASE("without a launcher and without wishes a run is alone and says nothing") {
+TEST_CASE("NodePlan: without a launcher and options a run has one node and no description") {
   const TempFolder folder;
-  const NodePlan plan = plan_node(wish_in(folder), std::nullopt, none());
+  const NodePlan plan = plan_node(request_in(folder), std::nullopt, none());
   CHECK(plan.is_alone());
   CHECK(plan.is_coordinator());
   CHECK(plan.devices_per_node == 0);
-  CHECK(plan.said.empty());
+  CHECK(plan.description.empty());
   CHECK(cores_of(plan, 8, 64) == 0);
 }
 
@@ -93,107 +93,113 @@ TEST_CASE("an ignored allocation does not change the run and is reported") {
   const TempFolder folder;
   TaskPlace task;
   task.ignored = {"the allocation of Slurm job 7"};
-  const NodePlan plan = plan_node(wish_in(folder), task, none());
+  const NodePlan plan = plan_node(request_in(folder), task, none());
   CHECK(plan.is_alone());
   CHECK_FALSE(plan.task);
-  CHECK(plan.said == "ignored: the allocation of Slurm job 7");
+  CHECK(plan.description == "ignored: the allocation of Slurm job 7");
 }
 
-TEST_CASE("nodes started by hand need rank and endpoint, and take a token of the environment") {
+TEST_CASE(
+    "NodePlan: nodes started by hand need a rank and an endpoint and use the token of the "
+    "environment") {
   const TempFolder folder;
-  PlacementRequest wish = by_hand(folder, 1);
-  wish.token_digits = kDigits;
-  const NodePlan plan = plan_node(wish, std::nullopt, none());
+  PlacementRequest request = by_hand(folder, 1);
+  request.token_digits = kDigits;
+  const NodePlan plan = plan_node(request, std::nullopt, none());
   CHECK(plan.nodes == 2);
   CHECK(plan.node == 1);
   CHECK(launch::to_text(plan.endpoint) == "127.0.0.1:4711");
   CHECK(launch::token_digits(plan.token) == kDigits);
-  CHECK_FALSE(plan.meeting_file);
-  wish.endpoint = "localhost:4711";
-  CHECK(plan_node(wish, std::nullopt, none()).run_id == plan.run_id);
-  CHECK(plan.said == "node 1 of 2");
+  CHECK_FALSE(plan.rendezvous_file);
+  request.endpoint = "localhost:4711";
+  CHECK(plan_node(request, std::nullopt, none()).run_id == plan.run_id);
+  CHECK(plan.description == "node 1 of 2");
 }
 
-TEST_CASE("without a token one endpoint in several spellings is one run, another name is told") {
+TEST_CASE(
+    "NodePlan: without a token, spellings of one endpoint are one run and another name is an "
+    "error") {
   const TempFolder folder;
-  PlacementRequest wish = by_hand(folder, 0);
-  wish.endpoint = "Node1";
-  const auto file = plan_node(wish, std::nullopt, none()).meeting_file;
-  wish.endpoint = "node1:29400";
-  CHECK(plan_node(wish, std::nullopt, none()).meeting_file == file);
-  wish = by_hand(folder, 1);
-  wish.timeout_s = 0;
-  CHECK_THAT(refusal(wish, std::nullopt), Contains("same endpoint text, or --rdzv-id"));
+  PlacementRequest request = by_hand(folder, 0);
+  request.endpoint = "Node1";
+  const auto file = plan_node(request, std::nullopt, none()).rendezvous_file;
+  request.endpoint = "node1:29400";
+  CHECK(plan_node(request, std::nullopt, none()).rendezvous_file == file);
+  request = by_hand(folder, 1);
+  request.timeout_s = 0;
+  CHECK_THAT(refusal(request, std::nullopt), Contains("same endpoint text, or --rdzv-id"));
 }
 
-TEST_CASE("the head's announcement brings the others endpoint and token, and goes at the end") {
+TEST_CASE(
+    "NodePlan: the coordinator announces endpoint and token and removes the file at the end") {
   const TempFolder folder;
-  NodePlan head = plan_node(by_hand(folder, 0), std::nullopt, none());
-  REQUIRE(head.meeting_file);
-  CHECK_FALSE(fs::exists(*head.meeting_file));
+  NodePlan coordinator = plan_node(by_hand(folder, 0), std::nullopt, none());
+  REQUIRE(coordinator.rendezvous_file);
+  CHECK_FALSE(fs::exists(*coordinator.rendezvous_file));
   NodePlan other;
   std::thread joiner([&] { other = plan_node(by_hand(folder, 1), std::nullopt, none()); });
-  announce(head, {"127.0.0.1", 5000}, none());
+  announce(coordinator, {"127.0.0.1", 5000}, none());
   joiner.join();
-  CHECK(head.token_file_made == head.meeting_file);
+  CHECK(coordinator.token_file_made == coordinator.rendezvous_file);
   CHECK(launch::to_text(other.endpoint) == "127.0.0.1:5000");
-  CHECK(other.token == head.token);
-  CHECK_FALSE(look_again(other));
-  withdraw(head);
-  CHECK_FALSE(head.token_file_made);
+  CHECK(other.token == coordinator.token);
+  CHECK_FALSE(refresh_rendezvous(other));
+  withdraw(coordinator);
+  CHECK_FALSE(coordinator.token_file_made);
   CHECK(fs::is_empty(folder.path()));
 }
 
-TEST_CASE("a node whose head was another one finds the new announcement when it looks again") {
+TEST_CASE("NodePlan: a node that joined an earlier coordinator finds the new announcement") {
   const TempFolder folder;
-  NodePlan head = plan_node(by_hand(folder, 0), std::nullopt, none());
-  announce(head, {"127.0.0.1", 5000}, none());
+  NodePlan coordinator = plan_node(by_hand(folder, 0), std::nullopt, none());
+  announce(coordinator, {"127.0.0.1", 5000}, none());
   NodePlan other = plan_node(by_hand(folder, 1), std::nullopt, none());
   NodePlan next = plan_node(by_hand(folder, 0), std::nullopt, none());
   announce(next, {"127.0.0.1", 5001}, none());
-  CHECK(look_again(other));
+  CHECK(refresh_rendezvous(other));
   CHECK(other.endpoint.port == 5001);
   CHECK(other.token == next.token);
-  CHECK_FALSE(look_again(other));
+  CHECK_FALSE(refresh_rendezvous(other));
 }
 
-TEST_CASE("a head that says nothing is waited for so long, and the file it should make is named") {
+TEST_CASE(
+    "NodePlan: a node waits for the coordinator until the timeout, and the error names the file") {
   const TempFolder folder;
-  PlacementRequest wish = by_hand(folder, 1);
-  wish.timeout_s = 0.2;
-  CHECK_THAT(refusal(wish, std::nullopt),
-             Contains("8 node 0 has not said") && Contains(".rendezvous-127.0.0.1_4711"));
-  wish.timeout_s = 60;
-  wish.give_up = [] { return true; };
-  CHECK_THAT(refusal(wish, std::nullopt), Contains("130 "));
+  PlacementRequest request = by_hand(folder, 1);
+  request.timeout_s = 0.2;
+  CHECK_THAT(refusal(request, std::nullopt),
+             Contains("8 node 0 has not announced") && Contains(".rendezvous-127.0.0.1_4711"));
+  request.timeout_s = 60;
+  request.give_up = [] { return true; };
+  CHECK_THAT(refusal(request, std::nullopt), Contains("130 "));
 }
 
 TEST_CASE("under torchrun endpoint and token go through its store") {
   const TempFolder folder;
   FakeStore store;
-  NodePlan head = plan_node(wish_in(folder), torchrun_task(0), store.maker());
-  CHECK(launch::to_text(head.endpoint) == "127.0.0.1:0");
-  CHECK(head.said == "rank 0 of 2 under torchrun");
-  CHECK(head.devices_per_node == 1);
-  announce(head, {"127.0.0.1", 5000}, store.maker());
+  NodePlan coordinator = plan_node(request_in(folder), torchrun_task(0), store.maker());
+  CHECK(launch::to_text(coordinator.endpoint) == "127.0.0.1:0");
+  CHECK(coordinator.description == "rank 0 of 2 under torchrun");
+  CHECK(coordinator.devices_per_node == 1);
+  announce(coordinator, {"127.0.0.1", 5000}, store.maker());
   CHECK(store.texts.size() == 1);
   CHECK(store.texts.contains("trainctl/job.0/2"));
-  const NodePlan other = plan_node(wish_in(folder), torchrun_task(1), store.maker());
+  const NodePlan other = plan_node(request_in(folder), torchrun_task(1), store.maker());
   CHECK(other.endpoint.port == 5000);
-  CHECK(other.token == head.token);
+  CHECK(other.token == coordinator.token);
   CHECK_FALSE(other.is_coordinator());
   CHECK(fs::is_empty(folder.path()));
 }
 
-TEST_CASE("a token that is given to all tasks does not pass through torchrun's store") {
+TEST_CASE("NodePlan: a token that all tasks have is not sent through torchrun's store") {
   const TempFolder folder;
   FakeStore store;
-  PlacementRequest wish = wish_in(folder);
-  wish.token_digits = kDigits;
-  NodePlan head = plan_node(wish, torchrun_task(0), store.maker());
-  announce(head, {"127.0.0.1", 5000}, store.maker());
+  PlacementRequest request = request_in(folder);
+  request.token_digits = kDigits;
+  NodePlan coordinator = plan_node(request, torchrun_task(0), store.maker());
+  announce(coordinator, {"127.0.0.1", 5000}, store.maker());
   CHECK(store.texts.begin()->second.find(kDigits) == std::string::npos);
-  const NodePlan other = plan_node(wish, torchrun_task(1), store.maker());
+  const NodePlan other = plan_node(request, torchrun_task(1), store.maker());
   CHECK(launch::token_digits(other.token) == kDigits);
   CHECK(other.endpoint.port == 5000);
 }
@@ -202,73 +208,76 @@ TEST_CASE("one rank of torchrun is alone, on one device") {
   const TempFolder folder;
   TaskPlace task = torchrun_task(0);
   task.world_size = task.local_world_size = 1;
-  const NodePlan plan = plan_node(wish_in(folder), task, none());
+  const NodePlan plan = plan_node(request_in(folder), task, none());
   CHECK(plan.is_alone());
   CHECK(plan.devices_per_node == 1);
 }
 
-TEST_CASE("tasks without a port, or without an address, are told by a file of their folder") {
+TEST_CASE("NodePlan: tasks without a port or an address use the rendezvous file") {
   const TempFolder folder;
   TaskPlace task = task_of(Launcher::mpi, 0);
   task.master_port.reset();
-  const NodePlan on_one_host = plan_node(wish_in(folder), task, none());
+  const NodePlan on_one_host = plan_node(request_in(folder), task, none());
   CHECK(launch::to_text(on_one_host.endpoint) == "127.0.0.1:0");
-  REQUIRE(on_one_host.meeting_file);
+  REQUIRE(on_one_host.rendezvous_file);
   task.master_addr.clear();
   task.local_world_size = 1;
-  PlacementRequest wish = wish_in(folder);
-  wish.token_digits = kDigits;
-  const NodePlan on_two = plan_node(wish, task, none());
+  PlacementRequest request = request_in(folder);
+  request.token_digits = kDigits;
+  const NodePlan on_two = plan_node(request, task, none());
   CHECK(on_two.endpoint.host == this_process().host);
-  CHECK(on_two.meeting_file);
+  CHECK(on_two.rendezvous_file);
   CHECK(on_two.token_is_given);
 }
 
-TEST_CASE("tasks that nothing tells from those of other runs need an id") {
+TEST_CASE("NodePlan: tasks that cannot be distinguished from those of other runs need an id") {
   const TempFolder folder;
   TaskPlace task = task_of(Launcher::mpi, 0);
   task.job_id.clear();
   task.master_port.reset();
-  CHECK_THAT(refusal(wish_in(folder), task),
-             Contains("2 MPI does not say") && Contains("--rdzv-id"));
-  PlacementRequest wish = wish_in(folder);
-  wish.id = "mine";
-  CHECK(plan_node(wish, task, none()).run_id == "mine");
-  wish.id = std::string(201, 'x');
-  CHECK_THAT(refusal(wish, task), Contains("201 letters"));
+  CHECK_THAT(refusal(request_in(folder), task),
+             Contains("2 MPI does not identify") && Contains("--rdzv-id"));
+  PlacementRequest request = request_in(folder);
+  request.id = "mine";
+  CHECK(plan_node(request, task, none()).run_id == "mine");
+  request.id = std::string(201, 'x');
+  CHECK_THAT(refusal(request, task), Contains("got 201"));
 }
 
-TEST_CASE("a place that is typed in full is taken in a launcher's place, and that is told") {
+TEST_CASE(
+    "NodePlan: a complete placement on the command line replaces the launcher's and is reported") {
   const TempFolder folder;
-  PlacementRequest wish = by_hand(folder, 0);
-  const NodePlan plan = plan_node(wish, task_of(Launcher::slurm, 1), none());
+  PlacementRequest request = by_hand(folder, 0);
+  const NodePlan plan = plan_node(request, task_of(Launcher::slurm, 1), none());
   CHECK(plan.node == 0);
   CHECK_FALSE(plan.task);
-  CHECK(plan.said == "node 0 of 2; ignored: task 1 of 2 of Slurm, since --node-rank is given");
+  CHECK(plan.description ==
+        "node 0 of 2; ignored: task 1 of 2 of Slurm, since --node-rank is given");
 }
 
-TEST_CASE("wishes that contradict each other, the launcher or the config are told") {
+TEST_CASE("NodePlan: contradictory options are errors") {
   const TempFolder folder;
   const TaskPlace task = task_of(Launcher::slurm, 1);
-  PlacementRequest wish = wish_in(folder);
-  wish.nodes = 4;
-  CHECK_THAT(refusal(wish, task), Contains("2 --nnodes (trainer.num_nodes) is 4, but Slurm"));
-  CHECK_THAT(refusal(wish, std::nullopt), Contains("--node-rank 0 to 3"));
-  wish.node = 4;
-  CHECK_THAT(refusal(wish, std::nullopt), Contains("--node-rank is 4, expected 0 to 3"));
-  wish.node = 3;
-  CHECK_THAT(refusal(wish, std::nullopt), Contains("--rdzv-endpoint HOST:PORT"));
-  wish.nodes = 1;
-  CHECK_THAT(refusal(wish, std::nullopt), Contains("there is one node"));
-  wish.nodes.reset();
-  CHECK_THAT(refusal(wish, task), Contains("--node-rank is 3, but this is task 1 of Slurm"));
-  wish = wish_in(folder);
-  wish.devices = 4;
-  CHECK_THAT(refusal(wish, task), Contains("trainer.devices is 4, but Slurm has started 2 tasks"));
-  wish = by_hand(folder, 0);
-  wish.token_digits = kDigits;
-  wish.token_file = "token";
-  CHECK_THAT(refusal(wish, std::nullopt), Contains("leave one out"));
+  PlacementRequest request = request_in(folder);
+  request.nodes = 4;
+  CHECK_THAT(refusal(request, task), Contains("2 --nnodes (trainer.num_nodes) is 4, but Slurm"));
+  CHECK_THAT(refusal(request, std::nullopt), Contains("--node-rank 0 to 3"));
+  request.node = 4;
+  CHECK_THAT(refusal(request, std::nullopt), Contains("--node-rank is 4, expected 0 to 3"));
+  request.node = 3;
+  CHECK_THAT(refusal(request, std::nullopt), Contains("--rdzv-endpoint HOST:PORT"));
+  request.nodes = 1;
+  CHECK_THAT(refusal(request, std::nullopt), Contains("there is one node"));
+  request.nodes.reset();
+  CHECK_THAT(refusal(request, task), Contains("--node-rank is 3, but this is task 1 of Slurm"));
+  request = request_in(folder);
+  request.devices = 4;
+  CHECK_THAT(refusal(request, task),
+             Contains("trainer.devices is 4, but Slurm has started 2 tasks"));
+  request = by_hand(folder, 0);
+  request.token_digits = kDigits;
+  request.token_file = "token";
+  CHECK_THAT(refusal(request, std::nullopt), Contains("leave one out"));
 }
 
 TEST_CASE("trainer.num_nodes may count hosts or tasks, and trainer.devices those of a host") {
@@ -276,22 +285,22 @@ TEST_CASE("trainer.num_nodes may count hosts or tasks, and trainer.devices those
   TaskPlace task = task_of(Launcher::slurm, 1);
   task.world_size = 4;
   for (const int nodes : {2, 4}) {
-    PlacementRequest wish = wish_in(folder);
-    wish.nodes = nodes;
-    wish.devices = 2;
-    wish.token_digits = kDigits;
-    CHECK(plan_node(wish, task, none()).nodes == 4);
+    PlacementRequest request = request_in(folder);
+    request.nodes = nodes;
+    request.devices = 2;
+    request.token_digits = kDigits;
+    CHECK(plan_node(request, task, none()).nodes == 4);
   }
   task.whole_node = true;
-  PlacementRequest wish = wish_in(folder);
-  wish.devices = 8;
-  wish.token_digits = kDigits;
-  const NodePlan plan = plan_node(wish, task, none());
+  PlacementRequest request = request_in(folder);
+  request.devices = 8;
+  request.token_digits = kDigits;
+  const NodePlan plan = plan_node(request, task, none());
   CHECK(plan.devices_per_node == 0);
-  CHECK(plan.said == "node 1 of 4 under Slurm");
+  CHECK(plan.description == "node 1 of 4 under Slurm");
 }
 
-TEST_CASE("a task has the cores it is bound to, or its part of those that all have together") {
+TEST_CASE("NodePlan: a task has the cores it is bound to, or its share of the host's cores") {
   NodePlan plan;
   plan.task = task_of(Launcher::torchrun, 0);
   plan.local_world_size = 4;
@@ -307,22 +316,22 @@ TEST_CASE("a task has the cores it is bound to, or its part of those that all ha
   CHECK(cores_of(plan, 2, 64) == 2);
 }
 
-TEST_CASE("the worker of a task sees the GPU of its local rank, and no other") {
+TEST_CASE("NodePlan: the worker of a task sees only the GPU of its local rank") {
   NodePlan plan;
   plan.task = task_of(Launcher::torchrun, 1);
   plan.local_rank = 1;
   plan.local_world_size = 2;
   const auto seen = [&](int count, const char* list) {
-    return worker_place(plan, {count, list}).environment["CUDA_VISIBLE_DEVICES"];
+    return worker_placement(plan, {count, list}).environment["CUDA_VISIBLE_DEVICES"];
   };
   CHECK(seen(4, "") == "1");
   CHECK(seen(2, "6,7") == "7");
   CHECK(seen(2, "GPU-a,GPU-b") == "GPU-b");
-  CHECK(worker_place(plan, {4, ""}).local_rank == 0);
-  CHECK(worker_place(plan, {4, ""}).local_world_size == 2);
-  CHECK_THROWS_AS(worker_place(plan, {1, "0"}), Error);
+  CHECK(worker_placement(plan, {4, ""}).local_rank == 0);
+  CHECK(worker_placement(plan, {4, ""}).local_world_size == 2);
+  CHECK_THROWS_AS(worker_placement(plan, {1, "0"}), Error);
   plan.task->launcher = Launcher::slurm;
-  CHECK(worker_place(plan, {1, "0"}).environment.empty());  // Slurm shows each task its own GPU
-  CHECK_THROWS_AS(worker_place(plan, {1, ""}), Error);
-  CHECK(worker_place(plan, {0, ""}).local_rank == 1);  // on CPUs
+  CHECK(worker_placement(plan, {1, "0"}).environment.empty());  // Slurm shows each task its own GPU
+  CHECK_THROWS_AS(worker_placement(plan, {1, ""}), Error);
+  CHECK(worker_placement(plan, {0, ""}).local_rank == 1);  // on CPUs
 }

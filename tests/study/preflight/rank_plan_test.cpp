@@ -134,13 +134,13 @@ TEST_CASE("the step that is exchanged has the run's batch, and all batches of an
   CHECK(three->backward_s == Approx(1));
   CHECK(three->samples == 192);
   CHECK(three->batches == 3);
-  CHECK(one->exchange == report::Exchange::gradients);
+  CHECK(one->exchange == report::SyncKind::gradients);
   const auto local =
       exchanged_step(experiment("distributed: { type: local_sgd, sync_every: 8 }\n"), timed());
-  CHECK(local->exchange == report::Exchange::weights);
+  CHECK(local->exchange == report::SyncKind::weights);
   CHECK(local->every == 8);
   const auto sharded = exchanged_step(experiment("distributed: { type: zero1 }\n"), timed());
-  CHECK(sharded->exchange == report::Exchange::gradients_and_weights);
+  CHECK(sharded->exchange == report::SyncKind::gradients_and_weights);
   CHECK(sharded->weight_bytes == 3 * kMiB);
   events::Measured untimed = timed();
   untimed.step_s.reset();

@@ -108,7 +108,7 @@ TEST_CASE("the first difference of a history is named") {
   CHECK_THAT(first(twice), StartsWith("step 1: train/loss"));
 }
 
-TEST_CASE("a line that is no line of metrics is named by its number") {
+TEST_CASE("a line that is not a metrics line is named by its number") {
   for (const char* text : {"{}", "[]", "{", "{\"type\":1,\"step\":1}", "{\"type\":\"step\"}"})
     CHECK_THROWS_WITH(parse_metrics("\n" + std::string(text)), StartsWith("line 2 "));
 }
@@ -118,7 +118,7 @@ TEST_CASE("digests of batches are those that both runs tell") {
   CHECK(compare(expected, expected).sameness == Sameness::identical);
   CHECK(compare(expected, digests({{0, "a"}}, "")).sameness == Sameness::identical);
   CHECK(compare(expected, digests({}, "c")).sameness == Sameness::identical);
-  CHECK(compare(expected, digests({}, "")).sameness == Sameness::untold);
+  CHECK(compare(expected, digests({}, "")).sameness == Sameness::unknown);
   CHECK(compare(expected, digests({{1, "x"}}, "c")).first == "those of epoch 2: x and not b");
   CHECK(compare(expected, digests({{0, "a"}}, "x")).sameness == Sameness::different);
 }
@@ -136,7 +136,7 @@ TEST_CASE("the digests of a run that was resumed are those of both of its parts"
 
 TEST_CASE("runs without a last checkpoint have no weights to compare") {
   const TempFolder folder;
-  CHECK(compare_section(folder / "a", folder / "b", {{"model"}, {}}).sameness == Sameness::untold);
+  CHECK(compare_section(folder / "a", folder / "b", {{"model"}, {}}).sameness == Sameness::unknown);
 }
 
 TEST_CASE("processes are killed when the step is reached, and only those that are meant") {

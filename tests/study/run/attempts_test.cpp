@@ -106,7 +106,7 @@ TEST_CASE("a run that diverges starts again with the next overrides, in the same
                                             "optimizer.lr=0.01"));
 }
 
-TEST_CASE("where nothing is left to fall back on the run has diverged") {
+TEST_CASE("attempts: without further overrides the verdict is diverged") {
   TempFolder folder;
   std::vector<std::string> warnings;
   const auto outcome =
@@ -119,7 +119,7 @@ TEST_CASE("where nothing is left to fall back on the run has diverged") {
   CHECK_FALSE(fs::exists(outcome.folder / "attempt-2"));
 }
 
-TEST_CASE("a run that ends otherwise is not started again, and one without fallbacks tells none") {
+TEST_CASE("attempts: only divergence starts another attempt, and only with on_divergence") {
   TempFolder folder;
   std::vector<std::string> warnings;
   study::RunRequest killed =
@@ -137,11 +137,11 @@ TEST_CASE("a run that ends otherwise is not started again, and one without fallb
   CHECK(warnings.empty());
 }
 
-TEST_CASE("only training is started again, and a trial is not") {
+TEST_CASE("attempts: only training is restarted, and trials are not") {
   TempFolder folder;
   const study::RunRequest asked =
       request(folder, "lr: 7", {"trainer.on_divergence=[optimizer.lr=0.01]"});
-  const report::Ending diverged{.verdict = "diverged", .exit_code = 6};
+  const report::RunResult diverged{.verdict = "diverged", .exit_code = 6};
   for (const auto kind : {spec::TaskKind::evaluate, spec::TaskKind::predict}) {
     study::RunRequest other = asked;
     other.task.kind = kind;
@@ -171,7 +171,8 @@ TEST_CASE("the message of an attempt names its files where they are after the mo
   CHECK(fs::exists(is));
   CHECK(attempts.with_last({}).front().message ==
         "see " + is + ", and repeat it with --replay-step " + is);
-  CHECK_THAT(attempts.notice(study::Attempts::Begins::anew), Contains(is) && !Contains(was));
+  CHECK_THAT(attempts.notice(study::Attempts::StartFrom::beginning),
+             Contains(is) && !Contains(was));
 }
 
 TEST_CASE("overrides that do not fit leave the folder of the attempt as it is") {
@@ -185,7 +186,7 @@ TEST_CASE("overrides that do not fit leave the folder of the attempt as it is") 
   CHECK_FALSE(fs::exists(outcome.folder / "attempt-1"));
 }
 
-TEST_CASE("after a signal there is no further attempt, though the workers had ended") {
+TEST_CASE("attempts: after a signal there is no further attempt, even if the workers have exited") {
   struct Stopper final : report::Sink {
     void on_event(int /*rank*/, const events::Event& /*event*/) override {}
     void on_tick(double /*now*/) override {}
@@ -204,7 +205,7 @@ TEST_CASE("after a signal there is no further attempt, though the workers had en
   CHECK_FALSE(fs::exists(outcome.folder / "attempt-1"));
 }
 
-TEST_CASE("a resumed run goes on to count its attempts, and none takes the folder of another") {
+TEST_CASE("attempts: a resumed run continues the numbering and no attempt reuses a folder") {
   TempFolder folder;
   std::vector<std::string> warnings;
   const auto request = killed_once(folder, "lr: 0.01", "");
@@ -226,7 +227,7 @@ TEST_CASE("a resumed run goes on to count its attempts, and none takes the folde
   CHECK(entries_in(killed.folder / "attempt-2") == 1);
 }
 
-TEST_CASE("the command that began a run goes on with the attempt that was killed") {
+TEST_CASE("attempts: the original command resumes the attempt that was killed") {
   for (const std::string file : {"as typed", "resolved"}) {
     TempFolder folder;
     std::vector<std::string> warnings;
@@ -248,13 +249,13 @@ TEST_CASE("the command that began a run goes on with the attempt that was killed
     CHECK(resumed.result["resumed_from"]["step"] == 10);
     CHECK(resumed.result["attempts"].size() == 3);
     REQUIRE_FALSE(warnings.empty());
-    CHECK_THAT(warnings.front(), EndsWith("attempt 3 of 3 goes on with optimizer.lr=0.001"));
+    CHECK_THAT(warnings.front(), EndsWith("attempt 3 of 3 resumes with optimizer.lr=0.001"));
     CHECK_THAT(read_file(resumed.folder / "config.resolved.yaml", 1 << 20, ReadFailure::resource),
                Contains("lr: 0.001"));
   }
 }
 
-TEST_CASE("a result that tells no attempts as this program writes them counts for none") {
+TEST_CASE("attempts: a result with another format of attempts is ignored") {
   TempFolder folder;
   auto asked = request(folder, "lr: 7", {"trainer.on_divergence=[optimizer.lr=0.01]"});
   asked.resume = study::parse_resume("auto");

@@ -8,8 +8,8 @@
 #include "support/temp_folder.hpp"
 
 using namespace trainctl;
+using study::HistoryRange;
 using study::Point;
-using study::Told;
 
 namespace {
 
@@ -33,7 +33,7 @@ std::string missing(const TempFolder& folder, const Point& to, checkpoint::Momen
 
 }  // namespace
 
-TEST_CASE("tables that reach to the checkpoint lack nothing") {
+TEST_CASE("missing_history: tables that reach the checkpoint are complete") {
   TempFolder folder;
   CHECK(missing(folder, {3, 3000}).empty());  // the files do not exist
   write_tables(folder.path(), 2, 2099);
@@ -45,13 +45,13 @@ TEST_CASE("tables that end before the checkpoint are named once, each with its l
   write_tables(folder.path(), 1, 1150);
   CHECK_THAT(missing(folder, {2, 1900}),
              StartsWith("epochs.csv ends with epoch 1, metrics.jsonl ends with step 1100") &&
-                 Contains("the checkpoint is of step 1900 in epoch 3"));
+                 Contains("the checkpoint is at step 1900 of epoch 3"));
   CHECK_THAT(missing(folder, {1, 1200}), StartsWith("metrics.jsonl ends with step 1100, and"));
   CHECK(missing(folder, {1, 1199}).empty());
   CHECK(study::missing_history(folder.path(), {{}, {1, 9000}, 0}).empty());
 }
 
-TEST_CASE("tables without an entry are told to have none") {
+TEST_CASE("missing_history: tables without an entry") {
   TempFolder folder;
   put_text(folder / "epochs.csv", "epoch,step\n");
   put_text(folder / "metrics.jsonl", "not ours\n");
@@ -60,7 +60,7 @@ TEST_CASE("tables without an entry are told to have none") {
   CHECK(missing(folder, {0, 99}).empty());
 }
 
-TEST_CASE("what is missing of an earlier start, or of another folder's, is not told again") {
+TEST_CASE("missing_history: gaps of an earlier start or another folder are not reported again") {
   TempFolder folder;
   put_text(folder / "epochs.csv", "epoch,step\n");
   put_text(folder / "metrics.jsonl", "");
@@ -69,7 +69,7 @@ TEST_CASE("what is missing of an earlier start, or of another folder's, is not t
   CHECK_THAT(missing(folder, {4, 3050}, {3001, 3}), StartsWith("epochs.csv has no epoch, and"));
 }
 
-TEST_CASE("where the last start began is in its result") {
+TEST_CASE("last_origin: reads the start of the last run from its result") {
   TempFolder folder;
   const auto with = [&](const std::string& text) {
     put_text(folder / "result.json", text);

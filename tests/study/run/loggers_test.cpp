@@ -23,7 +23,7 @@ spec::Loaded with_loggers(const std::string& loggers, const std::string& lr = "0
       {}, diagnostics);
 }
 
-LoggerPlace place_for(const fs::path& run_dir, const spec::Loaded& loaded) {
+LoggerContext context_for(const fs::path& run_dir, const spec::Loaded& loaded) {
   return {.run_dir = run_dir,
           .loaded = loaded,
           .console = {.results = [](std::string_view) {},
@@ -39,10 +39,10 @@ LoggerPlace place_for(const fs::path& run_dir, const spec::Loaded& loaded) {
 TEST_CASE("there is one listener for each logger") {
   TempFolder folder;
   const spec::Loaded loaded = with_loggers("[console, csv, jsonl, tensorboard, prometheus]");
-  CHECK(make_loggers(place_for(folder.path(), loaded)).size() == 5);
+  CHECK(make_loggers(context_for(folder.path(), loaded)).size() == 5);
   CHECK(fs::exists(folder / "trainctl.prom"));
   const spec::Loaded none = with_loggers("[]");
-  CHECK(make_loggers(place_for(folder.path(), none)).empty());
+  CHECK(make_loggers(context_for(folder.path(), none)).empty());
 }
 
 TEST_CASE("a command gets the config with its start") {
@@ -50,7 +50,7 @@ TEST_CASE("a command gets the config with its start") {
   const auto got = folder / "got";
   const spec::Loaded loaded = with_loggers("[{type: exec, command: [sh, -c, \"cat > '" +
                                            got.string() + "'\"], events: [start, end]}]");
-  const Sinks sinks = make_loggers(place_for(folder.path(), loaded));
+  const Sinks sinks = make_loggers(context_for(folder.path(), loaded));
   REQUIRE(sinks.size() == 1);
   sinks[0]->close();
   sinks[0]->on_end({{"exit_code", 0}});
@@ -69,7 +69,7 @@ TEST_CASE("commands of the same program have a log each") {
   const spec::Loaded loaded = with_loggers(
       "[{type: exec, command: [sh, -c, \"cat > /dev/null\"]}, console, {type: exec, command: "
       "[/bin/sh, -c, \"cat > /dev/null\"]}, {type: exec, command: [cat]}]");
-  for (const auto& sink : make_loggers(place_for(folder.path(), loaded))) {
+  for (const auto& sink : make_loggers(context_for(folder.path(), loaded))) {
     sink->close();
     sink->on_end({{"exit_code", 0}});
     sink->finish();

@@ -52,7 +52,7 @@ TEST_CASE("manifest: channels_last has the choice of the run and its reason") {
   CHECK(document["channels_last"]["why"] == "97 % of the operations are convolutions of images");
 }
 
-TEST_CASE("the manifest tells what activation_checkpointing: auto became, and why") {
+TEST_CASE("manifest: contains the value of activation_checkpointing: auto and its reason") {
   report::RunRecord record;
   record.started.emplace().recomputes = true;
   record.started->recomputes_why = "activations take about 9.1 GiB";
@@ -66,7 +66,7 @@ TEST_CASE("a folder outside any repository has no git state") {
   CHECK(git_state(folder.path()).commit.empty());
 }
 
-TEST_CASE("git state tells commit and changes") {
+TEST_CASE("git state: commit and changes") {
   const TempFolder folder;
   const std::string git =
       "git -C " + folder.path().string() + " -c user.name=t -c user.email=t@example.org ";
@@ -79,11 +79,11 @@ TEST_CASE("git state tells commit and changes") {
   CHECK(git_state(folder.path()).status == "modified");
 }
 
-TEST_CASE("a run of a sweep is told the folder of the experiment that a person has written") {
+TEST_CASE("manifest: a run of a sweep gets the folder of the user's experiment file") {
   const TempFolder folder;
   const std::string print = "printf %s \"$" + std::string(kSourceFolder) + "\" > ";
   launch::SignalGuard guard;
-  ChildProcess child({.argv = {"/bin/sh", "-c", print + (folder / "told").string()},
+  ChildProcess child({.argv = {"/bin/sh", "-c", print + (folder / "source").string()},
                       .log = folder / "log",
                       .share = {},
                       .experiment = folder / "mine" / "a.yaml"},
@@ -91,7 +91,7 @@ TEST_CASE("a run of a sweep is told the folder of the experiment that a person h
   const double end = steady_clock().now() + 60;
   while (!child.poll_exit_code() && steady_clock().now() < end) (void)wait_for_signals(guard, 0.02);
   CHECK(child.poll_exit_code() == 0);
-  CHECK(golden::read(folder / "told") == (folder / "mine").string());
+  CHECK(golden::read(folder / "source") == (folder / "mine").string());
 }
 
 TEST_CASE("the git state is that of the config's folder, unless its experiment lies elsewhere") {

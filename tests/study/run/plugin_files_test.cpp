@@ -8,7 +8,7 @@
 using namespace trainctl;
 using study::plugin_files;
 
-TEST_CASE("the files of a plug-in have digests, which tell one build from another") {
+TEST_CASE("plug-in files: each build has its own digest") {
   const TempFolder folder;
   const fs::path good = fs::path(TRAINCTL_FAKE_PLUGINS) / "libfake_good.so";
   const fs::path library = folder / "libfake_copy.so";

@@ -58,14 +58,14 @@ TEST_CASE("a run leaves result.json and neither lock nor reserve") {
   const study::RunOutcome outcome =
       run(fake_run::request(folder, fake_run::two_epochs()), closed, nullptr, nullptr);
   CHECK(outcome.ending.exit_code == 0);
-  CHECK(outcome.unwritten.empty());
+  CHECK(outcome.write_error.empty());
   CHECK(read_result(outcome) == outcome.result);
   for (const auto& entry : fs::directory_iterator(outcome.folder)) {
     CHECK(entry.path().filename().string().front() != '.');
   }
 }
 
-TEST_CASE("while a run goes on its result says that it is unfinished") {
+TEST_CASE("run: result.json is unfinished while the run is running") {
   TempFolder folder;
   int closed = 0;
   std::vector<Json> seen;
@@ -84,7 +84,7 @@ TEST_CASE("while a run goes on its result says that it is unfinished") {
   CHECK(read_result(outcome)["verdict"] == "ok");
 }
 
-TEST_CASE("what a run has chosen stands in the log of its rank and in the manifest") {
+TEST_CASE("run: automatic choices are in the log of the rank and in the manifest") {
   TempFolder folder;
   int closed = 0;
   const study::RunOutcome outcome =
@@ -92,7 +92,7 @@ TEST_CASE("what a run has chosen stands in the log of its rank and in the manife
   const std::string log =
       read_file(outcome.folder / "logs/rank_0.log", 1 << 20, ReadFailure::resource);
   CHECK_THAT(log,
-             Contains("computes on cpu, up after 0.25 s") && Contains("3 CPU threads (asked)") &&
+             Contains("uses cpu, started in 0.25 s") && Contains("3 CPU threads (asked)") &&
                  Contains("4 loader workers with prefetch factor 2 (probe: 4 threads keep up)"));
   const Json manifest =
       Json::parse(read_file(outcome.folder / "manifest.json", 1 << 20, ReadFailure::resource));
@@ -139,7 +139,7 @@ TEST_CASE("a sink that cannot take an event ends the run, and all sinks are clos
   CHECK(closed == 2);
 }
 
-TEST_CASE("weights of a torch file are there for the worker, and gone after it") {
+TEST_CASE("run: weights of a torch file exist only while the worker runs") {
   TempFolder folder;
   int closed = 0;
   study::RunRequest request = fake_run::request(

@@ -270,7 +270,7 @@ TEST_CASE("tune: keys that reduce waits are skipped if waits are negligible") {
 }
 
 TEST_CASE("tune: every limit that a verdict can report has a rule") {
-  using report::Limit;
+  using report::BottleneckKind;
   for (const Limit limit :
        {Limit::input, Limit::transfer, Limit::communication, Limit::checkpoint, Limit::compute,
         Limit::optimizer, Limit::evaluation, Limit::host, Limit::balanced}) {

@@ -5,7 +5,7 @@
 #include <vector>
 
 using namespace trainctl;
-using report::Ruling;
+using report::TuneDecision;
 using study::Comparison;
 using study::ComparisonRuns;
 using study::PairNoise;
@@ -36,7 +36,7 @@ PairNoise noise_of(const ComparisonRuns& runs) {
   return noise;
 }
 
-Ruling ruling_of(const ComparisonRuns& runs, const PairNoise& noise) {
+TuneDecision ruling_of(const ComparisonRuns& runs, const PairNoise& noise) {
   return study::rule_on(Comparison{}, runs, noise).ruling;
 }
 
@@ -70,15 +70,15 @@ TEST_CASE("PairNoise: the interval of a gain shrinks with the pairs of all compa
 
 TEST_CASE("rule_on: a gain is ruled out only where the noise is below it") {
   const ComparisonRuns slower = pairs_of({10.1, 10.1});
-  CHECK(ruling_of(slower, noise_of(pairs_of({10, 10.01, 10}))) == Ruling::no_gain);
-  CHECK(ruling_of(slower, noise_of(pairs_of({9, 11, 9}))) == Ruling::unclear);
-  CHECK(ruling_of(slower, PairNoise()) == Ruling::unclear);
+  CHECK(ruling_of(slower, noise_of(pairs_of({10, 10.01, 10}))) == TuneDecision::no_gain);
+  CHECK(ruling_of(slower, noise_of(pairs_of({9, 11, 9}))) == TuneDecision::unclear);
+  CHECK(ruling_of(slower, PairNoise()) == TuneDecision::unclear);
 }
 
 TEST_CASE("rule_on: a gain is accepted only by an interval of three pairs or more") {
   const PairNoise quiet = noise_of(pairs_of({10, 10, 10}));
-  CHECK(ruling_of(pairs_of({5, 5}), quiet) == Ruling::unclear);
-  CHECK(ruling_of(pairs_of({5, 5.01, 5}), quiet) == Ruling::accepted);
+  CHECK(ruling_of(pairs_of({5, 5}), quiet) == TuneDecision::unclear);
+  CHECK(ruling_of(pairs_of({5, 5.01, 5}), quiet) == TuneDecision::accepted);
 }
 
 TEST_CASE("is_obvious: every pair is faster by more than a tenth") {

@@ -17,9 +17,9 @@
 #include <vector>
 
 using namespace trainctl;
-using report::Ruling;
 using report::TuneChanges;
-using report::TuneEnd;
+using report::TuneDecision;
+using report::TuneStopReason;
 using study::TuneResult;
 using study::TuneSample;
 using study::TuneScope;
@@ -138,7 +138,7 @@ std::vector<std::string> patch_of(const report::TuneReport& report) {
   return all;
 }
 
-const report::TuneTry& tried(const report::TuneReport& report, const std::string& setting) {
+const report::TuneTrial& tried(const report::TuneReport& report, const std::string& setting) {
   for (const auto& one : report.tried) {
     if (one.change.key + "=" + one.change.value == setting) return one;
   }
@@ -152,14 +152,14 @@ TEST_CASE("a gain is found, proved against the original, and all else left out")
   world.seconds = one_worker_helps;
   const report::TuneReport report = world.tune();
   CHECK(report.exit_code == 0);
-  CHECK(report.end == TuneEnd::nothing_left);
+  CHECK(report.end == TuneStopReason::nothing_left);
   CHECK(patch_of(report) == std::vector<std::string>{"loader.num_workers=1"});
   CHECK(report.patch[0].change.before == "0");
   REQUIRE(report.gain);
   CHECK(report.gain->value == Approx(2));
-  CHECK(tried(report, "loader.num_workers=1").ruling == Ruling::accepted);
-  CHECK(tried(report, "loader.num_workers=2").ruling == Ruling::no_gain);
-  CHECK(tried(report, "dataset.cache.mode=decoded").ruling == Ruling::no_gain);
+  CHECK(tried(report, "loader.num_workers=1").ruling == TuneDecision::accepted);
+  CHECK(tried(report, "loader.num_workers=2").ruling == TuneDecision::no_gain);
+  CHECK(tried(report, "dataset.cache.mode=decoded").ruling == TuneDecision::no_gain);
 }
 
 TEST_CASE("runs of both settings alternate, each first in turn") {
@@ -189,7 +189,7 @@ TEST_CASE("a healthy run gets an empty patch and exit code 0") {
   world.verdict = [](const TuneChanges&) { return std::string("compute_bound"); };
   const report::TuneReport report = world.tune();
   CHECK(report.exit_code == 0);
-  CHECK(report.end == TuneEnd::nothing_to_fix);
+  CHECK(report.end == TuneStopReason::nothing_to_fix);
   CHECK(report.patch.empty());
   CHECK_THAT(report.ended, StartsWith("nothing to fix"));
   CHECK_FALSE(report.gain);
@@ -202,12 +202,12 @@ TEST_CASE("tune: no gain on a busy machine is undecided, and not \"nothing to fi
   world.taken = 0.45;
   const report::TuneReport report = world.tune();
   CHECK(report.patch.empty());
-  CHECK(report.end == TuneEnd::machine_busy);
+  CHECK(report.end == TuneStopReason::machine_busy);
   CHECK(report.exit_code == 4);
   CHECK_THAT(report.ended, Contains("45 % of the cores") && Contains("tune again") &&
                                !Contains("nothing to fix"));
   const std::string text = report::tune_text(report, {}, {});
-  CHECK_THAT(text, Contains("undecided: the machine is busy") && !Contains("nothing to fix"));
+  CHECK_THAT(text, Contains("inconclusive: the machine is busy") && !Contains("nothing to fix"));
   const Json document = report::tune_document(report, {});
   CHECK(document["ended"] == "machine_busy");
   CHECK(document["verdict"]["taken_cores"].get<double>() == Approx(0.45));
@@ -216,7 +216,7 @@ TEST_CASE("tune: no gain on a busy machine is undecided, and not \"nothing to fi
 TEST_CASE("tune: a machine that was busy during any of the trials leaves the search undecided") {
   World quiet;
   quiet.verdict = [](const TuneChanges&) { return std::string("compute_bound"); };
-  CHECK(quiet.tune().end == TuneEnd::nothing_to_fix);
+  CHECK(quiet.tune().end == TuneStopReason::nothing_to_fix);
   REQUIRE(quiet.runs > 3);
   for (const int run : {1, 2, 3, quiet.runs}) {
     CAPTURE(run);
@@ -225,7 +225,7 @@ TEST_CASE("tune: a machine that was busy during any of the trials leaves the sea
     world.taken = 0.45;
     world.busy_run = run;
     const report::TuneReport report = world.tune();
-    CHECK(report.end == TuneEnd::machine_busy);
+    CHECK(report.end == TuneStopReason::machine_busy);
     CHECK(report.exit_code == 4);
     CHECK_THAT(report.ended, Contains("45 % of the cores"));
   }
@@ -238,7 +238,7 @@ TEST_CASE("tune: a gain that was proved on a busy machine is kept, with the shar
   const report::TuneReport report = world.tune();
   CHECK(report.exit_code == 0);
   CHECK(patch_of(report) == std::vector<std::string>{"loader.num_workers=1"});
-  CHECK_THAT(report::tune_text(report, {}, {}), Contains("took 30 % of the cores"));
+  CHECK_THAT(report::tune_text(report, {}, {}), Contains("used 30 % of the cores"));
 }
 
 TEST_CASE("tune: noise that leaves changes open is reported with the time that would decide") {
@@ -246,7 +246,7 @@ TEST_CASE("tune: noise that leaves changes open is reported with the time that w
   world.seconds = Noisy(0.1, [](const TuneChanges&) { return 10.0; });
   const report::TuneReport report = world.tune({.budget_s = 1000});
   CHECK(report.patch.empty());
-  CHECK(report.end == TuneEnd::budget);
+  CHECK(report.end == TuneStopReason::budget);
   CHECK(report.exit_code == 4);
   CHECK_THAT(report.ended, StartsWith("too noisy: about ") && Contains("would decide") &&
                                !Contains("nothing to fix"));
@@ -292,7 +292,7 @@ TEST_CASE("tune: a budget that ends before all changes were tried names those th
   World world;
   // The first run takes 10 s, and a first trial of two pairs 40 s.
   const report::TuneReport report = world.tune({.budget_s = 100});
-  CHECK(report.end == TuneEnd::budget);
+  CHECK(report.end == TuneStopReason::budget);
   CHECK(report.exit_code == 4);
   CHECK(report.tried.size() == 2);
   CHECK_THAT(report.ended,
@@ -308,7 +308,7 @@ TEST_CASE("tune: advice that may not be tried is not reported as nothing to fix"
   world.setting = "loader.batch_size=128";
   const report::TuneReport report = world.tune();
   CHECK(report.patch.empty());
-  CHECK(report.end == TuneEnd::nothing_left);
+  CHECK(report.end == TuneStopReason::nothing_left);
   CHECK_THAT(report.ended, Contains("the advice was not tested: loader.batch_size=128") &&
                                Contains("--allow batch_size"));
 }
@@ -320,7 +320,7 @@ TEST_CASE("tune: a change of the losses beyond the tolerance is rejected") {
     return value_of(changes, "loader.num_workers").empty() ? 0.5 : 0.5 + 1e-9;
   };
   const report::TuneReport report = world.tune();
-  CHECK(tried(report, "loader.num_workers=1").ruling == Ruling::losses_differ);
+  CHECK(tried(report, "loader.num_workers=1").ruling == TuneDecision::losses_differ);
   CHECK(tried(report, "loader.num_workers=1").gain.pairs == 2);
   CHECK(report.patch.empty());
   CHECK(report.exit_code == 0);
@@ -348,7 +348,7 @@ TEST_CASE("tune: a change that fails is recorded and the search continues") {
     return report::TrialFailure{11, "no memory"};
   };
   const report::TuneReport report = world.tune();
-  CHECK(tried(report, "loader.num_workers=1").ruling == Ruling::failed);
+  CHECK(tried(report, "loader.num_workers=1").ruling == TuneDecision::failed);
   CHECK(tried(report, "loader.num_workers=1").why == "no memory");
   CHECK(patch_of(report) == std::vector<std::string>{"loader.num_workers=2"});
 }
@@ -360,7 +360,7 @@ TEST_CASE("tune: a change that the experiment rejects is listed and not run") {
                                                                 : std::string();
   };
   const report::TuneReport report = world.tune();
-  const auto one = std::ranges::find(report.left_out, "decoded", &report::TuneLeftOut::value);
+  const auto one = std::ranges::find(report.left_out, "decoded", &report::UntriedSetting::value);
   REQUIRE(one != report.left_out.end());
   CHECK(one->why == "it cannot");
   for (const TuneChanges& changes : world.order)
@@ -388,8 +388,8 @@ TEST_CASE("tune: fewer pairs decide where the budget has no time for all of them
   World none;
   none.seconds = one_worker_helps;
   const report::TuneReport open = none.tune({.budget_s = 60});
-  CHECK(open.end == TuneEnd::budget);
-  CHECK(tried(open, "loader.num_workers=1").ruling == Ruling::unclear);
+  CHECK(open.end == TuneStopReason::budget);
+  CHECK(tried(open, "loader.num_workers=1").ruling == TuneDecision::unclear);
   CHECK_THAT(open.ended, StartsWith("the budget is used up: about ") &&
                              Contains("would decide loader.num_workers=1"));
   CHECK(open.exit_code == 4);
@@ -405,7 +405,7 @@ TEST_CASE("tune: fewer pairs decide where the budget has no time for all of them
   const report::TuneReport one = more.tune({.budget_s = 230});
   CHECK(patch_of(one) == std::vector<std::string>{"loader.num_workers=1"});
   CHECK(tried(one, "loader.num_workers=1").gain.pairs == 5);
-  CHECK(one.end == TuneEnd::budget);
+  CHECK(one.end == TuneStopReason::budget);
   CHECK(one.gain);
   CHECK(one.exit_code == 0);
   CHECK(one.used_s <= 230);
@@ -418,7 +418,7 @@ TEST_CASE("tune: a change that is ten times slower is killed and others are stil
     return value_of(changes, "dataset.cache.mode").empty() ? 10.0 : 5.0;
   };
   const report::TuneReport report = world.tune({.budget_s = 400});
-  CHECK(tried(report, "loader.num_workers=1").ruling == Ruling::no_gain);
+  CHECK(tried(report, "loader.num_workers=1").ruling == TuneDecision::no_gain);
   CHECK_THAT(tried(report, "loader.num_workers=1").why, Contains("three times as long"));
   CHECK(patch_of(report) == std::vector<std::string>{"dataset.cache.mode=decoded"});
   CHECK(report.gain);
@@ -429,7 +429,7 @@ TEST_CASE("tune: no run exceeds the budget") {
   World world;
   world.seconds = [](const TuneChanges&) { return 500.0; };
   const report::TuneReport first = world.tune({.budget_s = 60});
-  CHECK(first.end == TuneEnd::budget);
+  CHECK(first.end == TuneStopReason::budget);
   CHECK(first.exit_code == 4);
   CHECK(first.used_s == Approx(60));
   World stalled;  // stalls in the second run of the base
@@ -437,8 +437,8 @@ TEST_CASE("tune: no run exceeds the budget") {
     return stalled.runs < 5 ? one_worker_helps(changes) : 1000.0;
   };
   const report::TuneReport later = stalled.tune({.budget_s = 400});
-  CHECK(later.end == TuneEnd::budget);
-  CHECK(tried(later, "loader.num_workers=1").ruling == Ruling::unclear);
+  CHECK(later.end == TuneStopReason::budget);
+  CHECK(tried(later, "loader.num_workers=1").ruling == TuneDecision::unclear);
   CHECK(later.exit_code == 4);
   CHECK(later.used_s == Approx(400));
 }
@@ -451,7 +451,7 @@ TEST_CASE("tune: a late failure of the base keeps the accepted changes") {
     return report::TrialFailure{11, "no memory"};
   };
   const report::TuneReport report = world.tune();
-  CHECK(report.end == TuneEnd::failed);
+  CHECK(report.end == TuneStopReason::failed);
   CHECK(report.exit_code == 11);
   CHECK_THAT(report.ended, Contains("failed: no memory"));
   CHECK(patch_of(report) == std::vector<std::string>{"loader.num_workers=1"});
@@ -473,7 +473,7 @@ TEST_CASE("tune: the suggestion of the verdict is tried first, then its neighbor
 
 TEST_CASE("tune: time spent before the search counts") {
   World world;
-  CHECK(world.tune({.budget_s = 1000, .spent_s = 990}).end == TuneEnd::budget);
+  CHECK(world.tune({.budget_s = 1000, .spent_s = 990}).end == TuneStopReason::budget);
   CHECK(world.runs == 1);
 }
 
@@ -484,7 +484,7 @@ TEST_CASE("tune: a signal ends the search and keeps accepted changes without a f
   const report::TuneReport report = world.tune();
   CHECK(world.runs == 11);
   CHECK(report.exit_code == 130);
-  CHECK(report.end == TuneEnd::stopped);
+  CHECK(report.end == TuneStopReason::stopped);
   CHECK(patch_of(report) == std::vector<std::string>{"loader.num_workers=1"});
   CHECK_FALSE(report.gain);
 }
@@ -510,7 +510,7 @@ TEST_CASE("tune: a gain that the final comparison does not confirm is dropped") 
   const report::TuneReport report = world.tune();
   CHECK(report.patch.empty());
   CHECK_FALSE(report.gain);
-  CHECK(tried(report, "loader.num_workers=1").ruling == Ruling::dropped);
+  CHECK(tried(report, "loader.num_workers=1").ruling == TuneDecision::dropped);
   CHECK_THAT(tried(report, "loader.num_workers=1").why, Contains("not confirmed"));
   CHECK(report.exit_code == 4);
 }
@@ -521,6 +521,6 @@ TEST_CASE("tune: losses of a nondeterministic run are compared with the toleranc
   world.seconds = one_worker_helps;
   world.loss = [&](const TuneChanges&) { return 0.5 + 1e-6 * (++calls % 2); };
   const report::TuneReport report = world.tune();
-  CHECK(tried(report, "loader.num_workers=1").ruling == Ruling::accepted);
+  CHECK(tried(report, "loader.num_workers=1").ruling == TuneDecision::accepted);
   CHECK(report.gain);
 }

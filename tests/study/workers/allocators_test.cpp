@@ -41,14 +41,15 @@ class Variable {
 
 }  // namespace
 
-TEST_CASE("the C library's allocator changes nothing of what workers are started with") {
+TEST_CASE("allocators: the allocator of the C library does not change how workers start") {
   launch::LaunchSpec launch;
   study::add_allocator(Allocator::system, launch);
   CHECK(launch.environment.empty());
   CHECK(launch.keep_users.empty());
 }
 
-TEST_CASE("an allocator is preloaded before what the user preloads, or its package is named") {
+TEST_CASE(
+    "allocators: an allocator precedes the user's LD_PRELOAD, or the error names its package") {
   const Variable preload("LD_PRELOAD", "libmine.so");
   for (const study::AllocatorLibrary& library : study::allocator_libraries()) {
     INFO(library.name);
@@ -61,7 +62,7 @@ TEST_CASE("an allocator is preloaded before what the user preloads, or its packa
   }
 }
 
-TEST_CASE("what the user tells an allocator is kept") {
+TEST_CASE("allocators: settings of the user are kept") {
   for (const study::AllocatorLibrary& library : study::allocator_libraries()) {
     if (!find_shared_library(library.file)) continue;
     launch::LaunchSpec launch;
@@ -72,7 +73,7 @@ TEST_CASE("what the user tells an allocator is kept") {
   }
 }
 
-TEST_CASE("every name of the option but the first has a library") {
+TEST_CASE("allocators: every name except the first has a library") {
   const auto names = enum_names(Allocator{});
   REQUIRE(study::allocator_libraries().size() + 1 == names.size());
   for (const study::AllocatorLibrary& library : study::allocator_libraries())

@@ -18,7 +18,7 @@ Machine with_files(std::size_t count) {
 
 launch::ProbeGpus driver_with(int count) {
   return [count] {
-    return launch::GpuProbe{count, count == 0 ? "the CUDA driver refuses with error 999" : ""};
+    return launch::GpuProbe{count, count == 0 ? "the CUDA driver returned error 999" : ""};
   };
 }
 
@@ -47,14 +47,14 @@ TEST_CASE("without device files, or on the CPU, the driver is not asked") {
   CHECK(choice.warning.empty());
 }
 
-TEST_CASE("as many ranks as the driver has GPUs, whatever files there are") {
+TEST_CASE("devices: one rank per GPU of the driver, regardless of the device files") {
   const DeviceChoice choice = choose_devices(trainer(automatic), with_files(4), driver_with(2));
   CHECK(choice.gpu);
   CHECK(choice.ranks == 2);
   CHECK(choose_devices(trainer(gpu, 1), with_files(4), driver_with(2)).ranks == 1);
 }
 
-TEST_CASE("device files without a driver end on the CPU with one rank and a warning") {
+TEST_CASE("devices: without a driver the run uses the CPU with one rank and a warning") {
   const DeviceChoice choice = choose_devices(trainer(automatic), with_files(4), driver_with(0));
   CHECK_FALSE(choice.gpu);
   CHECK(choice.ranks == 1);
@@ -62,7 +62,7 @@ TEST_CASE("device files without a driver end on the CPU with one rank and a warn
              Contains("4 GPU device file(s)") && Contains("error 999") && Contains("on the CPU"));
 }
 
-TEST_CASE("a GPU that was asked for and is not there is a resource error with the reason") {
+TEST_CASE("devices: a requested but missing GPU is a resource error with the reason") {
   try {
     choose_devices(trainer(gpu), with_files(4), driver_with(0));
     FAIL("nothing was thrown");

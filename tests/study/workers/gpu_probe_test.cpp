@@ -20,7 +20,7 @@ GpuProbe probe(const std::map<std::string, std::string>& fake, double timeout_s 
 
 }  // namespace
 
-TEST_CASE("the driver's own count of GPUs is taken") {
+TEST_CASE("GPU probe: returns the driver's count") {
   const std::size_t descriptors = open_descriptors();
   CHECK(probe({{"FAKE_CUDA_COUNT", "4"}}).count == 4);
   CHECK(probe({{"FAKE_CUDA_COUNT", "4"}}).problem.empty());
@@ -28,11 +28,12 @@ TEST_CASE("the driver's own count of GPUs is taken") {
   CHECK(open_descriptors() == descriptors);
 }
 
-TEST_CASE("a driver that is not there, refuses, crashes or hangs means no GPU, with the reason") {
+TEST_CASE(
+    "GPU probe: a missing, failing, crashing or hanging driver means no GPU, with the reason") {
   const GpuProbe missing = probe_gpus("libno_such_driver.so.1");
   CHECK(missing.count == 0);
-  CHECK_THAT(missing.problem, Contains("libno_such_driver.so.1 cannot be loaded"));
-  CHECK_THAT(probe_gpus("libm.so.6").problem, Contains("is no CUDA driver"));
+  CHECK_THAT(missing.problem, Contains("cannot load the driver library libno_such_driver.so.1"));
+  CHECK_THAT(probe_gpus("libm.so.6").problem, Contains("is not a CUDA driver"));
   CHECK_THAT(probe({{"FAKE_CUDA_INIT", "803"}, {"FAKE_CUDA_COUNT", "4"}}).problem,
              Contains("error 803"));
   CHECK_THAT(probe({{"FAKE_CUDA", "crash"}}).problem, Contains("crashed"));

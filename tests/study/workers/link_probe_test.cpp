@@ -15,7 +15,7 @@ events::LinkMeasured measure(const std::string& script, int ranks = 2) {
   return study::measure_link({request.executable, ranks, /*on_gpus=*/false});
 }
 
-std::string told(int ranks) {
+std::string measured_line(int ranks) {
   events::LinkMeasured link;
   link.backend = "gloo";
   link.ranks = ranks;
@@ -28,19 +28,19 @@ std::string told(int ranks) {
 
 }  // namespace
 
-TEST_CASE("a link is measured by workers with a task, a store and no experiment") {
+TEST_CASE("link probe: workers get a task and a store but no experiment") {
   const std::string checks =
       "grep -q '\"kind\": \"link\"' \"$3/task.json\" || exit 1\n"
       "test ! -e \"$3/config.resolved.yaml\" || exit 1\n"
       "test -n \"$TRAINCTL_STORE_FD\" || exit 1\n"
       "test \"$TRAINCTL_ACCELERATOR\" = cpu || exit 1\n"
       "test \"$WORLD_SIZE\" = 3 || exit 1\n";
-  const events::LinkMeasured link = measure(checks + told(3), 3);
+  const events::LinkMeasured link = measure(checks + measured_line(3), 3);
   CHECK(link.ranks == 3);
   CHECK(link.seconds == std::vector<double>{0.001});
 }
 
-TEST_CASE("what a worker of the probe fails with is the error of the probe") {
+TEST_CASE("link probe: the error of a worker is the error of the probe") {
   const std::string failing =
       fake_run::say(events::Hello{.host = "here", .device = "cpu"}) +
       fake_run::say(events::Failed{.kind = 11, .message = "there is no port"}) + "exit 11\n";
@@ -49,13 +49,12 @@ TEST_CASE("what a worker of the probe fails with is the error of the probe") {
     FAIL("nothing was thrown");
   } catch (const Error& error) {
     CHECK(error.exit_code() == 11);
-    CHECK_THAT(error.what(),
-               Contains("the link could not be measured") && Contains("there is no port"));
+    CHECK_THAT(error.what(), Contains("cannot measure the link") && Contains("there is no port"));
   }
 }
 
-TEST_CASE("workers of the probe that say nothing are an error, not a link") {
+TEST_CASE("link probe: workers without a measurement are an error") {
   CHECK_THROWS_WITH(measure(fake_run::say(events::Hello{.host = "here", .device = "cpu"}) +
                             fake_run::say(events::Finished{.stop_reason = "measured"})),
-                    Contains("without a measured link"));
+                    Contains("without a link measurement"));
 }

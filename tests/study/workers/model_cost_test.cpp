@@ -25,7 +25,7 @@ events::Measured measure(const std::string& script, bool times_steps = false) {
   return study::measure_model({request.loaded, request.executable, times_steps});
 }
 
-std::string told() {
+std::string measured_line() {
   return fake_run::say(events::Hello{.host = "here", .device = "cpu"}) +
          fake_run::say(invented_cost()) +
          fake_run::say(events::Finished{.stop_reason = "measured"});
@@ -54,11 +54,12 @@ std::string if_task_is(const std::string& kind) {
 
 }  // namespace
 
-TEST_CASE("a worker of its own measures, in a folder that has the resolved config") {
-  CHECK(measure("test -s \"$3/config.resolved.yaml\" || exit 1\n" + told()).parameters == 1234);
-  CHECK(measure(if_task_is("measure") + told()).measured_batches ==
+TEST_CASE("model cost: a separate worker measures in a folder with the resolved config") {
+  CHECK(measure("test -s \"$3/config.resolved.yaml\" || exit 1\n" + measured_line()).parameters ==
+        1234);
+  CHECK(measure(if_task_is("measure") + measured_line()).measured_batches ==
         std::vector<std::int64_t>{4, 8});
-  CHECK(measure(if_task_is("probe") + told(), true).device == "cpu");
+  CHECK(measure(if_task_is("probe") + measured_line(), true).device == "cpu");
 }
 
 TEST_CASE("plan --devices: so many workers time their steps together, with the measured batch") {
@@ -81,7 +82,7 @@ TEST_CASE("plan --devices: so many workers time their steps together, with the m
   CHECK(found.step_s == 0.5);
 }
 
-TEST_CASE("what the measuring worker fails with is the plan's own error") {
+TEST_CASE("model cost: the error of the worker is the error of the plan") {
   const std::string failing =
       fake_run::say(events::Hello{.host = "here", .device = "cpu"}) +
       fake_run::say(events::Failed{.kind = 2, .message = "model vit_tiny: no"}) + "exit 2\n";
@@ -94,7 +95,7 @@ TEST_CASE("what the measuring worker fails with is the plan's own error") {
   }
 }
 
-TEST_CASE("a measuring worker that is killed, or says nothing, is an error that says what to do") {
+TEST_CASE("model cost: a killed or silent worker is an error with a hint") {
   try {
     (void)measure("kill -KILL $$\n");
     FAIL("nothing was thrown");
@@ -107,7 +108,7 @@ TEST_CASE("a measuring worker that is killed, or says nothing, is an error that 
   CHECK_THROWS_AS(measure(silent), Error);
 }
 
-TEST_CASE("a measuring worker that dies of another signal is told with the end of its log") {
+TEST_CASE("model cost: the error for another signal contains the end of the log") {
   try {
     (void)measure("echo 'the end is near' >&2\nkill -SEGV $$\n");
     FAIL("nothing was thrown");
@@ -118,11 +119,11 @@ TEST_CASE("a measuring worker that dies of another signal is told with the end o
   }
 }
 
-TEST_CASE("a plan for GPUs that are not there is measured on the CPU") {
+TEST_CASE("model cost: a plan for missing GPUs is measured on the CPU") {
   const TempFolder folder;
   const Variable hidden("CUDA_VISIBLE_DEVICES", "");
-  study::RunRequest request =
-      fake_run::request(folder, "test \"$TRAINCTL_ACCELERATOR\" = cpu || exit 1\n" + told());
+  study::RunRequest request = fake_run::request(
+      folder, "test \"$TRAINCTL_ACCELERATOR\" = cpu || exit 1\n" + measured_line());
   request.loaded.experiment.trainer.accelerator = spec::Accelerator::gpu;
   const events::Measured cost =
       study::measure_model({request.loaded, request.executable, /*times_steps=*/false});
@@ -133,7 +134,7 @@ TEST_CASE("the measuring worker gets the threads and the allocator of a run") {
   const TempFolder folder;
   const Variable users("OMP_NUM_THREADS", "7");
   const auto threads = [](const std::string& number) {
-    return "test \"$OMP_NUM_THREADS\" = " + number + " || exit 1\n" + told();
+    return "test \"$OMP_NUM_THREADS\" = " + number + " || exit 1\n" + measured_line();
   };
   CHECK(measure(threads("7")).parameters == 1234);
   study::RunRequest request = fake_run::request(folder, threads("3"));

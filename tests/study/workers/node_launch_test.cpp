@@ -25,7 +25,7 @@ TEST_CASE("nodes have the same config where every value is the same, however it 
   CHECK(digest({"trainer.max_epochs=3"}) != digest({"trainer.max_epochs=4"}));
 }
 
-TEST_CASE("each node may have an interface of its own") {
+TEST_CASE("config digest: each node may have a different interface") {
   CHECK(digest({"distributed.interface=eth0"}) == digest({"distributed.interface=eth1"}));
 }
 
@@ -36,7 +36,8 @@ TEST_CASE("the first value that differs is named with both sides") {
   CHECK(study::first_difference(theirs, load_sound({"optimizer.lr=0.1"})).empty());
 }
 
-TEST_CASE("beats come every 5 s, and three are missed, unless a test says otherwise") {
+TEST_CASE(
+    "beat_times: 5 s between heartbeats and 15 s of silence unless a test sets another interval") {
   ::unsetenv(kBeat);
   CHECK(study::beat_times().beat_s == 5);
   CHECK(study::beat_times().silence_s == 15);
@@ -50,7 +51,7 @@ TEST_CASE("beats come every 5 s, and three are missed, unless a test says otherw
   ::unsetenv(kBeat);
 }
 
-TEST_CASE("ranks are reached by the interface that is asked for, else as the supervisors are") {
+TEST_CASE("group_address: uses distributed.interface, otherwise the address of the supervisors") {
   CHECK(study::group_address(load_sound({}).experiment, "10.0.0.7") == "10.0.0.7");
   CHECK(study::group_address(load_sound({"distributed.interface=lo"}).experiment, "10.0.0.7") ==
         "127.0.0.1");

@@ -11,32 +11,32 @@ using namespace trainctl;
 using namespace trainctl::study;
 using launch::Waiting;
 
-TEST_CASE("threads spin only while nobody else needs the cores") {
+TEST_CASE("waiting: threads spin only if no other process needs the cores") {
   spec::Trainer trainer;
   Machine machine;
   machine.cores = 4;
   DeviceChoice devices;
   devices.ranks = 2;
-  const WorkerLaunch wish{"trainctl", "run", trainer, machine, devices};
-  CHECK(waiting_of(wish, 0) == Waiting::spin);
-  CHECK(waiting_of(wish, 60) == Waiting::sleep);
+  const WorkerLaunch workers{"trainctl", "run", trainer, machine, devices};
+  CHECK(waiting_of(workers, 0) == Waiting::spin);
+  CHECK(waiting_of(workers, 60) == Waiting::sleep);
   trainer.num_threads.value = 2;
-  CHECK(waiting_of(wish, 0) == Waiting::spin);
+  CHECK(waiting_of(workers, 0) == Waiting::spin);
   trainer.num_threads.value = 3;
-  CHECK(waiting_of(wish, 0) == Waiting::sleep);
+  CHECK(waiting_of(workers, 0) == Waiting::sleep);
 }
 
-TEST_CASE("the watchdog of NCCL ends a collective within distributed.timeout_s, unless told else") {
+TEST_CASE("NCCL watchdog: the limit is distributed.timeout_s unless the user sets it") {
   spec::Trainer trainer;
   Machine machine;
   machine.cores = 2;
   DeviceChoice devices;
-  WorkerLaunch wish{"trainctl", "run", trainer, machine, devices};
-  wish.collective_timeout_s = 90.2;
+  WorkerLaunch workers{"trainctl", "run", trainer, machine, devices};
+  workers.collective_timeout_s = 90.2;
   constexpr const char* kLimit = "TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC";
-  CHECK_FALSE(worker_launch(wish).environment.contains(kLimit));
+  CHECK_FALSE(worker_launch(workers).environment.contains(kLimit));
   devices.gpu = true;
-  const launch::LaunchSpec launch = worker_launch(wish);
+  const launch::LaunchSpec launch = worker_launch(workers);
   CHECK(launch.environment.at(kLimit) == "91");
   CHECK(launch.environment.at("TORCH_NCCL_DUMP_ON_TIMEOUT") == "0");
   CHECK(std::ranges::find(launch.keep_users, kLimit) != launch.keep_users.end());
@@ -47,53 +47,54 @@ TEST_CASE("trainer.hang_timeout is the supervisor's limit, auto leaves it to the
   Machine machine;
   machine.cores = 2;
   const DeviceChoice devices;
-  const WorkerLaunch wish{"trainctl", "run", trainer, machine, devices};
-  CHECK_FALSE(worker_launch(wish).hang_timeout_s);
+  const WorkerLaunch workers{"trainctl", "run", trainer, machine, devices};
+  CHECK_FALSE(worker_launch(workers).hang_timeout_s);
   trainer.hang_timeout.value = "1m30s";
-  CHECK(worker_launch(wish).hang_timeout_s == 90.0);
+  CHECK(worker_launch(workers).hang_timeout_s == 90.0);
 }
 
-TEST_CASE("a stop waits for accumulated batches, and on several GPUs for the next agreement") {
+TEST_CASE(
+    "stop request: waits for accumulated batches, and on several GPUs for the next consensus") {
   spec::Trainer trainer;
   Machine machine;
   machine.cores = 2;
   DeviceChoice devices;
-  const WorkerLaunch wish{"trainctl", "run", trainer, machine, devices};
-  CHECK(worker_launch(wish).batches_to_stop == 1);
+  const WorkerLaunch workers{"trainctl", "run", trainer, machine, devices};
+  CHECK(worker_launch(workers).batches_to_stop == 1);
   trainer.accumulate_grad_batches = 64;
-  CHECK(worker_launch(wish).batches_to_stop == 64);
+  CHECK(worker_launch(workers).batches_to_stop == 64);
   devices.gpu = true;
-  CHECK(worker_launch(wish).batches_to_stop == 64);
+  CHECK(worker_launch(workers).batches_to_stop == 64);
   devices.ranks = 2;
-  CHECK(worker_launch(wish).batches_to_stop == 640);
+  CHECK(worker_launch(workers).batches_to_stop == 640);
   trainer.log_every_n_steps = 4;
-  CHECK(worker_launch(wish).batches_to_stop == 256);
+  CHECK(worker_launch(workers).batches_to_stop == 256);
 }
 
-TEST_CASE("ranks get cores of their own only where nobody else decides or needs them") {
+TEST_CASE("cores: ranks get dedicated cores only if nothing else uses or assigns them") {
   const spec::Trainer trainer;
   Machine machine;
   const auto allowed = allowed_cores();
   machine.cores = static_cast<int>(allowed.size());
   DeviceChoice devices;
-  const WorkerLaunch wish{"trainctl", "run", trainer, machine, devices};
-  CHECK(cores_of(wish, Waiting::spin).empty());  // a single rank
+  const WorkerLaunch workers{"trainctl", "run", trainer, machine, devices};
+  CHECK(cores_of(workers, Waiting::spin).empty());  // a single rank
   devices.ranks = 2;
-  CHECK(cores_of(wish, Waiting::sleep).empty());
+  CHECK(cores_of(workers, Waiting::sleep).empty());
   if (allowed.size() < 4) {  // each part would be a single core
-    CHECK(cores_of(wish, Waiting::spin).empty());
+    CHECK(cores_of(workers, Waiting::spin).empty());
     return;
   }
-  const auto own = cores_of(wish, Waiting::spin);
+  const auto own = cores_of(workers, Waiting::spin);
   REQUIRE(own.size() == 2);
   std::vector<int> both = own[0];
   both.insert(both.end(), own[1].begin(), own[1].end());
   std::ranges::sort(both);
   CHECK(both == allowed);
   machine.cores = 1;  // as with a CPU quota
-  CHECK(cores_of(wish, Waiting::spin).empty());
+  CHECK(cores_of(workers, Waiting::spin).empty());
   machine.cores = static_cast<int>(allowed.size());
   ::setenv("OMP_PROC_BIND", "false", 1);
-  CHECK(cores_of(wish, Waiting::spin).empty());
+  CHECK(cores_of(workers, Waiting::spin).empty());
   ::unsetenv("OMP_PROC_BIND");
 }

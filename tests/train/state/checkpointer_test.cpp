@@ -103,14 +103,14 @@ TEST_CASE("a save is committed, verified and reported, and the links point to it
 TEST_CASE("a save is committed once all earlier events are stored") {
   Saving saving;
   saving.run.heartbeat.told = 3;
-  saving.run.heartbeat.heard = 2;
+  saving.run.heartbeat.num_recorded = 2;
   saving.save(3);
   saving.run.heartbeat.told = 9;  // after the save
   const fs::path part =
       checkpoint::Store::part(saving.folder() / checkpoint::folder_name({3, 0}), 0);
   while (!fs::exists(part)) std::this_thread::yield();
   CHECK(saving.pointed(Link::last) == -1);
-  saving.run.heartbeat.heard = 3;
+  saving.run.heartbeat.num_recorded = 3;
   saving.saver->settle();
   CHECK(saving.pointed(Link::last) == 3);
 }

@@ -4,7 +4,7 @@
 
 // Invented times and machines for tests of verdicts.
 
-namespace judged {
+namespace timing_fixtures {
 
 using namespace trainctl;
 using namespace trainctl::report;
@@ -41,4 +41,4 @@ inline BottleneckContext context() {
                                  .memory_taken = 0.3}};
 }
 
-}  // namespace judged
+}  // namespace timing_fixtures
