@@ -83,7 +83,7 @@ class BenchOverDevices(Smoke):
     def test_samples_that_do_not_divide_are_refused_before_any_run(self):
         code, _, err = run(self.folder, "bench", "digits.yaml", "--devices", "1,4", "--scaling", "strong")
         self.assertEqual(code, 2)
-        self.assertIn("do not divide among 4 devices", err)
+        self.assertIn("do not divide evenly among 4 devices", err)
         code, _, err = run(self.folder, "bench", "digits.yaml", "--workers", "0,1", "--scaling", "strong")
         self.assertEqual(code, 2)
         self.assertIn("--devices 1,2", err)

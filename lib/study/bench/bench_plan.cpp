@@ -155,8 +155,8 @@ class WarmUps {
 
   void take_layout(const std::string& inputs, bool channels_last) {
     if (!layouts_.emplace(inputs, channels_last).second) return;
-    print_(fmt::format("baseline  channels_{} in every run, as in the baseline",
-                       channels_last ? "last" : "first"));
+    print_(fmt::format("baseline  memory format {} in every run, as in the baseline",
+                       channels_last ? "channels_last" : "contiguous"));
   }
 
   [[nodiscard]] bool was_ended() const { return first_.stopped || first_.overdue; }
