@@ -110,7 +110,7 @@ int run(const TrainctlEngineRequest& request) {
   const train::EventSink emit = [&](const events::Event& event) {
     if (!writer) return;
     writer->write(event);
-    if (page) page->get().told.fetch_add(1, std::memory_order_relaxed);
+    if (page) page->get().num_written.fetch_add(1, std::memory_order_relaxed);
   };
   std::optional<Worker> worker;
   try {

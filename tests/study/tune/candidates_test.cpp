@@ -271,11 +271,12 @@ TEST_CASE("tune: keys that reduce waits are skipped if waits are negligible") {
 
 TEST_CASE("tune: every limit that a verdict can report has a rule") {
   using report::BottleneckKind;
-  for (const Limit limit :
-       {Limit::input, Limit::transfer, Limit::communication, Limit::checkpoint, Limit::compute,
-        Limit::optimizer, Limit::evaluation, Limit::host, Limit::balanced}) {
-    INFO(report::name_of(limit));
-    const TuneCandidates found = study::tune_candidates(situation(report::name_of(limit)));
+  for (const BottleneckKind kind :
+       {BottleneckKind::input, BottleneckKind::transfer, BottleneckKind::communication,
+        BottleneckKind::checkpoint, BottleneckKind::compute, BottleneckKind::optimizer,
+        BottleneckKind::evaluation, BottleneckKind::host, BottleneckKind::balanced}) {
+    INFO(report::name_of(kind));
+    const TuneCandidates found = study::tune_candidates(situation(report::name_of(kind)));
     CHECK(found.tries.size() + found.left_out.size() > 0);
   }
 }

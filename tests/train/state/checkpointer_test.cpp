@@ -102,10 +102,10 @@ TEST_CASE("a save is committed, verified and reported, and the links point to it
 
 TEST_CASE("a save is committed once all earlier events are stored") {
   Saving saving;
-  saving.run.heartbeat.told = 3;
+  saving.run.heartbeat.num_written = 3;
   saving.run.heartbeat.num_recorded = 2;
   saving.save(3);
-  saving.run.heartbeat.told = 9;  // after the save
+  saving.run.heartbeat.num_written = 9;  // after the save
   const fs::path part =
       checkpoint::Store::part(saving.folder() / checkpoint::folder_name({3, 0}), 0);
   while (!fs::exists(part)) std::this_thread::yield();
