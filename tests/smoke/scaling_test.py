@@ -197,7 +197,7 @@ class LinkAndForecast(Smoke):
     def test_many_ranks_are_checked_without_their_devices(self):
         fake = self.plan("--fake-ranks", "16")["fake_ranks"]
         self.assertEqual((fake["ranks"], fake["global_batch"], fake["steps_per_epoch"]), (16, 800, 3))
-        self.assertEqual(fake["splits"][0]["last_batch"], {"samples": 400, "least_of_a_rank": 25, "most_of_a_rank": 25,
+        self.assertEqual(fake["splits"][0]["last_batch"], {"samples": 400, "min_per_rank": 25, "max_per_rank": 25,
                                                            "ranks_without": 0})
         self.assertEqual(sum(bucket["bytes"] for bucket in fake["buckets"]), 4 * (784 * 32 + 32 + 320 + 10))
         self.assertLess(fake["memory"]["step_bytes_zero1"], fake["memory"]["step_bytes"])

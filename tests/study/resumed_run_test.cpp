@@ -341,7 +341,7 @@ TEST_CASE("tables that end before the checkpoint are told once, by the start tha
   const auto resumed = run(resuming(request, failed.folder));
   REQUIRE(warnings_of(resumed).size() == 1);
   CHECK_THAT(warnings_of(resumed)[0],
-             StartsWith("epochs.csv has no epoch, and the checkpoint is of step 10"));
+             StartsWith("epochs.csv has no epoch, and the checkpoint is at step 10"));
   CHECK(warnings_of(run(resuming(request, failed.folder))).empty());
 }
 

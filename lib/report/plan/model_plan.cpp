@@ -217,7 +217,7 @@ std::optional<PlannedSpeed> speed_of(const Plan& plan) {
 std::string model_table_text(const Plan& plan, const Style& style) {
   if (!plan.model) return {};
   const Measured& model = *plan.model;
-  std::vector<Column> columns{left("the model on " + model.device), "a process"};
+  std::vector<Column> columns{left("the model on " + model.device), "per process"};
   if (plan.ranks_here > 1) columns.push_back({fmt::format("{} processes", plan.ranks_here)});
   Table table(columns);
   const std::pair<const char*, std::int64_t> parts[] = {

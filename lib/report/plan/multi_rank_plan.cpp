@@ -112,8 +112,8 @@ Json rank_split_json(const RankSplit& split) {
           {"batches", split.batches},
           {"last_batch",
            {{"samples", split.last_batch},
-            {"least_of_a_rank", split.last_least},
-            {"most_of_a_rank", split.last_most},
+            {"min_per_rank", split.last_least},
+            {"max_per_rank", split.last_most},
             {"ranks_without", split.idle_ranks}}},
           {"left_out", split.left_out}};
 }
@@ -220,7 +220,7 @@ Json scaling_json(const PlannedScaling& scaling) {
   return {{"schema", "trainctl.scaling/2"},
           {"formula", kRingFormula},
           {"exchange", name_of(scaling.step.exchange)},
-          {"steps_an_exchange", scaling.step.every},
+          {"steps_per_exchange", scaling.step.every},
           {"gradient_bytes", gradient_bytes(scaling.step)},
           {"bucket_bytes", scaling.step.buckets},
           {"link",
@@ -249,7 +249,7 @@ std::string fake_ranks_text(const FakeRanks& fake, const Style& style) {
     text += plan_fact(split.name, split_text(split), style);
   if (!fake.buckets.empty()) text += plan_fact("buckets", buckets_text(fake.buckets), style);
   if (fake.model) {
-    text += plan_fact("a rank", memory_text(fake), style);
+    text += plan_fact("per rank", memory_text(fake), style);
     text += plan_fact("", sharded_text(fake), style);
   }
   for (const std::string& note : fake.notes) text += plan_fact("note", printable(note), style);

@@ -55,7 +55,7 @@ Table memory_table(const Plan& plan) {
       {"images on the GPU", &Split::device_bytes}};
   std::vector<Column> columns{left("memory")};
   for (const Split& split : plan.splits) columns.push_back(split.name);
-  columns.push_back("a process");
+  columns.push_back("per process");
   if (plan.ranks_here > 1) columns.push_back(fmt::format("{} processes", plan.ranks_here));
   Table table(columns);
   for (const MemoryPart& part : parts) {

@@ -74,8 +74,8 @@ TEST_CASE("the table says that losses are equal within rounding, and what stays"
                        Contains("2.0 ms (20 %)") && Contains("1 (+4 %)") &&
                        Contains("same     within 1e-06"));
   const std::string notes = scaling_notes(scaling, Scaling::strong);
-  CHECK_THAT(notes,
-             Contains("Strong scaling") && Contains("of 1 device;") && Contains("not bit for bit"));
+  CHECK_THAT(notes, Contains("Strong scaling") && Contains("relative to 1 device;") &&
+                        Contains("not bit for bit"));
   CHECK_THAT(scaling_notes(scaling, Scaling::weak),
              Contains("Weak scaling") && !Contains("not bit for bit"));
   CHECK_THAT(to_text(bench_table(rows), {}), Contains("within 1e-06"));

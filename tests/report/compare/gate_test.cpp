@@ -248,7 +248,7 @@ TEST_CASE("against a saved baseline as many repeats as it has are not proposed a
   const Finding few = one("total_s>+5%", base, scaled(base, 1.02), Pairing::unpaired);
   CHECK(few.verdict == Verdict::inconclusive);
   CHECK_FALSE(few.repeats.has_value());
-  CHECK_THAT(few.why, Contains("no number of repeats is enough with a baseline of 5:  save a "
+  CHECK_THAT(few.why, Contains("no number of repeats is enough with a baseline of 5: save a "
                                "baseline of at least"));
   CHECK(proposal_of(few).baseline > 5);
   const Values calm{10, 10.1, 9.9, 10, 10.1, 9.9, 10, 10.1, 9.9, 10, 10.1, 9.9, 10, 10.1, 9.9};

@@ -161,7 +161,7 @@ TEST_CASE("the summary of a starved run has evidence, advice and headroom") {
   const std::string text = summary_text(record, invented::ending(), {});
   CHECK_THAT(text, Contains("bottleneck  input: ") && Contains("each step waits ") &&
                        Contains("try loader.num_workers=") &&
-                       Contains("loading     a perfect loader would give "));
+                       Contains("loading     a perfect loader would make the run "));
 }
 
 TEST_CASE("rules: every part has a rule that always holds, and names are unique") {

@@ -102,7 +102,7 @@ TEST_CASE("ranks: summary and result show each rank") {
   CHECK_THAT(text, Contains("  ranks       rank 2 is a straggler") &&
                        Contains("exposed all-reduce") && !Contains("node7"));
   CHECK_THAT(text,
-             Contains("\n    2  1.00 s    50.0 ms  0.75 s              0.20 s      4.0 KiB     75 "
+             Contains("\n    2  1.00 s    50.0 ms  0.75 s              0.20 s    4.0 KiB     75 "
                       "%     +33 %\n"));
   const Json result = result_document(record, invented::ending());
   REQUIRE(result["ranks"].size() == 3);

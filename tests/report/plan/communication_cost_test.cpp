@@ -156,7 +156,7 @@ TEST_CASE("scaling plan: text and JSON have formula, link, overlap and assumptio
           Contains(
               "2.00 s for one rank on cpu with 2 threads, including 1.00 s backward (timed)") &&
           Contains("weak scaling: the batch size per rank is constant"));
-  CHECK_THAT(text, Contains("     2              20    0.20 s   0.10 s  2.10 s"));
+  CHECK_THAT(text, Contains("\n     2            20    0.20 s   0.10 s  2.10 s"));
   const Json document = scaling_json(scaling);
   CHECK(document["schema"] == "trainctl.scaling/2");
   CHECK(document["gradient_bytes"] == 200'000);

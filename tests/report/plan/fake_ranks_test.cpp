@@ -67,7 +67,7 @@ TEST_CASE("fake ranks: the text shows steps, last batches, buckets and memory") 
                             "MiB of the host for loading\n") &&
                        Contains("30.5 MiB with the optimizer's state sharded (zero1): 17.5 MiB "
                                 "less\n"));
-  CHECK_THAT(text, Contains("sound") && !Contains("refused"));
+  CHECK_THAT(text, Contains("found no problem with this number of ranks") && !Contains("refused"));
 }
 
 TEST_CASE("fake ranks: reasons for a refusal are shown, and the verdict is not ok") {
@@ -75,7 +75,8 @@ TEST_CASE("fake ranks: reasons for a refusal are shown, and the verdict is not o
   fake.problems = {"too\x1b many"};
   fake.splits[0].left_out = 1;
   const std::string text = fake_ranks_text(fake, {});
-  CHECK_THAT(text, Contains("refused: too\\x1b many") && !Contains("sound") &&
+  CHECK_THAT(text, Contains("refused: too\\x1b many") &&
+                       !Contains("found no problem with this number of ranks") &&
                        Contains("1 sample is left out (drop_last)"));
 }
 
@@ -88,7 +89,7 @@ TEST_CASE("the document of fake ranks is part of the plan's") {
   CHECK(fake["global_batch"] == 512);
   CHECK(fake["samples_per_step"] == 1024);
   CHECK(fake["memory"]["shards_optimizer"] == false);
-  CHECK(fake["splits"][1]["last_batch"]["most_of_a_rank"] == 35);
+  CHECK(fake["splits"][1]["last_batch"]["max_per_rank"] == 35);
   CHECK(fake["buckets"][0]["bytes"] == 3 * kMiB);
   CHECK(fake["memory"]["step_bytes"] == 48 * kMiB + 1);
   CHECK(fake["memory"]["step_bytes_zero1"] == rank_step_bytes(*plan.fake, true));

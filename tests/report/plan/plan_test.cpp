@@ -116,7 +116,8 @@ TEST_CASE("a plan with a probe says what auto makes of it, the longest steps fir
   plan.probe->workers = {{1.349, 0}, {0, 1}};
   CHECK_THAT(text(), Contains("for steps of 1.35 s or longer, at most 1 below 1.35 s;"));
   plan.probe->workers = {{0, 0}};
-  CHECK_THAT(text(), Contains("one thread; auto uses no workers; prefetch"));
+  CHECK_THAT(text(),
+             Contains("one thread loads a batch in 71.0 ms; auto uses no workers; prefetch"));
   plan.probe->workers.clear();
   CHECK_THAT(text(), Contains("ms; prefetch factor 3\n"));
   CHECK(plan_document(plan)["probe"]["auto_workers"].is_null());

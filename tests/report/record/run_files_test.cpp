@@ -115,7 +115,8 @@ TEST_CASE("what is not a run folder says what is missing, and where the runs are
   TempFolder folder;
   CHECK_THROWS_WITH(read_run(folder.path()), Contains("is not a run folder"));
   fs::create_directory(folder / "latest");
-  CHECK_THROWS_WITH(read_run(folder.path()), Contains("take ") && Contains("latest"));
+  CHECK_THROWS_WITH(read_run(folder.path()),
+                    Contains("\nhint: use a run in it such as ") && Contains("latest"));
   CHECK_THROWS_WITH(read_document(folder / "x.json"), Contains("x.json"));
 }
 
