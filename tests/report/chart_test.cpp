@@ -91,6 +91,14 @@ TEST_CASE("a line has gaps where values are not finite, and a point between gaps
   CHECK(count_of(text, "</svg>") == 1);
 }
 
+TEST_CASE("the description of a line chart names each line with its last value") {
+  LineChart chart{.title = "t", .x_label = "epoch", .y_label = "loss", .series = {}};
+  chart.series.push_back({.name = "train", .x = {1, 2}, .y = {4, 0.5}});
+  chart.series.push_back({.name = "val", .x = {1, 2}, .y = {2, std::nan("")}});
+  CHECK_THAT(line_chart(chart).markup(), Contains("loss over epoch 1 to 2, between ") &&
+                                             Contains(": train (last 0.5000), val (last 2.0000)<"));
+}
+
 TEST_CASE("a chart of nothing is no chart") {
   CHECK(line_chart({.title = "", .x_label = "", .y_label = "", .series = {}}).empty());
   const Series none{.name = "a", .x = {1, 2}, .y = {std::nan(""), HUGE_VAL}};

@@ -73,6 +73,8 @@ TEST_CASE("the faults of a processor are graded") {
   CHECK(grade_of(r, "busy") == Grade::degraded);
   r.pressure = 80;
   CHECK(grade_of(r, "busy") == Grade::bad);
+  r.cpu_flags = {"fma", "avx512_bf16", "sse4_2", "avx2"};
+  CHECK(line_of(r, "instructions").found == "avx2 fma avx512_bf16");
   r.cpu_flags = {"sse4_2"};
   CHECK(grade_of(r, "instructions") == Grade::bad);
   r.environment = {{"OMP_WAIT_POLICY", "ACTIVE"}};
