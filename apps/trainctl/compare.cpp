@@ -223,14 +223,11 @@ void add_compare(CLI::App& program, Context& context) {
   add_options(
       verb,
       {{"runs", flags.words, "PATH...",
-        "runs (folder, experiment name or latest) or files of 'bench --save'; separate runs of one "
-        "group by commas"},
+        "runs (folder, name or latest, groups as A,B) or saved benches"},
        {"--group", flags.group, "group runs that differ in the seed only"},
-       {"--assert-equal-loss", flags.assert_equal_loss,
-        "exit with 3 unless all losses equal those of the first run, bit by bit"},
+       {"--assert-equal-loss", flags.assert_equal_loss, "fail unless all losses are bitwise equal"},
        {"--fail-on", flags.fail_on.text, "CONDITIONS",
-        "exit with 3 on these changes from the first run (4: too noisy): samples_per_s<-2.5%, "
-        "val/accuracy<-0.5pt"},
+        "fail on changes from the first run: samples_per_s<-2.5%,val/accuracy<-0.5pt"},
        {"--force", flags.fail_on.force, "compare times and memory even if the machines differ"},
        {"--junit", flags.junit, "FILE", "write conditions as JUnit test cases to a file"},
        {"--html", flags.html, "FILE", "write an HTML page with curves to a file"}});

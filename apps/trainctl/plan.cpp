@@ -47,13 +47,12 @@ void add_scaling_options(CLI::App& verb, study::ScalingOptions& options) {
       verb, {{"--devices", options.devices, "N", "predict the step time on N, 64 and 1,024 ranks",
               whole_number(2, kMostRanks)},
              {"--link", options.link_file, "FILE",
-              "network between ranks, a file of 'doctor --link --json' (default: measure it)"},
+              "use measurements of 'doctor --link --json' (default: measure now)"},
              {"--bandwidth", options.bandwidth, "RATE",
-              "bandwidth between two ranks, instead of --link: 25GB/s or 200Gbit/s"},
+              "bandwidth between ranks, instead of --link: 25GB/s or 200Gbit/s"},
              {"--latency", options.latency, "TIME", "latency of a message, with --bandwidth: 20us"},
              {"--fake-ranks", options.fake_ranks, "N",
-              "check a run of N ranks without their devices: steps, last batches, buckets, memory",
-              whole_number(1, kMostRanks)}});
+              "check a run of N ranks without their devices", whole_number(1, kMostRanks)}});
 }
 
 }  // namespace
@@ -64,11 +63,10 @@ void add_plan(CLI::App& program, Context& context) {
                                        kConfigGroup, WorkingDirectory::existing},
                                       plan);
   add_config_arguments(verb, flags.config, context);
-  add_options(
-      verb,
-      {{"--probe", flags.options.probe,
-        "time some batches and steps; predict loader.num_workers=auto and the duration of a run"},
-       {"--no-model", flags.options.no_model, "plan the data loading only, without the model"}});
+  add_options(verb, {{"--probe", flags.options.probe,
+                      "time some batches and steps to predict speed and duration"},
+                     {"--no-model", flags.options.no_model,
+                      "plan the data loading only, without the model"}});
   add_scaling_options(verb, flags.options.scaling);
   verb.footer(
       "Trains nothing. A separate process runs a few steps on synthetic samples to measure the "

@@ -95,11 +95,11 @@ void add_validate(CLI::App& program, Context& context) {
       add_verb(program, context,
                {"validate", "report every error in experiment files", kConfigGroup}, validate);
   verb.alias("check");
-  add_options(verb, {{"words", arguments.words, "[CONFIG...] [key=value ...]",
-                      "experiment files, and overrides that apply to each of them"},
-                     {"-c,--config", arguments.words, "FILE", "another experiment file"},
-                     {"--model", arguments.model,
-                      "also build the model and check weights, freeze and parameter patterns"}});
+  add_options(
+      verb, {{"words", arguments.words, "[CONFIG...] [key=value ...]",
+              "experiment files, and overrides that apply to each of them"},
+             {"-c,--config", arguments.words, "FILE", "another experiment file"},
+             {"--model", arguments.model, "also build the model and check weights and patterns"}});
   verb.footer(
       "Example: trainctl validate configs/quickstart.yaml optimizer.lr=0.01\n"
       "Reads only as much data as is needed to count and describe the samples: lists, file headers "

@@ -101,7 +101,7 @@ class Describes(CommandLine):
         self.assertLessEqual({"system", "cpu", "memory", "disk", "limits", "engine", "libtorch", "gpu", "threads", "data", "images",
                               "opencv", "arrow", "libcurl", "reading"}, set(findings))
         self.assertEqual(findings["libtorch"]["health"], "broken")
-        self.assert_has(findings["libtorch"]["cure"], "scripts/setup")
+        self.assert_has(findings["libtorch"]["hint"], "scripts/setup")
         self.assertEqual(findings["threads"]["health"], "degraded")
         self.assert_starts(findings["images"]["found"], "libjpeg-turbo ")
         self.assert_has(findings["images"]["found"], "libpng 1.", "zlib 1.")

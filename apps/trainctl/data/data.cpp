@@ -64,11 +64,10 @@ void add_hash(CLI::App& data, Context& context) {
                   "number of loader threads (default: loader.num_workers)", 0, 256);
   add_auto_option(verb, "--prefetch-factor", arguments.prefetch_factor,
                   "batches to prefetch (default: loader.prefetch_factor)", 1, 64);
-  add_options(verb,
-              {{"--epochs", arguments.epochs, "E", "epochs to load (default: trainer.max_epochs)",
-                whole_number(1, 1'000'000)},
-               {"--world-size", arguments.world_size, "R",
-                "load the batches of R ranks, one rank after the other", whole_number(1, 4096)}});
+  add_options(verb, {{"--epochs", arguments.epochs, "E",
+                      "epochs to load (default: trainer.max_epochs)", whole_number(1, 1'000'000)},
+                     {"--world-size", arguments.world_size, "R",
+                      "load the batches of R ranks one after another", whole_number(1, 4096)}});
   verb.footer(
       "The digest does not depend on the number of workers, the prefetch factor or the number of "
       "ranks with\n"
