@@ -66,7 +66,8 @@ std::string compare_junit(const std::optional<report::LossComparison>& losses,
     report::JunitCase equal{.group = "compare", .name = "equal losses"};
     if (losses->difference) {
       equal.result = report::CaseResult::failed;
-      equal.message = "the losses differ at " + report::to_text(*losses->difference, first);
+      equal.message =
+          "the losses differ at " + one_line(report::to_text(*losses->difference, first));
     }
     cases.push_back(std::move(equal));
   }
