@@ -342,11 +342,11 @@ class Lint(Planted):
 
 
 class ConfigPage(unittest.TestCase):
-    def test_every_key_stands_on_the_page(self):
+    def test_every_key_is_on_the_page(self):
         leaf = {"type": "integer", "minimum": 1, "description": "Width.", "default": 3}
         plain = {"type": "object", "description": "A net.", "properties": {"type": {"const": "mlp"}, "width": leaf}}
-        beside = {"properties": {**plain["properties"], "extra": {"type": "boolean", "description": "More."}}}
-        net = {"anyOf": [{"anyOf": [{"enum": ["mlp"]}, beside]}, {"$ref": "#/$defs/reference"}]}
+        with_extra = {"properties": {**plain["properties"], "extra": {"type": "boolean", "description": "More."}}}
+        net = {"anyOf": [{"anyOf": [{"enum": ["mlp"]}, with_extra]}, {"$ref": "#/$defs/reference"}]}
         whole = {"properties": {"seed": {"anyOf": [{"type": "integer"}, {"$ref": "#/$defs/reference"}], "description": "a|b"},
                                 "part": {"type": "object", "properties": {"net": net}},
                                 "model": {"anyOf": [{"$ref": "#/$defs/model"}, {"type": "null"}]}},

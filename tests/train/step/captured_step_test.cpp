@@ -135,7 +135,8 @@ TEST_CASE("a step that is insisted on and cannot be recorded is an error of the 
   log.refuses = std::make_exception_ptr(
       c10::Error({__func__, __FILE__, 0}, "operation not permitted\nFor debugging consider"));
   train::CapturedStep step(
-      std::make_unique<FakeGraph>(log), timer, [](const events::Event&) { FAIL("it was told"); },
+      std::make_unique<FakeGraph>(log), timer,
+      [](const events::Event&) { FAIL("a notice was emitted"); },
       train::CapturedStep::OnCaptureFailure::fail);
   const device::DeviceBatch batch;
   for (int i = 0; i < train::CapturedStep::kWarmUps; ++i) step.take(batch, [] {});
