@@ -234,12 +234,9 @@ void add_compare(CLI::App& program, Context& context) {
        {"--html", flags.html, "FILE", "write an HTML page with curves to a file"}});
   verb.get_option("runs")->required();
   verb.footer(
-      "All runs are compared with the first. With several seeds, differences have Student's 95 % "
-      "interval,\n"
-      "paired if both groups have the same seeds. Exit codes: 0 done; 2 a PATH is not valid, or "
-      "--fail-on\n"
-      "compares speeds of different machines; 3 a condition failed or a loss differs; 4 too noisy "
-      "to decide.");
+      "All runs are compared with the first; groups with the same seeds are paired.\n"
+      "Exit codes: 0 done; 2 a PATH is not valid, or --fail-on compares speeds of different\n"
+      "machines; 3 a condition failed or a loss differs; 4 too noisy to decide.");
 }
 
 }  // namespace trainctl::app

@@ -69,15 +69,12 @@ void add_plan(CLI::App& program, Context& context) {
                       "plan the data loading only, without the model"}});
   add_scaling_options(verb, flags.options.scaling);
   verb.footer(
-      "Trains nothing. A separate process runs a few steps on synthetic samples to measure the "
-      "model's\n"
+      "Trains nothing. A separate process runs a few steps on synthetic samples to measure\n"
       "memory. With loader.num_workers=auto the table shows the largest number of workers.\n"
-      "Exit codes: 0 a run would start, even if the estimate exceeds the memory ('exceeds'); 2 an "
-      "error in\n"
-      "the file, or the run of --fake-ranks would be rejected; 9 an error in the data; 11 not "
-      "enough memory\n"
-      "to start a run or to measure the model; 1 or 7 the model could not be measured for another "
-      "reason.");
+      "Exit codes: 0 a run would start, even if the estimate exceeds the memory ('exceeds'); 2\n"
+      "an error in the file, or the run of --fake-ranks would be rejected; 9 an error in the\n"
+      "data; 11 not enough memory to start a run or to measure the model; 1 or 7 the model\n"
+      "could not be measured for another reason.");
 }
 
 }  // namespace trainctl::app
