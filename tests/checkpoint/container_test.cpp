@@ -53,15 +53,15 @@ void check_round_trip(const std::vector<Entry>& written, const Json& meta) {
 /// Returns the error of writing, or "written". Checks that a failed write leaves no file.
 std::string refusal(const std::vector<Entry>& entries, const Json& meta) {
   const TempFolder folder;
-  std::string said = "written";
+  std::string outcome = "written";
   try {
     container::write(folder / "a", entries, meta);
   } catch (const Error& error) {
     CHECK(error.kind() == ErrorKind::checkpoint);
-    said = error.what();
+    outcome = error.what();
   }
-  CHECK(std::filesystem::is_empty(folder.path()) == (said != "written"));
-  return said;
+  CHECK(std::filesystem::is_empty(folder.path()) == (outcome != "written"));
+  return outcome;
 }
 
 }  // namespace
@@ -183,9 +183,9 @@ TEST_CASE("a container for a full disk names what it is for") {
                     Contains("rank_3.part") && Contains("No space left"));
 }
 
-TEST_CASE("what is no file of a checkpoint is refused without waiting for it") {
+TEST_CASE("container: a missing file, a folder or a pipe is refused without waiting") {
   const TempFolder folder;
-  const auto said = [&](const std::string& name) -> std::string {
+  const auto error_of = [&](const std::string& name) -> std::string {
     try {
       const container::File file(folder / name);
     } catch (const Error& error) {
@@ -194,17 +194,17 @@ TEST_CASE("what is no file of a checkpoint is refused without waiting for it") {
     }
     return "accepted";
   };
-  CHECK_THAT(said("none"), Contains("none: cannot open it: No such file"));
-  CHECK_THAT(said("."), Contains("is not a regular file"));
+  CHECK_THAT(error_of("none"), Contains("none: cannot open it: No such file"));
+  CHECK_THAT(error_of("."), Contains("is not a regular file"));
   REQUIRE(::mkfifo((folder / "pipe").c_str(), 0600) == 0);
-  CHECK_THAT(said("pipe"), Contains("pipe: is not a regular file"));
+  CHECK_THAT(error_of("pipe"), Contains("pipe: is not a regular file"));
   write_atomically(folder / "text", std::string(100, 'x'));
-  CHECK_THAT(said("text"), Contains("text: is not a checkpoint of trainctl"));
+  CHECK_THAT(error_of("text"), Contains("text: is not a checkpoint of trainctl"));
   write_atomically(folder / "nothing", "");
-  CHECK_THAT(said("nothing"), Contains("nothing: is truncated: 0 of at least 32 bytes"));
+  CHECK_THAT(error_of("nothing"), Contains("nothing: is truncated: 0 of at least 32 bytes"));
   container::write(folder / "cut", {}, Json(1));
   std::filesystem::resize_file(folder / "cut", 40);
-  CHECK_THAT(said("cut"), Contains("cut: is truncated: 40 of "));
+  CHECK_THAT(error_of("cut"), Contains("cut: is truncated: 40 of "));
 }
 
 TEST_CASE("a file that cannot be read is not taken for a damaged one") {

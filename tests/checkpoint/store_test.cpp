@@ -88,7 +88,7 @@ TEST_CASE("checkpoints are listed newest first, by step and not by name or age o
   CHECK(newest.name == newest.path.filename().string());
 }
 
-TEST_CASE("where there is no checkpoint there is nothing to resume from") {
+TEST_CASE("Store: an empty folder has no checkpoint to resume from") {
   const TempFolder folder;
   Store store(folder / "none");
   CHECK(store.list().empty());
@@ -164,7 +164,7 @@ TEST_CASE("nothing is saved over a whole checkpoint") {
   CHECK(saves::holds(checkpoint, 7));
 }
 
-TEST_CASE("a commit needs the parts as they were said to be") {
+TEST_CASE("Store: a commit requires the parts that were announced") {
   const TempFolder folder;
   Store store(folder.path());
   fs::path checkpoint;
@@ -194,7 +194,8 @@ TEST_CASE("links lead to the checkpoint they were last made to") {
   CHECK(names(folder.path()).size() == 4);
 }
 
-TEST_CASE("a link that leads out of the folder, to nothing or to an unfinished one leads nowhere") {
+TEST_CASE(
+    "Store: a link outside the folder, to nothing or to an unfinished checkpoint is ignored") {
   const TempFolder folder;
   Store store(folder / "checkpoints");
   const fs::path checkpoint = saves::save(store, 1);

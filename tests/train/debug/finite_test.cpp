@@ -16,7 +16,7 @@ constexpr float kInf = std::numeric_limits<float>::infinity();
 
 }  // namespace
 
-TEST_CASE("one value that is not finite is found wherever it stands") {
+TEST_CASE("all_finite: one value that is not finite is found at any position") {
   // Sizes near a block of the loop, and near the share of one thread.
   for (const std::int64_t count : {1, 2, 1023, 1024, 1025, 5000, (1 << 18) + 1, 1 << 20}) {
     at::Tensor values = torch::full({count}, -1.5F);

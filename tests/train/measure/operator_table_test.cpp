@@ -23,7 +23,7 @@ const OperatorRow& row(const std::vector<OperatorRow>& rows, const std::string& 
 
 }  // namespace
 
-TEST_CASE("what an operator spends in those it calls is theirs") {
+TEST_CASE("operator table: time in nested operators is counted for the nested ones") {
   const auto rows = operator_rows({call("linear", 0, 10'000), call("t", 1000, 2000),
                                    call("addmm", 2000, 9000), call("copy", 3000, 4000),
                                    call("other", 3500, 5500, 2), call("t", 11'000, 11'500)});

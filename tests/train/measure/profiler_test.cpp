@@ -110,7 +110,7 @@ TEST_CASE("steps are optimizer steps where batches are accumulated") {
   CHECK(recorded(trace, "optimizer") == 2);
 }
 
-TEST_CASE("a run that ends before the steps to record says that there is no profile") {
+TEST_CASE("profiler: a run that ends before the recorded steps reports that there is no profile") {
   FakeRun run({.samples = 12, .batch = 4, .val_samples = 0});
   run.options.profiler = spec::Profiler{.wait = 9, .warmup = 1, .active = 3};
   run.run();

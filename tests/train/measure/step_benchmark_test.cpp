@@ -111,7 +111,7 @@ TEST_CASE("a step that fails ends the replay and not the run") {
   CHECK(probe.run.model.batches.item<std::int64_t>() == 3);
 }
 
-TEST_CASE("a replay of slow steps ends after about two seconds, and beats") {
+TEST_CASE("replay: slow steps end it after about two seconds, with heartbeats") {
   Probe probe(4);
   probe.run.clock = std::make_shared<SteppingClock>(0.1);
   probe.page.global_step = 41;

@@ -40,7 +40,7 @@ TEST_CASE("weights of a file are laid over the model's, in place") {
   CHECK(reported.notes.empty());
 }
 
-TEST_CASE("halves become floats, and it is said") {
+TEST_CASE("start weights: 16-bit weights become float32 and this is reported") {
   TempFolder folder;
   FakeModel model;
   events::WeightsSet reported;

@@ -80,7 +80,7 @@ TEST_CASE("without a graph every step is taken as it is, as on a CPU") {
   CHECK(taken == 6);
 }
 
-TEST_CASE("the time of a recording is no part of a step") {
+TEST_CASE("CapturedStep: the time of the capture does not count as step time") {
   Steps steps;
   steps.timer.begin_epoch();
   steps.take(5);
@@ -90,7 +90,7 @@ TEST_CASE("the time of a recording is no part of a step") {
   CHECK(timing.wall_s == 4);
 }
 
-TEST_CASE("a batch that lies elsewhere is taken operation by operation, and the graph kept") {
+TEST_CASE("CapturedStep: a batch at another address runs eagerly and the graph is kept") {
   Steps steps;
   steps.take(4);
   const device::DeviceBatch usual = steps.batch;
@@ -128,7 +128,7 @@ TEST_CASE("a step that cannot be captured runs eagerly, and the reason is report
   CHECK(steps.timer.end_epoch(1).backward_s == 1);  // the timer continues
 }
 
-TEST_CASE("a step that is insisted on and cannot be recorded is an error of the configuration") {
+TEST_CASE("CapturedStep: a required capture that fails is a config error") {
   ManualClock clock;
   train::PartTimer timer(clock, nullptr);
   FakeGraph::Log log;
@@ -204,7 +204,7 @@ TEST_CASE("a momentum that a scheduler cycles cannot be recorded") {
              Contains("cycles the momentum"));
 }
 
-TEST_CASE("an optimizer that looks on the host which steps to leave out cannot be recorded") {
+TEST_CASE("cuda_graphs: an optimizer that decides on the host to skip steps cannot be captured") {
   CaptureCase capture;
   capture.run.optimizer.repeatable = true;
   const auto obstacle = [&] {
@@ -246,7 +246,7 @@ TEST_CASE("auto on a CPU says nothing, on a GPU why not, and false nothing at al
   CHECK(capture.run.events.size() == 1);
 }
 
-TEST_CASE("recorded steps that are insisted on and cannot be had end the run") {
+TEST_CASE("cuda_graphs=true: without CUDA graphs the run is a config error") {
   CaptureCase capture;
   capture.options.cuda_graphs = {true};
   capture.options.capture_obstacle = "the run is on a CPU";
@@ -260,7 +260,7 @@ TEST_CASE("recorded steps that are insisted on and cannot be had end the run") {
   }
 }
 
-TEST_CASE("a run on a CPU takes its steps as ever where graphs are asked for") {
+TEST_CASE("cuda_graphs=auto: a run on a CPU has the same results without a warning") {
   FakeRun plain;
   FakeRun asked;
   asked.optimizer.repeatable = true;  // no obstacle, but a CPU has no graphs
