@@ -116,7 +116,7 @@ TEST_CASE("export: before an average has started, the model is exported") {
   CHECK(only_tensor(out) == std::array<float, 2>{1, 2});
 }
 
-TEST_CASE("weights that a checkpoint lacks are refused, and no file is made") {
+TEST_CASE("export: missing weights are an error and no file is written") {
   const TempFolder folder;
   const fs::path checkpoint = save(folder.path(), {{"model/fc.weight", {1, 2}}}, {});
   const fs::path out = folder / "out.safetensors";

@@ -144,7 +144,7 @@ TEST_CASE("parts that were swapped between ranks are detected") {
   check_fallback(three, "is from another checkpoint");
 }
 
-TEST_CASE("a checkpoint under another one's name is detected") {
+TEST_CASE("verify: a checkpoint in a folder named after another step is detected") {
   ThreeSaves three;
   fs::remove_all(three.newest);
   fs::copy(three.of(1), three.newest, fs::copy_options::recursive);
@@ -157,7 +157,7 @@ TEST_CASE("verify: a copy of a checkpoint with another folder name is valid") {
   CHECK_NOTHROW(Store::verify(three.folder / "mine"));
 }
 
-TEST_CASE("a sound container with a manifest that cannot be is damage") {
+TEST_CASE("verify: an invalid manifest in an intact container is damage") {
   ThreeSaves three;
   Json meta = meta_of(three.newest);
   std::string reason;

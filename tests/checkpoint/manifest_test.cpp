@@ -88,7 +88,7 @@ TEST_CASE("every key of a checkpoint's manifest is needed, has its type, and no 
   CHECK(refusal(nullptr) != "accepted");
 }
 
-TEST_CASE("numbers that no checkpoint has are refused in its manifest") {
+TEST_CASE("Manifest: numbers out of range are refused") {
   for (const char* key : {"epoch", "next_epoch", "step_in_epoch", "global_step"}) {
     CHECK_THAT(refusal(key, -1), Contains("must not be negative") || Contains("must be"));
     CHECK_THAT(refusal(key, 1.5), Contains("must be an integer"));

@@ -64,14 +64,14 @@ struct Steps {
 
 }  // namespace
 
-TEST_CASE("three steps warm up, one is recorded, and it and all others are repeated") {
+TEST_CASE("CapturedStep: three warm-up steps, one capture, then replays") {
   Steps steps;
   steps.take(6);
   CHECK(steps.graph.calls == "wswswsrsppp");
   CHECK(steps.reported.empty());
 }
 
-TEST_CASE("without a graph every step is taken as it is, as on a CPU") {
+TEST_CASE("CapturedStep: without a graph every step runs eagerly, as on a CPU") {
   CHECK(device::make_step_graph(at::kCPU) == nullptr);
   Steps steps;
   int taken = 0;
@@ -151,7 +151,7 @@ TEST_CASE("CapturedStep: a required capture that fails is a config error") {
   CHECK(log.gone);
 }
 
-TEST_CASE("a graph that was dropped is repeated no more") {
+TEST_CASE("CapturedStep: a dropped graph is not replayed") {
   Steps steps;
   steps.take(5);
   steps.captured.drop();
@@ -189,7 +189,7 @@ struct CaptureCase {
 
 }  // namespace
 
-TEST_CASE("an optimizer that does not say so is not trusted to repeat itself") {
+TEST_CASE("cuda_graphs: an optimizer must declare that it can be captured") {
   CaptureCase capture;
   CHECK_THAT(train::capture_obstacle(capture.session(), capture.options).value_or("none"),
              Contains("optimizer keeps its learning rate"));
@@ -197,7 +197,7 @@ TEST_CASE("an optimizer that does not say so is not trusted to repeat itself") {
   CHECK(train::capture_obstacle(capture.session(), capture.options) == "the sky is falling");
 }
 
-TEST_CASE("a momentum that a scheduler cycles cannot be recorded") {
+TEST_CASE("cuda_graphs: a scheduled momentum cannot be captured") {
   CaptureCase capture;
   capture.run.scheduler.cycles = true;
   CHECK_THAT(train::capture_obstacle(capture.session(), capture.options).value_or("none"),
@@ -220,7 +220,7 @@ TEST_CASE("cuda_graphs: an optimizer that decides on the host to skip steps cann
   CHECK(obstacle() == "none");
 }
 
-TEST_CASE("where norms are measured at every step, no step is like all others") {
+TEST_CASE("cuda_graphs: norms logged at every step prevent the capture") {
   CaptureCase capture;
   capture.run.optimizer.repeatable = true;
   capture.options.log_norms = true;
@@ -230,7 +230,7 @@ TEST_CASE("where norms are measured at every step, no step is like all others") 
              Contains("trainer.log_norms"));
 }
 
-TEST_CASE("auto on a CPU says nothing, on a GPU why not, and false nothing at all") {
+TEST_CASE("cuda_graphs: auto reports an obstacle on a GPU only, and false reports nothing") {
   CaptureCase capture;
   capture.options.capture_obstacle = "the run is on a CPU";
   CHECK(capture.make() == nullptr);
