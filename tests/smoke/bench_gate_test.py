@@ -70,7 +70,7 @@ class GateOnRealRuns(Sleepy):
         self.assertTrue(all(float(row["train/loss"]) > 0 and float(row["rss_mb"]) > 0 for row in written))
 
     @measures_time
-    def test_a_change_of_nothing_does_not(self):
+    def test_an_unchanged_stage_passes_the_gate(self):
         document = self.bench("--grid", "trainer.log_every_n_steps=50,51", "--repeats", "3", "--fail-on", GATE, codes=NOT_SLOWER)
         self.assertNotEqual(document["gate"]["conditions"][0]["verdict"], "fail")
 
@@ -124,7 +124,7 @@ class RefusedBaselines(Sleepy):
     def write(self, document):
         (self.folder / "base.json").write_text(document if isinstance(document, str) else json.dumps(document))
 
-    def test_files_that_are_no_baseline(self):
+    def test_invalid_baseline_files_are_refused(self):
         for text, why in [("", "not valid JSON"), (json.dumps(self.saved)[:700], "truncated"), ("[" * 200_000, "not valid JSON"),
                           ("{}", "no 'schema'"), ('{"schema": "trainctl.sweep/2"}', "trainctl.sweep/2"),
                           ('{"schema": "trainctl.bench/9"}', "with this version"),
