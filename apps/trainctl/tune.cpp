@@ -102,8 +102,7 @@ void add_tune(CLI::App& program, Context& context) {
        {"--patch", flags.patch, "FILE",
         "write accepted changes to FILE (default: OUT/tune/NAME/TIME/tuned.patch.yaml)"}});
   verb.footer(
-      "Accepts a change if the 95 % interval of its gain is above 1.01 and losses stay the\n"
-      "same.\n"
+      "Accepts a change if the 95 % interval of its gain is above 1.01 and losses are equal.\n"
       "Exit codes: 0 all changes are decided, with or without a patch; 4 no patch, and noise or\n"
       "the time limit left changes undecided.");
 }

@@ -193,15 +193,12 @@ void add_data_pack(CLI::App& data, Context& context) {
         within(1, 256)}});
   verb.footer(
       "keep      store the files unchanged\n"
-      "baseline  convert progressive JPEGs, which decode slowly, to baseline JPEGs with the same "
-      "pixels\n"
+      "baseline  convert slow progressive JPEGs to baseline JPEGs with the same pixels\n"
       "resize    store smaller JPEGs\n"
       "raw       store pixels: no decoding, but much larger\n"
       "\n"
-      "Train with {type: pack, path: FILE}. Run an interrupted command again to resume it after a "
-      "check of\n"
-      "the unfinished file. With dataset.on_error=skip, samples that cannot be decoded are left "
-      "out.");
+      "Train with {type: pack, path: FILE}. Run an interrupted command again to resume it. With\n"
+      "dataset.on_error=skip, samples that cannot be decoded are left out.");
 }
 
 }  // namespace trainctl::app
