@@ -194,7 +194,7 @@ Json document_of(const BenchOutcome& bench, const BenchFlags& flags,
   const report::Scaling mode = mode_of(flags);
   document["scaling"] =
       report::scaling_json(bench.rows, report::scaling_rows(bench.rows, mode), mode);
-  document["repeats_asked"] = flags.repeats;
+  document["repeats_requested"] = flags.repeats;
   document["gate"] = bench.findings.empty() ? Json(nullptr) : report::gate_json(bench.findings);
   if (!bench.findings.empty()) document["gate"]["not_compared"] = bench.not_compared;
   return document;
@@ -294,19 +294,16 @@ void add_bench(CLI::App& program, Context& context) {
       {{"--grid", flags.grid, "KEY=LIST",
         "values of any key to compare: optimizer.lr=0.1,0.01; can be repeated"},
        {"--against", flags.options.against, "FILE",
-        "compare the experiment with a patch file, as written by tune"},
+        "compare the experiment with a patch file of tune"},
        {"--scaling", flags.scaling, "HOW",
-        "with --devices: weak keeps the batch size per device (default), strong the samples per "
-        "step",
+        "with --devices: keep samples per device (weak) or per step (strong)",
         one_of({"weak", "strong"})},
        {"--repeats", flags.repeats, "N", "number of runs of each setting", whole_number(1, 1000)},
-       {"--budget", flags.budget, "TIME",
-        "time limit, with fewer repeats if necessary: 10m (built-in experiments: 150s)"},
+       {"--budget", flags.budget, "TIME", "time limit, with fewer repeats if necessary: 10m"},
        {"--fail-on", flags.options.fail_on, "CONDITIONS",
-        "exit with 3 on these changes from the baseline (4: too noisy): samples_per_s<-2.5%, "
-        "rss_mb>+10%, val/accuracy<-0.5pt"},
+        "fail on changes from the baseline: samples_per_s<-2.5%,val/accuracy<-0.5pt"},
        {"--baseline", flags.baseline, "PATH",
-        "baseline of --fail-on: a saved bench or a run (default: the first row)"},
+        "baseline of --fail-on: saved bench or run (default: first row)"},
        {"--force-baseline", flags.options.force_baseline,
         "compare with the baseline even if machine or config differ"},
        {"--out", flags.out, "DIR", "parent folder of the run folders (default: runs)"},

@@ -66,7 +66,8 @@ std::string compare_junit(const std::optional<report::LossComparison>& losses,
     report::JunitCase equal{.group = "compare", .name = "equal losses"};
     if (losses->difference) {
       equal.result = report::CaseResult::failed;
-      equal.message = "the losses differ at " + report::to_text(*losses->difference, first);
+      equal.message =
+          "the losses differ at " + one_line(report::to_text(*losses->difference, first));
     }
     cases.push_back(std::move(equal));
   }
@@ -223,25 +224,19 @@ void add_compare(CLI::App& program, Context& context) {
   add_options(
       verb,
       {{"runs", flags.words, "PATH...",
-        "runs (folder, experiment name or latest) or files of 'bench --save'; separate runs of one "
-        "group by commas"},
+        "runs (folder, name or latest, groups as A,B) or saved benches"},
        {"--group", flags.group, "group runs that differ in the seed only"},
-       {"--assert-equal-loss", flags.assert_equal_loss,
-        "exit with 3 unless all losses equal those of the first run, bit by bit"},
+       {"--assert-equal-loss", flags.assert_equal_loss, "fail unless all losses are bitwise equal"},
        {"--fail-on", flags.fail_on.text, "CONDITIONS",
-        "exit with 3 on these changes from the first run (4: too noisy): samples_per_s<-2.5%, "
-        "val/accuracy<-0.5pt"},
+        "fail on changes from the first run: samples_per_s<-2.5%,val/accuracy<-0.5pt"},
        {"--force", flags.fail_on.force, "compare times and memory even if the machines differ"},
        {"--junit", flags.junit, "FILE", "write conditions as JUnit test cases to a file"},
        {"--html", flags.html, "FILE", "write an HTML page with curves to a file"}});
   verb.get_option("runs")->required();
   verb.footer(
-      "All runs are compared with the first. With several seeds, differences have Student's 95 % "
-      "interval,\n"
-      "paired if both groups have the same seeds. Exit codes: 0 done; 2 a PATH is not valid, or "
-      "--fail-on\n"
-      "compares speeds of different machines; 3 a condition failed or a loss differs; 4 too noisy "
-      "to decide.");
+      "All runs are compared with the first; groups with the same seeds are paired.\n"
+      "Exit codes: 0 done; 2 a PATH is not valid, or --fail-on compares speeds of different\n"
+      "machines; 3 a condition failed or a loss differs; 4 too noisy to decide.");
 }
 
 }  // namespace trainctl::app

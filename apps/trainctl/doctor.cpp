@@ -34,7 +34,7 @@ Json document(const std::vector<MachineFinding>& findings, Health worst) {
     all.push_back({{"name", one.name},
                    {"health", kNames.at(static_cast<std::size_t>(one.health))},
                    {"found", one.found},
-                   {"cure", one.cure},
+                   {"hint", one.cure},
                    {"costs", one.costs}});
   }
   Json libraries = Json::object();
@@ -52,7 +52,7 @@ Json document(const std::vector<MachineFinding>& findings, Health worst) {
 
 void print_finding(const MachineFinding& finding, config::Color color) {
   const auto rank = static_cast<std::size_t>(finding.health);
-  // Missing software that only some data needs has a cure but does not lower the grade.
+  // Missing software that only some data needs has a hint but does not lower the grade.
   const bool is_absent = finding.health == Health::ok && !finding.cure.empty();
   std::string health = fmt::format("{:<9}", is_absent ? "absent" : kNames.at(rank));
   if (color == config::Color::on)
@@ -81,21 +81,21 @@ void check_processes(int ranks, const study::LinkDevices& places, const Context&
   constexpr std::uint64_t kEach = 512 << 20;  // memory of a process with libtorch and its tensors
   const std::uint64_t most = available_memory() / kEach;
   ENSURE(resource, static_cast<std::uint64_t>(ranks) <= most,
-         "{} processes of about {} each do not fit into the {} of memory that are available: write "
+         "{} processes of about {} each do not fit into the available {} of memory\nhint: use "
          "--devices {} or less",
          ranks, human_bytes(static_cast<double>(kEach)),
          human_bytes(static_cast<double>(available_memory())), most);
   if (ranks > places.cores && !context.quiet)
-    writer_for(stderr)(fmt::format(
-        "warning: {} processes share {} core{}, so that the link looks slower than it is\n", ranks,
-        places.cores, plural(places.cores)));
+    writer_for(stderr)(
+        fmt::format("warning: {} processes share {} core{}, so the link seems slower than it is\n",
+                    ranks, places.cores, plural(places.cores)));
 }
 
 /// Measures on GPUs if there are enough, else with processes that compute on the CPU.
 events::LinkMeasured measure(const DoctorFlags& flags, const Context& context) {
   ENSURE(resource, find_engine_library().has_value(),
-         "--link needs the engine, which this build does not have; build it with: cmake --build "
-         "--preset release");
+         "--link requires the engine, which this build does not have\nhint: build it with cmake "
+         "--build --preset release");
   const study::LinkDevices places = study::count_link_devices();
   const int ranks = flags.devices > 0 ? flags.devices : std::max(places.gpus, 2);
   const bool on_gpus = ranks <= places.gpus;
@@ -144,7 +144,7 @@ void print_document(Json all, const LinkProbe& link) {
   if (link.measured) all["link"] = report::link_json(*link.measured);
   if (link.error) {
     all["link"] = nullptr;
-    all["link_error"] = link.error->what();
+    all["link_error"] = one_line(link.error->what());
     writer_for(stderr)(fmt::format("error: {}\n", printable_lines(link.error->what())));
   }
   print_json(all);
@@ -191,13 +191,10 @@ void add_doctor(CLI::App& program, Context& context) {
   const auto [verb, flags] = add_verb(
       program, context, {"doctor", "check this machine and suggest fixes", kMachineGroup}, doctor);
   add_options(
-      verb,
-      {{"--link", flags.link,
-        "measure latency and bandwidth between processes, for plan --devices"},
-       {"--noise", flags.noise,
-        "measure how much timings vary, and the smallest slowdown that is detectable"},
-       {"--devices", flags.devices, "N",
-        "number of processes for --link, on GPUs if there are enough", whole_number(2, 1024)}});
+      verb, {{"--link", flags.link, "measure latency and bandwidth between processes"},
+             {"--noise", flags.noise, "measure how much timings vary and the detectable slowdown"},
+             {"--devices", flags.devices, "N",
+              "number of processes for --link, on GPUs if possible", whole_number(2, 1024)}});
   verb.footer(
       "Exit codes: 0 trainctl can train on this machine; 11 something that it needs is missing.");
 }

@@ -123,11 +123,10 @@ void add_lr_find(CLI::App& program, Context& context) {
                 whole_number(report::kFewestRates, 100'000)},
                {"--out", flags.out, "DIR", "parent folder of the run folders (default: runs)"}});
   verb.footer(
-      "The suggestion is below the learning rate where the smoothed loss has done most of its "
-      "fall, and\n"
-      "well below the one where the loss is lowest. Exit codes: 0 a rate is suggested; 4 the loss "
-      "does not\n"
-      "clearly fall; 6 the loss diverges from the start.");
+      "The suggestion is below the learning rate where the smoothed loss has done most of its\n"
+      "fall, and well below the one where the loss is lowest.\n"
+      "Exit codes: 0 a rate is suggested; 4 the loss does not clearly fall; 6 the loss diverges\n"
+      "from the start.");
 }
 
 }  // namespace trainctl::app

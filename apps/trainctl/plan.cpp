@@ -47,13 +47,12 @@ void add_scaling_options(CLI::App& verb, study::ScalingOptions& options) {
       verb, {{"--devices", options.devices, "N", "predict the step time on N, 64 and 1,024 ranks",
               whole_number(2, kMostRanks)},
              {"--link", options.link_file, "FILE",
-              "network between ranks, a file of 'doctor --link --json' (default: measure it)"},
+              "use measurements of 'doctor --link --json' (default: measure now)"},
              {"--bandwidth", options.bandwidth, "RATE",
-              "bandwidth between two ranks, instead of --link: 25GB/s or 200Gbit/s"},
+              "bandwidth between ranks, instead of --link: 25GB/s or 200Gbit/s"},
              {"--latency", options.latency, "TIME", "latency of a message, with --bandwidth: 20us"},
              {"--fake-ranks", options.fake_ranks, "N",
-              "check a run of N ranks without their devices: steps, last batches, buckets, memory",
-              whole_number(1, kMostRanks)}});
+              "check a run of N ranks without their devices", whole_number(1, kMostRanks)}});
 }
 
 }  // namespace
@@ -64,22 +63,18 @@ void add_plan(CLI::App& program, Context& context) {
                                        kConfigGroup, WorkingDirectory::existing},
                                       plan);
   add_config_arguments(verb, flags.config, context);
-  add_options(
-      verb,
-      {{"--probe", flags.options.probe,
-        "time some batches and steps; predict loader.num_workers=auto and the duration of a run"},
-       {"--no-model", flags.options.no_model, "plan the data loading only, without the model"}});
+  add_options(verb, {{"--probe", flags.options.probe,
+                      "time some batches and steps to predict speed and duration"},
+                     {"--no-model", flags.options.no_model,
+                      "plan the data loading only, without the model"}});
   add_scaling_options(verb, flags.options.scaling);
   verb.footer(
-      "Trains nothing. A separate process runs a few steps on synthetic samples to measure the "
-      "model's\n"
+      "Trains nothing. A separate process runs a few steps on synthetic samples to measure\n"
       "memory. With loader.num_workers=auto the table shows the largest number of workers.\n"
-      "Exit codes: 0 a run would start, even if the estimate exceeds the memory ('exceeds'); 2 an "
-      "error in\n"
-      "the file, or the run of --fake-ranks would be rejected; 9 an error in the data; 11 not "
-      "enough memory\n"
-      "to start a run or to measure the model; 1 or 7 the model could not be measured for another "
-      "reason.");
+      "Exit codes: 0 a run would start, even if the estimate exceeds the memory ('exceeds'); 2\n"
+      "an error in the file, or the run of --fake-ranks would be rejected; 9 an error in the\n"
+      "data; 11 not enough memory to start a run or to measure the model; 1 or 7 the model\n"
+      "could not be measured for another reason.");
 }
 
 }  // namespace trainctl::app

@@ -192,15 +192,14 @@ void add_predict(CLI::App& program, Context& context) {
                predict);
   add_task_arguments(verb, flags.task, context);
   add_options(verb,
-              {{"--input", flags.task.input, "PATH",
-                "predict images instead of a split: a folder, a list file or one image",
+              {{"--input", flags.task.input, "PATH", "predict a folder, a list file or an image",
                 CLI::Validator(
                     [](const std::string& path) { return path.empty() ? "it is empty" : ""; }, "")},
                {"--out", flags.out, "FILE", "file to write"},
                {"--outputs", flags.outputs, "LIST",
-                "outputs to write, separated by commas: logits, probabilities, class, prediction"},
+                "outputs to write: logits,probabilities,class,prediction"},
                {"--format", flags.format, "FORMAT",
-                "file format: csv, npy or jsonl (default: by the extension of FILE)"},
+                "file format: csv, npy or jsonl (default: by extension)"},
                {"--force", flags.force, "replace an existing file"}});
   verb.get_option("--input")->excludes("--split");
   verb.footer(

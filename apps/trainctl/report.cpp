@@ -131,10 +131,8 @@ void add_report(CLI::App& program, Context& context) {
       {"report", "write an HTML page about runs, a bench or a sweep", kTrainGroup}, make_report);
   add_options(
       verb,
-      {{"runs", flags.words, "PATH...",
-        "runs (folder, experiment name or latest), a 'bench --save' file or a sweep"},
-       {"--out", flags.out, "FILE",
-        "page to write (default: report.html in the run or sweep, BENCH.html or comparison.html)"},
+      {{"runs", flags.words, "PATH...", "runs (folder, name or latest), a saved bench or a sweep"},
+       {"--out", flags.out, "FILE", "page to write (default: report.html in the run or sweep)"},
        {"--worst", flags.worst.count, "N", "show the N samples with the worst predictions",
         within(1, 200)},
        {"--predictions", flags.worst.predictions, "FILE",

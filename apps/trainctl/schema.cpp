@@ -67,9 +67,8 @@ void add_schema(CLI::App& program, Context& context) {
       add_verb(program, context,
                {"schema", "print the JSON Schema of experiment files, for editors", kConfigGroup},
                show_schema);
-  add_options(verb,
-              {{"stage", arguments.wanted, "[KIND[/TYPE]]",
-                "optimizer for any optimizer, optimizer/adam for one (default: the whole file)"}});
+  add_options(verb, {{"stage", arguments.wanted, "[KIND[/TYPE]]",
+                      "kind or type: optimizer, optimizer/adam (default: the whole file)"}});
   add_plugin_option(verb, arguments.plugins);
 }
 

@@ -96,20 +96,15 @@ void add_tune(CLI::App& program, Context& context) {
       {{"--budget", flags.budget, "TIME", "time limit for all runs together: 90s, 5m, 1h"},
        {"--repeats", flags.repeats, "N", "pairs of runs for each change", whole_number(3, 100)},
        {"--allow", flags.allow, "LIST",
-        "also try keys that change training or checkpoints: "
-        "batch_size,precision,check_val_every_n_epoch,checkpoint.every_n_epochs"},
-       {"--tolerance", flags.tolerance, "SHARE",
-        "largest relative difference of losses if the order of sums changes"},
+        "also try keys that change training or checkpoints: batch_size,precision"},
+       {"--tolerance", flags.tolerance, "SHARE", "largest allowed relative difference of losses"},
        {"--out", flags.out, "DIR", "parent folder of the run folders (default: runs)"},
        {"--patch", flags.patch, "FILE",
-        "write the accepted changes to a file, with tune.json next to it (default: "
-        "OUT/tune/NAME/TIME/tuned.patch.yaml)"}});
+        "write accepted changes to FILE (default: OUT/tune/NAME/TIME/tuned.patch.yaml)"}});
   verb.footer(
-      "Accepts a change if the 95 % interval of its gain is above 1.01 and the losses stay the "
-      "same.\n"
-      "Exit codes: 0 all changes are decided, with or without a patch; 4 no patch, and noise or "
-      "the time\n"
-      "limit left changes undecided.");
+      "Accepts a change if the 95 % interval of its gain is above 1.01 and losses are equal.\n"
+      "Exit codes: 0 all changes are decided, with or without a patch; 4 no patch, and noise or\n"
+      "the time limit left changes undecided.");
 }
 
 }  // namespace trainctl::app

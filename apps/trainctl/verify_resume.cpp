@@ -61,12 +61,11 @@ void add_verify_resume(CLI::App& program, Context& context) {
                       whole_number(1, 10'000)},
                      {"--seed", flags.seed, "S", "seed that chooses the steps"}});
   verb.footer(
-      "Each run trains in a fresh process and a temporary folder, which is kept if a difference is "
-      "found.\n"
-      "Compares the weights and optimizer state of the last checkpoint, and the loss of every "
-      "step.\n"
-      "Exit codes: 0 all runs are identical; 3 one differs or did not finish; 10 no run could be "
-      "resumed.");
+      "Each run trains in a fresh process and a temporary folder, which is kept if runs\n"
+      "differ. Compares the weights and optimizer state of the last checkpoint, and the loss\n"
+      "of every step.\n"
+      "Exit codes: 0 all runs are identical; 3 one differs or did not finish; 10 no run could\n"
+      "be resumed.");
 }
 
 }  // namespace trainctl::app

@@ -25,10 +25,10 @@ namespace {
 [[noreturn]] void fail(const std::string& what, const std::string& label, int cause) {
   const char* hint = "";
   if (cause == ENOSPC || cause == EDQUOT)
-    hint = "; free some space or choose another folder with --out";
-  if (cause == EFBIG) hint = "; raise the limit of file sizes (ulimit -f)";
+    hint = "\nhint: free some space or choose another folder with --out";
+  if (cause == EFBIG) hint = "\nhint: raise the limit of file sizes (ulimit -f)";
   if (cause == EROFS || cause == EACCES || cause == EPERM || cause == ENOTDIR)
-    hint = "; choose a writable folder with --out";
+    hint = "\nhint: choose a writable folder with --out";
   throw Error(ErrorKind::resource, fmt::format("cannot {} {}: {}{}", what, printable(label),
                                                std::strerror(cause), hint));
 }

@@ -253,7 +253,7 @@ int Worker::run_training() {
   const ProbeContext probe{
       experiment, catalog, shape, device, request_.local_world_size, choices_before(run_dir)};
   const train::ThreadChoice threads = choose_threads(probe, *communicator);
-  const train::LayoutChoice layout = choose_layout(probe, *communicator);
+  const train::LayoutChoice layout = resolve_layout(probe, *communicator);
   place.experiment.trainer.channels_last.value = layout.channels_last;
   const LoadingContext batches{probe, data, threads.step_s, request_.local_rank};
   const data::LoadingChoice loading = choose_loading(batches, *communicator);

@@ -103,9 +103,9 @@ TEST_CASE("checking a file in pieces finds the same damage as reading it at once
     byte = static_cast<char>(static_cast<unsigned char>(byte) ^ (1U << (draw() % 8)));
     if (i % 10 == 9) file.resize(draw() % file.size());
     write_atomically(path, file);
-    const std::string said = complaint_of([&] { container::check_file(path); });
-    CHECK(said == complaint_of([&] { const container::File read(path); }));
-    accepted += said == "accepted" ? 1 : 0;
+    const std::string outcome = complaint_of([&] { container::check_file(path); });
+    CHECK(outcome == complaint_of([&] { const container::File read(path); }));
+    accepted += outcome == "accepted" ? 1 : 0;
   }
   CHECK(accepted == 0);
 }

@@ -42,14 +42,14 @@ std::string nested(std::size_t depth) {
 
 }  // namespace
 
-TEST_CASE("a header made by hand is read") {
+TEST_CASE("container: a hand-written header is read") {
   CHECK(changed([](Json&) {}) == "accepted");
   CHECK(complaint(bare_file(R"({"entries":[],"meta":null})")) == "accepted");
   CHECK(with("shape", Json::array({2, 1, 4})) == "accepted");
   CHECK(complaint(bare_file(nested(63))) == "accepted");
 }
 
-TEST_CASE("a prefix that claims what is not there is refused, whatever it claims") {
+TEST_CASE("container: a prefix with sizes beyond the file is refused") {
   const std::string header = R"({"entries":[],"meta":0})";
   const auto with_number = [&](std::size_t at, std::uint64_t value) {
     std::string file = bare_file(header);
@@ -66,7 +66,7 @@ TEST_CASE("a prefix that claims what is not there is refused, whatever it claims
   CHECK_THAT(with_number(0, 0), Contains("is not a checkpoint of trainctl"));
 }
 
-TEST_CASE("a header takes 16 MiB and no byte more") {
+TEST_CASE("container: a header may have at most 16 MiB") {
   std::string header = R"({"entries":[],"meta":0})";
   header.resize(16 << 20, ' ');
   CHECK(complaint(bare_file(header)) == "accepted");
@@ -75,7 +75,7 @@ TEST_CASE("a header takes 16 MiB and no byte more") {
              Contains("claims 16,777,217 bytes, the limit is 16,777,216"));
 }
 
-TEST_CASE("another version of the format is named") {
+TEST_CASE("container: the error for another format version names it") {
   std::string file = bare_file(R"({"entries":[],"meta":0})");
   seal(file, file.size() - 32, 2);
   CHECK(complaint(file) == "x.part: was written by a newer trainctl (format 2)");
@@ -101,7 +101,7 @@ TEST_CASE("holes, overlaps and offsets out of order are refused") {
              Contains("64 bytes at its end belong to no entry"));
 }
 
-TEST_CASE("entries that end elsewhere than the file are refused") {
+TEST_CASE("container: entries must end where the file ends") {
   CHECK_THAT(sized({9}, 9), Contains("'b': its 9 bytes at offset 64 leave the data of 72 bytes"));
   CHECK_THAT(sized({7}, 7), Contains("1 bytes at its end belong to no entry"));
   const std::uint64_t much = (std::uint64_t{1} << 63) - 1;
@@ -116,7 +116,7 @@ TEST_CASE("a name that is listed twice is refused") {
   CHECK_THAT(with("name", "a"), Contains("x.part: 'a' is listed twice"));
 }
 
-TEST_CASE("a shape that does not give the length is refused") {
+TEST_CASE("container: shape and length of an entry must match") {
   CHECK_THAT(with("length", 9), Contains("do not give its length of 9 bytes"));
   CHECK_THAT(with("dtype", "F32"), Contains("'b': its shape and dtype do not give"));
   CHECK_THAT(sized({4294967296, 4294967296}, 0), Contains("do not give its length of 0"));
@@ -128,7 +128,7 @@ TEST_CASE("a shape that does not give the length is refused") {
   CHECK_THAT(with("shape", 8), Contains("its shape must be a list"));
 }
 
-TEST_CASE("a value of the wrong kind is refused by its key") {
+TEST_CASE("container: a header value of the wrong type is reported with its key") {
   CHECK_THAT(with("dtype", "F3"), Contains("'b': its dtype 'F3' is unknown"));
   CHECK_THAT(with("dtype", 3), Contains("its dtype must be a string"));
   CHECK_THAT(with("name", 3), Contains("entry 1 of its header: its name must be a string"));
@@ -168,24 +168,24 @@ TEST_CASE("padding that is not zero is refused although no checksum covers it") 
   CHECK(complaint(file) == "accepted");
 }
 
-TEST_CASE("a header that is no document of moderate size is refused") {
-  const auto said = [](const std::string& header) { return complaint(bare_file(header)); };
-  CHECK_THAT(said(""), Contains("its header is not valid JSON"));
-  CHECK_THAT(said(R"({"entries":[],"meta":0)"), Contains("not valid JSON"));
-  CHECK_THAT(said(R"({"entries":[],"meta":0}x)"), Contains("not valid JSON at byte 24"));
-  CHECK_THAT(said("{\"entries\":[],\"meta\":\"\xff\"}"), Contains("not valid JSON"));
-  CHECK_THAT(said(R"({"entries":[],"meta":1e999})"), Contains("not valid JSON"));
-  CHECK_THAT(said("[]"), Contains("its header: is not a JSON object"));
-  CHECK_THAT(said(R"({"entries":[],"meta":0,"meta":0})"), Contains("names 'meta' twice"));
-  CHECK_THAT(said(R"({"entries":[],"meta":{"x":{"y":1},"x":2}})"), Contains("names 'x' twice"));
-  CHECK_THAT(said(nested(64)), Contains("its header is nested more than 64 deep"));
-  CHECK_THAT(said(nested(1'000'000)), Contains("nested more than 64 deep"));
+TEST_CASE("container: a header that is not JSON, nested too deep or too large is refused") {
+  const auto error_of = [](const std::string& header) { return complaint(bare_file(header)); };
+  CHECK_THAT(error_of(""), Contains("its header is not valid JSON"));
+  CHECK_THAT(error_of(R"({"entries":[],"meta":0)"), Contains("not valid JSON"));
+  CHECK_THAT(error_of(R"({"entries":[],"meta":0}x)"), Contains("not valid JSON at byte 24"));
+  CHECK_THAT(error_of("{\"entries\":[],\"meta\":\"\xff\"}"), Contains("not valid JSON"));
+  CHECK_THAT(error_of(R"({"entries":[],"meta":1e999})"), Contains("not valid JSON"));
+  CHECK_THAT(error_of("[]"), Contains("its header: is not a JSON object"));
+  CHECK_THAT(error_of(R"({"entries":[],"meta":0,"meta":0})"), Contains("names 'meta' twice"));
+  CHECK_THAT(error_of(R"({"entries":[],"meta":{"x":{"y":1},"x":2}})"), Contains("names 'x' twice"));
+  CHECK_THAT(error_of(nested(64)), Contains("its header is nested more than 64 deep"));
+  CHECK_THAT(error_of(nested(1'000'000)), Contains("nested more than 64 deep"));
   std::string many = R"({"entries":[],"meta":[0)";
   for (int i = 0; i < 1'000'000; ++i) many += ",0";
-  CHECK_THAT(said(many + "]}"), Contains("its header holds more than 1000000 values"));
+  CHECK_THAT(error_of(many + "]}"), Contains("its header holds more than 1000000 values"));
 }
 
-TEST_CASE("a header of very many names is read in no time") {
+TEST_CASE("container: a header of many thousand names is read quickly") {
   std::string map = "{";
   for (int i = 0; i < 200'000; ++i) map += (i == 0 ? "\"" : ",\"") + std::to_string(i) + "\":0";
   CHECK(complaint(bare_file(R"({"entries":[],"meta":)" + map + "}}")) == "accepted");

@@ -53,20 +53,20 @@ void check_round_trip(const std::vector<Entry>& written, const Json& meta) {
 /// Returns the error of writing, or "written". Checks that a failed write leaves no file.
 std::string refusal(const std::vector<Entry>& entries, const Json& meta) {
   const TempFolder folder;
-  std::string said = "written";
+  std::string outcome = "written";
   try {
     container::write(folder / "a", entries, meta);
   } catch (const Error& error) {
     CHECK(error.kind() == ErrorKind::checkpoint);
-    said = error.what();
+    outcome = error.what();
   }
-  CHECK(std::filesystem::is_empty(folder.path()) == (said != "written"));
-  return said;
+  CHECK(std::filesystem::is_empty(folder.path()) == (outcome != "written"));
+  return outcome;
 }
 
 }  // namespace
 
-TEST_CASE("a container gives back every dtype, empty tensors and scalars, byte for byte") {
+TEST_CASE("container: every dtype, empty tensors and scalars are restored byte for byte") {
   const std::string data = random_text(8 * 35, 1);
   std::vector<Entry> entries{{"scalar", "F64", {}, bytes_of(data).first(8)},
                              {"empty", "F32", {0, 4}, {}},
@@ -88,7 +88,7 @@ TEST_CASE("a container gives back every dtype, empty tensors and scalars, byte f
   check_round_trip(entries, Json::object());
 }
 
-TEST_CASE("a container gives back its meta and names in UTF-8, and may hold no entry") {
+TEST_CASE("container: metadata and UTF-8 names are restored, also without entries") {
   const Json meta = Json::parse(
       R"({"z":1,"a":{"list":[1,-2,2.5,true,null,"\u0000"],"größe":"重み","last":[]},"m":18446744073709551615,
       "tiny":5e-324,"third":0.3333333333333333,"whole":3.0})");
@@ -101,7 +101,7 @@ TEST_CASE("a container gives back its meta and names in UTF-8, and may hold no e
                    meta);
 }
 
-TEST_CASE("a container holds more entries than one call of the system can write") {
+TEST_CASE("container: entries may need several calls of writev") {
   const std::string data = random_text(3000, 3);
   std::vector<Entry> entries;
   for (int i = 0; i < 3000; ++i) {
@@ -135,7 +135,7 @@ TEST_CASE("the bytes of a container are those of format 1") {
   CHECK(container::File(folder / "a").header_checksum() == 0x0c1cfa0c);
 }
 
-TEST_CASE("what a container could not give back is not written") {
+TEST_CASE("container: entries that could not be read back are not written") {
   const std::string data(8, 'x');
   const Entry sound{"a", "U8", {8}, bytes_of(data)};
   const Json none = Json::object();
@@ -153,7 +153,7 @@ TEST_CASE("what a container could not give back is not written") {
   CHECK_THAT(refusal({sound}, Json(std::string(16 << 20, 'x'))), Contains("the limit is"));
 }
 
-TEST_CASE("a container that the disk refuses is an error of resources and leaves no file") {
+TEST_CASE("container: a failed write is a resource error and leaves no file") {
   const TempFolder folder;
   const std::string data = random_text(1 << 20, 4);
   const std::vector<Entry> entries{{"a", "U8", {1 << 19}, bytes_of(data).first(1 << 19)},
@@ -176,16 +176,16 @@ TEST_CASE("a container that the disk refuses is an error of resources and leaves
   CHECK(container::File(folder / "old").meta() == Json(1));
 }
 
-TEST_CASE("a container for a full disk names what it is for") {
+TEST_CASE("container: the error of a full disk names the purpose of the file") {
   if (::access("/dev/full", W_OK) != 0) skip("no /dev/full");
   const Fd full(::open("/dev/full", O_WRONLY | O_CLOEXEC));
   CHECK_THROWS_WITH(container::write_to(full.get(), {}, Json(), "rank_3.part"),
                     Contains("rank_3.part") && Contains("No space left"));
 }
 
-TEST_CASE("what is no file of a checkpoint is refused without waiting for it") {
+TEST_CASE("container: a missing file, a folder or a pipe is refused without waiting") {
   const TempFolder folder;
-  const auto said = [&](const std::string& name) -> std::string {
+  const auto error_of = [&](const std::string& name) -> std::string {
     try {
       const container::File file(folder / name);
     } catch (const Error& error) {
@@ -194,20 +194,20 @@ TEST_CASE("what is no file of a checkpoint is refused without waiting for it") {
     }
     return "accepted";
   };
-  CHECK_THAT(said("none"), Contains("none: cannot open it: No such file"));
-  CHECK_THAT(said("."), Contains("is not a regular file"));
+  CHECK_THAT(error_of("none"), Contains("none: cannot open it: No such file"));
+  CHECK_THAT(error_of("."), Contains("is not a regular file"));
   REQUIRE(::mkfifo((folder / "pipe").c_str(), 0600) == 0);
-  CHECK_THAT(said("pipe"), Contains("pipe: is not a regular file"));
+  CHECK_THAT(error_of("pipe"), Contains("pipe: is not a regular file"));
   write_atomically(folder / "text", std::string(100, 'x'));
-  CHECK_THAT(said("text"), Contains("text: is not a checkpoint of trainctl"));
+  CHECK_THAT(error_of("text"), Contains("text: is not a checkpoint of trainctl"));
   write_atomically(folder / "nothing", "");
-  CHECK_THAT(said("nothing"), Contains("nothing: is truncated: 0 of at least 32 bytes"));
+  CHECK_THAT(error_of("nothing"), Contains("nothing: is truncated: 0 of at least 32 bytes"));
   container::write(folder / "cut", {}, Json(1));
   std::filesystem::resize_file(folder / "cut", 40);
-  CHECK_THAT(said("cut"), Contains("cut: is truncated: 40 of "));
+  CHECK_THAT(error_of("cut"), Contains("cut: is truncated: 40 of "));
 }
 
-TEST_CASE("a file that cannot be read is not taken for a damaged one") {
+TEST_CASE("container: a file that cannot be read is not reported as damaged") {
   const TempFolder folder;
   container::write(folder / "a", {}, Json(1));
   const auto kind = [&] {
@@ -229,7 +229,7 @@ TEST_CASE("a file that cannot be read is not taken for a damaged one") {
   CHECK(found == ErrorKind::resource);
 }
 
-TEST_CASE("a container keeps its entries where they are when it is moved") {
+TEST_CASE("container: moving the object keeps the addresses of the entries") {
   const TempFolder folder;
   const std::string data = random_text(64, 5);
   container::write(folder / "a", std::vector<Entry>{{"a", "U8", {64}, bytes_of(data)}}, Json());

@@ -69,7 +69,7 @@ TEST_CASE("the contents of a checkpoint are its tensors by group") {
   CHECK(group_of("fc.weight").empty());
 }
 
-TEST_CASE("the contents of a checkpoint file are listed wherever it is") {
+TEST_CASE("contents: a checkpoint file outside a run folder is listed") {
   const TempFolder folder;
   const fs::path checkpoint = save(folder.path(), kTensors, averaged(3));
   const Contents whole = contents_of(checkpoint);
@@ -108,7 +108,7 @@ TEST_CASE("weights are exported under the names of the model") {
   CHECK(safetensors::File(out).metadata().at("global_step") == "12");
 }
 
-TEST_CASE("an average that has not begun is nobody's weights") {
+TEST_CASE("export: before an average has started, the model is exported") {
   const TempFolder folder;
   const fs::path checkpoint = save(folder.path(), kTensors, averaged(0));
   const fs::path out = folder / "out.safetensors";
@@ -116,7 +116,7 @@ TEST_CASE("an average that has not begun is nobody's weights") {
   CHECK(only_tensor(out) == std::array<float, 2>{1, 2});
 }
 
-TEST_CASE("weights that a checkpoint lacks are refused, and no file is made") {
+TEST_CASE("export: missing weights are an error and no file is written") {
   const TempFolder folder;
   const fs::path checkpoint = save(folder.path(), {{"model/fc.weight", {1, 2}}}, {});
   const fs::path out = folder / "out.safetensors";

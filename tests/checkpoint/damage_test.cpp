@@ -144,20 +144,20 @@ TEST_CASE("parts that were swapped between ranks are detected") {
   check_fallback(three, "is from another checkpoint");
 }
 
-TEST_CASE("a checkpoint under another one's name is detected") {
+TEST_CASE("verify: a checkpoint in a folder named after another step is detected") {
   ThreeSaves three;
   fs::remove_all(three.newest);
   fs::copy(three.of(1), three.newest, fs::copy_options::recursive);
   check_fallback(three, "is the manifest of " + saves::name_of(1));
 }
 
-TEST_CASE("a copy of a checkpoint under a name of one's own verifies") {
+TEST_CASE("verify: a copy of a checkpoint with another folder name is valid") {
   ThreeSaves three;
   fs::copy(three.newest, three.folder / "mine", fs::copy_options::recursive);
   CHECK_NOTHROW(Store::verify(three.folder / "mine"));
 }
 
-TEST_CASE("a sound container with a manifest that cannot be is damage") {
+TEST_CASE("verify: an invalid manifest in an intact container is damage") {
   ThreeSaves three;
   Json meta = meta_of(three.newest);
   std::string reason;
@@ -213,7 +213,7 @@ TEST_CASE("Store: a checkpoint of another format is refused and left where it is
   }
 }
 
-TEST_CASE("where no checkpoint is whole it is an error, and stays one") {
+TEST_CASE("Store: without a valid checkpoint newest_valid throws at every call") {
   ThreeSaves three;
   for (const std::int64_t step : {1, 2, 3}) flip_a_bit(Store::part(three.of(step), 0), 3000);
   for (const char* words : {"no checkpoint in", "damaged checkpoints"}) {

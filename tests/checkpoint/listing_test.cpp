@@ -85,7 +85,7 @@ TEST_CASE("a second quarantined checkpoint keeps its step") {
   CHECK_FALSE(rows[1].moment);
 }
 
-TEST_CASE("a folder that is not there has no checkpoints") {
+TEST_CASE("survey: a missing folder has no checkpoints") {
   const TempFolder folder;
   CHECK(survey(folder / "nothing", Depth::everything).empty());
 }

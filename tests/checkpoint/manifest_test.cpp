@@ -57,7 +57,7 @@ TEST_CASE("a manifest of a checkpoint is read as it was written") {
   CHECK(read.parts[1].bytes == 8192);
 }
 
-TEST_CASE("a monitor that was not finite is no value in a checkpoint's manifest") {
+TEST_CASE("Manifest: a monitor that is not finite is read as no value") {
   Manifest manifest = complete();
   for (const double value : {std::nan(""), std::numeric_limits<double>::infinity()}) {
     manifest.value = value;
@@ -88,7 +88,7 @@ TEST_CASE("every key of a checkpoint's manifest is needed, has its type, and no 
   CHECK(refusal(nullptr) != "accepted");
 }
 
-TEST_CASE("numbers that no checkpoint has are refused in its manifest") {
+TEST_CASE("Manifest: numbers out of range are refused") {
   for (const char* key : {"epoch", "next_epoch", "step_in_epoch", "global_step"}) {
     CHECK_THAT(refusal(key, -1), Contains("must not be negative") || Contains("must be"));
     CHECK_THAT(refusal(key, 1.5), Contains("must be an integer"));
@@ -104,7 +104,7 @@ TEST_CASE("numbers that no checkpoint has are refused in its manifest") {
   CHECK_THAT(refusal("facts", {{"torch", 2}}), Contains("the fact 'torch' must be a string"));
 }
 
-TEST_CASE("a part of a checkpoint has its rank's name, and so leads nowhere else") {
+TEST_CASE("Manifest: the file of a part must have its rank's name") {
   for (const char* name : {"../rank_0.part", "/etc/passwd", "a/rank_0.part", "..", "",
                            "rank_1.part", "rank_00.part"}) {
     Json document = to_json(complete());

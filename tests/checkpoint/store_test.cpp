@@ -88,7 +88,7 @@ TEST_CASE("checkpoints are listed newest first, by step and not by name or age o
   CHECK(newest.name == newest.path.filename().string());
 }
 
-TEST_CASE("where there is no checkpoint there is nothing to resume from") {
+TEST_CASE("Store: an empty folder has no checkpoint to resume from") {
   const TempFolder folder;
   Store store(folder / "none");
   CHECK(store.list().empty());
@@ -135,7 +135,7 @@ TEST_CASE("a folder that a killed process left is recreated empty") {
   CHECK(saves::holds(saves::save(store, 7), 7));
 }
 
-TEST_CASE("what an earlier save left is gone before the next one needs the space") {
+TEST_CASE("Store: leftovers of an earlier save are removed before the next save") {
   const TempFolder folder;
   Store store(folder.path());
   fs::path failed;
@@ -144,7 +144,7 @@ TEST_CASE("what an earlier save left is gone before the next one needs the space
   CHECK(names(folder.path()) == std::vector<std::string>{saves::name_of(2)});
 }
 
-TEST_CASE("an abandoned checkpoint is gone at once, a committed one stays") {
+TEST_CASE("Store: an abandoned checkpoint is removed at once, a committed one stays") {
   const TempFolder folder;
   Store store(folder.path());
   fs::path checkpoint;
@@ -156,7 +156,7 @@ TEST_CASE("an abandoned checkpoint is gone at once, a committed one stays") {
   CHECK(saves::holds(checkpoint, 2));
 }
 
-TEST_CASE("nothing is saved over a whole checkpoint") {
+TEST_CASE("Store: a valid checkpoint is not overwritten") {
   const TempFolder folder;
   Store store(folder.path());
   const fs::path checkpoint = saves::save(store, 7);
@@ -164,7 +164,7 @@ TEST_CASE("nothing is saved over a whole checkpoint") {
   CHECK(saves::holds(checkpoint, 7));
 }
 
-TEST_CASE("a commit needs the parts as they were said to be") {
+TEST_CASE("Store: a commit requires the parts that were announced") {
   const TempFolder folder;
   Store store(folder.path());
   fs::path checkpoint;
@@ -179,7 +179,7 @@ TEST_CASE("a commit needs the parts as they were said to be") {
   CHECK_FALSE(store.newest_valid({}).has_value());
 }
 
-TEST_CASE("links lead to the checkpoint they were last made to") {
+TEST_CASE("Store: a link refers to the checkpoint of its last update") {
   const TempFolder folder;
   Store store(folder.path());
   const fs::path first = saves::save(store, 1);
@@ -194,7 +194,8 @@ TEST_CASE("links lead to the checkpoint they were last made to") {
   CHECK(names(folder.path()).size() == 4);
 }
 
-TEST_CASE("a link that leads out of the folder, to nothing or to an unfinished one leads nowhere") {
+TEST_CASE(
+    "Store: a link outside the folder, to nothing or to an unfinished checkpoint is ignored") {
   const TempFolder folder;
   Store store(folder / "checkpoints");
   const fs::path checkpoint = saves::save(store, 1);
@@ -210,7 +211,7 @@ TEST_CASE("a link that leads out of the folder, to nothing or to an unfinished o
   CHECK(kind_of([&] { store.point(Link::last, unfinished); }) == ErrorKind::checkpoint);
 }
 
-TEST_CASE("pruning keeps what is named and what a link leads to") {
+TEST_CASE("Store: pruning keeps the named checkpoints and those with a link") {
   const TempFolder folder;
   Store store(folder.path());
   for (const std::int64_t step : {1, 2, 3, 4, 5}) saves::save(store, step);
@@ -220,7 +221,7 @@ TEST_CASE("pruning keeps what is named and what a link leads to") {
   CHECK(steps(store) == Steps{4, 3, 1});
 }
 
-TEST_CASE("pruning leaves the two newest where nothing is named") {
+TEST_CASE("Store: pruning keeps the two newest checkpoints by default") {
   const TempFolder folder;
   Store store(folder.path());
   for (const std::int64_t step : {1, 2, 3, 4}) saves::save(store, step);
@@ -243,7 +244,7 @@ TEST_CASE("a damaged checkpoint does not count as one of the two that pruning ke
   CHECK(fs::exists(folder / ("corrupt-" + saves::name_of(2)) / "rank_0.part"));
 }
 
-TEST_CASE("what a store has verified it does not read again") {
+TEST_CASE("Store: a verified checkpoint is not read again") {
   const TempFolder folder;
   Store store(folder.path());
   for (const std::int64_t step : {1, 2, 3, 4}) saves::save(store, step);
@@ -263,7 +264,7 @@ TEST_CASE("what a store has verified it does not read again") {
   CHECK(steps(other) == Steps{5, 3});
 }
 
-TEST_CASE("a removed checkpoint loses its link and no other checkpoint is lost with it") {
+TEST_CASE("Store: removing a checkpoint removes its link and no other checkpoint") {
   const TempFolder folder;
   Store store(folder.path());
   for (const std::int64_t step : {1, 2, 3}) saves::save(store, step);
@@ -277,7 +278,7 @@ TEST_CASE("a removed checkpoint loses its link and no other checkpoint is lost w
   CHECK(store.pointed(Link::last) == folder / saves::name_of(2));
 }
 
-TEST_CASE("a folder that cannot be written is a resource error that names it") {
+TEST_CASE("Store: a folder that cannot be written is a resource error with its name") {
   const TempFolder folder;
   put_text(folder / "file", "x");
   Store below_a_file(folder / "file/checkpoints");
@@ -298,7 +299,7 @@ TEST_CASE("a folder that cannot be written is a resource error that names it") {
   ::chmod(closed.c_str(), 0755);
 }
 
-TEST_CASE("a checkpoint that may not be read is not taken for a damaged one") {
+TEST_CASE("Store: an unreadable checkpoint is not reported as damaged") {
   const TempFolder folder;
   Store store(folder.path());
   saves::save(store, 1);

@@ -33,8 +33,8 @@ void expect_event_or_error(std::string_view line) {
 
 /// Aborts unless the supervisor derives valid values from a heartbeat page with these bytes. Each
 /// record of `bytes` is one state of the page and the time since the previous one.
-void expect_sound_pulse(std::string_view bytes) {
-  struct Sight {
+void expect_valid_heartbeat(std::string_view bytes) {
+  struct PageState {
     std::int64_t step, stamp, loaded;
     std::int32_t phase;
     std::uint16_t passed;
@@ -42,14 +42,14 @@ void expect_sound_pulse(std::string_view bytes) {
   launch::Pulse pulse;
   events::Heartbeat page{};
   double now = 0;
-  for (; bytes.size() >= sizeof(Sight); bytes.remove_prefix(sizeof(Sight))) {
-    Sight sight{};
-    std::memcpy(&sight, bytes.data(), sizeof sight);
-    page.global_step = sight.step;
-    page.phase = sight.phase;
-    page.monotonic_ns = sight.stamp;
-    page.loaded = sight.loaded;
-    now += sight.passed;
+  for (; bytes.size() >= sizeof(PageState); bytes.remove_prefix(sizeof(PageState))) {
+    PageState state{};
+    std::memcpy(&state, bytes.data(), sizeof state);
+    page.global_step = state.step;
+    page.phase = state.phase;
+    page.monotonic_ns = state.stamp;
+    page.loaded = state.loaded;
+    now += state.passed;
     pulse.see(page, now);
     if (*events::phase_name(pulse.phase()) == '\0') std::abort();
     if (!std::isfinite(pulse.step_s()) || pulse.step_s() < 0) std::abort();
@@ -68,6 +68,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     expect_event_or_error(rest.substr(0, end));
     rest.remove_prefix(std::min(end + 1, rest.size()));
   }
-  expect_sound_pulse(bytes);
+  expect_valid_heartbeat(bytes);
   return 0;
 }

@@ -47,7 +47,7 @@ std::size_t feed(Machine& machine, std::string_view bytes) {
   return taken;
 }
 
-void as_said_by_a_joiner(std::string_view bytes) {
+void feed_coordinator(std::string_view bytes) {
   HeadHandshake head(kToken, "run", kHeadNonce);
   const std::size_t taken = feed(head, bytes);
   HeadHandshake stranger(all_of(8), "run", kHeadNonce);
@@ -58,7 +58,7 @@ void as_said_by_a_joiner(std::string_view bytes) {
   fuzz::expect_sound_store(bytes.substr(taken));
 }
 
-void as_said_by_a_head(std::string_view bytes) {
+void feed_joiner(std::string_view bytes) {
   const auto answer_with = [&](const Token& token) {
     JoinHandshake joiner({.endpoint = {"::1", 1}, .token = token, .run_id = "run", .claim = {}},
                          kJoinNonce);
@@ -83,7 +83,7 @@ Exchange exchange_of(std::string_view hello) {
 }
 
 /// Sends a hello, whose length is the first byte, followed by the proof that it needs.
-void with_the_proof(std::string_view bytes) {
+void feed_coordinator_with_proof(std::string_view bytes) {
   if (bytes.empty()) return;
   const auto length = static_cast<unsigned char>(bytes[0]);
   const std::string hello(bytes.substr(1, length));
@@ -104,8 +104,8 @@ void with_the_proof(std::string_view bytes) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
-  as_said_by_a_joiner(bytes);
-  as_said_by_a_head(bytes);
-  with_the_proof(bytes);
+  feed_coordinator(bytes);
+  feed_joiner(bytes);
+  feed_coordinator_with_proof(bytes);
   return 0;
 }

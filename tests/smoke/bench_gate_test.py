@@ -65,12 +65,12 @@ class GateOnRealRuns(Sleepy):
         self.assertEqual((suite.get("tests"), suite.get("failures")), ("3", "1"))
         with open(self.folder / "out/runs.csv", newline="") as rows:
             written = list(csv.DictReader(rows))
-        self.assertEqual([row["repeat"] for row in written], [str(i + 1) for i in range(document["repeats_asked"])] * 2)
+        self.assertEqual([row["repeat"] for row in written], [str(i + 1) for i in range(document["repeats_requested"])] * 2)
         self.assertEqual({row["dataset.train.microseconds"] for row in written}, {"2000", "2200"})
         self.assertTrue(all(float(row["train/loss"]) > 0 and float(row["rss_mb"]) > 0 for row in written))
 
     @measures_time
-    def test_a_change_of_nothing_does_not(self):
+    def test_an_unchanged_stage_passes_the_gate(self):
         document = self.bench("--grid", "trainer.log_every_n_steps=50,51", "--repeats", "3", "--fail-on", GATE, codes=NOT_SLOWER)
         self.assertNotEqual(document["gate"]["conditions"][0]["verdict"], "fail")
 
@@ -124,7 +124,7 @@ class RefusedBaselines(Sleepy):
     def write(self, document):
         (self.folder / "base.json").write_text(document if isinstance(document, str) else json.dumps(document))
 
-    def test_files_that_are_no_baseline(self):
+    def test_invalid_baseline_files_are_refused(self):
         for text, why in [("", "not valid JSON"), (json.dumps(self.saved)[:700], "truncated"), ("[" * 200_000, "not valid JSON"),
                           ("{}", "no 'schema'"), ('{"schema": "trainctl.sweep/2"}', "trainctl.sweep/2"),
                           ('{"schema": "trainctl.bench/9"}', "with this version"),
@@ -189,7 +189,7 @@ class Budget(Sleepy):
         made = [len(row["trials"]) for row in document["rows"]]
         self.assertTrue(1 <= min(made) <= max(made) < 200)
         self.assertLessEqual(max(made) - min(made), 1)  # a run that the budget interrupts does not count
-        self.assertEqual(document["repeats_asked"], 200)
+        self.assertEqual(document["repeats_requested"], 200)
 
     def test_a_budget_that_no_round_fits_into_is_inconclusive(self):
         code, out, err = run(self.folder, "bench", "sleepy.yaml", "--workers", "0,1", "--budget", "0.1s")

@@ -165,7 +165,7 @@ class CallsThatFail(Saves):
                 self.every(calls, lambda number, error=error: f"error={error}", sticky=True)
 
     @unittest.skipUnless(LONG, "TRAINCTL_LONG=1 is not set")
-    def test_a_write_that_claims_a_byte_and_does_nothing_is_found_out(self):
+    def test_a_write_that_falsely_reports_a_byte_is_detected(self):
         self.every(WRITES, lambda number: "retval=1")
 
     @unittest.skipUnless(LONG, "TRAINCTL_LONG=1 is not set")

@@ -118,7 +118,7 @@ class Lists(Verbs):
         self.assertRegex(lines[3], r"epoch=0001-mid-step=000001 +1 +1 +\S+ KiB +0\.1000 +committed$")
         self.assertEqual(self.checkpoint("ls", self.saved), out)
 
-    def test_unfinished_damaged_and_quarantined_ones(self):
+    def test_unfinished_damaged_and_quarantined_checkpoints_are_listed(self):
         self.save(1, 2)
         shutil.copytree(self.saved / "epoch=0001-mid-step=000001", self.saved / "corrupt-epoch=0001-mid-step=000001")
         (self.saved / "epoch=0001-mid-step=000003").mkdir()
@@ -157,7 +157,7 @@ class Lists(Verbs):
         self.assertEqual([(one["epoch"], one["next_epoch"]) for one in shown], [(2, 2), (1, 2)])
         self.assertIn("10 (at the end of epoch 1)", self.checkpoint("inspect", self.saved / "epoch=0001-step=000010"))
 
-    def test_nothing_and_no_folder(self):
+    def test_an_empty_and_a_missing_folder(self):
         self.saved.mkdir(parents=True)
         self.assertEqual(self.checkpoint("ls", self.run_dir), "")
         self.assertIn("there is no checkpoint", self.err)
@@ -237,7 +237,7 @@ class Inspects(Verbs):
 
 
 class Verifies(Verbs):
-    def test_whole_ones_are_ok(self):
+    def test_valid_checkpoints_are_ok(self):
         self.save(1, 2)
         out = self.checkpoint("verify", self.run_dir)
         self.assertRegex(out, r"^ok +\S+epoch=0001-mid-step=000002\nok +\S+epoch=0001-mid-step=000001\n$")
@@ -325,7 +325,7 @@ class Exports(Verbs):
         self.export(path, "--force")
         self.assertNotEqual(out.read_bytes(), b"mine")
 
-    def test_what_cannot_be_exported_makes_no_file(self):
+    def test_a_failed_export_leaves_no_file(self):
         self.save(1)
         self.export(self.run_dir, "--weights", "ema", code=10)
         self.assertIn("no average", self.err)
@@ -336,7 +336,7 @@ class Exports(Verbs):
         self.checkpoint("export", self.run_dir, code=2)
         self.assertFalse((self.folder / "out.safetensors").exists())
 
-    def test_a_name_that_says_no_format_is_refused(self):
+    def test_a_name_without_a_known_extension_is_refused(self):
         path = write_checkpoint(self.saved)
         for name in ("out.onnx", "out.ckpt", "out", "out.safetensors.gz", "out.npz"):
             self.checkpoint("export", path, "--out", self.folder / name, code=2)
@@ -361,7 +361,7 @@ class Exports(Verbs):
         self.checkpoint("import", "out.pth", "--out", "back.safetensors")
         self.assertEqual(read_safetensors(self.folder / "back.safetensors")[0]["fc.bias"], ([2], floats(5, 6)))
 
-    def test_a_checkpoint_without_its_experiment_is_no_program(self):
+    def test_torchscript_needs_the_experiment_of_the_checkpoint(self):
         self.checkpoint("export", write_checkpoint(self.saved), "--out", "out.pt", code=10)
         self.assertIn("does not store its experiment", self.err)
         self.assertEqual([path.name for path in self.folder.iterdir()], ["run"])
@@ -387,7 +387,7 @@ class Imports(Verbs):
         self.checkpoint("import", source, "--out", out, "--force")
         self.assertEqual(out.read_bytes(), before)
 
-    def test_hostile_files_make_none(self):
+    def test_malicious_files_are_not_converted(self):
         source, out = GOLDEN / "torch" / "mlp_7_classes.pth", self.folder / "out.safetensors"
         bad = self.folder / "bad.pth"
         data = source.read_bytes()

@@ -88,7 +88,7 @@ class Evaluates(Trained):
         self.assertEqual((document["split"], document["samples"]), ("val", 500))
         self.assertTrue(document["checkpoint"].endswith("checkpoints/best.safetensors"))
 
-    def test_limits_are_of_training(self):
+    def test_limit_options_do_not_apply(self):
         document = self.evaluated("--checkpoint", "best", "++trainer.limit_val_batches=1", "++trainer.fast_dev_run=true")
         self.assertEqual(document["metrics"], self.best_epoch())
 
@@ -240,7 +240,7 @@ class Refuses(Trained):
         self.assertRegex(err, text)
         return before
 
-    def test_a_checkpoint_that_is_not_there(self):
+    def test_a_missing_checkpoint_is_an_error(self):
         self.refused(2, r"--checkpoint is required: best, last", "eval", self.trained)
         self.refused(2, r"no run of 'smoke' in .* has one", "eval", "digits.yaml", "--checkpoint", "best")
         self.refused(2, r"nothing\.pth does not exist", "eval", "digits.yaml", "--checkpoint", "nothing.pth")
@@ -266,11 +266,11 @@ class Refuses(Trained):
         broken.write_bytes((self.trained / "checkpoints/best.safetensors").read_bytes()[:-9])
         self.refused(10, r"broken\.safetensors", "eval", "digits.yaml", "--checkpoint", broken)
 
-    def test_a_split_that_there_is_not(self):
+    def test_a_missing_split_is_an_error(self):
         self.refused(2, r"has no dataset\.test", "eval", self.trained, "--checkpoint", "best", "--split", "test")
         self.refused(2, r"--split", "eval", self.trained, "--checkpoint", "best", "--split", "dev")
 
-    def test_a_file_that_cannot_be_meant(self):
+    def test_invalid_options_of_predict_are_refused(self):
         words = [self.trained, "--checkpoint", "best"]
         self.refused(2, r"--out is required", "predict", *words)
         self.refused(2, r"\.csv, \.npy or \.jsonl", "predict", *words, "--out", "out.txt")

@@ -76,7 +76,7 @@ class InPyTorch(Smoke):
                 for name in ("w.pth", "m.pt"):
                     (self.folder / name).unlink()
 
-    def test_the_average_that_validation_saw(self):
+    def test_the_averaged_weights_of_validation_are_exported(self):
         self.train(*FEW, "+trainer.ema={decay: 0.9}")
         averaged = self.check("torch.rand(rows, 1, 28, 28)", [10])
         self.export("w.pth", "--weights", "model", "--force")

@@ -111,7 +111,7 @@ class LearningRates(Smoke):
         checkpoints = os.path.join(found["run_dir"], "checkpoints")
         self.assertEqual(os.listdir(checkpoints), [])
 
-    def test_a_loss_out_of_hand_ends_the_sweep_with_a_suggestion(self):
+    def test_a_diverging_loss_ends_the_sweep_with_a_suggestion(self):
         words = ["optimizer={type: sgd, lr: 0.1}", "--min", "1e-3", "--max", "1e12", "--steps", "300"]
         out, _ = self.find(*words, "--json")
         found = json.loads(out)
@@ -142,18 +142,18 @@ class LearningRates(Smoke):
         self.assertRegex(out, r"optimizer\.adamw_lr rises, 0\.05 times the rate\n")
         self.assertRegex(out, r"optimizer\.lr=[0-9.e-]+ optimizer\.adamw_lr=[0-9.e-]+\n")
 
-    def test_a_sweep_that_runs_through_says_nothing_of_it(self):
+    def test_a_complete_sweep_reports_no_early_end(self):
         found = json.loads(self.find("--steps", "30", "--min", "1e-5", "--max", "0.01", "--json")[0])
         self.assertEqual((found["stopped_early"], found["tried"]), (False, 30))
 
-    def test_a_loss_that_is_out_of_hand_at_once_is_exit_6(self):
+    def test_a_loss_that_diverges_at_the_start_is_exit_6(self):
         out, _ = self.find("optimizer={type: sgd, lr: 0.1}", "--min", "1e25", "--max", "1e30", "--json", code=6)
         found = json.loads(out)
         self.assertIsNone(found["suggestion"]["lr"])
         self.assertIsNone(found["override"])
         self.assertIn("lower --min", found["remark"])
 
-    def test_ranges_that_are_none_are_refused(self):
+    def test_invalid_ranges_are_refused(self):
         for words in (["--min", "10"], ["--min", "0"], ["--min", "-1"], ["--max", "nan"], ["--min", "x"], ["--steps", "5"]):
             returned, out, err = run(self.folder, "lr-find", "digits.yaml", *words)
             self.assertEqual(returned, 2, f"{words}: {out}{err}")
@@ -173,7 +173,7 @@ class BatchSizes(Smoke):
         self.assertIn("the learning rate is unchanged", self.err)
         self.assertRegex(self.err, r"batch 8  [0-9,.]+ samples/s")
 
-    def test_a_number_leaves_no_word_of_it(self):
+    def test_a_fixed_number_reports_no_choice(self):
         self.train("trainer.fast_dev_run=true")
         self.assertIsNone(json.loads((self.run_dir / "manifest.json").read_text())["batch_size"])
 
@@ -184,7 +184,7 @@ class BatchSizes(Smoke):
         self.assertIn("cannot determine loader.batch_size", err)
         self.assertFalse((self.folder / "never").exists())
 
-    def test_other_verbs_say_that_they_need_a_number(self):
+    def test_other_verbs_report_that_they_need_a_number(self):
         code, out, err = run(self.folder, "validate", "digits.yaml", "loader.batch_size=auto")
         self.assertEqual(code, 0, out + err)
         self.assertIn("'run' determines the batch size by trials", err + out)
@@ -196,7 +196,7 @@ class BatchSizes(Smoke):
 
 
 class Profiles(Smoke):
-    def test_the_flag_records_and_the_summary_says_where(self):
+    def test_the_flag_records_a_profile_and_the_summary_names_its_folder(self):
         self.train("--profile=3,1,2", "trainer.max_epochs=1")
         self.assertRegex(self.out, r"profile +profile/trace.json, operators.txt and layers.txt; .+ takes \d+ % of the operators' time")
         self.assertTrue((self.run_dir / "profile/trace.json").is_file())
@@ -277,7 +277,7 @@ class Profiles(Smoke):
         for part in ("step", "evaluation", "checkpoint"):
             self.assertEqual(enclosing[part], {()}, part)
 
-    def test_numbers_that_are_none_are_config_errors(self):
+    def test_invalid_numbers_are_config_errors(self):
         for value in ("3", "1,2", "1,2,3,4", "a,b,c", "1,2,0", "-1,2,3", "1,,3"):
             code, out, err = run(self.folder, "run", "digits.yaml", f"--profile={value}", "--run-dir", "never")
             self.assertEqual(code, 2, f"{value}: {out}{err}")

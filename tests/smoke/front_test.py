@@ -101,7 +101,7 @@ class Describes(CommandLine):
         self.assertLessEqual({"system", "cpu", "memory", "disk", "limits", "engine", "libtorch", "gpu", "threads", "data", "images",
                               "opencv", "arrow", "libcurl", "reading"}, set(findings))
         self.assertEqual(findings["libtorch"]["health"], "broken")
-        self.assert_has(findings["libtorch"]["cure"], "scripts/setup")
+        self.assert_has(findings["libtorch"]["hint"], "scripts/setup")
         self.assertEqual(findings["threads"]["health"], "degraded")
         self.assert_starts(findings["images"]["found"], "libjpeg-turbo ")
         self.assert_has(findings["images"]["found"], "libpng 1.", "zlib 1.")
@@ -155,7 +155,7 @@ class Refuses(CommandLine):
     def in_deleted_folder(self, words):
         return self.shell(f'mkdir -p d && cd d && rmdir ../d && {BINARY} {words} 2>&1; echo "code $?"')
 
-    def test_a_deleted_working_directory_is_named_and_is_no_bug(self):
+    def test_a_deleted_working_directory_is_reported_but_not_as_a_bug(self):
         self.write("config.yaml", "model: mlp\n")
         for words in ("validate x.yaml", "run x.yaml", "show-config x.yaml", "plan x.yaml", "sweep x.yaml seed=1,2",
                       "checkpoint ls runs", "top runs", "predict x.yaml --checkpoint best --out y.csv"):

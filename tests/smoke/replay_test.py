@@ -46,7 +46,7 @@ class Replays(Smoke):
         self.assertTrue(any(tensor["nan_count"] + tensor["inf_count"] for tensor in document["tensors"]))
         self.assertEqual({path.name for path in self.folder.iterdir()}, before, "a replay leaves nothing")
 
-    def test_the_table_says_so_in_words(self):
+    def test_the_table_reports_the_identical_step(self):
         self.replay(*HUGE, path=self.run_dir)  # a run folder selects its newest dump
         self.assertIn("bitwise equal to the recording", self.out)
         self.assertRegex(self.out, r"(?m)^ output of +shape +NaN +Inf +min +max +mean$")
@@ -65,12 +65,12 @@ class Replays(Smoke):
         self.replay(*HUGE, code=10)
         self.assertIn("rank_0.part", self.out + self.err)
 
-    def test_no_dump_is_a_mistake_of_the_command_line(self):
+    def test_a_missing_dump_is_a_usage_error(self):
         self.replay(*HUGE, path=self.folder / "nowhere", code=2)
         self.replay(*HUGE, path=self.folder, code=2)
         self.assertIn("must contain a dump file rank_N.part", self.out + self.err)
 
-    def test_a_run_folder_stands_for_the_dump_of_its_newest_attempt(self):
+    def test_a_run_folder_selects_the_dump_of_its_newest_attempt(self):
         run = self.folder / "several"
         for attempt in ("attempt-2", "attempt-10"):
             (run / attempt / "diverged/step=000001").mkdir(parents=True)

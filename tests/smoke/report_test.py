@@ -148,7 +148,7 @@ trainer: {{max_epochs: 1, accelerator: cpu, devices: 1, num_threads: 1}}
         before = page.read_text()
         self.assertEqual(self.made(self.run_dir).read_text(), before)
 
-    def test_a_hostile_name_is_text(self):
+    def test_html_in_a_name_is_escaped(self):
         name = "</script><svg onload=alert(1)>"
         self.train(*SHORT, f"name='{name}'")
         page = self.check(self.run_dir / "report.html")
@@ -209,7 +209,7 @@ trainer: {{max_epochs: 1, accelerator: cpu, devices: 1, num_threads: 1}}
         self.assertIn("Settings and val/loss", page.figures)
         self.assertIn("val/loss", page.figures)
 
-    def test_what_is_no_run_is_a_mistake_in_the_command(self):
+    def test_a_path_without_a_run_is_a_usage_error(self):
         for words, said in ((["digits.yaml"], "trainctl JSON document"), (["nowhere"], "nowhere"), ([self.folder], "run folder")):
             code, out, err = support.run(self.folder, "report", *words)
             self.assertEqual(code, 2, out + err)
@@ -365,7 +365,7 @@ window.addEventListener("load", function () {
                 backs.add(seen["back"])
         self.assertEqual(len(backs), 2, backs)
 
-    def test_a_screenshot_is_no_empty_page(self):
+    def test_a_screenshot_is_not_an_empty_page(self):
         page = Trained.run(METRICS, *NORMS) / "report.html"
         shot = self.folder / "shot.png"
         self.browse(page, f"--screenshot={shot}", "--window-size=1280,2000")

@@ -179,7 +179,7 @@ class ResumesRuns(Resumes):
         result = self.go("--resume", "auto", f"trainer.max_steps={stopped['step'] + 5}", "trainer.max_epochs=1000")
         self.assertEqual((result["resumed_from"]["step"], result["steps"]), (stopped["step"], stopped["step"] + 5))
 
-    def test_longer_after_the_end_and_by_the_folder_alone(self):
+    def test_a_finished_run_is_extended_by_its_folder_alone(self):
         self.go("trainer.max_epochs=1")
         result = self.go("--resume", "auto", "trainer.max_epochs=2")
         self.assertEqual((result["epochs"], result["steps"]), (2, 2 * STEPS))
@@ -252,7 +252,7 @@ class OtherWays(Resumes):
         self.assertEqual((result["steps"], result["resumed_from"]["step"]), (2 * STEPS, STEPS))
         self.assertEqual(sorted(path.name for path in self.run_dir.rglob("*")), before)
 
-    def test_one_bit_is_noticed_and_the_checkpoint_before_is_used(self):
+    def test_a_flipped_bit_is_detected_and_the_previous_checkpoint_is_used(self):
         self.go("trainer.max_epochs=1")
         names = self.checkpoints()
         self.assertGreaterEqual(len(names), 2)
@@ -295,7 +295,7 @@ class OtherWays(Resumes):
         self.go("--resume", "auto", run_dir=self.folder / "mine", code=2)
         self.assertIn("no run folder", self.err)
 
-    def test_other_data_is_exit_10(self):
+    def test_changed_data_is_exit_10(self):
         (self.folder / "table.yaml").write_text(TABLE)
         table = self.folder / "rows.csv"
 
@@ -328,7 +328,7 @@ class OtherWays(Resumes):
         self.call(*words, "trainer.max_epochs=5")  # this checkpoint was written with the new data
         self.assertIs(self.result()["resumed_from"]["bitwise"], True)
 
-    def test_accepted_data_begins_the_epoch_under_way_again(self):
+    def test_accepted_data_restarts_the_interrupted_epoch(self):
         (self.folder / "table.yaml").write_text(TABLE)
 
         def fill(last):

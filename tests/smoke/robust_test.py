@@ -35,11 +35,11 @@ class PlantedValues(Smoke):
                 self.assertRegex(result["message"], r"layer '[a-z0-9_.]+'|the loss")
                 self.assertNotIn("detect_anomaly=true", result["message"])
 
-    def test_without_the_watch_the_message_says_how_to_find_it(self):
+    def test_without_detect_anomaly_a_hint_names_it(self):
         result = self.train(*self.HUGE, code=6)
         self.assertIn("find the layer with trainer.detect_anomaly=true", result["message"])
 
-    def test_the_watch_changes_no_result(self):
+    def test_detect_anomaly_changes_no_result(self):
         self.train(*SHORT)
         plain = self.losses(self.run_dir)
         self.train(*SHORT, "+trainer.detect_anomaly=true")
@@ -49,7 +49,7 @@ class PlantedValues(Smoke):
 class RunsThatDiverge(Smoke):
     WILD = ["optimizer={type: sgd, lr: 1.0e38}", "trainer.max_epochs=2", "+trainer.limit_train_batches=10"]
 
-    def test_the_next_attempt_heals_it(self):
+    def test_the_next_attempt_succeeds(self):
         result = self.train(*self.WILD, "+trainer.on_divergence=[optimizer.lr=1.0e37, [optimizer.lr=0.05, trainer.gradient_clip_val=1.0]]")
         self.assertEqual((result["verdict"], result["exit_code"], result["epochs"]), ("ok", 0, 2))
         self.assertEqual([attempt["exit_code"] for attempt in result["attempts"]], [6, 6, 0])
@@ -103,7 +103,7 @@ class LostOutput(Smoke):
         command = [BINARY, "run", "digits.yaml", "--run-dir", "lost", *words]
         return subprocess.Popen(command, cwd=self.folder, stdin=subprocess.DEVNULL, **options)
 
-    def test_a_reader_that_leaves(self):
+    def test_a_closed_stdout_is_reported(self):
         process = self.launch(stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         process.stdout.close()
         self.finish(process, cause="stdout: Broken pipe")
@@ -221,12 +221,12 @@ class EndlessStart(Smoke):
         self.assertEqual((result["verdict"], result["first_failure"]["phase"]), ("hang", "startup"))
         self.assertRegex(result["message"], r"no sign of life for .* at its start, where the limit is 10.0 s .*hang_timeout")
 
-    def test_of_two_ranks_too(self):
+    def test_a_run_of_two_ranks_ends_as_hung(self):
         result = self.train(*self.model(), "trainer.devices=2", "loader.batch_size=25", code=8)
         self.assertEqual((result["verdict"], result["world_size"]), ("hang", 2))
         self.assertRegex(self.err, r"rank [01] of 2")
 
-    def test_a_plan_ends_too(self):
+    def test_a_plan_ends_as_hung(self):
         code, out, err = run(self.folder, "plan", "digits.yaml", *self.model())
         self.assertEqual(code, 8, out + err)
         self.assertIn("error: the model could not be measured: ", err)

@@ -20,7 +20,7 @@ class ARunLeavesItsFolder(Smoke):
     def test_fast_dev_run_takes_a_warm_up_of_many_steps(self):
         self.train("trainer.fast_dev_run=true", "scheduler={type: cosine_annealing_lr, interval: step, warmup: 20}")
 
-    def test_every_file_of_the_contract(self):
+    def test_every_documented_file_is_written(self):
         result = self.train()
         for name in ["config.yaml", "config.resolved.yaml", "manifest.json", "metrics.jsonl", "epochs.csv", "timing.csv",
                      "result.json", "checkpoints/best.safetensors", "logs/rank_0.log"]:
@@ -76,7 +76,7 @@ class TwoRanksAreOne(Smoke):
     def test_two_processes_follow_one_with_the_doubled_batch(self):
         self.follow()
 
-    def test_so_they_do_where_batches_are_mixed(self):
+    def test_two_processes_follow_one_with_mixed_batches(self):
         self.follow("+dataset.train.batch_transforms=[{type: mixup, alpha: 0.4}]", "++loss.label_smoothing=0.1")
 
     def follow(self, *words):

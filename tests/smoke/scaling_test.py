@@ -74,7 +74,7 @@ class BenchOverDevices(Smoke):
         self.assertEqual((one["global_batch"], two["global_batch"]), (50, 100))
         self.assertFalse(two["same_batches"])
 
-    def test_the_table_shows_what_stays(self):
+    def test_the_table_names_the_scaling(self):
         code, out, err = run(self.folder, "bench", "digits.yaml", *SHORT, "--devices", "1,2", "--scaling", "strong", "--repeats", "1")
         self.assertEqual(code, 0, err)
         self.assertIn("Strong scaling", out)
@@ -88,7 +88,7 @@ class BenchOverDevices(Smoke):
         self.assertEqual(code, 2)
         self.assertIn("--devices 1,2", err)
 
-    def test_a_bench_of_something_else_has_no_scaling(self):
+    def test_a_bench_without_devices_has_no_scaling(self):
         self.assertIsNone(self.bench("--workers", "0,1", "--repeats", "1")["scaling"])
 
 
@@ -222,7 +222,7 @@ class LinkAndForecast(Smoke):
         (problem,) = self.plan(*graphs[:2], "++distributed.backend=gloo", *graphs[3:], code=2)["fake_ranks"]["problems"]
         self.assertIn("gloo works on CPUs only", problem)
 
-    def test_so_many_ranks_are_those_of_all_nodes(self):
+    def test_fake_ranks_count_the_ranks_of_all_nodes(self):
         fake = self.plan("trainer.num_nodes=2", "--fake-ranks", "16", "--no-model")["fake_ranks"]
         self.assertEqual((fake["problems"], fake["steps_per_epoch"]), ([], 3))
         plan = self.plan("--fake-ranks", "16", "--no-model")

@@ -147,7 +147,7 @@ class Setup(ScriptCase):
         self.assertEqual(len(installs), 1)
         self.assertIn("-r third_party/arrow-requirements.txt", installs[0])
 
-    def test_an_arrow_that_cannot_be_had_ends_with_one_sentence_and_leaves_no_link(self):
+    def test_a_failed_arrow_download_ends_with_one_sentence_and_leaves_no_link(self):
         self.machine.fake("python3", 'case "$*" in *install*) exit 1 ;; esac')
         ended = self.machine.run("setup", "--no-torch", "--arrow")
         self.assertEqual(ended.returncode, 1)
@@ -182,7 +182,7 @@ class Setup(ScriptCase):
         ended = setup()
         self.assertEqual((ended.returncode, ended.stderr), (0, ""))
 
-    def test_a_torchrun_that_cannot_be_had_or_does_not_start_is_reported_and_stops_nothing(self):
+    def test_a_missing_or_broken_torchrun_is_reported_and_stops_nothing(self):
         setup = self.checks(lost="torchrun-requirements")
         ended = setup()
         self.assertEqual(ended.returncode, 0, ended.stderr)
@@ -203,14 +203,14 @@ class Setup(ScriptCase):
         self.assertIn(f"TMPDIR={cache}/torch-", self.machine.calls())
         self.assertFalse((self.machine.checkout / ".deps").exists())
 
-    def test_too_little_room_is_said_before_the_download(self):
+    def test_too_little_disk_space_is_reported_before_the_download(self):
         self.machine.fake("python3", 'case "$*" in *--version*) exit 0 ;; *) exit 1 ;; esac')
         self.machine.fake("df", 'echo Avail; echo 2')
         ended = self.machine.run("setup", "--no-packages")
         self.assertEqual(ended.returncode, 1)
         self.assertIn("libtorch needs 6 GB", ended.stderr)
 
-    def test_a_missing_home_is_a_sentence(self):
+    def test_a_missing_home_is_reported(self):
         ended = self.machine.run("setup", "--no-packages", HOME=None)
         self.assertEqual(ended.returncode, 1)
         self.assertIn("neither HOME nor XDG_CACHE_HOME is set", ended.stderr)
@@ -273,7 +273,7 @@ class Fuzz(unittest.TestCase):
         for target in targets:
             self.assertTrue(list((ROOT / "tests/fuzz/seeds" / target).iterdir()), target)
 
-    def test_what_is_no_target_and_no_time_is_refused_before_anything_is_built(self):
+    def test_invalid_targets_and_times_are_refused_before_the_build(self):
         for arguments, words in ((["nothing"], "no target 'nothing'"), (["--seconds", "x"], "--seconds is 'x'")):
             done = self.fuzz(*arguments)
             self.assertNotEqual(done.returncode, 0)

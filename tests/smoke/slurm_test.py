@@ -25,7 +25,7 @@ class UnderSlurm(Launched):
         cls.cluster = slurm_cluster.Cluster(pathlib.Path(cls.cluster_folder.name))
         cls.addClassCleanup(cls.cluster.stop)
 
-    def test_two_tasks_are_the_ranks_of_a_run_of_our_own(self):
+    def test_two_tasks_are_the_ranks_of_one_run(self):
         self.equals_own_ranks()
         self.assertIn("rank 0 of 2 under Slurm", self.err)
 

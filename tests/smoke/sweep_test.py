@@ -161,7 +161,7 @@ class Grids(Sweeping):
         differences = [values[other["group"], seed] - values[best["group"], seed] for seed in range(2)]
         self.assertAlmostEqual(other["difference"]["mean"], sum(differences) / 2, places=9)
 
-    def test_a_list_may_vary_the_seed_and_seeds_may_not_meet_it(self):
+    def test_a_list_may_vary_the_seed_but_not_together_with_seeds(self):
         (self.folder / "runs.yaml").write_text("- {seed: 1}\n- {seed: 2}\n- {seed: 1}\n")
         document = self.sweep("--list", "runs.yaml", "trainer.max_epochs=1")
         self.assertEqual([(run["seed"], run["overrides"], run["group"]) for run in document["runs"]], [(1, {}, 0), (2, {}, 0)])

@@ -184,7 +184,7 @@ TEST_CASE("class weights mean the same over ranks and windows, a rank without ro
   check_metrics(ranks[0], alone);
 }
 
-TEST_CASE("a rank without rows in the last batch takes part with weight nought") {
+TEST_CASE("ranks: a rank without rows in the last batch has weight 0") {
   const RankRun alone = run_alone({.samples = 9, .batch = 8, .val_samples = 0});
   const auto ranks = run_ranks(2, {.samples = 9, .batch = 4, .val_samples = 0}, {});
   CHECK(same_weights(ranks[1], alone));
@@ -273,7 +273,7 @@ TEST_CASE("what is not finite on one rank stops all at the same step, before a w
   CHECK(torch::equal(ranks[0].after, ranks[1].after));
 }
 
-TEST_CASE("a rank that is watched for anomalies stops with all others, and names the layer") {
+TEST_CASE("ranks: with detect_anomaly all ranks stop and one names the layer") {
   const bool in_loss = GENERATE(true, false);
   const std::int64_t accumulate = GENERATE(1, 2);
   const auto ranks =

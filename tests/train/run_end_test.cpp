@@ -135,7 +135,7 @@ TEST_CASE("a run without validation selects the best weights by the training los
   CHECK(all.back().manifest->monitor == "train/loss");
 }
 
-TEST_CASE("a score that is not a number is never the best") {
+TEST_CASE("best epoch: a NaN score is never the best") {
   FakeRun run;
   run.options.max_epochs = 2;
   run.options.monitor = "val/score";
@@ -211,7 +211,7 @@ TEST_CASE("a signal ends the run after the step, without the epoch's validation"
   CHECK(std::filesystem::exists(run.folder / "checkpoints/last.safetensors"));
 }
 
-TEST_CASE("a signal during validation ends the run at once") {
+TEST_CASE("Trainer: a signal during validation ends the run at once") {
   FakeRun run;
   run.options.max_epochs = 5;
   run.loss.after = [&run](const at::Tensor& loss, int call) {

@@ -65,7 +65,7 @@ TEST_CASE("a loss that is infinite is left out though its gradient is finite") {
   CHECK_THAT(warnings[0].message, Contains("1 of 6 steps"));
 }
 
-TEST_CASE("a step that is left out leaves no mark in buffers and metrics") {
+TEST_CASE("on_nonfinite=skip: a skipped step changes no buffers and metrics") {
   SixSteps run(2);
   run.loss.after = broken(2, 2);
   run.run();

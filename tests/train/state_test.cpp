@@ -138,7 +138,7 @@ TEST_CASE("averaged weights continue identically after a resume") {
   }
 }
 
-TEST_CASE("an average that is the model's weights cannot be put down") {
+TEST_CASE("averager: an average that is swapped in cannot be saved") {
   FakeModel model;
   train::WeightAverager averager(model, {0.9, {1}, 0}, 1);
   averager.update(1);

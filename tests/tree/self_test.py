@@ -76,7 +76,7 @@ class Layers(Planted):
     def test_the_clean_tree_passes(self):
         self.expect(layers.check(self.tree_of()))
 
-    def test_an_include_goes_down(self):
+    def test_includes_must_refer_to_lower_layers(self):
         self.assertIn("rank 0", self.complaint("lib/base/x.cpp", '#include "config/node.hpp"'))
         self.assertIn("engine half", self.complaint("lib/data/x.cpp", '  #  include "train/train_loop.hpp"'))
         self.assertIn("engine half", self.complaint("apps/trainctl/x.cpp", '#include "train/train_loop.hpp"'))
@@ -84,12 +84,12 @@ class Layers(Planted):
         self.assertIn("no folder of the table", self.complaint("lib/base/x.cpp", '#include "extra/x.hpp"'))
         self.assertIn("not in the table", self.complaint("lib/extra/x.cpp", "int x;"))
 
-    def test_a_test_holds_to_the_rules_of_its_folder(self):
+    def test_tests_follow_the_layer_of_their_folder(self):
         self.assertIn("rank 1", self.complaint("tests/config/x.cpp", '#include "data/ring.hpp"'))
         self.assertIn("support/catch.hpp", self.complaint("tests/config/x.cpp", "#include <catch2/catch.hpp>"))
         self.assertEqual("", self.complaint("tests/bench/x.cpp", '#include "data/ring.hpp"'))
 
-    def test_an_outside_library_has_one_home(self):
+    def test_an_external_library_is_included_by_one_folder(self):
         self.assertIn("yaml-cpp lives in config", self.complaint("lib/data/x.cpp", "#include <yaml-cpp/yaml.h>"))
         self.assertIn("zlib lives in data", self.complaint("lib/config/x.cpp", "#include <zlib.h>"))
         self.assertIn("c10d lives in dist", self.complaint("lib/train/x.cpp", "#include <torch/csrc/distributed/c10d/Store.hpp>"))
@@ -101,11 +101,11 @@ class Layers(Planted):
         self.assertEqual("", self.complaint("lib/base/x.cpp", '// #include "config/node.hpp"'))
         self.assertEqual("", self.complaint("lib/base/x.cpp", '/* \n#include "config/node.hpp"\n*/'))
 
-    def test_dependencies_of_targets_go_down(self):
+    def test_targets_depend_on_lower_layers(self):
         found = layers.check(self.tree_of(**{"lib/config/CMakeLists.txt": "trainctl_library(config\n  DEPS base data LIBS x SOURCES a.cpp)\n"}))
         self.expect(found, "may not depend on data")
 
-    def test_a_table_that_is_gone_is_a_failure(self):
+    def test_a_missing_table_is_a_failure(self):
         self.expect(layers.check(self.tree_of(**{"docs/architecture.md": "nothing\n"})), "was not found")
 
 
@@ -118,7 +118,7 @@ class Names(Planted):
                                "namespace a {\n// struct Other {\nnamespace b {\nenum class Run : char { x };\n}}\n"),
                     "lib/base/b.hpp:4: a::b::Run is defined in lib/base/a.hpp:2 too")
 
-    def test_another_scope_or_a_declaration_is_another_matter(self):
+    def test_other_scopes_and_declarations_are_allowed(self):
         run = "namespace a {\nclass Run final : public Base { struct Part {}; };\n}\n"
         self.expect(self.found(run, "namespace b {\nstruct Run {};\nstruct Part {};\n}\n"))
         self.expect(self.found(run, "namespace a {\nclass Run;\nstruct Part {};\n}\n"))
@@ -135,10 +135,10 @@ class Language(Planted):
         self.expect(self.found("int x;\nbool was_told = isTold();\n// It has a thread of its own.\n"),
                     "lib/base/a.hpp:2: 'told': write reports", "lib/base/a.hpp:3: 'of its own': write separate")
 
-    def test_parts_of_words_are_other_words(self):
+    def test_parts_of_words_do_not_match(self):
         self.expect(self.found("int untold;  // Tellers of stories.\n"))
 
-    def test_the_none_of_python_is_no_word(self):
+    def test_none_in_python_code_does_not_match(self):
         code = "if found is None or self.isNone:\n"
         rule = "clean lib\nword is none | must be\n"
         self.expect(self.found(code, rule, "lib/a.py"))
@@ -148,12 +148,12 @@ class Language(Planted):
         self.expect(self.found("It was told.\n", path="docs/a.md"))
         self.expect(self.found("It was told.\n", path="docs/a.md", glossary=self.GLOSSARY + "clean docs/a.md\n"), "docs/a.md:1")
 
-    def test_an_exception_is_for_one_pattern_below_one_path(self):
+    def test_an_exception_allows_one_pattern_below_one_path(self):
         allowed = self.GLOSSARY + "except lib/base told|tells? | the term of a library\n"
         self.expect(self.found("It was told.\n// of its own\n", allowed), "'of its own'")
         self.expect(self.found("int x;\n", allowed), "is not needed")
 
-    def test_a_line_that_cannot_be_read_is_named(self):
+    def test_an_invalid_line_is_reported(self):
         self.expect(self.found("int x;\n", "word told\n"), "docs/glossary.txt:1: must be")
 
 
@@ -168,10 +168,10 @@ class Stages(Planted):
     def found(self, **planted):
         return stages.check(self.tree_of(**{**self.FILES, **planted}))
 
-    def test_line_header_and_source_agree(self):
+    def test_line_header_and_source_must_agree(self):
         self.expect(self.found())
 
-    def test_what_is_missing_is_named(self):
+    def test_missing_parts_are_reported(self):
         self.expect(self.found(**{"lib/stages/stages.def": "STAGE(model, mlp)\nSTAGE(model, cnn)\n"}), "struct Cnn", "no source")
         self.expect(self.found(**{"lib/stages/stages.def": "STAGE(model, mlp)\nSTAGE(loss, cnn)\n"}), "no header lib/spec/options/loss.hpp", "no source")
         self.expect(self.found(**{"lib/stages/stages.def": "STAGE(model, mlp)\nSTAGE(model, mlp)\n"}), "twice")
@@ -195,7 +195,7 @@ class Stages(Planted):
         self.expect(self.found(**{**family, "lib/stages/stages.def": "STAGE(model, mlp, perceptron)\n"}),
                     "no source", "lib/stages/model/mlp.cpp: no line")
 
-    def test_a_shared_helper_is_no_stage(self):
+    def test_a_shared_helper_is_not_a_stage(self):
         self.expect(self.found(**{"lib/stages/model/blocks.cpp": "", "lib/stages/model/blocks.hpp": "",
                                    "lib/spec/options/base.hpp": "",
                                    "lib/spec/options/model.hpp": '#include "spec/options/base.hpp"\nstruct Mlp {};\n'}))
@@ -227,7 +227,7 @@ class PluginHeaders(Planted):
     def found(self, names, **planted):
         return plugin_headers.check(self.tree_of(**{"cmake/plugin_headers.txt": names, **planted}))
 
-    def test_what_a_plugin_would_not_find_is_named(self):
+    def test_headers_that_a_plugin_cannot_find_are_reported(self):
         stage = {"lib/config/schema/stage.hpp": '#include "config/tree/node.hpp"\n#include <ATen/core/Tensor.h>\n', "lib/config/tree/node.hpp": ""}
         self.expect(self.found("config/schema/stage.hpp\nconfig/tree/node.hpp\n", **stage))
         self.expect(self.found("config/schema/stage.hpp\n", **stage), 'it includes "config/tree/node.hpp"')
@@ -255,19 +255,19 @@ class Limits(Planted):
         self.assertEqual([2], self.lengths("class K {\n  K(int a) : a_(a) {\n}\n int a_; };"))
         self.assertEqual([2], self.lengths("int f() { return 1'000'000;\n}"))
 
-    def test_too_long_is_named(self):
+    def test_long_functions_and_files_are_reported(self):
         body = "int f() {\n" + "  g();\n" * 79 + "}\n"
         self.expect(limits.check(self.tree_of(**{"lib/base/x.cpp": "\n" + body})), "lib/base/x.cpp:2: 81 lines")
         self.expect(limits.check(self.tree_of(**{"lib/base/x.cpp": body.replace("  g();\n", "", 1)})))
         self.expect(limits.check(self.tree_of(**{"lib/base/x.cpp": "\n" * 601})), "601 lines; the limit")
 
-    def test_a_program_of_too_many_or_too_small_files_is_named(self):
+    def test_too_many_or_too_small_files_are_reported(self):
         few_lines = {f"lib/base/f{i}.cpp": "int x;\n" for i in range(limits.MOST_IN_FOLDER + 1)}
         self.expect(limits.check(self.tree_of(**few_lines)), "sources and headers; the limit is", "the median file has 1 lines")
 
 
 class Words(Planted):
-    def test_what_does_not_belong_is_named(self):
+    def test_unwanted_words_are_reported(self):
         home = "/ho" + "me/someone/x"
         self.expect(words.check(self.tree_of(**{"a.md": f"see {home}\n"})), "absolute path")
         self.expect(words.check(self.tree_of(**{"a.cpp": "// TO" + "DO later\n"})), "issue number")
@@ -284,7 +284,7 @@ class Needed(unittest.TestCase):
                 "  3: 00 9 FUNC WEAK DEFAULT 12 _ZN1a\n  4: 00 9 FUNC LOCAL DEFAULT 12 b\n  5: 00 9 FUNC WEAK HIDDEN 12 c\n")
         self.assertEqual(["trainctl_engine_v1", "_ZN1a"], needed.exported(rows))
 
-    def test_what_is_wrong_is_named(self):
+    def test_invalid_entries_are_reported(self):
         self.assertEqual(1, len(needed.check_program(["libc.so.6", "libtorch_cpu.so"])))
         self.assertEqual([], needed.check_program(["libstdc++.so.6", "libspdlog.so.1.10"]))
         right = ["libstdc++.so.6", "libtorch_cpu.so", "libc10.so"]
@@ -303,7 +303,7 @@ class Needed(unittest.TestCase):
 
 
 class Docs(Planted):
-    def test_what_is_stale_is_named(self):
+    def test_outdated_docs_are_reported(self):
         self.expect(docs.check(self.tree_of()))
         self.expect(docs.check(self.tree_of(**{"lib/extra/x.hpp": ""})), "lib/extra is not in the table")
         self.expect(docs.check(self.tree_of(**{"docs/architecture.md": TABLE + "| 2 | `gone` | x | |\n"})), "names gone")
@@ -313,27 +313,27 @@ class Docs(Planted):
 
 
 class Lint(Planted):
-    def test_a_check_without_a_reason_is_named(self):
+    def test_a_disabled_check_needs_a_reason(self):
         head = "# -a-b: because\n"
         self.assertEqual([], lint.check_reasons(head + "Checks: '-*,c-*,-a-b'\n"))
         self.expect(lint.check_reasons(head + "Checks: '-*,c-*,-a-b,-d-e'\n"), "-d-e has no reason")
         self.expect(lint.check_reasons(head + "Checks: '-*,c-*'\n"), "which is not taken out")
         self.expect(lint.check_reasons("Checks: '-*,c-* d-*'\n"), "a comma may be missing")
 
-    def test_an_empty_configuration_is_found_out(self):
+    def test_an_empty_configuration_is_reported(self):
         if not lint.tidy_program():
             self.skipTest("no clang-tidy here")
         found = lint.check_planted(self.tree_of(**{".clang-tidy": "Checks: '-*,modernize-use-nullptr'\n"}), lint.tidy_program())
         self.assertEqual(4, len(found), found)
 
-    def test_a_broken_script_is_named(self):
+    def test_a_broken_script_is_reported(self):
         if not lint.shutil.which("shellcheck"):
             self.skipTest("no shellcheck here")
         script = "#!/bin/bash\necho $1\n"
         self.assertTrue(any("scripts/x" in line for line in lint.check_scripts(self.tree_of(**{"scripts/x": script}))))
         self.assertEqual([], lint.check_scripts(self.tree_of(**{"scripts/x": script.replace("$1", '"$1"')})))
 
-    def test_a_badly_formatted_source_is_named(self):
+    def test_a_badly_formatted_source_is_reported(self):
         if not formatting.formatter():
             self.skipTest("no clang-format here")
         style = (Path(__file__).parents[2] / ".clang-format").read_text()
@@ -342,11 +342,11 @@ class Lint(Planted):
 
 
 class ConfigPage(unittest.TestCase):
-    def test_every_key_stands_on_the_page(self):
+    def test_every_key_is_on_the_page(self):
         leaf = {"type": "integer", "minimum": 1, "description": "Width.", "default": 3}
         plain = {"type": "object", "description": "A net.", "properties": {"type": {"const": "mlp"}, "width": leaf}}
-        beside = {"properties": {**plain["properties"], "extra": {"type": "boolean", "description": "More."}}}
-        net = {"anyOf": [{"anyOf": [{"enum": ["mlp"]}, beside]}, {"$ref": "#/$defs/reference"}]}
+        with_extra = {"properties": {**plain["properties"], "extra": {"type": "boolean", "description": "More."}}}
+        net = {"anyOf": [{"anyOf": [{"enum": ["mlp"]}, with_extra]}, {"$ref": "#/$defs/reference"}]}
         whole = {"properties": {"seed": {"anyOf": [{"type": "integer"}, {"$ref": "#/$defs/reference"}], "description": "a|b"},
                                 "part": {"type": "object", "properties": {"net": net}},
                                 "model": {"anyOf": [{"$ref": "#/$defs/model"}, {"type": "null"}]}},
@@ -402,7 +402,7 @@ int f(int x, const char* text) {
         self.assertGreater(len(places), 3000)
         self.assertTrue(all(place.path.startswith("lib/") for place in places))
 
-    def test_the_share_that_was_noticed_decides(self):
+    def test_the_share_of_detected_mutations_decides(self):
         place = {"path": "lib/x.cpp", "line": 3, "condition": "x < 3"}
         results = [{"place": place, "test": "a test"}] * 9 + [{"place": place, "test": None}]
         self.assertTrue(mutation_trial.report_of(results, 0.9)[0])

@@ -64,7 +64,7 @@ Json json_of(const CheckpointInfo& row) {
           {"value", has_value ? report::json_number(*row.manifest->value) : Json(nullptr)},
           {"reason", row.manifest ? Json(row.manifest->reason) : Json(nullptr)},
           {"state", name_of(row.state)},
-          {"why", row.why},
+          {"why", one_line(row.why)},
           {"links", links_of(row)}};
 }
 
@@ -150,7 +150,7 @@ int verify(const std::vector<std::string>& paths, Context& context) {
   if (context.json) {
     Json list = Json::array();
     for (const Verified& one : results)
-      list.push_back({{"path", one.path}, {"ok", one.why.empty()}, {"message", one.why}});
+      list.push_back({{"path", one.path}, {"ok", one.why.empty()}, {"message", one_line(one.why)}});
     print_json(
         {{"schema", "trainctl.checkpoint_verify/2"}, {"exit_code", code}, {"checkpoints", list}});
     return code;

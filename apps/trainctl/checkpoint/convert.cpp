@@ -177,20 +177,16 @@ void add_checkpoint_export(CLI::App& checkpoint, Context& context) {
   verb.get_option("path")->required();
   verb.get_option("--out")->required();
   add_options(verb, {{"--format", arguments.format, "FORMAT",
-                      "file format: safetensors, pth (state dict) or torchscript (default: by the "
-                      "extension of --out)"}});
+                      "file format: safetensors, pth or torchscript (default: by extension)"}});
   verb.footer(
       "Examples:\n"
       "  trainctl checkpoint export runs/mnist-ffn/latest --out weights.safetensors\n"
       "  trainctl checkpoint export runs/mnist-ffn/latest --out weights.pth\n"
       "  trainctl checkpoint export runs/mnist-ffn/latest --out model.pt\n"
-      "Load them with torch.load(\"weights.pth\", weights_only=True), a state dict, or "
-      "torch.jit.load(\"model.pt\"),\n"
-      "the model in evaluation mode. TorchScript needs the experiment's data for the shape of a "
-      "sample.");
-  add_options(
-      verb, {{"--weights", arguments.weights, "WHICH",
-              "weights to write: model, ema or best (default: ema if there is one, else model)"}});
+      "Load the .pth with torch.load(\"weights.pth\", weights_only=True), the .pt with\n"
+      "torch.jit.load(\"model.pt\"). TorchScript needs the data for the shape of a sample.");
+  add_options(verb, {{"--weights", arguments.weights, "WHICH",
+                      "weights to write: model, ema or best (default: ema if present)"}});
 }
 
 void add_checkpoint_import(CLI::App& checkpoint, Context& context) {

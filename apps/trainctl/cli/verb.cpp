@@ -102,12 +102,12 @@ void add_split_argument(CLI::App& verb, std::string& split) {
 }
 
 void add_selection_flags(CLI::App& verb, SelectionFlags& flags) {
-  add_options(verb, {{"--section", flags.section, "NAME",
-                      "key of the state dict in a .pth or .ckpt file, such as state_dict_ema"},
-                     {"--prefix", flags.prefix, "TEXT",
-                      "use only tensors with this prefix, and remove it from their names: model."},
-                     {"--key-map", flags.key_map, "FROM=TO",
-                      "rename a tensor, or a group of tensors (FROM.=TO.); can be repeated"}});
+  add_options(
+      verb,
+      {{"--section", flags.section, "NAME", "key of the state dict in the file: state_dict_ema"},
+       {"--prefix", flags.prefix, "TEXT", "use tensors with this prefix and remove it: model."},
+       {"--key-map", flags.key_map, "FROM=TO",
+        "rename a tensor or a group (FROM.=TO.); can be repeated"}});
   make_repeatable(verb, "--key-map");
 }
 

@@ -64,17 +64,15 @@ void add_hash(CLI::App& data, Context& context) {
                   "number of loader threads (default: loader.num_workers)", 0, 256);
   add_auto_option(verb, "--prefetch-factor", arguments.prefetch_factor,
                   "batches to prefetch (default: loader.prefetch_factor)", 1, 64);
-  add_options(verb,
-              {{"--epochs", arguments.epochs, "E", "epochs to load (default: trainer.max_epochs)",
-                whole_number(1, 1'000'000)},
-               {"--world-size", arguments.world_size, "R",
-                "load the batches of R ranks, one rank after the other", whole_number(1, 4096)}});
+  add_options(verb, {{"--epochs", arguments.epochs, "E",
+                      "epochs to load (default: trainer.max_epochs)", whole_number(1, 1'000'000)},
+                     {"--world-size", arguments.world_size, "R",
+                      "load the batches of R ranks one after another", whole_number(1, 4096)}});
   verb.footer(
-      "The digest does not depend on the number of workers, the prefetch factor or the number of "
-      "ranks with\n"
-      "the same global batch (loader.batch_size is per rank). Without batch_transforms, "
-      "loader.drop_last and\n"
-      "trainer.limit_train_batches it does not depend on the batch size either.");
+      "The digest does not depend on the number of workers, the prefetch factor or the number\n"
+      "of ranks with the same global batch (loader.batch_size is per rank). Without\n"
+      "batch_transforms, loader.drop_last and trainer.limit_train_batches it does not depend on\n"
+      "the batch size either.");
 }
 
 }  // namespace

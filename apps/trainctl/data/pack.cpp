@@ -183,27 +183,22 @@ void add_data_pack(CLI::App& data, Context& context) {
   add_split_argument(verb, arguments.split);
   add_options(
       verb,
-      {{"--mode", arguments.mode, "MODE",
-        "how to store images: keep, baseline, resize or raw (see below)",
+      {{"--mode", arguments.mode, "MODE", "how to store images: keep, baseline, resize or raw",
         CLI::IsMember({"keep", "baseline", "resize", "raw"}).description("")},
        {"--size", arguments.size, "PIXELS",
-        "shorter side of larger images with resize (default: 256) and raw (default: unchanged)",
-        within(1, 65'535)},
+        "shorter side of larger images (default: 256, raw: unchanged)", within(1, 65'535)},
        {"--quality", arguments.quality, "Q", "JPEG quality with resize (default: 90)",
         within(1, 100)},
-       {"--workers", arguments.workers, "N",
-        "number of threads; does not change the file (default: all cores)", within(1, 256)}});
+       {"--workers", arguments.workers, "N", "number of threads (default: all cores)",
+        within(1, 256)}});
   verb.footer(
       "keep      store the files unchanged\n"
-      "baseline  convert progressive JPEGs, which decode slowly, to baseline JPEGs with the same "
-      "pixels\n"
+      "baseline  convert slow progressive JPEGs to baseline JPEGs with the same pixels\n"
       "resize    store smaller JPEGs\n"
       "raw       store pixels: no decoding, but much larger\n"
       "\n"
-      "Train with {type: pack, path: FILE}. Run an interrupted command again to resume it after a "
-      "check of\n"
-      "the unfinished file. With dataset.on_error=skip, samples that cannot be decoded are left "
-      "out.");
+      "Train with {type: pack, path: FILE}. Run an interrupted command again to resume it. With\n"
+      "dataset.on_error=skip, samples that cannot be decoded are left out.");
 }
 
 }  // namespace trainctl::app

@@ -187,11 +187,9 @@ void add_data_stats(CLI::App& data, Context& context) {
   add_options(verb, {{"--workers", arguments.workers, "N", "number of threads (default: all cores)",
                       within(0, 256)}});
   verb.footer(
-      "Mean and deviation of images are those of value / 255 over all stored pixels, before any "
-      "transform;\n"
-      "add the printed line at the end of 'transforms'. Those of table columns are of the numbers "
-      "in the\n"
-      "file, before missing values are filled in or columns are standardized.");
+      "Mean and deviation of images are those of value / 255 over all stored pixels, before\n"
+      "any transform; add the printed line at the end of 'transforms'. Those of table columns\n"
+      "are of the numbers in the file, before values are filled in or standardized.");
 }
 
 }  // namespace trainctl::app

@@ -125,9 +125,9 @@ void add_node_flags(CLI::App& verb, NodeFlags& flags) {
                 "address of node 0 in a private network"},
                {"--rdzv-id,--rdzv_id", flags.id, "ID", "name of the run, the same on all nodes"},
                {"--rdzv-token-file,--rdzv_token_file", flags.token_file, "FILE",
-                "file with the shared secret, mode 0600 (default: $TRAINCTL_RDZV_TOKEN)"},
+                "file of the shared secret, mode 0600 (default: $TRAINCTL_RDZV_TOKEN)"},
                {"--allow-public-address", flags.any_address,
-                "allow node 0 to listen on a public address, without encryption"}});
+                "listen on a public address without encryption"}});
 }
 
 std::vector<std::string> overrides_of(const NodeFlags& flags) {

@@ -197,7 +197,7 @@ train::LayoutChoice choose_if_it_computes(const ProbeContext& context) {
 
 }  // namespace
 
-train::LayoutChoice choose_layout(const ProbeContext& context, dist::Communicator& communicator) {
+train::LayoutChoice resolve_layout(const ProbeContext& context, dist::Communicator& communicator) {
   const auto& asked = context.experiment.trainer.channels_last;
   if (!asked.is_auto()) return {*asked.value, "asked"};
   train::LayoutChoice choice{false, "rank 0's choice"};

@@ -46,6 +46,6 @@ train::ThreadChoice choose_threads(const ProbeContext& context, dist::Communicat
 /// Returns trainer.channels_last. For `auto` it is the choice of the resumed run, else that of
 /// train::choose_layout() on a GPU or train::probe_layout() on a CPU with the current number of
 /// threads. Rank 0 chooses for all. Draws random numbers: set the seed afterward.
-train::LayoutChoice choose_layout(const ProbeContext& context, dist::Communicator& communicator);
+train::LayoutChoice resolve_layout(const ProbeContext& context, dist::Communicator& communicator);
 
 }  // namespace trainctl::engine

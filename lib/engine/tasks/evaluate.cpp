@@ -205,7 +205,7 @@ int Worker::run_evaluation() {
                          .local_world_size = request_.local_world_size,
                          .before = {.threads = {}, .channels_last = recorded_layout(task.weights)},
                          .trains = false};
-  experiment.trainer.channels_last.value = choose_layout(run, *communicator).channels_last;
+  experiment.trainer.channels_last.value = resolve_layout(run, *communicator).channels_last;
   const train::ThreadChoice threads = choose_threads(run, *communicator);
   const LoadingContext batches{run, data, threads.step_s, request_.local_rank};
   const auto loader = build_evaluation_loader(batches, choose_loading(batches, *communicator));

@@ -219,7 +219,7 @@ int measure(const TaskSetup& setup) {
   const auto alone = dist::make_single();
   const stage::Catalog catalog = catalog_in_use();
   experiment.trainer.channels_last.value =
-      choose_layout({setup.experiment, catalog, model_context_of(pipeline), setup.device}, *alone)
+      resolve_layout({setup.experiment, catalog, model_context_of(pipeline), setup.device}, *alone)
           .channels_last;
   const TaskSetup resolved{setup.request, experiment, setup.device, setup.emit};
   const int ranks = spec::placement_of(experiment.trainer, read_machine()).ranks_here;
@@ -263,7 +263,7 @@ int measure_shared_steps(const TaskSetup& setup) {
   const ProbeContext probe{experiment, catalog, model_context_of(pipeline), setup.device,
                            setup.request.local_world_size};
   const train::ThreadChoice threads = choose_threads(probe, *communicator);
-  experiment.trainer.channels_last.value = choose_layout(probe, *communicator).channels_last;
+  experiment.trainer.channels_last.value = resolve_layout(probe, *communicator).channels_last;
   const TaskSetup resolved{setup.request, experiment, setup.device, setup.emit};
   ModelMeter meter(resolved, pipeline, std::move(communicator));
   const CoreUseMeter others;

@@ -37,7 +37,11 @@ int kind_of(const RankEnd& end) {
 }
 
 std::string sentence(const RankEnd& end) {
-  if (end.report) return one_line(end.report->message);
+  if (end.report) {
+    const std::string_view hint = hint_of(end.report->message);
+    return one_line(without_hint(end.report->message)) +
+           (hint.empty() ? "" : "\nhint: " + printable(hint));
+  }
   if (end.signal) {
     const char* core = end.dumped_core ? " (core dumped)" : "";
     return fmt::format("it was killed by {}{}{}", signal_name(*end.signal), core, end.memory_hint);

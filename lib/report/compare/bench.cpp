@@ -164,7 +164,9 @@ Json row_json(const BenchRow& row, const RowSummary& summary) {
            json_list(row.trials, [](const Trial& trial) { return json_number(trial.total_s); })},
           {"trials", json_list(row.trials, trial_json)},
           {"failure", or_null(row.failure, [](const TrialFailure& failure) {
-             return JSON_FIELDS(failure, exit_code, message);
+             return Json{{"exit_code", failure.exit_code},
+                         {"message", without_hint(failure.message)},
+                         {"hint", hint_of(failure.message)}};
            })}};
 }
 

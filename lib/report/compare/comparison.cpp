@@ -206,6 +206,28 @@ std::optional<LossDifference> first_difference(const std::vector<LossPoint>& wan
   return std::nullopt;
 }
 
+/// Returns what to do if the runs used settings that change the order of sums. May be empty.
+std::string hint_of_settings(const RunFiles& first, const RunFiles& other) {
+  std::vector<std::string> differing;
+  const auto add = [&](const char* key, const std::string& a, const std::string& b) {
+    if (!a.empty() && !b.empty() && a != b)
+      differing.push_back(fmt::format("trainer.{}: {} used {}, {} used {}", key,
+                                      printable(first.folder.string()), printable(a),
+                                      printable(other.folder.string()), printable(b)));
+  };
+  const auto used = [](const RunFiles& run, const char* key) {
+    const Json& value = member(member(run.manifest, key), "value");
+    return value.is_number_integer() || value.is_boolean() ? value.dump() : std::string();
+  };
+  for (const char* key : {"num_threads", "channels_last"})
+    add(key, used(first, key), used(other, key));
+  for (const char* key : {"devices", "precision"}) {
+    const std::string name = fmt::format("trainer.{}", key);
+    add(key, first.value(name).value_or(""), other.value(name).value_or(""));
+  }
+  return differing.empty() ? "" : "set the same " + join(differing, "; and the same ");
+}
+
 std::string value_text(const std::optional<double>& value) {
   return value ? fmt::format("{:a} ({})", *value, exact_text(*value)) : "missing";
 }
@@ -431,17 +453,20 @@ LossComparison compare_losses(const RunComparison& compared) {
         continue;
       }
       comparison.difference = first_difference(wanted, found, run.folder.string());
-      if (comparison.difference) return comparison;
+      if (!comparison.difference) continue;
+      comparison.difference->hint = hint_of_settings(compared.groups.front().runs.front(), run);
+      return comparison;
     }
   }
   return comparison;
 }
 
 std::string to_text(const LossDifference& difference, const std::string& first) {
-  return fmt::format("{} {}, step {}: {} is {} in {} and {} in {}",
+  return fmt::format("{} {}, step {}: {} is {} in {} and {} in {}{}{}",
                      difference.of_epoch ? "the end of epoch" : "epoch", difference.epoch,
                      difference.step, printable(difference.metric), value_text(difference.wanted),
-                     printable(first), value_text(difference.found), printable(difference.run));
+                     printable(first), value_text(difference.found), printable(difference.run),
+                     difference.hint.empty() ? "" : "\nhint: ", difference.hint);
 }
 
 std::vector<std::string> short_labels(const std::vector<std::string>& words) {

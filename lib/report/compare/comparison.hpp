@@ -68,6 +68,7 @@ struct LossDifference {
   std::int64_t epoch = 0;  // counted from 1
   std::int64_t step = 0;
   std::optional<double> wanted = {}, found = {};  // absent: the run has no such loss
+  std::string hint = {};  // empty unless the runs used other threads, memory formats or precisions
 };
 /// Compares the losses of every step and epoch in metrics.jsonl, or else those of epochs.csv, of
 /// all runs with the first. NaN equals NaN. Throws Error(config) when a run has no losses.
@@ -76,7 +77,8 @@ struct LossComparison {
   std::optional<LossDifference> difference;
 };
 LossComparison compare_losses(const RunComparison& compared);
-/// Returns a text such as "epoch 2, step 950: train/loss is 0x1.8p-3 (0.1875) in A and ...".
+/// Returns a text such as "epoch 2, step 950: train/loss is 0x1.8p-3 (0.1875) in A and ...", with
+/// the hint on its own line.
 std::string to_text(const LossDifference& difference, const std::string& first);
 
 /// Returns the config differences, measures with their differences, curves and time budget as text.

@@ -191,7 +191,8 @@ Json losses_json(const std::optional<LossComparison>& losses) {
              {"epoch", difference->epoch},
              {"step", difference->step},
              {"expected", hex(difference->wanted)},
-             {"found", hex(difference->found)}};
+             {"found", hex(difference->found)},
+             {"hint", difference->hint}};
   return {{"equal", !losses->difference}, {"losses", losses->losses}, {"first_difference", first}};
 }
 

@@ -68,12 +68,12 @@ class Parser {
 
   std::optional<Condition> one(const Piece& piece) {
     if (piece.text.empty()) {
-      problem(piece, "the condition is empty; use one such as samples_per_s<-2.5%");
+      problem(piece, "the condition is empty, it must be one such as samples_per_s<-2.5%");
       return std::nullopt;
     }
     const std::size_t sign = piece.text.find_first_of("<>=");
     if (sign == std::string_view::npos) {
-      problem(piece, "the condition has no '<' or '>'; use metric<-2.5% or metric>+2.5%");
+      problem(piece, "the condition must contain '<' or '>': metric<-2.5% or metric>+2.5%");
       return std::nullopt;
     }
     Condition condition;

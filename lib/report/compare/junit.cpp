@@ -86,7 +86,8 @@ std::vector<JunitCase> bench_cases(std::span<const BenchRow> rows,
     JunitCase one{.group = group, .name = row.technique, .seconds = seconds_of(row)};
     if (row.failure) {
       one.result = CaseResult::error;
-      one.message = fmt::format("exit {}: {}", row.failure->exit_code, row.failure->message);
+      one.message =
+          fmt::format("exit {}: {}", row.failure->exit_code, one_line(row.failure->message));
     }
     if (row.trials.empty() && !row.failure) {
       one.result = CaseResult::skipped;

@@ -1,5 +1,6 @@
 #include "report/record/run_result.hpp"
 
+#include "base/strings.hpp"
 #include "report/diagnosis/bottleneck.hpp"
 #include "report/diagnosis/ranks.hpp"
 #include "report/text/format.hpp"
@@ -64,7 +65,7 @@ Json failure_document(const std::optional<FirstFailure>& failure) {
                   {"step", failure->step},
                   {"phase", failure->phase},
                   {"collective", or_null(failure->collective)},
-                  {"message", failure->message}}});
+                  {"message", one_line(failure->message)}}});
 }
 
 Json result_document(const RunRecord& record, const RunResult& ending) {

@@ -69,7 +69,7 @@ RunRequest overridden(RunRequest request, const std::vector<std::string>& overri
 }
 
 std::string why_of(const RunOutcome& run) {
-  if (!run.ending.message.empty()) return run.ending.message;
+  if (!run.ending.message.empty()) return one_line(run.ending.message);
   return fmt::format("it ended with exit code {}", run.ending.exit_code);
 }
 
@@ -190,7 +190,7 @@ class Verification {
       }
     } catch (const Error& error) {
       if (launch::is_stop_code(error.exit_code())) throw;
-      kill.failure = error.what();
+      kill.failure = one_line(error.what());
     }
     if (report::is_identical(kill)) return drop(folder);
     check_.folder = wish_.scratch.string();

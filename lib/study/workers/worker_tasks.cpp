@@ -87,8 +87,9 @@ std::string cause_of(const launch::Outcome& outcome, const ModelTask& task) {
     return fmt::format(
         "the process that {} was killed by SIGKILL, possibly out of memory\nhint: {}", task.purpose,
         task.hint);
-  if (failure->message.empty()) return outcome.message + log_of(*failure);
-  return failure->message + log_of(*failure);
+  const std::string& message = failure->message.empty() ? outcome.message : failure->message;
+  const std::string_view cause = without_hint(message);
+  return fmt::format("{}{}{}", cause, log_of(*failure), message.substr(cause.size()));
 }
 
 Error failure_of(const launch::Outcome& outcome, const ModelTask& task) {

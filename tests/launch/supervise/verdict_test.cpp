@@ -149,6 +149,12 @@ TEST_CASE("a worker's message cannot forge lines or drive the terminal") {
   CHECK(outcome.first_failure->message == "one; \\x1b[2Jtwo");
 }
 
+TEST_CASE("the hint of a rank's message keeps its line") {
+  const Outcome outcome = judge({{reported(0, 1, {9, "one\ntwo\nhint: th\x1bree"})}, {}, "host"});
+  CHECK(outcome.first_failure->message == "one; two\nhint: th\\x1bree");
+  CHECK_THAT(outcome.message, EndsWith(": one; two\nhint: th\\x1bree"));
+}
+
 TEST_CASE("signals are named") {
   CHECK(signal_name(SIGKILL) == "SIGKILL");
   CHECK(signal_name(SIGUSR1) == "SIGUSR1");

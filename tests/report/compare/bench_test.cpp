@@ -144,13 +144,16 @@ TEST_CASE("a trial is read from the record of its run") {
 TEST_CASE("bench: a failed row keeps its place in the table and in JSON") {
   std::vector<BenchRow> rows = three_rows();
   rows[1].trials.clear();
-  rows[1].failure = TrialFailure{6, "num_workers=4 (run 1 of 3): loss is nan"};
+  rows[1].failure = TrialFailure{6, "num_workers=4 (run 1 of 3): loss is nan\nhint: lower lr"};
   const std::string text = to_text(bench_table(rows), {});
   CHECK_THAT(text, Contains("failed (exit 6)") && !Contains("nan"));
   CHECK_THAT(bench_notes(rows),
              Contains("3 interleaved runs") && Contains("Failed: num_workers=4 (run 1 of 3)"));
   const Json document = bench_document(rows, {.config = "a.yaml"});
-  CHECK(document["rows"][1]["failure"]["exit_code"] == 6);
+  CHECK(document["rows"][1]["failure"] ==
+        Json({{"exit_code", 6},
+              {"message", "num_workers=4 (run 1 of 3): loss is nan"},
+              {"hint", "lower lr"}}));
   CHECK(document["rows"][0]["failure"].is_null());
   CHECK(document["repeats"] == 3);
 }

@@ -129,6 +129,30 @@ TEST_CASE("equal losses are equal to the last bit, and the first that differs is
       Contains("epoch 1, step 10: train/loss is 0x1p-1 (0.5) in a and 0x1.0000000000001p-1"));
 }
 
+TEST_CASE("equal losses: a hint names different numbers of threads and memory formats") {
+  TempFolder folder;
+  RunComparison compared;
+  const auto add = [&](const char* name, double loss, const std::string& manifest) {
+    make_run(folder / name, {.loss = loss});
+    put_text(folder / name / "manifest.json", manifest);
+    std::vector<RunFiles> runs;
+    runs.push_back(read_run(folder / name));
+    compared.groups.push_back(group_of(name, std::move(runs)));
+  };
+  add("a", 0.5, R"({"num_threads": {"value": 1}, "channels_last": {"value": true}})");
+  add("b", 0.4, R"({"num_threads": {"value": 2}, "channels_last": {"value": true}})");
+  const auto hint = [&] { return compare_losses(compared).difference.value().hint; };
+  const std::string a = (folder / "a").string();
+  const std::string b = (folder / "b").string();
+  CHECK(hint() == "set the same trainer.num_threads: " + a + " used 1, " + b + " used 2");
+  CHECK_THAT(to_text(*compare_losses(compared).difference, "a"),
+             EndsWith("\nhint: " + compare_losses(compared).difference->hint));
+  compared.groups[1].runs[0].manifest["num_threads"]["value"] = 1;
+  CHECK(hint().empty());
+  compared.groups[1].runs[0].manifest["channels_last"]["value"] = false;
+  CHECK(hint() == "set the same trainer.channels_last: " + a + " used true, " + b + " used false");
+}
+
 TEST_CASE("equal losses: a missing loss is a difference, and a run without losses is an error") {
   TempFolder folder;
   make_run(folder / "a", {});

@@ -53,7 +53,7 @@ TEST_CASE("what is no condition is refused with what is expected") {
   CHECK_THAT(mistakes(""), Contains("the condition is empty") && Contains("samples_per_s<-2.5%"));
   CHECK_THAT(mistakes("total_s>3%,"), Contains("column 12: the condition is empty"));
   CHECK_THAT(mistakes("total_s"),
-             Contains("the condition has no '<' or '>'; use metric<-2.5% or metric>+2.5%"));
+             Contains("the condition must contain '<' or '>': metric<-2.5% or metric>+2.5%"));
   CHECK_THAT(mistakes("total_s=3%"), Contains("the comparison must be '<' or '>'"));
   CHECK_THAT(mistakes("total_s>=3%"), Contains("the comparison must be '<' or '>'"));
   CHECK_THAT(mistakes("total_s>>3%"), Contains("the comparison must be '<' or '>'"));

@@ -96,3 +96,27 @@ TEST_CASE("PairNoise: more noise needs more pairs to decide, and a far gain need
   CHECK(noise_of(pairs_of({9, 11, 9})).pairs_to_decide(pairs_of({5, 5})) < 10);
   CHECK(PairNoise().pairs_to_decide(equal) == 3);
 }
+
+TEST_CASE("PairedTrials: only runs of the unchanged experiment set the time of the final proof") {
+  ManualClock clock;
+  const study::TuneOptions options{.budget_s = 1e6};
+  const auto run = [&](const report::TuneChanges& /*changes*/, study::TuneScope /*scope*/,
+                       double /*most_s*/) {
+    clock.advance(7);
+    return study::TuneResult(study::TuneSample{
+        .trial = {.total_s = 7, .startup_s = 1, .losses = {0.5}, .data_digest = "d"},
+        .sample_s = 7});
+  };
+  const study::TuneTools tools{
+      .run = run, .check = {}, .no_capture = {}, .stopped = {}, .say = {}, .clock = clock};
+  study::PairedTrials trials(options, tools);
+  trials.start(1);
+  ComparisonRuns changed;
+  const report::TuneChanges workers{{"loader.num_workers", "0", "1"}};
+  trials.run({.base = workers, .other = {}}, 2, changed);
+  REQUIRE(changed.pairs() == 2);
+  CHECK(trials.proof_s(1) == 2);
+  ComparisonRuns unchanged;
+  trials.run({.base = {}, .other = workers}, 2, unchanged);
+  CHECK(trials.proof_s(1) == 14);
+}

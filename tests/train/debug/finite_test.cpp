@@ -16,7 +16,7 @@ constexpr float kInf = std::numeric_limits<float>::infinity();
 
 }  // namespace
 
-TEST_CASE("one value that is not finite is found wherever it stands") {
+TEST_CASE("all_finite: one value that is not finite is found at any position") {
   // Sizes near a block of the loop, and near the share of one thread.
   for (const std::int64_t count : {1, 2, 1023, 1024, 1025, 5000, (1 << 18) + 1, 1 << 20}) {
     at::Tensor values = torch::full({count}, -1.5F);
@@ -33,7 +33,7 @@ TEST_CASE("one value that is not finite is found wherever it stands") {
   }
 }
 
-TEST_CASE("every place of a block is looked at") {
+TEST_CASE("all_finite: every element of a block is checked") {
   at::Tensor values = torch::zeros({1030});
   auto* data = values.mutable_data_ptr<float>();
   for (std::int64_t place = 0; place < values.numel(); ++place) {
@@ -50,7 +50,7 @@ TEST_CASE("zeros, denormals and the largest numbers are finite, however many the
     CHECK(train::all_finite(torch::full({4100}, fine)));
 }
 
-TEST_CASE("all of it in one thread is all of it in two") {
+TEST_CASE("all_finite: one and two threads have the same result") {
   const int before = at::get_num_threads();
   at::Tensor values = torch::zeros({1 << 20});
   for (const int threads : {1, 2}) {
@@ -65,13 +65,13 @@ TEST_CASE("all of it in one thread is all of it in two") {
   at::set_num_threads(before);
 }
 
-TEST_CASE("nothing is finite") {
+TEST_CASE("all_finite: empty tensors are finite") {
   CHECK(train::all_finite(torch::zeros({0})));
   CHECK(train::all_finite(torch::zeros({3, 0, 2}, torch::kDouble)));
   CHECK(train::all_finite(std::vector<at::Tensor>{}));
 }
 
-TEST_CASE("what a view leaves out does not count, what it shows does") {
+TEST_CASE("all_finite: only the elements of a view are checked") {
   const at::Tensor all = torch::zeros({4, 3});
   all[1][1] = kInf;
   CHECK(train::all_finite(all.select(1, 0)));
@@ -86,7 +86,7 @@ TEST_CASE("what a view leaves out does not count, what it shows does") {
   CHECK_FALSE(train::all_finite(last));
 }
 
-TEST_CASE("other kinds of numbers are looked at as well") {
+TEST_CASE("all_finite: other dtypes are checked") {
   for (const auto type : {torch::kBFloat16, torch::kHalf, torch::kDouble}) {
     at::Tensor values = torch::ones({70}, type);
     CHECK(train::all_finite(values));
@@ -99,7 +99,7 @@ TEST_CASE("other kinds of numbers are looked at as well") {
   CHECK(train::all_finite(torch::ones({3}, torch::kLong)));
 }
 
-TEST_CASE("one tensor of several is enough") {
+TEST_CASE("all_finite: one bad tensor of several is found") {
   const std::vector<at::Tensor> fine{torch::ones({3}), torch::ones({2}, torch::kBFloat16)};
   CHECK(train::all_finite(fine));
   CHECK_FALSE(train::all_finite({fine[0], fine[1], torch::full({1}, kInf)}));

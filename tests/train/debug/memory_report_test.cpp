@@ -15,7 +15,7 @@ constexpr const char* kOnGpu =
 
 }  // namespace
 
-TEST_CASE("sizes are read from what the allocators say") {
+TEST_CASE("out of memory: the size is parsed from the allocators' messages") {
   CHECK(train::size_after(kOnCpu, "tried to allocate") == 8192.0);
   CHECK(train::size_after(kOnGpu, "tried to allocate") == 20480.0);
   CHECK(train::size_after(kOnGpu, "total capacity of") == 81920.0);
@@ -25,7 +25,7 @@ TEST_CASE("sizes are read from what the allocators say") {
     CHECK_FALSE(train::size_after(nothing, "tried to allocate").has_value());
 }
 
-TEST_CASE("what is free counts, not the capacity of a GPU that others use, too") {
+TEST_CASE("out of memory: the free memory of a shared GPU counts, not its capacity") {
   train::MemoryUse use{
       .cause = kOnGpu, .batch = 100, .before = 1024, .peak = 2048, .now = 2048, .free = 1024};
   CHECK(train::fitting_batch(use) == 8);  // 0.9 * 2 GiB of the 21 for 100 rows

@@ -98,7 +98,7 @@ TEST_CASE("a summary counts non-finite values and has the range of the rest") {
   CHECK(train::summary_of("n", torch::tensor({4, 6})).mean == 5);
 }
 
-TEST_CASE("tensors with values that are not finite stand first") {
+TEST_CASE("numerics dump: tensors with non-finite values come first") {
   const auto bad = train::summary_of("bad", torch::full({1}, std::nan("")));
   const auto good = train::summary_of("good", torch::ones({1}));
   const auto ordered = train::offending_first({good, bad, good}, 2);
@@ -223,7 +223,7 @@ TEST_CASE("weights that a step made non-finite are reported without a batch") {
   CHECK_THAT(numerics.record.cause, Contains("'weight' holds values that are not finite"));
 }
 
-TEST_CASE("a dump that cannot be written does not hide the cause") {
+TEST_CASE("numerics dump: a failed write does not hide the cause") {
   Diverging diverging;
   corrupt_loss(diverging.run, 1);
   std::ofstream(diverging.run.folder / "diverged") << "a file in the place of the folder";
@@ -232,7 +232,7 @@ TEST_CASE("a dump that cannot be written does not hide the cause") {
                                     Contains("no dump of the step was written"));
 }
 
-TEST_CASE("too little room on the disk leaves no file") {
+TEST_CASE("numerics dump: without enough disk space no file is left") {
   TempFolder folder;
   Numerics numerics;
   numerics.weights = {{"weight", torch::ones({100})}};

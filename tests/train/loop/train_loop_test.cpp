@@ -151,7 +151,7 @@ TEST_CASE("accumulated batches give the weights of one large batch, the uneven e
   CHECK(mismatch(small.model.bias, large.model.bias) == "");
 }
 
-TEST_CASE("class weights mean the same however a global batch is cut") {
+TEST_CASE("class weights: the result is independent of the split of a global batch") {
   const bool some_weigh_nothing = GENERATE(false, true);
   const at::Tensor weight =
       some_weigh_nothing ? torch::tensor({0.0F, 0.0F, 3.0F}) : torch::tensor({20.0F, 1.0F, 0.05F});
@@ -172,7 +172,7 @@ TEST_CASE("class weights mean the same however a global batch is cut") {
   }
 }
 
-TEST_CASE("class weights that leave no sample to count are named") {
+TEST_CASE("class weights: weights of zero for all samples are reported") {
   FakeRun run;
   run.loss.class_weight = torch::zeros({3});
   const Error error = error_of(run);

@@ -35,7 +35,7 @@ TEST_CASE("more threads are taken only where they are clearly faster") {
   CHECK(bench.probe(0.001, 0.0017).why == "probe: 4 threads take 1.70x of 1");
 }
 
-TEST_CASE("the probe is short whatever a step takes") {
+TEST_CASE("num_threads=auto: the probe is short for any step time") {
   Bench quick;
   quick.probe(1e-6, 1e-6);
   CHECK(quick.clock.now() < 0.5);

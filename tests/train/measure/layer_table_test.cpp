@@ -19,7 +19,7 @@ TEST_CASE("the CSV of the layers keeps commas and quotes within quotes") {
   CHECK(layers_as_csv({}) == "layer,kind,calls,forward_ms,backward_ms,share,gflop,output\n");
 }
 
-TEST_CASE("the text of the layers says whose times they are") {
+TEST_CASE("layer table: the text says whether times are of the CPU or the GPU") {
   const std::string on_cpu = layers_as_text(kRows, {.steps = 5});
   CHECK_THAT(on_cpu, StartsWith("The mean of 5 steps. Times are those of the CPU") &&
                          Contains("37.5%") && Contains("[64, 16, 28, 28]\n"));

@@ -30,14 +30,14 @@ TEST_CASE("a meter counts what is allocated and freed while it lives") {
   CHECK(meter.reserved() == 0);
 }
 
-TEST_CASE("memory from before the meter is not missed when it goes") {
+TEST_CASE("memory meter: freeing earlier memory is not counted") {
   at::Tensor before = mebibyte();
   const train::MemoryMeter meter(at::kCPU);
   before.reset();
   CHECK(meter.live() == 0);
 }
 
-TEST_CASE("a meter sees what a backward pass takes, and nothing of before its beginning") {
+TEST_CASE("memory meter: a backward pass is measured without earlier allocations") {
   {
     const train::MemoryMeter meter(at::kCPU);
     const at::Tensor x = at::ones({kFloats}).requires_grad_();
@@ -56,7 +56,7 @@ TEST_CASE("a meter sees what a backward pass takes, and nothing of before its be
   CHECK(next.live() == 0);
 }
 
-TEST_CASE("the memory of another device is not a meter's") {
+TEST_CASE("memory meter: memory of other devices is not counted") {
   const train::MemoryMeter gpu(at::Device(at::kCUDA, 0));
   const at::Tensor here = mebibyte();
   CHECK(gpu.live() == 0);

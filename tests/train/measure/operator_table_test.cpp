@@ -23,7 +23,7 @@ const OperatorRow& row(const std::vector<OperatorRow>& rows, const std::string& 
 
 }  // namespace
 
-TEST_CASE("what an operator spends in those it calls is theirs") {
+TEST_CASE("operator table: time in nested operators is counted for the nested ones") {
   const auto rows = operator_rows({call("linear", 0, 10'000), call("t", 1000, 2000),
                                    call("addmm", 2000, 9000), call("copy", 3000, 4000),
                                    call("other", 3500, 5500, 2), call("t", 11'000, 11'500)});
@@ -36,7 +36,7 @@ TEST_CASE("what an operator spends in those it calls is theirs") {
   CHECK(rows.front().name == "addmm");
 }
 
-TEST_CASE("calls that overlap take their time from the one around them once only") {
+TEST_CASE("operator table: overlapping calls reduce the self time of their parent once") {
   const auto rows = operator_rows({call("step", 0, 10'000), call("a", 1000, 8000),
                                    call("b", 5000, 10'000), call("c", 6000, 7000)});
   CHECK(row(rows, "step").self_ms == Approx(1));
@@ -55,7 +55,7 @@ TEST_CASE("self time is never negative, even for an operator without an end") {
   CHECK_THAT(operators_as_text(rows), !Contains("-"));
 }
 
-TEST_CASE("the operators' shares of the time are 100 % together") {
+TEST_CASE("operator table: the shares of the time sum to 100 %") {
   std::vector<OperatorCall> calls{call("outer", 0, 997), call("inner", 3, 500)};
   for (std::uint64_t i = 0; i < 20; ++i) {
     const std::string name = "op" + std::to_string(i);
@@ -78,7 +78,7 @@ TEST_CASE("the operators' shares of the time are 100 % together") {
   CHECK(std::abs(sum - 100) <= 0.05 * rows + 1e-9);
 }
 
-TEST_CASE("memory is the operator's within which it was allocated or freed") {
+TEST_CASE("operator table: memory belongs to the innermost operator") {
   OperatorCall taken = call("[memory]", 1500, 1500);
   taken.bytes = 3'000'000;
   OperatorCall freed = call("[memory]", 5000, 5000);

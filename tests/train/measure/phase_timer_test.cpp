@@ -58,7 +58,7 @@ TEST_CASE("each part of an epoch gets its time and they sum to the wall time") {
   CHECK(timing.first_batch_s == 1);
 }
 
-TEST_CASE("nothing is booked while the timer pauses, and the parts still sum to the wall time") {
+TEST_CASE("PartTimer: a pause is not counted and the parts still sum to the wall time") {
   ManualClock clock;
   train::PartTimer timer(clock, nullptr);
   timer.begin_epoch();
@@ -81,7 +81,7 @@ TEST_CASE("nothing is booked while the timer pauses, and the parts still sum to 
   CHECK(sum_of(timing) == Approx(timing.wall_s));
 }
 
-TEST_CASE("an exchange cannot have taken longer than backward") {
+TEST_CASE("PartTimer: the communication time is at most the backward time") {
   ManualClock clock;
   train::PartTimer timer(clock, nullptr);
   timer.begin_epoch();
@@ -94,7 +94,7 @@ TEST_CASE("an exchange cannot have taken longer than backward") {
   CHECK(timing.allreduce_exposed_s == 2);
 }
 
-TEST_CASE("an exchange that a device has seen is taken from the device's backward") {
+TEST_CASE("PartTimer: communication measured on the device is subtracted from its backward time") {
   ManualClock clock;
   train::PartTimer timer(clock, std::make_unique<InventedLine>(1.0, Part::backward));
   timer.begin_epoch();

@@ -54,7 +54,7 @@ TEST_CASE("the layers of the recorded steps have a table of their own") {
   CHECK_THAT(text_of(run.folder / "profile/layers.txt"), StartsWith("The mean of 3 steps."));
 }
 
-TEST_CASE("outside of the recorded steps nothing observes operators") {
+TEST_CASE("profiler: operators are observed only in the recorded steps") {
   FakeRun run({.samples = 40, .batch = 4, .val_samples = 0});
   run.options.profiler = spec::Profiler{.wait = 2, .warmup = 1, .active = 3};
   std::vector<bool> observed;
@@ -67,7 +67,7 @@ TEST_CASE("outside of the recorded steps nothing observes operators") {
         std::vector<bool>{false, false, false, true, true, true, false, false, false, false});
 }
 
-TEST_CASE("ranges of NVTX change no bit, and a libtorch without them says so") {
+TEST_CASE("profiler: NVTX ranges change no result and are reported if libtorch lacks them") {
   FakeRun plain;
   plain.run();
   FakeRun named;
@@ -79,7 +79,7 @@ TEST_CASE("ranges of NVTX change no bit, and a libtorch without them says so") {
   if (!warnings.empty()) CHECK_THAT(warnings[0].message, Contains("no CUDA half"));
 }
 
-TEST_CASE("a run that ends within the recorded steps keeps what there is") {
+TEST_CASE("profiler: a run that ends within the recorded steps keeps those recorded so far") {
   FakeRun run({.samples = 16, .batch = 4, .val_samples = 0});
   run.options.profiler = spec::Profiler{.wait = 1, .warmup = 0, .active = 100};
   run.run();
@@ -87,7 +87,9 @@ TEST_CASE("a run that ends within the recorded steps keeps what there is") {
   CHECK(recorded(trace, "forward") == 3);
 }
 
-TEST_CASE("a run that ends before them writes nothing, and recording changes no bit") {
+TEST_CASE(
+    "profiler: a run that ends before the recorded steps writes nothing and recording changes no "
+    "result") {
   FakeRun plain;
   plain.run();
   FakeRun early;
@@ -110,7 +112,7 @@ TEST_CASE("steps are optimizer steps where batches are accumulated") {
   CHECK(recorded(trace, "optimizer") == 2);
 }
 
-TEST_CASE("a run that ends before the steps to record says that there is no profile") {
+TEST_CASE("profiler: a run that ends before the recorded steps reports that there is no profile") {
   FakeRun run({.samples = 12, .batch = 4, .val_samples = 0});
   run.options.profiler = spec::Profiler{.wait = 9, .warmup = 1, .active = 3};
   run.run();

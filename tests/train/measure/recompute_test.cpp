@@ -12,7 +12,7 @@ constexpr std::int64_t kGiB = std::int64_t{1} << 30;
 
 }  // namespace
 
-TEST_CASE("blocks are recomputed only where their activations would not fit") {
+TEST_CASE("activation_checkpointing=auto: blocks are recomputed only if activations do not fit") {
   const auto wide = choose_recompute({.activations = 4 * kGiB, .rest = kGiB, .free = 8 * kGiB});
   CHECK_FALSE(wide.recomputes);
   CHECK(wide.why == "activations take about 4.0 GiB of 7.0 GiB free: they are kept");
@@ -21,13 +21,14 @@ TEST_CASE("blocks are recomputed only where their activations would not fit") {
   CHECK(narrow.why == "activations take about 9.0 GiB of 6.0 GiB free: blocks are recomputed");
 }
 
-TEST_CASE("a step that would fit to the byte is not trusted: it is measured within 15 %") {
+TEST_CASE("activation_checkpointing=auto: activations need a margin of 15 %") {
   CHECK(choose_recompute({.activations = 100, .rest = 0, .free = 100}).recomputes);
   CHECK(choose_recompute({.activations = 100, .rest = 0, .free = 114}).recomputes);
   CHECK_FALSE(choose_recompute({.activations = 100, .rest = 0, .free = 116}).recomputes);
 }
 
-TEST_CASE("where not even the weights fit, nothing is free for activations") {
+TEST_CASE(
+    "activation_checkpointing=auto: no memory is free for activations if the weights do not fit") {
   const auto choice = choose_recompute({.activations = 1, .rest = 3 * kGiB, .free = kGiB});
   CHECK(choice.recomputes);
   CHECK_THAT(choice.why, Contains("1 B of 0 B free"));

@@ -92,7 +92,7 @@ TEST_CASE("a replay leaves weights, buffers, generators and the optimizer as the
   CHECK_FALSE(probe.run.model.weight.grad().defined());
 }
 
-TEST_CASE("a last batch of few rows is filled up to a full one, and one of none is not replayed") {
+TEST_CASE("replay: a short last batch is filled up and an empty one is not replayed") {
   Probe probe(3);
   CHECK(probe.replay(5));
   CHECK(probe.run.model.rows == probe.run.sizes.batch);
@@ -100,7 +100,7 @@ TEST_CASE("a last batch of few rows is filled up to a full one, and one of none 
   CHECK_FALSE(probe.replay(5));
 }
 
-TEST_CASE("a step that fails ends the replay and not the run") {
+TEST_CASE("replay: a failing step ends the replay and not the run") {
   Probe probe(4);
   probe.run.model.batches.fill_(3);
   probe.run.loss.after = [](const at::Tensor& loss, int call) -> at::Tensor {
@@ -111,7 +111,7 @@ TEST_CASE("a step that fails ends the replay and not the run") {
   CHECK(probe.run.model.batches.item<std::int64_t>() == 3);
 }
 
-TEST_CASE("a replay of slow steps ends after about two seconds, and beats") {
+TEST_CASE("replay: slow steps end it after about two seconds, with heartbeats") {
   Probe probe(4);
   probe.run.clock = std::make_shared<SteppingClock>(0.1);
   probe.page.global_step = 41;
@@ -186,7 +186,7 @@ TEST_CASE("Replay: a run with detect_anomaly is replayed without its checks") {
   CHECK(run.run().replay_step_s);
 }
 
-TEST_CASE("a replay ends where the run is asked to stop") {
+TEST_CASE("replay: a stop request ends it") {
   Probe probe(4);
   probe.run.loss.after = [&](const at::Tensor& loss, int call) {
     if (call == 3) probe.run.stop_signal = 15;

@@ -43,7 +43,7 @@ std::vector<stage::NamedTensor> of_all_kinds() {
 
 }  // namespace
 
-TEST_CASE("parameters go to the rank that has least, the largest first") {
+TEST_CASE("ZeRO-1: parameters are assigned largest first to the rank with the least") {
   CHECK(train::owners_of(of_sizes({1, 10, 3, 7, 2}), 2) == std::vector<int>{1, 0, 1, 1, 0});
   CHECK(train::owners_of(of_sizes({4, 4, 4}), 3) == std::vector<int>{0, 1, 2});
   CHECK(train::owners_of(of_sizes({4}), 3) == std::vector<int>{0});
@@ -51,7 +51,7 @@ TEST_CASE("parameters go to the rank that has least, the largest first") {
   CHECK(train::owned_by({0, 1, 0}, 0) == std::vector<bool>{true, false, true});
 }
 
-TEST_CASE("no rank owns much more than another") {
+TEST_CASE("ZeRO-1: the shards have similar sizes") {
   const auto parameters = of_sizes({900, 30, 512, 512, 64, 700, 12, 300, 300, 9, 128, 450});
   for (const int world : {2, 3, 4}) {
     const auto owners = train::owners_of(parameters, world);
@@ -87,7 +87,7 @@ TEST_CASE("a sharded optimizer clears the gradients of all parameters, not of it
   CHECK_NOTHROW(optimizer.zero_grad());
 }
 
-TEST_CASE("every rank gets what the others have updated, through however small a buffer") {
+TEST_CASE("ZeRO-1: all ranks receive the updates through a buffer of any size") {
   for (const std::size_t cap : {std::size_t{64}, std::size_t{128}, std::size_t{1} << 20}) {
     RankGroup group(3);
     group.run_all([&](int rank, std::unique_ptr<dist::Communicator> communicator) {

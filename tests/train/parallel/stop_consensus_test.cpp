@@ -58,7 +58,7 @@ void check_all(const std::vector<std::vector<int>>& found, const std::vector<int
 
 }  // namespace
 
-TEST_CASE("one rank follows its own flag and deadline at once") {
+TEST_CASE("StopConsensus: one rank follows its own stop flag and deadline at once") {
   const auto alone = dist::make_single();
   volatile int signal = 0;
   StopConsensus agreement(*alone, {&signal, 10.0}, StopConsensus::Cadence::by_time);
@@ -68,7 +68,7 @@ TEST_CASE("one rank follows its own flag and deadline at once") {
   CHECK(agreement.after_step(StopConsensus::At::step, 11.0) == Stop::signal);
 }
 
-TEST_CASE("one rank saves when its own clock says so") {
+TEST_CASE("StopConsensus: one rank saves by its own clock") {
   const auto alone = dist::make_single();
   StopConsensus agreement(*alone, {}, StopConsensus::Cadence::by_time);
   agreement.after_step(StopConsensus::At::step, 1);
@@ -97,7 +97,7 @@ TEST_CASE("all ranks save after the same step, once per request of rank 0") {
   for (const auto& steps : saved_after) CHECK(steps == std::vector<int>{5});
 }
 
-TEST_CASE("all ranks stop after the same step, whoever got the signal") {
+TEST_CASE("StopConsensus: all ranks stop after the same step for a signal on any rank") {
   const auto cadence =
       GENERATE(StopConsensus::Cadence::by_time, StopConsensus::Cadence::sync_points);
   RankGroup group(3);
@@ -120,7 +120,7 @@ TEST_CASE("all ranks stop after the same step, whoever got the signal") {
   CHECK(stopped_after == std::array{expected, expected, expected});
 }
 
-TEST_CASE("between epochs the ranks settle at once, and nothing is left under way") {
+TEST_CASE("StopConsensus: between epochs the ranks agree at once and no exchange is pending") {
   RankGroup group(2);
   std::array<Stop, 2> found{};
   group.run_all([&](int rank, std::unique_ptr<dist::Communicator> communicator) {

@@ -180,7 +180,8 @@ TEST_CASE("failures in a row end the run once there are three over five minutes"
   CHECK(saving.pointed(Link::last) == 4);
 }
 
-TEST_CASE("a failure ends the run where there is no older checkpoint, but not at its end") {
+TEST_CASE(
+    "Checkpointer: a failed save without an older checkpoint ends the run, except at its end") {
   Saving saving;
   saving.block(1);
   saving.save(1);

@@ -31,7 +31,8 @@ TEST_CASE("the best checkpoints come first, the older of equal ones before") {
   CHECK(train::best_names(all, {"val/loss", spec::Mode::min}, 0).empty());
 }
 
-TEST_CASE("what has no value, another monitor or no manifest is no part of the ranking") {
+TEST_CASE(
+    "retention: checkpoints without value or manifest or with another monitor are not ranked") {
   std::vector<checkpoint::StoredCheckpoint> all{found(3, {}), found(2, 0.5),
                                                 found(1, 0.1, "val/accuracy")};
   all.emplace_back().name = "damaged";

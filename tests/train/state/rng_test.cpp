@@ -25,7 +25,7 @@ TEST_CASE("random numbers continue identically once their states are restored") 
   for (std::size_t i = 0; i < first.size(); ++i) CHECK(torch::equal(again[i], first[i]));
 }
 
-TEST_CASE("what is no state of the random numbers is refused") {
+TEST_CASE("RNG: an invalid state is refused") {
   const auto states = train::random_states(at::kCPU);
   REQUIRE(states.size() == 1);
   CHECK(states[0].name == "cpu");

@@ -43,7 +43,7 @@ float first(const StateTensor& one) { return one.tensor.flatten()[0].item<float>
 
 }  // namespace
 
-TEST_CASE("each rank takes back what it saved, and what rank 0 saved for all") {
+TEST_CASE("restore: each rank restores its own state and the shared state of rank 0") {
   TempFolder folder;
   const auto checkpoint = save(folder, 2);
   for (const int rank : {0, 1}) {
@@ -56,7 +56,7 @@ TEST_CASE("each rank takes back what it saved, and what rank 0 saved for all") {
   }
 }
 
-TEST_CASE("with another number of ranks all of them take what rank 0 saved") {
+TEST_CASE("restore: with another world size all ranks restore the state of rank 0") {
   TempFolder folder;
   const auto checkpoint = save(folder, 2);
   const train::SavedState saved(checkpoint, {2, 3});
@@ -69,7 +69,7 @@ TEST_CASE("with another number of ranks all of them take what rank 0 saved") {
   CHECK(leader.tensors_of(1, "model/").front().tensor[0].item<float>() == 1);
 }
 
-TEST_CASE("a tensor that is missing, unknown or of another shape is named") {
+TEST_CASE("restore: a missing or unknown tensor or another shape is reported by name") {
   TempFolder folder;
   const train::SavedState saved(save(folder, 1), {0, 1});
   auto more = state(0, 0);
@@ -88,7 +88,7 @@ TEST_CASE("a tensor that is missing, unknown or of another shape is named") {
   CHECK_THROWS_WITH(saved.copy_into(other), Contains("F64"));
 }
 
-TEST_CASE("a rank may lack what others own, and nothing else") {
+TEST_CASE("restore: a rank may lack only tensors that other ranks own") {
   TempFolder folder;
   const train::SavedState saved(save(folder, 2), {0, 2});
   auto own = state(0, 0);
@@ -128,7 +128,7 @@ TEST_CASE("the per-rank state of each rank is found in any part") {
   }
 }
 
-TEST_CASE("copies on the host are rows in memory, whatever the tensors are, and are used again") {
+TEST_CASE("host copies: tensors of any layout are copied contiguously and buffers are reused") {
   const at::Tensor tensor = torch::arange(6, torch::kFloat).view({2, 3}).t();
   train::HostCopies copies;
   copies.take({{"a", tensor}});

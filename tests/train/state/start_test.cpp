@@ -23,7 +23,7 @@ bool makes_gradient(const at::Tensor& parameter) {
 
 }  // namespace
 
-TEST_CASE("weights of a file are laid over the model's, in place") {
+TEST_CASE("load_weights: the model's tensors are overwritten in place") {
   TempFolder folder;
   FakeModel model;
   const void* place = model.weight.data_ptr();
@@ -40,7 +40,7 @@ TEST_CASE("weights of a file are laid over the model's, in place") {
   CHECK(reported.notes.empty());
 }
 
-TEST_CASE("halves become floats, and it is said") {
+TEST_CASE("load_weights: 16-bit weights become float32 and this is reported") {
   TempFolder folder;
   FakeModel model;
   events::WeightsSet reported;

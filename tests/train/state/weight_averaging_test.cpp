@@ -56,13 +56,13 @@ TEST_CASE("a stochastic weight average is the mean of an epoch's last weights") 
   CHECK(average_of(swa, {1, 2, 6, 8}, 2) == Approx(7));
 }
 
-TEST_CASE("before its start an average changes nothing") {
+TEST_CASE("averager: before its start it changes nothing") {
   train::Averaging late = ema(0.9);
   late.start_epoch = 2;
   CHECK(average_of(late, {2, 4}, 2) == Approx(4));
 }
 
-TEST_CASE("counters are copied, and swapping twice restores everything") {
+TEST_CASE("averager: counters are copied and two swaps restore the model") {
   FakeModel model;
   train::WeightAverager averager(model, ema(0.9), 1);
   model.batches.fill_(7);

@@ -10,7 +10,7 @@
 
 using namespace trainctl;
 
-TEST_CASE("a snapshot brings weights back in place") {
+TEST_CASE("averager: a snapshot restores the weights in place") {
   const at::Tensor weight = torch::ones({3}, torch::requires_grad());
   const void* place = weight.data_ptr();
   train::Snapshot snapshot({{"weight", weight}});

@@ -64,14 +64,14 @@ struct Steps {
 
 }  // namespace
 
-TEST_CASE("three steps warm up, one is recorded, and it and all others are repeated") {
+TEST_CASE("CapturedStep: three warm-up steps, one capture, then replays") {
   Steps steps;
   steps.take(6);
   CHECK(steps.graph.calls == "wswswsrsppp");
   CHECK(steps.reported.empty());
 }
 
-TEST_CASE("without a graph every step is taken as it is, as on a CPU") {
+TEST_CASE("CapturedStep: without a graph every step runs eagerly, as on a CPU") {
   CHECK(device::make_step_graph(at::kCPU) == nullptr);
   Steps steps;
   int taken = 0;
@@ -80,7 +80,7 @@ TEST_CASE("without a graph every step is taken as it is, as on a CPU") {
   CHECK(taken == 6);
 }
 
-TEST_CASE("the time of a recording is no part of a step") {
+TEST_CASE("CapturedStep: the time of the capture does not count as step time") {
   Steps steps;
   steps.timer.begin_epoch();
   steps.take(5);
@@ -90,7 +90,7 @@ TEST_CASE("the time of a recording is no part of a step") {
   CHECK(timing.wall_s == 4);
 }
 
-TEST_CASE("a batch that lies elsewhere is taken operation by operation, and the graph kept") {
+TEST_CASE("CapturedStep: a batch at another address runs eagerly and the graph is kept") {
   Steps steps;
   steps.take(4);
   const device::DeviceBatch usual = steps.batch;
@@ -128,14 +128,15 @@ TEST_CASE("a step that cannot be captured runs eagerly, and the reason is report
   CHECK(steps.timer.end_epoch(1).backward_s == 1);  // the timer continues
 }
 
-TEST_CASE("a step that is insisted on and cannot be recorded is an error of the configuration") {
+TEST_CASE("CapturedStep: a required capture that fails is a config error") {
   ManualClock clock;
   train::PartTimer timer(clock, nullptr);
   FakeGraph::Log log;
   log.refuses = std::make_exception_ptr(
       c10::Error({__func__, __FILE__, 0}, "operation not permitted\nFor debugging consider"));
   train::CapturedStep step(
-      std::make_unique<FakeGraph>(log), timer, [](const events::Event&) { FAIL("it was reported"); },
+      std::make_unique<FakeGraph>(log), timer,
+      [](const events::Event&) { FAIL("a notice was emitted"); },
       train::CapturedStep::OnCaptureFailure::fail);
   const device::DeviceBatch batch;
   for (int i = 0; i < train::CapturedStep::kWarmUps; ++i) step.take(batch, [] {});
@@ -150,7 +151,7 @@ TEST_CASE("a step that is insisted on and cannot be recorded is an error of the 
   CHECK(log.gone);
 }
 
-TEST_CASE("a graph that was dropped is repeated no more") {
+TEST_CASE("CapturedStep: a dropped graph is not replayed") {
   Steps steps;
   steps.take(5);
   steps.captured.drop();
@@ -188,7 +189,7 @@ struct CaptureCase {
 
 }  // namespace
 
-TEST_CASE("an optimizer that does not say so is not trusted to repeat itself") {
+TEST_CASE("cuda_graphs: an optimizer must declare that it can be captured") {
   CaptureCase capture;
   CHECK_THAT(train::capture_obstacle(capture.session(), capture.options).value_or("none"),
              Contains("optimizer keeps its learning rate"));
@@ -196,14 +197,14 @@ TEST_CASE("an optimizer that does not say so is not trusted to repeat itself") {
   CHECK(train::capture_obstacle(capture.session(), capture.options) == "the sky is falling");
 }
 
-TEST_CASE("a momentum that a scheduler cycles cannot be recorded") {
+TEST_CASE("cuda_graphs: a scheduled momentum cannot be captured") {
   CaptureCase capture;
   capture.run.scheduler.cycles = true;
   CHECK_THAT(train::capture_obstacle(capture.session(), capture.options).value_or("none"),
              Contains("cycles the momentum"));
 }
 
-TEST_CASE("an optimizer that looks on the host which steps to leave out cannot be recorded") {
+TEST_CASE("cuda_graphs: an optimizer that decides on the host to skip steps cannot be captured") {
   CaptureCase capture;
   capture.run.optimizer.repeatable = true;
   const auto obstacle = [&] {
@@ -219,7 +220,7 @@ TEST_CASE("an optimizer that looks on the host which steps to leave out cannot b
   CHECK(obstacle() == "none");
 }
 
-TEST_CASE("where norms are measured at every step, no step is like all others") {
+TEST_CASE("cuda_graphs: norms logged at every step prevent the capture") {
   CaptureCase capture;
   capture.run.optimizer.repeatable = true;
   capture.options.log_norms = true;
@@ -229,7 +230,7 @@ TEST_CASE("where norms are measured at every step, no step is like all others") 
              Contains("trainer.log_norms"));
 }
 
-TEST_CASE("auto on a CPU says nothing, on a GPU why not, and false nothing at all") {
+TEST_CASE("cuda_graphs: auto reports an obstacle on a GPU only, and false reports nothing") {
   CaptureCase capture;
   capture.options.capture_obstacle = "the run is on a CPU";
   CHECK(capture.make() == nullptr);
@@ -245,7 +246,7 @@ TEST_CASE("auto on a CPU says nothing, on a GPU why not, and false nothing at al
   CHECK(capture.run.events.size() == 1);
 }
 
-TEST_CASE("recorded steps that are insisted on and cannot be had end the run") {
+TEST_CASE("cuda_graphs=true: without CUDA graphs the run is a config error") {
   CaptureCase capture;
   capture.options.cuda_graphs = {true};
   capture.options.capture_obstacle = "the run is on a CPU";
@@ -259,7 +260,7 @@ TEST_CASE("recorded steps that are insisted on and cannot be had end the run") {
   }
 }
 
-TEST_CASE("a run on a CPU takes its steps as ever where graphs are asked for") {
+TEST_CASE("cuda_graphs=auto: a run on a CPU has the same results without a warning") {
   FakeRun plain;
   FakeRun asked;
   asked.optimizer.repeatable = true;  // no obstacle, but a CPU has no graphs

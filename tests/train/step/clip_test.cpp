@@ -46,7 +46,7 @@ TEST_CASE("gradients whose squares overflow are clipped to the bound") {
   CHECK(train::norm_of(gradients).item<double>() == Approx(0.75));
 }
 
-TEST_CASE("clipping returns the norm before it, where it takes one") {
+TEST_CASE("clip: the returned norm is that before clipping") {
   auto parameters = with_gradients(1);
   const std::vector<at::Tensor> gradients{parameters[0].grad(), parameters[1].grad()};
   const train::Clipper by_norm(0.75, spec::ClipAlgorithm::norm);

@@ -76,7 +76,7 @@ TEST_CASE("channels_last changes the layout of images and convolutions, with the
   CHECK(last.allclose(plain, 1e-5, 1e-5));
 }
 
-TEST_CASE("a run in bfloat16 learns as one in float32 does") {
+TEST_CASE("precision: a run in bfloat16 learns like one in float32") {
   FakeRun full({.samples = 60, .batch = 4, .val_samples = 20});
   full.options.max_epochs = 3;
   full.run();

@@ -49,7 +49,7 @@ TEST_CASE("the scale halves after an overflow and doubles after 2,000 good steps
   CHECK(scaler.most_skipped_in_a_row() == 3);
 }
 
-TEST_CASE("a flag that stays up leaves out every later step and counts them") {
+TEST_CASE("GradScaler: a flag that stays set skips and counts every later step") {
   GradScaler scaler(at::kCPU, GradScaler::Scaling::none, GradScaler::AfterNonFinite::stops);
   CHECK(scaler.stops_after_non_finite());
   step(scaler, 1);
