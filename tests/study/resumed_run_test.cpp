@@ -94,7 +94,7 @@ study::RunRequest resuming(study::RunRequest request, const fs::path& run_dir) {
 
 }  // namespace
 
-TEST_CASE("a run that failed goes on in its folder, from its checkpoint, and the tables grow") {
+TEST_CASE("resume: a failed run resumes from its checkpoint in its folder, and its tables grow") {
   TempFolder folder;
   const std::string save = "if [ $N = 1 ]; then " + copy_checkpoint(folder, 10) + "fi\n";
   const auto request = fake_run::request(
@@ -127,7 +127,7 @@ TEST_CASE("a run that failed goes on in its folder, from its checkpoint, and the
   CHECK_FALSE(fs::exists(resumed.folder / ".lock"));
 }
 
-TEST_CASE("rows behind the checkpoint are not there twice") {
+TEST_CASE("resume: rows after the checkpoint are not duplicated") {
   TempFolder folder;
   // The checkpoint of step 10 is the start of epoch 2, so only one of three rows is complete.
   const auto request = fake_run::request(
@@ -146,7 +146,7 @@ TEST_CASE("rows behind the checkpoint are not there twice") {
   CHECK(resumed.result["epochs"] == 3);
 }
 
-TEST_CASE("an older checkpoint that the worker refuses does not cost the newer ones") {
+TEST_CASE("resume: an older checkpoint that the worker rejects does not remove newer ones") {
   TempFolder folder;
   const std::string first = fake_run::say(invented::epoch(0)) + fake_run::say(invented::epoch(1)) +
                             fake_run::say(invented::epoch(2)) + copy_checkpoint(folder, 10) +
@@ -174,7 +174,7 @@ TEST_CASE("an older checkpoint that the worker refuses does not cost the newer o
   CHECK(resumed.result["resumed_from"]["step"] == 30);
 }
 
-TEST_CASE("a start that dies before it has gone on is made again from the same checkpoint") {
+TEST_CASE("resume: a start that exits before it makes progress restarts from the same checkpoint") {
   TempFolder folder;
   const std::string first = copy_checkpoint(folder, 10) + copy_checkpoint(folder, 20) + kDie;
   const auto request = fake_run::request(
@@ -191,7 +191,7 @@ TEST_CASE("a start that dies before it has gone on is made again from the same c
   CHECK_FALSE(fs::exists(failed.folder / "checkpoints" / saves::name_of(20)));
 }
 
-TEST_CASE("auto in a folder without a checkpoint begins anew there") {
+TEST_CASE("resume: auto without a checkpoint starts from the beginning in the same folder") {
   TempFolder folder;
   const auto request = fake_run::request(
       folder, counted(folder, hello() + fake_run::say(invented::epoch(0)) + "if [ $N = 1 ]; then " +
@@ -205,7 +205,7 @@ TEST_CASE("auto in a folder without a checkpoint begins anew there") {
   CHECK_FALSE(fs::exists(resumed.folder / spec::kTaskFile));
 }
 
-TEST_CASE("a finished run is not started again, and says what to raise") {
+TEST_CASE("resume: a finished run does not restart, and the message names the limit to raise") {
   TempFolder folder;
   const std::string script = counted(
       folder, hello() + "if [ $N -gt 1 ]; then " + fake_run::say(events::Resumed{}) + "fi\n" +
@@ -235,7 +235,7 @@ TEST_CASE("a finished run is not started again, and says what to raise") {
   CHECK(lines_in(folder / "starts.txt") == 2);
 }
 
-TEST_CASE("a run that failed after its last epoch is resumed to write its end") {
+TEST_CASE("resume: a run that failed after its last epoch only writes its result") {
   TempFolder folder;
   const auto request = with(
       fake_run::request(folder, counted(folder, hello() + "if [ $N = 1 ]; then\n" +
@@ -249,7 +249,7 @@ TEST_CASE("a run that failed after its last epoch is resumed to write its end") 
   CHECK(resumed.result["verdict"] == "ok");
 }
 
-TEST_CASE("a run that ended at --until-epoch has the command that trains the rest") {
+TEST_CASE("resume: a run that ended at --until-epoch prints the command to continue") {
   TempFolder folder;
   auto request = with(fake_run::request(folder, hello() + fake_run::say(invented::epoch(0)) +
                                                     copy_checkpoint(folder, 10) + finished()),
@@ -262,7 +262,7 @@ TEST_CASE("a run that ended at --until-epoch has the command that trains the res
   CHECK(run(request).ending.resume_command.empty());
 }
 
-TEST_CASE("the wall time of a run is that of all of its starts") {
+TEST_CASE("resume: the wall time includes all starts of the run") {
   TempFolder folder;
   const auto request = fake_run::request(
       folder, counted(folder, hello() + copy_checkpoint(folder, 10) + "if [ $N -gt 1 ]; then " +
@@ -297,7 +297,7 @@ TEST_CASE("the wall time of a run is that of all of its starts") {
   CHECK(killed_s < 1400);
 }
 
-TEST_CASE("another config stops before anything in the folder is touched") {
+TEST_CASE("resume: another config is an error before the folder changes") {
   TempFolder folder;
   const auto request =
       fake_run::request(folder, counted(folder, hello() + copy_checkpoint(folder, 10) + kDie));
@@ -317,7 +317,7 @@ TEST_CASE("another config stops before anything in the folder is touched") {
   CHECK_FALSE(fs::exists(failed.folder / ".lock"));
 }
 
-TEST_CASE("a harmless change is told as a warning, on the console and in the log") {
+TEST_CASE("resume: a harmless change is a warning on the console and in the log") {
   TempFolder folder;
   const auto request = fake_run::request(
       folder, counted(folder, hello() + "if [ $N = 1 ]; then " + fake_run::say(invented::epoch(0)) +
@@ -330,7 +330,7 @@ TEST_CASE("a harmless change is told as a warning, on the console and in the log
   CHECK_THAT(text_of(resumed.folder / "logs/rank_0.log"), Contains("trainer.max_epochs: ~ -> 9"));
 }
 
-TEST_CASE("tables that end before the checkpoint are told once, by the start that finds it out") {
+TEST_CASE("resume: incomplete tables are reported once, by the start that detects them") {
   TempFolder folder;
   const auto request = fake_run::request(
       folder, counted(folder, hello() + "if [ $N = 1 ]; then " + copy_checkpoint(folder, 10) +
@@ -345,7 +345,7 @@ TEST_CASE("tables that end before the checkpoint are told once, by the start tha
   CHECK(warnings_of(run(resuming(request, failed.folder))).empty());
 }
 
-TEST_CASE("the result says that a change of the config is not bitwise") {
+TEST_CASE("resume: the result contains that a change of the config is not bitwise") {
   for (const std::string worker : {"", "the world size was 2 and is 1"}) {
     TempFolder folder;
     const events::Resumed resumes{.global_step = 10, .bitwise = worker.empty(), .why_not = worker};
@@ -361,7 +361,7 @@ TEST_CASE("the result says that a change of the config is not bitwise") {
   }
 }
 
-TEST_CASE("other data ends the run with exit code 10, and the fingerprints stay known") {
+TEST_CASE("resume: other data ends the run with exit code 10, and the fingerprints are kept") {
   TempFolder folder;
   const std::string other =
       fake_run::say(events::Hello{.host = "here", .device = "cpu"}) +
@@ -377,7 +377,7 @@ TEST_CASE("other data ends the run with exit code 10, and the fingerprints stay 
   }
 }
 
-TEST_CASE("other data is the worker's to judge where it is accepted, and known from then on") {
+TEST_CASE("resume: accepted other data is checked by the worker and recorded") {
   TempFolder folder;
   const std::string other =
       fake_run::say(events::Hello{.host = "here", .device = "cpu"}) +
@@ -399,7 +399,7 @@ TEST_CASE("other data is the worker's to judge where it is accepted, and known f
   CHECK(manifest["data_fingerprints"]["train"] == "bb");
 }
 
-TEST_CASE("a run that begins has no data to accept") {
+TEST_CASE("resume: a new run has no data to accept") {
   TempFolder folder;
   auto request =
       fake_run::request(folder, hello() + fake_run::say(invented::epoch(0)) + finished());
@@ -410,7 +410,7 @@ TEST_CASE("a run that begins has no data to accept") {
   CHECK_FALSE(fs::exists(outcome.folder / spec::kTaskFile));
 }
 
-TEST_CASE("the data is compared with that of the checkpoint, not of a later start in its folder") {
+TEST_CASE("resume: data is compared with that of the checkpoint, not of a later start") {
   for (const std::string now : {"aa", "bb"}) {
     TempFolder folder;
     checkpoint::Store store(folder / "made");
@@ -428,7 +428,7 @@ TEST_CASE("the data is compared with that of the checkpoint, not of a later star
   }
 }
 
-TEST_CASE("a process that dies is started again from the newest checkpoint, within the budget") {
+TEST_CASE("restart: an exited process restarts from the newest checkpoint within the budget") {
   TempFolder folder;
   std::string script = an_epoch_a_start();
   for (const int step : {10, 20}) {
@@ -450,7 +450,7 @@ TEST_CASE("a process that dies is started again from the newest checkpoint, with
                                           EndsWith(saves::name_of(20)));
 }
 
-TEST_CASE("the budget is exact, and what would repeat is not started again") {
+TEST_CASE("restart: the budget is exact, and deterministic failures are not retried") {
   for (const auto& [end, code, starts] :
        {std::tuple{kDie, 7, 3},
         std::tuple{fake_run::say(events::Failed{.kind = 9, .message = "no data"}) + "exit 9\n", 9,
@@ -464,7 +464,7 @@ TEST_CASE("the budget is exact, and what would repeat is not started again") {
   }
 }
 
-TEST_CASE("three restarts without a newer checkpoint end with 93") {
+TEST_CASE("restart: three restarts without a newer checkpoint end with exit code 93") {
   TempFolder folder;
   const auto outcome = run(
       with(fake_run::request(folder, counted(folder, hello() + copy_checkpoint(folder, 10) + kDie)),
@@ -476,7 +476,7 @@ TEST_CASE("three restarts without a newer checkpoint end with 93") {
   CHECK(outcome.result["exit_code"] == 93);
 }
 
-TEST_CASE("a trial is not started again") {
+TEST_CASE("restart: trials are not restarted") {
   TempFolder folder;
   const auto request =
       with(fake_run::request(folder, counted(folder, hello() + kDie)), {"trainer.max_restarts=2"});

@@ -89,7 +89,7 @@ TEST_CASE("NodePlan: without a launcher and options a run has one node and no de
   CHECK(cores_of(plan, 8, 64) == 0);
 }
 
-TEST_CASE("an ignored allocation does not change the run and is reported") {
+TEST_CASE("NodePlan: an ignored allocation does not change the run and is reported") {
   const TempFolder folder;
   TaskPlace task;
   task.ignored = {"the allocation of Slurm job 7"};
@@ -174,7 +174,7 @@ TEST_CASE(
   CHECK_THAT(refusal(request, std::nullopt), Contains("130 "));
 }
 
-TEST_CASE("under torchrun endpoint and token go through its store") {
+TEST_CASE("NodePlan: with torchrun, endpoint and token are exchanged through its store") {
   const TempFolder folder;
   FakeStore store;
   NodePlan coordinator = plan_node(request_in(folder), torchrun_task(0), store.maker());
@@ -204,7 +204,7 @@ TEST_CASE("NodePlan: a token that all tasks have is not sent through torchrun's 
   CHECK(other.endpoint.port == 5000);
 }
 
-TEST_CASE("one rank of torchrun is alone, on one device") {
+TEST_CASE("NodePlan: a single torchrun rank runs alone on one device") {
   const TempFolder folder;
   TaskPlace task = torchrun_task(0);
   task.world_size = task.local_world_size = 1;
@@ -280,7 +280,8 @@ TEST_CASE("NodePlan: contradictory options are errors") {
   CHECK_THAT(refusal(request, std::nullopt), Contains("leave one out"));
 }
 
-TEST_CASE("trainer.num_nodes may count hosts or tasks, and trainer.devices those of a host") {
+TEST_CASE(
+    "NodePlan: trainer.num_nodes may count hosts or tasks, and trainer.devices tasks of a host") {
   const TempFolder folder;
   TaskPlace task = task_of(Launcher::slurm, 1);
   task.world_size = 4;

@@ -78,7 +78,7 @@ study::RunOutcome run(const study::RunRequest& request, std::vector<std::string>
 
 }  // namespace
 
-TEST_CASE("a run that diverges starts again with the next overrides, in the same folder") {
+TEST_CASE("attempts: a diverged run restarts with the next overrides in the same folder") {
   TempFolder folder;
   std::vector<std::string> warnings;
   const auto outcome = run(request(folder, "lr: 0.001",
@@ -155,7 +155,7 @@ TEST_CASE("attempts: only training is restarted, and trials are not") {
     CHECK_FALSE(fs::exists(entry.path() / "attempt-1"));
 }
 
-TEST_CASE("the message of an attempt names its files where they are after the move") {
+TEST_CASE("attempts: the message of an attempt has the paths after the move") {
   TempFolder folder;
   const auto asked = request(folder, "lr: 7", {"trainer.on_divergence=[optimizer.lr=0.01]"});
   const fs::path run_dir = folder / "run";
@@ -175,7 +175,7 @@ TEST_CASE("the message of an attempt names its files where they are after the mo
              Contains(is) && !Contains(was));
 }
 
-TEST_CASE("overrides that do not fit leave the folder of the attempt as it is") {
+TEST_CASE("attempts: invalid overrides do not change the folder of the attempt") {
   TempFolder folder;
   study::RunRequest asked = request(folder, "lr: 7", {});
   asked.loaded.experiment.trainer.on_divergence.push_back({{"optimizer.rate=1"}});
