@@ -35,14 +35,14 @@ Format format_for(const PredictionRequest& request) {
   return parse_name<Format>("--format", extension.substr(1));
 }
 
-std::vector<Output> default_outputs(const Meaning& meaning, Format format) {
+std::vector<Output> default_outputs(const OutputMeaning& meaning, Format format) {
   if (meaning.activation == Activation::none)
     return {meaning.one_class ? Output::classes : Output::prediction};
   if (!meaning.one_class || format == Format::npy) return {Output::probabilities};
   return {Output::classes, Output::probabilities};
 }
 
-void check_output(Output output, const Meaning& meaning) {
+void check_output(Output output, const OutputMeaning& meaning) {
   if (output == Output::probabilities) {
     ENSURE(config, meaning.activation != Activation::none,
            "--outputs probabilities is not defined for this loss\nhint: use {}",
@@ -251,7 +251,7 @@ bool PredictionPlan::has(Output output) const {
   return std::ranges::find(outputs, output) != outputs.end();
 }
 
-PredictionPlan plan_predictions(const PredictionRequest& request, const Meaning& meaning) {
+PredictionPlan plan_predictions(const PredictionRequest& request, const OutputMeaning& meaning) {
   check_file(request);
   PredictionPlan plan{request.file, format_for(request), {}, meaning, request.replaces};
   for (const std::string& name : request.outputs) {

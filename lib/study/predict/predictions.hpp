@@ -33,7 +33,7 @@ struct PredictionPlan {
   fs::path file;
   Format format = Format::csv;
   std::vector<Output> outputs;
-  Meaning meaning;
+  OutputMeaning meaning;
   bool replaces = false;                      // overwrite a file that exists or appears later
   std::vector<std::string> class_names = {};  // unique names of the outputs; empty: numbers
 
@@ -43,7 +43,7 @@ struct PredictionPlan {
 /// Decides the contents of the file. Throws Error(config) for an unknown format or output, for an
 /// output that is not defined for the loss, when the file already exists (with `replaces`: when it
 /// is not a regular file), and when its folder does not exist.
-PredictionPlan plan_predictions(const PredictionRequest& request, const Meaning& meaning);
+PredictionPlan plan_predictions(const PredictionRequest& request, const OutputMeaning& meaning);
 
 /// Returns the class names for `outputs` outputs of the model; the number is appended if two
 /// classes have the same name. Empty if the number of names is not `outputs`.

@@ -119,7 +119,7 @@ bool PredictionParts::next(SampleRow& row) {
   return true;
 }
 
-Meaning meaning_of(const config::Stage& loss, spec::Targets targets) {
+OutputMeaning meaning_of(const config::Stage& loss, spec::Targets targets) {
   const Activation activation = activation_of(loss.type, targets);
   return {activation, activation == Activation::softmax || targets == spec::Targets::classes};
 }

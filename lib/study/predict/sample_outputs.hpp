@@ -27,13 +27,13 @@ struct SampleRow {
 enum class Activation { none, softmax, sigmoid };
 
 /// How the outputs of a model are interpreted.
-struct Meaning {
+struct OutputMeaning {
   Activation activation = Activation::none;
   bool one_class = false;  // each sample has one class; else each output is a value
 };
 
 /// Returns the interpretation for a loss and the targets of the data set.
-Meaning meaning_of(const config::Stage& loss, spec::Targets targets);
+OutputMeaning meaning_of(const config::Stage& loss, spec::Targets targets);
 
 /// Computes in double precision and rounds once to float. `activation` must not be `none`.
 std::vector<float> probabilities(std::span<const float> logits, Activation activation);

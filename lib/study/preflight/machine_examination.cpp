@@ -63,9 +63,9 @@ std::string torch_version(const fs::path& root) {
 }
 
 MachineFinding torch(const ProgramParts& program) {
-  const std::string asked = variable_text("TRAINCTL_TORCH_ROOT");
-  const fs::path root = !asked.empty() ? fs::path(asked) : program.torch_lib.parent_path();
-  const std::string source = !asked.empty() ? "TRAINCTL_TORCH_ROOT" : "as at build time";
+  const std::string from_env = variable_text("TRAINCTL_TORCH_ROOT");
+  const fs::path root = !from_env.empty() ? fs::path(from_env) : program.torch_lib.parent_path();
+  const std::string source = !from_env.empty() ? "TRAINCTL_TORCH_ROOT" : "as at build time";
   const std::string cure =
       "run scripts/setup, or set TRAINCTL_TORCH_ROOT to the 'torch' folder of torch 2.11";
   if (root.empty())

@@ -14,8 +14,8 @@
 using namespace trainctl;
 using study::Activation;
 using study::Format;
-using study::Meaning;
 using study::Output;
+using study::OutputMeaning;
 
 namespace {
 
@@ -51,11 +51,11 @@ events::Evaluated write_parts(const fs::path& folder, std::int64_t samples, int 
 }
 
 study::PredictionPlan plan(Format format, std::vector<Output> outputs,
-                           Meaning meaning = {Activation::softmax, true}) {
+                           OutputMeaning meaning = {Activation::softmax, true}) {
   return {"out", format, std::move(outputs), meaning, /*replaces=*/false};
 }
 
-std::string refusal(const study::PredictionRequest& request, const Meaning& meaning) {
+std::string refusal(const study::PredictionRequest& request, const OutputMeaning& meaning) {
   try {
     plan_predictions(request, meaning);
   } catch (const Error& error) {
@@ -182,7 +182,7 @@ TEST_CASE("meaning_of: loss and targets determine how outputs are interpreted") 
   const auto meaning = [](const char* loss, spec::Targets targets) {
     config::Stage stage;
     stage.type = loss;
-    const Meaning found = study::meaning_of(stage, targets);
+    const OutputMeaning found = study::meaning_of(stage, targets);
     return std::pair(found.activation, found.one_class);
   };
   using spec::Targets;
@@ -251,9 +251,9 @@ TEST_CASE("append_row: regression has target and prediction columns") {
 
 TEST_CASE("plan_predictions: rejects a file that cannot be written") {
   TempFolder folder;
-  const Meaning classes{Activation::softmax, true};
-  const Meaning many{Activation::sigmoid, false};
-  const Meaning numbers{Activation::none, false};
+  const OutputMeaning classes{Activation::softmax, true};
+  const OutputMeaning many{Activation::sigmoid, false};
+  const OutputMeaning numbers{Activation::none, false};
   const fs::path csv = folder / "out.csv";
   CHECK(refusal({.file = csv}, classes) == "accepted");
   CHECK_THAT(refusal({.file = folder / "out.txt"}, classes), Contains("--format"));
@@ -284,7 +284,7 @@ TEST_CASE("plan_predictions: rejects a file that cannot be written") {
 
 TEST_CASE("plan_predictions: the default outputs depend on loss and format") {
   TempFolder folder;
-  const auto usual = [&](const char* name, const Meaning& meaning) {
+  const auto usual = [&](const char* name, const OutputMeaning& meaning) {
     return plan_predictions({.file = folder / name}, meaning).outputs;
   };
   using List = std::vector<Output>;
