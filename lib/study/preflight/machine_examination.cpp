@@ -93,10 +93,9 @@ MachineFinding gpu(const Machine& machine, const ProgramParts& program) {
             "start the container with --gpus all"};
   const std::string found = fmt::format("{} device(s); {}", machine.gpus.size(), printable(driver));
   if (program.has_engine && !program.has_kernels)
-    return {
-        "gpu", Health::degraded, found + "; no GPU kernels in this build",
-        "put nvcc of CUDA 13 on PATH, remove build/, and build",
-        "assembling batches on the GPU is slower and dataset.cache.mode: device is unavailable"};
+    return {"gpu", Health::degraded, found + "; no GPU kernels in this build",
+            "put nvcc of CUDA 13 on PATH, remove build/, and build",
+            "batches need more GPU operations and dataset.cache.mode: device is unavailable"};
   return {"gpu", Health::ok, found};
 }
 

@@ -60,7 +60,7 @@ events::LinkMeasured measured_link(int ranks, bool on_gpus, const fs::path& exec
   const LinkDevices places = count_link_devices();
   const int here = std::min(ranks, on_gpus ? places.gpus : std::max(places.cores, 2));
   ENSURE(resource, here >= 2,
-         "cannot measure a link between GPUs: this machine has {} GPU(s)\nhint: add --link FILE, "
+         "a link between GPUs needs at least 2, got {}\nhint: add --link FILE, "
          "written by 'trainctl doctor --link --json' on a machine with several, or --bandwidth and "
          "--latency",
          places.gpus);
@@ -124,9 +124,9 @@ void add_steps(const ScalingOptions& options, const spec::Loaded& loaded,
 }
 
 /// Stores why the model or the link was not measured, as one line in the plan.
-void store_failure(const char* object, const Error& error, std::string& in_plan,
+void store_failure(const char* object, const Error& error, std::string& plan_reason,
                    PlanResult& result) {
-  in_plan = one_line(error.what());
+  plan_reason = one_line(error.what());
   result.reason = fmt::format("cannot measure the {}: {}", object, error.what());
   result.exit_code = error.exit_code();
 }
