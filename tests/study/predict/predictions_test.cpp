@@ -284,7 +284,7 @@ TEST_CASE("plan_predictions: rejects a file that cannot be written") {
 
 TEST_CASE("plan_predictions: the default outputs depend on loss and format") {
   TempFolder folder;
-  const auto usual = [&](const char* name, const OutputMeaning& meaning) {
+  const auto default_outputs = [&](const char* name, const OutputMeaning& meaning) {
     return plan_predictions({.file = folder / name}, meaning).outputs;
   };
   using List = std::vector<Output>;
