@@ -50,7 +50,7 @@ study::RunRequest killed_once(const TempFolder& folder, const std::string& when,
   return killed;
 }
 
-study::RunRequest resuming(study::RunRequest request, const fs::path& run_dir) {
+study::RunRequest resume_request(study::RunRequest request, const fs::path& run_dir) {
   request.folder.fixed = run_dir;
   request.resume = study::parse_resume("auto");
   return request;
@@ -59,14 +59,14 @@ study::RunRequest resuming(study::RunRequest request, const fs::path& run_dir) {
 /// Runs the request and adds its warnings to `warnings`.
 study::RunOutcome run(const study::RunRequest& request, std::vector<std::string>& warnings) {
   struct Listener final : report::Sink {
-    explicit Listener(std::vector<std::string>& into) : heard(into) {}
+    explicit Listener(std::vector<std::string>& destination) : messages(destination) {}
     void on_event(int /*rank*/, const events::Event& event) override {
       if (const auto* warning = std::get_if<events::Warning>(&event))
-        heard.push_back(warning->message);
+        messages.push_back(warning->message);
     }
     void on_tick(double /*now*/) override {}
     void close() override {}
-    std::vector<std::string>& heard;
+    std::vector<std::string>& messages;
   };
   const auto make_sinks = [&](const fs::path&) {
     study::Sinks sinks;
@@ -214,7 +214,7 @@ TEST_CASE("attempts: a resumed run continues the numbering and no attempt reuses
   REQUIRE(killed.result["attempts"].size() == 2);
   put_text(killed.folder / "attempt-2/mine.txt", "mine");
 
-  const auto resumed = run(resuming(request, killed.folder), warnings);
+  const auto resumed = run(resume_request(request, killed.folder), warnings);
   CHECK(resumed.ending.exit_code == 0);
   const Json& attempts = resumed.result["attempts"];
   REQUIRE(attempts.size() == 3);
@@ -243,7 +243,7 @@ TEST_CASE("attempts: the original command resumes the attempt that was killed") 
       request.loaded = spec::load_experiment(request.config_file, {}, ignored);
     }
     warnings.clear();
-    const auto resumed = run(resuming(request, killed.folder), warnings);
+    const auto resumed = run(resume_request(request, killed.folder), warnings);
     INFO(file);
     CHECK(resumed.ending.exit_code == 0);
     CHECK(resumed.result["resumed_from"]["step"] == 10);
