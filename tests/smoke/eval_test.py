@@ -275,11 +275,11 @@ class Refuses(Trained):
         self.refused(2, r"--out is required", "predict", *words)
         self.refused(2, r"\.csv, \.npy or \.jsonl", "predict", *words, "--out", "out.txt")
         self.refused(2, r"the folder of nowhere/out\.csv does not exist", "predict", *words, "--out", "nowhere/out.csv")
-        self.refused(2, r"--outputs is 'prob'", "predict", *words, "--out", "out.csv", "--outputs", "prob")
+        self.refused(2, r"--outputs must be one of .*, got 'prob'", "predict", *words, "--out", "out.csv", "--outputs", "prob")
         self.refused(2, r"holds one array", "predict", *words, "--out", "out.npy", "--outputs", "class,logits")
-        self.refused(2, r"take class", "predict", *words, "--out", "out.csv", "--outputs", "prediction")
+        self.refused(2, r"use class", "predict", *words, "--out", "out.csv", "--outputs", "prediction")
         (self.folder / "out.csv").write_text("mine")
-        before = self.refused(2, r"out\.csv exists; .* --force", "predict", *words, "--out", "out.csv")
+        before = self.refused(2, r"out\.csv already exists\s+hint: .* --force", "predict", *words, "--out", "out.csv")
         self.assertEqual((self.folder / "out.csv").read_text(), "mine")
         self.assert_nothing_is_left(before)
 
@@ -370,7 +370,7 @@ trainer: {max_epochs: 1, accelerator: cpu, devices: 1, num_threads: 1}
         code, text, err = run(self.folder, "predict", self.run_dir, "--checkpoint", "last", "--out", out, "--force",
                               "--outputs", "class")
         self.assertEqual(code, 2, text + err)
-        self.assertIn("take prediction", err)
+        self.assertIn("use prediction", err)
 
 
 if __name__ == "__main__":

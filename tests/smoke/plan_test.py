@@ -80,7 +80,7 @@ class PlansOfFiles(Front):
         self.assert_has(as_json.err, "error: a run would not start: ")
         small = self.document("dataset.cache={mode: auto, budget: 1KiB}", *RESIZED)
         self.assertEqual(small["verdict"], "shrinks")
-        self.assert_has(small["shrunk"][0], "none are kept")
+        self.assert_has(small["shrunk"][0], "no images are cached")
 
     def test_mistakes_of_a_file_and_its_data_are_those_of_validate(self):
         self.assert_has(self.plan("loader.batch_sizes=3", code=2).err, "did you mean 'batch_size'?")

@@ -179,7 +179,7 @@ trainer: {{max_epochs: 1, accelerator: cpu, devices: 1, num_threads: 1}}
         self.assertEqual(code, 0, out + err)
         code, out, err = support.run(self.folder, "report", run, "--worst", 3, "--split", "train")
         self.assertEqual(code, 2, out + err)
-        self.assertIn("write --split as 'trainctl predict' was told", err)
+        self.assertIn("set --split to the split that 'trainctl predict' used", err)
         page = self.check(self.made(run, "--worst", 6))
         self.assertIn("Worst predictions", page.headings)
         self.assertEqual(sum(link.startswith("data:") for link in page.links), 6)

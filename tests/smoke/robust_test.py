@@ -229,7 +229,7 @@ class EndlessStart(Smoke):
     def test_a_plan_ends_as_hung(self):
         code, out, err = run(self.folder, "plan", "digits.yaml", *self.model())
         self.assertEqual(code, 8, out + err)
-        self.assertIn("error: the model could not be measured: ", err)
+        self.assertIn("error: cannot measure the model: ", err)
 
 
 class OutOfMemory(Smoke):

@@ -130,9 +130,9 @@ class ConfigsAndData(Front):
                         "the loss 'cross_entropy' takes classes", "the metric 'accuracy' takes classes")
         self.assert_has(check("+dataset.train.batch_transforms=[mixup]"), "batch_transforms mix images, and the data set has none")
         self.assert_has(check("+dataset.train.transforms=[random_horizontal_flip]"), "have no image")
-        self.assert_has(with_val("[b, a]", "[x, y]"), "its feature 0 is 'b', that of dataset.train 'a'")
+        self.assert_has(with_val("[b, a]", "[x, y]"), "its feature 0 is 'b', but 'a' in dataset.train")
         self.assertEqual(with_val("[a, b]", "[x, y]"), "")
-        self.assert_has(with_val("[a, b]", "[x]"), "with 1 class, those of dataset.train", "'statistics_from'")
+        self.assert_has(with_val("[a, b]", "[x]"), "with 1 class", "as in dataset.train, got", "'statistics_from'")
 
     def test_a_model_of_images_or_rows_takes_no_tokens(self):
         self.write("tokens.bin", "a" * 400)

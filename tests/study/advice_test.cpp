@@ -61,7 +61,7 @@ std::vector<BottleneckContext> contexts() {
 
 }  // namespace
 
-TEST_CASE("every setting that is proposed is one that the experiment file accepts") {
+TEST_CASE("advice: every proposed setting is valid in the experiment file") {
   int proposed = 0;
   for (const BottleneckContext& context : contexts()) {
     for (const events::Timing& timing : one_sided()) {
@@ -80,7 +80,7 @@ TEST_CASE("every setting that is proposed is one that the experiment file accept
   CHECK(proposed > 100);
 }
 
-TEST_CASE("what the run's own experiment would refuse is not accepted as a setting") {
+TEST_CASE("advice: settings that the run's experiment rejects are not accepted") {
   config::Diagnostics diagnostics;
   const spec::Loaded loaded = spec::load_experiment_text("a.yaml", kExperiment, {}, diagnostics);
   const report::AdviceSettings levers = study::levers(loaded, {.cores = 4});
@@ -102,13 +102,13 @@ TEST_CASE("what the run's own experiment would refuse is not accepted as a setti
   }
 }
 
-TEST_CASE("nothing is proposed that a run of one epoch cannot do") {
+TEST_CASE("advice: proposes nothing that a run of one epoch cannot use") {
   const BottleneckContext context{.max_epochs = 1, .levers = {.cpu_cores = 8}};
   CHECK(find_bottleneck({.wall_s = 10, .checkpoint_s = 9}, context).setting.empty());
   CHECK(find_bottleneck({.wall_s = 10, .eval_s = 9}, context).setting.empty());
 }
 
-TEST_CASE("a cache is proposed where this version has one that is not used yet") {
+TEST_CASE("advice: proposes a cache if one is available and unused") {
   BottleneckContext context{.num_workers = 8, .levers = {.cpu_cores = 8, .cache_mode = "none"}};
   const events::Timing starved{.wall_s = 10, .data_wait_s = 9};
   CHECK(find_bottleneck(starved, context).setting.empty());

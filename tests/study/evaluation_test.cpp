@@ -36,7 +36,7 @@ std::string one_split() {
 
 }  // namespace
 
-TEST_CASE("an evaluation tells its worker the task and leaves its own kind of result.json") {
+TEST_CASE("evaluation: passes the task to its worker and writes a result.json of its kind") {
   TempFolder folder;
   const study::RunOutcome outcome =
       study::run_experiment(request(folder, one_split()), no_sinks, steady_clock());
@@ -54,7 +54,7 @@ TEST_CASE("an evaluation tells its worker the task and leaves its own kind of re
   CHECK(result["samples"] == 8);
 }
 
-TEST_CASE("an evaluation that failed has every key, and no values") {
+TEST_CASE("evaluation: the result of a failure has all keys without values") {
   TempFolder folder;
   const study::RunOutcome outcome =
       study::run_experiment(request(folder, "exit 10\n"), no_sinks, steady_clock());
@@ -65,7 +65,7 @@ TEST_CASE("an evaluation that failed has every key, and no values") {
   CHECK(outcome.result["first_failure"]["rank"] == 0);
 }
 
-TEST_CASE("a checkpoint that is no file of weights is told before a worker starts") {
+TEST_CASE("evaluation: an invalid weights file is an error before a worker starts") {
   TempFolder folder;
   study::RunRequest broken = request(folder, "touch \"$0.started\"\n");
   broken.task.weights = folder / "nothing.pth";
@@ -76,7 +76,7 @@ TEST_CASE("a checkpoint that is no file of weights is told before a worker start
   CHECK_FALSE(fs::exists(folder / "worker.sh.started"));
 }
 
-TEST_CASE("a scratch folder goes, unless it is kept") {
+TEST_CASE("evaluation: the scratch folder is removed unless it is kept") {
   TempFolder folder;
   fs::path gone;
   fs::path kept;

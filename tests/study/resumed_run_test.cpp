@@ -31,7 +31,7 @@ std::string copy_checkpoint(const TempFolder& folder, std::int64_t step) {
 }
 
 /// Counts the starts in starts.txt of the test's folder and sets $N.
-std::string counted(const TempFolder& folder, const std::string& script) {
+std::string with_start_count(const TempFolder& folder, const std::string& script) {
   const std::string file = "'" + (folder / "starts.txt").string() + "'";
   return "echo start >> " + file + "\nN=$(wc -l < " + file + ")\n" + script;
 }
@@ -60,7 +60,7 @@ std::string hello() {
 }
 
 /// Trains one more epoch at each start until three are complete.
-std::string an_epoch_a_start() {
+std::string one_epoch_per_start() {
   std::string script =
       hello() + "if [ $N -gt 1 ]; then " + fake_run::say(events::Resumed{}) + "fi\n";
   for (int i = 0; i < 3; ++i) {
@@ -70,7 +70,7 @@ std::string an_epoch_a_start() {
   return script;
 }
 
-const std::string kDie = "kill -9 $$\n";
+const std::string kKillSelf = "kill -9 $$\n";
 
 std::string finished() {
   return fake_run::say(
@@ -86,7 +86,7 @@ std::vector<std::string> warnings_of(const study::RunOutcome& outcome) {
   return warnings;
 }
 
-study::RunRequest resuming(study::RunRequest request, const fs::path& run_dir) {
+study::RunRequest resume_request(study::RunRequest request, const fs::path& run_dir) {
   request.folder.fixed = run_dir;
   request.resume = study::parse_resume("auto");
   return request;
@@ -94,12 +94,13 @@ study::RunRequest resuming(study::RunRequest request, const fs::path& run_dir) {
 
 }  // namespace
 
-TEST_CASE("a run that failed goes on in its folder, from its checkpoint, and the tables grow") {
+TEST_CASE("resume: a failed run resumes from its checkpoint in its folder, and its tables grow") {
   TempFolder folder;
   const std::string save = "if [ $N = 1 ]; then " + copy_checkpoint(folder, 10) + "fi\n";
   const auto request = fake_run::request(
-      folder, counted(folder, "cp \"$3/task.json\" \"$3/task.$N\" 2>&1\n" + an_epoch_a_start() +
-                                  save + "if [ $N = 1 ]; then " + kDie + "fi\n" + finished()));
+      folder, with_start_count(folder, "cp \"$3/task.json\" \"$3/task.$N\" 2>&1\n" +
+                                           one_epoch_per_start() + save + "if [ $N = 1 ]; then " +
+                                           kKillSelf + "fi\n" + finished()));
   const auto failed = run(request);
   CHECK(failed.ending.exit_code == 7);
   CHECK(failed.result["resumed_from"].is_null());
@@ -109,7 +110,7 @@ TEST_CASE("a run that failed goes on in its folder, from its checkpoint, and the
              StartsWith("trainctl run ") && EndsWith(failed.folder.string() + " --resume auto"));
   CHECK_FALSE(fs::exists(failed.folder / "task.1"));
 
-  const auto resumed = run(resuming(request, failed.folder));
+  const auto resumed = run(resume_request(request, failed.folder));
   CHECK(resumed.folder == failed.folder);
   CHECK(resumed.ending.exit_code == 0);
   const std::string task = text_of(resumed.folder / "task.2");
@@ -127,40 +128,42 @@ TEST_CASE("a run that failed goes on in its folder, from its checkpoint, and the
   CHECK_FALSE(fs::exists(resumed.folder / ".lock"));
 }
 
-TEST_CASE("rows behind the checkpoint are not there twice") {
+TEST_CASE("resume: rows after the checkpoint are not duplicated") {
   TempFolder folder;
   // The checkpoint of step 10 is the start of epoch 2, so only one of three rows is complete.
   const auto request = fake_run::request(
       folder,
-      counted(folder, hello() + "if [ $N = 1 ]; then\n" + fake_run::say(invented::epoch(0)) +
-                          fake_run::say(invented::epoch(1)) + fake_run::say(invented::epoch(2)) +
-                          copy_checkpoint(folder, 10) + kDie + "fi\n" +
-                          fake_run::say(events::Resumed{.epoch = 1, .global_step = 10}) +
-                          fake_run::say(invented::epoch(1)) + fake_run::say(invented::epoch(2)) +
-                          finished()));
+      with_start_count(folder,
+                       hello() + "if [ $N = 1 ]; then\n" + fake_run::say(invented::epoch(0)) +
+                           fake_run::say(invented::epoch(1)) + fake_run::say(invented::epoch(2)) +
+                           copy_checkpoint(folder, 10) + kKillSelf + "fi\n" +
+                           fake_run::say(events::Resumed{.epoch = 1, .global_step = 10}) +
+                           fake_run::say(invented::epoch(1)) + fake_run::say(invented::epoch(2)) +
+                           finished()));
   const auto failed = run(request);
   const std::string before = text_of(failed.folder / "epochs.csv");
-  const auto resumed = run(resuming(request, failed.folder));
+  const auto resumed = run(resume_request(request, failed.folder));
   CHECK(text_of(resumed.folder / "epochs.csv") == before);
   CHECK(lines_in(resumed.folder / "superseded/1/epochs.csv") == 3);
   CHECK(resumed.result["epochs"] == 3);
 }
 
-TEST_CASE("an older checkpoint that the worker refuses does not cost the newer ones") {
+TEST_CASE("resume: an older checkpoint that the worker rejects does not remove newer ones") {
   TempFolder folder;
   const std::string first = fake_run::say(invented::epoch(0)) + fake_run::say(invented::epoch(1)) +
                             fake_run::say(invented::epoch(2)) + copy_checkpoint(folder, 10) +
-                            copy_checkpoint(folder, 20) + copy_checkpoint(folder, 30) + kDie;
+                            copy_checkpoint(folder, 20) + copy_checkpoint(folder, 30) + kKillSelf;
   const std::string refuses =
       fake_run::say(events::Failed{.kind = 10, .message = "it does not fit"}) + "exit 10\n";
-  const auto request = fake_run::request(
-      folder, counted(folder, hello() + "if [ $N = 1 ]; then\n" + first +
-                                  "fi\nif [ $N = 2 ]; then\n" + refuses + "fi\n" + finished()));
+  const auto request =
+      fake_run::request(folder, with_start_count(folder, hello() + "if [ $N = 1 ]; then\n" + first +
+                                                             "fi\nif [ $N = 2 ]; then\n" + refuses +
+                                                             "fi\n" + finished()));
   const auto failed = run(request);
   const fs::path checkpoints = failed.folder / "checkpoints";
   const std::string rows = text_of(failed.folder / "epochs.csv");
   const std::string lines = text_of(failed.folder / "metrics.jsonl");
-  auto older = resuming(request, failed.folder);
+  auto older = resume_request(request, failed.folder);
   older.resume = study::parse_resume((checkpoints / saves::name_of(10)).string());
   const auto refused = run(older);
   CHECK(refused.ending.exit_code == 10);
@@ -169,20 +172,21 @@ TEST_CASE("an older checkpoint that the worker refuses does not cost the newer o
   for (const int step : {10, 20, 30}) CHECK(saves::holds(checkpoints / saves::name_of(step), step));
   CHECK(text_of(failed.folder / "epochs.csv") == rows);
   CHECK(text_of(failed.folder / "metrics.jsonl") == lines);
-  const auto resumed = run(resuming(request, failed.folder));
+  const auto resumed = run(resume_request(request, failed.folder));
   CHECK(resumed.ending.exit_code == 0);
   CHECK(resumed.result["resumed_from"]["step"] == 30);
 }
 
-TEST_CASE("a start that dies before it has gone on is made again from the same checkpoint") {
+TEST_CASE("resume: a start that exits before it makes progress restarts from the same checkpoint") {
   TempFolder folder;
-  const std::string first = copy_checkpoint(folder, 10) + copy_checkpoint(folder, 20) + kDie;
+  const std::string first = copy_checkpoint(folder, 10) + copy_checkpoint(folder, 20) + kKillSelf;
   const auto request = fake_run::request(
-      folder, counted(folder, hello() + "if [ $N = 1 ]; then\n" + first +
-                                  "fi\nif [ $N = 2 ]; then " + kDie + "fi\n" +
-                                  fake_run::say(events::Resumed{.global_step = 10}) + finished()));
+      folder,
+      with_start_count(folder, hello() + "if [ $N = 1 ]; then\n" + first +
+                                   "fi\nif [ $N = 2 ]; then " + kKillSelf + "fi\n" +
+                                   fake_run::say(events::Resumed{.global_step = 10}) + finished()));
   const auto failed = run(request);
-  auto older = resuming(with(request, {"trainer.max_restarts=1"}), failed.folder);
+  auto older = resume_request(with(request, {"trainer.max_restarts=1"}), failed.folder);
   older.resume = study::parse_resume((failed.folder / "checkpoints" / saves::name_of(10)).string());
   const auto outcome = run(older);
   CHECK(outcome.ending.exit_code == 0);
@@ -191,23 +195,24 @@ TEST_CASE("a start that dies before it has gone on is made again from the same c
   CHECK_FALSE(fs::exists(failed.folder / "checkpoints" / saves::name_of(20)));
 }
 
-TEST_CASE("auto in a folder without a checkpoint begins anew there") {
+TEST_CASE("resume: auto without a checkpoint starts from the beginning in the same folder") {
   TempFolder folder;
   const auto request = fake_run::request(
-      folder, counted(folder, hello() + fake_run::say(invented::epoch(0)) + "if [ $N = 1 ]; then " +
-                                  kDie + "fi\n" + finished()));
+      folder,
+      with_start_count(folder, hello() + fake_run::say(invented::epoch(0)) +
+                                   "if [ $N = 1 ]; then " + kKillSelf + "fi\n" + finished()));
   const auto failed = run(request);
   CHECK(failed.result["checkpoint"].is_null());
   CHECK(failed.result["resume_command"].is_null());
-  const auto resumed = run(resuming(request, failed.folder));
+  const auto resumed = run(resume_request(request, failed.folder));
   CHECK(resumed.ending.exit_code == 0);
   CHECK(lines_in(resumed.folder / "epochs.csv") == 2);
   CHECK_FALSE(fs::exists(resumed.folder / spec::kTaskFile));
 }
 
-TEST_CASE("a finished run is not started again, and says what to raise") {
+TEST_CASE("resume: a finished run does not restart, and the message names the limit to raise") {
   TempFolder folder;
-  const std::string script = counted(
+  const std::string script = with_start_count(
       folder, hello() + "if [ $N -gt 1 ]; then " + fake_run::say(events::Resumed{}) + "fi\n" +
                   fake_run::say(invented::epoch(0)) + copy_checkpoint(folder, 10) + finished());
   const auto request = fake_run::request(folder, script);
@@ -215,7 +220,7 @@ TEST_CASE("a finished run is not started again, and says what to raise") {
   REQUIRE(first.ending.exit_code == 0);
   const std::string result = text_of(first.folder / "result.json");
   const auto raise = [&](const std::vector<std::string>& overrides) {
-    const auto again = run(resuming(with(request, overrides), first.folder));
+    const auto again = run(resume_request(with(request, overrides), first.folder));
     CHECK(again.ending.exit_code == 0);
     CHECK(again.result == Json::parse(result));
     CHECK(text_of(first.folder / "result.json") == result);
@@ -227,29 +232,30 @@ TEST_CASE("a finished run is not started again, and says what to raise") {
         "already complete: raise trainer.max_epochs (1 of 1 epochs are done)");
   CHECK(raise({"trainer.max_epochs=9", "trainer.max_steps=10"}) ==
         "already complete: raise trainer.max_steps (10 of 10 steps are done)");
-  auto part = resuming(with(request, {"trainer.max_epochs=9"}), first.folder);
+  auto part = resume_request(with(request, {"trainer.max_epochs=9"}), first.folder);
   part.task.until_epoch = 1;
   CHECK(run(part).complete == "already complete: raise --until-epoch (1 of 1 epochs are done)");
-  const auto longer = run(resuming(with(request, {"trainer.max_epochs=2"}), first.folder));
+  const auto longer = run(resume_request(with(request, {"trainer.max_epochs=2"}), first.folder));
   CHECK(longer.complete.empty());
   CHECK(lines_in(folder / "starts.txt") == 2);
 }
 
-TEST_CASE("a run that failed after its last epoch is resumed to write its end") {
+TEST_CASE("resume: a run that failed after its last epoch only writes its result") {
   TempFolder folder;
   const auto request = with(
-      fake_run::request(folder, counted(folder, hello() + "if [ $N = 1 ]; then\n" +
-                                                    fake_run::say(invented::epoch(0)) +
-                                                    copy_checkpoint(folder, 10) + kDie + "fi\n" +
-                                                    fake_run::say(events::Resumed{}) + finished())),
+      fake_run::request(
+          folder, with_start_count(folder, hello() + "if [ $N = 1 ]; then\n" +
+                                               fake_run::say(invented::epoch(0)) +
+                                               copy_checkpoint(folder, 10) + kKillSelf + "fi\n" +
+                                               fake_run::say(events::Resumed{}) + finished())),
       {"trainer.max_epochs=1"});
   const auto failed = run(request);
-  const auto resumed = run(resuming(request, failed.folder));
+  const auto resumed = run(resume_request(request, failed.folder));
   CHECK(resumed.complete.empty());
   CHECK(resumed.result["verdict"] == "ok");
 }
 
-TEST_CASE("a run that ended at --until-epoch has the command that trains the rest") {
+TEST_CASE("resume: a run that ended at --until-epoch prints the command to continue") {
   TempFolder folder;
   auto request = with(fake_run::request(folder, hello() + fake_run::say(invented::epoch(0)) +
                                                     copy_checkpoint(folder, 10) + finished()),
@@ -262,11 +268,12 @@ TEST_CASE("a run that ended at --until-epoch has the command that trains the res
   CHECK(run(request).ending.resume_command.empty());
 }
 
-TEST_CASE("the wall time of a run is that of all of its starts") {
+TEST_CASE("resume: the wall time includes all starts of the run") {
   TempFolder folder;
   const auto request = fake_run::request(
-      folder, counted(folder, hello() + copy_checkpoint(folder, 10) + "if [ $N -gt 1 ]; then " +
-                                  fake_run::say(events::Resumed{}) + "fi\n" + kDie));
+      folder,
+      with_start_count(folder, hello() + copy_checkpoint(folder, 10) + "if [ $N -gt 1 ]; then " +
+                                   fake_run::say(events::Resumed{}) + "fi\n" + kKillSelf));
   const fs::path run_dir = run(request).folder;
   const auto resume_after = [&](const char* verdict, double wall_s) {
     Json result = Json::parse(text_of(run_dir / "result.json"));
@@ -275,7 +282,7 @@ TEST_CASE("the wall time of a run is that of all of its starts") {
     put_text(run_dir / "result.json", result.dump());
     fs::last_write_time(run_dir / "result.json",
                         fs::file_time_type::clock::now() - std::chrono::seconds(1000));
-    return run(resuming(request, run_dir)).result["wall_s"].get<double>();
+    return run(resume_request(request, run_dir)).result["wall_s"].get<double>();
   };
   const double failed_s = resume_after("failed", 500);
   CHECK(failed_s >= 500);
@@ -297,14 +304,14 @@ TEST_CASE("the wall time of a run is that of all of its starts") {
   CHECK(killed_s < 1400);
 }
 
-TEST_CASE("another config stops before anything in the folder is touched") {
+TEST_CASE("resume: another config is an error before the folder changes") {
   TempFolder folder;
-  const auto request =
-      fake_run::request(folder, counted(folder, hello() + copy_checkpoint(folder, 10) + kDie));
+  const auto request = fake_run::request(
+      folder, with_start_count(folder, hello() + copy_checkpoint(folder, 10) + kKillSelf));
   const auto failed = run(request);
   const std::string result = text_of(failed.folder / "result.json");
   auto changed =
-      resuming(with(request, {"optimizer.lr=0.5", "trainer.max_epochs=9"}), failed.folder);
+      resume_request(with(request, {"optimizer.lr=0.5", "trainer.max_epochs=9"}), failed.folder);
   try {
     run(changed);
     FAIL("nothing was thrown");
@@ -317,43 +324,47 @@ TEST_CASE("another config stops before anything in the folder is touched") {
   CHECK_FALSE(fs::exists(failed.folder / ".lock"));
 }
 
-TEST_CASE("a harmless change is told as a warning, on the console and in the log") {
+TEST_CASE("resume: a harmless change is a warning on the console and in the log") {
   TempFolder folder;
   const auto request = fake_run::request(
-      folder, counted(folder, hello() + "if [ $N = 1 ]; then " + fake_run::say(invented::epoch(0)) +
-                                  copy_checkpoint(folder, 10) + kDie + "fi\n" + finished()));
+      folder, with_start_count(
+                  folder, hello() + "if [ $N = 1 ]; then " + fake_run::say(invented::epoch(0)) +
+                              copy_checkpoint(folder, 10) + kKillSelf + "fi\n" + finished()));
   const auto failed = run(request);
-  const auto resumed = run(resuming(with(request, {"trainer.max_epochs=9"}), failed.folder));
+  const auto resumed = run(resume_request(with(request, {"trainer.max_epochs=9"}), failed.folder));
   CHECK(resumed.ending.exit_code == 0);
   REQUIRE(warnings_of(resumed).size() == 1);
   CHECK_THAT(warnings_of(resumed)[0], Contains("trainer.max_epochs: ~ -> 9"));
   CHECK_THAT(text_of(resumed.folder / "logs/rank_0.log"), Contains("trainer.max_epochs: ~ -> 9"));
 }
 
-TEST_CASE("tables that end before the checkpoint are told once, by the start that finds it out") {
+TEST_CASE("resume: incomplete tables are reported once, by the start that detects them") {
   TempFolder folder;
   const auto request = fake_run::request(
-      folder, counted(folder, hello() + "if [ $N = 1 ]; then " + copy_checkpoint(folder, 10) +
-                                  kDie + "fi\nif [ $N = 2 ]; then\n" +
-                                  fake_run::say(events::Resumed{}) + kDie + "fi\n" + finished()));
+      folder, with_start_count(
+                  folder, hello() + "if [ $N = 1 ]; then " + copy_checkpoint(folder, 10) +
+                              kKillSelf + "fi\nif [ $N = 2 ]; then\n" +
+                              fake_run::say(events::Resumed{}) + kKillSelf + "fi\n" + finished()));
   const auto failed = run(request);
   std::ofstream(failed.folder / "epochs.csv") << "epoch,step\n";
-  const auto resumed = run(resuming(request, failed.folder));
+  const auto resumed = run(resume_request(request, failed.folder));
   REQUIRE(warnings_of(resumed).size() == 1);
   CHECK_THAT(warnings_of(resumed)[0],
              StartsWith("epochs.csv has no epoch, and the checkpoint is at step 10"));
-  CHECK(warnings_of(run(resuming(request, failed.folder))).empty());
+  CHECK(warnings_of(run(resume_request(request, failed.folder))).empty());
 }
 
-TEST_CASE("the result says that a change of the config is not bitwise") {
+TEST_CASE("resume: the result contains that a change of the config is not bitwise") {
   for (const std::string worker : {"", "the world size was 2 and is 1"}) {
     TempFolder folder;
     const events::Resumed resumes{.global_step = 10, .bitwise = worker.empty(), .why_not = worker};
     const auto request = fake_run::request(
-        folder, counted(folder, hello() + "if [ $N = 1 ]; then " + copy_checkpoint(folder, 10) +
-                                    kDie + "fi\n" + fake_run::say(resumes) + finished()));
+        folder,
+        with_start_count(folder, hello() + "if [ $N = 1 ]; then " + copy_checkpoint(folder, 10) +
+                                     kKillSelf + "fi\n" + fake_run::say(resumes) + finished()));
     const auto failed = run(request);
-    const auto resumed = run(resuming(with(request, {"trainer.num_threads=1"}), failed.folder));
+    const auto resumed =
+        run(resume_request(with(request, {"trainer.num_threads=1"}), failed.folder));
     const Json& from = resumed.result["resumed_from"];
     CHECK(from["bitwise"] == false);
     CHECK(from["why_not"] ==
@@ -361,34 +372,35 @@ TEST_CASE("the result says that a change of the config is not bitwise") {
   }
 }
 
-TEST_CASE("other data ends the run with exit code 10, and the fingerprints stay known") {
+TEST_CASE("resume: other data ends the run with exit code 10, and the fingerprints are kept") {
   TempFolder folder;
   const std::string other =
       fake_run::say(events::Hello{.host = "here", .device = "cpu"}) +
       fake_run::say(events::RunStarted{.data_fingerprints = {{"train", "bb"}}});
   const auto request = fake_run::request(
-      folder, counted(folder, "if [ $N = 1 ]; then " + hello() + copy_checkpoint(folder, 10) +
-                                  kDie + "fi\n" + other + finished()));
+      folder,
+      with_start_count(folder, "if [ $N = 1 ]; then " + hello() + copy_checkpoint(folder, 10) +
+                                   kKillSelf + "fi\n" + other + finished()));
   const auto failed = run(request);
   for (int i = 0; i < 2; ++i) {
-    const auto resumed = run(resuming(request, failed.folder));
+    const auto resumed = run(resume_request(request, failed.folder));
     CHECK(resumed.ending.exit_code == 10);
     CHECK_THAT(resumed.ending.message, Contains("dataset.train: aa -> bb"));
   }
 }
 
-TEST_CASE("other data is the worker's to judge where it is accepted, and known from then on") {
+TEST_CASE("resume: accepted other data is checked by the worker and recorded") {
   TempFolder folder;
   const std::string other =
       fake_run::say(events::Hello{.host = "here", .device = "cpu"}) +
       fake_run::say(events::RunStarted{.data_fingerprints = {{"train", "bb"}}});
   const std::string task = "cp \"$3/task.json\" \"$3/task.$N\"\n";
   const auto request = fake_run::request(
-      folder,
-      counted(folder, "if [ $N = 1 ]; then " + hello() + copy_checkpoint(folder, 10) + kDie +
-                          "fi\n" + task + other + fake_run::say(events::Resumed{}) + finished()));
+      folder, with_start_count(folder, "if [ $N = 1 ]; then " + hello() +
+                                           copy_checkpoint(folder, 10) + kKillSelf + "fi\n" + task +
+                                           other + fake_run::say(events::Resumed{}) + finished()));
   const auto failed = run(request);
-  auto refused = resuming(request, failed.folder);
+  auto refused = resume_request(request, failed.folder);
   CHECK_THAT(run(refused).ending.message, Contains("--accept-data-change"));
   CHECK_FALSE(spec::parse_task(text_of(failed.folder / "task.2")).accepts_data_change);
   refused.resume->if_data_changed = study::IfDataChanged::restart_epoch;
@@ -399,7 +411,7 @@ TEST_CASE("other data is the worker's to judge where it is accepted, and known f
   CHECK(manifest["data_fingerprints"]["train"] == "bb");
 }
 
-TEST_CASE("a run that begins has no data to accept") {
+TEST_CASE("resume: a new run has no data to accept") {
   TempFolder folder;
   auto request =
       fake_run::request(folder, hello() + fake_run::say(invented::epoch(0)) + finished());
@@ -410,7 +422,7 @@ TEST_CASE("a run that begins has no data to accept") {
   CHECK_FALSE(fs::exists(outcome.folder / spec::kTaskFile));
 }
 
-TEST_CASE("the data is compared with that of the checkpoint, not of a later start in its folder") {
+TEST_CASE("resume: data is compared with that of the checkpoint, not of a later start") {
   for (const std::string now : {"aa", "bb"}) {
     TempFolder folder;
     checkpoint::Store store(folder / "made");
@@ -418,25 +430,27 @@ TEST_CASE("the data is compared with that of the checkpoint, not of a later star
     checkpoint::Manifest manifest = saves::begin(store, 10, made);
     manifest.facts["data.train"] = now;
     store.commit(made, manifest);
-    const auto request = fake_run::request(
-        folder, counted(folder, hello() + "if [ $N = 1 ]; then " + copy_checkpoint(folder, 10) +
-                                    kDie + "fi\n" + finished()));
+    const auto request =
+        fake_run::request(folder, with_start_count(folder, hello() + "if [ $N = 1 ]; then " +
+                                                               copy_checkpoint(folder, 10) +
+                                                               kKillSelf + "fi\n" + finished()));
     const auto failed = run(request);
     put_text(failed.folder / "manifest.json", R"({"data_fingerprints": {"train": "zz"}})");
-    const auto resumed = run(resuming(request, failed.folder));
+    const auto resumed = run(resume_request(request, failed.folder));
     CHECK(resumed.ending.exit_code == (now == "aa" ? 0 : 10));
   }
 }
 
-TEST_CASE("a process that dies is started again from the newest checkpoint, within the budget") {
+TEST_CASE("restart: an exited process restarts from the newest checkpoint within the budget") {
   TempFolder folder;
-  std::string script = an_epoch_a_start();
+  std::string script = one_epoch_per_start();
   for (const int step : {10, 20}) {
     script += "if [ $N = " + std::to_string(step / 10) + " ]; then " +
-              copy_checkpoint(folder, step) + kDie + "fi\n";
+              copy_checkpoint(folder, step) + kKillSelf + "fi\n";
   }
-  const auto request = with(fake_run::request(folder, counted(folder, script + finished())),
-                            {"trainer.max_restarts=3"});
+  const auto request =
+      with(fake_run::request(folder, with_start_count(folder, script + finished())),
+           {"trainer.max_restarts=3"});
   const auto outcome = run(request);
   CHECK(outcome.ending.exit_code == 0);
   CHECK(lines_in(folder / "starts.txt") == 3);
@@ -450,24 +464,26 @@ TEST_CASE("a process that dies is started again from the newest checkpoint, with
                                           EndsWith(saves::name_of(20)));
 }
 
-TEST_CASE("the budget is exact, and what would repeat is not started again") {
+TEST_CASE("restart: the budget is exact, and deterministic failures are not retried") {
   for (const auto& [end, code, starts] :
-       {std::tuple{kDie, 7, 3},
+       {std::tuple{kKillSelf, 7, 3},
         std::tuple{fake_run::say(events::Failed{.kind = 9, .message = "no data"}) + "exit 9\n", 9,
                    1}}) {
     TempFolder folder;
-    const auto outcome = run(with(fake_run::request(folder, counted(folder, hello() + end)),
-                                  {"trainer.max_restarts=2"}));
+    const auto outcome =
+        run(with(fake_run::request(folder, with_start_count(folder, hello() + end)),
+                 {"trainer.max_restarts=2"}));
     CHECK(outcome.ending.exit_code == code);
     CHECK(lines_in(folder / "starts.txt") == starts);
     CHECK(outcome.result["restarts"] == starts - 1);
   }
 }
 
-TEST_CASE("three restarts without a newer checkpoint end with 93") {
+TEST_CASE("restart: three restarts without a newer checkpoint end with exit code 93") {
   TempFolder folder;
   const auto outcome = run(
-      with(fake_run::request(folder, counted(folder, hello() + copy_checkpoint(folder, 10) + kDie)),
+      with(fake_run::request(
+               folder, with_start_count(folder, hello() + copy_checkpoint(folder, 10) + kKillSelf)),
            {"trainer.max_restarts=9"}));
   CHECK(outcome.ending.exit_code == 93);
   CHECK(lines_in(folder / "starts.txt") == 4);
@@ -476,10 +492,11 @@ TEST_CASE("three restarts without a newer checkpoint end with 93") {
   CHECK(outcome.result["exit_code"] == 93);
 }
 
-TEST_CASE("a trial is not started again") {
+TEST_CASE("restart: trials are not restarted") {
   TempFolder folder;
   const auto request =
-      with(fake_run::request(folder, counted(folder, hello() + kDie)), {"trainer.max_restarts=2"});
+      with(fake_run::request(folder, with_start_count(folder, hello() + kKillSelf)),
+           {"trainer.max_restarts=2"});
   study::run_trial(request, steady_clock());
   CHECK(lines_in(folder / "starts.txt") == 1);
 }

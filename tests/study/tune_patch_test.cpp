@@ -72,7 +72,7 @@ TEST_CASE("patch_text: a file that other experiments extend") {
                        Contains("input_bound") && Contains("trainctl bench base.yaml"));
 }
 
-TEST_CASE("an empty patch can be extended, too, and changes nothing") {
+TEST_CASE("patch_text: an empty patch can be extended and changes nothing") {
   TempFolder folder;
   report::TuneReport nothing = found();
   nothing.patch.clear();
@@ -83,7 +83,7 @@ TEST_CASE("an empty patch can be extended, too, and changes nothing") {
   CHECK_THAT(text, Contains("Nothing: nothing to fix."));
 }
 
-TEST_CASE("a name from the config cannot break out of the comments of a patch") {
+TEST_CASE("patch_text: names from the config stay inside comments") {
   TempFolder folder;
   report::TuneReport report = found();
   report.config = "a\nloader: { num_workers: 9 }\n#.yaml";
@@ -91,7 +91,7 @@ TEST_CASE("a name from the config cannot break out of the comments of a patch") 
   CHECK(extended_by(folder, report::patch_text(report, commands())).loader.num_workers.value == 2);
 }
 
-TEST_CASE("the document of a search has what was tried, the patch and its gain") {
+TEST_CASE("tune document: contains the trials, the patch and its gain") {
   const Json document = report::tune_document(found(), commands());
   CHECK(document["schema"] == "trainctl.tune/2");
   CHECK(document["verdict"]["verdict"] == "input_bound");
@@ -132,7 +132,7 @@ TEST_CASE("tune_text: shows verdict, patch, final comparison and the next comman
   CHECK_THAT(report::tune_text(nothing, {}, style), Contains("nothing to fix"));
 }
 
-TEST_CASE("a gain without runs, and one without an interval, are shown as they are") {
+TEST_CASE("gain_text: shows gains without runs or without an interval") {
   CHECK(report::gain_text({}) == "-");
   CHECK(report::gain_text({.value = 1.5, .ci95 = {}, .pairs = 1}) == "1.50x");
 }

@@ -17,46 +17,45 @@ namespace trainctl::study {
 namespace {
 
 template <class E>
-E called(const char* what, const std::string& name) {
+E parse_name(const char* what, const std::string& name) {
   const auto names = enum_names(E());
   const auto* found = std::ranges::find(names, name);
   const std::vector<std::string> all(names.begin(), names.end());
-  ENSURE(config, found != names.end(), "{} is '{}'; there are {}", what, printable(name),
-         join(all, ", "));
+  ENSURE(config, found != names.end(), "{} must be one of {}, got '{}'", what, join(all, ", "),
+         printable(name));
   return static_cast<E>(found - names.begin());
 }
 
-Format format_for(const PredictionRequest& wish) {
-  if (!wish.format.empty()) return called<Format>("--format", wish.format);
-  const std::string extension = wish.file.extension().string();
+Format format_for(const PredictionRequest& request) {
+  if (!request.format.empty()) return parse_name<Format>("--format", request.format);
+  const std::string extension = request.file.extension().string();
   ENSURE(config, extension == ".csv" || extension == ".npy" || extension == ".jsonl",
-         "the name {} must end with .csv, .npy or .jsonl\nhint: rename it or add "
-         "--format",
-         printable(wish.file.string()));
-  return called<Format>("--format", extension.substr(1));
+         "the name {} must end with .csv, .npy or .jsonl\nhint: rename it or add --format",
+         printable(request.file.string()));
+  return parse_name<Format>("--format", extension.substr(1));
 }
 
-std::vector<Output> usual(const Meaning& meaning, Format format) {
-  if (meaning.scale == Scale::none)
+std::vector<Output> default_outputs(const OutputMeaning& meaning, Format format) {
+  if (meaning.activation == Activation::none)
     return {meaning.one_class ? Output::classes : Output::prediction};
   if (!meaning.one_class || format == Format::npy) return {Output::probabilities};
   return {Output::classes, Output::probabilities};
 }
 
-void check_output(Output output, const Meaning& meaning) {
+void check_output(Output output, const OutputMeaning& meaning) {
   if (output == Output::probabilities) {
-    ENSURE(config, meaning.scale != Scale::none,
-           "--outputs probabilities: this loss makes none of the model's outputs; take {}",
+    ENSURE(config, meaning.activation != Activation::none,
+           "--outputs probabilities is not defined for this loss\nhint: use {}",
            meaning.one_class ? "class or logits" : "prediction");
   } else if (output == Output::classes) {
     ENSURE(config, meaning.one_class, "--outputs class: {}",
-           meaning.scale == Scale::none
-               ? "the model's outputs are numbers; take prediction"
-               : "any number of classes may hold for a sample; take probabilities");
+           meaning.activation == Activation::none
+               ? "the model predicts numbers\nhint: use prediction"
+               : "a sample can have any number of classes\nhint: use probabilities");
   } else if (output == Output::prediction) {
-    ENSURE(config, meaning.scale == Scale::none && !meaning.one_class,
-           "--outputs prediction is for models that learn numbers; take class, probabilities or "
-           "logits");
+    ENSURE(config, meaning.activation == Activation::none && !meaning.one_class,
+           "--outputs prediction is only for models that predict numbers\n"
+           "hint: use class, probabilities or logits");
   }
 }
 
@@ -67,18 +66,19 @@ void check_replaceable(const fs::path& file, Existing existing) {
   if (!fs::exists(file, ignored)) return;
   const std::string shown = printable(file.string());
   ENSURE(config, fs::is_regular_file(file, ignored),
-         "{} is no regular file, and is not replaced; choose another --out", shown);
+         "cannot replace {}: not a regular file\nhint: choose another --out", shown);
   ENSURE(config, existing == Existing::replaced,
-         "{} exists; choose another --out, or replace it with --force", shown);
+         "{} already exists\nhint: choose another --out, or replace it with --force", shown);
 }
 
-void check_file(const PredictionRequest& wish) {
+void check_file(const PredictionRequest& request) {
   std::error_code ignored;
-  const std::string shown = printable(wish.file.string());
-  const fs::path folder = fs::absolute(wish.file).parent_path();
+  const std::string shown = printable(request.file.string());
+  const fs::path folder = fs::absolute(request.file).parent_path();
   ENSURE(config, fs::is_directory(folder, ignored), "the folder of {} does not exist", shown);
-  ENSURE(config, !fs::is_directory(wish.file, ignored), "{} is a folder\nhint: name a file", shown);
-  check_replaceable(wish.file, wish.replaces ? Existing::replaced : Existing::kept);
+  ENSURE(config, !fs::is_directory(request.file, ignored), "{} is a folder\nhint: name a file",
+         shown);
+  check_replaceable(request.file, request.replaces ? Existing::replaced : Existing::kept);
 }
 
 /// Buffers text and writes it to the file in blocks of one mebibyte.
@@ -119,23 +119,25 @@ void add_output_names(std::vector<std::string>& names, const std::string& stem,
 }
 
 /// Returns whether targets are class labels; otherwise they are numbers, or there are none.
-bool tells_label(const events::Evaluated& told) { return told.labeled && told.target_numbers == 0; }
+bool has_label(const events::Evaluated& evaluated) {
+  return evaluated.labeled && evaluated.target_numbers == 0;
+}
 
-std::string csv_head(const PredictionPlan& plan, const events::Evaluated& told) {
+std::string csv_head(const PredictionPlan& plan, const events::Evaluated& evaluated) {
   std::vector<std::string> names{"index"};
-  if (told.named) names.emplace_back("name");
-  if (tells_label(told)) names.emplace_back("label");
-  if (told.labeled) add_names(names, "target", told.target_numbers);
+  if (evaluated.named) names.emplace_back("name");
+  if (has_label(evaluated)) names.emplace_back("label");
+  if (evaluated.labeled) add_names(names, "target", evaluated.target_numbers);
   for (const Output output : plan.outputs) {
     if (output == Output::classes) {
       names.emplace_back("class");
-      if (plan.meaning.scale != Scale::none) names.emplace_back("class_prob");
+      if (plan.meaning.activation != Activation::none) names.emplace_back("class_prob");
     } else if (output == Output::probabilities) {
-      add_output_names(names, "prob", plan, told.outputs);
+      add_output_names(names, "prob", plan, evaluated.outputs);
     } else if (output == Output::logits) {
-      add_output_names(names, "logit", plan, told.outputs);
+      add_output_names(names, "logit", plan, evaluated.outputs);
     } else {
-      add_names(names, "prediction", told.outputs);
+      add_names(names, "prediction", evaluated.outputs);
     }
   }
   return report::csv_line(names) + '\n';
@@ -152,27 +154,28 @@ struct Outputs {
 };
 
 Outputs outputs_of(const PredictionPlan& plan, const SampleRow& row) {
-  const bool has_scale = plan.meaning.scale != Scale::none;
-  const bool tells_class = plan.has(Output::classes) && plan.format != Format::npy;
-  if (!has_scale || (!tells_class && !plan.has(Output::probabilities))) return {row, {}};
-  return {row, probabilities(row.logits, plan.meaning.scale)};
+  const bool has_activation = plan.meaning.activation != Activation::none;
+  const bool has_class_column = plan.has(Output::classes) && plan.format != Format::npy;
+  if (!has_activation || (!has_class_column && !plan.has(Output::probabilities))) return {row, {}};
+  return {row, probabilities(row.logits, plan.meaning.activation)};
 }
 
 /// NaN is written without a sign.
 std::string number(float value) { return std::isnan(value) ? "nan" : fmt::format("{}", value); }
 
-void csv_row(std::string& text, const PredictionPlan& plan, const events::Evaluated& told,
+void csv_row(std::string& text, const PredictionPlan& plan, const events::Evaluated& evaluated,
              const Outputs& outputs) {
   const SampleRow& row = outputs.row;
   text += std::to_string(row.index);
-  if (told.named) text += "," + report::csv_cell(row.name);
-  if (tells_label(told)) text += "," + report::csv_cell(class_text(plan, row.label));
+  if (evaluated.named) text += "," + report::csv_cell(row.name);
+  if (has_label(evaluated)) text += "," + report::csv_cell(class_text(plan, row.label));
   for (const float target : row.targets) text += "," + number(target);
   for (const Output output : plan.outputs) {
     if (output == Output::classes) {
       const std::size_t found = largest(row.logits);
       text += "," + report::csv_cell(class_text(plan, static_cast<std::int64_t>(found)));
-      if (plan.meaning.scale != Scale::none) text += "," + number(outputs.probabilities[found]);
+      if (plan.meaning.activation != Activation::none)
+        text += "," + number(outputs.probabilities[found]);
       continue;
     }
     for (const float value : outputs.values(output)) text += "," + number(value);
@@ -206,18 +209,19 @@ std::string json_outputs(const PredictionPlan& plan, std::span<const float> valu
 
 // The JSON is written by hand, because a JSON library converts a float to double and writes 17
 // digits.
-void json_row(std::string& text, const PredictionPlan& plan, const events::Evaluated& told,
+void json_row(std::string& text, const PredictionPlan& plan, const events::Evaluated& evaluated,
               const Outputs& outputs) {
   const SampleRow& row = outputs.row;
   text += fmt::format(R"({{"index":{})", row.index);
-  if (told.named) text += R"(,"name":)" + to_line(Json(row.name));
-  if (tells_label(told)) text += R"(,"label":)" + json_class(plan, row.label);
-  if (told.labeled && told.target_numbers > 0) text += R"(,"target":)" + json_list(row.targets);
+  if (evaluated.named) text += R"(,"name":)" + to_line(Json(row.name));
+  if (has_label(evaluated)) text += R"(,"label":)" + json_class(plan, row.label);
+  if (evaluated.labeled && evaluated.target_numbers > 0)
+    text += R"(,"target":)" + json_list(row.targets);
   for (const Output output : plan.outputs) {
     if (output == Output::classes) {
       const std::size_t found = largest(row.logits);
       text += R"(,"class":)" + json_class(plan, static_cast<std::int64_t>(found));
-      if (plan.meaning.scale != Scale::none)
+      if (plan.meaning.activation != Activation::none)
         text += R"(,"class_prob":)" + json_number(outputs.probabilities[found]);
       continue;
     }
@@ -247,18 +251,20 @@ bool PredictionPlan::has(Output output) const {
   return std::ranges::find(outputs, output) != outputs.end();
 }
 
-PredictionPlan plan_predictions(const PredictionRequest& wish, const Meaning& meaning) {
-  check_file(wish);
-  PredictionPlan plan{wish.file, format_for(wish), {}, meaning, wish.replaces};
-  for (const std::string& name : wish.outputs) {
-    const auto output = called<Output>("--outputs", name);
+PredictionPlan plan_predictions(const PredictionRequest& request, const OutputMeaning& meaning) {
+  check_file(request);
+  PredictionPlan plan{request.file, format_for(request), {}, meaning, request.replaces};
+  for (const std::string& name : request.outputs) {
+    const auto output = parse_name<Output>("--outputs", name);
     check_output(output, meaning);
     ENSURE(config, !plan.has(output), "--outputs names {} twice", name);
     plan.outputs.push_back(output);
   }
-  if (plan.outputs.empty()) plan.outputs = usual(meaning, plan.format);
+  if (plan.outputs.empty()) plan.outputs = default_outputs(meaning, plan.format);
   ENSURE(config, plan.format != Format::npy || plan.outputs.size() == 1,
-         "an NPY file holds one array: name one of the --outputs, or choose another --format");
+         "an NPY file holds one array, got {} outputs\n"
+         "hint: choose one of the --outputs, or another --format",
+         plan.outputs.size());
   return plan;
 }
 
@@ -291,23 +297,24 @@ void check_room(const fs::path& file, std::uint64_t bytes) {
   std::error_code failure;
   const fs::space_info space = fs::space(fs::absolute(file).parent_path(), failure);
   ENSURE(resource, failure || space.available >= bytes,
-         "the predictions for {} take {}, but {} are free; make room, or choose another --out",
+         "the predictions for {} need {}, but {} are free\n"
+         "hint: free disk space or choose another --out",
          printable(file.string()), human_bytes(static_cast<double>(bytes)),
          human_bytes(static_cast<double>(space.available)));
 }
 
-void write_predictions(const LeftParts& left, const PredictionPlan& plan,
+void write_predictions(const RankParts& left, const PredictionPlan& plan,
                        const StopCheck& check_stop) {
-  const events::Evaluated& told = left.told;
-  PredictionParts parts(left.run_dir, left.world_size, told);
-  check_room(plan.file, known_bytes(plan, told.samples, told.outputs));
+  const events::Evaluated& evaluated = left.evaluated;
+  PredictionParts parts(left.run_dir, left.world_size, evaluated);
+  check_room(plan.file, known_bytes(plan, evaluated.samples, evaluated.outputs));
   const fs::path file = fs::absolute(plan.file);
   write_atomically(file, [&](int fd) {
     Buffer buffer(fd, file.string());
-    buffer.text() = head_of(plan, told);
+    buffer.text() = head_of(plan, evaluated);
     SampleRow row;
     while (parts.next(row)) {
-      append_row(buffer.text(), plan, told, row);
+      append_row(buffer.text(), plan, evaluated, row);
       if (!buffer.is_full()) continue;
       buffer.flush();
       check_stop();
@@ -334,20 +341,20 @@ std::string npy_header(const PredictionPlan& plan, std::int64_t samples, std::in
   return head + text;
 }
 
-std::string head_of(const PredictionPlan& plan, const events::Evaluated& told) {
-  if (plan.format == Format::npy) return npy_header(plan, told.samples, told.outputs);
-  return plan.format == Format::csv ? csv_head(plan, told) : std::string();
+std::string head_of(const PredictionPlan& plan, const events::Evaluated& evaluated) {
+  if (plan.format == Format::npy) return npy_header(plan, evaluated.samples, evaluated.outputs);
+  return plan.format == Format::csv ? csv_head(plan, evaluated) : std::string();
 }
 
-void append_row(std::string& text, const PredictionPlan& plan, const events::Evaluated& told,
+void append_row(std::string& text, const PredictionPlan& plan, const events::Evaluated& evaluated,
                 const SampleRow& row) {
   const Outputs outputs = outputs_of(plan, row);
   if (plan.format == Format::npy) {
     npy_row(text, plan, outputs);
   } else if (plan.format == Format::csv) {
-    csv_row(text, plan, told, outputs);
+    csv_row(text, plan, evaluated, outputs);
   } else {
-    json_row(text, plan, told, outputs);
+    json_row(text, plan, evaluated, outputs);
   }
 }
 

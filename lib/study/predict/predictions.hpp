@@ -33,7 +33,7 @@ struct PredictionPlan {
   fs::path file;
   Format format = Format::csv;
   std::vector<Output> outputs;
-  Meaning meaning;
+  OutputMeaning meaning;
   bool replaces = false;                      // overwrite a file that exists or appears later
   std::vector<std::string> class_names = {};  // unique names of the outputs; empty: numbers
 
@@ -43,7 +43,7 @@ struct PredictionPlan {
 /// Decides the contents of the file. Throws Error(config) for an unknown format or output, for an
 /// output that is not defined for the loss, when the file already exists (with `replaces`: when it
 /// is not a regular file), and when its folder does not exist.
-PredictionPlan plan_predictions(const PredictionRequest& wish, const Meaning& meaning);
+PredictionPlan plan_predictions(const PredictionRequest& request, const OutputMeaning& meaning);
 
 /// Returns the class names for `outputs` outputs of the model; the number is appended if two
 /// classes have the same name. Empty if the number of names is not `outputs`.
@@ -61,10 +61,10 @@ std::uint64_t part_bytes(std::int64_t samples, std::int64_t outputs, std::uint64
 void check_room(const fs::path& file, std::uint64_t bytes);
 
 /// The files that the ranks have written, and their folder.
-struct LeftParts {
+struct RankParts {
   fs::path run_dir;
   int world_size = 1;
-  const events::Evaluated& told;
+  const events::Evaluated& evaluated;
 };
 
 /// Called from time to time; an exception from it stops the writing.
@@ -73,14 +73,14 @@ using StopCheck = std::function<void()>;
 /// Writes the predictions file atomically from the files of the ranks. Throws Error(resource) when
 /// it cannot be written, Error(config) when a file exists by now that the plan does not overwrite.
 void write_predictions(
-    const LeftParts& left, const PredictionPlan& plan, const StopCheck& check_stop = [] {});
+    const RankParts& left, const PredictionPlan& plan, const StopCheck& check_stop = [] {});
 
 /// Returns the text before the first row: the header of CSV or NPY, nothing for JSON lines.
-std::string head_of(const PredictionPlan& plan, const events::Evaluated& told);
+std::string head_of(const PredictionPlan& plan, const events::Evaluated& evaluated);
 
 /// Appends a sample in the plan's format. Numbers read back as the same float; non-finite numbers
 /// are nan, inf and -inf, in JSON as strings.
-void append_row(std::string& text, const PredictionPlan& plan, const events::Evaluated& told,
+void append_row(std::string& text, const PredictionPlan& plan, const events::Evaluated& evaluated,
                 const SampleRow& row);
 
 /// Returns a header of NumPy's format version 1.0 for float32 [samples, outputs], or int64

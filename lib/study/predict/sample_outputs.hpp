@@ -24,19 +24,19 @@ struct SampleRow {
 };
 
 /// The function that converts logits to probabilities; it depends on the loss.
-enum class Scale { none, softmax, sigmoid };
+enum class Activation { none, softmax, sigmoid };
 
 /// How the outputs of a model are interpreted.
-struct Meaning {
-  Scale scale = Scale::none;
+struct OutputMeaning {
+  Activation activation = Activation::none;
   bool one_class = false;  // each sample has one class; else each output is a value
 };
 
 /// Returns the interpretation for a loss and the targets of the data set.
-Meaning meaning_of(const config::Stage& loss, spec::Targets targets);
+OutputMeaning meaning_of(const config::Stage& loss, spec::Targets targets);
 
-/// Computes in double precision and rounds once to float. `scale` must not be `none`.
-std::vector<float> probabilities(std::span<const float> logits, Scale scale);
+/// Computes in double precision and rounds once to float. `activation` must not be `none`.
+std::vector<float> probabilities(std::span<const float> logits, Activation activation);
 
 /// Returns the index of the first maximum as torch.argmax does: NaN is larger than any number.
 std::size_t largest(std::span<const float> logits);
@@ -46,7 +46,7 @@ std::size_t largest(std::span<const float> logits);
 class PredictionParts {
  public:
   /// Throws Error(resource) when the files do not contain exactly the reported number of samples.
-  PredictionParts(const fs::path& run_dir, int world_size, const events::Evaluated& told);
+  PredictionParts(const fs::path& run_dir, int world_size, const events::Evaluated& evaluated);
 
   /// Reads the next sample into `row`; returns false after the last one.
   bool next(SampleRow& row);
@@ -57,7 +57,7 @@ class PredictionParts {
   };
   void read_target(std::ifstream& file, SampleRow& row) const;
 
-  const events::Evaluated& told_;
+  const events::Evaluated& evaluated_;
   std::vector<Part> parts_;
   std::int64_t next_ = 0;
 };

@@ -31,7 +31,7 @@ fs::path predictions_of(const report::RunFiles& run, const WorstRequest& request
   std::error_code ignored;
   const std::string folder = shell_word(run.folder.string());
   ENSURE(config, fs::is_regular_file(file, ignored),
-         "there is no {}; make it by: trainctl predict {} --checkpoint best --split {} --out {}",
+         "{} does not exist\nhint: run trainctl predict {} --checkpoint best --split {} --out {}",
          printable(file.string()), folder, shell_word(request.split),
          shell_word((run.folder / "predictions.csv").string()));
   return file;
@@ -91,14 +91,16 @@ std::vector<report::WorstSample> samples_of(const std::vector<report::Mistake>& 
 }
 
 /// Warns only if samples were requested; otherwise only the class names are missing.
-void warn_of(const Error& error, const WorstRequest& request, const LoadProblems& problems) {
+void warn_missing_images(const Error& error, const WorstRequest& request,
+                         const LoadProblems& problems) {
   if (request.count > 0)
-    problems.warn(fmt::format("the samples are shown without their pictures: {}", error.what()));
+    problems.warn(fmt::format("the report shows no images of the worst samples: {}", error.what()));
 }
 
 /// Opens the data set and its transforms; nullopt if they no longer exist.
-std::optional<data::Pipeline> opened(const report::RunFiles& run, const WorstRequest& request,
-                                     const LoadProblems& problems) {
+std::optional<data::Pipeline> open_pipeline(const report::RunFiles& run,
+                                            const WorstRequest& request,
+                                            const LoadProblems& problems) {
   try {
     TrainingSamples ignored;
     const spec::Loaded loaded =
@@ -107,7 +109,7 @@ std::optional<data::Pipeline> opened(const report::RunFiles& run, const WorstReq
     return data::build_pipeline(spec::evaluated_split(loaded.experiment, request.split));
   } catch (const Error& error) {
     problems.diagnostics = {};
-    warn_of(error, request, problems);
+    warn_missing_images(error, request, problems);
     return std::nullopt;
   }
 }
@@ -137,20 +139,19 @@ std::string sample_text(const std::string& name, std::int64_t label) {
 }
 
 /// Returns the name as 'predict' writes it, with invalid UTF-8 replaced.
-std::string written(const std::string& name) {
+std::string name_as_written(const std::string& name) {
   return Json::parse(to_line(Json(name))).get<std::string>();
 }
 
 /// Throws if the predictions are of another split, which would be shown with the wrong pictures.
 void check_split(const std::vector<report::Mistake>& mistakes, const data::Dataset& dataset,
                  const WorstRequest& request) {
-  constexpr const char* kWhatToDo =
-      "the predictions are of other samples: write --split as 'trainctl predict' was told";
+  constexpr const char* kHint = "hint: set --split to the split that 'trainctl predict' used";
   std::vector<std::int64_t> indices;
   for (const report::Mistake& mistake : mistakes) {
     ENSURE(config, mistake.index < dataset.size(),
-           "split '{}' has {} samples, and no sample {}; {}", printable(request.split),
-           dataset.size(), mistake.index, kWhatToDo);
+           "the predictions have a sample {}, but split '{}' has {} samples\n{}", mistake.index,
+           printable(request.split), dataset.size(), kHint);
     indices.push_back(mistake.index);
   }
   const std::vector<std::int64_t> labels = labels_of(dataset, indices);
@@ -159,12 +160,12 @@ void check_split(const std::vector<report::Mistake>& mistakes, const data::Datas
     const report::Mistake& mistake = mistakes[i];
     const std::string name = images == nullptr || mistake.name.empty()
                                  ? mistake.name
-                                 : written(images->name(mistake.index));
+                                 : name_as_written(images->name(mistake.index));
     const std::int64_t label = labels.empty() ? mistake.label : labels[i];
     ENSURE(config, name == mistake.name && label == mistake.label,
-           "sample {} of split '{}' is {}, and of the predictions {}; {}", mistake.index,
-           printable(request.split), sample_text(name, label),
-           sample_text(mistake.name, mistake.label), kWhatToDo);
+           "sample {} is {} in split '{}', but {} in the predictions\n{}", mistake.index,
+           sample_text(name, label), printable(request.split),
+           sample_text(mistake.name, mistake.label), kHint);
   }
 }
 
@@ -184,7 +185,7 @@ report::RunPageExtras run_page_extras(const report::RunFiles& run, const WorstRe
     extras.worst_source = fmt::format("{}, split {}", file.filename().string(), request.split);
   }
   if (mistakes.empty() && run.tables.empty()) return extras;
-  std::optional<data::Pipeline> pipeline = opened(run, request, problems);
+  std::optional<data::Pipeline> pipeline = open_pipeline(run, request, problems);
   if (pipeline) {
     check_split(mistakes, *pipeline->dataset, request);
     extras.class_names = pipeline->dataset->class_names();
@@ -195,7 +196,7 @@ report::RunPageExtras run_page_extras(const report::RunFiles& run, const WorstRe
     const std::vector<std::string> pictures = pictures_of(mistakes, std::move(*pipeline));
     for (std::size_t i = 0; i < pictures.size(); ++i) extras.worst[i].png = pictures[i];
   } catch (const Error& error) {
-    warn_of(error, request, problems);
+    warn_missing_images(error, request, problems);
   }
   return extras;
 }

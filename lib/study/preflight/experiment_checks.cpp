@@ -32,34 +32,35 @@ std::string described(const data::Facts& facts) {
   return fmt::format("{}", fmt::join(fields, ", "));
 }
 
-bool names_remote(const config::Node* node) {
+bool has_remote_path(const config::Node* node) {
   if (node == nullptr) return false;
   return is_remote(node->text) ||
          std::ranges::any_of(node->items,
-                             [](const config::Node& item) { return names_remote(&item); }) ||
-         std::ranges::any_of(node->entries,
-                             [](const config::Entry& entry) { return names_remote(&entry.value); });
+                             [](const config::Node& item) { return has_remote_path(&item); }) ||
+         std::ranges::any_of(node->entries, [](const config::Entry& entry) {
+           return has_remote_path(&entry.value);
+         });
 }
 
 // The facts of a split, if its part of the config is valid.
-struct Look {
+struct SplitProperties {
   std::optional<data::Facts> facts;
   bool shows_image = false;  // the facts describe the image after the transforms
 };
 
-struct Asking {
+struct CheckScope {
   Purpose purpose = Purpose::training;
   bool network = true;  // false: the config is invalid, so remote paths are not accessed
 };
 
-Look look_at(const std::string& name, spec::DataSplit split, const Asking& asking,
-             const spec::Checker& checker, config::Diagnostics& diagnostics) {
+SplitProperties read_split(const std::string& name, spec::DataSplit split, const CheckScope& scope,
+                           const spec::Checker& checker, config::Diagnostics& diagnostics) {
   if (!split.dataset || !checker.is_valid_except(name, "transforms")) return {};
-  if (!asking.network && names_remote(checker.find(name))) return {};
-  Look look;
-  const bool reads = asking.purpose == Purpose::reading;
-  look.shows_image = !reads && checker.is_valid(name + ".transforms");
-  if (!look.shows_image) split.transforms.clear();
+  if (!scope.network && has_remote_path(checker.find(name))) return {};
+  SplitProperties properties;
+  const bool reads = scope.purpose == Purpose::reading;
+  properties.shows_image = !reads && checker.is_valid(name + ".transforms");
+  if (!properties.shows_image) split.transforms.clear();
   const data::SplitCheck check =
       reads ? data::check_dataset(split)
             : data::check_split(split, checker.experiment().dataset.cache.mode);
@@ -68,27 +69,27 @@ Look look_at(const std::string& name, spec::DataSplit split, const Asking& askin
                      .message = with_prefix(name, problem.message),
                      .kind = problem.kind});
   }
-  look.facts = check.facts;
-  if (look.facts) {
-    log::get().debug("{}: {} samples of {}, {} classes", name, look.facts->samples,
-                     described(*look.facts), look.facts->classes);
+  properties.facts = check.facts;
+  if (properties.facts) {
+    log::get().debug("{}: {} samples of {}, {} classes", name, properties.facts->samples,
+                     described(*properties.facts), properties.facts->classes);
   }
-  look.shows_image = look.shows_image && check.problems.empty();
-  return look;
+  properties.shows_image = properties.shows_image && check.problems.empty();
+  return properties;
 }
 
-struct Compared {
+struct ComparedSplit {
   std::string name;  // "dataset.val"
   config::Position position;
   Purpose purpose = Purpose::training;
 };
 
-// Returns the first name in which the two differ: "its class 1 is 'b', that of dataset.train 'a'".
+// Returns the first name that differs: "its class 1 is 'b', but 'a' in dataset.train".
 std::optional<std::string> difference(const char* what, const std::vector<std::string>& expected,
                                       const std::vector<std::string>& found) {
   const auto [mine, theirs] = std::ranges::mismatch(expected, found);
   if (mine == expected.end() || theirs == found.end()) return std::nullopt;
-  return fmt::format("its {} {} is '{}', that of dataset.train '{}'", what, theirs - found.begin(),
+  return fmt::format("its {} {} is '{}', but '{}' in dataset.train", what, theirs - found.begin(),
                      printable(*theirs), printable(*mine));
 }
 
@@ -98,15 +99,15 @@ std::string classes_of(const data::Facts& facts) {
 
 const char* hint_for(const data::Facts& found, const data::Facts& expected, Purpose purpose) {
   if (!found.feature_names.empty())
-    return "give both splits the same columns, and tell them their classes by "
-           "'classes' or 'statistics_from'";
+    return "use the same columns in both splits, and set the classes with 'classes' or "
+           "'statistics_from'";
   if (purpose != Purpose::evaluating || !data::has_same_inputs(found.layout, expected.layout))
     return "";
-  return "loss and metrics need the classes of dataset.train; 'trainctl predict' does without";
+  return "use 'trainctl predict', which does not need the classes of dataset.train";
 }
 
-void compare(const Look& train, const Look& other, const Compared& compared,
-             config::Diagnostics& diagnostics) {
+void compare(const SplitProperties& train, const SplitProperties& other,
+             const ComparedSplit& compared, config::Diagnostics& diagnostics) {
   if (!train.shows_image || !other.shows_image) return;
   const data::Facts& expected = *train.facts;
   const data::Facts& found = *other.facts;
@@ -116,43 +117,45 @@ void compare(const Look& train, const Look& other, const Compared& compared,
                              : found.layout == expected.layout && found.classes == expected.classes;
   if (!fits) {
     diagnostics.error(position,
-                      fmt::format("{}: its samples are {} with {}, those of dataset.train {} with "
-                                  "{}",
-                                  name, described(found), classes_of(found), described(expected),
-                                  expected.classes),
+                      fmt::format("{}: samples must be {} with {}, as in dataset.train, got {} "
+                                  "with {}",
+                                  name, described(expected), classes_of(expected), described(found),
+                                  classes_of(found)),
                       hint_for(found, expected, purpose));
     return;
   }
   const auto other_class = difference("class", expected.class_names, found.class_names);
   if (other_class && !predicts) {
-    diagnostics.error(position,
-                      fmt::format("{}: {}; both need the same classes", name, *other_class));
+    diagnostics.error(position, fmt::format("{}: {}", name, *other_class),
+                      "use the same classes in both splits");
   }
   if (const auto text = difference("feature", expected.feature_names, found.feature_names)) {
-    diagnostics.error(position,
-                      fmt::format("{}: {}; both need the same columns in one order", name, *text),
-                      "list them under 'features' of both splits");
+    diagnostics.error(position, fmt::format("{}: {}", name, *text),
+                      "list the same columns in the same order under 'features' of both splits");
   }
 }
 
 std::optional<spec::SampleKind> kind_of(const data::Facts& facts, const config::Position& position,
                                         config::Diagnostics& diagnostics) {
   const std::optional<data::Roles> roles = data::find_roles(facts.layout);
-  const bool unclassed = roles && roles->kind.targets == spec::Targets::classes && !facts.classes;
-  if (roles && !unclassed) return roles->kind;
+  const bool lacks_classes =
+      roles && roles->kind.targets == spec::Targets::classes && !facts.classes;
+  if (roles && !lacks_classes) return roles->kind;
   diagnostics.error(
       position,
-      fmt::format("dataset.train: its samples are {} with {}", described(facts), classes_of(facts)),
-      "training needs images or rows of numbers, each with the number of its class "
-      "or with numbers to learn");
+      fmt::format(
+          "dataset.train: samples must be images or rows of numbers, each with a class index "
+          "or target numbers, got {} with {}",
+          described(facts), classes_of(facts)));
   return std::nullopt;
 }
 
-std::optional<spec::SplitFacts> facts_of(const Look& look) {
-  if (!look.facts) return std::nullopt;
-  spec::SplitFacts facts{.samples = look.facts->samples, .classes = look.facts->classes};
-  const data::Field* image = look.facts->image();
-  if (look.shows_image && image != nullptr) facts.image = {image->shape[0], image->shape[1]};
+std::optional<spec::SplitFacts> facts_of(const SplitProperties& properties) {
+  if (!properties.facts) return std::nullopt;
+  spec::SplitFacts facts{.samples = properties.facts->samples,
+                         .classes = properties.facts->classes};
+  const data::Field* image = properties.facts->image();
+  if (properties.shows_image && image != nullptr) facts.image = {image->shape[0], image->shape[1]};
   return facts;
 }
 
@@ -160,7 +163,7 @@ spec::ModelInput input_of(const data::Roles& roles, const data::Facts& facts) {
   return {roles.kind, roles.input_shape, roles.outputs(facts.classes)};
 }
 
-std::optional<spec::ModelInput> model_input(const Look& train) {
+std::optional<spec::ModelInput> model_input(const SplitProperties& train) {
   if (!train.facts || !train.shows_image) return std::nullopt;
   const std::optional<data::Roles> roles = data::find_roles(train.facts->layout);
   if (!roles) return std::nullopt;
@@ -178,8 +181,8 @@ void check_device_cache(const spec::Loaded& loaded, config::Diagnostics& diagnos
       .error(
           "dataset.cache.mode",
           "'device' caches images in GPU memory, but this machine has no GPU that the run can use",
-          "write 'mode: decoded' or 'mode: auto', or check a run for another machine there; "
-          "'trainctl doctor' lists the GPUs");
+          "write 'mode: decoded' or 'mode: auto', or run the check on the machine with the GPU "
+          "('trainctl doctor' lists GPUs)");
 }
 
 constexpr const char* kWeightsPath = "weights.path";
@@ -198,7 +201,7 @@ std::string similar_file(const fs::path& path) {
        !failure && at != end && names.size() < kMostNames; at.increment(failure))
     names.push_back(at->path().filename().string());
   if (failure)
-    return fmt::format("the folder {} cannot be read", printable(path.parent_path().string()));
+    return fmt::format("make the folder {} readable", printable(path.parent_path().string()));
   const auto near = nearest(path.filename().string(), names);
   return near ? fmt::format("did you mean '{}'?", printable(*near)) : "correct the path";
 }
@@ -206,7 +209,8 @@ std::string similar_file(const fs::path& path) {
 /// Returns whether the file exists locally, and adds the problem if it does not.
 bool is_weights_file(const fs::path& path, spec::Checker& checker) {
   if (is_remote(path)) {
-    checker.error(kWeightsPath, "weights are read from a local disk", "download the file first");
+    checker.error(kWeightsPath, "the weights file must be on a local disk",
+                  "download the file first");
     return false;
   }
   std::error_code failure;
@@ -216,8 +220,8 @@ bool is_weights_file(const fs::path& path, spec::Checker& checker) {
     return false;
   }
   if (fs::is_regular_file(path, failure)) return true;
-  checker.error(kWeightsPath, fmt::format("{} is no regular file", printable(path.string())),
-                "name a file of weights");
+  checker.error(kWeightsPath, fmt::format("{} is not a regular file", printable(path.string())),
+                "set it to a weights file");
   return false;
 }
 
@@ -228,7 +232,8 @@ void check_weights(const spec::Loaded& loaded, config::Diagnostics& diagnostics)
   const std::optional<spec::Weights>& weights = loaded.experiment.weights;
   if (loaded.tree.broken || !weights || !checker.is_valid("weights")) return;
   if (weights->sha256 && !is_sha256(*weights->sha256)) {
-    checker.error("weights.sha256", fmt::format("'{}' is no SHA-256", printable(*weights->sha256)),
+    checker.error("weights.sha256",
+                  fmt::format("'{}' is not a SHA-256 digest", printable(*weights->sha256)),
                   "write 64 digits 0-9a-f, as sha256sum prints them");
   }
   if (!is_weights_file(weights->path, checker)) return;
@@ -269,12 +274,13 @@ TrainingSamples check_data(const spec::Loaded& loaded, Purpose purpose,
                          purpose == Purpose::predicting;
   const spec::Dataset& data = loaded.experiment.dataset;
   const spec::Checker checker(loaded.experiment, loaded.tree, diagnostics);
-  const Asking asking{purpose, diagnostics.error_count() == 0};
-  const Look train = look_at("dataset.train", data.train, asking, checker, diagnostics);
-  const auto look_beside = [&](const std::string& name,
-                               const std::optional<spec::DataSplit>& split) {
+  const CheckScope scope{purpose, diagnostics.error_count() == 0};
+  const SplitProperties train =
+      read_split("dataset.train", data.train, scope, checker, diagnostics);
+  const auto check_other_split = [&](const std::string& name,
+                                     const std::optional<spec::DataSplit>& split) {
     if (!split || (split->part && !train.facts)) return;  // its problem is already reported
-    const Look other = look_at(name, *split, asking, checker, diagnostics);
+    const SplitProperties other = read_split(name, *split, scope, checker, diagnostics);
     compare(train, other, {name, split->dataset.position, purpose}, diagnostics);
   };
   if (train.facts && purpose != Purpose::reading) {
@@ -283,8 +289,8 @@ TrainingSamples check_data(const spec::Loaded& loaded, Purpose purpose,
       diagnostics.error(problem.position, problem.message);
     }
   }
-  look_beside("dataset.val", data.val);
-  look_beside("dataset.test", data.test);
+  check_other_split("dataset.val", data.val);
+  check_other_split("dataset.test", data.test);
   if (purpose == Purpose::training) check_device_cache(loaded, diagnostics);
   TrainingSamples samples;
   samples.model_input = model_input(train);

@@ -44,10 +44,10 @@ MachineFinding engine(const ProgramParts& program) {
             fmt::format("{}, {} GPU kernels", program.engine->string(), kernels)};
   const std::string cure =
       program.has_engine
-          ? "build it: cmake --build --preset release"
-          : "this build leaves it out: configure with -DTRAINCTL_ENGINE=ON and build";
+          ? "run cmake --build --preset release"
+          : "configure with -DTRAINCTL_ENGINE=ON and build; this build excludes the engine";
   return {"engine", Health::broken,
-          "libtrainctl_engine.so was not found beside " + program.executable.string(), cure};
+          "libtrainctl_engine.so was not found next to " + program.executable.string(), cure};
 }
 
 // Returns the version in torch/version.py, such as "2.11.0+cu130".
@@ -63,21 +63,22 @@ std::string torch_version(const fs::path& root) {
 }
 
 MachineFinding torch(const ProgramParts& program) {
-  const std::string asked = variable_text("TRAINCTL_TORCH_ROOT");
-  const fs::path root = !asked.empty() ? fs::path(asked) : program.torch_lib.parent_path();
-  const std::string source = !asked.empty() ? "TRAINCTL_TORCH_ROOT" : "as at build time";
+  const std::string from_env = variable_text("TRAINCTL_TORCH_ROOT");
+  const fs::path root = !from_env.empty() ? fs::path(from_env) : program.torch_lib.parent_path();
+  const std::string source = !from_env.empty() ? "TRAINCTL_TORCH_ROOT" : "as at build time";
   const std::string cure =
       "run scripts/setup, or set TRAINCTL_TORCH_ROOT to the 'torch' folder of torch 2.11";
-  if (root.empty()) return {"libtorch", Health::broken, "this build does not know any", cure};
+  if (root.empty())
+    return {"libtorch", Health::broken, "its folder was not set at build time", cure};
   std::error_code ignored;
   if (!fs::exists(root / "lib" / "libtorch_cpu.so", ignored)) {
     return {"libtorch", Health::broken,
-            fmt::format("there is none in {} ({})", printable(root.string()), source), cure};
+            fmt::format("not found in {} ({})", printable(root.string()), source), cure};
   }
   const std::string version = torch_version(root);
   const std::string found = fmt::format("{} in {} ({})", version, printable(root.string()), source);
   if (version.starts_with("2.11.")) return {"libtorch", Health::ok, found};
-  return {"libtorch", Health::broken, found, "trainctl needs torch 2.11: " + cure};
+  return {"libtorch", Health::broken, found + ", but trainctl needs 2.11", cure};
 }
 
 MachineFinding gpu(const Machine& machine, const ProgramParts& program) {
@@ -85,16 +86,16 @@ MachineFinding gpu(const Machine& machine, const ProgramParts& program) {
   if (machine.gpus.empty() && driver.empty())
     return {"gpu", Health::ok, "none; training uses the CPU"};
   if (driver.empty())
-    return {"gpu", Health::degraded, "devices, but no NVIDIA driver",
+    return {"gpu", Health::degraded, "NVIDIA devices, but no driver",
             "install the driver, or start the container with --gpus all"};
   if (machine.gpus.empty())
-    return {"gpu", Health::degraded, "a driver, but no device: " + printable(driver),
+    return {"gpu", Health::degraded, "driver, but no device: " + printable(driver),
             "start the container with --gpus all"};
   const std::string found = fmt::format("{} device(s); {}", machine.gpus.size(), printable(driver));
   if (program.has_engine && !program.has_kernels)
-    return {"gpu", Health::degraded, found + "; no kernels",
-            "batches are made in more steps and dataset.cache.mode: device is not there: put nvcc "
-            "of CUDA 13 on PATH, remove build/, and build"};
+    return {"gpu", Health::degraded, found + "; no GPU kernels in this build",
+            "put nvcc of CUDA 13 on PATH, remove build/, and build",
+            "batches need more GPU operations and dataset.cache.mode: device is unavailable"};
   return {"gpu", Health::ok, found};
 }
 
@@ -116,13 +117,13 @@ MachineFinding allocators() {
 
 MachineFinding data_root() {
   const std::string root = variable_text("TRAINCTL_DATA");
-  if (root.empty()) return {"data", Health::ok, "TRAINCTL_DATA is unset: configs look in data/"};
+  if (root.empty()) return {"data", Health::ok, "TRAINCTL_DATA is not set; configs use data/"};
   std::error_code ignored;
   if (fs::is_directory(root, ignored))
     return {"data", Health::ok, printable(root) + " (TRAINCTL_DATA)"};
   return {"data", Health::degraded,
-          fmt::format("TRAINCTL_DATA names {}, which is no folder", printable(root)),
-          "correct or unset it"};
+          fmt::format("TRAINCTL_DATA must be a folder, got {}", printable(root)),
+          "correct or unset TRAINCTL_DATA"};
 }
 
 std::string versions_text(const std::vector<data::Library>& libraries) {
@@ -132,7 +133,7 @@ std::string versions_text(const std::vector<data::Library>& libraries) {
 }
 
 /// Checks a library that only some data formats need.
-MachineFinding on_need(const data::Library& library) {
+MachineFinding optional_library(const data::Library& library) {
   struct Use {
     const char* name;
     const char* reads;
@@ -147,15 +148,15 @@ MachineFinding on_need(const data::Library& library) {
   if (!library.version.empty())
     return {library.name, Health::ok, fmt::format("{}, for {}", library.version, reads)};
   return {library.name, Health::ok,
-          fmt::format("none, so {} cannot be read: {}", reads, printable(library.cause)),
+          fmt::format("not available, cannot read {}: {}", reads, printable(library.cause)),
           use == kUses.end() ? "" : use->cure};
 }
 
-MachineFinding reading() {
+MachineFinding file_reading() {
   return {"reading", Health::ok,
           data::reads_through_uring()
-              ? "io_uring is allowed"
-              : "io_uring is refused or not built in: threads read instead"};
+              ? "io_uring is available"
+              : "io_uring is not permitted or not built in; threads read instead"};
 }
 
 /// Checks the properties of the machine that slow training down.
@@ -181,8 +182,9 @@ std::vector<MachineFinding> examine_machine(const ProgramParts& program) {
                                   torch(program),  gpu(machine, program), allocators(),
                                   data_root()};
   all.push_back({"images", Health::ok, versions_text(data::linked_libraries())});
-  for (const data::Library& library : data::loaded_libraries()) all.push_back(on_need(library));
-  all.push_back(reading());
+  for (const data::Library& library : data::loaded_libraries())
+    all.push_back(optional_library(library));
+  all.push_back(file_reading());
   all.push_back({"sweeps", Health::ok, fmt::format("SQLite {}, for ledgers", sqlite_version())});
   const std::vector<MachineFinding> graded = grades();
   all.insert(all.end(), graded.begin(), graded.end());

@@ -31,14 +31,13 @@ void note_last_batches(report::FakeRanks& fake) {
   for (const report::RankSplit& split : fake.splits) {
     if (split.idle_ranks > 0) {
       fake.notes.push_back(
-          fmt::format("{}: the last batch has {} sample(s), so that {} of {} ranks compute one "
-                      "that is repeated "
-                      "and has weight 0",
+          fmt::format("{}: the last batch has {} sample(s), so {} of {} ranks repeat a sample with "
+                      "weight 0",
                       split.name, split.last_batch, split.idle_ranks, fake.ranks));
     } else if (split.last_least != split.last_most) {
       fake.notes.push_back(fmt::format(
-          "{}: the last batch does not divide among {} ranks; each sample counts the same all the "
-          "same",
+          "{}: the last batch does not divide evenly among {} ranks; all samples still have the "
+          "same weight",
           split.name, fake.ranks));
     }
   }
@@ -49,11 +48,12 @@ void note_accumulation(const spec::Experiment& experiment, report::FakeRanks& fa
   const std::int64_t rest =
       fake.splits.front().batches % experiment.trainer.accumulate_grad_batches;
   if (rest > 0)
-    fake.notes.push_back(fmt::format("train: the last step of an epoch is made of {} of {} batches",
-                                     rest, experiment.trainer.accumulate_grad_batches));
+    fake.notes.push_back(
+        fmt::format("train: the last step of an epoch accumulates {} of {} batches", rest,
+                    experiment.trainer.accumulate_grad_batches));
 }
 
-report::SyncKind exchange_of(spec::Strategy type) {
+report::SyncKind sync_kind_of(spec::Strategy type) {
   switch (type) {
     case spec::Strategy::zero1: return report::SyncKind::gradients_and_weights;
     case spec::Strategy::local_sgd: return report::SyncKind::weights;
@@ -98,8 +98,8 @@ void add_model(const spec::Experiment& experiment, const events::Measured& model
   if (as_one && fake.ranks > 1) {
     fake.model->activation_bytes += model.gradient_bytes;
     fake.notes.emplace_back(
-        "the model was measured as for one rank; the gradients that several keep in the forward "
-        "pass are added, which is rather too much");
+        "the model was measured for one rank; the gradients that several ranks hold during the "
+        "forward pass are added, which overestimates the memory");
   }
   const auto cap = static_cast<std::int64_t>(experiment.distributed.bucket_cap_mb * (1 << 20));
   for (const spec::Bucket& bucket : spec::bucket_layout(model.parameter_bytes, cap))
@@ -129,8 +129,8 @@ std::vector<std::int64_t> bucket_bytes(const spec::Experiment& experiment,
   return bytes;
 }
 
-std::optional<report::SyncedStep> exchanged_step(const spec::Experiment& experiment,
-                                                 const events::Measured& model) {
+std::optional<report::SyncedStep> synced_step(const spec::Experiment& experiment,
+                                              const events::Measured& model) {
   if (!model.step_s || !model.backward_s || model.measured_batches.empty()) return std::nullopt;
   const double batches =
       static_cast<double>(model.batch_size) / static_cast<double>(model.measured_batches.back());
@@ -142,7 +142,7 @@ std::optional<report::SyncedStep> exchanged_step(const spec::Experiment& experim
       .samples = model.batch_size * accumulated,
       .buckets = bucket_bytes(experiment, model),
       .batches = accumulated,
-      .exchange = exchange_of(experiment.distributed.type),
+      .exchange = sync_kind_of(experiment.distributed.type),
       .weight_bytes = std::accumulate(weights.begin(), weights.end(), std::int64_t{0}),
       .every = experiment.distributed.sync_every.value_or(1)};
 }

@@ -37,8 +37,8 @@ std::vector<std::int64_t> bucket_bytes(const spec::Experiment& experiment,
 /// Returns the step with its gradient exchange, from a timed step; nullopt if the step was not
 /// timed. An optimizer step of several batches has that many forward and backward passes and one
 /// exchange.
-std::optional<report::SyncedStep> exchanged_step(const spec::Experiment& experiment,
-                                                 const events::Measured& model);
+std::optional<report::SyncedStep> synced_step(const spec::Experiment& experiment,
+                                              const events::Measured& model);
 
 /// Returns the step time of a run whose ranks took `shared` together on this machine, given the
 /// step of one rank `alone`: scaled to the run's batch and to all batches of an accumulation, which

@@ -34,7 +34,7 @@ bool names_link(const ScalingOptions& options) {
 double bandwidth_of(const std::string& text) {
   const auto rate = report::parse_bandwidth(text);
   ENSURE(config, rate.has_value(),
-         "--bandwidth {}: expected a number above 0 with a unit, as in 25GB/s or 100Gbit/s",
+         "--bandwidth must be a number above 0 with a unit, such as 25GB/s or 100Gbit/s, got {}",
          printable(text));
   return *rate;
 }
@@ -42,7 +42,7 @@ double bandwidth_of(const std::string& text) {
 double latency_of(const std::string& text) {
   const auto seconds = report::parse_latency(text);
   ENSURE(config, seconds.has_value(),
-         "--latency {}: expected a number with a unit, as in 20us or 0.5ms", printable(text));
+         "--latency must be a number with a unit, such as 20us or 0.5ms, got {}", printable(text));
   return *seconds;
 }
 
@@ -50,7 +50,7 @@ report::Link link_of_file(const std::string& file) {
   constexpr std::uint64_t kMostBytes = 16 << 20;
   const Json document =
       Json::parse(read_file(file, kMostBytes, ReadFailure::config), nullptr, false);
-  ENSURE(config, !document.is_discarded(), "{}: it is not JSON", printable(file));
+  ENSURE(config, !document.is_discarded(), "{} is not valid JSON", printable(file));
   return report::read_link(document, file);
 }
 
@@ -59,12 +59,11 @@ report::Link link_of_file(const std::string& file) {
 events::LinkMeasured measured_link(int ranks, bool on_gpus, const fs::path& executable) {
   const LinkDevices places = count_link_devices();
   const int here = std::min(ranks, on_gpus ? places.gpus : std::max(places.cores, 2));
-  ENSURE(
-      resource, here >= 2,
-      "this machine has {} GPU(s), between which no link can be measured: add --link FILE, which "
-      "'trainctl doctor --link --json' wrote on one that has several, or --bandwidth and "
-      "--latency",
-      places.gpus);
+  ENSURE(resource, here >= 2,
+         "a link between GPUs needs at least 2, got {}\nhint: add --link FILE, "
+         "written by 'trainctl doctor --link --json' on a machine with several, or --bandwidth and "
+         "--latency",
+         places.gpus);
   return measure_link({executable, here, on_gpus});
 }
 
@@ -109,7 +108,7 @@ void add_shared_step(int ranks, const MeasureRequest& request, report::Plan& pla
 
 void add_steps(const ScalingOptions& options, const spec::Loaded& loaded,
                const fs::path& executable, report::Plan& plan) {
-  const auto step = exchanged_step(loaded.experiment, *plan.model);
+  const auto step = synced_step(loaded.experiment, *plan.model);
   ENSURE(unexpected, step.has_value(), "the model was measured without a time");
   const bool on_gpus = plan.model->device != "cpu";
   auto [link, from] = choose_link(options, on_gpus, executable);
@@ -124,21 +123,27 @@ void add_steps(const ScalingOptions& options, const spec::Loaded& loaded,
     add_shared_step(options.devices, {loaded, executable, /*times_steps=*/true}, plan);
 }
 
-/// Predicts the steps; a link that cannot be measured does not end the plan. Returns the exit code.
-int try_steps(const ScalingOptions& options, const spec::Loaded& loaded, const fs::path& executable,
-              report::Plan& plan) {
+/// Stores why the model or the link was not measured, as one line in the plan.
+void store_failure(const char* object, const Error& error, std::string& plan_reason,
+                   PlanResult& result) {
+  plan_reason = one_line(error.what());
+  result.reason = fmt::format("cannot measure the {}: {}", object, error.what());
+  result.exit_code = error.exit_code();
+}
+
+/// Predicts the steps of several ranks. A link that cannot be measured does not end the plan.
+void predict_steps(const ScalingOptions& options, const spec::Loaded& loaded,
+                   const fs::path& executable, PlanResult& result) {
   try {
-    add_steps(options, loaded, executable, plan);
-    return 0;
+    add_steps(options, loaded, executable, result.plan);
   } catch (const Error& error) {
     if (launch::is_stop_code(error.exit_code()) || error.kind() == ErrorKind::config) throw;
-    plan.scaling_unavailable = without_hint(error.what());
-    return error.exit_code();
+    store_failure("link", error, result.plan.scaling_unavailable, result);
   }
 }
 
 /// Returns the experiment of the file for a machine that has `ranks` devices of its kind.
-spec::Loaded elsewhere(spec::Loaded written, int ranks) {
+spec::Loaded for_larger_machine(spec::Loaded written, int ranks) {
   spec::Trainer& trainer = written.experiment.trainer;
   trainer.devices.value = ranks;
   trainer.num_nodes = 1;
@@ -154,10 +159,10 @@ spec::Loaded elsewhere(spec::Loaded written, int ranks) {
 std::vector<std::string> problems_of(spec::Loaded loaded, const spec::Loaded& written, int ranks) {
   loaded.experiment.trainer.devices.value = ranks;
   config::Diagnostics found;
-  const spec::Loaded there = elsewhere(written, ranks);
-  spec::Checker checker(there.experiment, there.tree, found);
+  const spec::Loaded larger = for_larger_machine(written, ranks);
+  spec::Checker checker(larger.experiment, larger.tree, found);
   spec::check_distributed(checker);
-  spec::check_capture(there, found);
+  spec::check_capture(larger, found);
   (void)check_data(loaded, Purpose::training, found);
   std::vector<std::string> problems;
   for (const config::Diagnostic& one : found.sorted()) {
@@ -178,7 +183,7 @@ void add_fake_ranks(int ranks, const PlanInput& input, report::Plan& plan) {
   fake.loading_bytes = plan.rank_bytes();
   fake.problems = problems_of(input.loaded, input.written, ranks);
   if (!plan.refused_here.empty())
-    fake.notes.push_back("a run on this machine would be refused: " + plan.refused_here);
+    fake.notes.push_back("a run on this machine would not start: " + plan.refused_here);
   plan.fake = std::move(fake);
 }
 
@@ -288,7 +293,7 @@ class LoadingPlanner {
     const CoreUseMeter others;
     const auto cost = data::time_batches(pipeline, options, steady_clock());
     ENSURE(data, cost.has_value(),
-           "no sample could be made for the probe; 'trainctl data hash' tells why");
+           "cannot load a sample for the probe\nhint: run 'trainctl data hash' to see why");
     limits_.helped = cost->whole;
     const data::LoadingChoice choice = data::choose_loading(
         experiment_.loader, {cost->seconds, cost->spread, 0}, limits_, slot_bytes);
@@ -310,19 +315,18 @@ class LoadingPlanner {
       return;
     }
     if (memory.slots < memory.slots_wanted && !plan_.auto_prefetch)
-      plan_.shrunk.push_back(
-          fmt::format("{}: {} of {} batch slots fit, so fewer batches are made ahead", name,
-                      memory.slots, memory.slots_wanted));
+      plan_.shrunk.push_back(fmt::format(
+          "{}: only {} of {} batch slots fit in memory, so fewer batches are prefetched", name,
+          memory.slots, memory.slots_wanted));
     const bool automatic = experiment_.dataset.cache.mode == spec::CacheMode::automatic;
     if (!automatic || memory.cache.tier == data::CacheTier::decoded ||
         memory.cache_need.decoded <= cache_left)
       return;
     const bool encoded = memory.cache.tier == data::CacheTier::encoded;
     plan_.shrunk.push_back(
-        fmt::format("{}: the decoded images would take {}, and {} of dataset.cache.budget are left "
-                    "for them: {}",
+        fmt::format("{}: decoded images need {}, but {} of dataset.cache.budget are left, so {}",
                     name, bytes_text(memory.cache_need.decoded), bytes_text(cache_left),
-                    encoded ? "they are kept encoded" : "none are kept"));
+                    encoded ? "encoded images are cached" : "no images are cached"));
   }
 
   const spec::Experiment& experiment_;
@@ -336,9 +340,10 @@ class LoadingPlanner {
 };
 
 /// Measures the model. An error in the config or data ends the plan; after other failures the plan
-/// contains the reason instead of the model. Returns the exit code.
-int measure(const spec::Loaded& loaded, const PlanOptions& options, const fs::path& executable,
-            report::Plan& plan) {
+/// contains the reason instead of the model.
+void measure(const spec::Loaded& loaded, const PlanOptions& options, const fs::path& executable,
+             PlanResult& result) {
+  report::Plan& plan = result.plan;
   try {
     const bool times_steps = options.probe || options.scaling.devices > 0;
     plan.model = measure_model({loaded, executable, times_steps});
@@ -346,13 +351,11 @@ int measure(const spec::Loaded& loaded, const PlanOptions& options, const fs::pa
     const bool shards = loaded.experiment.distributed.type == spec::Strategy::zero1;
     if (shards && options.scaling.fake_ranks == 0)
       plan.model->optimizer_bytes = optimizer_share(*plan.model, plan.ranks);
-    return 0;
   } catch (const Error& error) {
     if (launch::is_stop_code(error.exit_code()) || error.kind() == ErrorKind::config ||
         error.kind() == ErrorKind::data)
       throw;
-    plan.no_model = error.what();
-    return error.exit_code();
+    store_failure("model", error, plan.no_model, result);
   }
 }
 
@@ -361,23 +364,7 @@ std::string model_obstacle(const PlanOptions& options, const report::Plan& plan)
   if (!plan.refusal.empty()) return "a run would not start";
   return options.has_engine
              ? ""
-             : "this build has no engine; build it with: cmake --build --preset release";
-}
-
-int exit_code_of(const report::Plan& plan, int measured) {
-  if (!plan.refusal.empty()) return static_cast<int>(ErrorKind::resource);
-  if (plan.fake && !plan.fake->problems.empty()) return static_cast<int>(ErrorKind::config);
-  return measured;
-}
-
-/// Returns why the plan does not exit with 0; empty if the plan itself lists the problems of
-/// --fake-ranks.
-std::string reason_of(const report::Plan& plan, int measured) {
-  if (!plan.refusal.empty()) return "a run would not start: " + plan.refusal;
-  if (measured != 0) return "the model could not be measured: " + plan.no_model;
-  return plan.scaling_unavailable.empty()
-             ? ""
-             : "the link could not be measured: " + plan.scaling_unavailable;
+             : "this build has no engine (build it with cmake --build --preset release)";
 }
 
 /// Loads the experiment for some of the ranks of --fake-ranks. If they are rejected, loads it for
@@ -402,11 +389,11 @@ spec::Loaded load(const Invocation& invocation, const ScalingOptions& options,
 void check_options(const ScalingOptions& options) {
   const bool names_any = names_link(options) || !options.latency.empty();
   ENSURE(config, options.devices > 0 || !names_any,
-         "--link, --bandwidth and --latency tell of the link between --devices N: add that");
+         "--link, --bandwidth and --latency need --devices\nhint: add --devices N");
   ENSURE(config, options.bandwidth.empty() == options.latency.empty(),
-         "--bandwidth and --latency belong together: give both, or --link FILE");
+         "--bandwidth and --latency must be given together\nhint: give both, or --link FILE");
   ENSURE(config, options.link_file.empty() || options.bandwidth.empty(),
-         "the link comes from --link or from --bandwidth and --latency: leave one of them out");
+         "--link excludes --bandwidth and --latency\nhint: remove --link or the other two");
   if (!options.bandwidth.empty()) {
     (void)bandwidth_of(options.bandwidth);
     (void)latency_of(options.latency);
@@ -427,12 +414,6 @@ std::vector<std::string> overrides_of(const ScalingOptions& options, int most_he
   return overrides;
 }
 
-int add_scaling(const ScalingOptions& options, const PlanInput& input, const fs::path& executable,
-                report::Plan& plan) {
-  if (options.fake_ranks > 0) add_fake_ranks(options.fake_ranks, input, plan);
-  return options.devices > 0 && plan.model ? try_steps(options, input.loaded, executable, plan) : 0;
-}
-
 PlanInput load_for_plan(const Invocation& invocation, const ScalingOptions& options,
                         config::Diagnostics& diagnostics) {
   PlanInput input;
@@ -449,10 +430,16 @@ PlanResult make_plan(const PlanInput& input, const PlanOptions& options,
   report::Plan& plan = result.plan;
   if (options.scaling.fake_ranks > 0) plan.refused_here = std::exchange(plan.refusal, {});
   plan.no_model = model_obstacle(options, plan);
-  const int measured = plan.no_model.empty() ? measure(input.loaded, options, executable, plan) : 0;
-  const int scaled = add_scaling(options.scaling, input, executable, plan);
-  result.exit_code = exit_code_of(plan, measured != 0 ? measured : scaled);
-  result.reason = reason_of(plan, measured);
+  if (plan.no_model.empty()) measure(input.loaded, options, executable, result);
+  if (options.scaling.fake_ranks > 0) add_fake_ranks(options.scaling.fake_ranks, input, plan);
+  if (options.scaling.devices > 0 && plan.model)
+    predict_steps(options.scaling, input.loaded, executable, result);
+  if (plan.fake && !plan.fake->problems.empty())
+    result.exit_code = static_cast<int>(ErrorKind::config);
+  if (!plan.refusal.empty()) {
+    result.exit_code = static_cast<int>(ErrorKind::resource);
+    result.reason = "a run would not start: " + plan.refusal;
+  }
   return result;
 }
 

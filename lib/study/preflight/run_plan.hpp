@@ -33,11 +33,6 @@ struct PlanInput {
   spec::Loaded written;  // with --fake-ranks: without overrides_of()
 };
 
-/// Adds the scaling predictions to a plan whose model was measured. Returns the exit code; it is
-/// not 0 if the link could not be measured, and the plan then contains the reason.
-int add_scaling(const ScalingOptions& options, const PlanInput& input, const fs::path& executable,
-                report::Plan& plan);
-
 /// The options of `trainctl plan`.
 struct PlanOptions {
   bool probe = false;  // time some batches and steps

@@ -123,9 +123,9 @@ void check_nodes(const RunRequest& request) {
 
 class AttemptLoop {
  public:
-  AttemptLoop(const RunRequest& request, FolderRequest asked, const RunFolder& folder,
+  AttemptLoop(const RunRequest& request, FolderRequest folder_request, const RunFolder& folder,
               launch::SignalGuard& guard)
-      : asked_(std::move(asked)),
+      : folder_request_(std::move(folder_request)),
         folder_(folder.path),
         guard_(guard),
         attempts_(request, folder.path) {
@@ -153,7 +153,7 @@ class AttemptLoop {
         for (const std::string& note : damaged_files(folder_)) log::get().warn("{}", note);
         return std::move(*complete);
       }
-      log::get().info("{}", resume_notice(asked_, folder_, origin));
+      log::get().info("{}", resume_notice(folder_request_, folder_, origin));
     }
     Start start = first_start(first, folder_, std::move(origin));
     const spec::Trainer& trainer = start.request.loaded.experiment.trainer;
@@ -179,7 +179,7 @@ class AttemptLoop {
     }
   }
 
-  FolderRequest asked_;
+  FolderRequest folder_request_;
   fs::path folder_;
   launch::SignalGuard& guard_;
   Attempts attempts_;
@@ -206,10 +206,10 @@ RunOutcome run_experiment(const RunRequest& request, const MakeSinks& make_sinks
   std::optional<RunFolder> folder;
   std::optional<AttemptLoop> attempt_loop;
   try {
-    FolderRequest asked =
+    FolderRequest folder_request =
         request.resume ? resumed_folder(request.folder, *request.resume) : request.folder;
-    folder.emplace(make_run_folder(asked));
-    attempt_loop.emplace(request, std::move(asked), *folder, guard);
+    folder.emplace(make_run_folder(folder_request));
+    attempt_loop.emplace(request, std::move(folder_request), *folder, guard);
   } catch (const Error& error) {
     if (request.nodes && !request.nodes->is_alone()) report_failure(request, error, guard);
     throw;

@@ -99,9 +99,9 @@ report::Command typed(const RunRequest& request) {
 }
 
 report::BestMode best_mode(const spec::Experiment& experiment) {
-  const config::Auto<spec::Mode>& asked = experiment.checkpoint.mode;
-  const spec::Mode mode = spec::resolve_mode(asked, spec::checkpoint_monitor(experiment));
-  return {enum_names(mode).at(static_cast<std::size_t>(mode)), asked.is_auto()};
+  const config::Auto<spec::Mode>& mode_option = experiment.checkpoint.mode;
+  const spec::Mode mode = spec::resolve_mode(mode_option, spec::checkpoint_monitor(experiment));
+  return {enum_names(mode).at(static_cast<std::size_t>(mode)), mode_option.is_auto()};
 }
 
 report::AdviceSettings levers(const spec::Loaded& loaded, const Machine& machine) {

@@ -49,7 +49,7 @@ struct FakeStore {
   }
 };
 
-ConnectStore none() {
+ConnectStore no_store() {
   return [](const TaskPlace&) -> RendezvousStore { throw std::logic_error("nobody asked for it"); };
 }
 
@@ -70,7 +70,7 @@ PlacementRequest by_hand(const TempFolder& folder, int node) {
 
 std::string refusal(const PlacementRequest& request, const std::optional<TaskPlace>& task) {
   try {
-    plan_node(request, task, none());
+    plan_node(request, task, no_store());
   } catch (const Error& error) {
     return std::to_string(error.exit_code()) + " " + error.what();
   }
@@ -81,7 +81,7 @@ std::string refusal(const PlacementRequest& request, const std::optional<TaskPla
 
 TEST_CASE("NodePlan: without a launcher and options a run has one node and no description") {
   const TempFolder folder;
-  const NodePlan plan = plan_node(request_in(folder), std::nullopt, none());
+  const NodePlan plan = plan_node(request_in(folder), std::nullopt, no_store());
   CHECK(plan.is_alone());
   CHECK(plan.is_coordinator());
   CHECK(plan.devices_per_node == 0);
@@ -89,11 +89,11 @@ TEST_CASE("NodePlan: without a launcher and options a run has one node and no de
   CHECK(cores_of(plan, 8, 64) == 0);
 }
 
-TEST_CASE("an ignored allocation does not change the run and is reported") {
+TEST_CASE("NodePlan: an ignored allocation does not change the run and is reported") {
   const TempFolder folder;
   TaskPlace task;
   task.ignored = {"the allocation of Slurm job 7"};
-  const NodePlan plan = plan_node(request_in(folder), task, none());
+  const NodePlan plan = plan_node(request_in(folder), task, no_store());
   CHECK(plan.is_alone());
   CHECK_FALSE(plan.task);
   CHECK(plan.description == "ignored: the allocation of Slurm job 7");
@@ -105,14 +105,14 @@ TEST_CASE(
   const TempFolder folder;
   PlacementRequest request = by_hand(folder, 1);
   request.token_digits = kDigits;
-  const NodePlan plan = plan_node(request, std::nullopt, none());
+  const NodePlan plan = plan_node(request, std::nullopt, no_store());
   CHECK(plan.nodes == 2);
   CHECK(plan.node == 1);
   CHECK(launch::to_text(plan.endpoint) == "127.0.0.1:4711");
   CHECK(launch::token_digits(plan.token) == kDigits);
   CHECK_FALSE(plan.rendezvous_file);
   request.endpoint = "localhost:4711";
-  CHECK(plan_node(request, std::nullopt, none()).run_id == plan.run_id);
+  CHECK(plan_node(request, std::nullopt, no_store()).run_id == plan.run_id);
   CHECK(plan.description == "node 1 of 2");
 }
 
@@ -122,9 +122,9 @@ TEST_CASE(
   const TempFolder folder;
   PlacementRequest request = by_hand(folder, 0);
   request.endpoint = "Node1";
-  const auto file = plan_node(request, std::nullopt, none()).rendezvous_file;
+  const auto file = plan_node(request, std::nullopt, no_store()).rendezvous_file;
   request.endpoint = "node1:29400";
-  CHECK(plan_node(request, std::nullopt, none()).rendezvous_file == file);
+  CHECK(plan_node(request, std::nullopt, no_store()).rendezvous_file == file);
   request = by_hand(folder, 1);
   request.timeout_s = 0;
   CHECK_THAT(refusal(request, std::nullopt), Contains("same endpoint text, or --rdzv-id"));
@@ -133,12 +133,12 @@ TEST_CASE(
 TEST_CASE(
     "NodePlan: the coordinator announces endpoint and token and removes the file at the end") {
   const TempFolder folder;
-  NodePlan coordinator = plan_node(by_hand(folder, 0), std::nullopt, none());
+  NodePlan coordinator = plan_node(by_hand(folder, 0), std::nullopt, no_store());
   REQUIRE(coordinator.rendezvous_file);
   CHECK_FALSE(fs::exists(*coordinator.rendezvous_file));
   NodePlan other;
-  std::thread joiner([&] { other = plan_node(by_hand(folder, 1), std::nullopt, none()); });
-  announce(coordinator, {"127.0.0.1", 5000}, none());
+  std::thread joiner([&] { other = plan_node(by_hand(folder, 1), std::nullopt, no_store()); });
+  announce(coordinator, {"127.0.0.1", 5000}, no_store());
   joiner.join();
   CHECK(coordinator.token_file_made == coordinator.rendezvous_file);
   CHECK(launch::to_text(other.endpoint) == "127.0.0.1:5000");
@@ -151,11 +151,11 @@ TEST_CASE(
 
 TEST_CASE("NodePlan: a node that joined an earlier coordinator finds the new announcement") {
   const TempFolder folder;
-  NodePlan coordinator = plan_node(by_hand(folder, 0), std::nullopt, none());
-  announce(coordinator, {"127.0.0.1", 5000}, none());
-  NodePlan other = plan_node(by_hand(folder, 1), std::nullopt, none());
-  NodePlan next = plan_node(by_hand(folder, 0), std::nullopt, none());
-  announce(next, {"127.0.0.1", 5001}, none());
+  NodePlan coordinator = plan_node(by_hand(folder, 0), std::nullopt, no_store());
+  announce(coordinator, {"127.0.0.1", 5000}, no_store());
+  NodePlan other = plan_node(by_hand(folder, 1), std::nullopt, no_store());
+  NodePlan next = plan_node(by_hand(folder, 0), std::nullopt, no_store());
+  announce(next, {"127.0.0.1", 5001}, no_store());
   CHECK(refresh_rendezvous(other));
   CHECK(other.endpoint.port == 5001);
   CHECK(other.token == next.token);
@@ -174,7 +174,7 @@ TEST_CASE(
   CHECK_THAT(refusal(request, std::nullopt), Contains("130 "));
 }
 
-TEST_CASE("under torchrun endpoint and token go through its store") {
+TEST_CASE("NodePlan: with torchrun, endpoint and token are exchanged through its store") {
   const TempFolder folder;
   FakeStore store;
   NodePlan coordinator = plan_node(request_in(folder), torchrun_task(0), store.maker());
@@ -204,11 +204,11 @@ TEST_CASE("NodePlan: a token that all tasks have is not sent through torchrun's 
   CHECK(other.endpoint.port == 5000);
 }
 
-TEST_CASE("one rank of torchrun is alone, on one device") {
+TEST_CASE("NodePlan: a single torchrun rank runs alone on one device") {
   const TempFolder folder;
   TaskPlace task = torchrun_task(0);
   task.world_size = task.local_world_size = 1;
-  const NodePlan plan = plan_node(request_in(folder), task, none());
+  const NodePlan plan = plan_node(request_in(folder), task, no_store());
   CHECK(plan.is_alone());
   CHECK(plan.devices_per_node == 1);
 }
@@ -217,14 +217,14 @@ TEST_CASE("NodePlan: tasks without a port or an address use the rendezvous file"
   const TempFolder folder;
   TaskPlace task = task_of(Launcher::mpi, 0);
   task.master_port.reset();
-  const NodePlan on_one_host = plan_node(request_in(folder), task, none());
+  const NodePlan on_one_host = plan_node(request_in(folder), task, no_store());
   CHECK(launch::to_text(on_one_host.endpoint) == "127.0.0.1:0");
   REQUIRE(on_one_host.rendezvous_file);
   task.master_addr.clear();
   task.local_world_size = 1;
   PlacementRequest request = request_in(folder);
   request.token_digits = kDigits;
-  const NodePlan on_two = plan_node(request, task, none());
+  const NodePlan on_two = plan_node(request, task, no_store());
   CHECK(on_two.endpoint.host == this_process().host);
   CHECK(on_two.rendezvous_file);
   CHECK(on_two.token_is_given);
@@ -239,7 +239,7 @@ TEST_CASE("NodePlan: tasks that cannot be distinguished from those of other runs
              Contains("2 MPI does not identify") && Contains("--rdzv-id"));
   PlacementRequest request = request_in(folder);
   request.id = "mine";
-  CHECK(plan_node(request, task, none()).run_id == "mine");
+  CHECK(plan_node(request, task, no_store()).run_id == "mine");
   request.id = std::string(201, 'x');
   CHECK_THAT(refusal(request, task), Contains("got 201"));
 }
@@ -248,7 +248,7 @@ TEST_CASE(
     "NodePlan: a complete placement on the command line replaces the launcher's and is reported") {
   const TempFolder folder;
   PlacementRequest request = by_hand(folder, 0);
-  const NodePlan plan = plan_node(request, task_of(Launcher::slurm, 1), none());
+  const NodePlan plan = plan_node(request, task_of(Launcher::slurm, 1), no_store());
   CHECK(plan.node == 0);
   CHECK_FALSE(plan.task);
   CHECK(plan.description ==
@@ -280,7 +280,8 @@ TEST_CASE("NodePlan: contradictory options are errors") {
   CHECK_THAT(refusal(request, std::nullopt), Contains("leave one out"));
 }
 
-TEST_CASE("trainer.num_nodes may count hosts or tasks, and trainer.devices those of a host") {
+TEST_CASE(
+    "NodePlan: trainer.num_nodes may count hosts or tasks, and trainer.devices tasks of a host") {
   const TempFolder folder;
   TaskPlace task = task_of(Launcher::slurm, 1);
   task.world_size = 4;
@@ -289,13 +290,13 @@ TEST_CASE("trainer.num_nodes may count hosts or tasks, and trainer.devices those
     request.nodes = nodes;
     request.devices = 2;
     request.token_digits = kDigits;
-    CHECK(plan_node(request, task, none()).nodes == 4);
+    CHECK(plan_node(request, task, no_store()).nodes == 4);
   }
   task.whole_node = true;
   PlacementRequest request = request_in(folder);
   request.devices = 8;
   request.token_digits = kDigits;
-  const NodePlan plan = plan_node(request, task, none());
+  const NodePlan plan = plan_node(request, task, no_store());
   CHECK(plan.devices_per_node == 0);
   CHECK(plan.description == "node 1 of 4 under Slurm");
 }

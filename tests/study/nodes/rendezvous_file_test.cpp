@@ -114,7 +114,7 @@ TEST_CASE(
   CHECK(std::distance(fs::directory_iterator(folder.path()), fs::directory_iterator()) == 1);
 }
 
-TEST_CASE("a file that others may read, and a link, are not used") {
+TEST_CASE("rendezvous file: files that others can read and symbolic links are not used") {
   const TempFolder folder;
   const fs::path path = folder / ".rendezvous-7";
   plant(path, rendezvous_of(this_process()));

@@ -43,18 +43,18 @@ TEST_CASE("checks_for: training finds the problems of data, weights and loggers 
   CHECK(problems_for(Purpose::reading, wrong, samples).empty());
 }
 
-TEST_CASE("checks_for: the samples are what the headers of dataset.train say") {
+TEST_CASE("checks_for: the sample properties come from the headers of dataset.train") {
   TrainingSamples samples;
   CHECK(problems_for(Purpose::training, {}, samples).empty());
   REQUIRE(samples.model_input.has_value());
   CHECK(samples.model_input->outputs == 10);
 }
 
-TEST_CASE("check_options: a link needs --devices, and both of its figures") {
+TEST_CASE("check_options: a link needs --devices, bandwidth and latency") {
   CHECK_THROWS_WITH(check_options(ScalingOptions{.bandwidth = "25GB/s", .latency = "20us"}),
-                    Contains("add that"));
+                    Contains("add --devices"));
   CHECK_THROWS_WITH(check_options(ScalingOptions{.devices = 2, .bandwidth = "25GB/s"}),
-                    Contains("belong together"));
+                    Contains("given together"));
   CHECK_NOTHROW(
       check_options(ScalingOptions{.devices = 2, .bandwidth = "25GB/s", .latency = "20us"}));
 }

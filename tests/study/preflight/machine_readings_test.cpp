@@ -19,7 +19,7 @@ void plant(const TempFolder& root, const std::string& name, const std::string& t
 
 }  // namespace
 
-TEST_CASE("readings are those of the files of the kernel") {
+TEST_CASE("read_machine_state: reads /proc and /sys") {
   TempFolder root;
   const std::string cpus = "sys/devices/system/cpu/";
   plant(root, cpus + "cpu0/cpufreq/scaling_governor", "powersave\n");
@@ -71,7 +71,7 @@ TEST_CASE("readings are those of the files of the kernel") {
   CHECK(readings.kernel_driver == "580.95.05");
 }
 
-TEST_CASE("a disk is found behind its partition") {
+TEST_CASE("read_machine_state: finds the disk of a partition") {
   TempFolder root;
   plant(root, "proc/self/mountinfo", "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n");
   plant(root, "sys/devices/x/sda/queue/rotational", "1\n");
@@ -83,7 +83,7 @@ TEST_CASE("a disk is found behind its partition") {
   CHECK(readings.disk.rotational == true);
 }
 
-TEST_CASE("a machine that tells nothing gives no readings and no failure") {
+TEST_CASE("read_machine_state: missing files give no readings and no error") {
   TempFolder root;
   const auto readings = read_machine_state({.root = root.path(), .disk = "/"});
   CHECK(readings.governors.empty());
@@ -93,7 +93,7 @@ TEST_CASE("a machine that tells nothing gives no readings and no failure") {
   CHECK(readings.huge_pages.empty());
 }
 
-TEST_CASE("files of the kernel that hold anything do no harm") {
+TEST_CASE("read_machine_state: files with arbitrary content are no error") {
   TempFolder root;
   std::mt19937 engine(3);
   const std::vector<std::string> names{"proc/self/limits",
@@ -132,7 +132,7 @@ TEST_CASE("files of the kernel that hold anything do no harm") {
   }
 }
 
-TEST_CASE("a folder in the place of a file is nothing") {
+TEST_CASE("read_machine_state: a folder instead of a file is ignored") {
   TempFolder root;
   fs::create_directories(root / "proc/meminfo");
   fs::create_directories(root / "proc/self/limits");

@@ -36,7 +36,7 @@ events::Measured timed() {
 
 }  // namespace
 
-TEST_CASE("an epoch of several ranks ends with a batch that divides, or does not") {
+TEST_CASE("plan_ranks: the last batch of an epoch can be uneven among ranks") {
   const auto fake =
       plan_ranks(experiment("loader: { batch_size: 64 }\ntrainer: { max_epochs: 3 }\n"),
                  {.train = 1000, .val = 203}, 4);
@@ -56,10 +56,10 @@ TEST_CASE("an epoch of several ranks ends with a batch that divides, or does not
   CHECK(val.last_least == 50);
   CHECK(val.last_most == 51);
   REQUIRE(fake.notes.size() == 1);
-  CHECK_THAT(fake.notes[0], Contains("val: the last batch does not divide among 4 ranks"));
+  CHECK_THAT(fake.notes[0], Contains("val: the last batch does not divide evenly among 4 ranks"));
 }
 
-TEST_CASE("drop_last leaves samples out, and a limit full batches alone") {
+TEST_CASE("plan_ranks: drop_last leaves samples out, a limit on batches does not") {
   const auto dropped = plan_ranks(experiment("loader: { batch_size: 64, drop_last: true }\n"),
                                   {.train = 1000, .val = {}}, 4);
   CHECK(dropped.splits[0].batches == 3);
@@ -75,7 +75,7 @@ TEST_CASE("drop_last leaves samples out, and a limit full batches alone") {
   CHECK(limited.splits[0].left_out == 0);
 }
 
-TEST_CASE("ranks without a sample in the last batch are told, and a short window of batches") {
+TEST_CASE("plan_ranks: notes ranks without a sample and an incomplete accumulation") {
   const auto fake = plan_ranks(experiment("loader: { batch_size: 8 }\n"
                                           "trainer: { accumulate_grad_batches: 2 }\n"),
                                {.train = 259, .val = {}}, 16);
@@ -85,11 +85,10 @@ TEST_CASE("ranks without a sample in the last batch are told, and a short window
   CHECK(fake.steps_per_epoch == 2);
   REQUIRE(fake.notes.size() == 2);
   CHECK_THAT(fake.notes[0], Contains("13 of 16 ranks"));
-  CHECK_THAT(fake.notes[1], Contains("made of 1 of 2 batches"));
+  CHECK_THAT(fake.notes[1], Contains("accumulates 1 of 2 batches"));
 }
 
-TEST_CASE(
-    "the model adds its buckets, gradients that stay are counted where one rank was measured") {
+TEST_CASE("add_model: adds buckets, and gradients if the model was measured on one rank") {
   const auto alone =
       experiment("trainer: { accelerator: cpu, devices: 1 }\ndistributed: { bucket_cap_mb: 2 }\n");
   auto fake = plan_ranks(alone, {.train = 1000, .val = {}}, 4);
@@ -104,7 +103,7 @@ TEST_CASE(
   CHECK(exact.model->activation_bytes == 10 * kMiB);
 }
 
-TEST_CASE("a rank of zero1 keeps the state of whole parameters") {
+TEST_CASE("optimizer_share: a rank of zero1 has the state of whole parameters") {
   events::Measured model = timed();
   model.optimizer_bytes = 6 * kMiB;
   CHECK(optimizer_share(model, 1) == 6 * kMiB);
@@ -121,33 +120,32 @@ TEST_CASE("a rank of zero1 keeps the state of whole parameters") {
   CHECK(fake.optimizer_share == 4 * kMiB);
 }
 
-TEST_CASE("the step that is exchanged has the run's batch, and all batches of an accumulation") {
-  const auto one = exchanged_step(experiment(""), timed());
+TEST_CASE("synced_step: has the batch size of the run and all accumulated batches") {
+  const auto one = synced_step(experiment(""), timed());
   REQUIRE(one.has_value());
   CHECK(one->step_s == Approx(2));
   CHECK(one->backward_s == Approx(1));
   CHECK(one->samples == 64);
   CHECK(one->buckets == std::vector<std::int64_t>{2 * kMiB, kMiB});
-  const auto three =
-      exchanged_step(experiment("trainer: { accumulate_grad_batches: 3 }\n"), timed());
+  const auto three = synced_step(experiment("trainer: { accumulate_grad_batches: 3 }\n"), timed());
   CHECK(three->step_s == Approx(6));
   CHECK(three->backward_s == Approx(1));
   CHECK(three->samples == 192);
   CHECK(three->batches == 3);
   CHECK(one->exchange == report::SyncKind::gradients);
   const auto local =
-      exchanged_step(experiment("distributed: { type: local_sgd, sync_every: 8 }\n"), timed());
+      synced_step(experiment("distributed: { type: local_sgd, sync_every: 8 }\n"), timed());
   CHECK(local->exchange == report::SyncKind::weights);
   CHECK(local->every == 8);
-  const auto sharded = exchanged_step(experiment("distributed: { type: zero1 }\n"), timed());
+  const auto sharded = synced_step(experiment("distributed: { type: zero1 }\n"), timed());
   CHECK(sharded->exchange == report::SyncKind::gradients_and_weights);
   CHECK(sharded->weight_bytes == 3 * kMiB);
   events::Measured untimed = timed();
   untimed.step_s.reset();
-  CHECK_FALSE(exchanged_step(experiment(""), untimed).has_value());
+  CHECK_FALSE(synced_step(experiment(""), untimed).has_value());
 }
 
-TEST_CASE("plan --devices: a measured step is scaled to the run's batch, its exchange is not") {
+TEST_CASE("shared_step: scales the measured step to the run's batch, but not its exchange") {
   events::Measured alone = timed();
   alone.batch_size = 64;
   alone.measured_batches = {8, 16};

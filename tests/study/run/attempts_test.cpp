@@ -50,7 +50,7 @@ study::RunRequest killed_once(const TempFolder& folder, const std::string& when,
   return killed;
 }
 
-study::RunRequest resuming(study::RunRequest request, const fs::path& run_dir) {
+study::RunRequest resume_request(study::RunRequest request, const fs::path& run_dir) {
   request.folder.fixed = run_dir;
   request.resume = study::parse_resume("auto");
   return request;
@@ -59,14 +59,14 @@ study::RunRequest resuming(study::RunRequest request, const fs::path& run_dir) {
 /// Runs the request and adds its warnings to `warnings`.
 study::RunOutcome run(const study::RunRequest& request, std::vector<std::string>& warnings) {
   struct Listener final : report::Sink {
-    explicit Listener(std::vector<std::string>& into) : heard(into) {}
+    explicit Listener(std::vector<std::string>& destination) : messages(destination) {}
     void on_event(int /*rank*/, const events::Event& event) override {
       if (const auto* warning = std::get_if<events::Warning>(&event))
-        heard.push_back(warning->message);
+        messages.push_back(warning->message);
     }
     void on_tick(double /*now*/) override {}
     void close() override {}
-    std::vector<std::string>& heard;
+    std::vector<std::string>& messages;
   };
   const auto make_sinks = [&](const fs::path&) {
     study::Sinks sinks;
@@ -78,7 +78,7 @@ study::RunOutcome run(const study::RunRequest& request, std::vector<std::string>
 
 }  // namespace
 
-TEST_CASE("a run that diverges starts again with the next overrides, in the same folder") {
+TEST_CASE("attempts: a diverged run restarts with the next overrides in the same folder") {
   TempFolder folder;
   std::vector<std::string> warnings;
   const auto outcome = run(request(folder, "lr: 0.001",
@@ -155,7 +155,7 @@ TEST_CASE("attempts: only training is restarted, and trials are not") {
     CHECK_FALSE(fs::exists(entry.path() / "attempt-1"));
 }
 
-TEST_CASE("the message of an attempt names its files where they are after the move") {
+TEST_CASE("attempts: the message of an attempt has the paths after the move") {
   TempFolder folder;
   const auto asked = request(folder, "lr: 7", {"trainer.on_divergence=[optimizer.lr=0.01]"});
   const fs::path run_dir = folder / "run";
@@ -175,7 +175,7 @@ TEST_CASE("the message of an attempt names its files where they are after the mo
              Contains(is) && !Contains(was));
 }
 
-TEST_CASE("overrides that do not fit leave the folder of the attempt as it is") {
+TEST_CASE("attempts: invalid overrides do not change the folder of the attempt") {
   TempFolder folder;
   study::RunRequest asked = request(folder, "lr: 7", {});
   asked.loaded.experiment.trainer.on_divergence.push_back({{"optimizer.rate=1"}});
@@ -214,7 +214,7 @@ TEST_CASE("attempts: a resumed run continues the numbering and no attempt reuses
   REQUIRE(killed.result["attempts"].size() == 2);
   put_text(killed.folder / "attempt-2/mine.txt", "mine");
 
-  const auto resumed = run(resuming(request, killed.folder), warnings);
+  const auto resumed = run(resume_request(request, killed.folder), warnings);
   CHECK(resumed.ending.exit_code == 0);
   const Json& attempts = resumed.result["attempts"];
   REQUIRE(attempts.size() == 3);
@@ -243,7 +243,7 @@ TEST_CASE("attempts: the original command resumes the attempt that was killed") 
       request.loaded = spec::load_experiment(request.config_file, {}, ignored);
     }
     warnings.clear();
-    const auto resumed = run(resuming(request, killed.folder), warnings);
+    const auto resumed = run(resume_request(request, killed.folder), warnings);
     INFO(file);
     CHECK(resumed.ending.exit_code == 0);
     CHECK(resumed.result["resumed_from"]["step"] == 10);

@@ -40,7 +40,7 @@ TEST_CASE("missing_history: tables that reach the checkpoint are complete") {
   for (const std::int64_t step : {1876, 2000, 2099}) CHECK(missing(folder, {2, step}).empty());
 }
 
-TEST_CASE("tables that end before the checkpoint are named once, each with its last entry") {
+TEST_CASE("missing_history: lists each incomplete table once, with its last entry") {
   TempFolder folder;
   write_tables(folder.path(), 1, 1150);
   CHECK_THAT(missing(folder, {2, 1900}),
@@ -85,7 +85,7 @@ TEST_CASE("last_origin: reads the start of the last run from its result") {
   CHECK_FALSE(with("{\"verd"));
 }
 
-TEST_CASE("a number of a resolved config is found by its path") {
+TEST_CASE("resolved config: a number is found by its path") {
   const std::string text = "loader: { batch_size: 64, num_workers: auto, shuffle: 0 }\n";
   CHECK(study::resolved_number(text, "loader.batch_size") == 64);
   CHECK_FALSE(study::resolved_number(text, "loader.num_workers"));

@@ -36,7 +36,7 @@ LoggerContext context_for(const fs::path& run_dir, const spec::Loaded& loaded) {
 
 }  // namespace
 
-TEST_CASE("there is one listener for each logger") {
+TEST_CASE("make_loggers: one listener for each logger") {
   TempFolder folder;
   const spec::Loaded loaded = with_loggers("[console, csv, jsonl, tensorboard, prometheus]");
   CHECK(make_loggers(context_for(folder.path(), loaded)).size() == 5);
@@ -45,7 +45,7 @@ TEST_CASE("there is one listener for each logger") {
   CHECK(make_loggers(context_for(folder.path(), none)).empty());
 }
 
-TEST_CASE("a command gets the config with its start") {
+TEST_CASE("command logger: the start event contains the config") {
   TempFolder folder;
   const auto got = folder / "got";
   const spec::Loaded loaded = with_loggers("[{type: exec, command: [sh, -c, \"cat > '" +
@@ -64,7 +64,7 @@ TEST_CASE("a command gets the config with its start") {
   CHECK(fs::exists(folder / "logs/exec_sh.log"));
 }
 
-TEST_CASE("commands of the same program have a log each") {
+TEST_CASE("command logger: commands of the same program have separate logs") {
   TempFolder folder;
   const spec::Loaded loaded = with_loggers(
       "[{type: exec, command: [sh, -c, \"cat > /dev/null\"]}, console, {type: exec, command: "
@@ -78,7 +78,7 @@ TEST_CASE("commands of the same program have a log each") {
     CHECK(fs::exists(folder / "logs" / log));
 }
 
-TEST_CASE("runs are compared by the options of their stages") {
+TEST_CASE("TensorBoard: runs are compared by the options of their stages") {
   const auto params = hparams_of(with_loggers("[]"));
   const auto value = [&](const std::string& name) {
     const auto found = std::ranges::find(
@@ -92,7 +92,7 @@ TEST_CASE("runs are compared by the options of their stages") {
   CHECK(std::get<double>(value("loader.batch_size")) == 64);
 }
 
-TEST_CASE("only runs with the same options are one row of TensorBoard's table") {
+TEST_CASE("TensorBoard: only runs with the same options share a table row") {
   const auto group = [](const std::string& loggers, const std::string& lr) {
     return hparams_of(with_loggers(loggers, lr)).group;
   };

@@ -10,7 +10,7 @@
 using namespace trainctl;
 using namespace trainctl::study;
 
-TEST_CASE("the manifest keeps listed environment names and no others") {
+TEST_CASE("manifest: contains only listed environment variables") {
   ::setenv("OMP_NUM_THREADS", "3", 1);
   ::setenv("TCTL_SECRET_TOKEN", "hunter2", 1);
   report::RunRecord record;
@@ -42,7 +42,7 @@ TEST_CASE("the manifest keeps listed environment names and no others") {
   CHECK(document["activation_checkpointing"].is_null());
 }
 
-TEST_CASE("manifest: channels_last has the choice of the run and its reason") {
+TEST_CASE("manifest: contains the value of channels_last: auto and its reason") {
   report::RunRecord record;
   CHECK(manifest({}, record)["channels_last"].is_null());
   record.started.emplace().channels_last = true;
@@ -61,7 +61,7 @@ TEST_CASE("manifest: contains the value of activation_checkpointing: auto and it
   CHECK(document["activation_checkpointing"]["why"] == "activations take about 9.1 GiB");
 }
 
-TEST_CASE("a folder outside any repository has no git state") {
+TEST_CASE("git state: empty outside a repository") {
   const TempFolder folder;
   CHECK(git_state(folder.path()).commit.empty());
 }
@@ -94,7 +94,7 @@ TEST_CASE("manifest: a run of a sweep gets the folder of the user's experiment f
   CHECK(golden::read(folder / "source") == (folder / "mine").string());
 }
 
-TEST_CASE("the git state is that of the config's folder, unless its experiment lies elsewhere") {
+TEST_CASE("git state: from the config's folder, unless the experiment is in another folder") {
   ::unsetenv(kSourceFolder);
   CHECK(source_folder("sweep/configs/00ff.yaml") == "sweep/configs");
   ::setenv(kSourceFolder, "/mine", 1);

@@ -52,7 +52,7 @@ Json read_result(const study::RunOutcome& outcome) {
 
 }  // namespace
 
-TEST_CASE("a run leaves result.json and neither lock nor reserve") {
+TEST_CASE("run: leaves result.json, but no lock and no reserve file") {
   TempFolder folder;
   int closed = 0;
   const study::RunOutcome outcome =
@@ -101,7 +101,7 @@ TEST_CASE("run: automatic choices are in the log of the rank and in the manifest
         Json{{"value", 4}, {"prefetch_factor", 2}, {"why", "probe: 4 threads keep up"}});
 }
 
-TEST_CASE("columns are those of training, then those of validation") {
+TEST_CASE("run: training columns come before validation columns") {
   config::Diagnostics diagnostics;
   const auto columns = [&](const std::string& more) {
     const std::string text =
@@ -115,7 +115,8 @@ TEST_CASE("columns are those of training, then those of validation") {
   CHECK(columns("") == std::vector<std::string>{"train/loss", "train/accuracy"});
 }
 
-TEST_CASE("a sink that cannot close fails a good run, and does not hide why a bad one failed") {
+TEST_CASE(
+    "run: a sink that cannot close fails a successful run and does not hide an earlier error") {
   TempFolder folder;
   int closed = 0;
   const auto good =
@@ -129,7 +130,7 @@ TEST_CASE("a sink that cannot close fails a good run, and does not hide why a ba
   CHECK(closed == 4);
 }
 
-TEST_CASE("a sink that cannot take an event ends the run, and all sinks are closed") {
+TEST_CASE("run: a sink that cannot write an event ends the run, and all sinks are closed") {
   TempFolder folder;
   int closed = 0;
   const auto outcome =
@@ -154,7 +155,7 @@ TEST_CASE("run: weights of a torch file exist only while the worker runs") {
   CHECK(manifest["weights"]["path"] == "module.pth");
 }
 
-TEST_CASE("weights that cannot be imported end a run before its worker starts") {
+TEST_CASE("run: weights that cannot be imported end the run before workers start") {
   TempFolder folder;
   int closed = 0;
   study::RunRequest request = fake_run::request(folder, fake_run::two_epochs());
