@@ -34,7 +34,7 @@ Json document(const std::vector<MachineFinding>& findings, Health worst) {
     all.push_back({{"name", one.name},
                    {"health", kNames.at(static_cast<std::size_t>(one.health))},
                    {"found", one.found},
-                   {"hint", one.cure},
+                   {"hint", one.hint},
                    {"costs", one.costs}});
   }
   Json libraries = Json::object();
@@ -53,13 +53,13 @@ Json document(const std::vector<MachineFinding>& findings, Health worst) {
 void print_finding(const MachineFinding& finding, config::Color color) {
   const auto rank = static_cast<std::size_t>(finding.health);
   // Missing software that only some data needs has a hint but does not lower the grade.
-  const bool is_absent = finding.health == Health::ok && !finding.cure.empty();
+  const bool is_absent = finding.health == Health::ok && !finding.hint.empty();
   std::string health = fmt::format("{:<9}", is_absent ? "absent" : kNames.at(rank));
   if (color == config::Color::on)
     health = fmt::format("\x1b[{}m{}\x1b[0m", kColors.at(rank), health);
   print(fmt::format("  {} {:<13} {}", health, finding.name, finding.found));
   if (!finding.costs.empty()) print(fmt::format("  {:<23} {}", "", finding.costs));
-  if (!finding.cure.empty()) print(fmt::format("  {:<23} -> {}", "", finding.cure));
+  if (!finding.hint.empty()) print(fmt::format("  {:<23} -> {}", "", finding.hint));
 }
 
 /// The result of --link, or the reason why it failed.

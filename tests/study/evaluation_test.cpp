@@ -21,17 +21,17 @@ study::RunRequest request(const TempFolder& folder, const std::string& script) {
 }
 
 std::string one_split() {
-  using fake_run::say;
-  return say(events::Hello{.host = "here", .device = "cpu"}) +
-         say(events::TableRow{"val/confusion_matrix", 0, 0, {3, 1}}) +
-         say(events::TableRow{"val/confusion_matrix", 0, 1, {0, 4}}) +
-         say(events::Evaluated{.split = "val",
-                               .checkpoint = "best.safetensors",
-                               .samples = 8,
-                               .outputs = 2,
-                               .targets = "classes",
-                               .metrics = {{"val/loss", 0.25}, {"val/accuracy", 0.875}}}) +
-         say(events::Finished{.global_step = 1, .stop_reason = "end_of_split"});
+  using fake_run::emit;
+  return emit(events::Hello{.host = "here", .device = "cpu"}) +
+         emit(events::TableRow{"val/confusion_matrix", 0, 0, {3, 1}}) +
+         emit(events::TableRow{"val/confusion_matrix", 0, 1, {0, 4}}) +
+         emit(events::Evaluated{.split = "val",
+                                .checkpoint = "best.safetensors",
+                                .samples = 8,
+                                .outputs = 2,
+                                .targets = "classes",
+                                .metrics = {{"val/loss", 0.25}, {"val/accuracy", 0.875}}}) +
+         emit(events::Finished{.global_step = 1, .stop_reason = "end_of_split"});
 }
 
 }  // namespace

@@ -37,21 +37,21 @@ inline study::RunRequest request(const TempFolder& folder, const std::string& sc
 }
 
 // Writes through /dev/fd, because dash only supports descriptors of one digit.
-inline std::string say(const events::Event& event) {
+inline std::string emit(const events::Event& event) {
   return "printf '%s\\n' '" + events::encode(event) + "' > \"/dev/fd/$TRAINCTL_EVENT_FD\"\n";
 }
 
 /// Returns the events of two successful epochs.
 inline std::string two_epochs() {
-  return say(events::Hello{.host = "here", .device = "cpu", .startup_s = 0.25}) +
-         say(events::RunStarted{.max_epochs = 2,
-                                .num_workers = 4,
-                                .prefetch_factor = 2,
-                                .num_workers_why = "probe: 4 threads keep up",
-                                .num_threads = 3,
-                                .num_threads_why = "asked"}) +
-         say(invented::epoch(0)) + say(invented::epoch(1)) +
-         say(events::Finished{
+  return emit(events::Hello{.host = "here", .device = "cpu", .startup_s = 0.25}) +
+         emit(events::RunStarted{.max_epochs = 2,
+                                 .num_workers = 4,
+                                 .prefetch_factor = 2,
+                                 .num_workers_why = "probe: 4 threads keep up",
+                                 .num_threads = 3,
+                                 .num_threads_why = "asked"}) +
+         emit(invented::epoch(0)) + emit(invented::epoch(1)) +
+         emit(events::Finished{
              .epochs = 2, .global_step = 1876, .data_digest = "abc", .stop_reason = "max_epochs"});
 }
 

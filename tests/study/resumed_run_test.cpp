@@ -54,18 +54,18 @@ study::RunOutcome run(const study::RunRequest& request) {
 }
 
 std::string hello() {
-  return fake_run::say(events::Hello{.host = "here", .device = "cpu"}) +
-         fake_run::say(events::RunStarted{
+  return fake_run::emit(events::Hello{.host = "here", .device = "cpu"}) +
+         fake_run::emit(events::RunStarted{
              .max_epochs = 3, .monitor = "train/loss", .data_fingerprints = {{"train", "aa"}}});
 }
 
 /// Trains one more epoch at each start until three are complete.
 std::string one_epoch_per_start() {
   std::string script =
-      hello() + "if [ $N -gt 1 ]; then " + fake_run::say(events::Resumed{}) + "fi\n";
+      hello() + "if [ $N -gt 1 ]; then " + fake_run::emit(events::Resumed{}) + "fi\n";
   for (int i = 0; i < 3; ++i) {
     script += "if [ $N = " + std::to_string(i + 1) + " ]; then\n" +
-              fake_run::say(invented::epoch(i)) + "fi\n";
+              fake_run::emit(invented::epoch(i)) + "fi\n";
   }
   return script;
 }
@@ -73,7 +73,7 @@ std::string one_epoch_per_start() {
 const std::string kKillSelf = "kill -9 $$\n";
 
 std::string finished() {
-  return fake_run::say(
+  return fake_run::emit(
       events::Finished{.epochs = 3, .global_step = 2814, .stop_reason = "max_epochs"});
 }
 
@@ -134,11 +134,11 @@ TEST_CASE("resume: rows after the checkpoint are not duplicated") {
   const auto request = fake_run::request(
       folder,
       with_start_count(folder,
-                       hello() + "if [ $N = 1 ]; then\n" + fake_run::say(invented::epoch(0)) +
-                           fake_run::say(invented::epoch(1)) + fake_run::say(invented::epoch(2)) +
+                       hello() + "if [ $N = 1 ]; then\n" + fake_run::emit(invented::epoch(0)) +
+                           fake_run::emit(invented::epoch(1)) + fake_run::emit(invented::epoch(2)) +
                            copy_checkpoint(folder, 10) + kKillSelf + "fi\n" +
-                           fake_run::say(events::Resumed{.epoch = 1, .global_step = 10}) +
-                           fake_run::say(invented::epoch(1)) + fake_run::say(invented::epoch(2)) +
+                           fake_run::emit(events::Resumed{.epoch = 1, .global_step = 10}) +
+                           fake_run::emit(invented::epoch(1)) + fake_run::emit(invented::epoch(2)) +
                            finished()));
   const auto failed = run(request);
   const std::string before = text_of(failed.folder / "epochs.csv");
@@ -150,11 +150,12 @@ TEST_CASE("resume: rows after the checkpoint are not duplicated") {
 
 TEST_CASE("resume: an older checkpoint that the worker rejects does not remove newer ones") {
   TempFolder folder;
-  const std::string first = fake_run::say(invented::epoch(0)) + fake_run::say(invented::epoch(1)) +
-                            fake_run::say(invented::epoch(2)) + copy_checkpoint(folder, 10) +
+  const std::string first = fake_run::emit(invented::epoch(0)) +
+                            fake_run::emit(invented::epoch(1)) +
+                            fake_run::emit(invented::epoch(2)) + copy_checkpoint(folder, 10) +
                             copy_checkpoint(folder, 20) + copy_checkpoint(folder, 30) + kKillSelf;
   const std::string refuses =
-      fake_run::say(events::Failed{.kind = 10, .message = "it does not fit"}) + "exit 10\n";
+      fake_run::emit(events::Failed{.kind = 10, .message = "it does not fit"}) + "exit 10\n";
   const auto request =
       fake_run::request(folder, with_start_count(folder, hello() + "if [ $N = 1 ]; then\n" + first +
                                                              "fi\nif [ $N = 2 ]; then\n" + refuses +
@@ -181,10 +182,10 @@ TEST_CASE("resume: a start that exits before it makes progress restarts from the
   TempFolder folder;
   const std::string first = copy_checkpoint(folder, 10) + copy_checkpoint(folder, 20) + kKillSelf;
   const auto request = fake_run::request(
-      folder,
-      with_start_count(folder, hello() + "if [ $N = 1 ]; then\n" + first +
-                                   "fi\nif [ $N = 2 ]; then " + kKillSelf + "fi\n" +
-                                   fake_run::say(events::Resumed{.global_step = 10}) + finished()));
+      folder, with_start_count(folder, hello() + "if [ $N = 1 ]; then\n" + first +
+                                           "fi\nif [ $N = 2 ]; then " + kKillSelf + "fi\n" +
+                                           fake_run::emit(events::Resumed{.global_step = 10}) +
+                                           finished()));
   const auto failed = run(request);
   auto older = resume_request(with(request, {"trainer.max_restarts=1"}), failed.folder);
   older.resume = study::parse_resume((failed.folder / "checkpoints" / saves::name_of(10)).string());
@@ -199,7 +200,7 @@ TEST_CASE("resume: auto without a checkpoint starts from the beginning in the sa
   TempFolder folder;
   const auto request = fake_run::request(
       folder,
-      with_start_count(folder, hello() + fake_run::say(invented::epoch(0)) +
+      with_start_count(folder, hello() + fake_run::emit(invented::epoch(0)) +
                                    "if [ $N = 1 ]; then " + kKillSelf + "fi\n" + finished()));
   const auto failed = run(request);
   CHECK(failed.result["checkpoint"].is_null());
@@ -213,8 +214,8 @@ TEST_CASE("resume: auto without a checkpoint starts from the beginning in the sa
 TEST_CASE("resume: a finished run does not restart, and the message names the limit to raise") {
   TempFolder folder;
   const std::string script = with_start_count(
-      folder, hello() + "if [ $N -gt 1 ]; then " + fake_run::say(events::Resumed{}) + "fi\n" +
-                  fake_run::say(invented::epoch(0)) + copy_checkpoint(folder, 10) + finished());
+      folder, hello() + "if [ $N -gt 1 ]; then " + fake_run::emit(events::Resumed{}) + "fi\n" +
+                  fake_run::emit(invented::epoch(0)) + copy_checkpoint(folder, 10) + finished());
   const auto request = fake_run::request(folder, script);
   const auto first = run(with(request, {"trainer.max_epochs=1"}));
   REQUIRE(first.ending.exit_code == 0);
@@ -245,9 +246,9 @@ TEST_CASE("resume: a run that failed after its last epoch only writes its result
   const auto request = with(
       fake_run::request(
           folder, with_start_count(folder, hello() + "if [ $N = 1 ]; then\n" +
-                                               fake_run::say(invented::epoch(0)) +
+                                               fake_run::emit(invented::epoch(0)) +
                                                copy_checkpoint(folder, 10) + kKillSelf + "fi\n" +
-                                               fake_run::say(events::Resumed{}) + finished())),
+                                               fake_run::emit(events::Resumed{}) + finished())),
       {"trainer.max_epochs=1"});
   const auto failed = run(request);
   const auto resumed = run(resume_request(request, failed.folder));
@@ -257,7 +258,7 @@ TEST_CASE("resume: a run that failed after its last epoch only writes its result
 
 TEST_CASE("resume: a run that ended at --until-epoch prints the command to continue") {
   TempFolder folder;
-  auto request = with(fake_run::request(folder, hello() + fake_run::say(invented::epoch(0)) +
+  auto request = with(fake_run::request(folder, hello() + fake_run::emit(invented::epoch(0)) +
                                                     copy_checkpoint(folder, 10) + finished()),
                       {"trainer.max_epochs=2"});
   request.task.until_epoch = 1;
@@ -273,7 +274,7 @@ TEST_CASE("resume: the wall time includes all starts of the run") {
   const auto request = fake_run::request(
       folder,
       with_start_count(folder, hello() + copy_checkpoint(folder, 10) + "if [ $N -gt 1 ]; then " +
-                                   fake_run::say(events::Resumed{}) + "fi\n" + kKillSelf));
+                                   fake_run::emit(events::Resumed{}) + "fi\n" + kKillSelf));
   const fs::path run_dir = run(request).folder;
   const auto resume_after = [&](const char* verdict, double wall_s) {
     Json result = Json::parse(text_of(run_dir / "result.json"));
@@ -328,7 +329,7 @@ TEST_CASE("resume: a harmless change is a warning on the console and in the log"
   TempFolder folder;
   const auto request = fake_run::request(
       folder, with_start_count(
-                  folder, hello() + "if [ $N = 1 ]; then " + fake_run::say(invented::epoch(0)) +
+                  folder, hello() + "if [ $N = 1 ]; then " + fake_run::emit(invented::epoch(0)) +
                               copy_checkpoint(folder, 10) + kKillSelf + "fi\n" + finished()));
   const auto failed = run(request);
   const auto resumed = run(resume_request(with(request, {"trainer.max_epochs=9"}), failed.folder));
@@ -344,7 +345,7 @@ TEST_CASE("resume: incomplete tables are reported once, by the start that detect
       folder, with_start_count(
                   folder, hello() + "if [ $N = 1 ]; then " + copy_checkpoint(folder, 10) +
                               kKillSelf + "fi\nif [ $N = 2 ]; then\n" +
-                              fake_run::say(events::Resumed{}) + kKillSelf + "fi\n" + finished()));
+                              fake_run::emit(events::Resumed{}) + kKillSelf + "fi\n" + finished()));
   const auto failed = run(request);
   std::ofstream(failed.folder / "epochs.csv") << "epoch,step\n";
   const auto resumed = run(resume_request(request, failed.folder));
@@ -361,7 +362,7 @@ TEST_CASE("resume: the result contains that a change of the config is not bitwis
     const auto request = fake_run::request(
         folder,
         with_start_count(folder, hello() + "if [ $N = 1 ]; then " + copy_checkpoint(folder, 10) +
-                                     kKillSelf + "fi\n" + fake_run::say(resumes) + finished()));
+                                     kKillSelf + "fi\n" + fake_run::emit(resumes) + finished()));
     const auto failed = run(request);
     const auto resumed =
         run(resume_request(with(request, {"trainer.num_threads=1"}), failed.folder));
@@ -375,8 +376,8 @@ TEST_CASE("resume: the result contains that a change of the config is not bitwis
 TEST_CASE("resume: other data ends the run with exit code 10, and the fingerprints are kept") {
   TempFolder folder;
   const std::string other =
-      fake_run::say(events::Hello{.host = "here", .device = "cpu"}) +
-      fake_run::say(events::RunStarted{.data_fingerprints = {{"train", "bb"}}});
+      fake_run::emit(events::Hello{.host = "here", .device = "cpu"}) +
+      fake_run::emit(events::RunStarted{.data_fingerprints = {{"train", "bb"}}});
   const auto request = fake_run::request(
       folder,
       with_start_count(folder, "if [ $N = 1 ]; then " + hello() + copy_checkpoint(folder, 10) +
@@ -392,13 +393,13 @@ TEST_CASE("resume: other data ends the run with exit code 10, and the fingerprin
 TEST_CASE("resume: accepted other data is checked by the worker and recorded") {
   TempFolder folder;
   const std::string other =
-      fake_run::say(events::Hello{.host = "here", .device = "cpu"}) +
-      fake_run::say(events::RunStarted{.data_fingerprints = {{"train", "bb"}}});
+      fake_run::emit(events::Hello{.host = "here", .device = "cpu"}) +
+      fake_run::emit(events::RunStarted{.data_fingerprints = {{"train", "bb"}}});
   const std::string task = "cp \"$3/task.json\" \"$3/task.$N\"\n";
   const auto request = fake_run::request(
       folder, with_start_count(folder, "if [ $N = 1 ]; then " + hello() +
                                            copy_checkpoint(folder, 10) + kKillSelf + "fi\n" + task +
-                                           other + fake_run::say(events::Resumed{}) + finished()));
+                                           other + fake_run::emit(events::Resumed{}) + finished()));
   const auto failed = run(request);
   auto refused = resume_request(request, failed.folder);
   CHECK_THAT(run(refused).ending.message, Contains("--accept-data-change"));
@@ -414,7 +415,7 @@ TEST_CASE("resume: accepted other data is checked by the worker and recorded") {
 TEST_CASE("resume: a new run has no data to accept") {
   TempFolder folder;
   auto request =
-      fake_run::request(folder, hello() + fake_run::say(invented::epoch(0)) + finished());
+      fake_run::request(folder, hello() + fake_run::emit(invented::epoch(0)) + finished());
   request.folder.fixed = folder / "run";
   request.resume = study::ResumeWish{.if_data_changed = study::IfDataChanged::restart_epoch};
   const auto outcome = run(request);
@@ -467,7 +468,7 @@ TEST_CASE("restart: an exited process restarts from the newest checkpoint within
 TEST_CASE("restart: the budget is exact, and deterministic failures are not retried") {
   for (const auto& [end, code, starts] :
        {std::tuple{kKillSelf, 7, 3},
-        std::tuple{fake_run::say(events::Failed{.kind = 9, .message = "no data"}) + "exit 9\n", 9,
+        std::tuple{fake_run::emit(events::Failed{.kind = 9, .message = "no data"}) + "exit 9\n", 9,
                    1}}) {
     TempFolder folder;
     const auto outcome =

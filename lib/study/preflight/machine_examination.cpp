@@ -42,12 +42,12 @@ MachineFinding engine(const ProgramParts& program) {
   if (program.engine)
     return {"engine", Health::ok,
             fmt::format("{}, {} GPU kernels", program.engine->string(), kernels)};
-  const std::string cure =
+  const std::string hint =
       program.has_engine
           ? "run cmake --build --preset release"
           : "configure with -DTRAINCTL_ENGINE=ON and build; this build excludes the engine";
   return {"engine", Health::broken,
-          "libtrainctl_engine.so was not found next to " + program.executable.string(), cure};
+          "libtrainctl_engine.so was not found next to " + program.executable.string(), hint};
 }
 
 // Returns the version in torch/version.py, such as "2.11.0+cu130".
@@ -66,19 +66,19 @@ MachineFinding torch(const ProgramParts& program) {
   const std::string from_env = variable_text("TRAINCTL_TORCH_ROOT");
   const fs::path root = !from_env.empty() ? fs::path(from_env) : program.torch_lib.parent_path();
   const std::string source = !from_env.empty() ? "TRAINCTL_TORCH_ROOT" : "as at build time";
-  const std::string cure =
+  const std::string hint =
       "run scripts/setup, or set TRAINCTL_TORCH_ROOT to the 'torch' folder of torch 2.11";
   if (root.empty())
-    return {"libtorch", Health::broken, "its folder was not set at build time", cure};
+    return {"libtorch", Health::broken, "its folder was not set at build time", hint};
   std::error_code ignored;
   if (!fs::exists(root / "lib" / "libtorch_cpu.so", ignored)) {
     return {"libtorch", Health::broken,
-            fmt::format("not found in {} ({})", printable(root.string()), source), cure};
+            fmt::format("not found in {} ({})", printable(root.string()), source), hint};
   }
   const std::string version = torch_version(root);
   const std::string found = fmt::format("{} in {} ({})", version, printable(root.string()), source);
   if (version.starts_with("2.11.")) return {"libtorch", Health::ok, found};
-  return {"libtorch", Health::broken, found + ", but trainctl needs 2.11", cure};
+  return {"libtorch", Health::broken, found + ", but trainctl needs 2.11", hint};
 }
 
 MachineFinding gpu(const Machine& machine, const ProgramParts& program) {
@@ -137,7 +137,7 @@ MachineFinding optional_library(const data::Library& library) {
   struct Use {
     const char* name;
     const char* reads;
-    const char* cure;
+    const char* hint;
   };
   constexpr std::array<Use, 3> kUses{
       {{"opencv", "WebP, BMP and TIFF", "install OpenCV (scripts/setup) and build again"},
@@ -149,7 +149,7 @@ MachineFinding optional_library(const data::Library& library) {
     return {library.name, Health::ok, fmt::format("{}, for {}", library.version, reads)};
   return {library.name, Health::ok,
           fmt::format("not available, cannot read {}: {}", reads, printable(library.cause)),
-          use == kUses.end() ? "" : use->cure};
+          use == kUses.end() ? "" : use->hint};
 }
 
 MachineFinding file_reading() {

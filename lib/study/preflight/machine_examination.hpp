@@ -18,7 +18,7 @@ struct MachineFinding {
   std::string name;  // "memory"
   Health health = Health::ok;
   std::string found;       // "5.1 GiB of 23.5 GiB are free"
-  std::string cure = {};   // what to do; empty if the check passed
+  std::string hint = {};   // what to do; empty if the check passed
   std::string costs = {};  // the effect of the problem; empty if it is obvious
 };
 

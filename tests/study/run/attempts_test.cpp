@@ -24,7 +24,7 @@ Json read_result(const fs::path& folder) {
 study::RunRequest request(const TempFolder& folder, const std::string& resolved,
                           const std::vector<std::string>& overrides) {
   const std::string diverges =
-      fake_run::say(events::Failed{.kind = 6, .message = "the loss is nan"}) + "exit 6\n";
+      fake_run::emit(events::Failed{.kind = 6, .message = "the loss is nan"}) + "exit 6\n";
   study::RunRequest request =
       fake_run::request(folder, "echo $3 > \"$3/checkpoints/of_this_attempt\"\nif ! grep -q '" +
                                     resolved + "' \"$3/config.resolved.yaml\"; then\n" + diverges +

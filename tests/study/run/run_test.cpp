@@ -143,9 +143,10 @@ TEST_CASE("run: a sink that cannot write an event ends the run, and all sinks ar
 TEST_CASE("run: weights of a torch file exist only while the worker runs") {
   TempFolder folder;
   int closed = 0;
-  study::RunRequest request = fake_run::request(
-      folder, "test -s \"$3/weights.safetensors\" || exit 3\n" +
-                  fake_run::say(events::WeightsSet{.path = "module.pth"}) + fake_run::two_epochs());
+  study::RunRequest request =
+      fake_run::request(folder, "test -s \"$3/weights.safetensors\" || exit 3\n" +
+                                    fake_run::emit(events::WeightsSet{.path = "module.pth"}) +
+                                    fake_run::two_epochs());
   request.loaded.experiment.weights.emplace().path = golden_folder() / "torch/module.pth";
   const study::RunOutcome outcome = run(request, closed, nullptr, nullptr);
   CHECK(outcome.ending.exit_code == 0);

@@ -114,14 +114,14 @@ TEST_CASE("a trial that fails for another reason, or at once, ends the search") 
 
 TEST_CASE("the rate of a trial is that of its later steps") {
   TempFolder folder;
-  std::string script =
-      fake_run::say(events::Hello{.host = "here", .device = "cpu"}) +
-      fake_run::say(events::RunStarted{.world_size = 2, .train_samples = 1200, .global_batch = 32});
+  std::string script = fake_run::emit(events::Hello{.host = "here", .device = "cpu"}) +
+                       fake_run::emit(events::RunStarted{
+                           .world_size = 2, .train_samples = 1200, .global_batch = 32});
   for (const double end : {9.0, 10.0, 12.0})
-    script += fake_run::say(events::StepLogged{.loss = 1, .elapsed_s = end});
+    script += fake_run::emit(events::StepLogged{.loss = 1, .elapsed_s = end});
   events::EpochEnded epoch{.metrics = {{"train/loss", 1}}};
   epoch.timing.rss_mb = 700;
-  script += fake_run::say(epoch) + fake_run::say(events::Finished{.stop_reason = "max_steps"});
+  script += fake_run::emit(epoch) + fake_run::emit(events::Finished{.stop_reason = "max_steps"});
   const auto trial = std::get<BatchTrial>(
       study::run_batch_trial(fake_run::request(folder, script), steady_clock()));
   CHECK(trial.samples_per_s == Approx(32 / 1.5));

@@ -25,9 +25,9 @@ spec::Experiment swept(const std::string& more, const study::LrRange& range) {
 
 /// Returns the events of a worker whose loss falls, and then `end`.
 std::string sweep_of(int steps, const std::string& end) {
-  std::string script = fake_run::say(events::Hello{.host = "here", .device = "cpu"});
+  std::string script = fake_run::emit(events::Hello{.host = "here", .device = "cpu"});
   for (int i = 1; i <= steps; ++i)
-    script += fake_run::say(events::StepLogged{
+    script += fake_run::emit(events::StepLogged{
         .global_step = i, .loss = 3.0 - 2.0 / (1 + std::exp(20.0 - i)), .lr = 1e-5 * i});
   return script + end;
 }
@@ -41,17 +41,17 @@ study::LrFinding found(const TempFolder& folder, const std::string& script,
 
 /// Returns the events of a loss that is constant and explodes in the last step.
 std::string leap_of(int steps, double loss, const std::string& end) {
-  std::string script = fake_run::say(events::Hello{.host = "here", .device = "cpu"});
+  std::string script = fake_run::emit(events::Hello{.host = "here", .device = "cpu"});
   for (int i = 1; i <= steps; ++i)
-    script += fake_run::say(
+    script += fake_run::emit(
         events::StepLogged{.global_step = i, .loss = i < steps ? loss : 1e6, .lr = 1e-5 * i});
   return script + end;
 }
 
-std::string finished() { return fake_run::say(events::Finished{.stop_reason = "max_steps"}); }
+std::string finished() { return fake_run::emit(events::Finished{.stop_reason = "max_steps"}); }
 
 std::string diverged() {
-  return fake_run::say(events::Failed{.kind = 6, .message = "loss is nan"}) + "exit 6\n";
+  return fake_run::emit(events::Failed{.kind = 6, .message = "loss is nan"}) + "exit 6\n";
 }
 
 }  // namespace

@@ -163,6 +163,6 @@ TEST_CASE("a short run that dies is a failure with its code, cause and folder") 
   CHECK(failure.exit_code == 7);
   CHECK_THAT(failure.message, Contains("SIGKILL") && Contains((folder / "runs").string()));
   const auto silent = std::get<report::TrialFailure>(study::run_tuning(
-      fake_run::request(folder, fake_run::say(events::Finished{})), {}, steady_clock()));
+      fake_run::request(folder, fake_run::emit(events::Finished{})), {}, steady_clock()));
   CHECK_THAT(silent.message, Contains("see "));
 }

@@ -22,8 +22,9 @@ std::string measured_line(int ranks) {
   link.bytes = {1024};
   link.seconds = {0.001};
   link.repeats = {5};
-  return fake_run::say(events::Hello{.host = "here", .device = "cpu"}) + "test \"$RANK\" != 0 || " +
-         fake_run::say(link) + fake_run::say(events::Finished{.stop_reason = "measured"});
+  return fake_run::emit(events::Hello{.host = "here", .device = "cpu"}) +
+         "test \"$RANK\" != 0 || " + fake_run::emit(link) +
+         fake_run::emit(events::Finished{.stop_reason = "measured"});
 }
 
 }  // namespace
@@ -42,8 +43,8 @@ TEST_CASE("link probe: workers get a task and a store but no experiment") {
 
 TEST_CASE("link probe: the error of a worker is the error of the probe") {
   const std::string failing =
-      fake_run::say(events::Hello{.host = "here", .device = "cpu"}) +
-      fake_run::say(events::Failed{.kind = 11, .message = "there is no port"}) + "exit 11\n";
+      fake_run::emit(events::Hello{.host = "here", .device = "cpu"}) +
+      fake_run::emit(events::Failed{.kind = 11, .message = "there is no port"}) + "exit 11\n";
   try {
     (void)measure(failing);
     FAIL("nothing was thrown");
@@ -54,7 +55,7 @@ TEST_CASE("link probe: the error of a worker is the error of the probe") {
 }
 
 TEST_CASE("link probe: workers without a measurement are an error") {
-  CHECK_THROWS_WITH(measure(fake_run::say(events::Hello{.host = "here", .device = "cpu"}) +
-                            fake_run::say(events::Finished{.stop_reason = "measured"})),
+  CHECK_THROWS_WITH(measure(fake_run::emit(events::Hello{.host = "here", .device = "cpu"}) +
+                            fake_run::emit(events::Finished{.stop_reason = "measured"})),
                     Contains("without a link measurement"));
 }

@@ -26,9 +26,9 @@ events::Measured measure(const std::string& script, bool times_steps = false) {
 }
 
 std::string measured_line() {
-  return fake_run::say(events::Hello{.host = "here", .device = "cpu"}) +
-         fake_run::say(invented_cost()) +
-         fake_run::say(events::Finished{.stop_reason = "measured"});
+  return fake_run::emit(events::Hello{.host = "here", .device = "cpu"}) +
+         fake_run::emit(invented_cost()) +
+         fake_run::emit(events::Finished{.stop_reason = "measured"});
 }
 
 /// Sets an environment variable as long as this object lives.
@@ -72,9 +72,9 @@ TEST_CASE("plan --devices: so many workers time their steps together, with the m
       "test -n \"$TRAINCTL_STORE_FD\" || exit 1\n"
       "grep -q 'batch_size: 8' \"$3/config.resolved.yaml\" || exit 1\n"
       "grep -q 'devices: 2' \"$3/config.resolved.yaml\" || exit 1\n" +
-      if_task_is("probe") + fake_run::say(events::Hello{.host = "here", .device = "cpu"}) +
-      "test \"$RANK\" != 0 || " + fake_run::say(timed) +
-      fake_run::say(events::Finished{.stop_reason = "measured"});
+      if_task_is("probe") + fake_run::emit(events::Hello{.host = "here", .device = "cpu"}) +
+      "test \"$RANK\" != 0 || " + fake_run::emit(timed) +
+      fake_run::emit(events::Finished{.stop_reason = "measured"});
   const study::RunRequest request = fake_run::request(folder, script);
   const events::Measured found =
       study::measure_shared_steps({request.loaded, request.executable, true}, invented_cost(), 2);
@@ -84,8 +84,8 @@ TEST_CASE("plan --devices: so many workers time their steps together, with the m
 
 TEST_CASE("model cost: the error of the worker is the error of the plan") {
   const std::string failing =
-      fake_run::say(events::Hello{.host = "here", .device = "cpu"}) +
-      fake_run::say(events::Failed{.kind = 2, .message = "model vit_tiny: no"}) + "exit 2\n";
+      fake_run::emit(events::Hello{.host = "here", .device = "cpu"}) +
+      fake_run::emit(events::Failed{.kind = 2, .message = "model vit_tiny: no"}) + "exit 2\n";
   try {
     (void)measure(failing);
     FAIL("nothing was thrown");
@@ -103,8 +103,8 @@ TEST_CASE("model cost: a killed or silent worker is an error with a hint") {
     CHECK(error.kind() == ErrorKind::resource);
     CHECK_THAT(error.what(), Contains("SIGKILL") && Contains("--no-model"));
   }
-  const std::string silent = fake_run::say(events::Hello{.host = "here", .device = "cpu"}) +
-                             fake_run::say(events::Finished{.stop_reason = "measured"});
+  const std::string silent = fake_run::emit(events::Hello{.host = "here", .device = "cpu"}) +
+                             fake_run::emit(events::Finished{.stop_reason = "measured"});
   CHECK_THROWS_AS(measure(silent), Error);
 }
 
