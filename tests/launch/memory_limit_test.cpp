@@ -135,8 +135,8 @@ TEST_CASE("a process that the kernel kills for memory is said to be one, and no 
   if (*told == "unlimited") skip("the limit of a control group kills nothing here");
   const std::size_t then = told->find(" then");
   REQUIRE(then != std::string::npos);
-  CHECK_THAT(told->substr(0, then), Contains("for want of memory: the kernel's oom_kill counter"));
-  CHECK_THAT(told->substr(then), Contains("perhaps out of memory"));
+  CHECK_THAT(told->substr(0, then), Contains("(out of memory: the kernel's oom_kill counter"));
+  CHECK_THAT(told->substr(then), Contains("possibly out of memory"));
 }
 
 }  // namespace trainctl::launch

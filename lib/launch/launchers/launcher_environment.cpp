@@ -48,10 +48,11 @@ std::optional<Repeated> read_repeated(std::string_view text) {
 
 std::string first_host(const std::string& list) {
   const auto refuse = [&]() -> std::string {
-    throw Error(ErrorKind::config,
-                fmt::format("the node list '{}' of Slurm is none: expected names such as "
-                            "'node[01-03,7]'; set MASTER_ADDR to the first host",
-                            printable(list)));
+    throw Error(
+        ErrorKind::config,
+        fmt::format("the node list of Slurm must have names such as 'node[01-03,7]', got '{}'\n"
+                    "hint: set MASTER_ADDR to the first host",
+                    printable(list)));
   };
   std::string host;
   std::string_view rest = list;
@@ -77,15 +78,14 @@ int tasks_of_node(const std::string& counts, int node) {
   for (const std::string& part : split(counts, ',')) {
     const auto repeated = read_repeated(part);
     ENSURE(config, repeated.has_value(),
-           "SLURM_STEP_TASKS_PER_NODE is '{}': expected numbers such as '2(x3),1'",
+           "SLURM_STEP_TASKS_PER_NODE must have numbers such as '2(x3),1', got '{}'",
            printable(counts));
     if (node - before < repeated->nodes) return repeated->tasks;
     before += repeated->nodes;
   }
-  throw Error(
-      ErrorKind::config,
-      fmt::format("SLURM_NODEID is {}, but SLURM_STEP_TASKS_PER_NODE is '{}', of {} node(s)", node,
-                  printable(counts), before));
+  throw Error(ErrorKind::config,
+              fmt::format("SLURM_NODEID is {}, but SLURM_STEP_TASKS_PER_NODE '{}' has {} node(s)",
+                          node, printable(counts), before));
 }
 
 std::uint16_t port_of_job(std::uint64_t job, std::uint64_t step) {
@@ -122,8 +122,8 @@ class Variables {
     if (value.empty()) return std::nullopt;
     const auto found = parse_number<std::int64_t>(value);
     ENSURE(config, found && *found >= range.least && *found <= range.most,
-           "environment variable {} is '{}', expected a whole number from {} to {}", name,
-           printable(value), range.least, range.most);
+           "environment variable {} must be a whole number from {} to {}, got '{}'", name,
+           range.least, range.most, printable(value));
     return found;
   }
   [[nodiscard]] std::optional<int> count(const char* name, int least) const {
@@ -133,7 +133,7 @@ class Variables {
   /// Reads a variable that `launcher` always sets.
   [[nodiscard]] int required(const char* name, int least, Launcher launcher) const {
     const auto found = count(name, least);
-    ENSURE(config, found.has_value(), "environment variable {} is not set, which {} sets", name,
+    ENSURE(config, found.has_value(), "environment variable {} of {} is not set", name,
            name_of(launcher));
     return *found;
   }
@@ -198,10 +198,10 @@ void check_users_rank(const Variables& variables, const PlaceNames& names, TaskP
   const auto rank = variables.count(kRank, 0);
   const auto size = variables.count(kWorldSize, 1);
   ENSURE(config, !rank || *rank == task.rank,
-         "{} is {}, but {} of {} is {}: unset the one that is wrong", kRank, rank.value_or(0),
+         "{} is {}, but {} of {} is {}\nhint: unset the wrong one", kRank, rank.value_or(0),
          names.rank, name_of(task.launcher), task.rank);
   if (size && *size != task.world_size)
-    task.ignored.push_back(fmt::format("{}={}, since {} has started {} tasks", kWorldSize, *size,
+    task.ignored.push_back(fmt::format("{}={}, because {} has started {} tasks", kWorldSize, *size,
                                        name_of(task.launcher), task.world_size));
 }
 
@@ -210,7 +210,7 @@ TaskPlace torchrun_place(const Variables& variables) {
   task.master_addr = variables.text(kMasterAddr);
   task.master_port = read_port(variables);
   ENSURE(config, !task.master_addr.empty() && task.master_port,
-         "environment variable {} is not set, which torchrun sets",
+         "environment variable {} of torchrun is not set",
          task.master_addr.empty() ? kMasterAddr : kMasterPort);
   task.restart = variables.count("TORCHELASTIC_RESTART_COUNT", 0);
   task.agent_store = variables.text("TORCHELASTIC_USE_AGENT_STORE") == "True";
@@ -232,7 +232,7 @@ std::optional<TaskPlace> mpi_place(const Variables& variables, const PlaceNames&
   const std::string space = variables.text("PMIX_NAMESPACE");
   if (!space.empty()) task.job_id = "mpi-" + space;
   if (variables.has("SLURM_JOB_ID"))
-    task.ignored.emplace_back("the variables of Slurm, in whose job MPI started this");
+    task.ignored.emplace_back("the variables of Slurm, whose job started MPI");
   return task;
 }
 
@@ -261,8 +261,8 @@ void take_slurms_job(const Variables& variables, TaskPlace& task) {
   if (task.master_addr.empty()) {
     const std::string list = node_list(variables);
     ENSURE(config, !list.empty(),
-           "neither SLURM_STEP_NODELIST nor SLURM_JOB_NODELIST is set: set MASTER_ADDR to the host "
-           "of task 0");
+           "neither SLURM_STEP_NODELIST nor SLURM_JOB_NODELIST is set\nhint: set MASTER_ADDR to "
+           "the host of task 0");
     task.master_addr = first_host(list);
   }
 }
@@ -294,10 +294,11 @@ TaskPlace kubernetes_place(const Variables& variables) {
   task.launcher = Launcher::kubernetes;
   task.whole_node = true;
   const bool has_nodes = variables.has("PET_NNODES");
-  ENSURE(config, variables.text("PET_NNODES").find(':') == std::string::npos,
-         "PET_NNODES is '{}': the number of nodes of an elastic PyTorchJob changes, which only "
-         "torchrun follows: make 'torchrun --no-python trainctl run ...' the container's command",
-         printable(variables.text("PET_NNODES")));
+  ENSURE(
+      config, variables.text("PET_NNODES").find(':') == std::string::npos,
+      "PET_NNODES is '{}': an elastic PyTorchJob, whose number of nodes changes, needs torchrun\n"
+      "hint: use 'torchrun --no-python trainctl run ...' as the container's command",
+      printable(variables.text("PET_NNODES")));
   // WORLD_SIZE counts processes if the operator knows the number of processes per pod.
   const std::string processes = variables.text("PET_NPROC_PER_NODE");
   const bool counted =
@@ -305,8 +306,8 @@ TaskPlace kubernetes_place(const Variables& variables) {
   const int each = counted ? variables.required("PET_NPROC_PER_NODE", 1, task.launcher) : 1;
   const int total = has_nodes ? variables.required("PET_NNODES", 1, task.launcher) * each
                               : variables.required(kWorldSize, 1, task.launcher);
-  ENSURE(config, total % each == 0, "{} is {}, no multiple of PET_NPROC_PER_NODE, {}", kWorldSize,
-         total, each);
+  ENSURE(config, total % each == 0, "{} must be a multiple of PET_NPROC_PER_NODE ({}), got {}",
+         kWorldSize, each, total);
   task.world_size = total / each;
   const char* rank = kRank;
   for (const char* name : {"PET_NODE_RANK", kRank, "JOB_COMPLETION_INDEX"}) {
@@ -319,7 +320,8 @@ TaskPlace kubernetes_place(const Variables& variables) {
   task.master_addr = variables.text(kMasterAddr);
   task.master_port = read_port(variables);
   ENSURE(config, task.world_size == 1 || !task.master_addr.empty(),
-         "{} is not set: set it to the DNS name of pod 0 (see scripts/cluster/indexed-job.yaml)",
+         "environment variable {} is not set\nhint: set it to the DNS name of pod 0 (see "
+         "scripts/cluster/indexed-job.yaml)",
          kMasterAddr);
   return task;
 }
@@ -369,7 +371,7 @@ TaskPlace inside_an_allocation(const Variables& variables) {
   TaskPlace alone;
   const std::string tasks = variables.text("SLURM_NTASKS");
   alone.ignored.push_back(fmt::format(
-      "the allocation of Slurm job {}{}, since srun did not start this: {}",
+      "the allocation of Slurm job {}{}, because srun did not start this process: {}",
       printable(variables.text("SLURM_JOB_ID")),
       tasks.empty() ? "" : fmt::format(" ({} task(s))", printable(tasks)), kOwnWorkers));
   return alone;

@@ -148,7 +148,7 @@ std::optional<StartFailure> read_failure(int fd) {
 pid_t start_child(const ChildPlan& plan) {
   ASSERT(!plan.argv.empty());
   std::array<int, 2> ends{};
-  ENSURE(resource, ::pipe2(ends.data(), O_CLOEXEC) == 0, "cannot make a pipe: {}",
+  ENSURE(resource, ::pipe2(ends.data(), O_CLOEXEC) == 0, "cannot create a pipe: {}",
          std::strerror(errno));
   const Fd reading(ends[0]);
   // Below 3, the child would overwrite it if the caller has no standard output.
@@ -157,7 +157,8 @@ pid_t start_child(const ChildPlan& plan) {
   const Prepared child{plan,       pointers(plan.argv), pointers(plan.environment), writing.get(),
                        ::getpid(), descriptor_limit(),  set_of(plan.cores)};
   const pid_t pid = ::fork();
-  ENSURE(resource, pid >= 0, "cannot start a process: {}; close others or raise `ulimit -u`",
+  ENSURE(resource, pid >= 0,
+         "cannot start a process: {}\nhint: close other processes or raise `ulimit -u`",
          std::strerror(errno));
   if (pid == 0) become(child);
   ::setpgid(pid, pid);  // in both processes, to avoid a race

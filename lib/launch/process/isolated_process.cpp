@@ -142,12 +142,13 @@ void enter_sandbox(const Sandbox& sandbox) {
 Error ended_early(const std::string& who, int status) {
   if (!WIFSIGNALED(status))
     return {ErrorKind::unexpected,
-            fmt::format("{} ended with status {} and no result", who, status)};
+            fmt::format("{} exited with status {} and no result", who, status)};
   const int signal = WTERMSIG(status);
   if (signal == SIGKILL)
-    return {ErrorKind::resource, fmt::format("{} was killed; most likely the memory ran out", who)};
+    return {ErrorKind::resource,
+            fmt::format("{} was killed by SIGKILL, most likely out of memory", who)};
   return {ErrorKind::unexpected,
-          fmt::format("{} was ended by signal {} ({})", who, signal, ::strsignal(signal))};
+          fmt::format("{} was killed by signal {} ({})", who, signal, ::strsignal(signal))};
 }
 
 std::string content_of(const std::string& message, int status, const std::string& who) {
@@ -176,16 +177,17 @@ IsolatedResult run_isolated(const std::function<std::string()>& body, const Isol
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0)
     throw NotStarted(ErrorKind::resource,
-                     fmt::format("cannot make a pipe: {}", std::strerror(errno)));
+                     fmt::format("cannot create a pipe: {}", std::strerror(errno)));
   const Fd reading(ends[0]);
   Fd writing(ends[1]);
   const pid_t parent = ::getpid();
   std::fflush(nullptr);  // so that the child does not write buffered output again
   const pid_t pid = ::fork();
   if (pid < 0)
-    throw NotStarted(ErrorKind::resource,
-                     fmt::format("cannot start a process: {}; close others or raise `ulimit -u`",
-                                 std::strerror(errno)));
+    throw NotStarted(
+        ErrorKind::resource,
+        fmt::format("cannot start a process: {}\nhint: close other processes or raise `ulimit -u`",
+                    std::strerror(errno)));
   if (pid == 0) be_child(body, how.sandbox, writing.get(), parent);
   writing.reset();
   const std::string message = read_to_end(reading.get());

@@ -82,7 +82,8 @@ std::vector<int> SignalGuard::take() {
   signalfd_siginfo info{};
   while (::read(fd_.get(), &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
     if (info.ssi_signo == SIGHUP && terminal_is_lost()) {
-      log::get().warn("the terminal is gone: the run continues; stop it with kill {}", ::getpid());
+      log::get().warn("the terminal was closed; the run continues (stop it with `kill {}`)",
+                      ::getpid());
       continue;
     }
     if (info.ssi_signo != SIGCHLD) signals.push_back(static_cast<int>(info.ssi_signo));

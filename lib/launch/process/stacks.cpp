@@ -42,8 +42,8 @@ constexpr std::size_t kMostThreads = 512;
 constexpr std::size_t kMostBytes = 1 << 20;
 constexpr std::size_t kMostAnswerBytes = 1 << 16;
 constexpr const char* kLegend =
-    "Frames are MODULE(FUNCTION+OFFSET) [ADDRESS]; `addr2line -Cfie MODULE +OFFSET` names the line "
-    "of one\nwithout a function.\n";
+    "Frames are MODULE(FUNCTION+OFFSET) [ADDRESS]; `addr2line -Cfie MODULE +OFFSET` prints the "
+    "source line of a\nframe without a function.\n";
 
 /// Asks the threads of one process for their frames.
 class Asker {
@@ -52,13 +52,13 @@ class Asker {
 
   /// Returns one frame per line, or the reason why there are none.
   std::string ask(const ThreadState& thread) {
-    if (!thread.catches) return "    not asked: its process has no handler for the signal\n";
-    if (thread.blocks) return "    not asked: it blocks the signal\n";
-    if (Clockwork::now() >= until_) return "    not asked: the time was up\n";
+    if (!thread.catches) return "    no frames: its process has no handler for the signal\n";
+    if (thread.blocks) return "    no frames: it blocks the signal\n";
+    if (Clockwork::now() >= until_) return "    no frames: the time limit was reached\n";
     read_some();
     received_.clear();  // late output of another thread
     if (::syscall(SYS_tgkill, source_.pid, thread.tid, stack_signal()) != 0)
-      return "    it has ended\n";
+      return "    it has exited\n";
     const std::string end = fmt::format("end {}\n", thread.tid);
     const Moment until = std::min(until_, Clockwork::now() + kEachThread);
     while (!received_.ends_with(end) && wait(until)) read_some();
@@ -88,7 +88,7 @@ class Asker {
 
   [[nodiscard]] std::string frames(const std::string& begin, const std::string& end) const {
     const std::size_t first = received_.find(begin);
-    if (first == std::string::npos) return "    no answer\n";
+    if (first == std::string::npos) return "    no frames: it did not answer in time\n";
     std::string_view answer = std::string_view(received_).substr(first + begin.size());
     const std::size_t last = answer.find(end);
     answer = answer.substr(0, std::min(last, kMostAnswerBytes));
@@ -96,7 +96,7 @@ class Asker {
     for (const std::string& line : split(answer, '\n')) {
       if (!line.empty()) text += "    " + printable(line) + "\n";
     }
-    if (last == std::string_view::npos) text += "    the answer ends here\n";
+    if (last == std::string_view::npos) text += "    (incomplete)\n";
     return text;
   }
 
@@ -108,7 +108,7 @@ class Asker {
 
 std::string headline(const ThreadState& thread) {
   std::string text = fmt::format("thread {} \"{}\": {}", thread.tid, printable(thread.name),
-                                 thread.state.empty() ? "gone" : printable(thread.state));
+                                 thread.state.empty() ? "exited" : printable(thread.state));
   if (!thread.waits_in.empty()) text += ", in " + printable(thread.waits_in);
   if (!thread.system_call.empty()) text += "; system call: " + printable(thread.system_call);
   return text + "\n";
@@ -119,7 +119,7 @@ bool is_stopped(const ThreadState& thread) { return thread.state.starts_with('T'
 std::string stacks_of(const StackSource& source, Moment until) {
   const Threads threads = threads_of(source.pid, kMostThreads);
   std::string text = fmt::format(
-      "{}: rank {}, process {}, {} thread{}, asked because the job hangs\n{}", utc_timestamp(),
+      "{}: rank {}, process {}, {} thread{}, written because the job hangs\n{}", utc_timestamp(),
       source.rank, source.pid, threads.states.size() + threads.left_out,
       plural(threads.states.size() + threads.left_out), kLegend);
   // The process is continued only now, so that the states above are those of the hang.
@@ -128,7 +128,7 @@ std::string stacks_of(const StackSource& source, Moment until) {
   for (const ThreadState& thread : threads.states)
     text += "\n" + headline(thread) + asker.ask(thread);
   if (threads.left_out > 0) text += fmt::format("\n{} more threads\n", threads.left_out);
-  constexpr std::string_view kCut = "\n(cut here)\n";
+  constexpr std::string_view kCut = "\n(truncated)\n";
   if (text.size() > kMostBytes) text.replace(kMostBytes - kCut.size(), std::string::npos, kCut);
   return text;
 }
@@ -160,7 +160,7 @@ std::vector<int> write_stacks(const fs::path& log_folder, std::span<const StackS
       write_text(stacks_path(log_folder, source.rank), stacks_of(source, until));
       written.push_back(source.rank);
     } catch (const std::exception& error) {
-      log::get().warn("the stacks of rank {} are lost: {}", source.rank, error.what());
+      log::get().warn("cannot save the stacks of rank {}: {}", source.rank, error.what());
     }
   }
   return written;

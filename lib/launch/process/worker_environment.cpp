@@ -61,15 +61,15 @@ std::optional<int> read_number(const char* name, Range range) {
   if (text == nullptr) return std::nullopt;
   const auto value = parse_number<int>(text);
   const bool fits = value && *value >= range.least && *value <= range.most;
-  ENSURE(config, fits, "environment variable {} is '{}', expected a whole number from {} to {}",
-         name, printable(text), range.least, range.most);
+  ENSURE(config, fits, "environment variable {} must be a whole number from {} to {}, got '{}'",
+         name, range.least, range.most, printable(text));
   return value;
 }
 
 int required_number(const char* name, Range range) {
   const auto value = read_number(name, range);
   ENSURE(config, value.has_value(),
-         "environment variable {} is not set; workers are started by `trainctl run`", name);
+         "environment variable {} is not set\nhint: start workers with `trainctl run`", name);
   return *value;
 }
 
@@ -86,7 +86,7 @@ std::string read_accelerator() {
   if (text == nullptr) return {};
   const std::string_view word(text);
   ENSURE(config, word == "cpu" || word == "gpu",
-         "environment variable {} is '{}', expected cpu or gpu", kAccelerator, printable(word));
+         "environment variable {} must be cpu or gpu, got '{}'", kAccelerator, printable(word));
   return text;
 }
 
@@ -96,7 +96,7 @@ std::string read_group_address() {
   in6_addr bytes{};
   const bool numeric =
       ::inet_pton(AF_INET, text, &bytes) == 1 || ::inet_pton(AF_INET6, text, &bytes) == 1;
-  ENSURE(config, numeric, "environment variable {} is '{}', expected a numeric address",
+  ENSURE(config, numeric, "environment variable {} must be a numeric address, got '{}'",
          kGroupAddress, printable(text));
   return text;
 }
@@ -104,7 +104,8 @@ std::string read_group_address() {
 void check_parent() {
   const auto supervisor = read_number(kSupervisorPid, {1, std::numeric_limits<int>::max()});
   if (!supervisor) return;
-  ENSURE(rank_failed, ::getppid() == *supervisor, "the supervisor (pid {}) is gone", *supervisor);
+  ENSURE(rank_failed, ::getppid() == *supervisor, "the supervisor (pid {}) has exited",
+         *supervisor);
 }
 
 }  // namespace

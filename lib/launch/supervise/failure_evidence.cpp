@@ -116,11 +116,12 @@ std::string MemoryWatch::explain_kill(double peak_bytes) {
   const auto now = memory_kills(root_);
   if (explained_ && now && *now > *explained_) {
     ++*explained_;
-    return fmt::format(" for want of memory: the kernel's oom_kill counter rose; its peak was {}",
-                       human_bytes(peak_bytes));
+    return fmt::format(
+        " (out of memory: the kernel's oom_kill counter increased; its peak memory was {})",
+        human_bytes(peak_bytes));
   }
   return fmt::format(
-      ", sent by another process or by the kernel (perhaps out of memory: its peak was {}; see "
+      " from another process or the kernel (possibly out of memory: its peak memory was {}; see "
       "`dmesg`)",
       human_bytes(peak_bytes));
 }

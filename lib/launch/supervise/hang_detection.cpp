@@ -26,9 +26,9 @@ const char* activity(Phase phase) {
     case Phase::train: return "in training";
     case Phase::validate: return "in validation";
     case Phase::checkpoint: return "while saving";
-    case Phase::shutdown: return "at its end";
-    case Phase::startup: return "at its start";
-    case Phase::load: return "while loading";
+    case Phase::shutdown: return "during shutdown";
+    case Phase::startup: return "during startup";
+    case Phase::load: return "while loading data";
   }
   return "in an unknown phase";
 }
@@ -42,19 +42,18 @@ bool takes_steps(Phase phase) { return phase == Phase::train || phase == Phase::
 std::string sentence_of(const Silence& silence) {
   const bool starts = silence.phase == Phase::startup && !silence.stopped;
   const bool by_option = silence.stopped || takes_steps(silence.phase);
-  std::string text = fmt::format("{} for {} {}, where the limit is {}{}",
-                                 silence.stopped ? "a signal has stopped it, and it has not moved"
-                                                 : "it has shown no sign of life",
-                                 human_duration(silence.seconds), activity(silence.phase),
-                                 human_duration(silence.limit_s),
-                                 by_option ? " (trainer.hang_timeout)"
-                                 : starts  ? " (it follows from trainer.hang_timeout)"
-                                           : "");
+  std::string text = fmt::format(
+      "{} for {} {}; the limit is {}{}",
+      silence.stopped ? "it has been stopped by a signal" : "it has made no progress",
+      human_duration(silence.seconds), activity(silence.phase), human_duration(silence.limit_s),
+      by_option ? " (trainer.hang_timeout)"
+      : starts  ? " (derived from trainer.hang_timeout)"
+                : "");
   const auto& [name, under_way] = silence.collective;
   if (name.empty()) return text;
   return text + fmt::format("; {} '{}'",
-                            under_way ? "it waits for the other ranks in"
-                                      : "its last exchange with the other ranks was",
+                            under_way ? "it waits for other ranks in the collective"
+                                      : "its last collective was",
                             name);
 }
 

@@ -27,8 +27,8 @@ bool takes_steps(events::Phase phase);
 /// Returns true for the phases in which data is loaded before a step.
 bool may_load(events::Phase phase);
 
-/// Returns the message: "it has shown no sign of life for 1 min 01 s in training, where the limit
-/// is ...; it waits for the other ranks in 'sum of the losses'".
+/// Returns the message: "it has made no progress for 1 min 01 s in training; the limit is ...; it
+/// waits for other ranks in the collective 'sum of the losses'".
 std::string sentence_of(const Silence& silence);
 
 /// Detects from the heartbeats in a rank's shared page whether the rank makes progress. Training
@@ -51,7 +51,7 @@ class Pulse {
   /// Returns the time since the last progress, if it exceeds the limit.
   [[nodiscard]] std::optional<Silence> silence(double now) const;
   [[nodiscard]] events::Phase phase() const { return phase_; }
-  /// Returns the seconds since the last sign of life.
+  /// Returns the seconds since the last progress.
   [[nodiscard]] double silent_s(double now) const;
   /// Returns the time at which the last new heartbeat was seen.
   [[nodiscard]] double seen_at() const { return seen_at_; }

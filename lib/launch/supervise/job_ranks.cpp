@@ -30,7 +30,7 @@ std::string stacks_note(const LaunchSpec& spec, int rank) {
 Fd connect_store(StoreServer& store, int rank) {
   std::array<int, 2> ends{};
   const bool made = ::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) == 0;
-  ENSURE(resource, made, "cannot make a store socket: {}", std::strerror(errno));
+  ENSURE(resource, made, "cannot create a store socket: {}", std::strerror(errno));
   store.add_client(rank, Fd(ends[0]));
   return Fd(ends[1]);
 }
@@ -135,7 +135,8 @@ std::string JobRanks::start_hint() const {
   const std::vector<std::string> missing = spec_.head->nodes().missing();
   if (missing.empty()) return "";
   return fmt::format(
-      ": {}; start each with its --node-rank and --rdzv-endpoint {}, which it has to reach",
+      ": {}; start each with its --node-rank and --rdzv-endpoint {}, which it must be able to "
+      "reach",
       shortened(missing), to_text(spec_.head->endpoint()));
 }
 
@@ -169,7 +170,7 @@ RankEnd told_end(const JobState& job, const RankState& rank) {
   const bool is_elsewhere = end.rank >= job.spec.first_rank() + job.spec.ranks_here();
   if (rank.is_alive() && is_elsewhere && !end.report)
     end.report = Report{static_cast<int>(ErrorKind::rank_failed),
-                        "its node was told to end it and has not said how it ended"};
+                        "its node was asked to stop it and did not report how it exited"};
   const bool speechless = !end.report && is_failure(end);
   const auto written = speechless ? read_error_file(folder, end.rank) : std::nullopt;
   if (written) end.report = Report{written->kind, written->message};

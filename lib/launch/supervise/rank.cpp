@@ -31,7 +31,7 @@ struct Pipe {
 
 Pipe make_pipe(int flags) {
   std::array<int, 2> ends{};
-  ENSURE(resource, ::pipe2(ends.data(), O_CLOEXEC | flags) == 0, "cannot make a pipe: {}",
+  ENSURE(resource, ::pipe2(ends.data(), O_CLOEXEC | flags) == 0, "cannot create a pipe: {}",
          std::strerror(errno));
   return {Fd(ends[0]), Fd(ends[1])};
 }
@@ -45,7 +45,7 @@ Pipe make_event_pipe() {
 // Descriptors 0 to 2 become the child's standard descriptors, even if the caller has none.
 Fd above_standard(int fd) {
   Fd copy(::fcntl(fd, F_DUPFD_CLOEXEC, 3));
-  ENSURE(resource, copy.valid(), "cannot copy a descriptor: {}", std::strerror(errno));
+  ENSURE(resource, copy.valid(), "cannot duplicate a descriptor: {}", std::strerror(errno));
   return copy;
 }
 
@@ -117,9 +117,8 @@ events::LineReader::State Rank::read_once(const EventHandler& on_event, int roun
     page_.get().num_recorded.fetch_add(1, std::memory_order_release);
   });
   if (state == State::too_long) {
-    blame(
-        {static_cast<int>(ErrorKind::unexpected), "it sent an event line above the limit of 1 MiB"},
-        round);
+    blame({static_cast<int>(ErrorKind::unexpected), "it sent an event line of more than 1 MiB"},
+          round);
   }
   if (state == State::closed || is_blamed_) events_.reset();
   return events_.valid() ? state : State::closed;

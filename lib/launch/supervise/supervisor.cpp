@@ -93,8 +93,8 @@ class Watch {
       switch (ending_.ask(signal, clock_.now(), allowed_s)) {
         case Ending::Demand::stop:
           log::get().info(
-              "{}: the run is asked to save and to end within {}; a second signal ends "
-              "it at once",
+              "{}: the run saves a checkpoint and exits within {}; a second signal "
+              "kills it immediately",
               signal_name(signal), human_duration(allowed_s));
           terminate_all();
           break;
@@ -118,7 +118,7 @@ class Watch {
     RemoteNodes& nodes = spec_.head->nodes();
     spec_.head->serve(clock_.now(), round_, on_event_);
     for (const RankEnd& end : nodes.take_ended()) {
-      log::get().debug("rank {} on {} has gone", end.rank, printable(end.host));
+      log::get().debug("rank {} on {} exited", end.rank, printable(end.host));
       follow(end);
     }
   }
@@ -131,7 +131,7 @@ class Watch {
   // A stop signal to the supervisor of another node stops the whole job.
   void follow_asked(const StopAsked& asked) {
     if (!ending_.has_begun()) {
-      log::get().info("{} on another node: the run is asked to save and to end",
+      log::get().info("{} on another node: the run saves a checkpoint and exits",
                       signal_name(asked.signal));
       begin_stop(asked.signal == SIGINT ? SIGINT : SIGTERM);
     }
@@ -144,7 +144,7 @@ class Watch {
   }
 
   void note_end(const RankEnd& end) {
-    log::get().debug("rank {} has gone: {}", end.rank,
+    log::get().debug("rank {} exited: {}", end.rank,
                      end.exit_code ? fmt::format("exit code {}", *end.exit_code)
                                    : fmt::format("signal {}", end.signal.value_or(0)));
     follow(end);
@@ -220,7 +220,7 @@ class Watch {
 
   void report_cuts() {
     for (const StoreServer::Cut& cut : store_.take_cuts()) {
-      on_event_(cut.rank, events::Warning{fmt::format("rank {} was cut off from the store: {}",
+      on_event_(cut.rank, events::Warning{fmt::format("rank {} was disconnected from the store: {}",
                                                       cut.rank, cut.reason)});
     }
   }

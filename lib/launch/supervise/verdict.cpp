@@ -42,14 +42,13 @@ std::string sentence(const RankEnd& end) {
     const char* core = end.dumped_core ? " (core dumped)" : "";
     return fmt::format("it was killed by {}{}{}", signal_name(*end.signal), core, end.memory_hint);
   }
-  if (end.exit_code == 0) return "it ended without saying that it had finished";
+  if (end.exit_code == 0) return "it exited with code 0 but did not report that it had finished";
   if (end.exit_code == kNotLoaded)
-    return "it could not be started: a shared library is missing or cannot be loaded; its log says "
-           "which";
+    return "it cannot start: a shared library is missing or cannot be loaded (its log names it)";
   if (end.exit_code)
-    return fmt::format("it exited with code {} and said no reason", *end.exit_code);
-  return "it could not be ended: the kernel keeps it waiting, often for a disk or network file "
-         "system";
+    return fmt::format("it exited with code {} and reported no error", *end.exit_code);
+  return "it cannot be killed: it is in uninterruptible sleep, often because of a disk or network "
+         "file system";
 }
 
 RankFailure failure_of(const RankEnd& end, const std::string& host) {
@@ -143,7 +142,7 @@ std::string stop_text(const JobEnd& job) {
   if (std::ranges::all_of(job.ranks, finished)) return text + ", but all ranks had finished";
   const std::string killed =
       ranks_that(job, [](const RankEnd& end) { return end.signal == SIGKILL && end.killed_by_us; });
-  return killed.empty() ? text : text + "; killed before the end: " + killed;
+  return killed.empty() ? text : text + "; killed before exiting: " + killed;
 }
 
 // The pid of a process on another node is unknown if the node is lost early.

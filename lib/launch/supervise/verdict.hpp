@@ -31,7 +31,7 @@ struct RankEnd {
   bool node_lost = false;     // unknown end, since its supervisor is gone
   bool started = true;        // false: its node has not joined
   std::optional<Report> report;
-  std::string memory_hint;  // for a SIGKILL of unknown origin: " (perhaps ...)"
+  std::string memory_hint;  // for a SIGKILL of unknown origin: " (possibly ...)"
   std::int64_t step = 0;
   std::string phase;
   std::string collective;  // the last one entered; empty: none

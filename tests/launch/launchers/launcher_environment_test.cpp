@@ -184,8 +184,8 @@ TEST_CASE("an allocation without srun, and a single task, are told and ignored")
   REQUIRE(allocation);
   CHECK(allocation->launcher == Launcher::none);
   CHECK(allocation->ignored ==
-        std::vector<std::string>{"the allocation of Slurm job 7 (2 task(s)), since srun did not "
-                                 "start this: 'trainctl run' starts its own workers"});
+        std::vector<std::string>{"the allocation of Slurm job 7 (2 task(s)), because srun did not "
+                                 "start this process: 'trainctl run' starts its own workers"});
   const auto single = place_in(with(kStep, {{"SLURM_PROCID", "0"},
                                             {"SLURM_LOCALID", "0"},
                                             {"SLURM_STEP_NUM_TASKS", "1"},
@@ -225,9 +225,9 @@ TEST_CASE("a launcher that may bind tasks to cores says how many they are togeth
 TEST_CASE("a script's WORLD_SIZE that counts otherwise is told, its RANK must be right") {
   const auto task = place_in(with(kStep, {{"RANK", "1"}, {"WORLD_SIZE", "16"}}));
   CHECK(task->ignored ==
-        std::vector<std::string>{"WORLD_SIZE=16, since Slurm has started 2 tasks"});
+        std::vector<std::string>{"WORLD_SIZE=16, because Slurm has started 2 tasks"});
   CHECK(refusal(with(kStep, {{"RANK", "0"}})) ==
-        "2 RANK is 0, but SLURM_PROCID of Slurm is 1: unset the one that is wrong");
+        "2 RANK is 0, but SLURM_PROCID of Slurm is 1\nhint: unset the wrong one");
 }
 
 TEST_CASE("variables that are missing, garbage or contradict each other are named") {
@@ -238,30 +238,31 @@ TEST_CASE("variables that are missing, garbage or contradict each other are name
   const std::vector<Row> rows{
       {with(kTorchrun, {{"RANK", "2"}}), "2 RANK is 2, but WORLD_SIZE is 2"},
       {with(kTorchrun, {{"RANK", "one"}}),
-       "2 environment variable RANK is 'one', expected a whole number from 0 to 65536"},
-      {with(kTorchrun, {{"RANK", "-1"}}), "RANK is '-1'"},
-      {with(kTorchrun, {{"WORLD_SIZE", "99999999999999999999"}}), "WORLD_SIZE is '9999"},
-      {with(kTorchrun, {{"RANK", "unset"}}),
-       "2 environment variable RANK is not set, which torchrun sets"},
-      {with(kTorchrun, {{"MASTER_PORT", "unset"}}), "MASTER_PORT is not set, which torchrun sets"},
-      {with(kTorchrun, {{"MASTER_PORT", "70000"}}), "MASTER_PORT is '70000'"},
+       "2 environment variable RANK must be a whole number from 0 to 65536, got 'one'"},
+      {with(kTorchrun, {{"RANK", "-1"}}), "65536, got '-1'"},
+      {with(kTorchrun, {{"WORLD_SIZE", "99999999999999999999"}}), "65536, got '9999"},
+      {with(kTorchrun, {{"RANK", "unset"}}), "2 environment variable RANK of torchrun is not set"},
+      {with(kTorchrun, {{"MASTER_PORT", "unset"}}), "MASTER_PORT of torchrun is not set"},
+      {with(kTorchrun, {{"MASTER_PORT", "70000"}}),
+       "MASTER_PORT must be a whole number from 1 to 65535, got '70000'"},
       {with(kTorchrun, {{"LOCAL_RANK", "2"}}), "LOCAL_RANK is 2, but LOCAL_WORLD_SIZE is 2"},
       {with(kTorchrun, {{"LOCAL_WORLD_SIZE", "3"}}), "LOCAL_WORLD_SIZE is 3, but WORLD_SIZE is 2"},
       {with(kStep, {{"SLURM_STEP_NUM_TASKS", "1"}}),
        "SLURM_PROCID is 1, but SLURM_STEP_NUM_TASKS is 1"},
-      {with(kStep, {{"SLURM_LOCALID", "unset"}}), "SLURM_LOCALID is not set, which Slurm sets"},
+      {with(kStep, {{"SLURM_LOCALID", "unset"}}), "SLURM_LOCALID of Slurm is not set"},
       {with(kStep, {{"SLURM_STEP_TASKS_PER_NODE", "1,1"},
                     {"SLURM_STEP_NODELIST", "unset"},
                     {"SLURM_JOB_NODELIST", "unset"},
                     {"SLURM_NODEID", "1"},
                     {"SLURM_LOCALID", "0"}}),
-       "neither SLURM_STEP_NODELIST nor SLURM_JOB_NODELIST is set: set MASTER_ADDR"},
+       "neither SLURM_STEP_NODELIST nor SLURM_JOB_NODELIST is set\nhint: set MASTER_ADDR"},
       {with(kOpenMpi, {{"OMPI_COMM_WORLD_RANK", "5"}}),
        "OMPI_COMM_WORLD_RANK is 5, but OMPI_COMM_WORLD_SIZE is 2"},
-      {with(kPyTorchJob, {{"PET_NNODES", "1:4"}}), "which only torchrun follows"},
-      {with(kPyTorchJob, {{"MASTER_ADDR", "unset"}}), "MASTER_ADDR is not set: set it to the DNS"},
+      {with(kPyTorchJob, {{"PET_NNODES", "1:4"}}), "needs torchrun"},
+      {with(kPyTorchJob, {{"MASTER_ADDR", "unset"}}),
+       "MASTER_ADDR is not set\nhint: set it to the DNS"},
       {with(kPyTorchJob, {{"RANK", "2"}}), "RANK is 2, but there are 2 pods"},
-      {with(kPlain, {{"RANK", "x\x1b"}}), "RANK is 'x\\x1b'"},
+      {with(kPlain, {{"RANK", "x\x1b"}}), "65536, got 'x\\x1b'"},
   };
   for (const Row& row : rows) {
     const std::string text = refusal(row.environment);

@@ -70,5 +70,5 @@ TEST_CASE("a sandbox bounds memory and time") {
                           return "";
                         },
                         brief),
-                    Contains("the reader was ended by signal"));
+                    Contains("the reader was killed by signal"));
 }

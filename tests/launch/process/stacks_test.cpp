@@ -112,8 +112,8 @@ TEST_CASE("a stopped process has the limit of a step in every phase") {
   HangingJob job({"save=40", "stop"});
   const Outcome outcome = job.run();
   check_blamed(outcome);
-  CHECK_THAT(outcome.message,
-             Contains("a signal has stopped it") && Contains("while saving") && Contains("5.00 s"));
+  CHECK_THAT(outcome.message, Contains("it has been stopped by a signal") &&
+                                  Contains("while saving") && Contains("5.00 s"));
 }
 
 TEST_CASE("a stopped process is to blame, not the one that waits for it since longer") {
@@ -139,7 +139,8 @@ TEST_CASE("threads that do not answer cost a bounded time, and each has a line")
   HangingJob job({"idlers=30", "mute"});
   check_blamed(job.run());
   const std::string text = contents(stacks_path(job.spec.log_folder, 1));
-  CHECK_THAT(text, Contains("no answer") && Contains("not asked: the time was up"));
+  CHECK_THAT(text, Contains("it did not answer in time") &&
+                       Contains("no frames: the time limit was reached"));
   std::size_t threads = 0;
   for (std::size_t at = 0; (at = text.find("\nthread ", at)) != std::string::npos; ++at) ++threads;
   CHECK(threads >= 31);

@@ -98,7 +98,7 @@ TEST_CASE("a worker of several nodes is told by which address others reach it") 
     CHECK(read_worker_env().group_address == address);
   }
   CHECK_THAT(refusal({{kGroupAddress, "node1"}}),
-             Contains("TRAINCTL_GROUP_ADDRESS is 'node1', expected a numeric address"));
+             Contains("TRAINCTL_GROUP_ADDRESS must be a numeric address, got 'node1'"));
 }
 
 TEST_CASE("a worker started by hand is rank 0 of 1") {
@@ -118,7 +118,7 @@ TEST_CASE("garbage in a variable is refused by name") {
   CHECK_THAT(refusal({{kRank, "unset"}}), Contains("RANK is not set"));
   CHECK_THAT(refusal({{kWorldSize, "0"}}), Contains("WORLD_SIZE"));
   CHECK_THAT(refusal({{kLocalRank, "2"}}),
-             Contains("LOCAL_RANK is '2', expected a whole number from 0 to 1"));
+             Contains("LOCAL_RANK must be a whole number from 0 to 1, got '2'"));
   CHECK_THAT(refusal({{kEventFd, "987654"}}),
              Contains("TRAINCTL_EVENT_FD names descriptor 987654, which is not open"));
   CHECK_THAT(refusal({{kStoreFd, "0"}}), Contains("TRAINCTL_STORE_FD"));

@@ -157,26 +157,26 @@ TEST_CASE("a limit that was set holds, however long the steps before") {
 
 TEST_CASE("the sentence about a silence names the phase and its limit") {
   CHECK(sentence_of({61, 60, Phase::train}) ==
-        "it has shown no sign of life for 1 min 01 s in training, where the limit is 1 min 00 s "
+        "it has made no progress for 1 min 01 s in training; the limit is 1 min 00 s "
         "(trainer.hang_timeout)");
   CHECK_THAT(sentence_of({605, 600, Phase::checkpoint}),
-             Contains("while saving, where the limit is 10 min 00 s") && !Contains("hang_timeout"));
+             Contains("while saving; the limit is 10 min 00 s") && !Contains("hang_timeout"));
   CHECK_THAT(sentence_of({31, 30, Phase::startup}),
-             Contains("at its start, where the limit is 30.0 s (it follows from trainer.hang_"));
+             Contains("during startup; the limit is 30.0 s (derived from trainer.hang_"));
 }
 
 TEST_CASE("the sentence about a stopped process says so, and that the limit can be set") {
   CHECK(sentence_of({3.5, 3, Phase::checkpoint, {}, true}) ==
-        "a signal has stopped it, and it has not moved for 3.50 s while saving, where the limit is "
+        "it has been stopped by a signal for 3.50 s while saving; the limit is "
         "3.00 s (trainer.hang_timeout)");
 }
 
 TEST_CASE("the sentence about a silence names the collective, and whether it is waited for") {
-  CHECK_THAT(
-      sentence_of({61, 60, Phase::train, {"sum of the losses", true}}),
-      Contains("(trainer.hang_timeout); it waits for the other ranks in 'sum of the losses'"));
+  CHECK_THAT(sentence_of({61, 60, Phase::train, {"sum of the losses", true}}),
+             Contains("(trainer.hang_timeout); it waits for other ranks in the collective 'sum of "
+                      "the losses'"));
   CHECK_THAT(sentence_of({61, 60, Phase::train, {"sum of the losses", false}}),
-             Contains("; its last exchange with the other ranks was 'sum of the losses'"));
+             Contains("; its last collective was 'sum of the losses'"));
 }
 
 TEST_CASE("a validation that stamps no more is silent, too") {
@@ -224,7 +224,7 @@ TEST_CASE("a job whose rank hangs ends with 8 and names it, one that goes on is 
   REQUIRE(outcome.first_failure);
   CHECK(outcome.first_failure->rank == 1);
   CHECK(outcome.first_failure->step == 41);
-  CHECK_THAT(outcome.message, Contains("no sign of life"));
+  CHECK_THAT(outcome.message, Contains("no progress"));
   CHECK(job.survivors() == 0);
 }
 
@@ -240,7 +240,7 @@ TEST_CASE("of two that stand still the one that waits for the other is not blame
   REQUIRE(outcome.first_failure);
   CHECK(outcome.first_failure->rank == 1);
   CHECK(outcome.first_failure->collective == "sum of the losses");
-  CHECK_THAT(outcome.message, Contains("its last exchange with the other ranks was"));
+  CHECK_THAT(outcome.message, Contains("its last collective was"));
 }
 
 TEST_CASE("where all wait in a collective the one that fell silent first is named with it") {
@@ -251,7 +251,7 @@ TEST_CASE("where all wait in a collective the one that fell silent first is name
   const Outcome outcome = job.run({}, clock);
   REQUIRE(outcome.first_failure);
   CHECK(outcome.first_failure->rank == 1);
-  CHECK_THAT(outcome.message, Contains("it waits for the other ranks in 'copy'"));
+  CHECK_THAT(outcome.message, Contains("it waits for other ranks in the collective 'copy'"));
 }
 
 TEST_CASE(

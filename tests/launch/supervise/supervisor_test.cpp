@@ -266,7 +266,7 @@ TEST_CASE("a worker that closes its pipe has not finished") {
   Job job({"hello", "close_pipe", "sleep_ms=300", "exit=0"});
   const Outcome outcome = job.run();
   CHECK(outcome.exit_code == 7);
-  CHECK_THAT(outcome.message, Contains("without saying that it had finished"));
+  CHECK_THAT(outcome.message, Contains("did not report that it had finished"));
 }
 
 TEST_CASE("ranks meet through the store, one that spoils it is cut off and named") {

@@ -126,7 +126,7 @@ TEST_CASE("the words of a stop tell what became of the ranks") {
   CHECK(text({finished(0)}) == "stopped by SIGTERM, but all ranks had finished");
   CHECK(
       text({{.rank = 0, .exit_code = 143}, {.rank = 1, .signal = SIGKILL, .killed_by_us = true}}) ==
-      "stopped by SIGTERM; killed before the end: rank 1");
+      "stopped by SIGTERM; killed before exiting: rank 1");
 }
 
 TEST_CASE("a crash is the cause of an error that nobody expected, an abort is not") {
@@ -141,7 +141,7 @@ TEST_CASE("a crash is the cause of an error that nobody expected, an abort is no
 TEST_CASE("a process that could not be ended is told of") {
   const Outcome outcome = judge({{{.rank = 0, .killed_by_us = true}}, {}, "host"});
   CHECK(outcome.exit_code == 7);
-  CHECK_THAT(outcome.message, Contains("could not be ended"));
+  CHECK_THAT(outcome.message, Contains("cannot be killed"));
 }
 
 TEST_CASE("a worker's message cannot forge lines or drive the terminal") {
