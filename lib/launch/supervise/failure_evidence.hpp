@@ -28,7 +28,7 @@ std::string log_tail(const fs::path& log);
 
 /// Returns the number of processes that the kernel has killed because of memory (oom_kill), in our
 /// control group or else on the machine; empty if not known. `root` is "/" outside tests.
-std::optional<std::uint64_t> memory_kills(const fs::path& root = "/");
+std::optional<std::uint64_t> oom_kills(const fs::path& root = "/");
 
 /// Decides whether ranks that ended by SIGKILL were killed because of memory: each increment of the
 /// kernel's counter explains one.

@@ -23,11 +23,11 @@ constexpr bool kAnswersAtOnce = true;
 #endif
 
 struct Section {
-  std::string headline;
+  std::string thread_header;
   std::vector<std::string> lines;
 
   [[nodiscard]] bool holds(const std::string& part) const {
-    return headline.find(part) != std::string::npos ||
+    return thread_header.find(part) != std::string::npos ||
            std::ranges::any_of(
                lines, [&](const auto& line) { return line.find(part) != std::string::npos; });
   }
@@ -171,13 +171,13 @@ TEST_CASE("stacks of an earlier run in the same folder are removed") {
 }
 
 TEST_CASE("threads are listed up to a number, the first one first") {
-  const Threads threads = threads_of(::getpid(), 1);
+  const ThreadList threads = list_threads(::getpid(), 1);
   REQUIRE(threads.states.size() == 1);
   CHECK(threads.states.front().tid == ::getpid());
   CHECK_FALSE(threads.states.front().name.empty());
   CHECK(threads.states.front().state.starts_with("R"));
   constexpr pid_t kNobody = 0x7fffffff;
-  CHECK(threads_of(kNobody, 10).states.empty());
+  CHECK(list_threads(kNobody, 10).states.empty());
 }
 
 }  // namespace trainctl::launch

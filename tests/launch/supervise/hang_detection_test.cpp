@@ -16,26 +16,26 @@ using events::Phase;
 /// A rank whose heartbeats are seen at artificial times.
 class Watched {
  public:
-  explicit Watched(Pulse pulse = Pulse()) : pulse_(std::move(pulse)) {}
+  explicit Watched(Pulse pulse = Pulse()) : monitor_(std::move(pulse)) {}
   void stamp(Phase phase, double at) {
     page_.phase = static_cast<std::int32_t>(phase);
     page_.monotonic_ns = ++stamps_;
-    pulse_.see(page_, at);
+    monitor_.update(page_, at);
   }
   void load(double at) {
     page_.loaded.fetch_add(1);
-    pulse_.see(page_, at);
+    monitor_.update(page_, at);
   }
-  [[nodiscard]] const Pulse& pulse() const { return pulse_; }
+  [[nodiscard]] const Pulse& monitor() const { return monitor_; }
   [[nodiscard]] bool is_silent(double at) {
-    pulse_.see(page_, at);
-    return pulse_.silence(at).has_value();
+    monitor_.update(page_, at);
+    return monitor_.stall(at).has_value();
   }
 
  private:
   events::Heartbeat page_{};
   std::int64_t stamps_ = 0;
-  Pulse pulse_;
+  Pulse monitor_;
 };
 
 /// Runs at least twenty times as fast: a minute of silence takes three seconds, which is longer
@@ -189,20 +189,20 @@ TEST_CASE("a pulse tells how long steps and saves take") {
   Watched rank;
   rank.stamp(Phase::startup, 1);
   rank.stamp(Phase::load, 5);
-  CHECK_FALSE(rank.pulse().has_stepped());
-  CHECK(rank.pulse().step_s() == 0);
+  CHECK_FALSE(rank.monitor().has_stepped());
+  CHECK(rank.monitor().step_s() == 0);
   for (int i = 0; i < 9; ++i) rank.stamp(Phase::train, 10 + i * 2);
-  CHECK(rank.pulse().has_stepped());
-  CHECK(rank.pulse().step_s() == 2);
-  CHECK(rank.pulse().longest_save_s() == 0);
+  CHECK(rank.monitor().has_stepped());
+  CHECK(rank.monitor().step_s() == 2);
+  CHECK(rank.monitor().longest_save_s() == 0);
   rank.stamp(Phase::checkpoint, 30);
   rank.stamp(Phase::checkpoint, 33);
   rank.stamp(Phase::train, 37);
-  CHECK(rank.pulse().longest_save_s() == 7);
+  CHECK(rank.monitor().longest_save_s() == 7);
   rank.stamp(Phase::checkpoint, 40);
   rank.stamp(Phase::train, 41);
-  CHECK(rank.pulse().longest_save_s() == 7);
-  CHECK(rank.pulse().seen_at() == 41);
+  CHECK(rank.monitor().longest_save_s() == 7);
+  CHECK(rank.monitor().heartbeat_at() == 41);
 }
 
 TEST_CASE("a supervisor that was stopped itself looks again before it blames") {

@@ -16,13 +16,13 @@ RankEnd reported(int rank, int round, Report report) {
 }
 
 int first_rank(std::vector<RankEnd> ends) {
-  return judge({std::move(ends), {}, "host"}).first_failure->rank;
+  return derive_outcome({std::move(ends), {}, "host"}).first_failure->rank;
 }
 
 }  // namespace
 
 TEST_CASE("the rank that failed first is the cause, the others are consequences") {
-  const Outcome outcome = judge(
+  const Outcome outcome = derive_outcome(
       {{reported(0, 5, {9, "later"}), reported(1, 3, {11, "disk full"}), finished(2)}, {}, "host"});
   CHECK(outcome.exit_code == 11);
   CHECK(outcome.first_failure->rank == 1);
@@ -47,7 +47,7 @@ TEST_CASE("a lost node explains what other ranks have lost") {
                      .report = Report{7, "node 1 (far) is lost: its connection has closed"}};
   CHECK_FALSE(lost_peer(lost));
   const Outcome outcome =
-      judge({{reported(0, 3, {7, "connection reset by peer"}), lost}, {}, "near"});
+      derive_outcome({{reported(0, 3, {7, "connection reset by peer"}), lost}, {}, "near"});
   CHECK(outcome.exit_code == 7);
   CHECK(outcome.first_failure->rank == 2);
   CHECK(outcome.first_failure->host == "far");
@@ -78,7 +78,7 @@ TEST_CASE("what our own signals do is no failure") {
 }
 
 TEST_CASE("verdict: exit code 127 of a worker means that a library could not be loaded") {
-  const Outcome outcome = judge({{{.exit_code = 127, .started = true}}, {}, "host"});
+  const Outcome outcome = derive_outcome({{{.exit_code = 127, .started = true}}, {}, "host"});
   CHECK_THAT(outcome.message, Contains("a shared library is missing or cannot be loaded"));
 }
 
@@ -86,14 +86,14 @@ TEST_CASE("a rank that was asked to stop, by whomever, has not failed") {
   for (const int signal : {SIGTERM, SIGUSR1, SIGUSR2, SIGHUP}) {
     CHECK_FALSE(is_failure({.signal = signal}));
     CHECK(stop_signal_of({.signal = signal}) == SIGTERM);
-    CHECK(left_unsaved({.signal = signal}));
+    CHECK(stopped_without_checkpoint({.signal = signal}));
   }
   CHECK(stop_signal_of({.signal = SIGINT}) == SIGINT);
   CHECK(stop_signal_of({.exit_code = 130}) == SIGINT);
   CHECK(stop_signal_of({.exit_code = 75}) == SIGTERM);
-  CHECK_FALSE(left_unsaved({.exit_code = 75}));
-  CHECK_FALSE(left_unsaved({.exit_code = 130}));
-  CHECK(left_unsaved({.exit_code = 143}));
+  CHECK_FALSE(stopped_without_checkpoint({.exit_code = 75}));
+  CHECK_FALSE(stopped_without_checkpoint({.exit_code = 130}));
+  CHECK(stopped_without_checkpoint({.exit_code = 143}));
   CHECK_FALSE(stop_signal_of({.signal = SIGTERM, .report = Report{8, "hangs"}}));
   CHECK_FALSE(stop_signal_of({.signal = SIGKILL}));
   CHECK_FALSE(stop_signal_of({.exit_code = 0}));
@@ -101,7 +101,7 @@ TEST_CASE("a rank that was asked to stop, by whomever, has not failed") {
 
 TEST_CASE("a stop is 75 only where every rank says so, and 130 for SIGINT") {
   const auto code = [](std::vector<RankEnd> ends, int signal = SIGTERM) {
-    return judge({std::move(ends), signal, "host"}).exit_code;
+    return derive_outcome({std::move(ends), signal, "host"}).exit_code;
   };
   const RankEnd saved{.exit_code = 75, .finished = true};
   const RankEnd unsaved{.exit_code = 143};
@@ -119,7 +119,7 @@ TEST_CASE("a stop is 75 only where every rank says so, and 130 for SIGINT") {
 
 TEST_CASE("the words of a stop tell what became of the ranks") {
   const auto text = [](std::vector<RankEnd> ends) {
-    return judge({std::move(ends), SIGTERM, "host"}).message;
+    return derive_outcome({std::move(ends), SIGTERM, "host"}).message;
   };
   CHECK(text({{.exit_code = 75}}) == "stopped by SIGTERM after a checkpoint was saved");
   CHECK(text({{.exit_code = 143}}) == "stopped by SIGTERM");
@@ -139,13 +139,13 @@ TEST_CASE("a crash is the cause of an error that nobody expected, an abort is no
 }
 
 TEST_CASE("a process that could not be ended is told of") {
-  const Outcome outcome = judge({{{.rank = 0, .killed_by_us = true}}, {}, "host"});
+  const Outcome outcome = derive_outcome({{{.rank = 0, .killed_by_us = true}}, {}, "host"});
   CHECK(outcome.exit_code == 7);
   CHECK_THAT(outcome.message, Contains("cannot be killed"));
 }
 
 TEST_CASE("a worker's message cannot forge lines or drive the terminal") {
-  const Outcome outcome = judge({{reported(0, 1, {9, "one\n\x1b[2Jtwo"})}, {}, "host"});
+  const Outcome outcome = derive_outcome({{reported(0, 1, {9, "one\n\x1b[2Jtwo"})}, {}, "host"});
   CHECK(outcome.first_failure->message == "one; \\x1b[2Jtwo");
 }
 
