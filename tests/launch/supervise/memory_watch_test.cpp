@@ -16,7 +16,7 @@ void write(const std::filesystem::path& path, const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("kills for memory are counted in the cgroup, or else on the machine") {
+TEST_CASE("oom_kills: counts those of the cgroup, or else of the machine") {
   const TempFolder root;
   CHECK_FALSE(oom_kills(root.path()));
   write(root / "proc/vmstat", "nr_free_pages 5\noom_kill 3\n");
@@ -31,7 +31,7 @@ TEST_CASE("kills for memory are counted in the cgroup, or else on the machine") 
   CHECK(oom_kills(root.path()) == 2U);
 }
 
-TEST_CASE("a container that has the path of the host counts in the group that it sees") {
+TEST_CASE("oom_kills: uses the visible group in a container with the path of the host") {
   const TempFolder root;
   write(root / "proc/vmstat", "oom_kill 99\n");
   write(root / "proc/self/cgroup", "0::/of/the/host\n");
@@ -39,7 +39,8 @@ TEST_CASE("a container that has the path of the host counts in the group that it
   CHECK(oom_kills(root.path()) == 4U);
 }
 
-TEST_CASE("each rise of the counter explains one kill, with the peak of that rank") {
+TEST_CASE(
+    "OomKillTracker: each increment of the counter explains one kill, with that rank's peak") {
   const TempFolder root;
   write(root / "proc/vmstat", "oom_kill 3\n");
   MemoryWatch watch(root.path());
@@ -50,7 +51,7 @@ TEST_CASE("each rise of the counter explains one kill, with the peak of that ran
     CHECK_THAT(
         watch.explain_kill(7 << 20),
         Contains("(out of memory: the kernel's oom_kill counter increased; its peak memory was 7"));
-  CHECK_THAT(watch.explain_kill(1), Contains("perhaps"));
+  CHECK_THAT(watch.explain_kill(1), Contains("possibly"));
 }
 
 }  // namespace trainctl::launch

@@ -19,7 +19,7 @@ Ending stopping() {
 
 }  // namespace
 
-TEST_CASE("a stop signal leaves the ranks what they are allowed") {
+TEST_CASE("ShutdownController: a stop signal gives the ranks the grace period") {
   Ending ending(kGrace);
   CHECK_FALSE(ending.has_begun());
   CHECK_FALSE(ending.is_due(1e9));
@@ -30,14 +30,15 @@ TEST_CASE("a stop signal leaves the ranks what they are allowed") {
   CHECK(ending.is_due(130));
 }
 
-TEST_CASE("the second signal kills, a repetition of the first does not") {
+TEST_CASE("ShutdownController: the second signal kills, a repetition of the first does not") {
   Ending ending = stopping();
   CHECK(ending.ask(SIGTERM, 100.1, kStopGrace) == Demand::nothing);
   CHECK(ending.ask(SIGTERM, 100.3, kStopGrace) == Demand::kill);
   CHECK(stopping().ask(SIGINT, 100, kStopGrace) == Demand::kill);
 }
 
-TEST_CASE("the supervisor's own signal is its first, though a rank was stopped before") {
+TEST_CASE(
+    "ShutdownController: the supervisor's signal counts as the first after a rank was stopped") {
   Ending ending(kGrace);
   ending.follow(SIGTERM, 100, kStopGrace);
   CHECK(ending.signal() == SIGTERM);
@@ -47,7 +48,7 @@ TEST_CASE("the supervisor's own signal is its first, though a rank was stopped b
   CHECK(ending.ask(SIGUSR1, 106, kStopGrace) == Demand::kill);
 }
 
-TEST_CASE("a failure shortens the time of the others and nothing lengthens it again") {
+TEST_CASE("ShutdownController: a failure shortens the grace period for good") {
   Ending ending = stopping();
   ending.shorten(110);
   ending.shorten(112);
@@ -68,7 +69,7 @@ TEST_CASE("a failure shortens the time of the others and nothing lengthens it ag
   CHECK_FALSE(failed.signal());
 }
 
-TEST_CASE("who gets on with saving may go on, but not for ever") {
+TEST_CASE("ShutdownController: progress with saving extends the grace period up to a limit") {
   Ending ending = stopping();
   ending.extend(90);  // before the signal
   CHECK(ending.is_due(130));
@@ -84,7 +85,7 @@ TEST_CASE("who gets on with saving may go on, but not for ever") {
   CHECK_FALSE(running.has_begun());
 }
 
-TEST_CASE("what is allowed grows with the steps and saves that were seen") {
+TEST_CASE("default_stop_grace: grows with the duration of steps and saves") {
   CHECK(default_stop_grace(0, 0) == 30);
   CHECK(default_stop_grace(1, 2) == 30);
   CHECK(default_stop_grace(40, 0) == 120);
