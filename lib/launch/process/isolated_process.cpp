@@ -145,8 +145,7 @@ Error exit_error(const std::string& who, int status) {
             fmt::format("{} exited with status {} and no result", who, status)};
   const int signal = WTERMSIG(status);
   if (signal == SIGKILL)
-    return {ErrorKind::resource,
-            fmt::format("{} was killed by SIGKILL, most likely out of memory", who)};
+    return {ErrorKind::resource, fmt::format("{} was killed, probably out of memory", who)};
   return {ErrorKind::unexpected,
           fmt::format("{} was killed by signal {} ({})", who, signal, ::strsignal(signal))};
 }

@@ -43,7 +43,6 @@ bool terminal_is_lost() {
   return false;
 }
 
-// The innermost guard of this thread.
 thread_local SignalGuard* innermost = nullptr;
 
 }  // namespace
@@ -82,8 +81,7 @@ std::vector<int> SignalGuard::take() {
   signalfd_siginfo info{};
   while (::read(fd_.get(), &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
     if (info.ssi_signo == SIGHUP && terminal_is_lost()) {
-      log::get().warn("the terminal was closed; the run continues (stop it with `kill {}`)",
-                      ::getpid());
+      log::get().warn("terminal closed: the run continues; stop it with `kill {}`", ::getpid());
       continue;
     }
     if (info.ssi_signo != SIGCHLD) signals.push_back(static_cast<int>(info.ssi_signo));

@@ -22,7 +22,6 @@ struct StackSource {
 
 /// Returns FOLDER/rank_N.stacks.txt.
 fs::path stacks_path(const fs::path& log_folder, int rank);
-/// Removes the file of an earlier run in the same folder.
 void remove_stacks(const fs::path& log_folder, int rank);
 
 /// Writes a file per process with the name, state, kernel function and system call of each thread,

@@ -104,8 +104,7 @@ std::string read_group_address() {
 void check_parent() {
   const auto supervisor = read_number(kSupervisorPid, {1, std::numeric_limits<int>::max()});
   if (!supervisor) return;
-  ENSURE(rank_failed, ::getppid() == *supervisor, "the supervisor (pid {}) has exited",
-         *supervisor);
+  ENSURE(rank_failed, ::getppid() == *supervisor, "the supervisor (pid {}) exited", *supervisor);
 }
 
 }  // namespace

@@ -117,13 +117,11 @@ std::string MemoryWatch::explain_kill(double peak_bytes) {
   const auto now = oom_kills(root_);
   if (explained_ && now && *now > *explained_) {
     ++*explained_;
-    return fmt::format(
-        " (out of memory: the kernel's oom_kill counter increased; its peak memory was {})",
-        human_bytes(peak_bytes));
+    return fmt::format(" (out of memory: the kernel's oom_kill counter increased; peak memory {})",
+                       human_bytes(peak_bytes));
   }
   return fmt::format(
-      " from another process or the kernel (possibly out of memory: its peak memory was {}; see "
-      "`dmesg`)",
+      " from another process or the kernel (possibly out of memory: peak memory {}; see `dmesg`)",
       human_bytes(peak_bytes));
 }
 

@@ -19,7 +19,6 @@ fs::path error_path(const fs::path& log_folder, int rank);
 void write_error_file(const fs::path& log_folder, int rank, const Error& error);
 /// Reads the error file; empty if it is missing or invalid.
 std::optional<events::Failed> read_error_file(const fs::path& log_folder, int rank);
-/// Removes the error file of an earlier run in the same folder.
 void remove_error_file(const fs::path& log_folder, int rank);
 
 fs::path log_path(const fs::path& log_folder, int rank);

@@ -51,7 +51,6 @@ class Pulse {
   /// Returns the time since the last progress, if it exceeds the limit.
   [[nodiscard]] std::optional<Stall> stall(double now) const;
   [[nodiscard]] events::Phase phase() const { return phase_; }
-  /// Returns the seconds since the last progress.
   [[nodiscard]] double stalled_s(double now) const;
   /// Returns the time at which the last new heartbeat was seen.
   [[nodiscard]] double heartbeat_at() const { return heartbeat_at_; }
@@ -59,7 +58,6 @@ class Pulse {
   [[nodiscard]] double step_s() const;
   /// Returns whether a step has started, so that there may be progress to save.
   [[nodiscard]] bool has_stepped() const { return has_stepped_; }
-  /// Returns the duration of the longest save so far; 0 without a save.
   [[nodiscard]] double longest_save_s() const { return longest_save_s_; }
   /// Returns the limit of the current phase; empty if the phase is not watched.
   [[nodiscard]] std::optional<double> limit_s() const;

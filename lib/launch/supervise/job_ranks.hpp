@@ -27,7 +27,6 @@ class LocalRanks {
  public:
   LocalRanks(const LaunchSpec& spec, const Clock& clock) : spec_(spec), clock_(clock) {}
 
-  /// Starts the workers with the given signal mask.
   void start(const sigset_t& mask, const ConnectRank& connect);
   void append_to(std::vector<pollfd>& polls) const;
   void read_events(const EventHandler& on_event, int round);
@@ -35,7 +34,6 @@ class LocalRanks {
   void reap(const EventHandler& on_event, int round, const std::function<void(Rank& rank)>& on_end);
   void terminate();
   void kill();
-  /// Kills workers that have reported Finished but do not exit.
   void kill_finished();
   [[nodiscard]] bool none_alive() const;
   /// Returns the running workers that can be asked for stacks; `first` comes first if it is a
@@ -64,7 +62,6 @@ class JobRanks {
   /// Starts the workers of this node, with the signal mask, as clients of the store.
   void start(const sigset_t& mask, StoreServer& store);
 
-  /// Returns the ranks of this node.
   [[nodiscard]] LocalRanks& local() { return local_; }
   /// Returns all ranks by number; those of other nodes come last.
   [[nodiscard]] std::span<RankState* const> all() const { return all_; }

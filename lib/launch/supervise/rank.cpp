@@ -272,13 +272,13 @@ void RemoteRank::take(const events::Event& event, int round) {
   handle_event(event, round);
 }
 
-void RemoteRank::stamp(const RankPulse& pulse) {
-  copy_->global_step.store(pulse.step, std::memory_order_relaxed);
-  copy_->phase.store(pulse.phase, std::memory_order_relaxed);
-  copy_->loaded.store(pulse.loaded, std::memory_order_relaxed);
-  copy_->begin_collective(pulse.collective);
-  if (!pulse.in_collective) copy_->end_collective();
-  copy_->monotonic_ns.store(pulse.stamp, std::memory_order_release);
+void RemoteRank::stamp(const RankPulse& heartbeat) {
+  copy_->global_step.store(heartbeat.step, std::memory_order_relaxed);
+  copy_->phase.store(heartbeat.phase, std::memory_order_relaxed);
+  copy_->loaded.store(heartbeat.loaded, std::memory_order_relaxed);
+  copy_->begin_collective(heartbeat.collective);
+  if (!heartbeat.in_collective) copy_->end_collective();
+  copy_->monotonic_ns.store(heartbeat.stamp, std::memory_order_release);
 }
 
 void RemoteRank::bury_as(const RankEnd& end, int round) {

@@ -31,7 +31,6 @@ class RankState {
   /// Records that the rank broke a rule: its end is a failure for this reason, unless it has
   /// reported a reason itself.
   void mark_failed(Report report, int round);
-  /// Reads the heartbeats of the shared page.
   void poll_heartbeat(double now) { monitor_.update(heartbeat_, now); }
   /// Returns the time without progress, if it exceeds the limit.
   [[nodiscard]] std::optional<Stall> stall(double now) const;
@@ -102,7 +101,6 @@ class RankState {
 /// A worker process of this supervisor. The destructor kills its process group and reaps it.
 class Rank final : public RankState {
  public:
-  /// The parameters that all ranks share.
   struct StartOptions {
     const LaunchSpec& spec;
     sigset_t mask;  // signal mask of the child
@@ -151,8 +149,7 @@ class RemoteRank final : public RankState {
   /// Records that its node was asked to start it.
   void begin(const std::string& host);
   void take(const events::Event& event, int round);
-  void stamp(const RankPulse& pulse);
-  /// Records the end that its node reported.
+  void stamp(const RankPulse& heartbeat);
   void bury_as(const RankEnd& end, int round);
   /// Records that its node is lost or cannot take part.
   void lose(const Report& why, int round);

@@ -93,8 +93,7 @@ class Supervisor {
       switch (ending_.ask(signal, clock_.now(), grace_s)) {
         case Ending::Demand::stop:
           log::get().info(
-              "{}: the run saves a checkpoint and exits within {}; a second signal "
-              "kills it immediately",
+              "{}: the run saves a checkpoint and exits within {}; a second signal kills it",
               signal_name(signal), human_duration(grace_s));
           terminate_all();
           break;

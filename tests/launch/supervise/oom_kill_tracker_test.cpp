@@ -44,13 +44,11 @@ TEST_CASE(
   const TempFolder root;
   write(root / "proc/vmstat", "oom_kill 3\n");
   MemoryWatch watch(root.path());
-  CHECK_THAT(watch.explain_kill(3 << 20),
-             Contains("possibly out of memory: its peak memory was 3"));
+  CHECK_THAT(watch.explain_kill(3 << 20), Contains("possibly out of memory: peak memory 3"));
   write(root / "proc/vmstat", "oom_kill 5\n");
   for (int i = 0; i < 2; ++i)
-    CHECK_THAT(
-        watch.explain_kill(7 << 20),
-        Contains("(out of memory: the kernel's oom_kill counter increased; its peak memory was 7"));
+    CHECK_THAT(watch.explain_kill(7 << 20),
+               Contains("(out of memory: the kernel's oom_kill counter increased; peak memory 7"));
   CHECK_THAT(watch.explain_kill(1), Contains("possibly"));
 }
 
