@@ -301,8 +301,7 @@ TaskPlace kubernetes_task(const EnvironmentReader& env) {
       printable(env.text("PET_NNODES")));
   // WORLD_SIZE counts processes if the operator knows the number of processes per pod.
   const std::string processes = env.text("PET_NPROC_PER_NODE");
-  const bool counted =
-      !processes.empty() && processes.find_first_not_of("0123456789") == std::string::npos;
+  const bool counted = is_number(processes);
   const int each = counted ? env.required("PET_NPROC_PER_NODE", 1, task.launcher) : 1;
   const int total = has_nodes ? env.required("PET_NNODES", 1, task.launcher) * each
                               : env.required(kWorldSize, 1, task.launcher);

@@ -139,20 +139,21 @@ void enter_sandbox(const Sandbox& sandbox) {
   ::_exit(0);
 }
 
-Error exit_error(const std::string& who, int status) {
+Error exit_error(const std::string& process_name, int status) {
   if (!WIFSIGNALED(status))
     return {ErrorKind::unexpected,
-            fmt::format("{} exited with status {} and no result", who, status)};
+            fmt::format("{} exited with status {} and no result", process_name, status)};
   const int signal = WTERMSIG(status);
   if (signal == SIGKILL)
-    return {ErrorKind::resource, fmt::format("{} was killed, probably out of memory", who)};
-  return {ErrorKind::unexpected,
-          fmt::format("{} was killed by signal {} ({})", who, signal, ::strsignal(signal))};
+    return {ErrorKind::resource,
+            fmt::format("{} was killed, probably out of memory", process_name)};
+  return {ErrorKind::unexpected, fmt::format("{} was killed by signal {} ({})", process_name,
+                                             signal, ::strsignal(signal))};
 }
 
-std::string parse_reply(const std::string& message, int status, const std::string& who) {
+std::string parse_reply(const std::string& message, int status, const std::string& process_name) {
   int kind = kSuccess;
-  if (message.size() < sizeof kind) throw exit_error(who, status);
+  if (message.size() < sizeof kind) throw exit_error(process_name, status);
   std::memcpy(&kind, message.data(), sizeof kind);
   std::string text = message.substr(sizeof kind);
   if (kind != kSuccess) throw Error(static_cast<ErrorKind>(kind), std::move(text));
@@ -172,7 +173,7 @@ std::string read_to_end(int fd) {
   }
 }
 
-IsolatedResult run_isolated(const std::function<std::string()>& body, const Isolation& how) {
+IsolatedResult run_isolated(const std::function<std::string()>& body, const Isolation& isolation) {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0)
     throw NotStarted(ErrorKind::resource,
@@ -187,14 +188,14 @@ IsolatedResult run_isolated(const std::function<std::string()>& body, const Isol
         ErrorKind::resource,
         fmt::format("cannot start a process: {}\nhint: close other processes or raise `ulimit -u`",
                     std::strerror(errno)));
-  if (pid == 0) run_child(body, how.sandbox, writing.get(), parent);
+  if (pid == 0) run_child(body, isolation.sandbox, writing.get(), parent);
   writing.reset();
   const std::string message = read_to_end(reading.get());
   int status = 0;
   rusage usage{};
   while (::wait4(pid, &status, 0, &usage) < 0 && errno == EINTR) {
   }
-  return {parse_reply(message, status, how.who),
+  return {parse_reply(message, status, isolation.who),
           static_cast<std::uint64_t>(usage.ru_maxrss) * 1024};
 }
 

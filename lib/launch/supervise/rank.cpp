@@ -36,12 +36,6 @@ Pipe make_pipe(int flags) {
   return {Fd(ends[0]), Fd(ends[1])};
 }
 
-Pipe make_event_pipe() {
-  Pipe pipe = make_pipe(0);
-  ::fcntl(pipe.reading.get(), F_SETFL, O_NONBLOCK);
-  return pipe;
-}
-
 // Descriptors 0 to 2 become the child's standard descriptors, even if the caller has none.
 Fd duplicate_above_stderr(int fd) {
   Fd copy(::fcntl(fd, F_DUPFD_CLOEXEC, 3));
@@ -59,7 +53,8 @@ Rank::Rank(const StartOptions& start, int rank, const Fd& store)
 // The heartbeat page is already mapped, so moving it does not change its address.
 Rank::Rank(const StartOptions& start, int rank, const Fd& store, events::HeartbeatPage shared)
     : RankState(rank, shared.get(), start.spec.hang_timeout_s), page_(std::move(shared)) {
-  Pipe pipe = make_event_pipe();
+  Pipe pipe = make_pipe(0);
+  ::fcntl(pipe.reading.get(), F_SETFL, O_NONBLOCK);
   const Fd writing = duplicate_above_stderr(pipe.writing.get());
   const Fd page = duplicate_above_stderr(page_.fd());
   Pipe answers = make_pipe(O_NONBLOCK);
@@ -176,13 +171,6 @@ bool Rank::has_exited() const {
   return result != 0 || info.si_pid == end_.pid;
 }
 
-namespace {
-
-// The seconds without a heartbeat before /proc is read to see whether the process is stopped.
-constexpr double kMinStopCheckS = 1;
-
-}  // namespace
-
 RankState::RankState(int rank, const events::Heartbeat& page, std::optional<double> hang_timeout_s)
     : heartbeat_(page), monitor_(hang_timeout_s) {
   end_.rank = rank;
@@ -228,8 +216,9 @@ std::optional<Stall> RankState::stall(double now) const {
 }
 
 std::optional<Stall> RankState::stall_if_stopped(double now) const {
+  constexpr double kMinStalledS = 1;  // before /proc is read
   const bool watched = alive_ && !end_.finished && monitor_.heartbeat_at() > 0;
-  if (!watched || monitor_.stalled_s(now) < kMinStopCheckS || !is_stopped()) return {};
+  if (!watched || monitor_.stalled_s(now) < kMinStalledS || !is_stopped()) return {};
   Stall stall = current_stall(now);
   stall.limit_s = monitor_.step_limit_s();
   stall.stopped = true;

@@ -16,7 +16,7 @@ using events::Phase;
 /// A rank whose heartbeats are seen at artificial times.
 class MonitoredRank {
  public:
-  explicit MonitoredRank(Pulse pulse = Pulse()) : monitor_(std::move(pulse)) {}
+  explicit MonitoredRank(Pulse monitor = Pulse()) : monitor_(std::move(monitor)) {}
   void stamp(Phase phase, double at) {
     page_.phase = static_cast<std::int32_t>(phase);
     page_.monotonic_ns = ++stamps_;
