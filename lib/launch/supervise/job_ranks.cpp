@@ -135,7 +135,8 @@ std::string JobRanks::missing_nodes_note() const {
   const std::vector<std::string> missing = spec_.head->nodes().missing();
   if (missing.empty()) return "";
   return fmt::format(
-      ": {}; start each with its --node-rank and --rdzv-endpoint {}, which it must be able to "
+      ": {}\nhint: start each with its --node-rank and --rdzv-endpoint {}, which it must be able "
+      "to "
       "reach",
       shortened(missing), to_text(spec_.head->endpoint()));
 }
@@ -177,7 +178,8 @@ RankEnd collect_rank_end(const FinalJobState& job, const RankState& rank) {
   if (job.remote_stacks_rank != end.rank || !end.report) return end;
   std::error_code ignored;
   if (std::filesystem::exists(stacks_path(folder, end.rank), ignored))
-    end.report->message += stacks_note(job.spec, end.rank);
+    end.report->message.insert(without_hint(end.report->message).size(),
+                               stacks_note(job.spec, end.rank));
   return end;
 }
 

@@ -188,11 +188,11 @@ class Supervisor {
     fail_with_hang(*hung->rank, sentence_of(hung->stall));
   }
 
-  void fail_with_hang(RankState& rank, const std::string& sentence) {
+  void fail_with_hang(RankState& rank, std::string message) {
     has_hang_ = true;
     rank.freeze_position();
-    rank.mark_failed({static_cast<int>(ErrorKind::hang), sentence + job_.write_stacks(rank)},
-                     round_);
+    message.insert(without_hint(message).size(), job_.write_stacks(rank));
+    rank.mark_failed({static_cast<int>(ErrorKind::hang), message}, round_);
   }
 
   void check_failures() {

@@ -35,7 +35,7 @@ int kind_of(const RankEnd& end) {
   return end.exit_code && is_job_exit_code(*end.exit_code) ? *end.exit_code : kRankFailed;
 }
 
-std::string failure_message(const RankEnd& end) {
+std::string sentence(const RankEnd& end) {
   if (end.report) return one_line(end.report->message);
   if (end.signal) {
     const char* core = end.dumped_core ? " (core dumped)" : "";
@@ -62,7 +62,7 @@ RankFailure failure_of(const RankEnd& end, const std::string& host) {
   failure.phase = end.phase;
   failure.collective = end.collective;
   failure.kind = kind_of(end);
-  failure.message = failure_message(end);
+  failure.message = sentence(end);
   return failure;
 }
 

@@ -150,7 +150,7 @@ TEST_CASE("verdict: a worker's message cannot add lines or control sequences") {
   CHECK(outcome.first_failure->message == "one; \\x1b[2Jtwo");
 }
 
-TEST_CASE("signal_name: returns names of signals") {
+TEST_CASE("signals are named") {
   CHECK(signal_name(SIGKILL) == "SIGKILL");
   CHECK(signal_name(SIGUSR1) == "SIGUSR1");
   CHECK(signal_name(61) == "signal 61");
