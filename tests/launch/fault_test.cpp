@@ -75,7 +75,7 @@ TEST_CASE("fault: a launcher killed at any time leaves no process and no file") 
     const auto moment = static_cast<Moment>(i % static_cast<int>(Moment::end));
     CAPTURE(i, static_cast<int>(moment));
     Job job({});
-    SupervisorProcess supervisor(job, {"ignore_term", "hello", "tell_pid", "step=3", "wait"}, 2);
+    SupervisorProcess supervisor(job, {"ignore_term", "hello", "publish_pid", "step=3", "wait"}, 2);
     kill_at(moment, supervisor, job, random);
     supervisor.wait();
     REQUIRE(job.survivors() == 0);
@@ -113,7 +113,7 @@ struct Plan {
 /// The other ranks continue or report that they lost a peer.
 std::vector<std::string> words_of(const Plan& plan, Random& random) {
   const std::string victim = std::to_string(plan.victim);
-  std::vector<std::string> words{"catch_term", "hello", "tell_pid"};
+  std::vector<std::string> words{"catch_term", "hello", "publish_pid"};
   for (int rank = 0; rank < plan.world; ++rank) {
     if (rank == plan.victim) continue;
     const std::string reaction = below(random, 3) == 0 ? ":train" : ":lose=" + victim;
@@ -162,7 +162,8 @@ TEST_CASE("fault: of mixed faults, the first cause is named with rank, signal or
 
 TEST_CASE("fault: a crash is the cause, even if a peer has reported the loss before") {
   for (const int signal : {SIGKILL, SIGSEGV}) {
-    Job job({"hello", "tell_pid", "1:step=7", "0:lose_oddly=1", "1:kill=" + std::to_string(signal)},
+    Job job({"hello", "publish_pid", "1:step=7", "0:lose_unexpectedly=1",
+             "1:kill=" + std::to_string(signal)},
             2);
     const Outcome outcome = job.run();
     CHECK(outcome.exit_code == 7);

@@ -156,7 +156,7 @@ TEST_CASE("stop: a second signal to one worker ends all immediately") {
 }
 
 TEST_CASE("stop: a rank that lost a stopped peer is no first failure") {
-  Job job({"0:catch_term", "hello", "tell_pid", "announce", "0:lose=1", "wait"}, 2);
+  Job job({"0:catch_term", "hello", "publish_pid", "announce", "0:lose=1", "wait"}, 2);
   const Outcome outcome = job.run(send(SIGTERM, Target::worker, 2));
   CHECK(outcome.exit_code == 143);
   CHECK_FALSE(outcome.first_failure);

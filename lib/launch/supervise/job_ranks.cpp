@@ -135,9 +135,7 @@ std::string JobRanks::missing_nodes_note() const {
   const std::vector<std::string> missing = spec_.head->nodes().missing();
   if (missing.empty()) return "";
   return fmt::format(
-      ": {}\nhint: start each with its --node-rank and --rdzv-endpoint {}, which it must be able "
-      "to "
-      "reach",
+      ": {}\nhint: start each with its --node-rank and the reachable --rdzv-endpoint {}",
       shortened(missing), to_text(spec_.head->endpoint()));
 }
 
