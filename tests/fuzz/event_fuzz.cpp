@@ -33,29 +33,29 @@ void expect_event_or_error(std::string_view line) {
 
 /// Aborts unless the supervisor derives valid values from a heartbeat page with these bytes. Each
 /// record of `bytes` is one state of the page and the time since the previous one.
-void expect_sound_monitor(std::string_view bytes) {
-  struct Reading {
+void expect_sound_pulse(std::string_view bytes) {
+  struct Sight {
     std::int64_t step, stamp, loaded;
     std::int32_t phase;
     std::uint16_t passed;
   };
-  launch::Pulse monitor;
+  launch::Pulse pulse;
   events::Heartbeat page{};
   double now = 0;
-  for (; bytes.size() >= sizeof(Reading); bytes.remove_prefix(sizeof(Reading))) {
-    Reading reading{};
-    std::memcpy(&reading, bytes.data(), sizeof reading);
-    page.global_step = reading.step;
-    page.phase = reading.phase;
-    page.monotonic_ns = reading.stamp;
-    page.loaded = reading.loaded;
-    now += reading.passed;
-    monitor.update(page, now);
-    if (*events::phase_name(monitor.phase()) == '\0') std::abort();
-    if (!std::isfinite(monitor.step_s()) || monitor.step_s() < 0) std::abort();
-    if (monitor.limit_s() && !(*monitor.limit_s() > 0)) std::abort();
-    const auto stall = monitor.stall(now + 1e6);
-    if (stall && sentence_of(*stall).empty()) std::abort();
+  for (; bytes.size() >= sizeof(Sight); bytes.remove_prefix(sizeof(Sight))) {
+    Sight sight{};
+    std::memcpy(&sight, bytes.data(), sizeof sight);
+    page.global_step = sight.step;
+    page.phase = sight.phase;
+    page.monotonic_ns = sight.stamp;
+    page.loaded = sight.loaded;
+    now += sight.passed;
+    pulse.see(page, now);
+    if (*events::phase_name(pulse.phase()) == '\0') std::abort();
+    if (!std::isfinite(pulse.step_s()) || pulse.step_s() < 0) std::abort();
+    if (pulse.limit_s() && !(*pulse.limit_s() > 0)) std::abort();
+    const auto silence = pulse.silence(now + 1e6);
+    if (silence && sentence_of(*silence).empty()) std::abort();
   }
 }
 
@@ -68,6 +68,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     expect_event_or_error(rest.substr(0, end));
     rest.remove_prefix(std::min(end + 1, rest.size()));
   }
-  expect_sound_monitor(bytes);
+  expect_sound_pulse(bytes);
   return 0;
 }
