@@ -52,7 +52,7 @@ bool holds(const std::string& text, const std::string& words) {
 
 }  // namespace
 
-TEST_CASE("the pods of the Indexed Job are the nodes of one run") {
+TEST_CASE("cluster scripts: the pods of the Indexed Job are the nodes of one run") {
   const std::string manifest = text_of("indexed-job.yaml");
   const int pods = number_of(manifest, "completions: ");
   CHECK(number_of(manifest, "parallelism: ") == pods);
@@ -72,7 +72,7 @@ TEST_CASE("the pods of the Indexed Job are the nodes of one run") {
   }
 }
 
-TEST_CASE("pod 0 of the Indexed Job is found by the name that the service gives it") {
+TEST_CASE("cluster scripts: pod 0 of the Indexed Job is found by its name in the service") {
   const std::string manifest = text_of("indexed-job.yaml");
   const std::string address = environment_of(manifest)["MASTER_ADDR"];
   const auto names = split(address, '.');  // HOST.SUBDOMAIN, where HOST is JOB-INDEX
@@ -85,7 +85,8 @@ TEST_CASE("pod 0 of the Indexed Job is found by the name that the service gives 
   CHECK(holds(manifest, "kind: Job\nmetadata:\n  name: " + job + "\n"));
 }
 
-TEST_CASE("the pods of the PyTorchJob are the nodes of one run, whichever operator sets them up") {
+TEST_CASE(
+    "cluster scripts: the pods of the PyTorchJob are the nodes of one run with any operator") {
   const std::string manifest = text_of("pytorchjob.yaml");
   CHECK_FALSE(holds(manifest, "nprocPerNode: "));
   CHECK_FALSE(holds(manifest, "elasticPolicy:"));
@@ -109,7 +110,7 @@ TEST_CASE("the pods of the PyTorchJob are the nodes of one run, whichever operat
   }
 }
 
-TEST_CASE("manifests take the token from a secret, and none is written in them") {
+TEST_CASE("cluster scripts: manifests take the token from a secret and contain none") {
   for (const char* name : {"indexed-job.yaml", "pytorchjob.yaml"}) {
     const std::string manifest = text_of(name);
     CAPTURE(name);
@@ -120,7 +121,8 @@ TEST_CASE("manifests take the token from a secret, and none is written in them")
   }
 }
 
-TEST_CASE("only 75 is queued again by the job of Slurm, and its tasks are warned in time") {
+TEST_CASE(
+    "cluster scripts: the Slurm job is requeued only for 75, and its tasks are warned in time") {
   const std::string script = text_of("slurm.sbatch");
   CHECK(holds(script, "#SBATCH --signal=USR1@120\n"));
   CHECK(holds(script, "#SBATCH --requeue\n"));

@@ -79,8 +79,9 @@ class Worker {
     events_.write(events::Progress{.phase = phase});
     for (std::int64_t step = 1;; ++step) {
       page_.get().stamp(phase, step);
-      const bool told = *launch::stop_signal() != 0;
-      if (env_.world_size == 1 ? told : store().add("stop", told ? 1 : 0) > 0) return;
+      const bool stop_requested = *launch::stop_signal() != 0;
+      if (env_.world_size == 1 ? stop_requested : store().add("stop", stop_requested ? 1 : 0) > 0)
+        return;
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
   }
@@ -262,12 +263,12 @@ class Worker {
          ::_exit(signal == 0 ? 0 : signal == SIGINT ? 130 : 143);
        }},
       {"leave", [this](const auto& code) { leave(std::stoi(code)); }},
-      {"tell_pid",
+      {"publish_pid",
        [this](const auto&) {
          store().set("pid" + std::to_string(env_.rank), std::to_string(::getpid()));
        }},
       {"lose", [this](const auto& peer) { lose(peer, 7); }},
-      {"lose_oddly", [this](const auto& peer) { lose(peer, 1); }},
+      {"lose_unexpectedly", [this](const auto& peer) { lose(peer, 1); }},
       {"block", [](const auto&) { block(); }},
       {"spin", [](const auto&) { spin(); }},
       {"deaf", [](const auto&) { be_deaf(); }},

@@ -67,7 +67,7 @@ void kill_at(Moment moment, SupervisorProcess& supervisor, const Job& job, Rando
 
 }  // namespace
 
-TEST_CASE("a launcher that is killed, whenever it is, leaves no process and no file") {
+TEST_CASE("fault: a launcher killed at any time leaves no process and no file") {
   const std::set<std::string> shared_before = shared_memory();
   const int kills = repetitions("TRAINCTL_LAUNCHER_KILLS", 40, 200);
   Random random(1);
@@ -75,7 +75,7 @@ TEST_CASE("a launcher that is killed, whenever it is, leaves no process and no f
     const auto moment = static_cast<Moment>(i % static_cast<int>(Moment::end));
     CAPTURE(i, static_cast<int>(moment));
     Job job({});
-    SupervisorProcess supervisor(job, {"ignore_term", "hello", "tell_pid", "step=3", "wait"}, 2);
+    SupervisorProcess supervisor(job, {"ignore_term", "hello", "publish_pid", "step=3", "wait"}, 2);
     kill_at(moment, supervisor, job, random);
     supervisor.wait();
     REQUIRE(job.survivors() == 0);
@@ -113,7 +113,7 @@ struct Plan {
 /// The other ranks continue or report that they lost a peer.
 std::vector<std::string> words_of(const Plan& plan, Random& random) {
   const std::string victim = std::to_string(plan.victim);
-  std::vector<std::string> words{"catch_term", "hello", "tell_pid"};
+  std::vector<std::string> words{"catch_term", "hello", "publish_pid"};
   for (int rank = 0; rank < plan.world; ++rank) {
     if (rank == plan.victim) continue;
     const std::string reaction = below(random, 3) == 0 ? ":train" : ":lose=" + victim;
@@ -145,7 +145,7 @@ void check_cause(const Outcome& outcome, const Plan& plan) {
 
 }  // namespace
 
-TEST_CASE("of mixed faults the first cause is named, with rank, signal or code, and step") {
+TEST_CASE("fault: of mixed faults, the first cause is named with rank, signal or code, and step") {
   const int faults = repetitions("TRAINCTL_MIXED_FAULTS", 20, 100);
   Random random(2);
   for (int i = 0; i < faults; ++i) {
@@ -160,9 +160,10 @@ TEST_CASE("of mixed faults the first cause is named, with rank, signal or code, 
   }
 }
 
-TEST_CASE("a crash is the cause, though a peer told of its loss before and in words of its own") {
+TEST_CASE("fault: a crash is the cause, even if a peer has reported the loss before") {
   for (const int signal : {SIGKILL, SIGSEGV}) {
-    Job job({"hello", "tell_pid", "1:step=7", "0:lose_oddly=1", "1:kill=" + std::to_string(signal)},
+    Job job({"hello", "publish_pid", "1:step=7", "0:lose_unexpectedly=1",
+             "1:kill=" + std::to_string(signal)},
             2);
     const Outcome outcome = job.run();
     CHECK(outcome.exit_code == 7);
@@ -172,7 +173,7 @@ TEST_CASE("a crash is the cause, though a peer told of its loss before and in wo
   }
 }
 
-TEST_CASE("a rank that loses another waits a moment for the cause, and then is the cause") {
+TEST_CASE("fault: a rank that lost a peer is the cause if no other appears in time") {
   Job job({"hello", "1:fail=7", "catch_term", "train"}, 2);
   const Outcome outcome = job.run();
   CHECK(outcome.exit_code == 7);

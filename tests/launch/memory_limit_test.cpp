@@ -102,41 +102,41 @@ std::string explanations(const LimitedGroup& group) {
 }
 
 /// Runs explanations() in a separate process, so that this one stays in its group.
-std::string told_in(const LimitedGroup& group) {
+std::string explanations_in(const LimitedGroup& group) {
   std::array<int, 2> ends{};
   REQUIRE(::pipe(ends.data()) == 0);
   const Fd read_end(ends[0]);
   Fd write_end(ends[1]);
   const pid_t child = ::fork();
   if (child == 0) {
-    const std::string told = explanations(group);
-    const bool wrote = ::write(write_end.get(), told.data(), told.size()) > 0;
+    const std::string text = explanations(group);
+    const bool wrote = ::write(write_end.get(), text.data(), text.size()) > 0;
     ::_exit(wrote ? 0 : 1);
   }
   write_end = Fd();
-  std::string told;
+  std::string text;
   std::array<char, 512> chunk{};
   for (ssize_t count = 0; (count = ::read(read_end.get(), chunk.data(), chunk.size())) > 0;)
-    told.append(chunk.data(), static_cast<std::size_t>(count));
+    text.append(chunk.data(), static_cast<std::size_t>(count));
   int status = 0;
   REQUIRE(::waitpid(child, &status, 0) == child);
-  return told;
+  return text;
 }
 
 }  // namespace
 
-TEST_CASE("a process that the kernel kills for memory is said to be one, and no other") {
-  std::optional<std::string> told;
+TEST_CASE("OomKillTracker: explains a process that the kernel killed for memory, and no other") {
+  std::optional<std::string> text;
   {
     const LimitedGroup group;
-    if (group.made()) told = told_in(group);
+    if (group.made()) text = explanations_in(group);
   }
-  if (!told) skip("no control group with a limit of memory can be made here");
-  if (*told == "unlimited") skip("the limit of a control group kills nothing here");
-  const std::size_t then = told->find(" then");
+  if (!text) skip("no control group with a limit of memory can be made here");
+  if (*text == "unlimited") skip("the limit of a control group kills nothing here");
+  const std::size_t then = text->find(" then");
   REQUIRE(then != std::string::npos);
-  CHECK_THAT(told->substr(0, then), Contains("for want of memory: the kernel's oom_kill counter"));
-  CHECK_THAT(told->substr(then), Contains("perhaps out of memory"));
+  CHECK_THAT(text->substr(0, then), Contains("(out of memory: the kernel's oom_kill counter"));
+  CHECK_THAT(text->substr(then), Contains("possibly out of memory"));
 }
 
 }  // namespace trainctl::launch

@@ -180,7 +180,7 @@ TEST_CASE("a rank that hangs on another node is blamed, with the stacks that its
   CHECK(outcome.exit_code == 8);
   REQUIRE(outcome.first_failure);
   CHECK(outcome.first_failure->rank == 1);
-  CHECK_THAT(outcome.message, Contains("no sign of life") && Contains("rank_1.stacks.txt"));
+  CHECK_THAT(outcome.message, Contains("no progress") && Contains("rank_1.stacks.txt"));
   CHECK(nodes.finish(outcome) == 8);
 }
 

@@ -17,7 +17,7 @@ EventHandler raise_when_ready(int signal, int world) {
   };
 }
 
-TEST_CASE("a guard hears of a signal that a nested one has taken") {
+TEST_CASE("SignalGuard: receives a stop signal that a nested guard has taken") {
   {
     SignalGuard outer;
     {
@@ -35,7 +35,7 @@ TEST_CASE("a guard hears of a signal that a nested one has taken") {
 
 }  // namespace
 
-TEST_CASE("before there is anything to save a stop signal is its code at once") {
+TEST_CASE("stop: before there is anything to save, a stop signal exits immediately with its code") {
   const std::vector<std::pair<int, int>> codes{
       {SIGINT, 130}, {SIGTERM, 143}, {SIGUSR1, 143}, {SIGUSR2, 143}, {SIGHUP, 0}};
   for (const auto& [signal, code] : codes) {
@@ -53,7 +53,7 @@ TEST_CASE("before there is anything to save a stop signal is its code at once") 
   }
 }
 
-TEST_CASE("a stop signal ends the job cleanly with its documented code") {
+TEST_CASE("stop: a stop signal ends the job cleanly with its documented code") {
   const std::vector<std::pair<int, int>> codes{
       {SIGINT, 130}, {SIGTERM, 143}, {SIGUSR1, 143}, {SIGUSR2, 143}, {SIGHUP, 143}};
   for (const auto& [signal, code] : codes) {
@@ -68,7 +68,7 @@ TEST_CASE("a stop signal ends the job cleanly with its documented code") {
   }
 }
 
-TEST_CASE("workers that do not heed the stop are killed after the grace time") {
+TEST_CASE("stop: workers that ignore the stop are killed after the grace period") {
   Job job({"ignore_term", "hello", "wait"}, 2);
   job.spec.stop_grace_s = 0.3;
   const Outcome outcome = job.run(raise_when_ready(SIGTERM, 2));
@@ -77,7 +77,7 @@ TEST_CASE("workers that do not heed the stop are killed after the grace time") {
   CHECK(job.survivors() == 0);
 }
 
-TEST_CASE("a second signal kills at once") {
+TEST_CASE("stop: a second signal kills immediately") {
   Job job({"ignore_term", "hello", "wait"}, 2);
   job.spec.stop_grace_s = 600;
   EventHandler twice = [ready = 0](int, const events::Event&) mutable {
@@ -91,7 +91,7 @@ TEST_CASE("a second signal kills at once") {
   CHECK(job.survivors() == 0);
 }
 
-TEST_CASE("a worker that dies while the job stops is told of, the code stays") {
+TEST_CASE("stop: a worker that fails while the job stops is reported, and the code stays") {
   Job job({"catch_term", "hello", "0:train", "1:until_told", "1:fail=9"}, 2);
   const Outcome outcome = job.run(raise_when_ready(SIGINT, 2));
   CHECK(outcome.exit_code == 130);
@@ -100,7 +100,7 @@ TEST_CASE("a worker that dies while the job stops is told of, the code stays") {
   CHECK_THAT(outcome.message, Contains("stopped by SIGINT; meanwhile rank 1"));
 }
 
-TEST_CASE("a stop signal that comes with a failure does not hide it") {
+TEST_CASE("stop: a stop signal together with a failure does not hide the failure") {
   Job job({"hello", "0:wait", "1:fail=9"}, 2);
   const Outcome outcome = job.run([](int, const events::Event& event) {
     if (std::holds_alternative<events::Failed>(event)) std::raise(SIGTERM);
@@ -112,7 +112,7 @@ TEST_CASE("a stop signal that comes with a failure does not hide it") {
   CHECK(job.survivors() == 0);
 }
 
-TEST_CASE("a stop signal sent to one worker stops the job as if the supervisor had got it") {
+TEST_CASE("stop: a stop signal to one worker stops the job like one to the supervisor") {
   Job job({"catch_term", "hello", "train"}, 2);
   const Outcome outcome = job.run([](int rank, const events::Event& event) {
     const auto* hello = std::get_if<events::Hello>(&event);
@@ -122,7 +122,7 @@ TEST_CASE("a stop signal sent to one worker stops the job as if the supervisor h
   CHECK_FALSE(outcome.first_failure);
 }
 
-TEST_CASE("the caller's mask, dispositions and ignored SIGHUP are as before") {
+TEST_CASE("SignalGuard: restores the caller's mask, dispositions and ignored SIGHUP") {
   sigset_t before;
   sigset_t after;
   ::pthread_sigmask(SIG_SETMASK, nullptr, &before);
@@ -137,7 +137,7 @@ TEST_CASE("the caller's mask, dispositions and ignored SIGHUP are as before") {
     CHECK(sigismember(&before, signal) == sigismember(&after, signal));
 }
 
-TEST_CASE("a verb's own guard keeps late signals away until it has written its results") {
+TEST_CASE("SignalGuard: an outer guard holds late signals until results are written") {
   SignalGuard outer;
   Job job({"hello", "finish"});
   CHECK(job.run().exit_code == 0);
@@ -146,7 +146,7 @@ TEST_CASE("a verb's own guard keeps late signals away until it has written its r
   std::raise(SIGINT);  // dropped by the destructor of the guard
 }
 
-TEST_CASE("Ctrl-C at a terminal reaches the supervisor only, so workers end cleanly") {
+TEST_CASE("stop: Ctrl-C at a terminal reaches only the supervisor, so workers exit cleanly") {
   Job job({});
   SupervisorProcess supervisor(job, {"catch_term", "hello", "train"}, 2);
   supervisor.await_hellos(2);

@@ -64,7 +64,7 @@ const std::vector<PhaseCase>& phases() {
 
 }  // namespace
 
-TEST_CASE("a stop signal in any phase, to anybody, is its documented code and leaves nothing") {
+TEST_CASE("stop: a signal in any phase to any process exits with its code and leaves nothing") {
   constexpr int kWorld = 2;
   for (const PhaseCase& each : phases()) {
     for (const Target target : {Target::supervisor, Target::worker, Target::group}) {
@@ -87,7 +87,7 @@ TEST_CASE("a stop signal in any phase, to anybody, is its documented code and le
   }
 }
 
-TEST_CASE("a stop signal before a worker can heed it is a stop without a checkpoint") {
+TEST_CASE("stop: a signal before a worker handles it is a stop without a checkpoint") {
   for (const Target target : {Target::supervisor, Target::worker, Target::group}) {
     for (const int signal : {SIGTERM, SIGUSR1, SIGUSR2, SIGHUP, SIGINT}) {
       CAPTURE(name_of(target), signal_name(signal));
@@ -100,7 +100,7 @@ TEST_CASE("a stop signal before a worker can heed it is a stop without a checkpo
   }
 }
 
-TEST_CASE("a rank that cannot save makes it a stop without a checkpoint") {
+TEST_CASE("stop: a rank that cannot save makes it a stop without a checkpoint") {
   Job job({"catch_term", "hello", "agree_in=train", "0:leave=75", "1:leave=143"}, 2);
   const Outcome outcome = job.run(send(SIGTERM, Target::supervisor, 2));
   CHECK(outcome.exit_code == 143);
@@ -109,31 +109,31 @@ TEST_CASE("a rank that cannot save makes it a stop without a checkpoint") {
   check_clean(job);
 }
 
-TEST_CASE("a checkpoint that was saved is told of with the stop") {
+TEST_CASE("stop: a saved checkpoint is reported") {
   Job job({"catch_term", "hello", "agree_in=train", "save_for=5", "leave=75"}, 2);
   const Outcome outcome = job.run(send(SIGUSR1, Target::supervisor, 2));
   CHECK(outcome.stopped_by_signal == SIGUSR1);
   CHECK(outcome.message == "stopped by SIGUSR1 after a checkpoint was saved");
 }
 
-TEST_CASE("a save that gets on is not cut short by the grace time") {
+TEST_CASE("stop: a save that makes progress is not limited by the grace period") {
   Job job({"catch_term", "hello", "agree_in=train", "save_for=4000", "leave=75"}, 2);
   job.spec.stop_grace_s = 1.5;
   CHECK(job.run(send(SIGTERM, Target::supervisor, 2)).exit_code == 75);
   check_clean(job);
 }
 
-TEST_CASE("a save that does not get on is killed after the grace time") {
+TEST_CASE("stop: a save without progress is killed after the grace period") {
   Job job({"catch_term", "hello", "agree_in=train", "save=5", "linger"}, 2);
   job.spec.stop_grace_s = 0.3;
   const Outcome outcome = job.run(send(SIGTERM, Target::supervisor, 2));
   CHECK(outcome.exit_code == 143);
-  CHECK_THAT(outcome.message, Contains("killed before the end: ranks 0, 1"));
+  CHECK_THAT(outcome.message, Contains("killed before exiting: ranks 0, 1"));
   CHECK_FALSE(outcome.first_failure);
   check_clean(job);
 }
 
-TEST_CASE("a failure in a stop leaves the others the short grace") {
+TEST_CASE("stop: after a failure, the other ranks have the short grace period") {
   Job job({"catch_term", "hello", "agree_in=train", "0:linger", "1:fail=9"}, 2);
   job.spec.stop_grace_s = 600;
   job.spec.grace_s = 0.3;
@@ -144,7 +144,7 @@ TEST_CASE("a failure in a stop leaves the others the short grace") {
   check_clean(job);
 }
 
-TEST_CASE("a second signal to one worker ends all at once") {
+TEST_CASE("stop: a second signal to one worker ends all immediately") {
   // The signals come from the worker itself: the supervisor forwards only one.
   Job job({"catch_term", "hello", "0:ignore_term", "1:raise=15", "1:raise=10", "wait"}, 2);
   job.spec.stop_grace_s = 600;
@@ -155,8 +155,8 @@ TEST_CASE("a second signal to one worker ends all at once") {
   check_clean(job);
 }
 
-TEST_CASE("who loses a rank that was stopped has not failed by itself") {
-  Job job({"0:catch_term", "hello", "tell_pid", "announce", "0:lose=1", "wait"}, 2);
+TEST_CASE("stop: a rank that lost a stopped peer is no first failure") {
+  Job job({"0:catch_term", "hello", "publish_pid", "announce", "0:lose=1", "wait"}, 2);
   const Outcome outcome = job.run(send(SIGTERM, Target::worker, 2));
   CHECK(outcome.exit_code == 143);
   CHECK_FALSE(outcome.first_failure);

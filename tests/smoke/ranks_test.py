@@ -98,7 +98,7 @@ class RanksThatAreLost(Ranks):
         result = self.end(process, 8)
         failure = result["first_failure"]
         self.assertEqual((result["verdict"], failure["rank"], failure["pid"]), ("hang", 1, worker))
-        self.assertRegex(failure["message"], r"; (it waits for the other ranks in|its last exchange with the other ranks was) '.+'")
+        self.assertRegex(failure["message"], r"; (it waits for other ranks in the collective|its last collective was) '.+'")
 
     def test_a_lone_rank_has_no_collective(self):
         process = self.endless("alone")

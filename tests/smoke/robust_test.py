@@ -219,7 +219,7 @@ class EndlessStart(Smoke):
     def test_a_run_ends_as_hung(self):
         result = self.train(*self.model(), code=8)
         self.assertEqual((result["verdict"], result["first_failure"]["phase"]), ("hang", "startup"))
-        self.assertRegex(result["message"], r"no sign of life for .* at its start, where the limit is 10.0 s .*hang_timeout")
+        self.assertRegex(result["message"], r"no progress for .* during startup; the limit is 10.0 s .*hang_timeout")
 
     def test_a_run_of_two_ranks_ends_as_hung(self):
         result = self.train(*self.model(), "trainer.devices=2", "loader.batch_size=25", code=8)

@@ -23,15 +23,15 @@
 namespace trainctl::launch {
 namespace {
 
-enum class Stage : int { input, log, exec };
+enum class StartStep : int { input, log, exec };
 
 // Sent through a pipe that execve() closes.
 struct StartFailure {
-  Stage stage;
+  StartStep step;
   int cause;
 };
 
-struct Prepared {
+struct PreparedChild {
   const ChildPlan& plan;
   std::vector<char*> argv;
   std::vector<char*> environment;
@@ -59,23 +59,23 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
 }
 
 int descriptor_limit() {
-  constexpr rlim_t kMost = 65536;
+  constexpr rlim_t kMaxDescriptors = 65536;
   rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return static_cast<int>(kMost);
-  return static_cast<int>(limit.rlim_cur < kMost ? limit.rlim_cur : kMost);
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return static_cast<int>(kMaxDescriptors);
+  return static_cast<int>(limit.rlim_cur < kMaxDescriptors ? limit.rlim_cur : kMaxDescriptors);
 }
 
 // ---- From here to execve() only async-signal-safe calls are allowed: other threads may have held
 // locks at the fork.
 
-[[noreturn]] void give_up(const Prepared& child, Stage stage) {
-  const StartFailure failure{stage, errno};
+[[noreturn]] void report_and_exit(const PreparedChild& child, StartStep step) {
+  const StartFailure failure{step, errno};
   const ssize_t ignored = ::write(child.report_fd, &failure, sizeof failure);
   static_cast<void>(ignored);
   ::_exit(127);
 }
 
-void close_others_on_exec(const Prepared& child) {
+void close_descriptors_on_exec(const PreparedChild& child) {
   constexpr unsigned kFirst = 3;
   if (::syscall(SYS_close_range, kFirst, ~0U, 4U /* CLOSE_RANGE_CLOEXEC */) != 0) {
     for (int fd = kFirst; fd < child.max_fds; ++fd) ::fcntl(fd, F_SETFD, FD_CLOEXEC);
@@ -86,24 +86,24 @@ void close_others_on_exec(const Prepared& child) {
   }
 }
 
-void redirect(const Prepared& child) {
+void redirect(const PreparedChild& child) {
   const int input = ::open("/dev/null", O_RDONLY);
-  if (input < 0 || ::dup2(input, STDIN_FILENO) < 0) give_up(child, Stage::input);
+  if (input < 0 || ::dup2(input, STDIN_FILENO) < 0) report_and_exit(child, StartStep::input);
   // With O_NONBLOCK, a pipe without a reader is an error. The flag has no effect on files.
   const int log =
       ::open(child.plan.log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK, 0644);
   if (log < 0 || ::dup2(log, STDOUT_FILENO) < 0 || ::dup2(log, STDERR_FILENO) < 0)
-    give_up(child, Stage::log);
+    report_and_exit(child, StartStep::log);
 }
 
-[[noreturn]] void become(const Prepared& child) {
+[[noreturn]] void exec_child(const PreparedChild& child) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != child.parent) ::_exit(127);  // the parent died before prctl()
   ::setpgid(0, 0);
   // The kernel rejects a set without an allowed core; the child is not pinned then.
   ::sched_setaffinity(0, sizeof child.cores, &child.cores);
   redirect(child);
-  close_others_on_exec(child);
+  close_descriptors_on_exec(child);
   struct sigaction standard {};
   standard.sa_handler = SIG_DFL;
   // SIGHUP is left out: workers ignore it under nohup, and execve() resets what is not ignored.
@@ -112,21 +112,21 @@ void redirect(const Prepared& child) {
   }
   ::pthread_sigmask(SIG_SETMASK, &child.plan.mask, nullptr);
   ::execve(child.argv[0], child.argv.data(), child.environment.data());
-  give_up(child, Stage::exec);
+  report_and_exit(child, StartStep::exec);
 }
 
 // ---- The parent process.
 
-[[noreturn]] void refuse(const ChildPlan& plan, const StartFailure& failure) {
+[[noreturn]] void throw_start_error(const ChildPlan& plan, const StartFailure& failure) {
   const char* cause = std::strerror(failure.cause);
-  switch (failure.stage) {
-    case Stage::input:
+  switch (failure.step) {
+    case StartStep::input:
       throw Error(ErrorKind::resource,
                   fmt::format("cannot open /dev/null for a worker: {}", cause));
-    case Stage::log:
+    case StartStep::log:
       throw Error(ErrorKind::resource,
                   fmt::format("cannot write {}: {}", printable(plan.log_path), cause));
-    case Stage::exec: break;
+    case StartStep::exec: break;
   }
   throw Error(ErrorKind::resource,
               fmt::format("cannot start the worker {}: {}", printable(plan.argv[0]), cause));
@@ -148,23 +148,25 @@ std::optional<StartFailure> read_failure(int fd) {
 pid_t start_child(const ChildPlan& plan) {
   ASSERT(!plan.argv.empty());
   std::array<int, 2> ends{};
-  ENSURE(resource, ::pipe2(ends.data(), O_CLOEXEC) == 0, "cannot make a pipe: {}",
+  ENSURE(resource, ::pipe2(ends.data(), O_CLOEXEC) == 0, "cannot create a pipe: {}",
          std::strerror(errno));
   const Fd reading(ends[0]);
   // Below 3, the child would overwrite it if the caller has no standard output.
   Fd writing(::fcntl(ends[1], F_DUPFD_CLOEXEC, 3));
   ::close(ends[1]);
-  const Prepared child{plan,       pointers(plan.argv), pointers(plan.environment), writing.get(),
-                       ::getpid(), descriptor_limit(),  set_of(plan.cores)};
+  const PreparedChild child{
+      plan,       pointers(plan.argv), pointers(plan.environment), writing.get(),
+      ::getpid(), descriptor_limit(),  set_of(plan.cores)};
   const pid_t pid = ::fork();
-  ENSURE(resource, pid >= 0, "cannot start a process: {}; close others or raise `ulimit -u`",
+  ENSURE(resource, pid >= 0,
+         "cannot start a process: {}\nhint: close other processes or raise `ulimit -u`",
          std::strerror(errno));
-  if (pid == 0) become(child);
+  if (pid == 0) exec_child(child);
   ::setpgid(pid, pid);  // in both processes, to avoid a race
   writing.reset();
   if (const auto failure = read_failure(reading.get())) {
     ::waitpid(pid, nullptr, 0);
-    refuse(plan, *failure);
+    throw_start_error(plan, *failure);
   }
   return pid;
 }
@@ -173,7 +175,7 @@ namespace {
 
 using Variables = std::map<std::string, std::string>;
 
-Variables callers_environment() {
+Variables inherited_environment() {
   Variables variables;
   for (char** entry = ::environ; entry != nullptr && *entry != nullptr; ++entry) {
     const std::string_view text(*entry);
@@ -190,18 +192,18 @@ void set_fd(Variables& variables, const char* name, int fd) {
 }
 
 // libgomp's spin count: a fraction of a millisecond, the time between two operations of a step.
-constexpr const char* kSpins = "30000";
+constexpr const char* kSpinCount = "30000";
 
-void set_waiting(Variables& variables, Waiting waiting) {
+void set_wait_policy(Variables& variables, Waiting waiting) {
   if (variables.contains("OMP_WAIT_POLICY") || variables.contains("GOMP_SPINCOUNT")) return;
   if (waiting == Waiting::spin) {
-    variables["GOMP_SPINCOUNT"] = kSpins;
+    variables["GOMP_SPINCOUNT"] = kSpinCount;
   } else {
     variables["OMP_WAIT_POLICY"] = "passive";
   }
 }
 
-std::string with_libraries(const std::vector<std::string>& folders, const std::string& before) {
+std::string prepend_folders(const std::vector<std::string>& folders, const std::string& before) {
   const std::string added = join(folders, ":");
   return before.empty() ? added : added + ":" + before;
 }
@@ -215,20 +217,20 @@ std::vector<int> cores_for(const LaunchSpec& spec, int rank) {
 
 std::vector<std::string> worker_environment(const LaunchSpec& spec, int rank,
                                             const InheritedFds& fds) {
-  Variables variables = callers_environment();
-  const auto keeps = [&](const std::string& name) {
+  Variables variables = inherited_environment();
+  const auto user_has_set = [&](const std::string& name) {
     return variables.contains(name) &&
            std::ranges::find(spec.keep_users, name) != spec.keep_users.end();
   };
   for (const auto& [name, value] : spec.environment) {
-    if (!keeps(name)) variables[name] = value;
+    if (!user_has_set(name)) variables[name] = value;
   }
   // Libraries read these variables while they are loaded, so they must be set before execve().
-  set_waiting(variables, spec.waiting);
+  set_wait_policy(variables, spec.waiting);
   variables.emplace("KINETO_LOG_LEVEL", "5");
   variables.emplace("CUBLAS_WORKSPACE_CONFIG", ":4096:8");
   if (!spec.library_path.empty()) {
-    variables["LD_LIBRARY_PATH"] = with_libraries(spec.library_path, variables["LD_LIBRARY_PATH"]);
+    variables["LD_LIBRARY_PATH"] = prepend_folders(spec.library_path, variables["LD_LIBRARY_PATH"]);
   }
   variables[kEnvReady] = "1";
   variables[kSupervisorPid] = std::to_string(::getpid());

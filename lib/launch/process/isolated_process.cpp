@@ -24,11 +24,11 @@
 namespace trainctl::launch {
 namespace {
 
-constexpr int kDone = 0;
+constexpr int kSuccess = 0;
 
 // The child's message is its ErrorKind (0 on success) as one int, followed by the text.
-std::string answer(const std::function<std::string()>& body) {
-  int kind = kDone;
+std::string run_body(const std::function<std::string()>& body) {
+  int kind = kSuccess;
   std::string text;
   try {
     text = body();
@@ -95,11 +95,11 @@ std::uint64_t mapped_bytes() {
   return std::uint64_t{pages} * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
 }
 
-void limit(__rlimit_resource what, const rlimit& most) {
+void set_limit(__rlimit_resource what, const rlimit& most) {
   (void)::setrlimit(what, &most);  // an existing lower limit also serves the purpose
 }
 
-void close_others(std::vector<int> kept) {
+void close_descriptors_except(std::vector<int> kept) {
   kept.push_back(STDERR_FILENO);
   std::ranges::sort(kept);
   unsigned first = 0;
@@ -113,49 +113,50 @@ void close_others(std::vector<int> kept) {
 
 void enter_sandbox(const Sandbox& sandbox) {
   const std::uint64_t mapped = mapped_bytes();
-  close_others(sandbox.descriptors);
-  limit(RLIMIT_CORE, {0, 0});
-  limit(RLIMIT_FSIZE, {sandbox.file_bytes, sandbox.file_bytes});
-  limit(RLIMIT_CPU, {sandbox.cpu_s, sandbox.cpu_s + 1});  // SIGXCPU first, then SIGKILL
+  close_descriptors_except(sandbox.descriptors);
+  set_limit(RLIMIT_CORE, {0, 0});
+  set_limit(RLIMIT_FSIZE, {sandbox.file_bytes, sandbox.file_bytes});
+  set_limit(RLIMIT_CPU, {sandbox.cpu_s, sandbox.cpu_s + 1});  // SIGXCPU first, then SIGKILL
   const std::uint64_t memory = mapped + sandbox.memory_bytes;
-  if (mapped > 0) limit(RLIMIT_AS, {memory, memory});
+  if (mapped > 0) set_limit(RLIMIT_AS, {memory, memory});
   filter_system_calls();
 }
 
-[[noreturn]] void be_child(const std::function<std::string()>& body,
-                           const std::optional<Sandbox>& sandbox, int fd, pid_t parent) {
+[[noreturn]] void run_child(const std::function<std::string()>& body,
+                            const std::optional<Sandbox>& sandbox, int fd, pid_t parent) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) ::_exit(1);  // the parent died before prctl()
   try {
     if (sandbox) {
-      Sandbox own = *sandbox;
-      own.descriptors.push_back(fd);
-      enter_sandbox(own);
+      Sandbox restrictions = *sandbox;
+      restrictions.descriptors.push_back(fd);
+      enter_sandbox(restrictions);
     }
-    write_all(fd, answer(body), "the pipe to the parent");
+    write_all(fd, run_body(body), "the pipe to the parent");
   } catch (const std::exception&) {
     ::_exit(1);
   }
   ::_exit(0);
 }
 
-Error ended_early(const std::string& who, int status) {
+Error exit_error(const std::string& process_name, int status) {
   if (!WIFSIGNALED(status))
     return {ErrorKind::unexpected,
-            fmt::format("{} ended with status {} and no result", who, status)};
+            fmt::format("{} exited with status {} and no result", process_name, status)};
   const int signal = WTERMSIG(status);
   if (signal == SIGKILL)
-    return {ErrorKind::resource, fmt::format("{} was killed; most likely the memory ran out", who)};
-  return {ErrorKind::unexpected,
-          fmt::format("{} was ended by signal {} ({})", who, signal, ::strsignal(signal))};
+    return {ErrorKind::resource,
+            fmt::format("{} was killed, probably out of memory", process_name)};
+  return {ErrorKind::unexpected, fmt::format("{} was killed by signal {} ({})", process_name,
+                                             signal, ::strsignal(signal))};
 }
 
-std::string content_of(const std::string& message, int status, const std::string& who) {
-  int kind = kDone;
-  if (message.size() < sizeof kind) throw ended_early(who, status);
+std::string parse_reply(const std::string& message, int status, const std::string& process_name) {
+  int kind = kSuccess;
+  if (message.size() < sizeof kind) throw exit_error(process_name, status);
   std::memcpy(&kind, message.data(), sizeof kind);
   std::string text = message.substr(sizeof kind);
-  if (kind != kDone) throw Error(static_cast<ErrorKind>(kind), std::move(text));
+  if (kind != kSuccess) throw Error(static_cast<ErrorKind>(kind), std::move(text));
   return text;
 }
 
@@ -172,28 +173,30 @@ std::string read_to_end(int fd) {
   }
 }
 
-IsolatedResult run_isolated(const std::function<std::string()>& body, const Isolation& how) {
+IsolatedResult run_isolated(const std::function<std::string()>& body, const Isolation& isolation) {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0)
     throw NotStarted(ErrorKind::resource,
-                     fmt::format("cannot make a pipe: {}", std::strerror(errno)));
+                     fmt::format("cannot create a pipe: {}", std::strerror(errno)));
   const Fd reading(ends[0]);
   Fd writing(ends[1]);
   const pid_t parent = ::getpid();
   std::fflush(nullptr);  // so that the child does not write buffered output again
   const pid_t pid = ::fork();
   if (pid < 0)
-    throw NotStarted(ErrorKind::resource,
-                     fmt::format("cannot start a process: {}; close others or raise `ulimit -u`",
-                                 std::strerror(errno)));
-  if (pid == 0) be_child(body, how.sandbox, writing.get(), parent);
+    throw NotStarted(
+        ErrorKind::resource,
+        fmt::format("cannot start a process: {}\nhint: close other processes or raise `ulimit -u`",
+                    std::strerror(errno)));
+  if (pid == 0) run_child(body, isolation.sandbox, writing.get(), parent);
   writing.reset();
   const std::string message = read_to_end(reading.get());
   int status = 0;
   rusage usage{};
   while (::wait4(pid, &status, 0, &usage) < 0 && errno == EINTR) {
   }
-  return {content_of(message, status, how.who), static_cast<std::uint64_t>(usage.ru_maxrss) * 1024};
+  return {parse_reply(message, status, isolation.who),
+          static_cast<std::uint64_t>(usage.ru_maxrss) * 1024};
 }
 
 }  // namespace trainctl::launch

@@ -39,7 +39,8 @@ struct NotStarted : Error {
 /// called while this process has one thread. Throws NotStarted(resource). An exception of the body
 /// is thrown here as an Error of the same kind. A child that ended by a signal is Error(resource)
 /// for SIGKILL, else Error(unexpected).
-IsolatedResult run_isolated(const std::function<std::string()>& body, const Isolation& how = {});
+IsolatedResult run_isolated(const std::function<std::string()>& body,
+                            const Isolation& isolation = {});
 
 /// Reads a pipe or socket until the other side closes it or an error occurs.
 std::string read_to_end(int fd);

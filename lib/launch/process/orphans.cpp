@@ -43,8 +43,8 @@ OrphanKeeper::OrphanKeeper() : children_before_(own_children()) {
 
 OrphanKeeper::~OrphanKeeper() {
   // Each round may orphan the next generation; a process in uninterruptible sleep is left alone.
-  constexpr int kRounds = 400;
-  for (int round = 0; round < kRounds; ++round) {
+  constexpr int kMaxRounds = 400;
+  for (int round = 0; round < kMaxRounds; ++round) {
     bool found = false;
     for (const pid_t pid : own_children()) {
       if (children_before_.contains(pid)) continue;
@@ -70,7 +70,7 @@ void hide_rank() {
 }
 
 // This process must not keep pipes and memory of the worker open.
-void keep_only(int pidfd) {
+void keep_only_pidfd(int pidfd) {
   constexpr int kMost = 4096;
   ::dup2(pidfd, STDIN_FILENO);
   if (::syscall(SYS_close_range, 1U, ~0U, 0U) == 0) return;
@@ -79,10 +79,10 @@ void keep_only(int pidfd) {
 
 // This process stays in the group, so its id cannot be reused. Closing all descriptors but the
 // pidfd signals the worker to continue.
-[[noreturn]] void await_end(int pidfd) {
+[[noreturn]] void kill_group_when_done(int pidfd) {
   ::prctl(PR_SET_NAME, "trainctl-group");
   hide_rank();
-  keep_only(pidfd);
+  keep_only_pidfd(pidfd);
   pollfd end{STDIN_FILENO, POLLIN, 0};
   while (::poll(&end, 1, -1) < 0 && errno == EINTR) {
   }
@@ -111,7 +111,7 @@ bool end_group_with_us() {
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);  // stop signals are for the worker only
   const pid_t child = ::fork();
-  if (child == 0) await_end(pidfd.get());
+  if (child == 0) kill_group_when_done(pidfd.get());
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   writer.reset();
   if (child > 0) await_close(reader.get());

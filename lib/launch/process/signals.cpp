@@ -16,7 +16,7 @@
 namespace trainctl::launch {
 namespace {
 
-sigset_t watched_signals() {
+sigset_t job_signals() {
   sigset_t set;
   sigemptyset(&set);
   for (const int signal : {SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGCHLD}) sigaddset(&set, signal);
@@ -28,7 +28,7 @@ sigset_t watched_signals() {
   return set;
 }
 
-extern "C" void end_at_once(int signal) {
+extern "C" void exit_immediately(int signal) {
   ::_exit(static_cast<int>(signal == SIGINT ? ErrorKind::interrupted : ErrorKind::terminated));
 }
 
@@ -43,14 +43,13 @@ bool terminal_is_lost() {
   return false;
 }
 
-// The innermost guard of this thread.
 thread_local SignalGuard* innermost = nullptr;
 
 }  // namespace
 
 void end_on_stop_signals() {
   struct sigaction action {};
-  action.sa_handler = end_at_once;
+  action.sa_handler = exit_immediately;
   for (const int signal : {SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGHUP}) {
     struct sigaction before {};
     const bool ignored = ::sigaction(signal, nullptr, &before) == 0 && before.sa_handler == SIG_IGN;
@@ -58,7 +57,7 @@ void end_on_stop_signals() {
   }
 }
 
-SignalGuard::SignalGuard() : watched_(watched_signals()) {
+SignalGuard::SignalGuard() : watched_(job_signals()) {
   fd_ = Fd(::signalfd(-1, &watched_, SFD_CLOEXEC | SFD_NONBLOCK));
   ENSURE(resource, fd_.valid(), "cannot watch signals: {}", std::strerror(errno));
   // If SIGCHLD is ignored, the kernel reaps children itself and their exit status is lost.
@@ -82,19 +81,19 @@ std::vector<int> SignalGuard::take() {
   signalfd_siginfo info{};
   while (::read(fd_.get(), &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
     if (info.ssi_signo == SIGHUP && terminal_is_lost()) {
-      log::get().warn("the terminal is gone: the run continues; stop it with kill {}", ::getpid());
+      log::get().warn("terminal closed: the run continues; stop it with `kill {}`", ::getpid());
       continue;
     }
     if (info.ssi_signo != SIGCHLD) signals.push_back(static_cast<int>(info.ssi_signo));
   }
   for (SignalGuard* guard = this; guard != nullptr && !signals.empty(); guard = guard->outer_)
-    guard->heard_ = true;
+    guard->received_stop_ = true;
   return signals;
 }
 
 bool SignalGuard::has_heard() {
   take();
-  return heard_;
+  return received_stop_;
 }
 
 bool stop_is_asked() { return innermost != nullptr && innermost->has_heard(); }

@@ -36,7 +36,7 @@ class SignalGuard {
   struct sigaction child_action_before_ {};
   Fd fd_;
   SignalGuard* outer_ = nullptr;
-  bool heard_ = false;
+  bool received_stop_ = false;
 };
 
 /// Returns whether the innermost guard of this thread got a stop signal; false without a guard.

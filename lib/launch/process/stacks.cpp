@@ -33,42 +33,43 @@
 namespace trainctl::launch {
 namespace {
 
-using Clockwork = std::chrono::steady_clock;
-using Moment = Clockwork::time_point;
+using SteadyClock = std::chrono::steady_clock;
+using TimePoint = SteadyClock::time_point;
 
-constexpr auto kEachThread = std::chrono::milliseconds(200);
-constexpr auto kAllThreads = std::chrono::seconds(2);
-constexpr std::size_t kMostThreads = 512;
-constexpr std::size_t kMostBytes = 1 << 20;
-constexpr std::size_t kMostAnswerBytes = 1 << 16;
+constexpr auto kThreadTimeout = std::chrono::milliseconds(200);
+constexpr auto kTotalTimeout = std::chrono::seconds(2);
+constexpr std::size_t kMaxThreads = 512;
+constexpr std::size_t kMaxBytes = 1 << 20;
+constexpr std::size_t kMaxAnswerBytes = 1 << 16;
 constexpr const char* kLegend =
-    "Frames are MODULE(FUNCTION+OFFSET) [ADDRESS]; `addr2line -Cfie MODULE +OFFSET` names the line "
-    "of one\nwithout a function.\n";
+    "Frames are MODULE(FUNCTION+OFFSET) [ADDRESS]; `addr2line -Cfie MODULE +OFFSET` prints the "
+    "source line of a\nframe without a function.\n";
 
 /// Asks the threads of one process for their frames.
-class Asker {
+class StackRequester {
  public:
-  Asker(const StackSource& source, Moment until) : source_(source), until_(until) {}
+  StackRequester(const StackSource& source, TimePoint deadline)
+      : source_(source), deadline_(deadline) {}
 
   /// Returns one frame per line, or the reason why there are none.
-  std::string ask(const ThreadState& thread) {
-    if (!thread.catches) return "    not asked: its process has no handler for the signal\n";
-    if (thread.blocks) return "    not asked: it blocks the signal\n";
-    if (Clockwork::now() >= until_) return "    not asked: the time was up\n";
+  std::string request_stack(const ThreadState& thread) {
+    if (!thread.has_handler) return "    no frames: its process has no handler for the signal\n";
+    if (thread.blocks_signal) return "    no frames: it blocks the signal\n";
+    if (SteadyClock::now() >= deadline_) return "    no frames: the time limit was reached\n";
     read_some();
     received_.clear();  // late output of another thread
     if (::syscall(SYS_tgkill, source_.pid, thread.tid, stack_signal()) != 0)
-      return "    it has ended\n";
+      return "    it has exited\n";
     const std::string end = fmt::format("end {}\n", thread.tid);
-    const Moment until = std::min(until_, Clockwork::now() + kEachThread);
-    while (!received_.ends_with(end) && wait(until)) read_some();
+    const TimePoint deadline = std::min(deadline_, SteadyClock::now() + kThreadTimeout);
+    while (!received_.ends_with(end) && wait(deadline)) read_some();
     return frames(fmt::format("begin {}\n", thread.tid), end);
   }
 
  private:
-  [[nodiscard]] bool wait(Moment until) const {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clockwork::now());
-    if (closed_ || left.count() <= 0 || received_.size() >= kMostAnswerBytes) return false;
+  [[nodiscard]] bool wait(TimePoint deadline) const {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - SteadyClock::now());
+    if (closed_ || left.count() <= 0 || received_.size() >= kMaxAnswerBytes) return false;
     pollfd pipe{source_.fd, POLLIN, 0};
     const int ready = ::poll(&pipe, 1, static_cast<int>(left.count()));
     return ready > 0 || (ready < 0 && errno == EINTR);
@@ -77,7 +78,7 @@ class Asker {
   // The loop is bounded, so that it ends even if the pipe never becomes empty.
   void read_some() {
     std::array<char, 4096> bytes{};
-    for (std::size_t got = 0; got < kMostAnswerBytes;) {
+    for (std::size_t got = 0; got < kMaxAnswerBytes;) {
       const ssize_t count = ::read(source_.fd, bytes.data(), bytes.size());
       closed_ = count == 0;
       if (count <= 0) return;
@@ -88,48 +89,48 @@ class Asker {
 
   [[nodiscard]] std::string frames(const std::string& begin, const std::string& end) const {
     const std::size_t first = received_.find(begin);
-    if (first == std::string::npos) return "    no answer\n";
+    if (first == std::string::npos) return "    no frames: it did not answer in time\n";
     std::string_view answer = std::string_view(received_).substr(first + begin.size());
     const std::size_t last = answer.find(end);
-    answer = answer.substr(0, std::min(last, kMostAnswerBytes));
+    answer = answer.substr(0, std::min(last, kMaxAnswerBytes));
     std::string text;
     for (const std::string& line : split(answer, '\n')) {
       if (!line.empty()) text += "    " + printable(line) + "\n";
     }
-    if (last == std::string_view::npos) text += "    the answer ends here\n";
+    if (last == std::string_view::npos) text += "    (incomplete)\n";
     return text;
   }
 
   const StackSource& source_;
-  Moment until_;
+  TimePoint deadline_;
   std::string received_;
   bool closed_ = false;
 };
 
-std::string headline(const ThreadState& thread) {
+std::string thread_header(const ThreadState& thread) {
   std::string text = fmt::format("thread {} \"{}\": {}", thread.tid, printable(thread.name),
-                                 thread.state.empty() ? "gone" : printable(thread.state));
-  if (!thread.waits_in.empty()) text += ", in " + printable(thread.waits_in);
+                                 thread.state.empty() ? "exited" : printable(thread.state));
+  if (!thread.kernel_function.empty()) text += ", in " + printable(thread.kernel_function);
   if (!thread.system_call.empty()) text += "; system call: " + printable(thread.system_call);
   return text + "\n";
 }
 
 bool is_stopped(const ThreadState& thread) { return thread.state.starts_with('T'); }
 
-std::string stacks_of(const StackSource& source, Moment until) {
-  const Threads threads = threads_of(source.pid, kMostThreads);
+std::string format_stacks(const StackSource& source, TimePoint deadline) {
+  const ThreadList threads = list_threads(source.pid, kMaxThreads);
   std::string text = fmt::format(
-      "{}: rank {}, process {}, {} thread{}, asked because the job hangs\n{}", utc_timestamp(),
-      source.rank, source.pid, threads.states.size() + threads.left_out,
-      plural(threads.states.size() + threads.left_out), kLegend);
+      "{}: rank {}, process {}, {} thread{}, written because the job hangs\n{}", utc_timestamp(),
+      source.rank, source.pid, threads.states.size() + threads.num_omitted,
+      plural(threads.states.size() + threads.num_omitted), kLegend);
   // The process is continued only now, so that the states above are those of the hang.
   if (std::ranges::any_of(threads.states, is_stopped)) ::kill(source.pid, SIGCONT);
-  Asker asker(source, until);
+  StackRequester requester(source, deadline);
   for (const ThreadState& thread : threads.states)
-    text += "\n" + headline(thread) + asker.ask(thread);
-  if (threads.left_out > 0) text += fmt::format("\n{} more threads\n", threads.left_out);
-  constexpr std::string_view kCut = "\n(cut here)\n";
-  if (text.size() > kMostBytes) text.replace(kMostBytes - kCut.size(), std::string::npos, kCut);
+    text += "\n" + thread_header(thread) + requester.request_stack(thread);
+  if (threads.num_omitted > 0) text += fmt::format("\n{} more threads\n", threads.num_omitted);
+  constexpr std::string_view kCut = "\n(truncated)\n";
+  if (text.size() > kMaxBytes) text.replace(kMaxBytes - kCut.size(), std::string::npos, kCut);
   return text;
 }
 
@@ -153,14 +154,14 @@ void remove_stacks(const fs::path& log_folder, int rank) {
 }
 
 std::vector<int> write_stacks(const fs::path& log_folder, std::span<const StackSource> sources) {
-  const Moment until = Clockwork::now() + kAllThreads;
+  const TimePoint deadline = SteadyClock::now() + kTotalTimeout;
   std::vector<int> written;
   for (const StackSource& source : sources) {
     try {
-      write_text(stacks_path(log_folder, source.rank), stacks_of(source, until));
+      write_text(stacks_path(log_folder, source.rank), format_stacks(source, deadline));
       written.push_back(source.rank);
     } catch (const std::exception& error) {
-      log::get().warn("the stacks of rank {} are lost: {}", source.rank, error.what());
+      log::get().warn("cannot save the stacks of rank {}: {}", source.rank, error.what());
     }
   }
   return written;
@@ -168,16 +169,16 @@ std::vector<int> write_stacks(const fs::path& log_folder, std::span<const StackS
 
 namespace {
 
-constexpr std::size_t kMostFrames = 96;
+constexpr std::size_t kMaxFrames = 96;
 // The frames of the handler and of the kernel's signal trampoline.
-constexpr int kOwnFrames = 2;
+constexpr int kHandlerFrames = 2;
 
 std::atomic<int> answer_fd = -1;
 static_assert(std::atomic<int>::is_always_lock_free);
 
 // ---- Only async-signal-safe calls from here: the thread may hold any lock, including malloc's.
 
-void write_mark(int fd, std::string_view word, pid_t thread) {
+void write_marker(int fd, std::string_view word, pid_t thread) {
   std::array<char, 32> line{};
   char* end = std::copy(word.begin(), word.end(), line.data());
   end = std::to_chars(end, line.data() + line.size() - 1, thread).ptr;
@@ -186,18 +187,18 @@ void write_mark(int fd, std::string_view word, pid_t thread) {
   static_cast<void>(ignored);
 }
 
-extern "C" void answer_where(int /*signal*/) {
+extern "C" void write_own_stack(int /*signal*/) {
   const int errno_before = errno;
   const int fd = answer_fd.load();
   const pid_t thread = ::gettid();
-  write_mark(fd, "begin ", thread);
-  std::array<void*, kMostFrames> frames{};
+  write_marker(fd, "begin ", thread);
+  std::array<void*, kMaxFrames> frames{};
   const int count = ::backtrace(frames.data(), static_cast<int>(frames.size()));
-  const int skipped = std::min(count, kOwnFrames);
+  const int skipped = std::min(count, kHandlerFrames);
   // The call does not allocate. It takes the lock of the dynamic linker, so a thread that hangs
   // there blocks the answers of other threads; the supervisor does not wait for them.
   ::backtrace_symbols_fd(frames.data() + skipped, count - skipped, fd);
-  write_mark(fd, "end ", thread);
+  write_marker(fd, "end ", thread);
   errno = errno_before;
 }
 
@@ -210,7 +211,7 @@ void answer_with_stacks(int fd) {
   ::backtrace(frame.data(), static_cast<int>(frame.size()));
   answer_fd = fd;
   struct sigaction action {};
-  action.sa_handler = answer_where;
+  action.sa_handler = write_own_stack;
   action.sa_flags = SA_RESTART;
   ::sigfillset(&action.sa_mask);
   ::sigaction(stack_signal(), &action, nullptr);
@@ -222,7 +223,7 @@ void answer_with_stacks(int fd) {
 
 namespace {
 
-bool holds_stack_signal(std::string_view hex) {
+bool has_stack_signal(std::string_view hex) {
   std::uint64_t mask = 0;
   std::from_chars(hex.data(), hex.data() + hex.size(), mask, 16);
   return ((mask >> (stack_signal() - 1)) & 1) != 0;
@@ -237,8 +238,8 @@ void read_status(const fs::path& file, ThreadState& thread) {
     const std::string_view key = std::string_view(line).substr(0, colon);
     const std::string_view value = std::string_view(line).substr(colon + 2);
     if (key == "State") thread.state = value;
-    if (key == "SigBlk") thread.blocks = holds_stack_signal(value);
-    if (key == "SigCgt") thread.catches = holds_stack_signal(value);
+    if (key == "SigBlk") thread.blocks_signal = has_stack_signal(value);
+    if (key == "SigCgt") thread.has_handler = has_stack_signal(value);
   }
 }
 
@@ -248,8 +249,8 @@ ThreadState read_thread(const fs::path& folder, pid_t tid) {
   ThreadState thread;
   thread.tid = tid;
   thread.name = first_line_of(folder / "comm");
-  thread.waits_in = first_line_of(folder / "wchan");
-  if (thread.waits_in == "0") thread.waits_in.clear();
+  thread.kernel_function = first_line_of(folder / "wchan");
+  if (thread.kernel_function == "0") thread.kernel_function.clear();
   thread.system_call = first_line_of(folder / "syscall");
   read_status(folder / "status", thread);
   return thread;
@@ -257,16 +258,16 @@ ThreadState read_thread(const fs::path& folder, pid_t tid) {
 
 }  // namespace
 
-Threads threads_of(pid_t pid, std::size_t most) {
+ThreadList list_threads(pid_t pid, std::size_t most) {
   const fs::path folder = fs::path("/proc") / std::to_string(pid) / "task";
   std::vector<pid_t> tids;
   for_each_entry(folder, [&](const fs::path& entry) {
     if (const auto tid = parse_number<pid_t>(entry.filename().string())) tids.push_back(*tid);
   });
   std::ranges::sort(tids, {}, [&](pid_t tid) { return std::pair(tid != pid, tid); });
-  Threads threads;
-  threads.left_out = tids.size() - std::min(tids.size(), most);
-  tids.resize(tids.size() - threads.left_out);
+  ThreadList threads;
+  threads.num_omitted = tids.size() - std::min(tids.size(), most);
+  tids.resize(tids.size() - threads.num_omitted);
   for (const pid_t tid : tids)
     threads.states.push_back(read_thread(folder / std::to_string(tid), tid));
   return threads;

@@ -22,7 +22,6 @@ struct StackSource {
 
 /// Returns FOLDER/rank_N.stacks.txt.
 fs::path stacks_path(const fs::path& log_folder, int rank);
-/// Removes the file of an earlier run in the same folder.
 void remove_stacks(const fs::path& log_folder, int rank);
 
 /// Writes a file per process with the name, state, kernel function and system call of each thread,
@@ -44,19 +43,19 @@ void answer_with_stacks(int fd);
 struct ThreadState {
   pid_t tid = 0;
   std::string name;
-  std::string state;        // "S (sleeping)", "D (disk sleep)", "T (stopped)"
-  std::string waits_in;     // kernel function
-  std::string system_call;  // number, arguments, stack and instruction pointer; or "running"
-  bool catches = false;     // the process has a handler for stack_signal()
-  bool blocks = false;      // the thread blocks that signal
+  std::string state;            // "S (sleeping)", "D (disk sleep)", "T (stopped)"
+  std::string kernel_function;  // that it waits in
+  std::string system_call;      // number, arguments, stack and instruction pointer; or "running"
+  bool has_handler = false;     // the process has a handler for stack_signal()
+  bool blocks_signal = false;   // the thread blocks that signal
 };
 
-struct Threads {
+struct ThreadList {
   std::vector<ThreadState> states;
-  std::size_t left_out = 0;  // number of threads above the limit
+  std::size_t num_omitted = 0;  // number of threads above the limit
 };
 
 /// Returns the threads of a process, oldest first; empty if it has ended. Never blocks.
-Threads threads_of(pid_t pid, std::size_t most);
+ThreadList list_threads(pid_t pid, std::size_t most);
 
 }  // namespace trainctl::launch

@@ -24,8 +24,8 @@ volatile std::sig_atomic_t stop_flag = 0;
 
 // The supervisor may forward a signal that others have also sent to this process.
 pid_t supervisor_pid = 0;
-volatile std::sig_atomic_t heard = 0;  // signal from any other process
-volatile std::int64_t heard_at_ns = 0;
+volatile std::sig_atomic_t external_signal = 0;  // signal from any other process
+volatile std::int64_t external_signal_at_ns = 0;
 
 // ---- Async-signal-safe; the handlers block each other's signals.
 
@@ -35,15 +35,15 @@ std::int64_t now_ns() {
   return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
 }
 
-extern "C" void note_stop_signal(int signal, siginfo_t* info, void* /*context*/) {
-  constexpr std::int64_t kEchoNs = 200'000'000;
+extern "C" void store_stop_signal(int signal, siginfo_t* info, void* /*context*/) {
+  constexpr std::int64_t kRepeatNs = 200'000'000;
   if (stop_flag == 0) stop_flag = signal;
   if (supervisor_pid != 0 && info->si_pid == supervisor_pid) return;
   const std::int64_t now = now_ns();
-  if (heard == 0) {
-    heard = signal;
-    heard_at_ns = now;
-  } else if (signal != heard || now - heard_at_ns >= kEchoNs) {
+  if (external_signal == 0) {
+    external_signal = signal;
+    external_signal_at_ns = now;
+  } else if (signal != external_signal || now - external_signal_at_ns >= kRepeatNs) {
     const bool interrupted = stop_flag == SIGINT;
     ::_exit(static_cast<int>(interrupted ? ErrorKind::interrupted : ErrorKind::terminated));
   }
@@ -61,15 +61,15 @@ std::optional<int> read_number(const char* name, Range range) {
   if (text == nullptr) return std::nullopt;
   const auto value = parse_number<int>(text);
   const bool fits = value && *value >= range.least && *value <= range.most;
-  ENSURE(config, fits, "environment variable {} is '{}', expected a whole number from {} to {}",
-         name, printable(text), range.least, range.most);
+  ENSURE(config, fits, "environment variable {} must be a whole number from {} to {}, got '{}'",
+         name, range.least, range.most, printable(text));
   return value;
 }
 
 int required_number(const char* name, Range range) {
   const auto value = read_number(name, range);
   ENSURE(config, value.has_value(),
-         "environment variable {} is not set; workers are started by `trainctl run`", name);
+         "environment variable {} is not set\nhint: start workers with `trainctl run`", name);
   return *value;
 }
 
@@ -86,7 +86,7 @@ std::string read_accelerator() {
   if (text == nullptr) return {};
   const std::string_view word(text);
   ENSURE(config, word == "cpu" || word == "gpu",
-         "environment variable {} is '{}', expected cpu or gpu", kAccelerator, printable(word));
+         "environment variable {} must be cpu or gpu, got '{}'", kAccelerator, printable(word));
   return text;
 }
 
@@ -96,7 +96,7 @@ std::string read_group_address() {
   in6_addr bytes{};
   const bool numeric =
       ::inet_pton(AF_INET, text, &bytes) == 1 || ::inet_pton(AF_INET6, text, &bytes) == 1;
-  ENSURE(config, numeric, "environment variable {} is '{}', expected a numeric address",
+  ENSURE(config, numeric, "environment variable {} must be a numeric address, got '{}'",
          kGroupAddress, printable(text));
   return text;
 }
@@ -104,7 +104,7 @@ std::string read_group_address() {
 void check_parent() {
   const auto supervisor = read_number(kSupervisorPid, {1, std::numeric_limits<int>::max()});
   if (!supervisor) return;
-  ENSURE(rank_failed, ::getppid() == *supervisor, "the supervisor (pid {}) is gone", *supervisor);
+  ENSURE(rank_failed, ::getppid() == *supervisor, "the supervisor (pid {}) exited", *supervisor);
 }
 
 }  // namespace
@@ -132,7 +132,7 @@ void install_stop_flag() {
   if (const char* text = std::getenv(kSupervisorPid))
     supervisor_pid = static_cast<pid_t>(std::strtol(text, nullptr, 10));
   struct sigaction action {};
-  action.sa_sigaction = note_stop_signal;
+  action.sa_sigaction = store_stop_signal;
   action.sa_flags = SA_RESTART | SA_SIGINFO;
   constexpr std::array kSignals{SIGTERM, SIGINT, SIGUSR1, SIGUSR2, SIGHUP};
   ::sigemptyset(&action.sa_mask);

@@ -83,7 +83,7 @@ std::string log_tail(const fs::path& log) {
 namespace {
 
 // Reads "oom_kill 3" among other lines.
-std::optional<std::uint64_t> counter(const fs::path& path) {
+std::optional<std::uint64_t> read_oom_kills(const fs::path& path) {
   std::ifstream file(path);
   std::string name;
   std::uint64_t value = 0;
@@ -94,34 +94,34 @@ std::optional<std::uint64_t> counter(const fs::path& path) {
 }
 
 // Reads the innermost group that has the file: in a container the path may be that of the host.
-std::optional<std::uint64_t> innermost(const std::vector<fs::path>& groups, const char* name) {
+std::optional<std::uint64_t> innermost_count(const std::vector<fs::path>& groups,
+                                             const char* name) {
   for (const fs::path& group : std::views::reverse(groups)) {
-    if (const auto count = counter(group / name)) return count;
+    if (const auto count = read_oom_kills(group / name)) return count;
   }
   return std::nullopt;
 }
 
 }  // namespace
 
-std::optional<std::uint64_t> memory_kills(const fs::path& root) {
+std::optional<std::uint64_t> oom_kills(const fs::path& root) {
   const Cgroups groups = read_cgroups(root, "memory");
-  if (const auto count = innermost(groups.v1, "memory.oom_control")) return count;
-  if (const auto count = innermost(groups.v2, "memory.events")) return count;
-  return counter(root / "proc/vmstat");
+  if (const auto count = innermost_count(groups.v1, "memory.oom_control")) return count;
+  if (const auto count = innermost_count(groups.v2, "memory.events")) return count;
+  return read_oom_kills(root / "proc/vmstat");
 }
 
-MemoryWatch::MemoryWatch(fs::path root) : root_(std::move(root)), explained_(memory_kills(root_)) {}
+MemoryWatch::MemoryWatch(fs::path root) : root_(std::move(root)), explained_(oom_kills(root_)) {}
 
 std::string MemoryWatch::explain_kill(double peak_bytes) {
-  const auto now = memory_kills(root_);
+  const auto now = oom_kills(root_);
   if (explained_ && now && *now > *explained_) {
     ++*explained_;
-    return fmt::format(" for want of memory: the kernel's oom_kill counter rose; its peak was {}",
+    return fmt::format(" (out of memory: the kernel's oom_kill counter increased; peak memory {})",
                        human_bytes(peak_bytes));
   }
   return fmt::format(
-      ", sent by another process or by the kernel (perhaps out of memory: its peak was {}; see "
-      "`dmesg`)",
+      " from another process or the kernel (possibly out of memory: peak memory {}; see `dmesg`)",
       human_bytes(peak_bytes));
 }
 

@@ -19,7 +19,6 @@ fs::path error_path(const fs::path& log_folder, int rank);
 void write_error_file(const fs::path& log_folder, int rank, const Error& error);
 /// Reads the error file; empty if it is missing or invalid.
 std::optional<events::Failed> read_error_file(const fs::path& log_folder, int rank);
-/// Removes the error file of an earlier run in the same folder.
 void remove_error_file(const fs::path& log_folder, int rank);
 
 fs::path log_path(const fs::path& log_folder, int rank);
@@ -28,7 +27,7 @@ std::string log_tail(const fs::path& log);
 
 /// Returns the number of processes that the kernel has killed because of memory (oom_kill), in our
 /// control group or else on the machine; empty if not known. `root` is "/" outside tests.
-std::optional<std::uint64_t> memory_kills(const fs::path& root = "/");
+std::optional<std::uint64_t> oom_kills(const fs::path& root = "/");
 
 /// Decides whether ranks that ended by SIGKILL were killed because of memory: each increment of the
 /// kernel's counter explains one.

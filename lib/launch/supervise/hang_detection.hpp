@@ -13,7 +13,7 @@ namespace trainctl::launch {
 class RankState;
 
 /// A rank that has made no progress for longer than its limit.
-struct Silence {
+struct Stall {
   double seconds = 0;
   double limit_s = 0;
   events::Phase phase = events::Phase::startup;
@@ -27,9 +27,9 @@ bool takes_steps(events::Phase phase);
 /// Returns true for the phases in which data is loaded before a step.
 bool may_load(events::Phase phase);
 
-/// Returns the message: "it has shown no sign of life for 1 min 01 s in training, where the limit
-/// is ...; it waits for the other ranks in 'sum of the losses'".
-std::string sentence_of(const Silence& silence);
+/// Returns the message: "it has made no progress for 1 min 01 s in training; the limit is ...; it
+/// waits for other ranks in the collective 'sum of the losses'".
+std::string sentence_of(const Stall& stall);
 
 /// Detects from the heartbeats in a rank's shared page whether the rank makes progress. Training
 /// and validation have the shortest limit. Saving and the end have ten minutes, or the step limit
@@ -47,19 +47,17 @@ class Pulse {
   explicit Pulse(std::optional<double> hang_timeout_s = {}) : hang_timeout_s_(hang_timeout_s) {}
 
   /// Reads the shared page. Must be called a few times per second.
-  void see(const events::Heartbeat& page, double now);
+  void update(const events::Heartbeat& page, double now);
   /// Returns the time since the last progress, if it exceeds the limit.
-  [[nodiscard]] std::optional<Silence> silence(double now) const;
+  [[nodiscard]] std::optional<Stall> stall(double now) const;
   [[nodiscard]] events::Phase phase() const { return phase_; }
-  /// Returns the seconds since the last sign of life.
-  [[nodiscard]] double silent_s(double now) const;
+  [[nodiscard]] double stalled_s(double now) const;
   /// Returns the time at which the last new heartbeat was seen.
-  [[nodiscard]] double seen_at() const { return seen_at_; }
+  [[nodiscard]] double heartbeat_at() const { return heartbeat_at_; }
   /// Returns the median time between two heartbeats in training and validation; 0 if not known.
   [[nodiscard]] double step_s() const;
   /// Returns whether a step has started, so that there may be progress to save.
   [[nodiscard]] bool has_stepped() const { return has_stepped_; }
-  /// Returns the duration of the longest save so far; 0 without a save.
   [[nodiscard]] double longest_save_s() const { return longest_save_s_; }
   /// Returns the limit of the current phase; empty if the phase is not watched.
   [[nodiscard]] std::optional<double> limit_s() const;
@@ -71,27 +69,27 @@ class Pulse {
   std::int64_t stamp_ = 0;
   std::int64_t loaded_ = 0;
   events::Phase phase_ = events::Phase::startup;
-  double seen_at_ = 0;
+  double heartbeat_at_ = 0;
   double loaded_at_ = 0;  // when loaded_ last increased
   bool has_stepped_ = false;
-  double saves_since_ = 0;
+  double save_began_at_ = 0;
   double longest_save_s_ = 0;
-  double loads_since_ = 0;
+  double load_began_at_ = 0;
   double longest_load_s_ = 0;
-  std::deque<double> gaps_;  // between heartbeats in training and validation
+  std::deque<double> intervals_;  // between heartbeats in training and validation
 };
 
-/// The rank that hangs, and its silence.
-struct SilentRank {
+/// The rank that causes a hang, and how long it has stalled.
+struct HungRank {
   RankState* rank = nullptr;
-  Silence silence;
+  Stall stall;
 };
 
-/// Selects the rank that causes a hang. Ranks wait for each other, so one that hangs silences all:
-/// the one that has been silent longest is selected, except ranks that may wait for one that saves
+/// Selects the rank that causes a hang. Ranks wait for each other, so one that hangs stalls all:
+/// the one that has stalled longest is selected, except ranks that may wait for one that saves
 /// or loads, or wait in a collective that another rank has not entered. While ranks are stopped by
 /// a signal, only these count, and the one that exceeds its limit most is selected. Empty if no
 /// rank exceeds its limit.
-std::optional<SilentRank> silent_rank(std::span<RankState* const> ranks, double now);
+std::optional<HungRank> find_hung_rank(std::span<RankState* const> ranks, double now);
 
 }  // namespace trainctl::launch

@@ -30,7 +30,7 @@ std::string stacks_note(const LaunchSpec& spec, int rank) {
 Fd connect_store(StoreServer& store, int rank) {
   std::array<int, 2> ends{};
   const bool made = ::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) == 0;
-  ENSURE(resource, made, "cannot make a store socket: {}", std::strerror(errno));
+  ENSURE(resource, made, "cannot create a store socket: {}", std::strerror(errno));
   store.add_client(rank, Fd(ends[0]));
   return Fd(ends[1]);
 }
@@ -39,7 +39,7 @@ Fd connect_store(StoreServer& store, int rank) {
 
 void LocalRanks::start(const sigset_t& mask, const ConnectRank& connect) {
   for (int rank = spec_.first_rank(); rank < spec_.first_rank() + spec_.ranks_here(); ++rank) {
-    ranks_.push_back(std::make_unique<Rank>(Rank::Start{spec_, mask}, rank, connect(rank)));
+    ranks_.push_back(std::make_unique<Rank>(Rank::StartOptions{spec_, mask}, rank, connect(rank)));
     log::get().debug("rank {} is process {}", rank, ranks_.back()->end().pid);
   }
 }
@@ -60,7 +60,7 @@ void LocalRanks::reap(const EventHandler& on_event, int round,
     if (rank->is_alive()) continue;
     const RankEnd end = rank->end();
     if (end.signal == SIGKILL && !end.killed_by_us)
-      rank->hint_at_memory(memory_.explain_kill(static_cast<double>(rank->peak_rss_kib()) * 1024));
+      rank->set_memory_hint(memory_.explain_kill(static_cast<double>(rank->peak_rss_kib()) * 1024));
     on_end(*rank);
   }
 }
@@ -78,7 +78,7 @@ void LocalRanks::kill_finished() {
   constexpr double kExitS = 10;
   const double now = clock_.now();
   for (const auto& rank : ranks_) {
-    if (!rank->is_alive() || !rank->said_finished()) continue;
+    if (!rank->is_alive() || !rank->has_finished()) continue;
     const double finished_at = finished_at_.try_emplace(rank.get(), now).first->second;
     if (now - finished_at > kExitS) rank->kill();
   }
@@ -104,9 +104,9 @@ JobRanks::~JobRanks() {
 }
 
 void JobRanks::start(const sigset_t& mask, StoreServer& store) {
-  here_.start(mask,
-              [&](int rank) { return spec_.world_size > 1 ? connect_store(store, rank) : Fd(); });
-  for (const auto& rank : here_.ranks()) all_.push_back(rank.get());
+  local_.start(mask,
+               [&](int rank) { return spec_.world_size > 1 ? connect_store(store, rank) : Fd(); });
+  for (const auto& rank : local_.ranks()) all_.push_back(rank.get());
   if (spec_.head == nullptr) return;
   spec_.head->begin(spec_, clock_.now());
   for (const auto& rank : spec_.head->nodes().ranks()) all_.push_back(rank.get());
@@ -116,80 +116,81 @@ bool JobRanks::none_alive() const {
   return std::ranges::none_of(all_, [](const auto* rank) { return rank->is_alive(); });
 }
 
-double JobRanks::allowance_s() const {
+double JobRanks::stop_grace_s() const {
   if (spec_.stop_grace_s) return *spec_.stop_grace_s;
-  bool stepped = false;
+  bool has_stepped = false;
   double step_s = 0;
   double save_s = 0;
   for (const RankState* rank : all_) {
-    stepped = stepped || rank->pulse().has_stepped();
-    step_s = std::max(step_s, rank->pulse().step_s());
-    save_s = std::max(save_s, rank->pulse().longest_save_s());
+    has_stepped = has_stepped || rank->monitor().has_stepped();
+    step_s = std::max(step_s, rank->monitor().step_s());
+    save_s = std::max(save_s, rank->monitor().longest_save_s());
   }
   // Heartbeats are per batch, but ranks check for a stop per step.
-  return stepped ? stop_allowance(step_s * spec_.batches_to_stop, save_s) : spec_.grace_s;
+  return has_stepped ? default_stop_grace(step_s * spec_.batches_to_stop, save_s) : spec_.grace_s;
 }
 
-std::string JobRanks::start_hint() const {
+std::string JobRanks::missing_nodes_note() const {
   if (spec_.head == nullptr) return "";
   const std::vector<std::string> missing = spec_.head->nodes().missing();
   if (missing.empty()) return "";
   return fmt::format(
-      ": {}; start each with its --node-rank and --rdzv-endpoint {}, which it has to reach",
+      ": {}\nhint: start each with its --node-rank and the reachable --rdzv-endpoint {}",
       shortened(missing), to_text(spec_.head->endpoint()));
 }
 
 void JobRanks::terminate(int signal) {
-  here_.terminate();
+  local_.terminate();
   if (spec_.head != nullptr) spec_.head->nodes().stop(signal, clock_.now());
 }
 
 void JobRanks::kill() {
-  here_.kill();
+  local_.kill();
   if (spec_.head != nullptr) spec_.head->nodes().kill(clock_.now());
 }
 
 // The rank that caused the hang comes first, since time may run out for the others. Other nodes
 // write theirs at the same time, before they follow the command to end.
-std::string JobRanks::write_stacks(const RankState& blamed) {
+std::string JobRanks::write_stacks(const RankState& hung) {
   if (spec_.head != nullptr) spec_.head->nodes().ask_for_stacks(clock_.now());
-  const int number = blamed.number();
+  const int number = hung.number();
   const std::vector<int> written =
-      launch::write_stacks(spec_.log_folder, here_.stack_sources(&blamed));
+      launch::write_stacks(spec_.log_folder, local_.stack_sources(&hung));
   if (std::ranges::find(written, number) != written.end()) return stacks_note(spec_, number);
-  if (number >= spec_.first_rank() + spec_.ranks_here()) asked_for_stacks_ = number;
+  if (number >= spec_.first_rank() + spec_.ranks_here()) remote_stacks_rank_ = number;
   return "";
 }
 
 namespace {
 
-RankEnd told_end(const JobState& job, const RankState& rank) {
+RankEnd collect_rank_end(const FinalJobState& job, const RankState& rank) {
   RankEnd end = rank.end();
   const std::filesystem::path& folder = job.spec.log_folder;
-  const bool is_elsewhere = end.rank >= job.spec.first_rank() + job.spec.ranks_here();
-  if (rank.is_alive() && is_elsewhere && !end.report)
+  const bool is_remote = end.rank >= job.spec.first_rank() + job.spec.ranks_here();
+  if (rank.is_alive() && is_remote && !end.report)
     end.report = Report{static_cast<int>(ErrorKind::rank_failed),
-                        "its node was told to end it and has not said how it ended"};
-  const bool speechless = !end.report && is_failure(end);
-  const auto written = speechless ? read_error_file(folder, end.rank) : std::nullopt;
+                        "its node was asked to stop it and did not report how it exited"};
+  const bool has_no_report = !end.report && is_failure(end);
+  const auto written = has_no_report ? read_error_file(folder, end.rank) : std::nullopt;
   if (written) end.report = Report{written->kind, written->message};
-  if (job.asked_for_stacks != end.rank || !end.report) return end;
+  if (job.remote_stacks_rank != end.rank || !end.report) return end;
   std::error_code ignored;
   if (std::filesystem::exists(stacks_path(folder, end.rank), ignored))
-    end.report->message += stacks_note(job.spec, end.rank);
+    end.report->message.insert(without_hint(end.report->message).size(),
+                               stacks_note(job.spec, end.rank));
   return end;
 }
 
 }  // namespace
 
-Outcome conclude(const JobState& job) {
+Outcome collect_outcome(const FinalJobState& job) {
   JobEnd end;
   end.stop_signal = job.stop_signal;
   end.host = host_name();
   for (const RankState* rank : job.ranks) {
-    if (rank->has_end()) end.ranks.push_back(told_end(job, *rank));
+    if (rank->has_end()) end.ranks.push_back(collect_rank_end(job, *rank));
   }
-  Outcome outcome = judge(end);
+  Outcome outcome = derive_outcome(end);
   const auto add_tail = [&](RankFailure& failure) {
     failure.log_tail = log_tail(log_path(job.spec.log_folder, failure.rank));
   };

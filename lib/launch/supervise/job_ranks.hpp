@@ -27,7 +27,6 @@ class LocalRanks {
  public:
   LocalRanks(const LaunchSpec& spec, const Clock& clock) : spec_(spec), clock_(clock) {}
 
-  /// Starts the workers with the given signal mask.
   void start(const sigset_t& mask, const ConnectRank& connect);
   void append_to(std::vector<pollfd>& polls) const;
   void read_events(const EventHandler& on_event, int round);
@@ -35,7 +34,6 @@ class LocalRanks {
   void reap(const EventHandler& on_event, int round, const std::function<void(Rank& rank)>& on_end);
   void terminate();
   void kill();
-  /// Kills workers that have reported Finished but do not exit.
   void kill_finished();
   [[nodiscard]] bool none_alive() const;
   /// Returns the running workers that can be asked for stacks; `first` comes first if it is a
@@ -56,7 +54,7 @@ class LocalRanks {
 class JobRanks {
  public:
   JobRanks(const LaunchSpec& spec, const Clock& clock)
-      : spec_(spec), clock_(clock), here_(spec, clock) {}
+      : spec_(spec), clock_(clock), local_(spec, clock) {}
   ~JobRanks();
   JobRanks(const JobRanks&) = delete;
   JobRanks& operator=(const JobRanks&) = delete;
@@ -64,44 +62,43 @@ class JobRanks {
   /// Starts the workers of this node, with the signal mask, as clients of the store.
   void start(const sigset_t& mask, StoreServer& store);
 
-  /// Returns the ranks of this node.
-  [[nodiscard]] LocalRanks& here() { return here_; }
+  [[nodiscard]] LocalRanks& local() { return local_; }
   /// Returns all ranks by number; those of other nodes come last.
   [[nodiscard]] std::span<RankState* const> all() const { return all_; }
   [[nodiscard]] bool none_alive() const;
   /// Returns the seconds that a stop signal leaves the ranks; see LaunchSpec::stop_grace_s.
-  [[nodiscard]] double allowance_s() const;
+  [[nodiscard]] double stop_grace_s() const;
   /// Returns which nodes have not joined, and how to start them; empty if all have joined.
-  [[nodiscard]] std::string start_hint() const;
+  [[nodiscard]] std::string missing_nodes_note() const;
 
   /// `signal` is the stop signal of the job, or 0 if a rank has failed.
   void terminate(int signal);
   void kill();
 
   /// Writes the stacks of all workers of this node and asks the other nodes for theirs. Returns the
-  /// part of the message about the stacks of `blamed`.
-  [[nodiscard]] std::string write_stacks(const RankState& blamed);
+  /// part of the message about the stacks of `hung`.
+  [[nodiscard]] std::string write_stacks(const RankState& hung);
   /// Returns the rank of another node that caused a hang, if its stacks were requested.
-  [[nodiscard]] std::optional<int> asked_for_stacks() const { return asked_for_stacks_; }
+  [[nodiscard]] std::optional<int> remote_stacks_rank() const { return remote_stacks_rank_; }
 
  private:
   const LaunchSpec& spec_;
   const Clock& clock_;
-  LocalRanks here_;
+  LocalRanks local_;
   std::vector<RankState*> all_;
-  std::optional<int> asked_for_stacks_;
+  std::optional<int> remote_stacks_rank_;
 };
 
 /// Everything that a supervisor knows when no rank is left.
-struct JobState {
+struct FinalJobState {
   const LaunchSpec& spec;
   std::span<RankState* const> ranks;  // including other nodes
   std::optional<int> stop_signal;
-  std::optional<int> asked_for_stacks;  // rank of another node that caused a hang
+  std::optional<int> remote_stacks_rank;  // rank of another node that caused a hang
 };
 
 /// Returns how the job ended. It also reads the log folder: a worker's error file if there is no
 /// other reason, stacks, and the tail of the log.
-Outcome conclude(const JobState& job);
+Outcome collect_outcome(const FinalJobState& job);
 
 }  // namespace trainctl::launch

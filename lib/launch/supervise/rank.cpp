@@ -31,21 +31,15 @@ struct Pipe {
 
 Pipe make_pipe(int flags) {
   std::array<int, 2> ends{};
-  ENSURE(resource, ::pipe2(ends.data(), O_CLOEXEC | flags) == 0, "cannot make a pipe: {}",
+  ENSURE(resource, ::pipe2(ends.data(), O_CLOEXEC | flags) == 0, "cannot create a pipe: {}",
          std::strerror(errno));
   return {Fd(ends[0]), Fd(ends[1])};
 }
 
-Pipe make_event_pipe() {
-  Pipe pipe = make_pipe(0);
-  ::fcntl(pipe.reading.get(), F_SETFL, O_NONBLOCK);
-  return pipe;
-}
-
 // Descriptors 0 to 2 become the child's standard descriptors, even if the caller has none.
-Fd above_standard(int fd) {
+Fd duplicate_above_stderr(int fd) {
   Fd copy(::fcntl(fd, F_DUPFD_CLOEXEC, 3));
-  ENSURE(resource, copy.valid(), "cannot copy a descriptor: {}", std::strerror(errno));
+  ENSURE(resource, copy.valid(), "cannot duplicate a descriptor: {}", std::strerror(errno));
   return copy;
 }
 
@@ -53,18 +47,19 @@ int open_pidfd(pid_t pid) { return static_cast<int>(::syscall(SYS_pidfd_open, pi
 
 }  // namespace
 
-Rank::Rank(const Start& start, int rank, const Fd& store)
+Rank::Rank(const StartOptions& start, int rank, const Fd& store)
     : Rank(start, rank, store, events::HeartbeatPage::create()) {}
 
 // The heartbeat page is already mapped, so moving it does not change its address.
-Rank::Rank(const Start& start, int rank, const Fd& store, events::HeartbeatPage shared)
+Rank::Rank(const StartOptions& start, int rank, const Fd& store, events::HeartbeatPage shared)
     : RankState(rank, shared.get(), start.spec.hang_timeout_s), page_(std::move(shared)) {
-  Pipe pipe = make_event_pipe();
-  const Fd writing = above_standard(pipe.writing.get());
-  const Fd page = above_standard(page_.fd());
+  Pipe pipe = make_pipe(0);
+  ::fcntl(pipe.reading.get(), F_SETFL, O_NONBLOCK);
+  const Fd writing = duplicate_above_stderr(pipe.writing.get());
+  const Fd page = duplicate_above_stderr(page_.fd());
   Pipe answers = make_pipe(O_NONBLOCK);
-  const Fd stacks = above_standard(answers.writing.get());
-  const Fd socket = store.valid() ? above_standard(store.get()) : Fd();
+  const Fd stacks = duplicate_above_stderr(answers.writing.get());
+  const Fd socket = store.valid() ? duplicate_above_stderr(store.get()) : Fd();
   ChildPlan plan;
   plan.fds = {writing.get(), page.get(), socket.get(), stacks.get()};
   plan.argv = start.spec.argv;
@@ -97,36 +92,36 @@ void Rank::append_to(std::vector<pollfd>& polls) const {
 }
 
 void Rank::read_events(const EventHandler& on_event, int round) {
-  if (is_blamed_) events_.reset();
+  if (is_marked_failed_) events_.reset();
   if (events_.valid()) read_once(on_event, round);
 }
 
 events::LineReader::State Rank::read_once(const EventHandler& on_event, int round) {
   using State = events::LineReader::State;
   const State state = lines_.read_some(events_.get(), [&](std::string_view line) {
-    if (is_blamed_) return;  // an earlier line was invalid
+    if (is_marked_failed_) return;  // an earlier line was invalid
     std::optional<events::Event> event;
     try {
       event = events::decode(line);
     } catch (const Error& error) {
-      blame({static_cast<int>(ErrorKind::unexpected), error.message()}, round);
+      mark_failed({static_cast<int>(ErrorKind::unexpected), error.message()}, round);
       return;
     }
-    take_event(*event, round);
+    handle_event(*event, round);
     on_event(end_.rank, *event);
     page_.get().num_recorded.fetch_add(1, std::memory_order_release);
   });
   if (state == State::too_long) {
-    blame(
-        {static_cast<int>(ErrorKind::unexpected), "it sent an event line above the limit of 1 MiB"},
+    mark_failed(
+        {static_cast<int>(ErrorKind::unexpected), "it sent an event line of more than 1 MiB"},
         round);
   }
-  if (state == State::closed || is_blamed_) events_.reset();
+  if (state == State::closed || is_marked_failed_) events_.reset();
   return events_.valid() ? state : State::closed;
 }
 
 void Rank::reap(const EventHandler& on_event, int round) {
-  if (!is_alive() || !is_dead_already()) return;
+  if (!is_alive() || !has_exited()) return;
   // Until the process is reaped, the id of its group cannot be reused.
   ::kill(-end_.pid, SIGKILL);
   constexpr int kMostReads = 64;
@@ -138,11 +133,11 @@ void Rank::reap(const EventHandler& on_event, int round) {
   rusage usage{};
   if (::wait4(end_.pid, &status, 0, &usage) != end_.pid) status = 0;
   peak_rss_kib_ = usage.ru_maxrss;
-  note_end(status);
-  bury(round);
+  set_exit_status(status);
+  mark_exited(round);
 }
 
-void Rank::note_end(int status) {
+void Rank::set_exit_status(int status) {
   if (WIFSIGNALED(status)) {
     end_.signal = WTERMSIG(status);
     end_.dumped_core = WCOREDUMP(status);
@@ -152,13 +147,13 @@ void Rank::note_end(int status) {
 }
 
 void Rank::terminate() {
-  if (!is_alive() || end_.told_to_stop || is_leaving_ || is_dead_already()) return;
+  if (!is_alive() || end_.told_to_stop || is_exiting_ || has_exited()) return;
   end_.told_to_stop = true;
   ::kill(end_.pid, SIGTERM);
 }
 
 void Rank::kill() {
-  if (!is_alive() || is_dead_already()) return;
+  if (!is_alive() || has_exited()) return;
   end_.killed_by_us = true;
   ::kill(-end_.pid, SIGKILL);
   ::kill(end_.pid, SIGKILL);
@@ -169,86 +164,81 @@ bool Rank::is_stopped() const {
   return process && process->state == 'T';
 }
 
-bool Rank::is_dead_already() const {
+bool Rank::has_exited() const {
   siginfo_t info{};
   const int result =
       ::waitid(P_PID, static_cast<id_t>(end_.pid), &info, WEXITED | WNOHANG | WNOWAIT);
   return result != 0 || info.si_pid == end_.pid;
 }
 
-namespace {
-
-// The seconds without a heartbeat before /proc is read to see whether the process is stopped.
-constexpr double kLooksStopped = 1;
-
-}  // namespace
-
 RankState::RankState(int rank, const events::Heartbeat& page, std::optional<double> hang_timeout_s)
-    : stamps_(page), pulse_(hang_timeout_s) {
+    : heartbeat_(page), monitor_(hang_timeout_s) {
   end_.rank = rank;
 }
 
-void RankState::take_event(const events::Event& event, int round) {
-  if (std::holds_alternative<events::Hello>(event)) said_hello_ = true;
+void RankState::handle_event(const events::Event& event, int round) {
+  if (std::holds_alternative<events::Hello>(event)) has_sent_hello_ = true;
   if (std::holds_alternative<events::Finished>(event)) end_.finished = true;
   if (const auto* progress = std::get_if<events::Progress>(&event)) {
-    told_step_ = progress->global_step;
-    told_phase_ = progress->phase;
+    reported_step_ = progress->global_step;
+    reported_phase_ = progress->phase;
   }
   const auto* failed = std::get_if<events::Failed>(&event);
   if (failed == nullptr || is_stop_code(failed->kind)) return;
-  told_step_ = failed->global_step;
-  told_phase_ = failed->phase;
-  is_leaving_ = true;
+  reported_step_ = failed->global_step;
+  reported_phase_ = failed->phase;
+  is_exiting_ = true;
   if (!end_.report) end_.seen_in_round = round;
   if (!end_.report) end_.report = Report{failed->kind, failed->message};
 }
 
-void RankState::bury(int round) {
+void RankState::mark_exited(int round) {
   alive_ = false;
   if (end_.seen_in_round == 0) end_.seen_in_round = round;
 }
 
-void RankState::keep_place() {
+void RankState::freeze_position() {
   end_ = end();
-  keeps_place_ = true;
+  position_is_frozen_ = true;
 }
 
-void RankState::blame(Report report, int round) {
-  is_blamed_ = true;
+void RankState::mark_failed(Report report, int round) {
+  is_marked_failed_ = true;
   if (end_.report) return;
   end_.report = std::move(report);
   end_.seen_in_round = round;
 }
 
-std::optional<Silence> RankState::silence(double now) const {
-  auto silence = alive_ && !end_.finished ? pulse_.silence(now) : std::nullopt;
-  if (silence) silence->collective = stamps_.collective();
-  return silence;
+std::optional<Stall> RankState::stall(double now) const {
+  auto stall = alive_ && !end_.finished ? monitor_.stall(now) : std::nullopt;
+  if (stall) stall->collective = heartbeat_.collective();
+  return stall;
 }
 
-std::optional<Silence> RankState::stopped(double now) const {
-  const bool watched = alive_ && !end_.finished && pulse_.seen_at() > 0;
-  if (!watched || pulse_.silent_s(now) < kLooksStopped || !is_stopped()) return {};
-  Silence silence = standstill(now);
-  silence.limit_s = pulse_.step_limit_s();
-  silence.stopped = true;
-  return silence;
+std::optional<Stall> RankState::stall_if_stopped(double now) const {
+  constexpr double kMinStalledS = 1;  // before /proc is read
+  const bool watched = alive_ && !end_.finished && monitor_.heartbeat_at() > 0;
+  if (!watched || monitor_.stalled_s(now) < kMinStalledS || !is_stopped()) return {};
+  Stall stall = current_stall(now);
+  stall.limit_s = monitor_.step_limit_s();
+  stall.stopped = true;
+  return stall;
 }
 
-Silence RankState::standstill(double now) const {
-  return {pulse_.silent_s(now), pulse_.limit_s().value_or(0), pulse_.phase(), stamps_.collective()};
+Stall RankState::current_stall(double now) const {
+  return {monitor_.stalled_s(now), monitor_.limit_s().value_or(0), monitor_.phase(),
+          heartbeat_.collective()};
 }
 
 RankEnd RankState::end() const {
   RankEnd end = end_;
   end.started = was_started_;
-  if (keeps_place_) return end;
-  const bool stamped = stamps_.monotonic_ns.load(std::memory_order_acquire) != 0;
-  end.step = stamped ? stamps_.global_step.load(std::memory_order_relaxed) : told_step_;
-  const auto phase = static_cast<events::Phase>(stamps_.phase.load(std::memory_order_relaxed));
-  end.phase = events::phase_name(stamped ? phase : told_phase_);
-  end.collective = stamps_.collective().name;
+  if (position_is_frozen_) return end;
+  const bool stamped = heartbeat_.monotonic_ns.load(std::memory_order_acquire) != 0;
+  end.step = stamped ? heartbeat_.global_step.load(std::memory_order_relaxed) : reported_step_;
+  const auto phase = static_cast<events::Phase>(heartbeat_.phase.load(std::memory_order_relaxed));
+  end.phase = events::phase_name(stamped ? phase : reported_phase_);
+  end.collective = heartbeat_.collective().name;
   return end;
 }
 
@@ -268,16 +258,16 @@ void RemoteRank::take(const events::Event& event, int round) {
   // The node also reports the pid with the end, but that message is missing if the node is lost.
   if (const auto* hello = std::get_if<events::Hello>(&event))
     end_.pid = static_cast<pid_t>(hello->pid);
-  take_event(event, round);
+  handle_event(event, round);
 }
 
-void RemoteRank::stamp(const RankPulse& pulse) {
-  copy_->global_step.store(pulse.step, std::memory_order_relaxed);
-  copy_->phase.store(pulse.phase, std::memory_order_relaxed);
-  copy_->loaded.store(pulse.loaded, std::memory_order_relaxed);
-  copy_->begin_collective(pulse.collective);
-  if (!pulse.in_collective) copy_->end_collective();
-  copy_->monotonic_ns.store(pulse.stamp, std::memory_order_release);
+void RemoteRank::stamp(const RankPulse& heartbeat) {
+  copy_->global_step.store(heartbeat.step, std::memory_order_relaxed);
+  copy_->phase.store(heartbeat.phase, std::memory_order_relaxed);
+  copy_->loaded.store(heartbeat.loaded, std::memory_order_relaxed);
+  copy_->begin_collective(heartbeat.collective);
+  if (!heartbeat.in_collective) copy_->end_collective();
+  copy_->monotonic_ns.store(heartbeat.stamp, std::memory_order_release);
 }
 
 void RemoteRank::bury_as(const RankEnd& end, int round) {
@@ -292,15 +282,15 @@ void RemoteRank::bury_as(const RankEnd& end, int round) {
     end_.step = before.step;
     end_.phase = before.phase;
   }
-  bury(round);
-  keep_told_place();
+  mark_exited(round);
+  freeze_reported_position();
 }
 
 void RemoteRank::lose(const Report& why, int round) {
-  keep_place();
+  freeze_position();
   end_.node_lost = !end_.report && why.kind == static_cast<int>(ErrorKind::rank_failed);
-  blame(why, round);
-  bury(round);
+  mark_failed(why, round);
+  mark_exited(round);
 }
 
 }  // namespace trainctl::launch

@@ -27,40 +27,39 @@ class RankState {
   RankState& operator=(const RankState&) = delete;
 
   /// Fixes the step and phase of its end now, since asking for stacks may let the rank continue.
-  void keep_place();
+  void freeze_position();
   /// Records that the rank broke a rule: its end is a failure for this reason, unless it has
   /// reported a reason itself.
-  void blame(Report report, int round);
-  /// Reads the heartbeats of the shared page.
-  void feel_pulse(double now) { pulse_.see(stamps_, now); }
+  void mark_failed(Report report, int round);
+  void poll_heartbeat(double now) { monitor_.update(heartbeat_, now); }
   /// Returns the time without progress, if it exceeds the limit.
-  [[nodiscard]] std::optional<Silence> silence(double now) const;
+  [[nodiscard]] std::optional<Stall> stall(double now) const;
   /// Returns the time since the last heartbeat if a signal has stopped the process, for any length.
-  [[nodiscard]] std::optional<Silence> stopped(double now) const;
-  /// Returns the silence to report if this rank causes a hang.
-  [[nodiscard]] Silence standstill(double now) const;
+  [[nodiscard]] std::optional<Stall> stall_if_stopped(double now) const;
+  /// Returns the stall to report if this rank causes a hang.
+  [[nodiscard]] Stall current_stall(double now) const;
   /// Returns whether the rank starts, loads or takes steps, and does not wait for other ranks.
   [[nodiscard]] bool is_busy() const {
-    const events::Phase phase = pulse_.phase();
+    const events::Phase phase = monitor_.phase();
     return alive_ && !end_.finished && (takes_steps(phase) || may_load(phase)) &&
-           !stamps_.collective().under_way;
+           !heartbeat_.collective().under_way;
   }
   /// Returns whether it saves or loads, so that ranks that take steps may be waiting for it.
   [[nodiscard]] bool is_between_steps() const {
-    return alive_ && !end_.finished && !takes_steps(pulse_.phase());
+    return alive_ && !end_.finished && !takes_steps(monitor_.phase());
   }
   [[nodiscard]] bool is_saving() const {
-    return alive_ && pulse_.phase() == events::Phase::checkpoint;
+    return alive_ && monitor_.phase() == events::Phase::checkpoint;
   }
-  [[nodiscard]] const Pulse& pulse() const { return pulse_; }
+  [[nodiscard]] const Pulse& monitor() const { return monitor_; }
   /// Sets the hint to report if the rank was killed by SIGKILL for an unknown reason.
-  void hint_at_memory(std::string hint) { end_.memory_hint = std::move(hint); }
+  void set_memory_hint(std::string hint) { end_.memory_hint = std::move(hint); }
 
-  [[nodiscard]] bool is_blamed() const { return is_blamed_; }
+  [[nodiscard]] bool is_blamed() const { return is_marked_failed_; }
   [[nodiscard]] int number() const { return end_.rank; }
   [[nodiscard]] bool is_alive() const { return alive_; }
-  [[nodiscard]] bool said_hello() const { return said_hello_; }
-  [[nodiscard]] bool said_finished() const { return end_.finished; }
+  [[nodiscard]] bool said_hello() const { return has_sent_hello_; }
+  [[nodiscard]] bool has_finished() const { return end_.finished; }
   /// Returns whether the rank has failed; its process may still exist.
   [[nodiscard]] bool has_failed() const {
     return end_.report.has_value() || (!alive_ && was_started_ && is_failure(end_));
@@ -75,42 +74,41 @@ class RankState {
   RankState(int rank, const events::Heartbeat& page, std::optional<double> hang_timeout_s);
   ~RankState() = default;
 
-  void take_event(const events::Event& event, int round);
+  void handle_event(const events::Event& event, int round);
   void start() { alive_ = was_started_ = true; }
   /// Returns whether a signal has stopped the process, if that is visible from here.
   [[nodiscard]] virtual bool is_stopped() const { return false; }
   /// Records that the process has ended; `end_` says how.
-  void bury(int round);
+  void mark_exited(int round);
   /// Keeps the step and phase of `end_`.
-  void keep_told_place() { keeps_place_ = true; }
+  void freeze_reported_position() { position_is_frozen_ = true; }
 
   RankEnd end_;
-  bool is_leaving_ = false;  // it has reported Failed
-  bool is_blamed_ = false;   // later reports of the rank are ignored
+  bool is_exiting_ = false;        // it has reported Failed
+  bool is_marked_failed_ = false;  // later reports of the rank are ignored
 
  private:
-  const events::Heartbeat& stamps_;
-  Pulse pulse_;
+  const events::Heartbeat& heartbeat_;
+  Pulse monitor_;
   bool alive_ = false;
   bool was_started_ = false;
-  bool said_hello_ = false;
-  bool keeps_place_ = false;
-  std::int64_t told_step_ = 0;
-  events::Phase told_phase_ = events::Phase::startup;
+  bool has_sent_hello_ = false;
+  bool position_is_frozen_ = false;
+  std::int64_t reported_step_ = 0;
+  events::Phase reported_phase_ = events::Phase::startup;
 };
 
 /// A worker process of this supervisor. The destructor kills its process group and reaps it.
 class Rank final : public RankState {
  public:
-  /// The parameters that all ranks share.
-  struct Start {
+  struct StartOptions {
     const LaunchSpec& spec;
     sigset_t mask;  // signal mask of the child
   };
 
   /// Starts the process. `store` is the worker's end of its store socket, or invalid. Throws
   /// Error(resource).
-  Rank(const Start& start, int rank, const Fd& store);
+  Rank(const StartOptions& start, int rank, const Fd& store);
   ~Rank();
   Rank(const Rank&) = delete;
   Rank& operator=(const Rank&) = delete;
@@ -129,11 +127,11 @@ class Rank final : public RankState {
   [[nodiscard]] StackSource stack_source() const { return {end_.rank, end_.pid, stacks_.get()}; }
 
  private:
-  Rank(const Start& start, int rank, const Fd& store, events::HeartbeatPage shared);
+  Rank(const StartOptions& start, int rank, const Fd& store, events::HeartbeatPage shared);
   events::LineReader::State read_once(const EventHandler& on_event, int round);
-  void note_end(int status);
+  void set_exit_status(int status);
   [[nodiscard]] bool is_stopped() const override;
-  [[nodiscard]] bool is_dead_already() const;
+  [[nodiscard]] bool has_exited() const;
 
   events::HeartbeatPage page_;
   Fd events_;
@@ -151,8 +149,7 @@ class RemoteRank final : public RankState {
   /// Records that its node was asked to start it.
   void begin(const std::string& host);
   void take(const events::Event& event, int round);
-  void stamp(const RankPulse& pulse);
-  /// Records the end that its node reported.
+  void stamp(const RankPulse& heartbeat);
   void bury_as(const RankEnd& end, int round);
   /// Records that its node is lost or cannot take part.
   void lose(const Report& why, int round);

@@ -8,7 +8,7 @@ namespace trainctl::launch {
 /// a minute, or three steps (one is running, validation may follow) plus twice the longest save so
 /// far if that is more. `step_s` is the time between two checks for the signal, which includes all
 /// batches of a gradient accumulation and steps between which GPU ranks do not synchronize.
-double stop_allowance(double step_s, double save_s);
+double default_stop_grace(double step_s, double save_s);
 
 /// Tracks why a job ends, and until when its ranks may run. It has no side effects; the caller
 /// passes all times, in seconds of a steady clock.
@@ -20,36 +20,36 @@ class Ending {
   /// `grace_s` is the time the other ranks get after a failure, when waiting for them is of no use.
   explicit Ending(double grace_s) : grace_s_(grace_s) {}
 
-  /// Handles a stop signal of the supervisor. The first one stops the job within `allowance_s`; a
+  /// Handles a stop signal of the supervisor. The first one stops the job within `stop_grace_s`; a
   /// second one kills, and so does one while the job ends because of a failure. The same signal
   /// within 0.2 s counts as a repetition: `timeout` and closed terminals send theirs twice.
-  Demand ask(int signal, double now, double allowance_s);
+  Demand ask(int signal, double now, double stop_grace_s);
   /// Stops the job because a rank has exited on a stop signal. A later signal of the
   /// supervisor counts as its first.
-  void follow(int signal, double now, double allowance_s);
+  void follow(int signal, double now, double stop_grace_s);
   /// Shortens the time, since a rank has failed or has exited without a checkpoint.
-  void hurry(double now);
-  /// Extends the time, since a rank made progress with saving at `seen_at`, unless hurry() was
-  /// called. The limit is ten minutes in total, or ten times the allowance if that is more.
-  void extend(double seen_at);
+  void shorten(double now);
+  /// Extends the time, since a rank made progress with saving at `progress_at`, unless shorten()
+  /// was called. The limit is ten minutes in total, or ten times the grace period if that is more.
+  void extend(double progress_at);
 
   [[nodiscard]] bool has_begun() const { return kill_at_.has_value(); }
-  [[nodiscard]] bool in_hurry() const { return in_hurry_; }
+  [[nodiscard]] bool is_shortened() const { return is_shortened_; }
   [[nodiscard]] bool is_due(double now) const { return kill_at_ && now >= *kill_at_; }
   /// Returns the stop signal; empty if a failure ends the job.
   [[nodiscard]] std::optional<int> signal() const { return signal_; }
 
  private:
-  void begin(int signal, double now, double allowance_s);
+  void begin(int signal, double now, double stop_grace_s);
 
   double grace_s_;
-  double allowance_s_ = 0;
-  double begun_at_ = 0;
+  double stop_grace_s_ = 0;
+  double began_at_ = 0;
   std::optional<int> signal_;
-  std::optional<int> own_signal_;  // received by the supervisor itself
-  double own_signal_at_ = 0;
+  std::optional<int> supervisor_signal_;  // received by the supervisor itself
+  double supervisor_signal_at_ = 0;
   std::optional<double> kill_at_;
-  bool in_hurry_ = false;
+  bool is_shortened_ = false;
 };
 
 }  // namespace trainctl::launch

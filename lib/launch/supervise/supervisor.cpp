@@ -23,15 +23,15 @@ namespace {
 
 constexpr double kTickS = 0.2;
 // After SIGKILL a process may be in uninterruptible sleep; it is left after this time.
-constexpr double kBurialS = 5;
+constexpr double kKillTimeoutS = 5;
 // A rank may report a lost peer before the kernel has ended the peer.
-constexpr double kPatienceS = 0.2;
-constexpr double kRemotePatienceS = 1;  // messages of another node take longer
+constexpr double kPeerReportDelayS = 0.2;
+constexpr double kRemotePeerReportDelayS = 1;  // messages of another node take longer
 
-class Watch {
+class Supervisor {
  public:
-  Watch(const LaunchSpec& spec, const EventHandler& on_event, const TickHandler& on_tick,
-        const Clock& clock)
+  Supervisor(const LaunchSpec& spec, const EventHandler& on_event, const TickHandler& on_tick,
+             const Clock& clock)
       : spec_(spec),
         on_event_(on_event),
         on_tick_(on_tick),
@@ -39,8 +39,8 @@ class Watch {
         job_(spec, clock),
         ending_(spec.grace_s) {}
 
-  Watch(const Watch&) = delete;
-  Watch& operator=(const Watch&) = delete;
+  Supervisor(const Supervisor&) = delete;
+  Supervisor& operator=(const Supervisor&) = delete;
 
   void start() {
     make_folder(spec_.log_folder);
@@ -49,25 +49,25 @@ class Watch {
   }
 
   Outcome run() {
-    while (!is_over()) turn();
-    return conclude({spec_, job_.all(), ending_.signal(), job_.asked_for_stacks()});
+    while (!is_finished()) run_iteration();
+    return collect_outcome({spec_, job_.all(), ending_.signal(), job_.remote_stacks_rank()});
   }
 
  private:
   // Only poll() blocks here; other calls on descriptors return EAGAIN.
-  void turn() {
+  void run_iteration() {
     const int ready = wait();
-    job_.here().reap(on_event_, round_, [this](Rank& rank) { note_end(rank.end()); });
-    job_.here().read_events(on_event_, round_);
+    job_.local().reap(on_event_, round_, [this](Rank& rank) { handle_exit(rank.end()); });
+    job_.local().read_events(on_event_, round_);
     serve_nodes();
     serve_store();
     check_start();
-    job_.here().kill_finished();
-    check_pulses();
+    job_.local().kill_finished();
+    check_heartbeats();
     check_failures();
     // Signals come last: a launcher sends them because of a failure, which must be seen first.
-    take_signals();
-    follow_nodes();
+    handle_signals();
+    handle_node_stops();
     if (!killed_at_ && ending_.is_due(clock_.now())) kill_all();
     if (ready == 0 || clock_.now() >= next_tick_) tick();
     ++round_;
@@ -75,7 +75,7 @@ class Watch {
 
   int wait() {
     std::vector<pollfd> polls{{signals_.fd(), POLLIN, 0}};
-    job_.here().append_to(polls);
+    job_.local().append_to(polls);
     store_.append_to(polls);
     if (spec_.head != nullptr) spec_.head->append_to(polls);
     const double left = std::clamp(next_tick_ - clock_.now(), 0.0, kTickS);
@@ -87,15 +87,14 @@ class Watch {
     if (on_tick_) on_tick_();
   }
 
-  void take_signals() {
+  void handle_signals() {
     for (const int signal : signals_.take()) {
-      const double allowed_s = job_.allowance_s();
-      switch (ending_.ask(signal, clock_.now(), allowed_s)) {
+      const double grace_s = job_.stop_grace_s();
+      switch (ending_.ask(signal, clock_.now(), grace_s)) {
         case Ending::Demand::stop:
           log::get().info(
-              "{}: the run is asked to save and to end within {}; a second signal ends "
-              "it at once",
-              signal_name(signal), human_duration(allowed_s));
+              "{}: the run saves a checkpoint and exits within {}; a second signal kills it",
+              signal_name(signal), human_duration(grace_s));
           terminate_all();
           break;
         case Ending::Demand::kill: kill_all(); break;
@@ -110,7 +109,7 @@ class Watch {
         store_.add_client(arrival.rank, std::move(arrival.socket));
     }
     store_.serve();
-    report_cuts();
+    report_disconnects();
   }
 
   void serve_nodes() {
@@ -118,20 +117,20 @@ class Watch {
     RemoteNodes& nodes = spec_.head->nodes();
     spec_.head->serve(clock_.now(), round_, on_event_);
     for (const RankEnd& end : nodes.take_ended()) {
-      log::get().debug("rank {} on {} has gone", end.rank, printable(end.host));
-      follow(end);
+      log::get().debug("rank {} on {} exited", end.rank, printable(end.host));
+      stop_if_rank_stopped(end);
     }
   }
 
-  void follow_nodes() {
+  void handle_node_stops() {
     if (spec_.head == nullptr) return;
-    for (const StopAsked& asked : spec_.head->nodes().take_asked()) follow_asked(asked);
+    for (const StopAsked& asked : spec_.head->nodes().take_asked()) handle_node_stop(asked);
   }
 
   // A stop signal to the supervisor of another node stops the whole job.
-  void follow_asked(const StopAsked& asked) {
+  void handle_node_stop(const StopAsked& asked) {
     if (!ending_.has_begun()) {
-      log::get().info("{} on another node: the run is asked to save and to end",
+      log::get().info("{} on another node: the run saves a checkpoint and exits",
                       signal_name(asked.signal));
       begin_stop(asked.signal == SIGINT ? SIGINT : SIGTERM);
     }
@@ -139,23 +138,23 @@ class Watch {
   }
 
   void begin_stop(int signal) {
-    ending_.follow(signal, clock_.now(), job_.allowance_s());
+    ending_.follow(signal, clock_.now(), job_.stop_grace_s());
     terminate_all();
   }
 
-  void note_end(const RankEnd& end) {
-    log::get().debug("rank {} has gone: {}", end.rank,
+  void handle_exit(const RankEnd& end) {
+    log::get().debug("rank {} exited: {}", end.rank,
                      end.exit_code ? fmt::format("exit code {}", *end.exit_code)
                                    : fmt::format("signal {}", end.signal.value_or(0)));
-    follow(end);
+    stop_if_rank_stopped(end);
   }
 
   // Slurm sends stop signals to the workers themselves; the job stops as if the supervisor got it.
-  void follow(const RankEnd& end) {
+  void stop_if_rank_stopped(const RankEnd& end) {
     const auto signal = stop_signal_of(end);
     if (!signal) return;
     if (!ending_.has_begun()) begin_stop(*signal);
-    if (left_unsaved(end)) ending_.hurry(clock_.now());
+    if (stopped_without_checkpoint(end)) ending_.shorten(clock_.now());
   }
 
   void check_start() {
@@ -169,45 +168,46 @@ class Watch {
     }
     all_started_ = missing.empty();
     if (all_started_ || clock_.now() - started_at_ < spec_.init_timeout_s) return;
-    blame_for_hang(*first, fmt::format("rank{} {} of {} did not report within {} of the start{}",
+    fail_with_hang(*first, fmt::format("rank{} {} of {} did not report within {} of the start{}",
                                        plural(missing.size()), trainctl::join(missing, ", "),
                                        job_.all().size(), human_duration(spec_.init_timeout_s),
-                                       job_.start_hint()));
+                                       job_.missing_nodes_note()));
   }
 
-  void check_pulses() {
+  void check_heartbeats() {
     const double now = clock_.now();
     for (RankState* rank : job_.all()) {
-      rank->feel_pulse(now);
-      if (rank->is_saving()) ending_.extend(rank->pulse().seen_at());
+      rank->poll_heartbeat(now);
+      if (rank->is_saving()) ending_.extend(rank->monitor().heartbeat_at());
     }
-    // After a failure of one rank, the others are silent because of it.
+    // After a failure of one rank, the others stall because of it.
     const bool failed =
         std::ranges::any_of(job_.all(), [](const auto* rank) { return rank->has_failed(); });
-    const auto silent = silent_rank(job_.all(), now);
-    if (!silent || failed || ending_.has_begun() || hangs_) return;
-    blame_for_hang(*silent->rank, sentence_of(silent->silence));
+    const auto hung = find_hung_rank(job_.all(), now);
+    if (!hung || failed || ending_.has_begun() || has_hang_) return;
+    fail_with_hang(*hung->rank, sentence_of(hung->stall));
   }
 
-  void blame_for_hang(RankState& rank, const std::string& sentence) {
-    hangs_ = true;
-    rank.keep_place();
-    rank.blame({static_cast<int>(ErrorKind::hang), sentence + job_.write_stacks(rank)}, round_);
+  void fail_with_hang(RankState& rank, std::string message) {
+    has_hang_ = true;
+    rank.freeze_position();
+    message.insert(without_hint(message).size(), job_.write_stacks(rank));
+    rank.mark_failed({static_cast<int>(ErrorKind::hang), message}, round_);
   }
 
   void check_failures() {
     bool failed = false;
-    bool explained = false;
+    bool has_cause = false;
     for (const RankState* rank : job_.all()) {
       failed = failed || rank->has_failed();
-      explained = explained || (rank->has_failed() && !lost_peer(rank->end()));
+      has_cause = has_cause || (rank->has_failed() && !lost_peer(rank->end()));
     }
-    if (!failed || ending_.in_hurry()) return;
+    if (!failed || ending_.is_shortened()) return;
     const double now = clock_.now();
-    const double patience_s = spec_.head == nullptr ? kPatienceS : kRemotePatienceS;
+    const double delay_s = spec_.head == nullptr ? kPeerReportDelayS : kRemotePeerReportDelayS;
     if (!failed_at_) failed_at_ = now;
-    if (!explained && now - *failed_at_ < patience_s) return;
-    ending_.hurry(now);
+    if (!has_cause && now - *failed_at_ < delay_s) return;
+    ending_.shorten(now);
     terminate_all();
   }
 
@@ -218,15 +218,15 @@ class Watch {
     job_.kill();
   }
 
-  void report_cuts() {
+  void report_disconnects() {
     for (const StoreServer::Cut& cut : store_.take_cuts()) {
-      on_event_(cut.rank, events::Warning{fmt::format("rank {} was cut off from the store: {}",
+      on_event_(cut.rank, events::Warning{fmt::format("rank {} was disconnected from the store: {}",
                                                       cut.rank, cut.reason)});
     }
   }
 
-  [[nodiscard]] bool is_over() const {
-    return job_.none_alive() || (killed_at_ && clock_.now() - *killed_at_ > kBurialS);
+  [[nodiscard]] bool is_finished() const {
+    return job_.none_alive() || (killed_at_ && clock_.now() - *killed_at_ > kKillTimeoutS);
   }
 
   const LaunchSpec& spec_;
@@ -247,7 +247,7 @@ class Watch {
   std::optional<double> failed_at_;
   std::optional<double> killed_at_;
   bool all_started_ = false;
-  bool hangs_ = false;
+  bool has_hang_ = false;
 };
 
 }  // namespace
@@ -256,9 +256,9 @@ Outcome supervise(const LaunchSpec& spec, const EventHandler& on_event, const Ti
                   const Clock& clock) {
   ASSERT(spec.world_size >= 1 && spec.place.node == 0);
   ASSERT(spec.world_size % spec.place.nodes == 0);
-  Watch watch(spec, on_event, on_tick, clock);
-  watch.start();
-  return watch.run();
+  Supervisor supervisor(spec, on_event, on_tick, clock);
+  supervisor.start();
+  return supervisor.run();
 }
 
 }  // namespace trainctl::launch

@@ -48,11 +48,10 @@ struct LaunchSpec {
   double init_timeout_s = 300;            // until every rank has sent Hello
   double grace_s = 4;                     // from SIGTERM to SIGKILL after a failure
   std::optional<double> stop_grace_s;     // after a stop signal; default: grace_s before the first
-                                          // step, then stop_allowance()
+                                          // step, then default_stop_grace()
   double batches_to_stop = 1;  // maximum number of batches between two checks for a stop signal
-  std::optional<double> hang_timeout_s;  // without a sign of life; absent: see Pulse
+  std::optional<double> hang_timeout_s;  // limit of a step; absent: see Pulse
 
-  /// Returns the number of ranks that are started on this node.
   [[nodiscard]] int ranks_here() const { return world_size / place.nodes; }
   [[nodiscard]] int first_rank() const { return place.node * ranks_here(); }
 };

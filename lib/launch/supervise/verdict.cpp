@@ -15,13 +15,13 @@ namespace {
 
 constexpr int code_of(ErrorKind kind) { return static_cast<int>(kind); }
 
-constexpr int kNotLoaded = 127;  // of the dynamic loader
+constexpr int kLoaderFailed = 127;  // of the dynamic loader
 constexpr int kUnexpected = code_of(ErrorKind::unexpected);
 constexpr int kRankFailed = code_of(ErrorKind::rank_failed);
 
 // Exit codes with which a worker ends the job, since the error would occur again. ErrorKind 1
 // requires a report, since any program can exit with 1.
-bool ends_job_with_itself(int code) {
+bool is_job_exit_code(int code) {
   constexpr std::array kCodes{ErrorKind::config, ErrorKind::diverged,   ErrorKind::hang,
                               ErrorKind::data,   ErrorKind::checkpoint, ErrorKind::resource};
   return std::ranges::any_of(kCodes, [&](ErrorKind kind) { return code_of(kind) == code; });
@@ -29,11 +29,10 @@ bool ends_job_with_itself(int code) {
 
 int kind_of(const RankEnd& end) {
   if (end.report) {
-    return ends_job_with_itself(end.report->kind) || end.report->kind == kUnexpected
-               ? end.report->kind
-               : kRankFailed;
+    return is_job_exit_code(end.report->kind) || end.report->kind == kUnexpected ? end.report->kind
+                                                                                 : kRankFailed;
   }
-  return end.exit_code && ends_job_with_itself(*end.exit_code) ? *end.exit_code : kRankFailed;
+  return end.exit_code && is_job_exit_code(*end.exit_code) ? *end.exit_code : kRankFailed;
 }
 
 std::string sentence(const RankEnd& end) {
@@ -46,14 +45,13 @@ std::string sentence(const RankEnd& end) {
     const char* core = end.dumped_core ? " (core dumped)" : "";
     return fmt::format("it was killed by {}{}{}", signal_name(*end.signal), core, end.memory_hint);
   }
-  if (end.exit_code == 0) return "it ended without saying that it had finished";
-  if (end.exit_code == kNotLoaded)
-    return "it could not be started: a shared library is missing or cannot be loaded; its log says "
-           "which";
+  if (end.exit_code == 0) return "it exited with code 0 but did not report that it had finished";
+  if (end.exit_code == kLoaderFailed)
+    return "it cannot start: a shared library is missing or cannot be loaded (its log names it)";
   if (end.exit_code)
-    return fmt::format("it exited with code {} and said no reason", *end.exit_code);
-  return "it could not be ended: the kernel keeps it waiting, often for a disk or network file "
-         "system";
+    return fmt::format("it exited with code {} and reported no error", *end.exit_code);
+  return "it cannot be killed: it is in uninterruptible sleep, often because of a disk or network "
+         "file system";
 }
 
 RankFailure failure_of(const RankEnd& end, const std::string& host) {
@@ -99,18 +97,19 @@ bool is_stop_signal(int signal) {
   return std::ranges::find(kSignals, signal) != kSignals.end();
 }
 
-bool said_saved(const RankEnd& end) { return end.exit_code == code_of(ErrorKind::stopped); }
+bool saved_checkpoint(const RankEnd& end) { return end.exit_code == code_of(ErrorKind::stopped); }
 
 // A rank that finished nevertheless does not contradict the others.
 bool all_saved(const JobEnd& job) {
-  return std::ranges::any_of(job.ranks, said_saved) &&
+  return std::ranges::any_of(job.ranks, saved_checkpoint) &&
          std::ranges::all_of(job.ranks, [](const RankEnd& end) {
-           return !is_failure(end) && (said_saved(end) || (end.exit_code == 0 && end.finished));
+           return !is_failure(end) &&
+                  (saved_checkpoint(end) || (end.exit_code == 0 && end.finished));
          });
 }
 
 // Returns nothing if no signal stopped the job.
-std::optional<ErrorKind> stopped_as(const JobEnd& job) {
+std::optional<ErrorKind> stop_kind(const JobEnd& job) {
   if (!job.stop_signal) return std::nullopt;
   const bool interrupted =
       *job.stop_signal == SIGINT || std::ranges::any_of(job.ranks, [](const RankEnd& end) {
@@ -131,10 +130,10 @@ std::string verdict_of(int code) {
   }
 }
 
-std::string ranks_that(const JobEnd& job, bool (*did)(const RankEnd&)) {
+std::string ranks_matching(const JobEnd& job, bool (*matches)(const RankEnd&)) {
   std::vector<std::string> ranks;
   for (const RankEnd& end : job.ranks) {
-    if (did(end)) ranks.push_back(std::to_string(end.rank));
+    if (matches(end)) ranks.push_back(std::to_string(end.rank));
   }
   return ranks.empty() ? ""
                        : (ranks.size() == 1 ? "rank " : "ranks ") + trainctl::join(ranks, ", ");
@@ -145,13 +144,13 @@ std::string stop_text(const JobEnd& job) {
   const auto finished = [](const RankEnd& end) { return end.finished && end.exit_code == 0; };
   if (all_saved(job)) return text + " after a checkpoint was saved";
   if (std::ranges::all_of(job.ranks, finished)) return text + ", but all ranks had finished";
-  const std::string killed =
-      ranks_that(job, [](const RankEnd& end) { return end.signal == SIGKILL && end.killed_by_us; });
-  return killed.empty() ? text : text + "; killed before the end: " + killed;
+  const std::string killed = ranks_matching(
+      job, [](const RankEnd& end) { return end.signal == SIGKILL && end.killed_by_us; });
+  return killed.empty() ? text : text + "; killed before exiting: " + killed;
 }
 
 // The pid of a process on another node is unknown if the node is lost early.
-std::string place_of(const RankFailure& failure) {
+std::string process_of(const RankFailure& failure) {
   if (failure.host.empty()) return "not started";
   return failure.pid == 0 ? "on " + failure.host
                           : fmt::format("pid {} on {}", failure.pid, failure.host);
@@ -164,7 +163,7 @@ std::string message_of(const Outcome& outcome, const JobEnd& job) {
     const RankFailure& failure = *outcome.first_failure;
     if (!message.empty()) message += "; meanwhile ";
     message += fmt::format("rank {} ({}) failed at step {} ({}): {}", failure.rank,
-                           place_of(failure), failure.step, failure.phase, failure.message);
+                           process_of(failure), failure.step, failure.phase, failure.message);
   }
   return message;
 }
@@ -188,7 +187,7 @@ std::optional<int> stop_signal_of(const RankEnd& end) {
   return *end.exit_code == code_of(ErrorKind::interrupted) ? SIGINT : SIGTERM;
 }
 
-bool left_unsaved(const RankEnd& end) {
+bool stopped_without_checkpoint(const RankEnd& end) {
   return stop_signal_of(end) && (end.signal || end.exit_code == code_of(ErrorKind::terminated));
 }
 
@@ -205,7 +204,7 @@ bool is_failure(const RankEnd& end) {
   return true;
 }
 
-Outcome judge(const JobEnd& job) {
+Outcome derive_outcome(const JobEnd& job) {
   Outcome outcome;
   std::vector<RankEnd> failures;
   std::ranges::copy_if(job.ranks, std::back_inserter(failures), is_failure);
@@ -217,10 +216,11 @@ Outcome judge(const JobEnd& job) {
     std::rotate(failures.begin(), cause, cause + 1);
   }
   // A rank that lost a peer because the peer was stopped has not failed by itself.
-  const bool left = job.stop_signal && std::ranges::any_of(job.ranks, left_unsaved);
+  const bool unsaved =
+      job.stop_signal && std::ranges::any_of(job.ranks, stopped_without_checkpoint);
   for (const RankEnd& end : failures) {
     const RankFailure failure = failure_of(end, job.host);
-    if (outcome.first_failure || (left && lost_peer(end))) {
+    if (outcome.first_failure || (unsaved && lost_peer(end))) {
       outcome.consequences.push_back(failure);
     } else {
       outcome.first_failure = failure;
@@ -228,7 +228,7 @@ Outcome judge(const JobEnd& job) {
   }
   if (outcome.first_failure) outcome.exit_code = outcome.first_failure->kind;
   outcome.stopped_by_signal = job.stop_signal;
-  if (const auto stopped = stopped_as(job)) outcome.exit_code = code_of(*stopped);
+  if (const auto stopped = stop_kind(job)) outcome.exit_code = code_of(*stopped);
   outcome.verdict = verdict_of(outcome.exit_code);
   outcome.message = message_of(outcome, job);
   return outcome;

@@ -31,7 +31,7 @@ struct RankEnd {
   bool node_lost = false;     // unknown end, since its supervisor is gone
   bool started = true;        // false: its node has not joined
   std::optional<Report> report;
-  std::string memory_hint;  // for a SIGKILL of unknown origin: " (perhaps ...)"
+  std::string memory_hint;  // for a SIGKILL of unknown origin: " (possibly ...)"
   std::int64_t step = 0;
   std::string phase;
   std::string collective;  // the last one entered; empty: none
@@ -45,7 +45,7 @@ bool is_stop_code(int code);
 /// killed by a stop signal for which it had no handler. Empty otherwise.
 std::optional<int> stop_signal_of(const RankEnd& end);
 /// Returns whether the rank stopped without saving: with 143, or killed by the signal.
-bool left_unsaved(const RankEnd& end);
+bool stopped_without_checkpoint(const RankEnd& end);
 /// Returns whether the rank only reports that it lost another rank, which has the actual cause. A
 /// lost node is a cause.
 bool lost_peer(const RankEnd& end);
@@ -64,6 +64,6 @@ struct JobEnd {
 /// Returns exit code, verdict, first cause and consequences, with empty log tails. After a stop
 /// signal the exit code is 130 for SIGINT, else 75 if ranks report that a checkpoint was saved and
 /// no rank contradicts, else 143.
-Outcome judge(const JobEnd& job);
+Outcome derive_outcome(const JobEnd& job);
 
 }  // namespace trainctl::launch

@@ -14,7 +14,7 @@ namespace {
 
 using Environment = std::map<std::string, std::string>;
 
-std::optional<TaskPlace> place_in(const Environment& environment) {
+std::optional<TaskPlace> task_in(const Environment& environment) {
   return task_place([&](const char* name) -> const char* {
     const auto found = environment.find(name);
     return found == environment.end() ? nullptr : found->second.c_str();
@@ -30,9 +30,9 @@ Environment with(Environment environment, const Environment& changes) {
   return environment;
 }
 
-std::string refusal(const Environment& environment) {
+std::string error_of(const Environment& environment) {
   try {
-    place_in(environment);
+    task_in(environment);
   } catch (const Error& error) {
     return std::to_string(error.exit_code()) + " " + error.what();
   }
@@ -40,7 +40,7 @@ std::string refusal(const Environment& environment) {
 }
 
 /// Returns "torchrun 1/2 local 1/2 localhost:37779".
-std::string told(const std::optional<TaskPlace>& task) {
+std::string to_text(const std::optional<TaskPlace>& task) {
   if (!task) return "nothing";
   return fmt::format("{} {}/{} local {}/{} {}:{}{}", name_of(task->launcher), task->rank,
                      task->world_size, task->local_rank, task->local_world_size, task->master_addr,
@@ -100,11 +100,11 @@ const Environment kPlain{{"RANK", "1"},
 
 }  // namespace
 
-TEST_CASE("each launcher's own variables tell the place of a task") {
+TEST_CASE("launcher task: read from the variables of each launcher") {
   struct Row {
     const char* what;
     Environment environment;
-    const char* told;
+    const char* text;
   };
   const Environment two_nodes{{"SLURM_STEP_NUM_NODES", "2"},
                               {"SLURM_NODEID", "1"},
@@ -158,38 +158,38 @@ TEST_CASE("each launcher's own variables tell the place of a task") {
   };
   for (const Row& row : rows) {
     CAPTURE(row.what);
-    CHECK(told(place_in(row.environment)) == row.told);
+    CHECK(to_text(task_in(row.environment)) == row.text);
   }
 }
 
-TEST_CASE("the innermost launcher counts") {
+TEST_CASE("launcher task: the innermost launcher counts") {
   Environment both = kStep;
   both.insert(kTorchrun.begin(), kTorchrun.end());
-  const auto torchrun = place_in(both);
-  CHECK(told(torchrun) == "torchrun 1/2 local 1/2 127.0.0.1:29511");
+  const auto torchrun = task_in(both);
+  CHECK(to_text(torchrun) == "torchrun 1/2 local 1/2 127.0.0.1:29511");
   REQUIRE(torchrun->ignored.size() == 1);
   CHECK(torchrun->ignored.front() == "the variables of Slurm, whose task started torchrun");
 
   // mpirun starts one daemon per node with srun, and its tasks inherit the variables of srun.
   Environment mpi = with(kStep, {{"SLURM_PROCID", "0"}, {"SLURM_STEP_NUM_TASKS", "1"}});
   mpi.insert(kOpenMpi.begin(), kOpenMpi.end());
-  CHECK(place_in(mpi)->launcher == Launcher::mpi);
+  CHECK(task_in(mpi)->launcher == Launcher::mpi);
   Environment hydra = with(kStep, {{"SLURM_PROCID", "0"}, {"SLURM_STEP_NUM_TASKS", "1"}});
   hydra.insert(kHydra.begin(), kHydra.end());
-  CHECK(place_in(hydra)->launcher == Launcher::mpi);
+  CHECK(task_in(hydra)->launcher == Launcher::mpi);
 }
 
-TEST_CASE("an allocation without srun, and a single task, are told and ignored") {
-  const auto allocation = place_in(kAllocation);
+TEST_CASE("launcher task: an allocation without srun and a single task are reported and ignored") {
+  const auto allocation = task_in(kAllocation);
   REQUIRE(allocation);
   CHECK(allocation->launcher == Launcher::none);
   CHECK(allocation->ignored ==
-        std::vector<std::string>{"the allocation of Slurm job 7 (2 task(s)), since srun did not "
-                                 "start this: 'trainctl run' starts its own workers"});
-  const auto single = place_in(with(kStep, {{"SLURM_PROCID", "0"},
-                                            {"SLURM_LOCALID", "0"},
-                                            {"SLURM_STEP_NUM_TASKS", "1"},
-                                            {"SLURM_STEP_TASKS_PER_NODE", "1"}}));
+        std::vector<std::string>{"the allocation of Slurm job 7 (2 task(s)), because srun did not "
+                                 "start this process: 'trainctl run' starts its own workers"});
+  const auto single = task_in(with(kStep, {{"SLURM_PROCID", "0"},
+                                           {"SLURM_LOCALID", "0"},
+                                           {"SLURM_STEP_NUM_TASKS", "1"},
+                                           {"SLURM_STEP_TASKS_PER_NODE", "1"}}));
   REQUIRE(single);
   CHECK(single->launcher == Launcher::none);
   CHECK(single->world_size == 1);
@@ -197,40 +197,40 @@ TEST_CASE("an allocation without srun, and a single task, are told and ignored")
         "the single task of Slurm: 'trainctl run' starts its own workers");
 }
 
-TEST_CASE("each start of a job has an id of its own") {
-  const auto id = [](const Environment& environment) { return place_in(environment)->job_id; };
+TEST_CASE("launcher task: each start of a job has a different id") {
+  const auto id = [](const Environment& environment) { return task_in(environment)->job_id; };
   CHECK(id(kTorchrun) == "torchrun-none-29511.0");
   CHECK(id(with(kTorchrun, {{"TORCHELASTIC_RESTART_COUNT", "2"}})) == "torchrun-none-29511.2");
   CHECK(id(kStep) == "slurm-7.3.0");
   CHECK(id(with(kStep, {{"SLURM_RESTART_COUNT", "1"}})) == "slurm-7.3.1");
   CHECK(id(kOpenMpi) == "mpi-962002945");
   CHECK(id(kHydra).empty());
-  CHECK(place_in(with(kTorchrun, {{"TORCHELASTIC_RESTART_COUNT", "2"}}))->restart == 2);
-  CHECK_FALSE(place_in(kStep)->restart);
+  CHECK(task_in(with(kTorchrun, {{"TORCHELASTIC_RESTART_COUNT", "2"}}))->restart == 2);
+  CHECK_FALSE(task_in(kStep)->restart);
 }
 
-TEST_CASE("only torchrun that says so offers its store") {
-  CHECK(place_in(kTorchrun)->agent_store);
-  CHECK_FALSE(place_in(with(kTorchrun, {{"TORCHELASTIC_USE_AGENT_STORE", "False"}}))->agent_store);
-  CHECK_FALSE(place_in(kPlain)->agent_store);
+TEST_CASE("launcher task: only torchrun with an agent store offers its store") {
+  CHECK(task_in(kTorchrun)->agent_store);
+  CHECK_FALSE(task_in(with(kTorchrun, {{"TORCHELASTIC_USE_AGENT_STORE", "False"}}))->agent_store);
+  CHECK_FALSE(task_in(kPlain)->agent_store);
 }
 
-TEST_CASE("a launcher that may bind tasks to cores says how many they are together") {
-  CHECK(place_in(kStep)->may_bind);
-  CHECK(place_in(kStep)->cores_here == 2);
-  CHECK(place_in(kOpenMpi)->may_bind);
-  CHECK_FALSE(place_in(kTorchrun)->may_bind);
+TEST_CASE("launcher task: launchers that may bind tasks to cores report the cores of the host") {
+  CHECK(task_in(kStep)->may_bind);
+  CHECK(task_in(kStep)->cores_here == 2);
+  CHECK(task_in(kOpenMpi)->may_bind);
+  CHECK_FALSE(task_in(kTorchrun)->may_bind);
 }
 
-TEST_CASE("a script's WORLD_SIZE that counts otherwise is told, its RANK must be right") {
-  const auto task = place_in(with(kStep, {{"RANK", "1"}, {"WORLD_SIZE", "16"}}));
+TEST_CASE("launcher task: a different WORLD_SIZE is ignored, a different RANK is an error") {
+  const auto task = task_in(with(kStep, {{"RANK", "1"}, {"WORLD_SIZE", "16"}}));
   CHECK(task->ignored ==
-        std::vector<std::string>{"WORLD_SIZE=16, since Slurm has started 2 tasks"});
-  CHECK(refusal(with(kStep, {{"RANK", "0"}})) ==
-        "2 RANK is 0, but SLURM_PROCID of Slurm is 1: unset the one that is wrong");
+        std::vector<std::string>{"WORLD_SIZE=16, because Slurm has started 2 tasks"});
+  CHECK(error_of(with(kStep, {{"RANK", "0"}})) ==
+        "2 RANK is 0, but SLURM_PROCID of Slurm is 1\nhint: unset the wrong one");
 }
 
-TEST_CASE("variables that are missing, garbage or contradict each other are named") {
+TEST_CASE("launcher task: missing, invalid and contradictory variables are named") {
   struct Row {
     Environment environment;
     const char* words;
@@ -238,33 +238,34 @@ TEST_CASE("variables that are missing, garbage or contradict each other are name
   const std::vector<Row> rows{
       {with(kTorchrun, {{"RANK", "2"}}), "2 RANK is 2, but WORLD_SIZE is 2"},
       {with(kTorchrun, {{"RANK", "one"}}),
-       "2 environment variable RANK is 'one', expected a whole number from 0 to 65536"},
-      {with(kTorchrun, {{"RANK", "-1"}}), "RANK is '-1'"},
-      {with(kTorchrun, {{"WORLD_SIZE", "99999999999999999999"}}), "WORLD_SIZE is '9999"},
-      {with(kTorchrun, {{"RANK", "unset"}}),
-       "2 environment variable RANK is not set, which torchrun sets"},
-      {with(kTorchrun, {{"MASTER_PORT", "unset"}}), "MASTER_PORT is not set, which torchrun sets"},
-      {with(kTorchrun, {{"MASTER_PORT", "70000"}}), "MASTER_PORT is '70000'"},
+       "2 environment variable RANK must be a whole number from 0 to 65536, got 'one'"},
+      {with(kTorchrun, {{"RANK", "-1"}}), "65536, got '-1'"},
+      {with(kTorchrun, {{"WORLD_SIZE", "99999999999999999999"}}), "65536, got '9999"},
+      {with(kTorchrun, {{"RANK", "unset"}}), "2 environment variable RANK of torchrun is not set"},
+      {with(kTorchrun, {{"MASTER_PORT", "unset"}}), "MASTER_PORT of torchrun is not set"},
+      {with(kTorchrun, {{"MASTER_PORT", "70000"}}),
+       "MASTER_PORT must be a whole number from 1 to 65535, got '70000'"},
       {with(kTorchrun, {{"LOCAL_RANK", "2"}}), "LOCAL_RANK is 2, but LOCAL_WORLD_SIZE is 2"},
       {with(kTorchrun, {{"LOCAL_WORLD_SIZE", "3"}}), "LOCAL_WORLD_SIZE is 3, but WORLD_SIZE is 2"},
       {with(kStep, {{"SLURM_STEP_NUM_TASKS", "1"}}),
        "SLURM_PROCID is 1, but SLURM_STEP_NUM_TASKS is 1"},
-      {with(kStep, {{"SLURM_LOCALID", "unset"}}), "SLURM_LOCALID is not set, which Slurm sets"},
+      {with(kStep, {{"SLURM_LOCALID", "unset"}}), "SLURM_LOCALID of Slurm is not set"},
       {with(kStep, {{"SLURM_STEP_TASKS_PER_NODE", "1,1"},
                     {"SLURM_STEP_NODELIST", "unset"},
                     {"SLURM_JOB_NODELIST", "unset"},
                     {"SLURM_NODEID", "1"},
                     {"SLURM_LOCALID", "0"}}),
-       "neither SLURM_STEP_NODELIST nor SLURM_JOB_NODELIST is set: set MASTER_ADDR"},
+       "neither SLURM_STEP_NODELIST nor SLURM_JOB_NODELIST is set\nhint: set MASTER_ADDR"},
       {with(kOpenMpi, {{"OMPI_COMM_WORLD_RANK", "5"}}),
        "OMPI_COMM_WORLD_RANK is 5, but OMPI_COMM_WORLD_SIZE is 2"},
-      {with(kPyTorchJob, {{"PET_NNODES", "1:4"}}), "which only torchrun follows"},
-      {with(kPyTorchJob, {{"MASTER_ADDR", "unset"}}), "MASTER_ADDR is not set: set it to the DNS"},
+      {with(kPyTorchJob, {{"PET_NNODES", "1:4"}}), "needs torchrun"},
+      {with(kPyTorchJob, {{"MASTER_ADDR", "unset"}}),
+       "MASTER_ADDR is not set\nhint: set it to the DNS"},
       {with(kPyTorchJob, {{"RANK", "2"}}), "RANK is 2, but there are 2 pods"},
-      {with(kPlain, {{"RANK", "x\x1b"}}), "RANK is 'x\\x1b'"},
+      {with(kPlain, {{"RANK", "x\x1b"}}), "65536, got 'x\\x1b'"},
   };
   for (const Row& row : rows) {
-    const std::string text = refusal(row.environment);
+    const std::string text = error_of(row.environment);
     CAPTURE(text, row.words);
     CHECK(text.find(row.words) != std::string::npos);
   }

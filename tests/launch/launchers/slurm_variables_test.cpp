@@ -9,7 +9,7 @@
 using namespace trainctl;
 using namespace trainctl::launch;
 
-TEST_CASE("the first host of Slurm's list, in its short and its long form") {
+TEST_CASE("first_host: reads short and long forms of a node list") {
   constexpr std::array kLists{
       std::pair{"node1", "node1"},
       std::pair{"node1,node2", "node1"},
@@ -24,7 +24,7 @@ TEST_CASE("the first host of Slurm's list, in its short and its long form") {
   for (const auto& [list, host] : kLists) CHECK(first_host(list) == host);
 }
 
-TEST_CASE("what is no list of hosts is refused") {
+TEST_CASE("first_host: an invalid node list is an error") {
   for (const char* list : {"", ",node2", "node[", "node[]", "node[a-b]", "node[-3]", "node 1",
                            "$(reboot)", "node]1", "node\n1"}) {
     CAPTURE(list);
@@ -32,7 +32,7 @@ TEST_CASE("what is no list of hosts is refused") {
   }
 }
 
-TEST_CASE("tasks of a node are counted through repetitions") {
+TEST_CASE("tasks_of_node: reads repetitions") {
   for (int node = 0; node < 3; ++node) CHECK(tasks_of_node("2(x3),1", node) == 2);
   CHECK(tasks_of_node("2(x3),1", 3) == 1);
   CHECK(tasks_of_node("4", 0) == 4);
@@ -40,7 +40,7 @@ TEST_CASE("tasks of a node are counted through repetitions") {
   CHECK(tasks_of_node("1,8(x2),16", 3) == 16);
 }
 
-TEST_CASE("counts that are none, or that have no such node, are refused") {
+TEST_CASE("tasks_of_node: invalid counts and missing nodes are errors") {
   for (const char* counts : {"", "2(x3", "2(y3)", "0", "-1", "2(x0)", "two", "2 ", "2,,2"}) {
     CAPTURE(counts);
     CHECK_THROWS_AS(tasks_of_node(counts, 1), Error);
@@ -48,7 +48,7 @@ TEST_CASE("counts that are none, or that have no such node, are refused") {
   CHECK_THROWS_AS(tasks_of_node("2(x3),1", 4), Error);
 }
 
-TEST_CASE("ports of jobs lie below those of the kernel, and those of neighbors differ") {
+TEST_CASE("port_of_job: ports are below the ephemeral range and differ between neighboring jobs") {
   std::set<std::uint16_t> ports;
   for (std::uint64_t job = 4'000'000; job < 4'000'100; ++job) {
     for (std::uint64_t step = 0; step < 4; ++step) ports.insert(port_of_job(job, step));

@@ -26,7 +26,7 @@ std::vector<int> ranks_of(const Job& job, int rank) {
 
 }  // namespace
 
-TEST_CASE("what workers have started does not outlive a supervisor that is killed") {
+TEST_CASE("process group: processes of workers do not outlive a killed supervisor") {
   for (int i = 0; i < 5; ++i) {
     const Job job({});
     SupervisorProcess supervisor(job, {"end_group", "grandchild", "hello", "wait"}, 2);
@@ -37,7 +37,7 @@ TEST_CASE("what workers have started does not outlive a supervisor that is kille
   }
 }
 
-TEST_CASE("nor a worker that crashes or ends well, and the job is told as without it") {
+TEST_CASE("process group: they do not outlive their worker, and the outcome is unchanged") {
   for (const char* last : {"kill=9", "kill=11", "finish"}) {
     Job job({"end_group", "grandchild", "hello", last}, 2);
     const Outcome outcome = job.run();
@@ -47,7 +47,7 @@ TEST_CASE("nor a worker that crashes or ends well, and the job is told as withou
   }
 }
 
-TEST_CASE("a stop reaches the worker, and the process that waits for its end is no rank") {
+TEST_CASE("process group: a stop reaches the worker, and the watching process has no rank") {
   Job job({"end_group", "catch_term", "hello", "until_told", "leave=143"});
   std::size_t ranks = 0;
   std::size_t processes = 0;
@@ -64,7 +64,7 @@ TEST_CASE("a stop reaches the worker, and the process that waits for its end is 
   CHECK(job.survivors() == 0);
 }
 
-TEST_CASE("a process that leads no group leaves that alone") {
+TEST_CASE("process group: a process that leads no group does nothing") {
   const pid_t child = ::fork();
   if (child == 0) ::_exit(end_group_with_us() ? 1 : 0);
   int status = 0;

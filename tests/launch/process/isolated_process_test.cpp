@@ -24,12 +24,12 @@ ErrorKind kind_of(const std::function<std::string()>& body) {
 
 }  // namespace
 
-TEST_CASE("a body in a process of its own hands back its text, however long") {
+TEST_CASE("run_isolated: returns a text of any length") {
   CHECK(run_isolated([] { return std::string(); }).text.empty());
   CHECK(run_isolated([] { return std::string(1 << 20, 'x'); }).text == std::string(1 << 20, 'x'));
 }
 
-TEST_CASE("the memory of a body is its own: the peak of the next one does not hold it") {
+TEST_CASE("run_isolated: the peak memory of a call does not include earlier calls") {
   constexpr std::size_t kBytes = 200'000'000;
   const auto large = run_isolated([] {
     std::vector<char> bytes(kBytes);
@@ -41,7 +41,7 @@ TEST_CASE("the memory of a body is its own: the peak of the next one does not ho
   CHECK(small.peak_rss_bytes < large.peak_rss_bytes - kBytes / 2);
 }
 
-TEST_CASE("an error of the body keeps its kind and words") {
+TEST_CASE("run_isolated: an error of the body keeps its kind and message") {
   CHECK(kind_of([]() -> std::string { throw Error(ErrorKind::data, "x"); }) == ErrorKind::data);
   CHECK(kind_of([]() -> std::string { throw std::runtime_error("x"); }) == ErrorKind::unexpected);
   CHECK_THROWS_WITH(run_isolated([]() -> std::string {
@@ -52,7 +52,7 @@ TEST_CASE("an error of the body keeps its kind and words") {
                     std::string("sample 7: torn"));
 }
 
-TEST_CASE("a body that a signal ended is told apart from one that was killed") {
+TEST_CASE("run_isolated: distinguishes SIGKILL from other signals") {
   CHECK(kind_of([]() -> std::string {
           ::raise(SIGKILL);
           return "";

@@ -24,11 +24,10 @@ pid_t start_churning() {
 
 }  // namespace
 
-TEST_CASE(
-    "orphans are buried while other processes come and go, children of before are left alone") {
+TEST_CASE("OrphanReaper: kills orphans under churn and leaves earlier children alone") {
   const pid_t churning = start_churning();
   for (int i = 0; i < 100; ++i) {
-    const OrphanKeeper keeper;
+    const OrphanKeeper orphans;
     const pid_t parent = ::fork();
     if (parent == 0) {
       if (::fork() == 0) {

@@ -30,7 +30,7 @@ std::string outcome(Call call) {
 
 }  // namespace
 
-TEST_CASE("a sandbox opens no file, reaches no network and starts no process") {
+TEST_CASE("sandbox: cannot open files, use the network or start processes") {
   const std::string refused = std::to_string(EPERM);
   CHECK(outcome([] { return ::open("/proc/self/maps", O_RDONLY); }) == refused);
   CHECK(outcome([] { return ::socket(AF_INET, SOCK_STREAM, 0); }) == refused);
@@ -40,7 +40,7 @@ TEST_CASE("a sandbox opens no file, reaches no network and starts no process") {
   CHECK(outcome([] { return ::getpid(); }) == "0");
 }
 
-TEST_CASE("of the descriptors a sandbox keeps those that were named") {
+TEST_CASE("sandbox: keeps only the listed descriptors") {
   const Fd kept(::open("/dev/zero", O_RDONLY | O_CLOEXEC));
   const Fd closed(::open("/dev/zero", O_RDONLY | O_CLOEXEC));
   const auto body = [&] {
@@ -52,7 +52,7 @@ TEST_CASE("of the descriptors a sandbox keeps those that were named") {
   CHECK(run_isolated(body, in_sandbox({kept.get()})).text == "reads closed");
 }
 
-TEST_CASE("a sandbox bounds memory and time") {
+TEST_CASE("sandbox: limits memory and time") {
   const auto large = run_isolated(
       [] {
         const void* bytes = ::mmap(nullptr, std::size_t{1} << 30, PROT_READ | PROT_WRITE,
@@ -70,5 +70,5 @@ TEST_CASE("a sandbox bounds memory and time") {
                           return "";
                         },
                         brief),
-                    Contains("the reader was ended by signal"));
+                    Contains("the reader was killed by signal"));
 }

@@ -23,11 +23,11 @@ constexpr bool kAnswersAtOnce = true;
 #endif
 
 struct Section {
-  std::string headline;
+  std::string thread_header;
   std::vector<std::string> lines;
 
   [[nodiscard]] bool holds(const std::string& part) const {
-    return headline.find(part) != std::string::npos ||
+    return thread_header.find(part) != std::string::npos ||
            std::ranges::any_of(
                lines, [&](const auto& line) { return line.find(part) != std::string::npos; });
   }
@@ -72,7 +72,7 @@ class HangingJob : public Job {
   }
 };
 
-void check_blamed(const Outcome& outcome) {
+void check_hang_of_rank_1(const Outcome& outcome) {
   CHECK(outcome.exit_code == 8);
   CHECK(outcome.verdict == "hang");
   REQUIRE(outcome.first_failure);
@@ -82,9 +82,9 @@ void check_blamed(const Outcome& outcome) {
 
 }  // namespace
 
-TEST_CASE("a hang leaves the stacks of all threads of all ranks") {
+TEST_CASE("stacks: a hang writes those of all threads of all ranks") {
   HangingJob job({"block", "spin"});
-  check_blamed(job.run());
+  check_hang_of_rank_1(job.run());
   auto hanging = job.stacks(1);
   for (const char* name : {"fake_worker", "blocked", "spinning"}) {
     CAPTURE(name);
@@ -98,9 +98,9 @@ TEST_CASE("a hang leaves the stacks of all threads of all ranks") {
   CHECK(job.survivors() == 0);
 }
 
-TEST_CASE("a stopped process is told as stopped, and then answers") {
+TEST_CASE("stacks: a stopped process is reported as stopped, then answers") {
   HangingJob job({"step=40", "stop"});
-  check_blamed(job.run());
+  check_hang_of_rank_1(job.run());
   auto stacks = job.stacks(1);
   REQUIRE(stacks.contains("fake_worker"));
   CHECK(stacks["fake_worker"].holds("T (stopped)"));
@@ -108,26 +108,26 @@ TEST_CASE("a stopped process is told as stopped, and then answers") {
   CHECK(job.survivors() == 0);
 }
 
-TEST_CASE("a stopped process has the limit of a step in every phase") {
+TEST_CASE("hang: a stopped process has the step limit in every phase") {
   HangingJob job({"save=40", "stop"});
   const Outcome outcome = job.run();
-  check_blamed(outcome);
-  CHECK_THAT(outcome.message,
-             Contains("a signal has stopped it") && Contains("while saving") && Contains("5.00 s"));
+  check_hang_of_rank_1(outcome);
+  CHECK_THAT(outcome.message, Contains("it has been stopped by a signal") &&
+                                  Contains("while saving") && Contains("5.00 s"));
 }
 
-TEST_CASE("a stopped process is to blame, not the one that waits for it since longer") {
+TEST_CASE("hang: a stopped process is the cause, not one that has waited longer") {
   Job job({"hello", "0:exchange=sum of the losses", "0:step=40", "meet", "1:sleep_ms=700",
            "1:exchange=sum of the losses", "1:step=41", "1:stop", "wait"},
           2);
   job.spec.hang_timeout_s = 5;
   job.spec.grace_s = 0.5;
-  check_blamed(job.run());
+  check_hang_of_rank_1(job.run());
 }
 
-TEST_CASE("a thread that cannot answer has a line all the same") {
+TEST_CASE("stacks: a thread that cannot answer has a line too") {
   HangingJob job({"deaf"});
-  check_blamed(job.run());
+  check_hang_of_rank_1(job.run());
   auto stacks = job.stacks(1);
   REQUIRE(stacks.contains("deaf"));
   CHECK(stacks["deaf"].holds("it blocks the signal"));
@@ -135,18 +135,19 @@ TEST_CASE("a thread that cannot answer has a line all the same") {
   CHECK((stacks["fake_worker"].has_frames() || !kAnswersAtOnce));
 }
 
-TEST_CASE("threads that do not answer cost a bounded time, and each has a line") {
+TEST_CASE("stacks: threads that do not answer take a limited time and have a line each") {
   HangingJob job({"idlers=30", "mute"});
-  check_blamed(job.run());
+  check_hang_of_rank_1(job.run());
   const std::string text = contents(stacks_path(job.spec.log_folder, 1));
-  CHECK_THAT(text, Contains("no answer") && Contains("not asked: the time was up"));
+  CHECK_THAT(text, Contains("it did not answer in time") &&
+                       Contains("no frames: the time limit was reached"));
   std::size_t threads = 0;
   for (std::size_t at = 0; (at = text.find("\nthread ", at)) != std::string::npos; ++at) ++threads;
   CHECK(threads >= 31);
   CHECK(job.survivors() == 0);
 }
 
-TEST_CASE("a process without a handler is looked at and not ended by the question") {
+TEST_CASE("stacks: a process without a handler is listed and not killed") {
   Job job({});
   job.spec.argv = {"/bin/sleep", "600"};
   job.spec.init_timeout_s = 0.3;
@@ -161,7 +162,7 @@ TEST_CASE("a process without a handler is looked at and not ended by the questio
   CHECK(stacks["sleep"].holds("no handler for the signal"));
 }
 
-TEST_CASE("stacks of an earlier run in the same folder are removed") {
+TEST_CASE("stacks: files of an earlier run in the same folder are removed") {
   Job job({"hello", "finish"});
   std::filesystem::create_directories(job.spec.log_folder);
   std::ofstream(stacks_path(job.spec.log_folder, 0)) << "old";
@@ -169,14 +170,14 @@ TEST_CASE("stacks of an earlier run in the same folder are removed") {
   CHECK_FALSE(std::filesystem::exists(stacks_path(job.spec.log_folder, 0)));
 }
 
-TEST_CASE("threads are listed up to a number, the first one first") {
-  const Threads threads = threads_of(::getpid(), 1);
+TEST_CASE("list_threads: lists threads up to a limit, the first thread first") {
+  const ThreadList threads = list_threads(::getpid(), 1);
   REQUIRE(threads.states.size() == 1);
   CHECK(threads.states.front().tid == ::getpid());
   CHECK_FALSE(threads.states.front().name.empty());
   CHECK(threads.states.front().state.starts_with("R"));
   constexpr pid_t kNobody = 0x7fffffff;
-  CHECK(threads_of(kNobody, 10).states.empty());
+  CHECK(list_threads(kNobody, 10).states.empty());
 }
 
 }  // namespace trainctl::launch

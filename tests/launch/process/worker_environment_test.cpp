@@ -71,7 +71,7 @@ int code_after(const std::vector<int>& signals, From from = From::others,
 
 }  // namespace
 
-TEST_CASE("a worker reads its place from the environment") {
+TEST_CASE("worker environment: rank and world size are read") {
   const Environment environment({{kSupervisorPid, std::to_string(::getppid())}});
   const WorkerEnv env = read_worker_env();
   CHECK(env.supervised);
@@ -85,23 +85,23 @@ TEST_CASE("a worker reads its place from the environment") {
   CHECK(env.accelerator.empty());
 }
 
-TEST_CASE("a worker is told where to compute") {
+TEST_CASE("worker environment: the accelerator is read") {
   const Environment environment(
       {{kSupervisorPid, std::to_string(::getppid())}, {kAccelerator, "gpu"}});
   CHECK(read_worker_env().accelerator == "gpu");
 }
 
-TEST_CASE("a worker of several nodes is told by which address others reach it") {
+TEST_CASE("worker environment: the address for other nodes is read") {
   const std::string parent = std::to_string(::getppid());
   for (const char* address : {"10.0.0.1", "fd00::1"}) {
     const Environment environment({{kSupervisorPid, parent}, {kGroupAddress, address}});
     CHECK(read_worker_env().group_address == address);
   }
   CHECK_THAT(refusal({{kGroupAddress, "node1"}}),
-             Contains("TRAINCTL_GROUP_ADDRESS is 'node1', expected a numeric address"));
+             Contains("TRAINCTL_GROUP_ADDRESS must be a numeric address, got 'node1'"));
 }
 
-TEST_CASE("a worker started by hand is rank 0 of 1") {
+TEST_CASE("worker environment: a worker started by hand is rank 0 of 1") {
   const Environment environment({{kEventFd, "unset"}, {kRank, "garbage"}});
   const WorkerEnv env = read_worker_env();
   CHECK_FALSE(env.supervised);
@@ -109,7 +109,7 @@ TEST_CASE("a worker started by hand is rank 0 of 1") {
   CHECK(env.world_size == 1);
 }
 
-TEST_CASE("garbage in a variable is refused by name") {
+TEST_CASE("worker environment: an invalid variable is an error that names it") {
   for (const char* garbage :
        {"", "x", "1x", " 1", "+1", "-1", "4", "99999999999999999999", "1.0", "\x1b"}) {
     CHECK_THAT(refusal({{kRank, garbage}}),
@@ -118,7 +118,7 @@ TEST_CASE("garbage in a variable is refused by name") {
   CHECK_THAT(refusal({{kRank, "unset"}}), Contains("RANK is not set"));
   CHECK_THAT(refusal({{kWorldSize, "0"}}), Contains("WORLD_SIZE"));
   CHECK_THAT(refusal({{kLocalRank, "2"}}),
-             Contains("LOCAL_RANK is '2', expected a whole number from 0 to 1"));
+             Contains("LOCAL_RANK must be a whole number from 0 to 1, got '2'"));
   CHECK_THAT(refusal({{kEventFd, "987654"}}),
              Contains("TRAINCTL_EVENT_FD names descriptor 987654, which is not open"));
   CHECK_THAT(refusal({{kStoreFd, "0"}}), Contains("TRAINCTL_STORE_FD"));
@@ -126,29 +126,29 @@ TEST_CASE("garbage in a variable is refused by name") {
              Contains("2 environment variable TRAINCTL_ACCELERATOR is 'tpu'"));
 }
 
-TEST_CASE("a worker whose supervisor is gone does not start") {
+TEST_CASE("worker environment: a worker without its supervisor does not start") {
   CHECK_THAT(refusal({{kSupervisorPid, std::to_string(::getpid())}}), Contains("7 the supervisor"));
 }
 
-TEST_CASE("the stop flag holds the first signal that asks for a stop") {
+TEST_CASE("stop flag: stores the first stop signal") {
   for (const int signal : {SIGTERM, SIGINT, SIGUSR1, SIGUSR2, SIGHUP}) {
     CHECK(code_after({signal}) == signal);
     CHECK(code_after({signal, signal}) == signal);  // a repetition
   }
 }
 
-TEST_CASE("a second signal ends a worker at once") {
+TEST_CASE("stop flag: a second signal ends a worker immediately") {
   CHECK(code_after({SIGTERM, SIGUSR1}) == 143);
   CHECK(code_after({SIGINT, SIGTERM}) == 130);
   CHECK(code_after({SIGUSR2, SIGINT}) == 143);
 }
 
-TEST_CASE("what the supervisor passes on is no second signal") {
+TEST_CASE("stop flag: a signal that the supervisor forwards is no second signal") {
   // The child signals itself, so it is its own supervisor.
   CHECK(code_after({SIGUSR1, SIGTERM, SIGTERM}, From::supervisor) == SIGUSR1);
 }
 
-TEST_CASE("a worker under nohup does not heed SIGHUP") {
+TEST_CASE("stop flag: a worker under nohup ignores SIGHUP") {
   CHECK(code_after({SIGHUP}, From::others, SIG_IGN) == 0);
 }
 

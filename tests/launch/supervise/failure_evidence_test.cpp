@@ -15,7 +15,7 @@ void write(const std::filesystem::path& path, const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("an error file comes back, damaged ones are passed over") {
+TEST_CASE("error file: it is read back, and damaged files are ignored") {
   const TempFolder folder;
   CHECK_FALSE(read_error_file(folder.path(), 2));
   Error error(ErrorKind::checkpoint, "best.safetensors is cut");
@@ -33,7 +33,7 @@ TEST_CASE("an error file comes back, damaged ones are passed over") {
   CHECK(std::filesystem::is_empty(folder.path()));
 }
 
-TEST_CASE("the tail of a log is its last twenty lines, safe to print") {
+TEST_CASE("log_tail: returns the last twenty lines in printable form") {
   const TempFolder folder;
   const auto log = folder / "rank_0.log";
   CHECK(log_tail(log).empty());

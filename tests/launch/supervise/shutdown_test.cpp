@@ -9,17 +9,17 @@ namespace {
 
 using Demand = Ending::Demand;
 constexpr double kGrace = 4;
-constexpr double kAllowance = 30;
+constexpr double kStopGrace = 30;
 
 Ending stopping() {
   Ending ending(kGrace);
-  CHECK(ending.ask(SIGTERM, 100, kAllowance) == Demand::stop);
+  CHECK(ending.ask(SIGTERM, 100, kStopGrace) == Demand::stop);
   return ending;
 }
 
 }  // namespace
 
-TEST_CASE("a stop signal leaves the ranks what they are allowed") {
+TEST_CASE("ShutdownController: a stop signal gives the ranks the grace period") {
   Ending ending(kGrace);
   CHECK_FALSE(ending.has_begun());
   CHECK_FALSE(ending.is_due(1e9));
@@ -30,45 +30,46 @@ TEST_CASE("a stop signal leaves the ranks what they are allowed") {
   CHECK(ending.is_due(130));
 }
 
-TEST_CASE("the second signal kills, an echo of the first does not") {
+TEST_CASE("ShutdownController: the second signal kills, a repetition of the first does not") {
   Ending ending = stopping();
-  CHECK(ending.ask(SIGTERM, 100.1, kAllowance) == Demand::nothing);
-  CHECK(ending.ask(SIGTERM, 100.3, kAllowance) == Demand::kill);
-  CHECK(stopping().ask(SIGINT, 100, kAllowance) == Demand::kill);
+  CHECK(ending.ask(SIGTERM, 100.1, kStopGrace) == Demand::nothing);
+  CHECK(ending.ask(SIGTERM, 100.3, kStopGrace) == Demand::kill);
+  CHECK(stopping().ask(SIGINT, 100, kStopGrace) == Demand::kill);
 }
 
-TEST_CASE("the supervisor's own signal is its first, though a rank was stopped before") {
+TEST_CASE(
+    "ShutdownController: the supervisor's signal counts as the first after a rank was stopped") {
   Ending ending(kGrace);
-  ending.follow(SIGTERM, 100, kAllowance);
+  ending.follow(SIGTERM, 100, kStopGrace);
   CHECK(ending.signal() == SIGTERM);
-  CHECK(ending.ask(SIGUSR1, 105, kAllowance) == Demand::nothing);
+  CHECK(ending.ask(SIGUSR1, 105, kStopGrace) == Demand::nothing);
   CHECK(ending.signal() == SIGUSR1);
   CHECK(ending.is_due(130));
-  CHECK(ending.ask(SIGUSR1, 106, kAllowance) == Demand::kill);
+  CHECK(ending.ask(SIGUSR1, 106, kStopGrace) == Demand::kill);
 }
 
-TEST_CASE("a failure shortens the time of the others and nothing lengthens it again") {
+TEST_CASE("ShutdownController: a failure shortens the grace period for good") {
   Ending ending = stopping();
-  ending.hurry(110);
-  ending.hurry(112);
+  ending.shorten(110);
+  ending.shorten(112);
   CHECK_FALSE(ending.is_due(113.9));
   CHECK(ending.is_due(114));
   ending.extend(113);
   CHECK(ending.is_due(114));
 
   Ending late = stopping();
-  late.hurry(129);
+  late.shorten(129);
   CHECK(late.is_due(130));  // never more time than before
 
   Ending failed(kGrace);
-  failed.hurry(100);
+  failed.shorten(100);
   CHECK_FALSE(failed.signal());
   CHECK(failed.is_due(104));
-  CHECK(failed.ask(SIGTERM, 101, kAllowance) == Demand::kill);
+  CHECK(failed.ask(SIGTERM, 101, kStopGrace) == Demand::kill);
   CHECK_FALSE(failed.signal());
 }
 
-TEST_CASE("who gets on with saving may go on, but not for ever") {
+TEST_CASE("ShutdownController: progress with saving extends the grace period up to a limit") {
   Ending ending = stopping();
   ending.extend(90);  // before the signal
   CHECK(ending.is_due(130));
@@ -84,11 +85,11 @@ TEST_CASE("who gets on with saving may go on, but not for ever") {
   CHECK_FALSE(running.has_begun());
 }
 
-TEST_CASE("what is allowed grows with the steps and saves that were seen") {
-  CHECK(stop_allowance(0, 0) == 30);
-  CHECK(stop_allowance(1, 2) == 30);
-  CHECK(stop_allowance(40, 0) == 120);
-  CHECK(stop_allowance(10, 50) == 130);
+TEST_CASE("default_stop_grace: grows with the duration of steps and saves") {
+  CHECK(default_stop_grace(0, 0) == 30);
+  CHECK(default_stop_grace(1, 2) == 30);
+  CHECK(default_stop_grace(40, 0) == 120);
+  CHECK(default_stop_grace(10, 50) == 130);
 }
 
 }  // namespace trainctl::launch

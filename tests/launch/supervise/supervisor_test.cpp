@@ -24,7 +24,7 @@ void check_nothing_left(const Job& job) {
 
 }  // namespace
 
-TEST_CASE("ranks are started on cores of their own, and know it") {
+TEST_CASE("supervise: ranks are pinned to dedicated cores and have TRAINCTL_OWN_CORES") {
   const std::vector<int> allowed = allowed_cores();
   Job job({"hello", "print_cores", "print_env=TRAINCTL_OWN_CORES", "finish"}, 2);
   job.spec.cores = {{allowed.front()}, {allowed.back()}};
@@ -39,7 +39,7 @@ TEST_CASE("ranks are started on cores of their own, and know it") {
   CHECK(allowed_cores() == allowed);  // this process keeps its affinity
 }
 
-TEST_CASE("a job whose ranks all finish is ok, for 1, 2 and 4 ranks") {
+TEST_CASE("supervise: a job whose ranks all finish is ok, for 1, 2 and 4 ranks") {
   const std::size_t descriptors = open_descriptors();
   for (const int world : {1, 2, 4}) {
     Job job({"hello", "step=3", "finish"}, world);
@@ -55,7 +55,7 @@ TEST_CASE("a job whose ranks all finish is ok, for 1, 2 and 4 ranks") {
   CHECK(open_descriptors() == descriptors);
 }
 
-TEST_CASE("a rank that dies by a signal ends the job with 7 and is named with its step") {
+TEST_CASE("supervise: a rank killed by a signal ends the job with 7 and is named with its step") {
   for (const int signal : {SIGKILL, SIGSEGV, SIGABRT}) {
     for (const int world : {1, 2, 4}) {
       const int victim = world - 1;
@@ -81,7 +81,7 @@ TEST_CASE("a rank that dies by a signal ends the job with 7 and is named with it
   }
 }
 
-TEST_CASE("killing a rank again and again never leaves a process or a descriptor") {
+TEST_CASE("supervise: repeatedly killed ranks leave no process or descriptor") {
   const std::size_t descriptors = open_descriptors();
   for (int i = 0; i < 50; ++i) {
     Job job({"hello", "1:sleep_ms=" + std::to_string(i % 7), "1:kill=9", "grandchild", "wait"}, 2);
@@ -95,12 +95,12 @@ TEST_CASE("killing a rank again and again never leaves a process or a descriptor
   CHECK(open_descriptors() == descriptors);
 }
 
-TEST_CASE("a SIGKILL that nobody claims says that it may have been memory") {
+TEST_CASE("supervise: an unexplained SIGKILL mentions memory") {
   Job job({"hello", "kill=9"});
   CHECK_THAT(job.run().message, Contains("SIGKILL") && Contains("memory"));
 }
 
-TEST_CASE("a worker's own error ends the job with its kind and its sentence") {
+TEST_CASE("supervise: an error of a worker ends the job with its kind and message") {
   for (const int kind : {1, 2, 6, 8, 9, 10, 11}) {
     Job job({"hello", "print=last words", "1:fail=" + std::to_string(kind), "wait"}, 2);
     const Outcome outcome = job.run();
@@ -116,7 +116,7 @@ TEST_CASE("a worker's own error ends the job with its kind and its sentence") {
   }
 }
 
-TEST_CASE("the error file speaks for a worker whose event did not arrive") {
+TEST_CASE("supervise: the error file replaces an event that did not arrive") {
   Job job({"hello"});
   job.spec.argv.push_back("write_error=" + (job.folder / "logs").string());
   job.spec.argv.push_back("exit=9");
@@ -129,7 +129,7 @@ TEST_CASE("the error file speaks for a worker whose event did not arrive") {
         "row 7 is damaged");  // the file of the previous run is ignored
 }
 
-TEST_CASE("an exit that nobody explains is a failed rank") {
+TEST_CASE("supervise: an exit without a report is a failed rank") {
   for (const int code : {0, 1, 3, 4, 5, 99}) {
     Job job({"hello", "exit=" + std::to_string(code)});
     const Outcome outcome = job.run();
@@ -140,7 +140,7 @@ TEST_CASE("an exit that nobody explains is a failed rank") {
   }
 }
 
-TEST_CASE("workers are given their place, policies and descriptors, and no others") {
+TEST_CASE("supervise: workers get their rank, policies and descriptors, and no others") {
   ::unsetenv("OMP_WAIT_POLICY");
   Job job({"hello", "print_env=RANK", "print_env=WORLD_SIZE", "print_env=LOCAL_RANK",
            "print_env=OMP_WAIT_POLICY", "print_env=KINETO_LOG_LEVEL",
@@ -163,7 +163,7 @@ TEST_CASE("workers are given their place, policies and descriptors, and no other
         7);  // 0, 1, 2, events, heartbeat, store, stacks
 }
 
-TEST_CASE("threads spin before they sleep where the job asks for that and the user does not") {
+TEST_CASE("supervise: the job's OpenMP wait policy applies unless the user has set one") {
   ::unsetenv("OMP_WAIT_POLICY");
   Job job({"hello", "print_env=OMP_WAIT_POLICY", "print_env=GOMP_SPINCOUNT", "finish"});
   job.spec.waiting = launch::Waiting::spin;
@@ -179,7 +179,7 @@ TEST_CASE("threads spin before they sleep where the job asks for that and the us
         "OMP_WAIT_POLICY=active\nGOMP_SPINCOUNT=\n");
 }
 
-TEST_CASE("a value that the user has set is kept where that is asked for") {
+TEST_CASE("supervise: listed variables keep the user's value") {
   ::setenv("OMP_WAIT_POLICY", "active", 1);
   ::setenv("OMP_NUM_THREADS", "7", 1);
   Job job({"hello", "print_env=OMP_WAIT_POLICY", "print_env=OMP_NUM_THREADS", "finish"});
@@ -194,7 +194,9 @@ TEST_CASE("a value that the user has set is kept where that is asked for") {
         "OMP_WAIT_POLICY=active\nOMP_NUM_THREADS=7\nOMP_WAIT_POLICY=active\nOMP_NUM_THREADS=3\n");
 }
 
-TEST_CASE("a worker that does not report in time ends the job with 8, listing the missing ranks") {
+TEST_CASE(
+    "supervise: a worker that does not report in time ends the job with 8, listing the missing "
+    "ranks") {
   Job job({"0:hello", "2:hello", "wait"}, 4);
   job.spec.init_timeout_s = 1000;
   const Outcome outcome = job.run({}, LeapingClock(job, 2));
@@ -204,7 +206,7 @@ TEST_CASE("a worker that does not report in time ends the job with 8, listing th
   check_nothing_left(job);
 }
 
-TEST_CASE("a program that cannot be started is named, and no rank is left") {
+TEST_CASE("supervise: a program that cannot be started is named, and no rank is left") {
   Job job({});
   job.spec.argv = {"/no/such/program"};
   const std::size_t descriptors = open_descriptors();
@@ -218,7 +220,7 @@ TEST_CASE("a program that cannot be started is named, and no rank is left") {
   CHECK(open_descriptors() == descriptors);
 }
 
-TEST_CASE("what a handler throws ends the job and comes through") {
+TEST_CASE("supervise: an exception of a handler ends the job and is passed on") {
   Job job({"hello", "ignore_term", "wait"}, 2);
   const EventHandler full_disk = [](int, const events::Event&) {
     throw Error(ErrorKind::resource, "disk full");
@@ -227,13 +229,13 @@ TEST_CASE("what a handler throws ends the job and comes through") {
   check_nothing_left(job);
 }
 
-TEST_CASE("children of workers die with the job, whatever they ignore") {
+TEST_CASE("supervise: children of workers are killed with the job, even if they ignore signals") {
   Job job({"catch_term", "grandchild", "daemon", "hello", "sleep_ms=50", "finish"}, 2);
   CHECK(job.run().exit_code == 0);
   check_nothing_left(job);
 }
 
-TEST_CASE("a line that is no event is a failure of ours") {
+TEST_CASE("supervise: an invalid event line is an unexpected failure") {
   Job job({"hello", "1:garbage", "wait"}, 2);
   const Outcome outcome = job.run();
   CHECK(outcome.exit_code == 1);
@@ -247,7 +249,7 @@ TEST_CASE("a line that is no event is a failure of ours") {
   check_nothing_left(endless);
 }
 
-TEST_CASE("a worker that floods its pipe holds up nobody") {
+TEST_CASE("supervise: a worker that floods its pipe does not delay other ranks") {
   Job job({"1:catch_term", "hello", "0:flood", "1:until_told", "1:fail=9"}, 2);
   int warnings = 0;
   int other = 0;
@@ -262,14 +264,15 @@ TEST_CASE("a worker that floods its pipe holds up nobody") {
   CHECK(outcome.first_failure->rank == 1);
 }
 
-TEST_CASE("a worker that closes its pipe has not finished") {
+TEST_CASE("supervise: a worker that closes its pipe has not finished") {
   Job job({"hello", "close_pipe", "sleep_ms=300", "exit=0"});
   const Outcome outcome = job.run();
   CHECK(outcome.exit_code == 7);
-  CHECK_THAT(outcome.message, Contains("without saying that it had finished"));
+  CHECK_THAT(outcome.message, Contains("did not report that it had finished"));
 }
 
-TEST_CASE("ranks meet through the store, one that spoils it is cut off and named") {
+TEST_CASE(
+    "supervise: ranks meet through the store, and one that breaks its protocol is disconnected") {
   for (const int world : {2, 4}) {
     Job job({"hello", "meet", "finish"}, world);
     CHECK(job.run().exit_code == 0);
@@ -280,7 +283,7 @@ TEST_CASE("ranks meet through the store, one that spoils it is cut off and named
   for (const auto& [rank, event] : job.events) {
     if (const auto* warning = std::get_if<events::Warning>(&event)) {
       CHECK(rank == 1);
-      CHECK_THAT(warning->message, Contains("rank 1 was cut off"));
+      CHECK_THAT(warning->message, Contains("rank 1 was disconnected"));
     }
   }
 }

@@ -16,13 +16,13 @@ RankEnd reported(int rank, int round, Report report) {
 }
 
 int first_rank(std::vector<RankEnd> ends) {
-  return judge({std::move(ends), {}, "host"}).first_failure->rank;
+  return derive_outcome({std::move(ends), {}, "host"}).first_failure->rank;
 }
 
 }  // namespace
 
-TEST_CASE("the rank that failed first is the cause, the others are consequences") {
-  const Outcome outcome = judge(
+TEST_CASE("verdict: the rank that failed first is the cause, the others are consequences") {
+  const Outcome outcome = derive_outcome(
       {{reported(0, 5, {9, "later"}), reported(1, 3, {11, "disk full"}), finished(2)}, {}, "host"});
   CHECK(outcome.exit_code == 11);
   CHECK(outcome.first_failure->rank == 1);
@@ -31,7 +31,8 @@ TEST_CASE("the rank that failed first is the cause, the others are consequences"
   CHECK(outcome.consequences[0].rank == 0);
 }
 
-TEST_CASE("a lost peer is a consequence of what killed the peer, even if it was seen earlier") {
+TEST_CASE(
+    "verdict: a lost peer is a consequence of what killed the peer, even if it was seen earlier") {
   CHECK(first_rank({reported(0, 3, {7, "connection reset by peer"}), killed(1, 9)}) == 1);
   CHECK(first_rank({reported(0, 3, {1, "connection reset by peer"}), killed(1, 9)}) == 1);
   CHECK(first_rank({reported(0, 3, {7, "lost"}), reported(1, 4, {7, "lost"}),
@@ -39,7 +40,7 @@ TEST_CASE("a lost peer is a consequence of what killed the peer, even if it was 
   CHECK(first_rank({{.rank = 0, .seen_in_round = 2, .exit_code = 1}, killed(1, 9)}) == 1);
 }
 
-TEST_CASE("a lost node explains what other ranks have lost") {
+TEST_CASE("verdict: a lost node is the cause of lost peers") {
   const RankEnd lost{.rank = 2,
                      .host = "far",
                      .seen_in_round = 9,
@@ -47,7 +48,7 @@ TEST_CASE("a lost node explains what other ranks have lost") {
                      .report = Report{7, "node 1 (far) is lost: its connection has closed"}};
   CHECK_FALSE(lost_peer(lost));
   const Outcome outcome =
-      judge({{reported(0, 3, {7, "connection reset by peer"}), lost}, {}, "near"});
+      derive_outcome({{reported(0, 3, {7, "connection reset by peer"}), lost}, {}, "near"});
   CHECK(outcome.exit_code == 7);
   CHECK(outcome.first_failure->rank == 2);
   CHECK(outcome.first_failure->host == "far");
@@ -56,17 +57,17 @@ TEST_CASE("a lost node explains what other ranks have lost") {
   CHECK(outcome.consequences.at(0).host == "near");
 }
 
-TEST_CASE("a cause of its own is not overruled by a later kill") {
+TEST_CASE("verdict: a later kill does not replace a reported cause") {
   CHECK(first_rank({reported(0, 3, {9, "bad row"}), killed(1, 9)}) == 0);
   CHECK(first_rank({killed(0, 3), reported(1, 4, {7, "lost"})}) == 0);
   CHECK(first_rank({reported(0, 3, {7, "lost"}), reported(1, 4, {7, "lost"})}) == 0);
 }
 
-TEST_CASE("of two failures seen at once the one by a signal comes first") {
+TEST_CASE("verdict: of two failures in one round, the one by a signal comes first") {
   CHECK(first_rank({reported(0, 4, {11, "disk full"}), killed(1, 4)}) == 1);
 }
 
-TEST_CASE("what our own signals do is no failure") {
+TEST_CASE("verdict: exits caused by the supervisor's signals are no failures") {
   CHECK_FALSE(is_failure({.signal = SIGTERM, .told_to_stop = true}));
   CHECK_FALSE(is_failure({.signal = SIGKILL, .killed_by_us = true}));
   CHECK_FALSE(is_failure({.exit_code = 0, .told_to_stop = true}));
@@ -78,30 +79,30 @@ TEST_CASE("what our own signals do is no failure") {
 }
 
 TEST_CASE("verdict: exit code 127 of a worker means that a library could not be loaded") {
-  const Outcome outcome = judge({{{.exit_code = 127, .started = true}}, {}, "host"});
+  const Outcome outcome = derive_outcome({{{.exit_code = 127, .started = true}}, {}, "host"});
   CHECK_THAT(outcome.message, Contains("a shared library is missing or cannot be loaded"));
 }
 
-TEST_CASE("a rank that was asked to stop, by whomever, has not failed") {
+TEST_CASE("verdict: a rank that exits on a stop signal has not failed") {
   for (const int signal : {SIGTERM, SIGUSR1, SIGUSR2, SIGHUP}) {
     CHECK_FALSE(is_failure({.signal = signal}));
     CHECK(stop_signal_of({.signal = signal}) == SIGTERM);
-    CHECK(left_unsaved({.signal = signal}));
+    CHECK(stopped_without_checkpoint({.signal = signal}));
   }
   CHECK(stop_signal_of({.signal = SIGINT}) == SIGINT);
   CHECK(stop_signal_of({.exit_code = 130}) == SIGINT);
   CHECK(stop_signal_of({.exit_code = 75}) == SIGTERM);
-  CHECK_FALSE(left_unsaved({.exit_code = 75}));
-  CHECK_FALSE(left_unsaved({.exit_code = 130}));
-  CHECK(left_unsaved({.exit_code = 143}));
+  CHECK_FALSE(stopped_without_checkpoint({.exit_code = 75}));
+  CHECK_FALSE(stopped_without_checkpoint({.exit_code = 130}));
+  CHECK(stopped_without_checkpoint({.exit_code = 143}));
   CHECK_FALSE(stop_signal_of({.signal = SIGTERM, .report = Report{8, "hangs"}}));
   CHECK_FALSE(stop_signal_of({.signal = SIGKILL}));
   CHECK_FALSE(stop_signal_of({.exit_code = 0}));
 }
 
-TEST_CASE("a stop is 75 only where every rank says so, and 130 for SIGINT") {
+TEST_CASE("verdict: a stop is 75 only if every rank has saved, and 130 for SIGINT") {
   const auto code = [](std::vector<RankEnd> ends, int signal = SIGTERM) {
-    return judge({std::move(ends), signal, "host"}).exit_code;
+    return derive_outcome({std::move(ends), signal, "host"}).exit_code;
   };
   const RankEnd saved{.exit_code = 75, .finished = true};
   const RankEnd unsaved{.exit_code = 143};
@@ -117,19 +118,19 @@ TEST_CASE("a stop is 75 only where every rank says so, and 130 for SIGINT") {
   CHECK(code({saved, {.signal = SIGTERM, .told_to_stop = true}}) == 143);
 }
 
-TEST_CASE("the words of a stop tell what became of the ranks") {
+TEST_CASE("verdict: the message of a stop reports how the ranks exited") {
   const auto text = [](std::vector<RankEnd> ends) {
-    return judge({std::move(ends), SIGTERM, "host"}).message;
+    return derive_outcome({std::move(ends), SIGTERM, "host"}).message;
   };
   CHECK(text({{.exit_code = 75}}) == "stopped by SIGTERM after a checkpoint was saved");
   CHECK(text({{.exit_code = 143}}) == "stopped by SIGTERM");
   CHECK(text({finished(0)}) == "stopped by SIGTERM, but all ranks had finished");
   CHECK(
       text({{.rank = 0, .exit_code = 143}, {.rank = 1, .signal = SIGKILL, .killed_by_us = true}}) ==
-      "stopped by SIGTERM; killed before the end: rank 1");
+      "stopped by SIGTERM; killed before exiting: rank 1");
 }
 
-TEST_CASE("a crash is the cause of an error that nobody expected, an abort is not") {
+TEST_CASE("verdict: a crash is the cause of an unexpected error, an abort is not") {
   const auto crashed = [](int signal) {
     return RankEnd{.rank = 1, .seen_in_round = 9, .signal = signal};
   };
@@ -138,14 +139,14 @@ TEST_CASE("a crash is the cause of an error that nobody expected, an abort is no
   CHECK(first_rank({reported(0, 3, {7, "reset by peer"}), crashed(SIGABRT)}) == 1);
 }
 
-TEST_CASE("a process that could not be ended is told of") {
-  const Outcome outcome = judge({{{.rank = 0, .killed_by_us = true}}, {}, "host"});
+TEST_CASE("verdict: a process that cannot be killed is reported") {
+  const Outcome outcome = derive_outcome({{{.rank = 0, .killed_by_us = true}}, {}, "host"});
   CHECK(outcome.exit_code == 7);
-  CHECK_THAT(outcome.message, Contains("could not be ended"));
+  CHECK_THAT(outcome.message, Contains("cannot be killed"));
 }
 
-TEST_CASE("a worker's message cannot forge lines or drive the terminal") {
-  const Outcome outcome = judge({{reported(0, 1, {9, "one\n\x1b[2Jtwo"})}, {}, "host"});
+TEST_CASE("verdict: a worker's message cannot add lines or control sequences") {
+  const Outcome outcome = derive_outcome({{reported(0, 1, {9, "one\n\x1b[2Jtwo"})}, {}, "host"});
   CHECK(outcome.first_failure->message == "one; \\x1b[2Jtwo");
 }
 
