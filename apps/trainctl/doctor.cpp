@@ -165,7 +165,7 @@ void print_text(const std::vector<MachineFinding>& findings, const LinkProbe& li
 int doctor(const DoctorFlags& flags, const Context& context) {
   ENSURE(config, flags.link || flags.devices == 0, "--devices requires --link");
   if (flags.link) check_working_directory();
-  launch::end_on_stop_signals();
+  launch::exit_on_stop_signals();
   // Comes before examine_machine(), which may start threads: the supervisor must not have any.
   const LinkProbe link = probe_link(flags, context);
   const std::optional<report::Noise> noise = measure_noise(flags, context);

@@ -148,7 +148,7 @@ void say_end(const study::SweepEnd& end, const report::Sweep& sweep, const std::
 
 /// Throws for more than one task of a launcher, since each task would start the same sweep.
 void expect_one_task() {
-  const auto task = launch::task_place([](const char* name) { return std::getenv(name); });
+  const auto task = launch::find_launcher_task([](const char* name) { return std::getenv(name); });
   ENSURE(config, !task || task->world_size == 1,
          "{} started {} tasks of this sweep, but one task runs all of it\nhint: start one task",
          launch::name_of(task->launcher), task->world_size);
@@ -156,7 +156,7 @@ void expect_one_task() {
 
 int sweep(const SweepFlags& flags, Context& context) {
   keep_running_without_output(LostOutput::is_tolerated);
-  launch::end_on_stop_signals();  // nothing to save so far
+  launch::exit_on_stop_signals();  // nothing to save so far
   expect_one_task();
   const study::SweepOptions& options = flags.options;
   const study::Invocation invocation = invocation_of(flags.config, context);

@@ -45,11 +45,11 @@ int start_engine(const std::string& run_dir, const launch::WorkerEnv& environmen
 }
 
 int work(const std::string& run_dir, const Context& /*context*/) {
-  launch::end_group_with_us();
+  launch::kill_group_on_exit();
   log::set_up(log::Level::verbose, log::Colors::off);  // stderr is logs/rank_N.log
   launch::install_stop_flag();
   const launch::WorkerEnv environment = launch::read_worker_env();
-  launch::answer_with_stacks(environment.stacks_fd);  // before the engine starts its threads
+  launch::install_stack_handler(environment.stacks_fd);  // before the engine starts its threads
   try {
     return start_engine(run_dir, environment);
   } catch (const std::exception& exception) {

@@ -39,7 +39,7 @@ void expect_valid_heartbeat(std::string_view bytes) {
     std::int32_t phase;
     std::uint16_t passed;
   };
-  launch::Pulse pulse;
+  launch::HeartbeatMonitor monitor;
   events::Heartbeat page{};
   double now = 0;
   for (; bytes.size() >= sizeof(PageState); bytes.remove_prefix(sizeof(PageState))) {
@@ -50,12 +50,12 @@ void expect_valid_heartbeat(std::string_view bytes) {
     page.monotonic_ns = state.stamp;
     page.loaded = state.loaded;
     now += state.passed;
-    pulse.see(page, now);
-    if (*events::phase_name(pulse.phase()) == '\0') std::abort();
-    if (!std::isfinite(pulse.step_s()) || pulse.step_s() < 0) std::abort();
-    if (pulse.limit_s() && !(*pulse.limit_s() > 0)) std::abort();
-    const auto silence = pulse.silence(now + 1e6);
-    if (silence && sentence_of(*silence).empty()) std::abort();
+    monitor.update(page, now);
+    if (*events::phase_name(monitor.phase()) == '\0') std::abort();
+    if (!std::isfinite(monitor.step_s()) || monitor.step_s() < 0) std::abort();
+    if (monitor.limit_s() && !(*monitor.limit_s() > 0)) std::abort();
+    const auto stall = monitor.stall(now + 1e6);
+    if (stall && describe_stall(*stall).empty()) std::abort();
   }
 }
 

@@ -39,8 +39,8 @@ int number_of(const std::string& manifest, const std::string& key) {
   return std::stoi(manifest.substr(at + key.size()));
 }
 
-std::optional<TaskPlace> place_in(const Environment& environment) {
-  return task_place([&](const char* name) -> const char* {
+std::optional<LauncherTask> place_in(const Environment& environment) {
+  return find_launcher_task([&](const char* name) -> const char* {
     const auto found = environment.find(name);
     return found == environment.end() ? nullptr : found->second.c_str();
   });

@@ -220,7 +220,7 @@ class Worker {
     store.wait({"all"}, std::chrono::seconds(60));
   }
 
-  void spoil_store() const {
+  void break_store_protocol() const {
     const std::string garbage(1000, '\xff');
     const ssize_t written = ::write(env_.store_fd, garbage.data(), garbage.size());
     if (written < 0) ::_exit(99);
@@ -288,7 +288,7 @@ class Worker {
          std::this_thread::sleep_for(std::chrono::milliseconds(std::stoi(ms)));
        }},
       {"catch_term", [](const auto&) { launch::install_stop_flag(); }},
-      {"until_told",
+      {"until_asked",
        [](const auto&) {
          while (*launch::stop_signal() == 0)
            std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -304,7 +304,7 @@ class Worker {
          if (::fork() == 0) linger();
        }},
       {"daemon", [](const auto&) { start_daemon(); }},
-      {"end_group", [](const auto&) { launch::end_group_with_us(); }},
+      {"end_group", [](const auto&) { launch::kill_group_on_exit(); }},
       {"print",
        [](const auto& text) {
          std::printf("%s\n", text.c_str());
@@ -332,7 +332,7 @@ class Worker {
       {"flood", [this](const auto&) { flood(); }},
       {"close_pipe", [this](const auto&) { ::close(env_.event_fd); }},
       {"meet", [this](const auto&) { meet(); }},
-      {"spoil_store", [this](const auto&) { spoil_store(); }},
+      {"break_store_protocol", [this](const auto&) { break_store_protocol(); }},
   };
 };
 
@@ -355,7 +355,7 @@ int supervise_words(int argc, char** argv) {
 // Runs the supervisor of a node that joins a test's coordinator, with RANKS ranks per attempt.
 int join_words(int argc, char** argv) {
   const launch::Endpoint endpoint{"127.0.0.1", static_cast<std::uint16_t>(std::atoi(argv[2]))};
-  const launch::NodePlace place{.nodes = std::atoi(argv[3]), .node = std::atoi(argv[4])};
+  const launch::NodePlacement place{.nodes = std::atoi(argv[3]), .node = std::atoi(argv[4])};
   const int ranks = std::atoi(argv[5]);
   const auto connect = [&](launch::Role role, int number) {
     return launch::join({.endpoint = endpoint, .run_id = "test", .claim = {role, number}}).socket;
@@ -374,7 +374,7 @@ int join_words(int argc, char** argv) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
     if (!welcome) continue;
     launch::LaunchSpec spec;
-    spec.place = place;
+    spec.placement = place;
     spec.world_size = ranks * place.nodes;
     spec.log_folder = welcome->run_dir;
     spec.argv = {argv[0]};
@@ -393,7 +393,7 @@ int main(int argc, char** argv) {
   if (argc > 3 && std::string(argv[1]) == "supervise") return supervise_words(argc, argv);
   if (argc > 5 && std::string(argv[1]) == "join") return join_words(argc, argv);
   const launch::WorkerEnv env = launch::read_worker_env();
-  launch::answer_with_stacks(env.stacks_fd);
+  launch::install_stack_handler(env.stacks_fd);
   Worker worker(env);
   for (int i = 1; i < argc; ++i) worker.obey(argv[i]);
   return 0;

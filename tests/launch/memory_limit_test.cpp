@@ -91,7 +91,7 @@ class LimitedGroup {
 /// "unlimited" if nothing was killed.
 std::string explanations(const LimitedGroup& group) {
   if (!group.enter()) return "unlimited";
-  MemoryWatch watch;
+  OomKillTracker watch;
   const pid_t greedy = ::fork();
   if (greedy == 0) take_too_much();
   int status = 0;

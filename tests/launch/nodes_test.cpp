@@ -35,8 +35,8 @@ class TwoNodes {
              {2, ranks, "1", "config", "cpu"}, kBeats),
         words_(words),
         ranks_(ranks) {
-    job.spec.place.nodes = 2;
-    job.spec.head = &head;
+    job.spec.placement.nodes = 2;
+    job.spec.coordinator = &head;
     head.set_folder(job.spec.log_folder.string(), "");
   }
   ~TwoNodes() {

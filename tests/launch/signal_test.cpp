@@ -22,15 +22,15 @@ TEST_CASE("SignalGuard: receives a stop signal that a nested guard has taken") {
     SignalGuard outer;
     {
       SignalGuard inner;
-      CHECK_FALSE(inner.has_heard());
+      CHECK_FALSE(inner.received_stop());
       std::raise(SIGTERM);
       CHECK(inner.take() == std::vector{SIGTERM});
     }
     CHECK(outer.take().empty());
-    CHECK(outer.has_heard());
+    CHECK(outer.received_stop());
   }
   SignalGuard next;
-  CHECK_FALSE(next.has_heard());
+  CHECK_FALSE(next.received_stop());
 }
 
 }  // namespace
@@ -42,7 +42,7 @@ TEST_CASE("stop: before there is anything to save, a stop signal exits immediate
     const pid_t pid = ::fork();
     if (pid == 0) {
       ::signal(SIGHUP, SIG_IGN);
-      end_on_stop_signals();
+      exit_on_stop_signals();
       std::raise(signal);
       ::_exit(0);
     }
@@ -92,7 +92,7 @@ TEST_CASE("stop: a second signal kills immediately") {
 }
 
 TEST_CASE("stop: a worker that fails while the job stops is reported, and the code stays") {
-  Job job({"catch_term", "hello", "0:train", "1:until_told", "1:fail=9"}, 2);
+  Job job({"catch_term", "hello", "0:train", "1:until_asked", "1:fail=9"}, 2);
   const Outcome outcome = job.run(raise_when_ready(SIGINT, 2));
   CHECK(outcome.exit_code == 130);
   REQUIRE(outcome.first_failure);

@@ -165,8 +165,8 @@ void try_apart(const std::filesystem::path& library) {
     return std::string();
   };
   try {
-    launch::run_isolated(trial, {.who = who + ", loaded on trial in a separate process,"});
-  } catch (const launch::NotStarted&) {
+    launch::run_isolated(trial, {.process_name = who + ", loaded on trial in a separate process,"});
+  } catch (const launch::ForkError&) {
     throw;
   } catch (const Error& error) {
     if (error.kind() == ErrorKind::config) throw;

@@ -45,7 +45,7 @@ std::string ask_engine(const std::string& text) {
   return answer;
 }
 
-std::string exchange(const launch::TaskPlace& task, Json request) {
+std::string exchange(const launch::LauncherTask& task, Json request) {
   request["host"] = task.master_addr;
   request["port"] = task.master_port.value_or(0);
   request["timeout_s"] = kExchangeSeconds;
@@ -54,12 +54,13 @@ std::string exchange(const launch::TaskPlace& task, Json request) {
     ::setenv("TORCH_CPP_LOG_LEVEL", "FATAL", 0);           // its errors are reported as ours
     return ask_engine(text);
   };
-  return launch::run_isolated(body, {.who = "the process that asks torchrun's store"}).text;
+  return launch::run_isolated(body, {.process_name = "the process that asks torchrun's store"})
+      .text;
 }
 
 /// Returns functions that exchange data with torchrun's store in child processes that load the
 /// engine. Must be called while this process has one thread.
-study::RendezvousStore connect_agent_store(const launch::TaskPlace& task) {
+study::RendezvousStore connect_agent_store(const launch::LauncherTask& task) {
   return {.publish =
               [task](const std::string& key, const std::string& text) {
                 exchange(task, {{"do", "publish"}, {"key", key}, {"text", text}});
@@ -89,7 +90,7 @@ study::PlacementRequest placement_request_of(const study::RunRequest& request,
 /// Determines the position from the flags, or else from the launcher. It may wait for node 0.
 study::NodePlan place_node(study::PlacementRequest placement, Context& context) {
   placement.token_digits = context.token_digits;
-  const auto task = launch::task_place([](const char* name) { return std::getenv(name); });
+  const auto task = launch::find_launcher_task([](const char* name) { return std::getenv(name); });
   study::NodePlan plan = study::plan_node(placement, task, connect_agent_store);
   if (plan.task && !plan.is_coordinator()) context.quiet = true;  // from now on, except for errors
   if (!plan.description.empty() && !context.quiet && !context.json)

@@ -206,7 +206,7 @@ int replay_step(const RunFlags& flags, Context& context) {
 
 int run(const RunFlags& typed, Context& context) {
   keep_running_without_output(LostOutput::is_tolerated);
-  launch::end_on_stop_signals();  // nothing to save so far
+  launch::exit_on_stop_signals();  // nothing to save so far
   if (!typed.replay_step.empty()) return replay_step(typed, context);
   ENSURE(config, !typed.accept_data_change || !typed.resume.empty(),
          "--accept-data-change requires --resume auto, last, best or a folder");

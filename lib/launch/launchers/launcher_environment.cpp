@@ -159,7 +159,7 @@ constexpr RankVariables kOpenMpiNames{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_S
                                       "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"};
 constexpr RankVariables kHydraNames{"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"};
 
-void check_rank_variables(const TaskPlace& task, const RankVariables& names) {
+void check_rank_variables(const LauncherTask& task, const RankVariables& names) {
   ENSURE(config, task.rank < task.world_size, "{} is {}, but {} is {}", names.rank, task.rank,
          names.size, task.world_size);
   ENSURE(config, task.local_rank < task.local_world_size, "{} is {}, but {} is {}",
@@ -168,9 +168,9 @@ void check_rank_variables(const TaskPlace& task, const RankVariables& names) {
          names.local_size, task.local_world_size, names.size, task.world_size);
 }
 
-TaskPlace read_rank_variables(const EnvironmentReader& env, Launcher launcher,
-                              const RankVariables& names) {
-  TaskPlace task;
+LauncherTask read_rank_variables(const EnvironmentReader& env, Launcher launcher,
+                                 const RankVariables& names) {
+  LauncherTask task;
   task.launcher = launcher;
   task.rank = env.required(names.rank, 0, launcher);
   task.world_size = env.required(names.size, 1, launcher);
@@ -186,7 +186,7 @@ std::optional<std::uint16_t> read_port(const EnvironmentReader& env) {
 }
 
 /// Reads MASTER_ADDR and MASTER_PORT for launchers that leave them to the user.
-void read_user_master(const EnvironmentReader& env, TaskPlace& task) {
+void read_user_master(const EnvironmentReader& env, LauncherTask& task) {
   task.master_addr = env.text(kMasterAddr);
   task.master_port = read_port(env);
   const bool is_single_host = task.local_world_size == task.world_size;
@@ -194,7 +194,7 @@ void read_user_master(const EnvironmentReader& env, TaskPlace& task) {
 }
 
 /// Checks RANK and WORLD_SIZE, which scripts often derive from the launcher's variables.
-void check_user_rank(const EnvironmentReader& env, const RankVariables& names, TaskPlace& task) {
+void check_user_rank(const EnvironmentReader& env, const RankVariables& names, LauncherTask& task) {
   const auto rank = env.count(kRank, 0);
   const auto size = env.count(kWorldSize, 1);
   ENSURE(config, !rank || *rank == task.rank,
@@ -205,8 +205,8 @@ void check_user_rank(const EnvironmentReader& env, const RankVariables& names, T
                                        name_of(task.launcher), task.world_size));
 }
 
-TaskPlace torchrun_task(const EnvironmentReader& env) {
-  TaskPlace task = read_rank_variables(env, Launcher::torchrun, kTorchNames);
+LauncherTask torchrun_task(const EnvironmentReader& env) {
+  LauncherTask task = read_rank_variables(env, Launcher::torchrun, kTorchNames);
   task.master_addr = env.text(kMasterAddr);
   task.master_port = read_port(env);
   ENSURE(config, !task.master_addr.empty() && task.master_port,
@@ -221,9 +221,9 @@ TaskPlace torchrun_task(const EnvironmentReader& env) {
   return task;
 }
 
-std::optional<TaskPlace> mpi_task(const EnvironmentReader& env, const RankVariables& names) {
+std::optional<LauncherTask> mpi_task(const EnvironmentReader& env, const RankVariables& names) {
   if (!env.has(names.rank) || !env.has(names.size)) return std::nullopt;
-  TaskPlace task = read_rank_variables(env, Launcher::mpi, names);
+  LauncherTask task = read_rank_variables(env, Launcher::mpi, names);
   read_user_master(env, task);
   check_user_rank(env, names, task);
   const bool has_local_size = env.has(names.local_size);
@@ -249,7 +249,7 @@ std::string node_list(const EnvironmentReader& env) {
   return "";
 }
 
-void read_slurm_job(const EnvironmentReader& env, TaskPlace& task) {
+void read_slurm_job(const EnvironmentReader& env, LauncherTask& task) {
   constexpr EnvironmentReader::Range kAny{0, std::numeric_limits<std::int64_t>::max()};
   const std::int64_t job = env.number("SLURM_JOB_ID", kAny).value_or(0);
   const std::int64_t step = env.number("SLURM_STEP_ID", kAny).value_or(0);
@@ -267,10 +267,10 @@ void read_slurm_job(const EnvironmentReader& env, TaskPlace& task) {
   }
 }
 
-TaskPlace slurm_task(const EnvironmentReader& env) {
+LauncherTask slurm_task(const EnvironmentReader& env) {
   constexpr RankVariables kNames{"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID",
                                  "SLURM_STEP_TASKS_PER_NODE"};
-  TaskPlace task;
+  LauncherTask task;
   task.launcher = Launcher::slurm;
   task.rank = env.required(kNames.rank, 0, task.launcher);
   task.world_size = env.required(kNames.size, 1, task.launcher);
@@ -289,8 +289,8 @@ TaskPlace slurm_task(const EnvironmentReader& env) {
 }
 
 /// Reads the variables of a PyTorchJob or an Indexed Job. Each pod is a node that owns its GPUs.
-TaskPlace kubernetes_task(const EnvironmentReader& env) {
-  TaskPlace task;
+LauncherTask kubernetes_task(const EnvironmentReader& env) {
+  LauncherTask task;
   task.launcher = Launcher::kubernetes;
   task.whole_node = true;
   const bool has_nodes = env.has("PET_NNODES");
@@ -332,17 +332,17 @@ bool is_in_kubernetes(const EnvironmentReader& env) {
   return has_rank && env.has(kWorldSize);
 }
 
-std::optional<TaskPlace> plain_task(const EnvironmentReader& env) {
+std::optional<LauncherTask> plain_task(const EnvironmentReader& env) {
   const bool has_rank = env.has(kRank) && env.has(kWorldSize);
   if (!has_rank || !env.has(kMasterAddr)) return std::nullopt;
-  TaskPlace task = read_rank_variables(env, Launcher::plain, kTorchNames);
+  LauncherTask task = read_rank_variables(env, Launcher::plain, kTorchNames);
   task.master_addr = env.text(kMasterAddr);
   task.master_port = read_port(env);
   return task;
 }
 
 /// Returns the task of the innermost launcher that started it.
-std::optional<TaskPlace> find_innermost_task(const EnvironmentReader& env) {
+std::optional<LauncherTask> find_innermost_task(const EnvironmentReader& env) {
   if (env.has("TORCHELASTIC_RUN_ID")) return torchrun_task(env);
   if (auto task = mpi_task(env, kOpenMpiNames)) return task;
   const bool is_step = env.has("SLURM_STEP_ID") && env.has("SLURM_PROCID");
@@ -357,17 +357,17 @@ std::optional<TaskPlace> find_innermost_task(const EnvironmentReader& env) {
 constexpr const char* kOwnWorkers = "'trainctl run' starts its own workers";
 
 /// A launcher of one task says nothing about ranks, except torchrun, whose one task is one rank.
-TaskPlace ignore_single_task(TaskPlace task) {
+LauncherTask ignore_single_task(LauncherTask task) {
   if (task.world_size > 1 || task.launcher == Launcher::torchrun) return task;
-  TaskPlace ignored_task;
+  LauncherTask ignored_task;
   ignored_task.ignored = std::move(task.ignored);
   ignored_task.ignored.push_back(
       fmt::format("the single task of {}: {}", name_of(task.launcher), kOwnWorkers));
   return ignored_task;
 }
 
-TaskPlace allocation_without_srun(const EnvironmentReader& env) {
-  TaskPlace ignored_task;
+LauncherTask allocation_without_srun(const EnvironmentReader& env) {
+  LauncherTask ignored_task;
   const std::string tasks = env.text("SLURM_NTASKS");
   ignored_task.ignored.push_back(fmt::format(
       "the allocation of Slurm job {}{}, because srun did not start this process: {}",
@@ -390,7 +390,7 @@ const char* name_of(Launcher launcher) {
   return "no launcher";
 }
 
-std::optional<TaskPlace> task_place(const GetEnv& getenv) {
+std::optional<LauncherTask> find_launcher_task(const GetEnv& getenv) {
   const EnvironmentReader env(getenv);
   if (auto task = find_innermost_task(env)) return ignore_single_task(std::move(*task));
   if (env.has("SLURM_JOB_ID")) return allocation_without_srun(env);

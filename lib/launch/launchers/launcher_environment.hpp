@@ -18,7 +18,7 @@ enum class Launcher { none, torchrun, slurm, mpi, kubernetes, plain };
 const char* name_of(Launcher launcher);
 
 /// The position of a task among the tasks that a launcher has started.
-struct TaskPlace {
+struct LauncherTask {
   Launcher launcher = Launcher::none;
   int rank = 0;
   int world_size = 1;        // number of tasks
@@ -41,7 +41,7 @@ using GetEnv = std::function<const char*(const char* name)>;
 /// launcher were found and ignored; empty without such variables. The innermost launcher counts:
 /// torchrun inside srun is torchrun. A pure function of the environment. Throws Error(config)
 /// naming the variables if one is missing or invalid, or if they contradict each other.
-std::optional<TaskPlace> task_place(const GetEnv& getenv);
+std::optional<LauncherTask> find_launcher_task(const GetEnv& getenv);
 
 // The functions below parse the short forms of Slurm's variables.
 

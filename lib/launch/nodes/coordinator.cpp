@@ -218,7 +218,7 @@ void RemoteNodes::refuse(Node& node, const Refused& refusal, double now) {
 void RemoteNodes::take_ended(const RankEnded& ended) {
   for (const auto& rank : ranks_) {
     if (rank->number() != ended.end.rank || !rank->is_alive()) continue;
-    rank->bury_as(ended.end, round_);
+    rank->record_exit(ended.end, round_);
     ended_.push_back(rank->end());
   }
 }
@@ -228,8 +228,8 @@ void RemoteNodes::leave(Node& node, const NodeLeaves& leaves) {
   if (node.is_leaving) return;
   if (is_stop_code(leaves.kind)) return leave_stopped(node, leaves);
   const std::string who = node.host.empty() ? node.peer : node.host;
-  const Report why{leaves.kind, fmt::format("node {} ({}) cannot take part: {}", node.number,
-                                            printable(who), leaves.reason)};
+  const FailureReport why{leaves.kind, fmt::format("node {} ({}) cannot take part: {}", node.number,
+                                                   printable(who), leaves.reason)};
   for (const auto& rank : ranks_) {
     const bool waits = is_open_ && !rank->has_end();
     if (waits && rank_of(node, rank->number()) != nullptr) rank->lose(why, round_);
@@ -245,13 +245,13 @@ void RemoteNodes::leave_stopped(Node& node, const NodeLeaves& leaves) {
   asked_.push_back({interrupted ? SIGINT : SIGTERM, false});
   for (const auto& rank : ranks_) {
     if (rank_of(node, rank->number()) == nullptr || !rank->is_alive()) continue;
-    rank->bury_as({.rank = rank->number(), .exit_code = static_cast<int>(kind)}, round_);
+    rank->record_exit({.rank = rank->number(), .exit_code = static_cast<int>(kind)}, round_);
     ended_.push_back(rank->end());
   }
   dismiss(node);
 }
 
-void RemoteNodes::lose(Node& node, const Report& why) {
+void RemoteNodes::lose(Node& node, const FailureReport& why) {
   log::get().warn("{}", one_line(why.message));
   for (const auto& rank : ranks_) {
     if (rank_of(node, rank->number()) != nullptr && rank->is_alive()) rank->lose(why, round_);

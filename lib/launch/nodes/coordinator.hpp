@@ -79,7 +79,7 @@ class RemoteNodes {
   void take_ended(const RankEnded& ended);
   void leave(Node& node, const NodeLeaves& leaves);
   void leave_stopped(Node& node, const NodeLeaves& leaves);
-  void lose(Node& node, const Report& why);
+  void lose(Node& node, const FailureReport& why);
   void dismiss(Node& node);
   void forget(Node& node);
   [[nodiscard]] std::optional<Refused> objection(const Node& node, const NodeHello& hello) const;

@@ -124,7 +124,7 @@ void each_field(Like<RankPulse> auto& m, auto&& visit) {
   visit("in_collective", m.in_collective);
 }
 
-void each_field(Like<Report> auto& m, auto&& visit) {
+void each_field(Like<FailureReport> auto& m, auto&& visit) {
   visit("kind", m.kind);
   visit("message", m.message);
 }
@@ -137,8 +137,8 @@ void each_field(Like<RankEnd> auto& m, auto&& visit) {
   visit("exit_code", m.exit_code);
   visit("dumped_core", m.dumped_core);
   visit("finished", m.finished);
-  visit("told_to_stop", m.told_to_stop);
-  visit("killed_by_us", m.killed_by_us);
+  visit("sigterm_sent", m.sigterm_sent);
+  visit("sigkill_sent", m.sigkill_sent);
   visit("memory_hint", m.memory_hint);
   visit("step", m.step);
   visit("phase", m.phase);

@@ -35,7 +35,7 @@ RankPulse pulse_of(int rank, const events::Heartbeat& page) {
 class NodeWatch {
  public:
   NodeWatch(const LaunchSpec& spec, NodeLink& link, const Clock& clock)
-      : spec_(spec), link_(link), clock_(clock), here_(spec, clock), ending_(spec.grace_s) {}
+      : spec_(spec), link_(link), clock_(clock), here_(spec, clock), shutdown_(spec.grace_s) {}
 
   void start(const ConnectRank& connect) {
     make_folder(spec_.log_folder);
@@ -80,8 +80,8 @@ class NodeWatch {
 
   void take_signals() {
     for (const int signal : signals_.take()) {
-      switch (ending_.ask(signal, clock_.now(), kNoLimit)) {
-        case Ending::Demand::stop:
+      switch (shutdown_.handle_signal(signal, clock_.now(), kNoLimit)) {
+        case ShutdownController::Action::stop:
           log::get().info(
               "{}: all nodes are asked to save and to end; a second signal ends them at "
               "once",
@@ -89,11 +89,11 @@ class NodeWatch {
           link_.send(StopAsked{signal, false}, clock_.now());
           here_.terminate();
           break;
-        case Ending::Demand::kill:
+        case ShutdownController::Action::kill:
           link_.send(StopAsked{signal, true}, clock_.now());
           kill_all();
           break;
-        case Ending::Demand::nothing: break;
+        case ShutdownController::Action::none: break;
       }
     }
   }
@@ -106,7 +106,7 @@ class NodeWatch {
       rank->read_events(forward_, round_);
       const auto report = rank->end().report;
       // An invalid line cannot be forwarded as an event, so a Failed event is sent instead.
-      if (!had_failed && report && rank->is_alive() && rank->is_blamed())
+      if (!had_failed && report && rank->is_alive() && rank->is_marked_failed())
         forward_(rank->number(),
                  events::Failed{
                      .rank = rank->number(), .kind = report->kind, .message = report->message});
@@ -121,7 +121,7 @@ class NodeWatch {
 
   void follow(const NodeMessage& message) {
     if (const auto* stop = std::get_if<StopRanks>(&message)) {
-      ending_.follow(stop->signal, clock_.now(), kNoLimit);
+      shutdown_.begin_stop(stop->signal, clock_.now(), kNoLimit);
       here_.terminate();
     } else if (std::holds_alternative<KillRanks>(message)) {
       kill_all();
@@ -169,12 +169,12 @@ class NodeWatch {
 
   // Destroyed in reverse order: ranks end while orphans are tracked and signals are blocked.
   SignalGuard signals_;
-  OrphanKeeper orphans_;
+  OrphanReaper orphans_;
   LocalRanks here_;
 
   int round_ = 1;
   double next_tick_ = 0;
-  Ending ending_;
+  ShutdownController shutdown_;
   std::optional<double> killed_at_;
   NodeAttempt outcome_;
 };
@@ -183,8 +183,8 @@ class NodeWatch {
 
 NodeAttempt supervise_node(const LaunchSpec& spec, NodeLink& link, const ConnectRank& connect,
                            const Clock& clock) {
-  ASSERT(spec.place.node > 0 && spec.place.node < spec.place.nodes);
-  ASSERT(spec.world_size % spec.place.nodes == 0);
+  ASSERT(spec.placement.node > 0 && spec.placement.node < spec.placement.nodes);
+  ASSERT(spec.world_size % spec.placement.nodes == 0);
   NodeWatch watch(spec, link, clock);
   watch.start(connect);
   return watch.run();

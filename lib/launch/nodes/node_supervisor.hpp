@@ -16,7 +16,7 @@ struct NodeAttempt {
   std::optional<std::string> lost;  // why the coordinator is lost; the ranks were killed
 };
 
-/// Runs one attempt of a job on a node other than node 0: starts the ranks of `spec.place`,
+/// Runs one attempt of a job on a node other than node 0: starts the ranks of `spec.placement`,
 /// forwards their events, heartbeats and ends to the coordinator, and follows its commands. Only
 /// the coordinator decides about failures, hangs and stops, and says when the other ranks end.
 /// Returns when no rank is left on this node. Stop signals are blocked as in supervise(); the first

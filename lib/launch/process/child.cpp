@@ -194,9 +194,9 @@ void set_fd(Variables& variables, const char* name, int fd) {
 // libgomp's spin count: a fraction of a millisecond, the time between two operations of a step.
 constexpr const char* kSpinCount = "30000";
 
-void set_wait_policy(Variables& variables, Waiting waiting) {
+void set_wait_policy(Variables& variables, OmpWaitPolicy waiting) {
   if (variables.contains("OMP_WAIT_POLICY") || variables.contains("GOMP_SPINCOUNT")) return;
-  if (waiting == Waiting::spin) {
+  if (waiting == OmpWaitPolicy::spin) {
     variables["GOMP_SPINCOUNT"] = kSpinCount;
   } else {
     variables["OMP_WAIT_POLICY"] = "passive";
@@ -220,13 +220,13 @@ std::vector<std::string> worker_environment(const LaunchSpec& spec, int rank,
   Variables variables = inherited_environment();
   const auto user_has_set = [&](const std::string& name) {
     return variables.contains(name) &&
-           std::ranges::find(spec.keep_users, name) != spec.keep_users.end();
+           std::ranges::find(spec.user_variables, name) != spec.user_variables.end();
   };
   for (const auto& [name, value] : spec.environment) {
     if (!user_has_set(name)) variables[name] = value;
   }
   // Libraries read these variables while they are loaded, so they must be set before execve().
-  set_wait_policy(variables, spec.waiting);
+  set_wait_policy(variables, spec.omp_wait_policy);
   variables.emplace("KINETO_LOG_LEVEL", "5");
   variables.emplace("CUBLAS_WORKSPACE_CONFIG", ":4096:8");
   if (!spec.library_path.empty()) {
@@ -234,7 +234,7 @@ std::vector<std::string> worker_environment(const LaunchSpec& spec, int rank,
   }
   variables[kEnvReady] = "1";
   variables[kSupervisorPid] = std::to_string(::getpid());
-  const NodePlace& place = spec.place;
+  const NodePlacement& place = spec.placement;
   const int local_world = place.local_world_size > 0 ? place.local_world_size : spec.ranks_here();
   variables[kRank] = std::to_string(rank);
   variables[kLocalRank] = std::to_string(place.local_rank + rank - spec.first_rank());

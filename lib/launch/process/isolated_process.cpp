@@ -176,15 +176,15 @@ std::string read_to_end(int fd) {
 IsolatedResult run_isolated(const std::function<std::string()>& body, const Isolation& isolation) {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0)
-    throw NotStarted(ErrorKind::resource,
-                     fmt::format("cannot create a pipe: {}", std::strerror(errno)));
+    throw ForkError(ErrorKind::resource,
+                    fmt::format("cannot create a pipe: {}", std::strerror(errno)));
   const Fd reading(ends[0]);
   Fd writing(ends[1]);
   const pid_t parent = ::getpid();
   std::fflush(nullptr);  // so that the child does not write buffered output again
   const pid_t pid = ::fork();
   if (pid < 0)
-    throw NotStarted(
+    throw ForkError(
         ErrorKind::resource,
         fmt::format("cannot start a process: {}\nhint: close other processes or raise `ulimit -u`",
                     std::strerror(errno)));
@@ -195,7 +195,7 @@ IsolatedResult run_isolated(const std::function<std::string()>& body, const Isol
   rusage usage{};
   while (::wait4(pid, &status, 0, &usage) < 0 && errno == EINTR) {
   }
-  return {parse_reply(message, status, isolation.who),
+  return {parse_reply(message, status, isolation.process_name),
           static_cast<std::uint64_t>(usage.ru_maxrss) * 1024};
 }
 

@@ -26,17 +26,17 @@ struct IsolatedResult {
 };
 
 struct Isolation {
-  std::string who = "the measuring process";  // name in error messages
-  std::optional<Sandbox> sandbox = {};        // restrictions of the child
+  std::string process_name = "the measuring process";  // name in error messages
+  std::optional<Sandbox> sandbox = {};                 // restrictions of the child
 };
 
 /// Thrown if no child process could be created, for a reason unrelated to its task.
-struct NotStarted : Error {
+struct ForkError : Error {
   using Error::Error;
 };
 
 /// Runs `body` in a forked child, so that its memory use does not affect this process. Must be
-/// called while this process has one thread. Throws NotStarted(resource). An exception of the body
+/// called while this process has one thread. Throws ForkError(resource). An exception of the body
 /// is thrown here as an Error of the same kind. A child that ended by a signal is Error(resource)
 /// for SIGKILL, else Error(unexpected).
 IsolatedResult run_isolated(const std::function<std::string()>& body,

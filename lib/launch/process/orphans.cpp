@@ -36,12 +36,12 @@ std::set<pid_t> own_children() {
 
 }  // namespace
 
-OrphanKeeper::OrphanKeeper() : children_before_(own_children()) {
+OrphanReaper::OrphanReaper() : children_before_(own_children()) {
   ::prctl(PR_GET_CHILD_SUBREAPER, &subreaper_before_);
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
 }
 
-OrphanKeeper::~OrphanKeeper() {
+OrphanReaper::~OrphanReaper() {
   // Each round may orphan the next generation; a process in uninterruptible sleep is left alone.
   constexpr int kMaxRounds = 400;
   for (int round = 0; round < kMaxRounds; ++round) {
@@ -98,7 +98,7 @@ void await_close(int fd) {
 
 }  // namespace
 
-bool end_group_with_us() {
+bool kill_group_on_exit() {
   if (::getpgrp() != ::getpid()) return false;  // started by hand: the group is the shell's
   const Fd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0)));
   if (!pidfd.valid()) return false;

@@ -9,12 +9,12 @@ namespace trainctl::launch {
 /// Makes orphaned descendants of the job children of this process (PR_SET_CHILD_SUBREAPER). The
 /// destructor kills and reaps those that appeared in the meantime, so that processes that a worker
 /// started, even daemons, do not outlive the job.
-class OrphanKeeper {
+class OrphanReaper {
  public:
-  OrphanKeeper();
-  ~OrphanKeeper();
-  OrphanKeeper(const OrphanKeeper&) = delete;
-  OrphanKeeper& operator=(const OrphanKeeper&) = delete;
+  OrphanReaper();
+  ~OrphanReaper();
+  OrphanReaper(const OrphanReaper&) = delete;
+  OrphanReaper& operator=(const OrphanReaper&) = delete;
 
  private:
   std::set<pid_t> children_before_;
@@ -25,6 +25,6 @@ class OrphanKeeper {
 /// reason, so that processes of a plug-in do not outlive a worker whose supervisor was killed. Must
 /// be called before other threads exist. Returns false and does nothing if this process leads no
 /// group or the kernel has no pidfd.
-bool end_group_with_us();
+bool kill_group_on_exit();
 
 }  // namespace trainctl::launch

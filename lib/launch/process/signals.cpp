@@ -47,7 +47,7 @@ thread_local SignalGuard* innermost = nullptr;
 
 }  // namespace
 
-void end_on_stop_signals() {
+void exit_on_stop_signals() {
   struct sigaction action {};
   action.sa_handler = exit_immediately;
   for (const int signal : {SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGHUP}) {
@@ -91,12 +91,12 @@ std::vector<int> SignalGuard::take() {
   return signals;
 }
 
-bool SignalGuard::has_heard() {
+bool SignalGuard::received_stop() {
   take();
   return received_stop_;
 }
 
-bool stop_is_asked() { return innermost != nullptr && innermost->has_heard(); }
+bool is_stop_requested() { return innermost != nullptr && innermost->received_stop(); }
 
 sigset_t SignalGuard::child_mask() const {
   sigset_t mask = mask_before_;

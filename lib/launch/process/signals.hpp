@@ -9,7 +9,7 @@ namespace trainctl::launch {
 
 /// Makes the stop signals of a job, except ignored ones, end the process immediately with exit code
 /// 130 (SIGINT) or 143, unless they are blocked or handled elsewhere.
-void end_on_stop_signals();
+void exit_on_stop_signals();
 
 /// Blocks the stop signals of a job for the calling thread and delivers them (and SIGCHLD) through
 /// a descriptor. The destructor drops pending signals and restores mask and dispositions. Guards
@@ -26,7 +26,7 @@ class SignalGuard {
   /// poll(). A SIGHUP from a closed terminal is dropped: the job continues without the terminal.
   std::vector<int> take();
   /// Returns whether a stop signal has reached this guard, or one nested in it, since construction.
-  [[nodiscard]] bool has_heard();
+  [[nodiscard]] bool received_stop();
   /// Returns the signal mask for children: the previous mask without the stop signals.
   [[nodiscard]] sigset_t child_mask() const;
 
@@ -40,6 +40,6 @@ class SignalGuard {
 };
 
 /// Returns whether the innermost guard of this thread got a stop signal; false without a guard.
-bool stop_is_asked();
+bool is_stop_requested();
 
 }  // namespace trainctl::launch

@@ -204,7 +204,7 @@ extern "C" void write_own_stack(int /*signal*/) {
 
 }  // namespace
 
-void answer_with_stacks(int fd) {
+void install_stack_handler(int fd) {
   if (fd < 0) return;
   // The first call loads a library and allocates, which a signal handler must not do.
   std::array<void*, 1> frame{};

@@ -37,7 +37,7 @@ std::vector<int> write_stacks(const fs::path& log_folder, std::span<const StackS
 /// Installs a handler that makes each thread that gets stack_signal() write its frames to `fd`, a
 /// non-blocking pipe, between the lines "begin TID" and "end TID". Must be called before other
 /// threads exist. -1 installs nothing.
-void answer_with_stacks(int fd);
+void install_stack_handler(int fd);
 
 /// The kernel's view of a thread of another process; texts that are not reported are empty.
 struct ThreadState {

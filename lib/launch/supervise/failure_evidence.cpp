@@ -111,9 +111,10 @@ std::optional<std::uint64_t> oom_kills(const fs::path& root) {
   return read_oom_kills(root / "proc/vmstat");
 }
 
-MemoryWatch::MemoryWatch(fs::path root) : root_(std::move(root)), explained_(oom_kills(root_)) {}
+OomKillTracker::OomKillTracker(fs::path root)
+    : root_(std::move(root)), explained_(oom_kills(root_)) {}
 
-std::string MemoryWatch::explain_kill(double peak_bytes) {
+std::string OomKillTracker::explain_kill(double peak_bytes) {
   const auto now = oom_kills(root_);
   if (explained_ && now && *now > *explained_) {
     ++*explained_;

@@ -31,9 +31,9 @@ std::optional<std::uint64_t> oom_kills(const fs::path& root = "/");
 
 /// Decides whether ranks that ended by SIGKILL were killed because of memory: each increment of the
 /// kernel's counter explains one.
-class MemoryWatch {
+class OomKillTracker {
  public:
-  explicit MemoryWatch(fs::path root = "/");
+  explicit OomKillTracker(fs::path root = "/");
 
   /// Returns the explanation that follows "it was killed by SIGKILL" for a rank with this peak
   /// memory use, in bytes.

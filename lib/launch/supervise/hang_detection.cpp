@@ -39,7 +39,7 @@ bool may_load(Phase phase) { return phase == Phase::startup || phase == Phase::l
 
 bool takes_steps(Phase phase) { return phase == Phase::train || phase == Phase::validate; }
 
-std::string sentence_of(const Stall& stall) {
+std::string describe_stall(const Stall& stall) {
   const bool starts = stall.phase == Phase::startup && !stall.stopped;
   const bool by_option = stall.stopped || takes_steps(stall.phase);
   std::string text = fmt::format(
@@ -57,7 +57,7 @@ std::string sentence_of(const Stall& stall) {
                             name);
 }
 
-void Pulse::update(const events::Heartbeat& page, double now) {
+void HeartbeatMonitor::update(const events::Heartbeat& page, double now) {
   const std::int64_t loaded = page.loaded.load(std::memory_order_relaxed);
   if (loaded != loaded_) loaded_at_ = now;
   loaded_ = loaded;
@@ -79,15 +79,15 @@ void Pulse::update(const events::Heartbeat& page, double now) {
   heartbeat_at_ = now;
 }
 
-double Pulse::step_s() const {
+double HeartbeatMonitor::step_s() const {
   return intervals_.empty() ? 0 : median(std::vector<double>(intervals_.begin(), intervals_.end()));
 }
 
-double Pulse::step_limit_s() const {
+double HeartbeatMonitor::step_limit_s() const {
   return hang_timeout_s_ ? *hang_timeout_s_ : std::max(kMinLimit, kStepFactor * step_s());
 }
 
-std::optional<double> Pulse::limit_s() const {
+std::optional<double> HeartbeatMonitor::limit_s() const {
   if (takes_steps(phase_)) return step_limit_s();
   const double limit = std::max(kPhaseLimit, hang_timeout_s_.value_or(0));
   if (!may_load(phase_)) return limit;
@@ -96,11 +96,11 @@ std::optional<double> Pulse::limit_s() const {
   return hang_timeout_s_ ? std::min(limit, kStartupFactor * *hang_timeout_s_) : limit;
 }
 
-double Pulse::stalled_s(double now) const {
+double HeartbeatMonitor::stalled_s(double now) const {
   return now - (may_load(phase_) ? std::max(heartbeat_at_, loaded_at_) : heartbeat_at_);
 }
 
-std::optional<Stall> Pulse::stall(double now) const {
+std::optional<Stall> HeartbeatMonitor::stall(double now) const {
   const double seconds = stalled_s(now);
   const auto limit = limit_s();
   if (!limit || seconds <= *limit) return std::nullopt;

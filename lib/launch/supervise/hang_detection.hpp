@@ -29,7 +29,7 @@ bool may_load(events::Phase phase);
 
 /// Returns the message: "it has made no progress for 1 min 01 s in training; the limit is ...; it
 /// waits for other ranks in the collective 'sum of the losses'".
-std::string sentence_of(const Stall& stall);
+std::string describe_stall(const Stall& stall);
 
 /// Detects from the heartbeats in a rank's shared page whether the rank makes progress. Training
 /// and validation have the shortest limit. Saving and the end have ten minutes, or the step limit
@@ -39,12 +39,13 @@ std::string sentence_of(const Stall& stall);
 /// is read counts as progress, so loading may take any time; a rank that does not count it is not
 /// watched. (Until its Hello a rank has LaunchSpec::init_timeout_s.) Times are those of the
 /// supervisor's clock, so that a supervisor that was itself stopped reports no rank.
-class Pulse {
+class HeartbeatMonitor {
  public:
   /// `hang_timeout_s` is the limit of a step. If absent, the limit is a minute, or ten times the
   /// median time between two heartbeats if that is more; the time before the first one counts until
   /// others are known.
-  explicit Pulse(std::optional<double> hang_timeout_s = {}) : hang_timeout_s_(hang_timeout_s) {}
+  explicit HeartbeatMonitor(std::optional<double> hang_timeout_s = {})
+      : hang_timeout_s_(hang_timeout_s) {}
 
   /// Reads the shared page. Must be called a few times per second.
   void update(const events::Heartbeat& page, double now);

@@ -59,7 +59,7 @@ void LocalRanks::reap(const EventHandler& on_event, int round,
     rank->reap(on_event, round);
     if (rank->is_alive()) continue;
     const RankEnd end = rank->end();
-    if (end.signal == SIGKILL && !end.killed_by_us)
+    if (end.signal == SIGKILL && !end.sigkill_sent)
       rank->set_memory_hint(memory_.explain_kill(static_cast<double>(rank->peak_rss_kib()) * 1024));
     on_end(*rank);
   }
@@ -100,16 +100,16 @@ std::vector<StackSource> LocalRanks::stack_sources(const RankState* first) const
 
 // This also runs if a handler has thrown, so that no node continues alone.
 JobRanks::~JobRanks() {
-  if (spec_.head != nullptr) spec_.head->nodes().kill(clock_.now());
+  if (spec_.coordinator != nullptr) spec_.coordinator->nodes().kill(clock_.now());
 }
 
 void JobRanks::start(const sigset_t& mask, StoreServer& store) {
   local_.start(mask,
                [&](int rank) { return spec_.world_size > 1 ? connect_store(store, rank) : Fd(); });
   for (const auto& rank : local_.ranks()) all_.push_back(rank.get());
-  if (spec_.head == nullptr) return;
-  spec_.head->begin(spec_, clock_.now());
-  for (const auto& rank : spec_.head->nodes().ranks()) all_.push_back(rank.get());
+  if (spec_.coordinator == nullptr) return;
+  spec_.coordinator->begin(spec_, clock_.now());
+  for (const auto& rank : spec_.coordinator->nodes().ranks()) all_.push_back(rank.get());
 }
 
 bool JobRanks::none_alive() const {
@@ -131,28 +131,28 @@ double JobRanks::stop_grace_s() const {
 }
 
 std::string JobRanks::missing_nodes_note() const {
-  if (spec_.head == nullptr) return "";
-  const std::vector<std::string> missing = spec_.head->nodes().missing();
+  if (spec_.coordinator == nullptr) return "";
+  const std::vector<std::string> missing = spec_.coordinator->nodes().missing();
   if (missing.empty()) return "";
   return fmt::format(
       ": {}\nhint: start each with its --node-rank and the reachable --rdzv-endpoint {}",
-      shortened(missing), to_text(spec_.head->endpoint()));
+      shortened(missing), to_text(spec_.coordinator->endpoint()));
 }
 
 void JobRanks::terminate(int signal) {
   local_.terminate();
-  if (spec_.head != nullptr) spec_.head->nodes().stop(signal, clock_.now());
+  if (spec_.coordinator != nullptr) spec_.coordinator->nodes().stop(signal, clock_.now());
 }
 
 void JobRanks::kill() {
   local_.kill();
-  if (spec_.head != nullptr) spec_.head->nodes().kill(clock_.now());
+  if (spec_.coordinator != nullptr) spec_.coordinator->nodes().kill(clock_.now());
 }
 
 // The rank that caused the hang comes first, since time may run out for the others. Other nodes
 // write theirs at the same time, before they follow the command to end.
 std::string JobRanks::write_stacks(const RankState& hung) {
-  if (spec_.head != nullptr) spec_.head->nodes().ask_for_stacks(clock_.now());
+  if (spec_.coordinator != nullptr) spec_.coordinator->nodes().ask_for_stacks(clock_.now());
   const int number = hung.number();
   const std::vector<int> written =
       launch::write_stacks(spec_.log_folder, local_.stack_sources(&hung));
@@ -168,11 +168,11 @@ RankEnd collect_rank_end(const FinalJobState& job, const RankState& rank) {
   const std::filesystem::path& folder = job.spec.log_folder;
   const bool is_remote = end.rank >= job.spec.first_rank() + job.spec.ranks_here();
   if (rank.is_alive() && is_remote && !end.report)
-    end.report = Report{static_cast<int>(ErrorKind::rank_failed),
-                        "its node was asked to stop it and did not report how it exited"};
+    end.report = FailureReport{static_cast<int>(ErrorKind::rank_failed),
+                               "its node was asked to stop it and did not report how it exited"};
   const bool has_no_report = !end.report && is_failure(end);
   const auto written = has_no_report ? read_error_file(folder, end.rank) : std::nullopt;
-  if (written) end.report = Report{written->kind, written->message};
+  if (written) end.report = FailureReport{written->kind, written->message};
   if (job.remote_stacks_rank != end.rank || !end.report) return end;
   std::error_code ignored;
   if (std::filesystem::exists(stacks_path(folder, end.rank), ignored))

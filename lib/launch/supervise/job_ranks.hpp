@@ -44,7 +44,7 @@ class LocalRanks {
  private:
   const LaunchSpec& spec_;
   const Clock& clock_;
-  MemoryWatch memory_;
+  OomKillTracker memory_;
   std::vector<std::unique_ptr<Rank>> ranks_;
   std::map<const Rank*, double> finished_at_;
 };

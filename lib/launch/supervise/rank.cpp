@@ -147,14 +147,14 @@ void Rank::set_exit_status(int status) {
 }
 
 void Rank::terminate() {
-  if (!is_alive() || end_.told_to_stop || is_exiting_ || has_exited()) return;
-  end_.told_to_stop = true;
+  if (!is_alive() || end_.sigterm_sent || is_exiting_ || has_exited()) return;
+  end_.sigterm_sent = true;
   ::kill(end_.pid, SIGTERM);
 }
 
 void Rank::kill() {
   if (!is_alive() || has_exited()) return;
-  end_.killed_by_us = true;
+  end_.sigkill_sent = true;
   ::kill(-end_.pid, SIGKILL);
   ::kill(end_.pid, SIGKILL);
 }
@@ -189,7 +189,7 @@ void RankState::handle_event(const events::Event& event, int round) {
   reported_phase_ = failed->phase;
   is_exiting_ = true;
   if (!end_.report) end_.seen_in_round = round;
-  if (!end_.report) end_.report = Report{failed->kind, failed->message};
+  if (!end_.report) end_.report = FailureReport{failed->kind, failed->message};
 }
 
 void RankState::mark_exited(int round) {
@@ -202,7 +202,7 @@ void RankState::freeze_position() {
   position_is_frozen_ = true;
 }
 
-void RankState::mark_failed(Report report, int round) {
+void RankState::mark_failed(FailureReport report, int round) {
   is_marked_failed_ = true;
   if (end_.report) return;
   end_.report = std::move(report);
@@ -270,7 +270,7 @@ void RemoteRank::stamp(const RankPulse& heartbeat) {
   copy_->monotonic_ns.store(heartbeat.stamp, std::memory_order_release);
 }
 
-void RemoteRank::bury_as(const RankEnd& end, int round) {
+void RemoteRank::record_exit(const RankEnd& end, int round) {
   const RankEnd before = this->end();
   end_ = end;
   end_.rank = before.rank;
@@ -286,7 +286,7 @@ void RemoteRank::bury_as(const RankEnd& end, int round) {
   freeze_reported_position();
 }
 
-void RemoteRank::lose(const Report& why, int round) {
+void RemoteRank::lose(const FailureReport& why, int round) {
   freeze_position();
   end_.node_lost = !end_.report && why.kind == static_cast<int>(ErrorKind::rank_failed);
   mark_failed(why, round);

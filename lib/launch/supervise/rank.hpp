@@ -30,7 +30,7 @@ class RankState {
   void freeze_position();
   /// Records that the rank broke a rule: its end is a failure for this reason, unless it has
   /// reported a reason itself.
-  void mark_failed(Report report, int round);
+  void mark_failed(FailureReport report, int round);
   void poll_heartbeat(double now) { monitor_.update(heartbeat_, now); }
   /// Returns the time without progress, if it exceeds the limit.
   [[nodiscard]] std::optional<Stall> stall(double now) const;
@@ -51,14 +51,14 @@ class RankState {
   [[nodiscard]] bool is_saving() const {
     return alive_ && monitor_.phase() == events::Phase::checkpoint;
   }
-  [[nodiscard]] const Pulse& monitor() const { return monitor_; }
+  [[nodiscard]] const HeartbeatMonitor& monitor() const { return monitor_; }
   /// Sets the hint to report if the rank was killed by SIGKILL for an unknown reason.
   void set_memory_hint(std::string hint) { end_.memory_hint = std::move(hint); }
 
-  [[nodiscard]] bool is_blamed() const { return is_marked_failed_; }
+  [[nodiscard]] bool is_marked_failed() const { return is_marked_failed_; }
   [[nodiscard]] int number() const { return end_.rank; }
   [[nodiscard]] bool is_alive() const { return alive_; }
-  [[nodiscard]] bool said_hello() const { return has_sent_hello_; }
+  [[nodiscard]] bool has_sent_hello() const { return has_sent_hello_; }
   [[nodiscard]] bool has_finished() const { return end_.finished; }
   /// Returns whether the rank has failed; its process may still exist.
   [[nodiscard]] bool has_failed() const {
@@ -89,7 +89,7 @@ class RankState {
 
  private:
   const events::Heartbeat& heartbeat_;
-  Pulse monitor_;
+  HeartbeatMonitor monitor_;
   bool alive_ = false;
   bool was_started_ = false;
   bool has_sent_hello_ = false;
@@ -150,9 +150,9 @@ class RemoteRank final : public RankState {
   void begin(const std::string& host);
   void take(const events::Event& event, int round);
   void stamp(const RankPulse& heartbeat);
-  void bury_as(const RankEnd& end, int round);
+  void record_exit(const RankEnd& end, int round);
   /// Records that its node is lost or cannot take part.
-  void lose(const Report& why, int round);
+  void lose(const FailureReport& why, int round);
 
  private:
   RemoteRank(int rank, std::unique_ptr<events::Heartbeat> copy, std::optional<double> limit);

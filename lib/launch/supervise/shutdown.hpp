@@ -12,21 +12,21 @@ double default_stop_grace(double step_s, double save_s);
 
 /// Tracks why a job ends, and until when its ranks may run. It has no side effects; the caller
 /// passes all times, in seconds of a steady clock.
-class Ending {
+class ShutdownController {
  public:
-  /// The response of the supervisor to a stop signal: end the ranks, nothing more, or kill them.
-  enum class Demand { stop, nothing, kill };
+  /// The response of the supervisor to a stop signal: end the ranks, do nothing, or kill them.
+  enum class Action { stop, none, kill };
 
   /// `grace_s` is the time the other ranks get after a failure, when waiting for them is of no use.
-  explicit Ending(double grace_s) : grace_s_(grace_s) {}
+  explicit ShutdownController(double grace_s) : grace_s_(grace_s) {}
 
   /// Handles a stop signal of the supervisor. The first one stops the job within `stop_grace_s`; a
   /// second one kills, and so does one while the job ends because of a failure. The same signal
   /// within 0.2 s counts as a repetition: `timeout` and closed terminals send theirs twice.
-  Demand ask(int signal, double now, double stop_grace_s);
+  Action handle_signal(int signal, double now, double stop_grace_s);
   /// Stops the job because a rank has exited on a stop signal. A later signal of the
   /// supervisor counts as its first.
-  void follow(int signal, double now, double stop_grace_s);
+  void begin_stop(int signal, double now, double stop_grace_s);
   /// Shortens the time, since a rank has failed or has exited without a checkpoint.
   void shorten(double now);
   /// Extends the time, since a rank made progress with saving at `progress_at`, unless shorten()

@@ -37,7 +37,7 @@ class Supervisor {
         on_tick_(on_tick),
         clock_(clock),
         job_(spec, clock),
-        ending_(spec.grace_s) {}
+        shutdown_(spec.grace_s) {}
 
   Supervisor(const Supervisor&) = delete;
   Supervisor& operator=(const Supervisor&) = delete;
@@ -50,7 +50,7 @@ class Supervisor {
 
   Outcome run() {
     while (!is_finished()) run_iteration();
-    return collect_outcome({spec_, job_.all(), ending_.signal(), job_.remote_stacks_rank()});
+    return collect_outcome({spec_, job_.all(), shutdown_.signal(), job_.remote_stacks_rank()});
   }
 
  private:
@@ -68,7 +68,7 @@ class Supervisor {
     // Signals come last: a launcher sends them because of a failure, which must be seen first.
     handle_signals();
     handle_node_stops();
-    if (!killed_at_ && ending_.is_due(clock_.now())) kill_all();
+    if (!killed_at_ && shutdown_.is_due(clock_.now())) kill_all();
     if (ready == 0 || clock_.now() >= next_tick_) tick();
     ++round_;
   }
@@ -77,7 +77,7 @@ class Supervisor {
     std::vector<pollfd> polls{{signals_.fd(), POLLIN, 0}};
     job_.local().append_to(polls);
     store_.append_to(polls);
-    if (spec_.head != nullptr) spec_.head->append_to(polls);
+    if (spec_.coordinator != nullptr) spec_.coordinator->append_to(polls);
     const double left = std::clamp(next_tick_ - clock_.now(), 0.0, kTickS);
     return ::poll(polls.data(), polls.size(), static_cast<int>(std::ceil(left * 1000)));
   }
@@ -90,22 +90,22 @@ class Supervisor {
   void handle_signals() {
     for (const int signal : signals_.take()) {
       const double grace_s = job_.stop_grace_s();
-      switch (ending_.ask(signal, clock_.now(), grace_s)) {
-        case Ending::Demand::stop:
+      switch (shutdown_.handle_signal(signal, clock_.now(), grace_s)) {
+        case ShutdownController::Action::stop:
           log::get().info(
               "{}: the run saves a checkpoint and exits within {}; a second signal kills it",
               signal_name(signal), human_duration(grace_s));
           terminate_all();
           break;
-        case Ending::Demand::kill: kill_all(); break;
-        case Ending::Demand::nothing: break;
+        case ShutdownController::Action::kill: kill_all(); break;
+        case ShutdownController::Action::none: break;
       }
     }
   }
 
   void serve_store() {
-    if (spec_.head != nullptr) {
-      for (Head::RankArrival& arrival : spec_.head->take_rank_arrivals())
+    if (spec_.coordinator != nullptr) {
+      for (Head::RankArrival& arrival : spec_.coordinator->take_rank_arrivals())
         store_.add_client(arrival.rank, std::move(arrival.socket));
     }
     store_.serve();
@@ -113,9 +113,9 @@ class Supervisor {
   }
 
   void serve_nodes() {
-    if (spec_.head == nullptr) return;
-    RemoteNodes& nodes = spec_.head->nodes();
-    spec_.head->serve(clock_.now(), round_, on_event_);
+    if (spec_.coordinator == nullptr) return;
+    RemoteNodes& nodes = spec_.coordinator->nodes();
+    spec_.coordinator->serve(clock_.now(), round_, on_event_);
     for (const RankEnd& end : nodes.take_ended()) {
       log::get().debug("rank {} on {} exited", end.rank, printable(end.host));
       stop_if_rank_stopped(end);
@@ -123,13 +123,13 @@ class Supervisor {
   }
 
   void handle_node_stops() {
-    if (spec_.head == nullptr) return;
-    for (const StopAsked& asked : spec_.head->nodes().take_asked()) handle_node_stop(asked);
+    if (spec_.coordinator == nullptr) return;
+    for (const StopAsked& asked : spec_.coordinator->nodes().take_asked()) handle_node_stop(asked);
   }
 
   // A stop signal to the supervisor of another node stops the whole job.
   void handle_node_stop(const StopAsked& asked) {
-    if (!ending_.has_begun()) {
+    if (!shutdown_.has_begun()) {
       log::get().info("{} on another node: the run saves a checkpoint and exits",
                       signal_name(asked.signal));
       begin_stop(asked.signal == SIGINT ? SIGINT : SIGTERM);
@@ -138,7 +138,7 @@ class Supervisor {
   }
 
   void begin_stop(int signal) {
-    ending_.follow(signal, clock_.now(), job_.stop_grace_s());
+    shutdown_.begin_stop(signal, clock_.now(), job_.stop_grace_s());
     terminate_all();
   }
 
@@ -153,16 +153,16 @@ class Supervisor {
   void stop_if_rank_stopped(const RankEnd& end) {
     const auto signal = stop_signal_of(end);
     if (!signal) return;
-    if (!ending_.has_begun()) begin_stop(*signal);
-    if (stopped_without_checkpoint(end)) ending_.shorten(clock_.now());
+    if (!shutdown_.has_begun()) begin_stop(*signal);
+    if (stopped_without_checkpoint(end)) shutdown_.shorten(clock_.now());
   }
 
   void check_start() {
-    if (all_started_ || ending_.has_begun()) return;
+    if (all_started_ || shutdown_.has_begun()) return;
     std::vector<std::string> missing;
     RankState* first = nullptr;
     for (RankState* rank : job_.all()) {
-      if (rank->said_hello()) continue;
+      if (rank->has_sent_hello()) continue;
       missing.push_back(std::to_string(rank->number()));
       if (first == nullptr) first = rank;
     }
@@ -178,14 +178,14 @@ class Supervisor {
     const double now = clock_.now();
     for (RankState* rank : job_.all()) {
       rank->poll_heartbeat(now);
-      if (rank->is_saving()) ending_.extend(rank->monitor().heartbeat_at());
+      if (rank->is_saving()) shutdown_.extend(rank->monitor().heartbeat_at());
     }
     // After a failure of one rank, the others stall because of it.
     const bool failed =
         std::ranges::any_of(job_.all(), [](const auto* rank) { return rank->has_failed(); });
     const auto hung = find_hung_rank(job_.all(), now);
-    if (!hung || failed || ending_.has_begun() || has_hang_) return;
-    fail_with_hang(*hung->rank, sentence_of(hung->stall));
+    if (!hung || failed || shutdown_.has_begun() || has_hang_) return;
+    fail_with_hang(*hung->rank, describe_stall(hung->stall));
   }
 
   void fail_with_hang(RankState& rank, std::string message) {
@@ -202,16 +202,17 @@ class Supervisor {
       failed = failed || rank->has_failed();
       has_cause = has_cause || (rank->has_failed() && !lost_peer(rank->end()));
     }
-    if (!failed || ending_.is_shortened()) return;
+    if (!failed || shutdown_.is_shortened()) return;
     const double now = clock_.now();
-    const double delay_s = spec_.head == nullptr ? kPeerReportDelayS : kRemotePeerReportDelayS;
+    const double delay_s =
+        spec_.coordinator == nullptr ? kPeerReportDelayS : kRemotePeerReportDelayS;
     if (!failed_at_) failed_at_ = now;
     if (!has_cause && now - *failed_at_ < delay_s) return;
-    ending_.shorten(now);
+    shutdown_.shorten(now);
     terminate_all();
   }
 
-  void terminate_all() { job_.terminate(ending_.signal().value_or(0)); }
+  void terminate_all() { job_.terminate(shutdown_.signal().value_or(0)); }
 
   void kill_all() {
     if (!killed_at_) killed_at_ = clock_.now();
@@ -236,14 +237,14 @@ class Supervisor {
 
   // Destroyed in reverse order: ranks end while orphans are tracked and signals are blocked.
   SignalGuard signals_;
-  OrphanKeeper orphans_;
+  OrphanReaper orphans_;
   StoreServer store_;
   JobRanks job_;
 
   int round_ = 1;
   double started_at_ = 0;
   double next_tick_ = 0;
-  Ending ending_;
+  ShutdownController shutdown_;
   std::optional<double> failed_at_;
   std::optional<double> killed_at_;
   bool all_started_ = false;
@@ -254,8 +255,8 @@ class Supervisor {
 
 Outcome supervise(const LaunchSpec& spec, const EventHandler& on_event, const TickHandler& on_tick,
                   const Clock& clock) {
-  ASSERT(spec.world_size >= 1 && spec.place.node == 0);
-  ASSERT(spec.world_size % spec.place.nodes == 0);
+  ASSERT(spec.world_size >= 1 && spec.placement.node == 0);
+  ASSERT(spec.world_size % spec.placement.nodes == 0);
   Supervisor supervisor(spec, on_event, on_tick, clock);
   supervisor.start();
   return supervisor.run();

@@ -17,12 +17,12 @@ namespace trainctl::launch {
 /// What OpenMP threads do between two parallel regions. `spin` polls for a fraction of a
 /// millisecond before sleeping, which costs far more than it saves if other processes need the
 /// cores (docs/adr/0012).
-enum class Waiting { sleep, spin };
+enum class OmpWaitPolicy { sleep, spin };
 
 class Head;
 
 /// The position of this supervisor's ranks in a job of several nodes.
-struct NodePlace {
+struct NodePlacement {
   int nodes = 1;  // each with the same number of ranks
   int node = 0;   // 0: the coordinator, which serves the store and decides about the end
   // On a machine where other supervisors may have started ranks too:
@@ -36,12 +36,12 @@ struct NodePlace {
 struct LaunchSpec {
   std::vector<std::string> argv;  // argv[0] is the path of the executable
   int world_size = 1;             // of the whole job
-  NodePlace place = {};
-  Head* head = nullptr;  // on node 0: the other nodes; must outlive the call
+  NodePlacement placement = {};
+  Head* coordinator = nullptr;  // on node 0: the other nodes; must outlive the call
   std::map<std::string, std::string>
-      environment;                      // added; the user's value is kept for names in `keep_users`
-  std::vector<std::string> keep_users;  // e.g. OMP_WAIT_POLICY
-  Waiting waiting = Waiting::sleep;
+      environment;  // added; the user's value is kept for names in `user_variables`
+  std::vector<std::string> user_variables;  // e.g. OMP_WAIT_POLICY
+  OmpWaitPolicy omp_wait_policy = OmpWaitPolicy::sleep;
   std::vector<std::vector<int>> cores;    // dedicated cores of each local rank; empty: none
   std::vector<std::string> library_path;  // folders to put before the user's LD_LIBRARY_PATH
   std::filesystem::path log_folder;       // for rank_N.log, rank_N.error.json, rank_N.stacks.txt
@@ -50,10 +50,10 @@ struct LaunchSpec {
   std::optional<double> stop_grace_s;     // after a stop signal; default: grace_s before the first
                                           // step, then default_stop_grace()
   double batches_to_stop = 1;  // maximum number of batches between two checks for a stop signal
-  std::optional<double> hang_timeout_s;  // limit of a step; absent: see Pulse
+  std::optional<double> hang_timeout_s;  // limit of a step; absent: see HeartbeatMonitor
 
-  [[nodiscard]] int ranks_here() const { return world_size / place.nodes; }
-  [[nodiscard]] int first_rank() const { return place.node * ranks_here(); }
+  [[nodiscard]] int ranks_here() const { return world_size / placement.nodes; }
+  [[nodiscard]] int first_rank() const { return placement.node * ranks_here(); }
 };
 
 struct RankFailure {
@@ -94,17 +94,18 @@ std::string signal_name(int signal);
 /// Starts the workers, forwards their events, and returns when no process of the job is left.
 /// SIGINT, SIGTERM, SIGUSR1, SIGUSR2 (and SIGHUP, unless ignored as under nohup) are blocked in
 /// this thread during the call and stop the job: workers get SIGTERM and `stop_grace_s` to save and
-/// exit, longer while saving makes progress; a second signal kills them (see Ending). A stop signal
-/// that reaches only a worker also stops the job; the worker reports it by its exit code: 75 if a
-/// checkpoint was saved, 130 or 143 otherwise. Other threads of the process must block these
-/// signals too and must not start child processes during the call, since processes of the job are
-/// found by parentage. A worker that ends normally sends Finished and exits with 0. Anything else
-/// is a failure of the job, and so are an invalid line on its event pipe and a hanging step (see
-/// Pulse), for which the stacks of all ranks are written first; the other ranks then get `grace_s`.
-/// An exception of a handler ends the job and is passed on. Throws Error(resource) if a worker
-/// cannot be started; no worker is left then. With `spec.head` the ranks of other nodes belong to
-/// the job too: the handler gets their events, and their failures, hangs and the loss of their node
-/// end the job. A node that has not joined within `init_timeout_s` is named.
+/// exit, longer while saving makes progress; a second signal kills them (see ShutdownController). A
+/// stop signal that reaches only a worker also stops the job; the worker reports it by its exit
+/// code: 75 if a checkpoint was saved, 130 or 143 otherwise. Other threads of the process must
+/// block these signals too and must not start child processes during the call, since processes of
+/// the job are found by parentage. A worker that ends normally sends Finished and exits with 0.
+/// Anything else is a failure of the job, and so are an invalid line on its event pipe and a
+/// hanging step (see HeartbeatMonitor), for which the stacks of all ranks are written first; the
+/// other ranks then get `grace_s`. An exception of a handler ends the job and is passed on. Throws
+/// Error(resource) if a worker cannot be started; no worker is left then. With `spec.coordinator`
+/// the ranks of other nodes belong to the job too: the handler gets their events, and their
+/// failures, hangs and the loss of their node end the job. A node that has not joined within
+/// `init_timeout_s` is named.
 Outcome supervise(const LaunchSpec& spec, const EventHandler& on_event, const TickHandler& on_tick,
                   const Clock& clock);
 

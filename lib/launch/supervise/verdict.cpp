@@ -35,7 +35,7 @@ int kind_of(const RankEnd& end) {
   return end.exit_code && is_job_exit_code(*end.exit_code) ? *end.exit_code : kRankFailed;
 }
 
-std::string sentence(const RankEnd& end) {
+std::string failure_message(const RankEnd& end) {
   if (end.report) {
     const std::string_view hint = hint_of(end.report->message);
     return one_line(without_hint(end.report->message)) +
@@ -66,7 +66,7 @@ RankFailure failure_of(const RankEnd& end, const std::string& host) {
   failure.phase = end.phase;
   failure.collective = end.collective;
   failure.kind = kind_of(end);
-  failure.message = sentence(end);
+  failure.message = failure_message(end);
   return failure;
 }
 
@@ -74,7 +74,7 @@ RankFailure failure_of(const RankEnd& end, const std::string& host) {
 bool crashed(const RankEnd& end) {
   constexpr std::array kCrashes{SIGSEGV, SIGBUS, SIGILL, SIGFPE};
   if (!end.signal || end.report) return false;
-  if (*end.signal == SIGKILL) return !end.killed_by_us;
+  if (*end.signal == SIGKILL) return !end.sigkill_sent;
   return std::ranges::find(kCrashes, *end.signal) != kCrashes.end();
 }
 
@@ -145,7 +145,7 @@ std::string stop_text(const JobEnd& job) {
   if (all_saved(job)) return text + " after a checkpoint was saved";
   if (std::ranges::all_of(job.ranks, finished)) return text + ", but all ranks had finished";
   const std::string killed = ranks_matching(
-      job, [](const RankEnd& end) { return end.signal == SIGKILL && end.killed_by_us; });
+      job, [](const RankEnd& end) { return end.signal == SIGKILL && end.sigkill_sent; });
   return killed.empty() ? text : text + "; killed before exiting: " + killed;
 }
 
@@ -197,9 +197,9 @@ bool lost_peer(const RankEnd& end) {
 
 bool is_failure(const RankEnd& end) {
   if (end.report) return true;
-  if (end.signal == SIGKILL) return !end.killed_by_us;
+  if (end.signal == SIGKILL) return !end.sigkill_sent;
   if (end.signal && is_stop_signal(*end.signal)) return false;
-  if (end.exit_code == 0) return !end.finished && !end.told_to_stop;
+  if (end.exit_code == 0) return !end.finished && !end.sigterm_sent;
   if (end.exit_code) return !is_stop_code(*end.exit_code);
   return true;
 }

@@ -10,7 +10,7 @@
 namespace trainctl::launch {
 
 /// The reason of a rank's end: the rank's own report, or ours if it broke a rule.
-struct Report {
+struct FailureReport {
   int kind = 1;
   std::string message;
 };
@@ -26,11 +26,11 @@ struct RankEnd {
   std::optional<int> exit_code;
   bool dumped_core = false;
   bool finished = false;      // it has reported Finished
-  bool told_to_stop = false;  // SIGTERM was sent before it ended
-  bool killed_by_us = false;  // SIGKILL was sent before it ended
+  bool sigterm_sent = false;  // SIGTERM was sent before it ended
+  bool sigkill_sent = false;  // SIGKILL was sent before it ended
   bool node_lost = false;     // unknown end, since its supervisor is gone
   bool started = true;        // false: its node has not joined
-  std::optional<Report> report;
+  std::optional<FailureReport> report;
   std::string memory_hint;  // for a SIGKILL of unknown origin: " (possibly ...)"
   std::int64_t step = 0;
   std::string phase;

@@ -286,7 +286,7 @@ class ExecSink final : public Sink {
   }
 
   [[nodiscard]] bool asks_to_stop() const {
-    return options_.stop_is_asked && options_.stop_is_asked();
+    return options_.is_stop_requested && options_.is_stop_requested();
   }
 
   /// Waits until `is_done` or `deadline`; returns whether it is done.

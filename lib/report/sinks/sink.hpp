@@ -108,7 +108,7 @@ struct ExecOptions {
   std::size_t most_bytes = 4 << 20;  // limit of the waiting lines
   std::function<double()> now;       // in seconds of a steady clock
   /// Returns whether a stop of trainctl was requested; empty: never.
-  std::function<bool()> stop_is_asked = {};
+  std::function<bool()> is_stop_requested = {};
 };
 
 /// Starts a command and writes a JSON line to its standard input for each event: {"type":

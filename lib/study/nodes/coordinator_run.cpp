@@ -29,7 +29,7 @@ CoordinatorRun::CoordinatorRun(const RunRequest& request, const fs::path& folder
                              .nodes = plan_.nodes,
                              .any_address = request.any_address,
                              .other_hosts = plan_.has_other_hosts(),
-                             .give_up = [&guard] { return guard.has_heard(); }});
+                             .give_up = [&guard] { return guard.received_stop(); }});
   const launch::Endpoint bound = listener.endpoint();
   launch::JobFacts facts{.nodes = plan_.nodes,
                          .ranks_per_node = devices.ranks,
@@ -68,13 +68,13 @@ void CoordinatorRun::end(const report::RunResult& ending) {
   // process.
   if (!coordinator_->nodes().lacks_nodes()) withdraw(plan_);
   coordinator_->end({ending.exit_code, ending.verdict, ending.message}, kLateJoinTimeoutS,
-                    [this] { return guard_.has_heard(); });
+                    [this] { return guard_.received_stop(); });
   withdraw(plan_);
 }
 
 void report_failure(const RunRequest& request, const Error& error, launch::SignalGuard& guard) {
   NodePlan plan = *request.nodes;
-  const auto give_up = [&guard] { return guard.has_heard(); };
+  const auto give_up = [&guard] { return guard.received_stop(); };
   const bool is_announced = plan.rendezvous_file || (plan.task && plan.task->agent_store);
   if (is_announced) plan.endpoint.port = 0;  // the intended port may have caused the failure
   try {

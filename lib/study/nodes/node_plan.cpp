@@ -16,19 +16,19 @@ namespace trainctl::study {
 namespace {
 
 using launch::Launcher;
-using launch::TaskPlace;
-using Task = std::optional<TaskPlace>;
+using launch::LauncherTask;
+using Task = std::optional<LauncherTask>;
 
 constexpr auto kRetryPause = std::chrono::milliseconds(100);
 constexpr const char* kLoopback = "127.0.0.1";
 
-std::string with_ignored(std::string text, const TaskPlace& task) {
+std::string with_ignored(std::string text, const LauncherTask& task) {
   if (task.ignored.empty()) return text;
   if (!text.empty()) text += "; ";
   return text + "ignored: " + join(task.ignored, "; ");
 }
 
-void check_task_options(const PlacementRequest& request, const TaskPlace& task) {
+void check_task_options(const PlacementRequest& request, const LauncherTask& task) {
   const char* launcher = name_of(task.launcher);
   const int hosts = std::max(1, task.world_size / task.local_world_size);
   ENSURE(config, !request.nodes || *request.nodes == task.world_size || *request.nodes == hosts,
@@ -46,7 +46,7 @@ void check_task_options(const PlacementRequest& request, const TaskPlace& task) 
          request.devices.value_or(0), launcher, task.local_world_size);
 }
 
-NodePlan plan_of_task(const PlacementRequest& request, const TaskPlace& task) {
+NodePlan plan_of_task(const PlacementRequest& request, const LauncherTask& task) {
   check_task_options(request, task);
   NodePlan plan;
   plan.task = task;
@@ -93,7 +93,7 @@ NodePlan placement(const PlacementRequest& request, const Task& task) {
   const bool is_typed = request.nodes && request.node && !request.endpoint.empty();
   if (task->launcher == Launcher::none || is_typed) {
     NodePlan plan = plan_from_options(request);
-    TaskPlace ignored_task = *task;
+    LauncherTask ignored_task = *task;
     if (ignored_task.launcher != Launcher::none)
       ignored_task.ignored = {fmt::format("task {} of {} of {}, since --node-rank is given",
                                           ignored_task.rank, ignored_task.world_size,
@@ -125,7 +125,7 @@ bool take_endpoint(const PlacementRequest& request, NodePlan& plan) {
     plan.endpoint = launch::parse_endpoint(request.endpoint);
     return plan.endpoint.port != 0;
   }
-  const TaskPlace& task = *plan.task;
+  const LauncherTask& task = *plan.task;
   plan.endpoint = {task.master_addr, 0};
   if (task.agent_store) {  // torchrun itself uses MASTER_PORT
     if (task.local_world_size == task.world_size) plan.endpoint.host = kLoopback;

@@ -42,7 +42,7 @@ struct NodePlan {
   // For a launcher's task, which is a node with one rank:
   int local_rank = 0;
   int local_world_size = 1;
-  std::optional<launch::TaskPlace> task;  // absent: no launcher
+  std::optional<launch::LauncherTask> task;  // absent: no launcher
   std::optional<fs::path>
       rendezvous_file;          // where node 0 writes endpoint and token; absent: no file
   bool token_is_given = false;  // set by the environment or a file, so it is not announced
@@ -64,12 +64,12 @@ struct RendezvousStore {
   std::function<std::string(const std::string& key)> fetch;
 };
 /// Connects to the store of a task.
-using ConnectStore = std::function<RendezvousStore(const launch::TaskPlace& task)>;
+using ConnectStore = std::function<RendezvousStore(const launch::LauncherTask& task)>;
 
 /// Returns the plan that is known before node 0 listens. On other nodes it waits until node 0 has
 /// announced itself, if that is needed. Throws Error(config) when the options contradict each
 /// other, the launcher's task or the config; Error(hang) when node 0 announces nothing in time.
-NodePlan plan_node(const PlacementRequest& request, const std::optional<launch::TaskPlace>& task,
+NodePlan plan_node(const PlacementRequest& request, const std::optional<launch::LauncherTask>& task,
                    const ConnectStore& connect_store);
 
 /// Called on node 0 after it listens at `bound`: announces the endpoint through the rendezvous file

@@ -232,7 +232,7 @@ class Verification {
     RunOutcome run = run_experiment(request, make_sinks, clock_);
     if (launch::is_stop_code(run.ending.exit_code))
       throw Error(static_cast<ErrorKind>(run.ending.exit_code), "stopped");
-    ENSURE(interrupted, !guard_.has_heard(), "stopped");
+    ENSURE(interrupted, !guard_.received_stop(), "stopped");
     return run;
   }
 

@@ -91,7 +91,7 @@ std::unique_ptr<report::Sink> make_exec(const config::Stage& stage, const Logger
                 {"version", context.version},          {"started_at", utc_timestamp()},
                 {"restarts", context.restarts},        {"config", config_of(context.loaded)}};
   made.now = [] { return steady_clock().now(); };
-  made.stop_is_asked = launch::stop_is_asked;
+  made.is_stop_requested = launch::is_stop_requested;
   return report::make_exec_sink(std::move(made));
 }
 

@@ -101,10 +101,10 @@ bool wait_for_memory(const FreeMemory& before, launch::SignalGuard& guard, const
   constexpr auto kPause = std::chrono::milliseconds(250);
   const bool is_back =
       wait_for_free_memory(before, {.probe = [] { return free_device_memory(); },
-                                    .is_stopped = [&] { return guard.has_heard(); },
+                                    .is_stopped = [&] { return guard.received_stop(); },
                                     .pause = [&] { std::this_thread::sleep_for(kPause); },
                                     .clock = clock});
-  if (guard.has_heard()) return false;
+  if (guard.received_stop()) return false;
   if (!is_back)
     log::get().warn(
         "a GPU still has less free memory than before the first start; restarting "
@@ -162,7 +162,8 @@ class AttemptLoop {
     const RunContext context{attempts_, restarts, nodes_ ? &*nodes_ : nullptr};
     for (;;) {
       RunOutcome outcome = supervise_run(start, folder_, context, make_sinks, clock);
-      if (guard_.has_heard()) return outcome;  // also a signal that came while the workers exited
+      if (guard_.received_stop())
+        return outcome;  // also a signal that came while the workers exited
       const bool is_over = !restarts.next() && !attempts_.has_next(outcome.ending);
       if (is_over || !wait_for_memory(free_before, guard_, clock)) return outcome;
       try {

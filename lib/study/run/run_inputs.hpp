@@ -27,7 +27,7 @@ struct ManifestInput {
   std::string started_at = {};
   std::map<std::string, std::string> data_fingerprints = {};  // split -> hex, of an earlier start
   std::string thread_waiting =
-      {};  // "spin" or "sleep", see launch::Waiting; empty: no worker has started
+      {};  // "spin" or "sleep", see launch::OmpWaitPolicy; empty: no worker has started
   Json batch_size = nullptr;  // the size that loader.batch_size=auto resolved to, and why
   Json split = nullptr;       // dataset.split and the file that lists its samples; null: no split
   Json plugins = Json::array();  // plug-in files, see plugin_files()

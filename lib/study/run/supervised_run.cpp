@@ -294,9 +294,10 @@ class SupervisedRun {
         nodes_ == nullptr ? "" : group_address(experiment, nodes_->local_address());
     launch::LaunchSpec launch =
         launch_spec({start_.request, outcome_.folder, manifest_.machine, devices, address});
-    if (nodes_ != nullptr) launch.head = &nodes_->coordinator();
+    if (nodes_ != nullptr) launch.coordinator = &nodes_->coordinator();
     outcome_.record.planned_ranks = launch.world_size;
-    manifest_.thread_waiting = launch.waiting == launch::Waiting::spin ? "spin" : "sleep";
+    manifest_.thread_waiting =
+        launch.omp_wait_policy == launch::OmpWaitPolicy::spin ? "spin" : "sleep";
     const int ranks = launch.ranks_here();
     log::get().debug("starting {} worker{}: {};{}", ranks, plural(ranks),
                      printable(join(launch.argv, " ")), pairs(launch.environment));

@@ -163,7 +163,7 @@ std::string no_capture(const spec::Experiment& experiment) {
 std::optional<int> stop_code(launch::SignalGuard& guard) {
   for (const int signal : guard.take())
     return static_cast<int>(signal == SIGINT ? ErrorKind::interrupted : ErrorKind::terminated);
-  if (guard.has_heard()) return static_cast<int>(ErrorKind::terminated);
+  if (guard.received_stop()) return static_cast<int>(ErrorKind::terminated);
   return std::nullopt;
 }
 

@@ -61,7 +61,7 @@ void watch_nccl(const WorkerLaunch& workers, launch::LaunchSpec& launch) {
       {"TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC", "1000"}};
   for (const auto& [name, value] : settings) {
     launch.environment[name] = value;
-    launch.keep_users.push_back(name);
+    launch.user_variables.push_back(name);
   }
 }
 
@@ -109,7 +109,7 @@ void name_interface(const std::string& address, launch::LaunchSpec& launch) {
   if (address.find(':') != std::string::npos) variables["NCCL_SOCKET_FAMILY"] = "AF_INET6";
   for (const auto& [name, value] : variables) {
     launch.environment[name] = value;
-    launch.keep_users.push_back(name);
+    launch.user_variables.push_back(name);
   }
 }
 
@@ -124,11 +124,11 @@ void place(const NodeLaunch& node, launch::LaunchSpec& launch) {
   const char* visible = std::getenv(kVisibleGpus);
   const WorkerPlacement here =
       worker_placement(plan, {node.devices.gpu ? node.devices.visible : 0, visible ? visible : ""});
-  launch.place = {.nodes = plan.nodes,
-                  .node = plan.node,
-                  .local_rank = here.local_rank,
-                  .local_world_size = here.local_world_size};
-  if (!plan.is_one_rank()) launch.place.local_world_size = node.devices.ranks;
+  launch.placement = {.nodes = plan.nodes,
+                      .node = plan.node,
+                      .local_rank = here.local_rank,
+                      .local_world_size = here.local_world_size};
+  if (!plan.is_one_rank()) launch.placement.local_world_size = node.devices.ranks;
   for (const auto& [name, value] : here.environment) launch.environment[name] = value;
   if (!node.address.empty()) name_interface(node.address, launch);
 }
@@ -161,17 +161,17 @@ bool is_word(std::string_view text, std::string_view word) {
 
 }  // namespace
 
-launch::Waiting waiting_of(const WorkerLaunch& workers, double pressure) {
+launch::OmpWaitPolicy choose_omp_wait_policy(const WorkerLaunch& workers, double pressure) {
   const int threads = workers.trainer.num_threads.value_or(1) * workers.devices.ranks;
   const bool oversubscribed = threads > cores_here(workers) || pressure > kBusyPercent;
-  return oversubscribed ? launch::Waiting::sleep : launch::Waiting::spin;
+  return oversubscribed ? launch::OmpWaitPolicy::sleep : launch::OmpWaitPolicy::spin;
 }
 
-std::vector<std::vector<int>> cores_of(const WorkerLaunch& workers, launch::Waiting waiting) {
+std::vector<std::vector<int>> cores_of(const WorkerLaunch& workers, launch::OmpWaitPolicy waiting) {
   const std::vector<int> allowed = allowed_cores();
   const bool has_part = cores_here(workers) < std::ssize(allowed);
   // If other processes need the cores, the scheduler finds better cores than a fixed assignment.
-  if (waiting == launch::Waiting::sleep || has_part || user_binds_threads()) return {};
+  if (waiting == launch::OmpWaitPolicy::sleep || has_part || user_binds_threads()) return {};
   const auto own = cores_of_ranks(numa_nodes(), by_physical_core(allowed),
                                   nodes_of_gpus(workers.devices, workers.machine));
   // On a CPU all ranks compute with the number of threads that rank 0 chooses. The communication
@@ -189,12 +189,12 @@ launch::LaunchSpec worker_launch(const WorkerLaunch& workers) {
   launch::LaunchSpec launch;
   launch.argv = {workers.executable.string(), "worker", "--run-dir", workers.folder.string()};
   launch.environment = environment_of(workers);
-  launch.waiting = waiting_of(workers, cpu_pressure());
-  launch.cores = cores_of(workers, launch.waiting);
+  launch.omp_wait_policy = choose_omp_wait_policy(workers, cpu_pressure());
+  launch.cores = cores_of(workers, launch.omp_wait_policy);
   launch.library_path = library_path();
   add_allocator(workers.trainer.allocator, launch);
   watch_nccl(workers, launch);
-  if (workers.trainer.num_threads.is_auto()) launch.keep_users.emplace_back(kOmpThreads);
+  if (workers.trainer.num_threads.is_auto()) launch.user_variables.emplace_back(kOmpThreads);
   launch.log_folder = workers.folder / "logs";
   launch.batches_to_stop = batches_to_stop(workers);
   if (const auto& limit = workers.trainer.hang_timeout.value)
@@ -274,7 +274,7 @@ void add_allocator(spec::Allocator asked, launch::LaunchSpec& launch) {
   for (const AllocatorSetting& setting : kSettings) {
     if (setting.allocator != asked) continue;
     launch.environment[setting.name] = setting.value;
-    launch.keep_users.emplace_back(setting.name);
+    launch.user_variables.emplace_back(setting.name);
   }
 }
 

@@ -28,12 +28,12 @@ struct WorkerLaunch {
 
 /// Returns how idle threads of the workers wait, given that threads of the machine wait for a core
 /// `pressure` percent of the time.
-launch::Waiting waiting_of(const WorkerLaunch& workers, double pressure);
+launch::OmpWaitPolicy choose_omp_wait_policy(const WorkerLaunch& workers, double pressure);
 
 /// Returns dedicated cores for each rank, see cores_of_ranks(). Empty (any core) if other processes
 /// need the cores, a quota leaves only part of them, or the user binds threads (OMP_PROC_BIND,
 /// OMP_PLACES, GOMP_CPU_AFFINITY, KMP_AFFINITY).
-std::vector<std::vector<int>> cores_of(const WorkerLaunch& workers, launch::Waiting waiting);
+std::vector<std::vector<int>> cores_of(const WorkerLaunch& workers, launch::OmpWaitPolicy waiting);
 
 /// Returns a worker's environment, libraries, allocator and logs, which are the same for every
 /// task. Throws Error(resource) when the allocator is not found.

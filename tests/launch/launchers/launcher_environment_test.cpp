@@ -14,8 +14,8 @@ namespace {
 
 using Environment = std::map<std::string, std::string>;
 
-std::optional<TaskPlace> task_in(const Environment& environment) {
-  return task_place([&](const char* name) -> const char* {
+std::optional<LauncherTask> task_in(const Environment& environment) {
+  return find_launcher_task([&](const char* name) -> const char* {
     const auto found = environment.find(name);
     return found == environment.end() ? nullptr : found->second.c_str();
   });
@@ -40,7 +40,7 @@ std::string error_of(const Environment& environment) {
 }
 
 /// Returns "torchrun 1/2 local 1/2 localhost:37779".
-std::string to_text(const std::optional<TaskPlace>& task) {
+std::string to_text(const std::optional<LauncherTask>& task) {
   if (!task) return "nothing";
   return fmt::format("{} {}/{} local {}/{} {}:{}{}", name_of(task->launcher), task->rank,
                      task->world_size, task->local_rank, task->local_world_size, task->master_addr,

@@ -129,8 +129,8 @@ TEST_CASE("the end of a rank travels with all that decides about it") {
                                        .pid = 77,
                                        .signal = SIGKILL,
                                        .dumped_core = true,
-                                       .told_to_stop = true,
-                                       .report = Report{9, "bad row"},
+                                       .sigterm_sent = true,
+                                       .report = FailureReport{9, "bad row"},
                                        .memory_hint = " (memory)",
                                        .step = 41,
                                        .phase = "train",
@@ -143,7 +143,7 @@ TEST_CASE("the end of a rank travels with all that decides about it") {
   CHECK_FALSE(end.exit_code);
   CHECK(end.dumped_core);
   CHECK_FALSE(end.finished);
-  CHECK(end.told_to_stop);
+  CHECK(end.sigterm_sent);
   CHECK(end.report->message == "bad row");
   CHECK(end.memory_hint == " (memory)");
   CHECK(end.step == 41);

@@ -109,8 +109,8 @@ TEST_CASE("events, stamps and ends of a node's ranks are those of its ranks alon
   nodes.serve();
   REQUIRE(nodes.events.size() == 1);
   CHECK(nodes.events[0].first == 3);
-  CHECK(nodes.rank(3).said_hello());
-  CHECK_FALSE(nodes.rank(5).said_hello());
+  CHECK(nodes.rank(3).has_sent_hello());
+  CHECK_FALSE(nodes.rank(5).has_sent_hello());
   CHECK(nodes.rank(3).end().step == 41);
   CHECK(nodes.rank(3).end().phase == "train");
 

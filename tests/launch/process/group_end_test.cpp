@@ -48,7 +48,7 @@ TEST_CASE("process group: they do not outlive their worker, and the outcome is u
 }
 
 TEST_CASE("process group: a stop reaches the worker, and the watching process has no rank") {
-  Job job({"end_group", "catch_term", "hello", "until_told", "leave=143"});
+  Job job({"end_group", "catch_term", "hello", "until_asked", "leave=143"});
   std::size_t ranks = 0;
   std::size_t processes = 0;
   const Outcome outcome = job.run([&](int, const events::Event& event) {
@@ -66,7 +66,7 @@ TEST_CASE("process group: a stop reaches the worker, and the watching process ha
 
 TEST_CASE("process group: a process that leads no group does nothing") {
   const pid_t child = ::fork();
-  if (child == 0) ::_exit(end_group_with_us() ? 1 : 0);
+  if (child == 0) ::_exit(kill_group_on_exit() ? 1 : 0);
   int status = 0;
   REQUIRE(::waitpid(child, &status, 0) == child);
   CHECK(status == 0);

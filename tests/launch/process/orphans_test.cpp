@@ -27,7 +27,7 @@ pid_t start_churning() {
 TEST_CASE("OrphanReaper: kills orphans under churn and leaves earlier children alone") {
   const pid_t churning = start_churning();
   for (int i = 0; i < 100; ++i) {
-    const OrphanKeeper orphans;
+    const OrphanReaper orphans;
     const pid_t parent = ::fork();
     if (parent == 0) {
       if (::fork() == 0) {

@@ -16,7 +16,8 @@ using events::Phase;
 /// A rank whose heartbeats are seen at artificial times.
 class MonitoredRank {
  public:
-  explicit MonitoredRank(Pulse monitor = Pulse()) : monitor_(std::move(monitor)) {}
+  explicit MonitoredRank(HeartbeatMonitor monitor = HeartbeatMonitor())
+      : monitor_(std::move(monitor)) {}
   void stamp(Phase phase, double at) {
     page_.phase = static_cast<std::int32_t>(phase);
     page_.monotonic_ns = ++stamps_;
@@ -26,7 +27,7 @@ class MonitoredRank {
     page_.loaded.fetch_add(1);
     monitor_.update(page_, at);
   }
-  [[nodiscard]] const Pulse& monitor() const { return monitor_; }
+  [[nodiscard]] const HeartbeatMonitor& monitor() const { return monitor_; }
   [[nodiscard]] bool is_stalled(double at) {
     monitor_.update(page_, at);
     return monitor_.stall(at).has_value();
@@ -35,7 +36,7 @@ class MonitoredRank {
  private:
   events::Heartbeat page_{};
   std::int64_t stamps_ = 0;
-  Pulse monitor_;
+  HeartbeatMonitor monitor_;
 };
 
 /// Runs at least twenty times as fast: a stall of a minute takes three seconds, which is longer
@@ -116,7 +117,7 @@ TEST_CASE(
   rank.stamp(Phase::load, 120);
   CHECK_FALSE(rank.is_stalled(120 + 999));
   CHECK(rank.is_stalled(120 + 1001));
-  MonitoredRank patient{Pulse(2000)};
+  MonitoredRank patient{HeartbeatMonitor(2000)};
   patient.load(1);
   patient.stamp(Phase::startup, 2);
   CHECK_FALSE(patient.is_stalled(2 + 1999));
@@ -127,7 +128,7 @@ TEST_CASE(
     "HeartbeatMonitor: startup has ten times the timeout, at most ten minutes or the timeout") {
   const std::vector<std::pair<double, double>> limits{{3, 30}, {60, 600}, {90, 600}, {1800, 1800}};
   for (const auto& [set, limit] : limits) {
-    MonitoredRank rank{Pulse(set)};
+    MonitoredRank rank{HeartbeatMonitor(set)};
     rank.load(1);
     rank.stamp(Phase::startup, 2);
     CHECK_FALSE(rank.is_stalled(2 + limit - 0.5));
@@ -141,7 +142,7 @@ TEST_CASE(
     "HeartbeatMonitor: saving and shutdown have ten minutes, or the step limit if that is more") {
   for (const Phase phase : {Phase::checkpoint, Phase::shutdown}) {
     for (const double limit : {5.0, 1000.0}) {
-      MonitoredRank rank{Pulse(limit)};
+      MonitoredRank rank{HeartbeatMonitor(limit)};
       rank.stamp(Phase::train, 1);
       rank.stamp(phase, 2);
       const double longest = std::max(limit, 600.0);
@@ -152,33 +153,33 @@ TEST_CASE(
 }
 
 TEST_CASE("HeartbeatMonitor: hang_timeout applies for any duration of earlier steps") {
-  MonitoredRank rank{Pulse(5)};
+  MonitoredRank rank{HeartbeatMonitor(5)};
   for (int i = 0; i < 10; ++i) rank.stamp(Phase::train, i * 20);
   CHECK_FALSE(rank.is_stalled(180 + 5));
   CHECK(rank.is_stalled(180 + 5.5));
 }
 
 TEST_CASE("describe_stall: names the phase and its limit") {
-  CHECK(sentence_of({61, 60, Phase::train}) ==
+  CHECK(describe_stall({61, 60, Phase::train}) ==
         "it has made no progress for 1 min 01 s in training; the limit is 1 min 00 s "
         "(trainer.hang_timeout)");
-  CHECK_THAT(sentence_of({605, 600, Phase::checkpoint}),
+  CHECK_THAT(describe_stall({605, 600, Phase::checkpoint}),
              Contains("while saving; the limit is 10 min 00 s") && !Contains("hang_timeout"));
-  CHECK_THAT(sentence_of({31, 30, Phase::startup}),
+  CHECK_THAT(describe_stall({31, 30, Phase::startup}),
              Contains("during startup; the limit is 30.0 s (derived from trainer.hang_"));
 }
 
 TEST_CASE("describe_stall: reports a stopped process and the option of the limit") {
-  CHECK(sentence_of({3.5, 3, Phase::checkpoint, {}, true}) ==
+  CHECK(describe_stall({3.5, 3, Phase::checkpoint, {}, true}) ==
         "it has been stopped by a signal for 3.50 s while saving; the limit is "
         "3.00 s (trainer.hang_timeout)");
 }
 
 TEST_CASE("describe_stall: names the collective and whether the rank waits in it") {
-  CHECK_THAT(sentence_of({61, 60, Phase::train, {"sum of the losses", true}}),
+  CHECK_THAT(describe_stall({61, 60, Phase::train, {"sum of the losses", true}}),
              Contains("(trainer.hang_timeout); it waits for other ranks in the collective 'sum of "
                       "the losses'"));
-  CHECK_THAT(sentence_of({61, 60, Phase::train, {"sum of the losses", false}}),
+  CHECK_THAT(describe_stall({61, 60, Phase::train, {"sum of the losses", false}}),
              Contains("; its last collective was 'sum of the losses'"));
 }
 

@@ -43,7 +43,7 @@ TEST_CASE(
     "OomKillTracker: each increment of the counter explains one kill, with that rank's peak") {
   const TempFolder root;
   write(root / "proc/vmstat", "oom_kill 3\n");
-  MemoryWatch watch(root.path());
+  OomKillTracker watch(root.path());
   CHECK_THAT(watch.explain_kill(3 << 20), Contains("possibly out of memory: peak memory 3"));
   write(root / "proc/vmstat", "oom_kill 5\n");
   for (int i = 0; i < 2; ++i)

@@ -7,80 +7,80 @@
 namespace trainctl::launch {
 namespace {
 
-using Demand = Ending::Demand;
+using Action = ShutdownController::Action;
 constexpr double kGrace = 4;
 constexpr double kStopGrace = 30;
 
-Ending stopping() {
-  Ending ending(kGrace);
-  CHECK(ending.ask(SIGTERM, 100, kStopGrace) == Demand::stop);
-  return ending;
+ShutdownController stopping() {
+  ShutdownController shutdown(kGrace);
+  CHECK(shutdown.handle_signal(SIGTERM, 100, kStopGrace) == Action::stop);
+  return shutdown;
 }
 
 }  // namespace
 
 TEST_CASE("ShutdownController: a stop signal gives the ranks the grace period") {
-  Ending ending(kGrace);
-  CHECK_FALSE(ending.has_begun());
-  CHECK_FALSE(ending.is_due(1e9));
-  ending = stopping();
-  CHECK(ending.has_begun());
-  CHECK(ending.signal() == SIGTERM);
-  CHECK_FALSE(ending.is_due(129.9));
-  CHECK(ending.is_due(130));
+  ShutdownController shutdown(kGrace);
+  CHECK_FALSE(shutdown.has_begun());
+  CHECK_FALSE(shutdown.is_due(1e9));
+  shutdown = stopping();
+  CHECK(shutdown.has_begun());
+  CHECK(shutdown.signal() == SIGTERM);
+  CHECK_FALSE(shutdown.is_due(129.9));
+  CHECK(shutdown.is_due(130));
 }
 
 TEST_CASE("ShutdownController: the second signal kills, a repetition of the first does not") {
-  Ending ending = stopping();
-  CHECK(ending.ask(SIGTERM, 100.1, kStopGrace) == Demand::nothing);
-  CHECK(ending.ask(SIGTERM, 100.3, kStopGrace) == Demand::kill);
-  CHECK(stopping().ask(SIGINT, 100, kStopGrace) == Demand::kill);
+  ShutdownController shutdown = stopping();
+  CHECK(shutdown.handle_signal(SIGTERM, 100.1, kStopGrace) == Action::none);
+  CHECK(shutdown.handle_signal(SIGTERM, 100.3, kStopGrace) == Action::kill);
+  CHECK(stopping().handle_signal(SIGINT, 100, kStopGrace) == Action::kill);
 }
 
 TEST_CASE(
     "ShutdownController: the supervisor's signal counts as the first after a rank was stopped") {
-  Ending ending(kGrace);
-  ending.follow(SIGTERM, 100, kStopGrace);
-  CHECK(ending.signal() == SIGTERM);
-  CHECK(ending.ask(SIGUSR1, 105, kStopGrace) == Demand::nothing);
-  CHECK(ending.signal() == SIGUSR1);
-  CHECK(ending.is_due(130));
-  CHECK(ending.ask(SIGUSR1, 106, kStopGrace) == Demand::kill);
+  ShutdownController shutdown(kGrace);
+  shutdown.begin_stop(SIGTERM, 100, kStopGrace);
+  CHECK(shutdown.signal() == SIGTERM);
+  CHECK(shutdown.handle_signal(SIGUSR1, 105, kStopGrace) == Action::none);
+  CHECK(shutdown.signal() == SIGUSR1);
+  CHECK(shutdown.is_due(130));
+  CHECK(shutdown.handle_signal(SIGUSR1, 106, kStopGrace) == Action::kill);
 }
 
 TEST_CASE("ShutdownController: a failure shortens the grace period for good") {
-  Ending ending = stopping();
-  ending.shorten(110);
-  ending.shorten(112);
-  CHECK_FALSE(ending.is_due(113.9));
-  CHECK(ending.is_due(114));
-  ending.extend(113);
-  CHECK(ending.is_due(114));
+  ShutdownController shutdown = stopping();
+  shutdown.shorten(110);
+  shutdown.shorten(112);
+  CHECK_FALSE(shutdown.is_due(113.9));
+  CHECK(shutdown.is_due(114));
+  shutdown.extend(113);
+  CHECK(shutdown.is_due(114));
 
-  Ending late = stopping();
+  ShutdownController late = stopping();
   late.shorten(129);
   CHECK(late.is_due(130));  // never more time than before
 
-  Ending failed(kGrace);
+  ShutdownController failed(kGrace);
   failed.shorten(100);
   CHECK_FALSE(failed.signal());
   CHECK(failed.is_due(104));
-  CHECK(failed.ask(SIGTERM, 101, kStopGrace) == Demand::kill);
+  CHECK(failed.handle_signal(SIGTERM, 101, kStopGrace) == Action::kill);
   CHECK_FALSE(failed.signal());
 }
 
 TEST_CASE("ShutdownController: progress with saving extends the grace period up to a limit") {
-  Ending ending = stopping();
-  ending.extend(90);  // before the signal
-  CHECK(ending.is_due(130));
-  ending.extend(129);
-  CHECK_FALSE(ending.is_due(158));
-  CHECK(ending.is_due(159));
-  ending.extend(5000);
-  CHECK_FALSE(ending.is_due(699));
-  CHECK(ending.is_due(700));
+  ShutdownController shutdown = stopping();
+  shutdown.extend(90);  // before the signal
+  CHECK(shutdown.is_due(130));
+  shutdown.extend(129);
+  CHECK_FALSE(shutdown.is_due(158));
+  CHECK(shutdown.is_due(159));
+  shutdown.extend(5000);
+  CHECK_FALSE(shutdown.is_due(699));
+  CHECK(shutdown.is_due(700));
 
-  Ending running(kGrace);
+  ShutdownController running(kGrace);
   running.extend(50);
   CHECK_FALSE(running.has_begun());
 }

@@ -166,7 +166,7 @@ TEST_CASE("supervise: workers get their rank, policies and descriptors, and no o
 TEST_CASE("supervise: the job's OpenMP wait policy applies unless the user has set one") {
   ::unsetenv("OMP_WAIT_POLICY");
   Job job({"hello", "print_env=OMP_WAIT_POLICY", "print_env=GOMP_SPINCOUNT", "finish"});
-  job.spec.waiting = launch::Waiting::spin;
+  job.spec.omp_wait_policy = launch::OmpWaitPolicy::spin;
   CHECK(job.run().exit_code == 0);
   ::setenv("GOMP_SPINCOUNT", "7", 1);
   CHECK(job.run().exit_code == 0);
@@ -184,9 +184,9 @@ TEST_CASE("supervise: listed variables keep the user's value") {
   ::setenv("OMP_NUM_THREADS", "7", 1);
   Job job({"hello", "print_env=OMP_WAIT_POLICY", "print_env=OMP_NUM_THREADS", "finish"});
   job.spec.environment["OMP_NUM_THREADS"] = "3";
-  job.spec.keep_users = {"OMP_NUM_THREADS"};
+  job.spec.user_variables = {"OMP_NUM_THREADS"};
   CHECK(job.run().exit_code == 0);
-  job.spec.keep_users = {};
+  job.spec.user_variables = {};
   CHECK(job.run().exit_code == 0);
   ::unsetenv("OMP_WAIT_POLICY");
   ::unsetenv("OMP_NUM_THREADS");
@@ -250,7 +250,7 @@ TEST_CASE("supervise: an invalid event line is an unexpected failure") {
 }
 
 TEST_CASE("supervise: a worker that floods its pipe does not delay other ranks") {
-  Job job({"1:catch_term", "hello", "0:flood", "1:until_told", "1:fail=9"}, 2);
+  Job job({"1:catch_term", "hello", "0:flood", "1:until_asked", "1:fail=9"}, 2);
   int warnings = 0;
   int other = 0;
   // Rank 1 is asked to fail once much of the flood has arrived and the supervisor has continued.
@@ -277,7 +277,7 @@ TEST_CASE(
     Job job({"hello", "meet", "finish"}, world);
     CHECK(job.run().exit_code == 0);
   }
-  Job job({"hello", "1:spoil_store", "sleep_ms=100", "finish"}, 2);
+  Job job({"hello", "1:break_store_protocol", "sleep_ms=100", "finish"}, 2);
   CHECK(job.run().exit_code == 0);
   REQUIRE(job.count<events::Warning>() == 1);
   for (const auto& [rank, event] : job.events) {

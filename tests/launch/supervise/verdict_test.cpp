@@ -11,7 +11,7 @@ RankEnd finished(int rank) { return {.rank = rank, .exit_code = 0, .finished = t
 RankEnd killed(int rank, int round) {
   return {.rank = rank, .seen_in_round = round, .signal = SIGKILL};
 }
-RankEnd reported(int rank, int round, Report report) {
+RankEnd reported(int rank, int round, FailureReport report) {
   return {.rank = rank, .seen_in_round = round, .exit_code = report.kind, .report = report};
 }
 
@@ -45,7 +45,7 @@ TEST_CASE("verdict: a lost node is the cause of lost peers") {
                      .host = "far",
                      .seen_in_round = 9,
                      .node_lost = true,
-                     .report = Report{7, "node 1 (far) is lost: its connection has closed"}};
+                     .report = FailureReport{7, "node 1 (far) is lost: its connection has closed"}};
   CHECK_FALSE(lost_peer(lost));
   const Outcome outcome =
       derive_outcome({{reported(0, 3, {7, "connection reset by peer"}), lost}, {}, "near"});
@@ -68,14 +68,14 @@ TEST_CASE("verdict: of two failures in one round, the one by a signal comes firs
 }
 
 TEST_CASE("verdict: exits caused by the supervisor's signals are no failures") {
-  CHECK_FALSE(is_failure({.signal = SIGTERM, .told_to_stop = true}));
-  CHECK_FALSE(is_failure({.signal = SIGKILL, .killed_by_us = true}));
-  CHECK_FALSE(is_failure({.exit_code = 0, .told_to_stop = true}));
-  CHECK_FALSE(is_failure({.exit_code = 143, .told_to_stop = true}));
-  CHECK(is_failure({.signal = SIGKILL, .told_to_stop = true}));
-  CHECK(is_failure({.signal = SIGSEGV, .told_to_stop = true, .killed_by_us = true}));
+  CHECK_FALSE(is_failure({.signal = SIGTERM, .sigterm_sent = true}));
+  CHECK_FALSE(is_failure({.signal = SIGKILL, .sigkill_sent = true}));
+  CHECK_FALSE(is_failure({.exit_code = 0, .sigterm_sent = true}));
+  CHECK_FALSE(is_failure({.exit_code = 143, .sigterm_sent = true}));
+  CHECK(is_failure({.signal = SIGKILL, .sigterm_sent = true}));
+  CHECK(is_failure({.signal = SIGSEGV, .sigterm_sent = true, .sigkill_sent = true}));
   CHECK(is_failure({.exit_code = 0}));
-  CHECK(is_failure({.exit_code = 9, .told_to_stop = true}));
+  CHECK(is_failure({.exit_code = 9, .sigterm_sent = true}));
 }
 
 TEST_CASE("verdict: exit code 127 of a worker means that a library could not be loaded") {
@@ -95,7 +95,7 @@ TEST_CASE("verdict: a rank that exits on a stop signal has not failed") {
   CHECK_FALSE(stopped_without_checkpoint({.exit_code = 75}));
   CHECK_FALSE(stopped_without_checkpoint({.exit_code = 130}));
   CHECK(stopped_without_checkpoint({.exit_code = 143}));
-  CHECK_FALSE(stop_signal_of({.signal = SIGTERM, .report = Report{8, "hangs"}}));
+  CHECK_FALSE(stop_signal_of({.signal = SIGTERM, .report = FailureReport{8, "hangs"}}));
   CHECK_FALSE(stop_signal_of({.signal = SIGKILL}));
   CHECK_FALSE(stop_signal_of({.exit_code = 0}));
 }
@@ -113,9 +113,9 @@ TEST_CASE("verdict: a stop is 75 only if every rank has saved, and 130 for SIGIN
   CHECK(code({saved, {.exit_code = 130}}) == 130);
   CHECK(code({saved, finished(1)}) == 75);
   CHECK(code({finished(0), finished(1)}) == 143);
-  CHECK(code({saved, {.signal = SIGKILL, .killed_by_us = true}}) == 143);
+  CHECK(code({saved, {.signal = SIGKILL, .sigkill_sent = true}}) == 143);
   CHECK(code({saved, killed(1, 3)}) == 143);
-  CHECK(code({saved, {.signal = SIGTERM, .told_to_stop = true}}) == 143);
+  CHECK(code({saved, {.signal = SIGTERM, .sigterm_sent = true}}) == 143);
 }
 
 TEST_CASE("verdict: the message of a stop reports how the ranks exited") {
@@ -126,7 +126,7 @@ TEST_CASE("verdict: the message of a stop reports how the ranks exited") {
   CHECK(text({{.exit_code = 143}}) == "stopped by SIGTERM");
   CHECK(text({finished(0)}) == "stopped by SIGTERM, but all ranks had finished");
   CHECK(
-      text({{.rank = 0, .exit_code = 143}, {.rank = 1, .signal = SIGKILL, .killed_by_us = true}}) ==
+      text({{.rank = 0, .exit_code = 143}, {.rank = 1, .signal = SIGKILL, .sigkill_sent = true}}) ==
       "stopped by SIGTERM; killed before exiting: rank 1");
 }
 
@@ -140,7 +140,7 @@ TEST_CASE("verdict: a crash is the cause of an unexpected error, an abort is not
 }
 
 TEST_CASE("verdict: a process that cannot be killed is reported") {
-  const Outcome outcome = derive_outcome({{{.rank = 0, .killed_by_us = true}}, {}, "host"});
+  const Outcome outcome = derive_outcome({{{.rank = 0, .sigkill_sent = true}}, {}, "host"});
   CHECK(outcome.exit_code == 7);
   CHECK_THAT(outcome.message, Contains("cannot be killed"));
 }
@@ -150,13 +150,14 @@ TEST_CASE("verdict: a worker's message cannot add lines or control sequences") {
   CHECK(outcome.first_failure->message == "one; \\x1b[2Jtwo");
 }
 
-TEST_CASE("the hint of a rank's message keeps its line") {
-  const Outcome outcome = judge({{reported(0, 1, {9, "one\ntwo\nhint: th\x1bree"})}, {}, "host"});
+TEST_CASE("verdict: the hint of a rank's message keeps its line") {
+  const Outcome outcome =
+      derive_outcome({{reported(0, 1, {9, "one\ntwo\nhint: th\x1bree"})}, {}, "host"});
   CHECK(outcome.first_failure->message == "one; two\nhint: th\\x1bree");
   CHECK_THAT(outcome.message, EndsWith(": one; two\nhint: th\\x1bree"));
 }
 
-TEST_CASE("signals are named") {
+TEST_CASE("signal_name: returns names of signals") {
   CHECK(signal_name(SIGKILL) == "SIGKILL");
   CHECK(signal_name(SIGUSR1) == "SIGUSR1");
   CHECK(signal_name(61) == "signal 61");

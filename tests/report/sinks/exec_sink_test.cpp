@@ -182,7 +182,7 @@ TEST_CASE("a stop that is asked for while a command is waited for cuts the wait 
   listener.options.kill_after_s = kDeadline;
   bool is_asked = false;
   int looks = 0;
-  listener.options.stop_is_asked = [&] {
+  listener.options.is_stop_requested = [&] {
     is_asked = is_asked || ++looks > 5;
     return is_asked;
   };
@@ -200,7 +200,7 @@ TEST_CASE("a run that was stopped gives its commands a short while, not none") {
   listener.options.command = {"sh", "-c", "cat > '" + got.string() + "'"};
   listener.options.stopped_after_s = kDeadline;
   listener.options.stop_after_s = 2 * kDeadline;
-  listener.options.stop_is_asked = [] { return true; };
+  listener.options.is_stop_requested = [] { return true; };
   const auto sink = make_exec_sink(listener.options);
   end(*sink, {{"exit_code", 75}});
   CHECK_FALSE(sink->take_warning());

@@ -13,14 +13,14 @@ using namespace trainctl;
 using namespace trainctl::study;
 using Catch::Matchers::Contains;
 using launch::Launcher;
-using launch::TaskPlace;
+using launch::LauncherTask;
 
 namespace {
 
 constexpr const char* kDigits = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
 
-TaskPlace task_of(Launcher launcher, int rank) {
-  TaskPlace task;
+LauncherTask task_of(Launcher launcher, int rank) {
+  LauncherTask task;
   task.launcher = launcher;
   task.rank = task.local_rank = rank;
   task.world_size = task.local_world_size = 2;
@@ -30,8 +30,8 @@ TaskPlace task_of(Launcher launcher, int rank) {
   return task;
 }
 
-TaskPlace torchrun_task(int rank) {
-  TaskPlace task = task_of(Launcher::torchrun, rank);
+LauncherTask torchrun_task(int rank) {
+  LauncherTask task = task_of(Launcher::torchrun, rank);
   task.agent_store = true;
   return task;
 }
@@ -41,7 +41,7 @@ struct FakeStore {
   std::map<std::string, std::string> texts;
 
   ConnectStore maker() {
-    return [this](const TaskPlace&) {
+    return [this](const LauncherTask&) {
       return RendezvousStore{
           [this](const std::string& key, const std::string& text) { texts[key] = text; },
           [this](const std::string& key) { return texts.at(key); }};
@@ -50,7 +50,8 @@ struct FakeStore {
 };
 
 ConnectStore no_store() {
-  return [](const TaskPlace&) -> RendezvousStore { throw std::logic_error("nobody asked for it"); };
+  return
+      [](const LauncherTask&) -> RendezvousStore { throw std::logic_error("nobody asked for it"); };
 }
 
 PlacementRequest request_in(const TempFolder& folder) {
@@ -68,7 +69,7 @@ PlacementRequest by_hand(const TempFolder& folder, int node) {
   return request;
 }
 
-std::string refusal(const PlacementRequest& request, const std::optional<TaskPlace>& task) {
+std::string refusal(const PlacementRequest& request, const std::optional<LauncherTask>& task) {
   try {
     plan_node(request, task, no_store());
   } catch (const Error& error) {
@@ -91,7 +92,7 @@ TEST_CASE("NodePlan: without a launcher and options a run has one node and no de
 
 TEST_CASE("NodePlan: an ignored allocation does not change the run and is reported") {
   const TempFolder folder;
-  TaskPlace task;
+  LauncherTask task;
   task.ignored = {"the allocation of Slurm job 7"};
   const NodePlan plan = plan_node(request_in(folder), task, no_store());
   CHECK(plan.is_alone());
@@ -206,7 +207,7 @@ TEST_CASE("NodePlan: a token that all tasks have is not sent through torchrun's 
 
 TEST_CASE("NodePlan: a single torchrun rank runs alone on one device") {
   const TempFolder folder;
-  TaskPlace task = torchrun_task(0);
+  LauncherTask task = torchrun_task(0);
   task.world_size = task.local_world_size = 1;
   const NodePlan plan = plan_node(request_in(folder), task, no_store());
   CHECK(plan.is_alone());
@@ -215,7 +216,7 @@ TEST_CASE("NodePlan: a single torchrun rank runs alone on one device") {
 
 TEST_CASE("NodePlan: tasks without a port or an address use the rendezvous file") {
   const TempFolder folder;
-  TaskPlace task = task_of(Launcher::mpi, 0);
+  LauncherTask task = task_of(Launcher::mpi, 0);
   task.master_port.reset();
   const NodePlan on_one_host = plan_node(request_in(folder), task, no_store());
   CHECK(launch::to_text(on_one_host.endpoint) == "127.0.0.1:0");
@@ -232,7 +233,7 @@ TEST_CASE("NodePlan: tasks without a port or an address use the rendezvous file"
 
 TEST_CASE("NodePlan: tasks that cannot be distinguished from those of other runs need an id") {
   const TempFolder folder;
-  TaskPlace task = task_of(Launcher::mpi, 0);
+  LauncherTask task = task_of(Launcher::mpi, 0);
   task.job_id.clear();
   task.master_port.reset();
   CHECK_THAT(refusal(request_in(folder), task),
@@ -257,7 +258,7 @@ TEST_CASE(
 
 TEST_CASE("NodePlan: contradictory options are errors") {
   const TempFolder folder;
-  const TaskPlace task = task_of(Launcher::slurm, 1);
+  const LauncherTask task = task_of(Launcher::slurm, 1);
   PlacementRequest request = request_in(folder);
   request.nodes = 4;
   CHECK_THAT(refusal(request, task), Contains("2 --nnodes (trainer.num_nodes) is 4, but Slurm"));
@@ -283,7 +284,7 @@ TEST_CASE("NodePlan: contradictory options are errors") {
 TEST_CASE(
     "NodePlan: trainer.num_nodes may count hosts or tasks, and trainer.devices tasks of a host") {
   const TempFolder folder;
-  TaskPlace task = task_of(Launcher::slurm, 1);
+  LauncherTask task = task_of(Launcher::slurm, 1);
   task.world_size = 4;
   for (const int nodes : {2, 4}) {
     PlacementRequest request = request_in(folder);

@@ -45,7 +45,7 @@ TEST_CASE("allocators: the allocator of the C library does not change how worker
   launch::LaunchSpec launch;
   study::add_allocator(Allocator::system, launch);
   CHECK(launch.environment.empty());
-  CHECK(launch.keep_users.empty());
+  CHECK(launch.user_variables.empty());
 }
 
 TEST_CASE(
@@ -67,9 +67,10 @@ TEST_CASE("allocators: settings of the user are kept") {
     if (!find_shared_library(library.file)) continue;
     launch::LaunchSpec launch;
     study::add_allocator(library.allocator, launch);
-    REQUIRE_FALSE(launch.keep_users.empty());
-    CHECK(launch.environment.size() == launch.keep_users.size() + 1);  // plus the preload variable
-    for (const std::string& name : launch.keep_users) CHECK(launch.environment.contains(name));
+    REQUIRE_FALSE(launch.user_variables.empty());
+    CHECK(launch.environment.size() ==
+          launch.user_variables.size() + 1);  // plus the preload variable
+    for (const std::string& name : launch.user_variables) CHECK(launch.environment.contains(name));
   }
 }
 

@@ -9,7 +9,7 @@
 
 using namespace trainctl;
 using namespace trainctl::study;
-using launch::Waiting;
+using launch::OmpWaitPolicy;
 
 TEST_CASE("waiting: threads spin only if no other process needs the cores") {
   spec::Trainer trainer;
@@ -18,12 +18,12 @@ TEST_CASE("waiting: threads spin only if no other process needs the cores") {
   DeviceChoice devices;
   devices.ranks = 2;
   const WorkerLaunch workers{"trainctl", "run", trainer, machine, devices};
-  CHECK(waiting_of(workers, 0) == Waiting::spin);
-  CHECK(waiting_of(workers, 60) == Waiting::sleep);
+  CHECK(choose_omp_wait_policy(workers, 0) == OmpWaitPolicy::spin);
+  CHECK(choose_omp_wait_policy(workers, 60) == OmpWaitPolicy::sleep);
   trainer.num_threads.value = 2;
-  CHECK(waiting_of(workers, 0) == Waiting::spin);
+  CHECK(choose_omp_wait_policy(workers, 0) == OmpWaitPolicy::spin);
   trainer.num_threads.value = 3;
-  CHECK(waiting_of(workers, 0) == Waiting::sleep);
+  CHECK(choose_omp_wait_policy(workers, 0) == OmpWaitPolicy::sleep);
 }
 
 TEST_CASE("NCCL watchdog: the limit is distributed.timeout_s unless the user sets it") {
@@ -39,7 +39,7 @@ TEST_CASE("NCCL watchdog: the limit is distributed.timeout_s unless the user set
   const launch::LaunchSpec launch = worker_launch(workers);
   CHECK(launch.environment.at(kLimit) == "91");
   CHECK(launch.environment.at("TORCH_NCCL_DUMP_ON_TIMEOUT") == "0");
-  CHECK(std::ranges::find(launch.keep_users, kLimit) != launch.keep_users.end());
+  CHECK(std::ranges::find(launch.user_variables, kLimit) != launch.user_variables.end());
 }
 
 TEST_CASE("trainer.hang_timeout is the supervisor's limit, auto leaves it to the steps") {
@@ -78,23 +78,23 @@ TEST_CASE("cores: ranks get dedicated cores only if nothing else uses or assigns
   machine.cores = static_cast<int>(allowed.size());
   DeviceChoice devices;
   const WorkerLaunch workers{"trainctl", "run", trainer, machine, devices};
-  CHECK(cores_of(workers, Waiting::spin).empty());  // a single rank
+  CHECK(cores_of(workers, OmpWaitPolicy::spin).empty());  // a single rank
   devices.ranks = 2;
-  CHECK(cores_of(workers, Waiting::sleep).empty());
+  CHECK(cores_of(workers, OmpWaitPolicy::sleep).empty());
   if (allowed.size() < 4) {  // each part would be a single core
-    CHECK(cores_of(workers, Waiting::spin).empty());
+    CHECK(cores_of(workers, OmpWaitPolicy::spin).empty());
     return;
   }
-  const auto own = cores_of(workers, Waiting::spin);
+  const auto own = cores_of(workers, OmpWaitPolicy::spin);
   REQUIRE(own.size() == 2);
   std::vector<int> both = own[0];
   both.insert(both.end(), own[1].begin(), own[1].end());
   std::ranges::sort(both);
   CHECK(both == allowed);
   machine.cores = 1;  // as with a CPU quota
-  CHECK(cores_of(workers, Waiting::spin).empty());
+  CHECK(cores_of(workers, OmpWaitPolicy::spin).empty());
   machine.cores = static_cast<int>(allowed.size());
   ::setenv("OMP_PROC_BIND", "false", 1);
-  CHECK(cores_of(workers, Waiting::spin).empty());
+  CHECK(cores_of(workers, OmpWaitPolicy::spin).empty());
   ::unsetenv("OMP_PROC_BIND");
 }
