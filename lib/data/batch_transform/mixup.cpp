@@ -19,15 +19,14 @@ constexpr std::uint16_t kOperation = 0xff00;
 
 Layout mixed_layout(Layout layout, std::int64_t batch_size) {
   ENSURE(config, find_field(layout, "image") < layout.size(),
-         "batch_transforms mix images, and the data set has none; remove them");
+         "batch_transforms mix images, but the data set has none\nhint: remove them");
   const std::size_t label = find_field(layout, "label");
   ENSURE(config,
          label < layout.size() && layout[label].dtype == Dtype::i64 && layout[label].shape.empty(),
-         "batch_transforms mix classes, and the data set's samples have no class as their label; "
+         "batch_transforms mix classes, but the labels of the data set are not classes\nhint: "
          "remove them");
   ENSURE(config, batch_size % 2 == 0,
-         "batch_transforms pair rows half a batch apart, and a batch of {} has no half; set "
-         "loader.batch_size to {}",
+         "batch_transforms need an even batch size, got {}\nhint: set loader.batch_size to {}",
          batch_size,
          batch_size == 1 ? "2" : fmt::format("{} or {}", batch_size - 1, batch_size + 1));
   layout.push_back({"label_b", Dtype::i64, {}});

@@ -88,12 +88,12 @@ class GzipSource final : public ByteSource {
     ENSURE(resource, code != Z_MEM_ERROR, "zlib is out of memory while it unpacks {}",
            shown(path_));
     ENSURE(data, code == Z_OK || code == Z_BUF_ERROR || code == Z_STREAM_END,
-           "{} is not a sound gzip file: {} at byte {}", shown(path_),
+           "{} is not a valid gzip file: {} at byte {}", shown(path_),
            stream_.msg != nullptr ? stream_.msg : "bad stream", at);
     if (code != Z_STREAM_END) return;
     ended_ = true;
     ENSURE(data, at == packed_.most(),
-           "{} has {} bytes after the end of its gzip stream, at byte {}; expected none",
+           "{} has {} bytes after the end of its gzip stream, at byte {}: there must be none",
            shown(path_), packed_.most() - at, at);
   }
 
@@ -175,10 +175,10 @@ struct TarReader::Header {
       : at(offset), type(block[156]) {
     const auto sum = number(block.substr(148, 8));
     ENSURE(data, sum && *sum == checksum(block),
-           "{} has no sound tar header at byte {}: its checksum is wrong", archive, at);
+           "{} has an invalid tar header at byte {}: its checksum is wrong", archive, at);
     const auto bytes = number(block.substr(124, 12));
     ENSURE(data, bytes && *bytes < kMostSize,
-           "{} has a tar header at byte {} whose size is no number", archive, at);
+           "{} has a tar header at byte {} whose size is not a number", archive, at);
     size = *bytes;
     name = until_zero(block.substr(0, 100));
     const bool posix = block.substr(257, 6) == std::string_view("ustar\0", 6);
@@ -215,16 +215,17 @@ bool TarReader::next(TarMember& member) {
       return false;
     }
     const Header header({reinterpret_cast<const char*>(block.data()), block.size()}, at, name_);
-    ENSURE(data, header.type != 'S', "{} has a sparse member at byte {}; pack it without --sparse",
-           name_, at);
+    ENSURE(data, header.type != 'S',
+           "{} has a sparse member at byte {}\nhint: create it with tar without --sparse", name_,
+           at);
     if (header.is_extension()) {
       extend(header, overrides);
       continue;
     }
     const std::uint64_t size = header.has_content() ? overrides.size.value_or(header.size) : 0;
     ENSURE(data, size <= source_.most() && offset_ <= source_.most() - size,
-           "{} says at byte {} that a member has {} bytes; that is more than the archive holds",
-           name_, at, size);
+           "{} has a member at byte {} of {} bytes, which is more than the archive contains", name_,
+           at, size);
     left_ = size;
     padding_ = padding_of(size);
     // In old archives a trailing slash marks a folder.
@@ -244,7 +245,7 @@ void TarReader::read_part(std::span<std::byte> out) {
 
 std::string TarReader::read_text(std::uint64_t most) {
   ENSURE(data, left_ <= most,
-         "{} has a member at byte {} of {} bytes; expected a text of at most {}", name_, offset_,
+         "{} has a text member at byte {} of {} bytes: it must have at most {}", name_, offset_,
          left_, most);
   std::string text(left_, '\0');
   read_part(std::as_writable_bytes(std::span(text)));
@@ -278,7 +279,7 @@ void TarReader::finish_member() {
 void TarReader::read_end() {
   Block block;
   ENSURE(data, !read_block(block, "the end mark"),
-         "{} has a single zero block at byte {}; it is damaged", name_, offset_ - 2 * kBlock);
+         "{} is damaged: it has a single zero block at byte {}", name_, offset_ - 2 * kBlock);
   std::array<std::byte, 16 * kBlock> rest;
   while (true) {
     const std::size_t got = source_.read(rest);
@@ -286,8 +287,9 @@ void TarReader::read_end() {
     const auto found =
         std::find_if(rest.begin(), end, [](std::byte b) { return b != std::byte{0}; });
     ENSURE(data, found == end,
-           "{} continues at byte {} after its end mark; pack joined archives as one", name_,
-           offset_ + static_cast<std::uint64_t>(found - rest.begin()));
+           "{} continues at byte {} after its end mark\nhint: create one archive instead of "
+           "joining several",
+           name_, offset_ + static_cast<std::uint64_t>(found - rest.begin()));
     offset_ += got;
     if (got < rest.size()) return;
   }
@@ -295,8 +297,8 @@ void TarReader::read_end() {
 
 void TarReader::extend(const Header& header, Overrides& overrides) {
   ENSURE(data, header.size <= kMostExtension,
-         "{} has an extended header at byte {} of {} bytes; expected at most {}", name_, header.at,
-         header.size, kMostExtension);
+         "{} has an extended header at byte {} of {} bytes: it must have at most {}", name_,
+         header.at, header.size, kMostExtension);
   left_ = header.size;
   padding_ = padding_of(header.size);
   if (header.type == 'x') {
@@ -326,10 +328,11 @@ void TarReader::read_pax(const std::string& records, std::uint64_t at, Overrides
     if (key == "size") {
       overrides.size = parse_number<std::uint64_t>(value);
       ENSURE(data, overrides.size && *overrides.size < kMostSize,
-             "{} has a pax header at byte {} whose size is no number", name_, at);
+             "{} has a pax header at byte {} whose size is not a number", name_, at);
     }
     ENSURE(data, !key.starts_with("GNU.sparse."),
-           "{} has a sparse member at byte {}; pack it without --sparse", name_, at);
+           "{} has a sparse member at byte {}\nhint: create it with tar without --sparse", name_,
+           at);
     rest.remove_prefix(length);
   }
 }

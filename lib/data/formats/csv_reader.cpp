@@ -8,11 +8,11 @@ namespace trainctl::data {
 CsvReader::CsvReader(std::string_view text, std::string name, char delimiter)
     : text_(text), name_(printable(name)), delimiter_(delimiter) {
   ENSURE(data, !text_.starts_with("\xFF\xFE") && !text_.starts_with("\xFE\xFF"),
-         "{} is UTF-16, as its first two bytes say; save it as UTF-8", name_);
+         "{} is UTF-16, as its first two bytes show\nhint: save it as UTF-8", name_);
   if (text_.starts_with("\xEF\xBB\xBF")) at_ = line_start_ = 3;
   const std::size_t zero = text_.find('\0');
-  ENSURE(data, zero == std::string_view::npos, "{} has a zero byte at byte {}; it is no text",
-         name_, zero);
+  ENSURE(data, zero == std::string_view::npos,
+         "{} is not a text file: it has a zero byte at byte {}", name_, zero);
 }
 
 bool CsvReader::next(std::vector<CsvField>& record) {
@@ -47,7 +47,8 @@ CsvField CsvReader::field() {
     if (c == delimiter_ || c == '\n' || c == '\r') break;
     if (c == '"')
       fail(here(),
-           "a quote within a field that does not begin with one; put the whole field into quotes");
+           "a quote within a field that does not begin with one\nhint: put the whole field in "
+           "quotes");
     ++at_;
   }
   return {text_.substr(begin, at_ - begin), start.line, start.column};
@@ -84,9 +85,10 @@ bool CsvReader::ends_record() {
   if (c == '\r') {
     if (at_ + 1 == text_.size()) cut_off("its last line end");
     if (text_[at_ + 1] != '\n')
-      fail(here(), "a carriage return that no line feed follows; save it with LF or CRLF lines");
+      fail(here(),
+           "a carriage return without a line feed\nhint: save the file with LF or CRLF line ends");
   } else if (c != '\n') {
-    fail(here(), "text after a closing quote; double the quotes that belong to the field");
+    fail(here(), "text after a closing quote\nhint: double the quotes that belong to the field");
   }
   begin_line(c == '\r' ? 2 : 1);
   return true;
@@ -105,10 +107,9 @@ void CsvReader::fail(const CsvField& where, const std::string& what) const {
 }
 
 void CsvReader::cut_off(const std::string& within) const {
-  throw Error(ErrorKind::data,
-              fmt::format("{} ends at byte {} (line {}), within {}; it may be cut off, else end it "
-                          "with a line break",
-                          name_, text_.size(), line_, within));
+  throw Error(ErrorKind::data, fmt::format("{} ends at byte {} (line {}), within {}; it may be cut "
+                                           "off\nhint: if it is complete, end it with a line break",
+                                           name_, text_.size(), line_, within));
 }
 
 }  // namespace trainctl::data

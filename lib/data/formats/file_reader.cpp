@@ -34,7 +34,7 @@ int open_beneath(int folder, const char* name) {
 /// may be skipped as damaged.
 [[noreturn]] void fail(int error, const std::string& action) {
   const bool machine = error == EMFILE || error == ENFILE || error == ENOMEM || error == EIO;
-  const char* advice = error == EMFILE ? "; raise the limit of open files (ulimit -n)" : "";
+  const char* advice = error == EMFILE ? "\nhint: raise the limit of open files (ulimit -n)" : "";
   throw Error(machine ? ErrorKind::resource : ErrorKind::data,
               fmt::format("{}: {}{}", action, std::strerror(error), advice));
 }
@@ -110,7 +110,7 @@ void FileReader::read(std::uint64_t offset, std::span<std::byte> out) const {
     const ssize_t count = ::pread(fd(), out.data() + done, out.size() - done, at);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) fail(errno, fmt::format("cannot read {} at byte {}", name_, at));
-    ENSURE(data, count > 0, "{} ends at byte {}; bytes {} to {} were expected", name_,
+    ENSURE(data, count > 0, "{} ends at byte {}, expected bytes {} to {}", name_,
            std::min(stamp_.size, offset + done), offset, offset + out.size());
     done += static_cast<std::size_t>(count);
     note_progress();
@@ -130,17 +130,17 @@ DataRoot::DataRoot(fs::path folder, fs::path list, Links links)
       fd_(is_remote(folder_) ? -1 : ::open(folder_.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)) {
   if (is_remote(folder_)) return;
   const int cause = errno;
-  ENSURE(data, fd_.valid() || (cause != ENOENT && cause != ENOTDIR),
-         "the folder {} does not exist; correct the path", shown(folder_));
-  if (!fd_.valid()) fail(cause, "cannot look into " + shown(folder_));
+  ENSURE(data, fd_.valid() || (cause != ENOENT && cause != ENOTDIR), "the folder {} does not exist",
+         shown(folder_));
+  if (!fd_.valid()) fail(cause, "cannot read the folder " + shown(folder_));
 }
 
 /// A remote list must not decide what this machine reads or which servers it contacts.
 void DataRoot::check_url(const std::string& name) const {
   if (links_ == Links::follow || !is_remote(list_)) return;
   ENSURE(data, !name.starts_with("file:") && (same_host(name, list_) || same_host(name, folder_)),
-         "{} lies elsewhere than the list that names it, {}: a remote list may name files of its "
-         "own host only; keep the list on this machine, or write 'follow_links: true'",
+         "{} is on another host than the list that names it, {}\nhint: store the list on this "
+         "machine, or set follow_links: true",
          printable(name), shown(list_));
 }
 
@@ -153,8 +153,7 @@ FileReader DataRoot::open(const std::string& name) const {
   if (is_remote(folder_) && (links_ == Links::follow || !leads_out(name))) return FileReader(path);
   if (links_ == Links::follow)
     return {Fd(::openat(fd_.get(), name.c_str(), kReadOnly)), path.string()};
-  ENSURE(data, !leads_out(name), "{} leads out of the folder {}; only files beneath it are read",
-         printable(name), shown(folder_));
+  ENSURE(data, !leads_out(name), "{} is outside of the folder {}", printable(name), shown(folder_));
   Fd fd(open_beneath(fd_.get(), name.c_str()));
   // Old kernels and some containers reject openat2(). Then at least the last component must not be
   // a link.
@@ -162,7 +161,7 @@ FileReader DataRoot::open(const std::string& name) const {
     fd = Fd(::openat(fd_.get(), name.c_str(), kReadOnly | O_NOFOLLOW));
   }
   ENSURE(data, fd.valid() || errno != ELOOP,
-         "{} is, or lies behind, a symbolic link; links are not followed here", shown(path));
+         "{} is, or contains, a symbolic link, which is not followed here", shown(path));
   return {std::move(fd), path.string()};
 }
 

@@ -32,12 +32,12 @@ class Scanner {
   FolderScan scan() {
     std::error_code failure;
     ENSURE(data, fs::is_directory(root_, failure),
-           "the folder {} does not exist; correct the root of the data set", shown(root_));
+           "the folder {} does not exist\nhint: correct the root of the data set", shown(root_));
     Entries top = look_into("");
-    ENSURE(data, !top.folders.empty(), "{} holds no class folders; expected {}/<class>/<image>",
+    ENSURE(data, !top.folders.empty(), "{} must contain class folders, as in {}/<class>/<image>",
            shown(root_), shown(root_));
     for (const std::string& name : top.folders) add_class(name);
-    ENSURE(data, scan_.files.files.size() > 0, "{} holds no images in its {} class folders",
+    ENSURE(data, scan_.files.files.size() > 0, "{} contains no images in its {} class folders",
            shown(root_), top.folders.size());
     scan_.files.labels = numbered_labels(labels_, std::move(top.folders));
     return std::move(scan_);
@@ -67,8 +67,8 @@ class Scanner {
     const std::size_t before = scan_.files.files.size();
     add_files(name);
     ENSURE(data, options_.empty == EmptyClasses::allow || scan_.files.files.size() > before,
-           "the class folder {} holds no images (.jpg .jpeg .png .webp .bmp .tif .tiff); remove "
-           "it, or write allow_empty: true",
+           "the class folder {} contains no images (.jpg .jpeg .png .webp .bmp .tif .tiff)\nhint: "
+           "remove it, or set allow_empty: true",
            shown(root_ / name));
     labels_.resize(scan_.files.files.size(), classes_++);
   }
@@ -77,7 +77,7 @@ class Scanner {
             std::vector<std::pair<std::string, std::vector<std::string>>>& found) {
     Entries entries = look_into(folder);
     ENSURE(data, std::find(open_.begin(), open_.end(), entries.identity) == open_.end(),
-           "{} is a link that leads back to a folder above it; remove it", shown(root_ / folder));
+           "{} is a link to a folder that contains it\nhint: remove it", shown(root_ / folder));
     found.emplace_back(folder, std::move(entries.images));
     open_.push_back(entries.identity);
     for (const std::string& name : entries.folders) walk(folder + "/" + name, found);
@@ -100,7 +100,7 @@ class Scanner {
       note_progress();
       sort_in(*entry, !folder.empty() || top_images_, entries);
     }
-    ENSURE(data, !failure, "cannot look into {}: {}", shown(path), failure.message());
+    ENSURE(data, !failure, "cannot read the folder {}: {}", shown(path), failure.message());
     scan_.folders.push_back({fs::absolute(path).lexically_normal().string(),
                              info.st_mtim.tv_sec * 1'000'000'000 + info.st_mtim.tv_nsec,
                              entries.count});
@@ -116,15 +116,14 @@ class Scanner {
     const bool folder = entry.is_directory(failure);
     if (entry.is_symlink(failure) && (folder || image)) {
       ENSURE(data, options_.links == DataRoot::Links::follow,
-             "{} is a symbolic link; write follow_links: true to have it followed",
+             "{} is a symbolic link\nhint: set follow_links: true to follow it",
              shown(entry.path()));
     }
     if (folder) {
       entries.folders.push_back(std::move(name));
     } else if (image) {
-      ENSURE(data, entry.is_regular_file(failure), "{} is no regular file{}; remove it",
-             shown(entry.path()),
-             entry.is_symlink(failure) ? ", or a link that leads nowhere" : "");
+      ENSURE(data, entry.is_regular_file(failure), "{} is not a regular file{}\nhint: remove it",
+             shown(entry.path()), entry.is_symlink(failure) ? ", or is a broken link" : "");
       entries.images.push_back(std::move(name));
     }
   }
@@ -187,7 +186,7 @@ ImageFiles scan_pictures(const fs::path& root) {
 ImageFiles scan_remote_classes(const fs::path& root) {
   const std::string prefix = prefix_of(root);
   const std::vector<FoundImage> images = images_of(remote_tier()->list(prefix));
-  ENSURE(data, !images.empty(), "{} holds no images in class folders; expected {}<class>/<image>",
+  ENSURE(data, !images.empty(), "{} must contain images in class folders, as in {}<class>/<image>",
          shown(root), printable(prefix));
   ImageFiles files;
   std::vector<std::int64_t> labels;

@@ -57,8 +57,8 @@ class ImageFileDataset final : public Dataset,
                                  std::vector<std::byte>& scratch) const override {
     const FileReader reader = open(file_of(index));
     const FileRange where = range_in(index, reader.size());
-    ENSURE(data, where.bytes <= kMostBytes, "it has {} bytes; an image file may have up to {}",
-           where.bytes, kMostBytes);
+    ENSURE(data, where.bytes <= kMostBytes,
+           "it has {} bytes, but an image file may have at most {}", where.bytes, kMostBytes);
     ENSURE(data, where.bytes > 0, "it is empty");
     if (scratch.size() < where.bytes) scratch.resize(where.bytes);
     const auto bytes = std::span(scratch).first(where.bytes);
@@ -151,10 +151,10 @@ class ImageFileDataset final : public Dataset,
     const FileStamp& listed = files_.stamps[file];
     const bool resized = reader.size() != listed.size;
     throw ChangedFile(
-        fmt::format("the file has changed since it was listed ({}); start again, the list is "
-                    "made again then",
+        fmt::format("the file has changed since it was listed ({})\nhint: start again, which lists "
+                    "the files again",
                     resized ? fmt::format("{} bytes, then {}", listed.size, reader.size())
-                            : std::string("its time of change is another")));
+                            : std::string("another modification time")));
   }
 
   DataRoot root_;

@@ -31,8 +31,8 @@ bool are_numbers(const std::vector<std::string>& texts,
   std::int64_t ignored = 0;
   for (std::size_t i = 0; i < texts.size(); ++i)
     ENSURE(data, parse_class(texts[i], ignored),
-           "{}: the label '{}' is a number and no class; classes are whole numbers from 0: number "
-           "them so, or list these under 'classes' if they are names",
+           "{}: the label '{}' is not a class: classes are whole numbers from 0\nhint: number the "
+           "classes from 0, or list them under 'classes' if they are names",
            place(i), printable(texts[i]));
   return true;
 }
@@ -42,7 +42,7 @@ std::vector<std::string> sorted_names(const std::vector<std::string>& texts) {
   std::sort(names.begin(), names.end());
   names.erase(std::unique(names.begin(), names.end()), names.end());
   ENSURE(data, names.size() <= kMostNames,
-         "the labels are {} different texts; expected at most {} classes", names.size(),
+         "the labels have {} different values: there must be at most {} classes", names.size(),
          kMostNames);
   return names;
 }
@@ -75,7 +75,7 @@ Labels class_labels(const std::vector<std::string>& texts, const std::vector<std
     }
     const bool is_number = parse_class(texts[i], numbers[i]);
     ENSURE(data, names.empty() || (is_number && numbers[i] < classes),
-           "{}: the label '{}' is not one of the {} classes; add it to 'classes'", place(i),
+           "{}: the label '{}' is not one of the {} classes\nhint: add it to 'classes'", place(i),
            printable(texts[i]), classes);
     classes = std::max(classes, numbers[i] + 1);
   }

@@ -31,7 +31,7 @@ std::uint64_t count_entries(const fs::path& folder) {
   std::uint64_t count = 0;
   fs::directory_iterator entry(folder, failure);
   for (; !failure && entry != fs::directory_iterator(); entry.increment(failure)) ++count;
-  ENSURE(data, !failure, "cannot look into {}: {}", shown(folder), failure.message());
+  ENSURE(data, !failure, "cannot read the folder {}: {}", shown(folder), failure.message());
   return count;
 }
 

@@ -98,7 +98,7 @@ void report(std::string_view message) {
   SignalSafeText message;
   if (known && size <= at) {
     message.add(entry.name.data()).add(" ends at byte ").add(size).add("; byte ").add(at);
-    message.add(" was expected: the file has become shorter while it was read");
+    message.add(" was expected: the file was truncated while it was read");
   } else {
     message.add("cannot read ").add(entry.name.data()).add(" at byte ").add(at);
     message.add(": input/output error");

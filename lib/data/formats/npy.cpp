@@ -49,8 +49,9 @@ class DictParser {
 
  private:
   [[noreturn]] void fail() const {
-    throw Error(ErrorKind::data,
-                fmt::format("{} has a header that is not numpy's, at byte {}", name_, at_ + used_));
+    throw Error(
+        ErrorKind::data,
+        fmt::format("{} has a header that numpy does not write, at byte {}", name_, at_ + used_));
   }
   void skip_blanks() { used_ = std::min(text_.find_first_not_of(" \n", used_), text_.size()); }
   bool accept(char c) {
@@ -64,9 +65,10 @@ class DictParser {
   std::string_view string() {
     skip_blanks();
     if (used_ == text_.size() || (text_[used_] != '\'' && text_[used_] != '"')) {
-      ENSURE(data, used_ == text_.size() || text_[used_] != '[',
-             "{} is a structured array, with named columns; save each column as a separate array",
-             name_);
+      ENSURE(
+          data, used_ == text_.size() || text_[used_] != '[',
+          "{} is a structured array with named columns\nhint: save each column as a separate array",
+          name_);
       fail();
     }
     const char quote = text_[used_++];
@@ -86,21 +88,22 @@ class DictParser {
   void set_type(std::string_view descr, NpyHeader& header) const {
     const bool known = descr.size() == 3 && std::string_view("<|=").find(descr[0]) != descr.npos;
     ENSURE(data, !descr.starts_with('>'),
-           "{} holds big-endian numbers ({}); save it with .astype('{}')", name_, printable(descr),
-           printable("<" + std::string(descr.substr(1))));
+           "{} contains big-endian numbers ({})\nhint: save it with .astype('{}')", name_,
+           printable(descr), printable("<" + std::string(descr.substr(1))));
     ENSURE(data, descr.find('O') == std::string_view::npos,
-           "{} holds Python objects, which are never unpickled; save an array of numbers", name_);
+           "{} contains Python objects, which are never unpickled\nhint: save an array of numbers",
+           name_);
     constexpr std::string_view kTypes = "b1 i1 i2 i4 i8 u1 u2 u4 u8 f2 f4 f8";
     ENSURE(data, known && kTypes.find(descr.substr(1)) != descr.npos && descr[2] != ' ',
-           "{} holds items of type '{}'; expected bool, whole numbers or floats of up to 64 bits",
+           "{} has items of type '{}': they must be bool, integers or floats of at most 64 bits",
            name_, printable(descr));
     header.kind = descr[1];
     header.item_bytes = static_cast<std::size_t>(descr[2] - '0');
   }
 
   void set_order(std::string_view text) const {
-    ENSURE(data, text != "True", "{} is in Fortran order; save numpy.ascontiguousarray of it",
-           name_);
+    ENSURE(data, text != "True",
+           "{} is in Fortran order\nhint: save numpy.ascontiguousarray(array)", name_);
     if (text != "False") fail();
   }
 
@@ -110,7 +113,7 @@ class DictParser {
       std::int64_t extent = 0;
       const std::string_view text = word();
       ENSURE(data, parse_index(text, extent),
-             "{} has the extent '{}' at byte {}; expected a number up to 2147483647", name_,
+             "{} has the extent '{}' at byte {}: it must be at most 2147483647", name_,
              printable(text), at_ + used_ - text.size());
       header.shape.push_back(extent);
       ENSURE(data, header.shape.size() <= 8, "{} has more than 8 dimensions", name_);
@@ -129,7 +132,7 @@ class DictParser {
 
 void expect_length(const NpyHeader& header, std::uint64_t file_bytes, const std::string& name) {
   std::uint64_t bytes = header.item_bytes;
-  ENSURE(data, !header.shape.empty() && header.shape[0] > 0, "{} holds no rows", name);
+  ENSURE(data, !header.shape.empty() && header.shape[0] > 0, "{} has no rows", name);
   for (const std::int64_t extent : header.shape) {
     ENSURE(data, extent > 0, "{} has an extent of 0", name);
     const auto factor = static_cast<std::uint64_t>(extent);
@@ -137,9 +140,9 @@ void expect_length(const NpyHeader& header, std::uint64_t file_bytes, const std:
     if (bytes <= file_bytes) bytes *= factor;
   }
   ENSURE(data, header.data_at + bytes == file_bytes || bytes > file_bytes,
-         "{} ends at byte {}; its header promises {} bytes from byte {}", name, file_bytes, bytes,
-         header.data_at);
-  ENSURE(data, bytes <= file_bytes, "{} ends at byte {}; its header promises more", name,
+         "{} ends at byte {}, but its header promises {} bytes from byte {}", name, file_bytes,
+         bytes, header.data_at);
+  ENSURE(data, bytes <= file_bytes, "{} ends at byte {}, but its header promises more", name,
          file_bytes);
 }
 
@@ -182,18 +185,18 @@ NpyHeader parse_npy_header(std::span<const std::byte> front, std::uint64_t file_
   const std::string_view text(reinterpret_cast<const char*>(front.data()), front.size());
   ENSURE(data, text.size() >= kNpyMagic.size(),
          "{} ends at byte {}, within the magic of a .npy file", name, text.size());
-  ENSURE(data, text.starts_with(kNpyMagic), "{} does not begin as a .npy file (\\x93NUMPY)", name);
+  ENSURE(data, text.starts_with(kNpyMagic), "{} must begin as a .npy file (\\x93NUMPY)", name);
   ENSURE(data, text.size() >= 10, "{} ends at byte {}, within its header", name, text.size());
   const int version = text[6];
   ENSURE(data, version >= 1 && version <= 3 && text[7] == 0,
-         "{} says at byte 6 that it is of version {}; expected 1 to 3", name, version);
+         "{} has version {} (byte 6): it must be 1 to 3", name, version);
   std::size_t length = 0;
   std::memcpy(&length, text.data() + 8,
               version == 1 ? 2 : std::min<std::size_t>(4, text.size() - 8));
   NpyHeader header;
   header.data_at = (version == 1 ? 10 : 12) + length;
   ENSURE(data, length <= kMostHeader,
-         "{} says at byte 8 that its header has {} bytes; expected at most {}", name, length,
+         "{} has a header of {} bytes (byte 8): it must have at most {}", name, length,
          kMostHeader);
   ENSURE(data, header.data_at <= text.size(), "{} ends at byte {}, within its header", name,
          text.size());
@@ -213,7 +216,7 @@ std::vector<std::byte> NpyArray::as_f32() const {
   const auto finite = [&](double value, std::size_t i) {
     const auto narrow = static_cast<float>(value);
     ENSURE(data, std::isfinite(narrow),
-           "{} holds {} in row {}, at byte {}; expected finite numbers of 32 bits", name(), value,
+           "{} contains {} in row {}, at byte {}: numbers must be finite in 32 bits", name(), value,
            i / of_row, header_.data_at + i * header_.item_bytes);
     return narrow;
   };
@@ -228,12 +231,12 @@ std::vector<std::byte> NpyArray::as_f32() const {
 }
 
 std::vector<std::byte> NpyArray::as_i64() const {
-  ENSURE(data, header_.kind != 'f', "{} holds {} items; expected whole numbers", name(),
+  ENSURE(data, header_.kind != 'f', "{} contains {} items: they must be integers", name(),
          header_.type());
   return convert_whole<std::int64_t>(header_, data(), [&](auto value, std::size_t i) {
     ENSURE(data, std::in_range<std::int64_t>(value),
-           "{} holds {} at byte {}; it fits no 64-bit signed number", name(), value,
-           header_.data_at + i * header_.item_bytes);
+           "{} contains {} at byte {}, which does not fit into a signed 64-bit integer", name(),
+           value, header_.data_at + i * header_.item_bytes);
     return static_cast<std::int64_t>(value);
   });
 }

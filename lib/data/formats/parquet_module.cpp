@@ -24,15 +24,14 @@ auto guarded(const std::string& name, Body&& body) {
     throw;
   } catch (const std::exception& error) {
     throw Error(ErrorKind::data,
-                fmt::format("{} is not a sound Parquet file: {}", name, printable(error.what())));
+                fmt::format("{} is not a valid Parquet file: {}", name, printable(error.what())));
   }
 }
 
 void expect_sound(const arrow::Status& status, const std::string& name) {
-  ENSURE(resource, !status.IsOutOfMemory(),
-         "{} asks for more than half of the available memory: {}", name,
-         printable(status.message()));
-  ENSURE(data, status.ok(), "{} is not a sound Parquet file: {}", name,
+  ENSURE(resource, !status.IsOutOfMemory(), "{} needs more than half of the available memory: {}",
+         name, printable(status.message()));
+  ENSURE(data, status.ok(), "{} is not a valid Parquet file: {}", name,
          printable(status.message()));
 }
 
@@ -115,13 +114,12 @@ class ParquetRows final : public TableRows {
     const arrow::Array& array = *arrays_[column];
     if (array.IsNull(row_)) return std::nullopt;
     const std::optional<double> value = number_at(array, row_);
-    ENSURE(data, value, "{}: its type is {}; expected numbers{}", place(column),
+    ENSURE(data, value, "{}: its type is {}, but it must be numeric{}", place(column),
            array.type()->ToString(),
-           holds_texts(array) ? ". If it holds names, list it under 'categorical'"
-                              : ": leave it out of 'features', or write it as one of them");
+           holds_texts(array) ? "\nhint: list it under 'categorical' if it contains names"
+                              : "\nhint: omit it from 'features', or save it as numbers");
     if (std::isnan(*value)) return std::nullopt;  // pandas writes NaN for a missing value
-    ENSURE(data, std::isfinite(*value), "{} is {}; expected a finite number", place(column),
-           *value);
+    ENSURE(data, std::isfinite(*value), "{} must be finite, got {}", place(column), *value);
     return value;
   }
 

@@ -46,7 +46,7 @@ void restrict_to_learned_labels(Labels& labels, const TableColumns& columns,
   }
   if (highest < 0 || !labels.class_names.empty()) return;
   ENSURE(data, labels.classes <= highest + 1,
-         "{} has label {}; the table of statistics_from has labels up to {}", rows.name(),
+         "{} has label {}, but the table of statistics_from has labels up to {}", rows.name(),
          labels.classes - 1, highest);
   labels.classes = highest + 1;
 }
@@ -118,8 +118,8 @@ Gathered gather_rows(const Table& options, const TableColumns& columns, TableRow
     const std::optional<std::string> label = columns.take(rows, gathered.features);
     if (++gathered.read % kBudgetEvery == 0) {
       ENSURE(resource, gathered.bytes() <= budget,
-             "{} does not fit into half of the available memory ({}); free some memory or use "
-             "fewer columns",
+             "{} does not fit into half of the available memory ({})\nhint: free some memory or "
+             "use fewer columns",
              rows.name(), human_bytes(static_cast<double>(budget)));
     }
     if (!label) continue;
@@ -191,8 +191,8 @@ std::vector<bool> training_samples(const Table& options, const TableColumns& col
   std::vector<std::uint32_t> groups;
   std::vector<std::string> names;
   ENSURE(config, !split.stratify || options.label_type == LabelType::category,
-         "dataset.split.stratify needs labels that are classes, and 'label_type' is number; remove "
-         "'stratify'");
+         "dataset.split.stratify needs labels that are classes, but 'label_type' is number\nhint: "
+         "remove 'stratify'");
   if (split.stratify) classes = read_classes(options, columns, *open(options.path), names);
   if (split.group_by) groups = read_groups(columns, *open(options.path));
   const std::int64_t samples = count_samples(columns, *open(options.path));
@@ -216,7 +216,7 @@ std::pair<std::shared_ptr<const Dataset>, std::vector<std::string>> load(const T
   ENSURE(data, gathered.samples() > 0, "{} has no rows{}", rows->name(),
          options.missing == spec::dataset::Missing::drop ? " without a missing value" : "");
   ENSURE(data, !options.rows || gathered.read == *options.rows,
-         "{} {} and has {} rows; 'rows' says {}: was it cut off?", rows->name(), rows->end(),
+         "{} {} and has {} rows, but 'rows' is {}; it may be cut off", rows->name(), rows->end(),
          gathered.read, *options.rows);
   Labels labels = labels_of(options, columns, gathered, *rows);
   const auto width = static_cast<std::int64_t>(columns.width());
@@ -250,8 +250,8 @@ bool has_parquet() { return parquet_module().open != nullptr; }
 std::unique_ptr<TableRows> open_parquet(const std::filesystem::path& path) {
   const FileReader file(path);
   ENSURE(config, has_parquet(),
-         "Parquet needs Arrow, and {} cannot be loaded: {}; write the table as CSV and use 'csv', "
-         "or run scripts/setup --arrow and build again",
+         "Parquet needs Arrow, but {} cannot be loaded: {}\nhint: save the table as CSV and use "
+         "'csv', or run scripts/setup --arrow and build again",
          kParquetLibrary, parquet_module().cause);
   file.need_all();
   return std::unique_ptr<TableRows>(parquet_module().open(file.fd(), path.c_str()));

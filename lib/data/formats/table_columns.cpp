@@ -31,8 +31,8 @@ bool learns_from_data(const Table& options) {
 
 void check_options(const Table& options) {
   ENSURE(config, !learns_from_data(options) || options.statistics_from || options.split,
-         "'{}' is learned from data; write 'statistics_from' with the path of the training table, "
-         "in every split",
+         "'{}' is computed from data\nhint: set 'statistics_from' to the path of the training "
+         "table in every split",
          options.standardize           ? "standardize"
          : options.categorical.empty() ? "missing: mean"
                                        : "categorical");
@@ -43,7 +43,7 @@ void check_options(const Table& options) {
     ENSURE(config, features.empty() || features.contains(name),
            "the categorical column '{}' is not among the features", name);
     ENSURE(config, name != options.label,
-           "the label '{}' is among the categorical features; it needs no such mark", name);
+           "the label '{}' must not be in 'categorical', which is for features", name);
   }
 }
 
@@ -94,15 +94,15 @@ void TableColumns::throw_missing_column(const std::string& name, const TableRows
   });
   const std::optional<std::string> near =
       same != names_.end() ? std::optional(*same) : nearest(name, names_);
-  throw Error(ErrorKind::data,
-              fmt::format("{} has no column '{}'{}{}", rows.name(), printable(name),
-                          near ? "; did you mean '" + printable(*near) + "'?" : std::string(),
-                          rows.how_named()));
+  throw Error(
+      ErrorKind::data,
+      fmt::format("{} has no column '{}'{}{}", rows.name(), printable(name), rows.how_named(),
+                  near ? "\nhint: use '" + printable(*near) + "'" : std::string()));
 }
 
 void TableColumns::learn(TableRows& rows) {
   ENSURE(data, rows.columns() == names_,
-         "{} has other columns than the table itself; expected the same in one order", rows.name());
+         "{} must have the same columns in the same order as the table", rows.name());
   while (rows.next()) {
     if (dropped(rows)) continue;
     learn_row(rows, true);
@@ -127,9 +127,10 @@ void TableColumns::learn_row(const TableRows& rows, bool with_numbers) {
       if (value) column.learn(*value);
     } else if (auto text = rows.text(at_[i])) {
       column.categories.emplace(*std::move(text), 0);
-      ENSURE(data, column.categories.size() <= kMostCategories,
-             "{}: column '{}' has more than {} different texts; that is no category",
-             rows.place(at_[i]), printable(column.name), kMostCategories);
+      ENSURE(
+          data, column.categories.size() <= kMostCategories,
+          "{}: column '{}' has more than {} different values, too many for a categorical feature",
+          rows.place(at_[i]), printable(column.name), kMostCategories);
     }
   }
 }
@@ -139,7 +140,7 @@ void TableColumns::number_categories(const TableRows& rows) {
     std::size_t feature = 0;
     for (auto& [name, at] : column.categories) at = feature++;
     ENSURE(data, column.categorical ? !column.categories.empty() : column.count > 0,
-           "{} has no value in column '{}' to learn from", rows.name(), printable(column.name));
+           "{} has no value in column '{}'", rows.name(), printable(column.name));
   }
 }
 
@@ -188,10 +189,9 @@ std::optional<std::string> TableColumns::take(const TableRows& rows,
 void TableColumns::take_number(const FeatureColumn& column, const TableRows& rows, std::size_t at,
                                std::vector<float>& out) const {
   std::optional<double> value = rows.number(at);
-  ENSURE(
-      data, value || options_.missing != Missing::error,
-      "{}: the value of '{}' is missing; say what to do with 'missing: mean', 'constant' or 'drop'",
-      rows.place(at), printable(column.name));
+  ENSURE(data, value || options_.missing != Missing::error,
+         "{}: the value of '{}' is missing\nhint: set 'missing' to mean, constant or drop",
+         rows.place(at), printable(column.name));
   if (!value) value = options_.missing == Missing::mean ? column.mean : options_.missing_value;
   if (options_.standardize) value = (*value - column.mean) / column.scale();
   out.push_back(static_cast<float>(*value));
@@ -204,7 +204,7 @@ void TableColumns::take_category(const FeatureColumn& column, const TableRows& r
                                  std::vector<float>& out) const {
   const std::optional<std::string> text = rows.text(at);
   ENSURE(data, text || options_.missing != Missing::error,
-         "{}: the name in '{}' is missing; say what to do with 'missing: constant' or 'drop'",
+         "{}: the value of '{}' is missing\nhint: set 'missing' to constant or drop",
          rows.place(at), printable(column.name));
   const std::size_t begin = out.size();
   out.resize(begin + column.width());

@@ -106,8 +106,8 @@ ImageShape sheet_shape(std::int64_t count, const ImageShape& image) {
   const ImageShape sheet{rows * (image.height * scale + kCaption + kGap) + kGap,
                          columns * (image.width * scale + kGap) + kGap, 3};
   ENSURE(config, sheet.bytes() <= kMostBytes,
-         "a picture of {} images of {}x{} would take {}x{} pixels; show fewer with --samples, or "
-         "smaller ones with a transform",
+         "a picture of {} images of {}x{} would take {}x{} pixels\nhint: show fewer with "
+         "--samples, or smaller ones with a transform",
          count, image.height, image.width, sheet.height, sheet.width);
   return sheet;
 }

@@ -51,8 +51,8 @@ class ImagePacker {
     const Facts facts{.layout = dataset.layout()};
     const std::int64_t channels = image_shape(*facts.image()).channels;
     ENSURE(config, options.mode != PackMode::resize || channels == 3,
-           "mode 'resize' writes JPEGs, which are read with 3 channels, and these images have {}; "
-           "use mode 'raw'",
+           "mode 'resize' writes JPEG images with 3 channels, but these images have {}\nhint: use "
+           "mode 'raw'",
            channels);
   }
 
@@ -133,12 +133,12 @@ PackHeader head_of(const Dataset& dataset, const PackOptions& options) {
   ENSURE(config,
          facts.image() != nullptr && layout.size() == 2 &&
              layout[1] == (Field{"label", Dtype::i64, {}}),
-         "a pack holds images with the number of one class each, and the samples of this data set "
-         "are {}",
+         "a pack contains images with one class each, but the samples of this data set are {}",
          described(layout));
   const std::int64_t channels = image_shape(*facts.image()).channels;
   ENSURE(config, channels <= kMostChannels,
-         "a pack holds images of up to {} channels, and these have {}", kMostChannels, channels);
+         "a pack contains images of at most {} channels, but these have {}", kMostChannels,
+         channels);
   const std::string recipe = pack_recipe(options);
   const std::string fingerprint = dataset.fingerprint();
   PackHeader head;
@@ -165,17 +165,16 @@ std::optional<PackReport> complete_pack(const fs::path& path, std::uint64_t key,
     left_out = pack.notes().left_out;
   } catch (const Error& error) {
     throw Error(ErrorKind::config,
-                fmt::format("{} is in the way and cannot be used: {}", name, error.what()));
+                fmt::format("{} already exists, but cannot be used: {}", name, error.what()));
   }
   ENSURE(config, found.key == key,
-         "{} was made ({}) from other samples or with other options: the data has changed, or "
-         "another pack is meant; remove the file or choose another name with --out",
+         "{} was made ({}) from other samples or with other options\nhint: remove it, or choose "
+         "another name with --out",
          name, printable(found.recipe_text()));
-  ENSURE(
-      config, left_out.empty() || on_error == OnError::skip,
-      "{} was made without {} damaged sample(s), the first of them {}; repair them and remove the "
-      "file, or leave them out again with dataset.on_error=skip",
-      name, left_out.size(), printable(left_out.front().name));
+  ENSURE(config, left_out.empty() || on_error == OnError::skip,
+         "{} was made without {} damaged sample(s); the first is {}\nhint: repair them and remove "
+         "the file, or skip them again with dataset.on_error=skip",
+         name, left_out.size(), printable(left_out.front().name));
   return PackReport{found.samples, found.samples, 0, std::move(left_out), fs::file_size(path)};
 }
 
@@ -197,11 +196,10 @@ void make_sample(const ImagePacker& packer, std::int64_t index, OnError on_error
 /// Counts the samples that an interrupted run has left out.
 void count_left_out(const PackWriter& writer, OnError on_error, SkippedSamples& skipped) {
   const std::vector<SkippedSample> before = writer.left_out();
-  ENSURE(
-      data, before.empty() || on_error == OnError::skip,
-      "{}: {}; an interrupted run left it out: remove its files to pack it now, or continue with "
-      "dataset.on_error=skip",
-      before.front().name, before.front().reason);
+  ENSURE(data, before.empty() || on_error == OnError::skip,
+         "{}: {}; an interrupted run skipped it\nhint: remove the files of that run to pack it "
+         "now, or continue with dataset.on_error=skip",
+         before.front().name, before.front().reason);
   for (std::size_t i = 0; i < before.size(); ++i)
     skipped.add(-1 - static_cast<std::int64_t>(i), before[i]);
 }

@@ -37,7 +37,7 @@ void check_length(const PackHeader& header, std::uint64_t size, const std::strin
   ENSURE(
       data, wanted == bytes_after_header,
       "{} ends at byte {}, and its header (byte 0) describes {} samples with {} bytes of images, "
-      "{} of names and {} of notes: it is {}; make it again with 'trainctl data pack'",
+      "{} of names and {} of notes: it is {}\nhint: write it again with 'trainctl data pack'",
       name, size, header.samples, header.data_bytes, header.names_bytes, header.notes_bytes,
       bytes_after_header < wanted ? "cut off" : "too long");
 }
@@ -65,22 +65,20 @@ std::uint64_t pack_key(std::string_view fingerprint, std::string_view recipe) {
 PackHeader PackView::head(std::span<const std::byte> file, const std::string& name) {
   const std::size_t magic = std::min(file.size(), kPackMagic.size());
   ENSURE(data, magic > 0 && std::memcmp(file.data(), kPackMagic.data(), magic) == 0,
-         "{} is no pack file: it does not begin (byte 0) as 'trainctl data pack' writes them",
-         name);
+         "{} is not a pack: it does not begin (byte 0) as 'trainctl data pack' writes them", name);
   ENSURE(data, file.size() >= kPackPage,
-         "{} ends at byte {}, inside its header of {} bytes: it is cut off; make it again with "
-         "'trainctl data pack'",
+         "{} ends at byte {}, inside its header of {} bytes: it is cut off\nhint: write it again "
+         "with 'trainctl data pack'",
          name, file.size(), kPackPage);
   const auto header = load<PackHeader>(file, 0);
   ENSURE(data, header.version == kPackVersion,
-         "{} has version {} (byte 8) and this program reads version {}; make it again with "
+         "{} has version {} (byte 8), but this program reads version {}\nhint: write it again with "
          "'trainctl data pack'",
          name, header.version, kPackVersion);
-  ENSURE(
-      data, header.header_hash == hash_of(file.first(kPackPage)),
-      "{} is damaged: the checksum of its header (byte 0) is wrong; make it again with 'trainctl "
-      "data pack'",
-      name);
+  ENSURE(data, header.header_hash == hash_of(file.first(kPackPage)),
+         "{} is damaged: the checksum of its header (byte 0) is wrong\nhint: write it again with "
+         "'trainctl data pack'",
+         name);
   check_length(header, file.size(), name);
   const bool fixed = header.height > 0 && header.width > 0;
   ENSURE(data,
@@ -94,21 +92,20 @@ PackHeader PackView::head(std::span<const std::byte> file, const std::string& na
 
 PackNotes decode_notes(std::string_view bytes, const std::string& name) {
   PackNotes notes;
-  ENSURE(data, decode(bytes, notes), "{} is damaged: its notes contradict themselves", name);
+  ENSURE(data, decode(bytes, notes), "{} is damaged: its notes are inconsistent", name);
   return notes;
 }
 
 PackNotes PackView::notes(std::span<const std::byte> file, const PackHeader& header,
                           const std::string& name) {
   const auto bytes = file.subspan(header.notes_offset(), header.notes_bytes);
-  ENSURE(
-      data, hash_bytes(bytes) == header.notes_hash,
-      "{} is damaged: the checksum of its notes (byte {}) is wrong; make it again with 'trainctl "
-      "data pack'",
-      name, header.notes_offset());
+  ENSURE(data, hash_bytes(bytes) == header.notes_hash,
+         "{} is damaged: the checksum of its notes (byte {}) is wrong\nhint: write it again with "
+         "'trainctl data pack'",
+         name, header.notes_offset());
   PackNotes notes = decode_notes({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, name);
   ENSURE(data, notes.class_names.empty() || std::ssize(notes.class_names) == header.classes,
-         "{} is damaged: it names {} of its {} classes", name, notes.class_names.size(),
+         "{} is damaged: it has names for {} of its {} classes", name, notes.class_names.size(),
          header.classes);
   return notes;
 }
@@ -116,11 +113,10 @@ PackNotes PackView::notes(std::span<const std::byte> file, const PackHeader& hea
 PackView::PackView(std::span<const std::byte> file, const std::string& name)
     : file_(file), header_(head(file, name)), notes_(notes(file, header_, name)) {
   const auto index = file.subspan(header_.index_offset(), header_.index_bytes());
-  ENSURE(
-      data, hash_bytes(index) == header_.index_hash,
-      "{} is damaged: the checksum of its index (byte {}) is wrong; make it again with 'trainctl "
-      "data pack'",
-      name, header_.index_offset());
+  ENSURE(data, hash_bytes(index) == header_.index_hash,
+         "{} is damaged: the checksum of its index (byte {}) is wrong\nhint: write it again with "
+         "'trainctl data pack'",
+         name, header_.index_offset());
   check_entries(name);
 }
 
@@ -139,13 +135,14 @@ void PackView::check_entries(const std::string& name) const {
         (pixels || (!raw && found.format == PackFormat::file)) &&
         (!fixed || (raw && shape == header_.shape())) &&
         (header_.classes == 0 || (found.label >= 0 && found.label < header_.classes));
-    ENSURE(data, sound, "{} is damaged: its entry of sample {} (byte {}) contradicts the file",
-           name, i, header_.index_offset() + static_cast<std::uint64_t>(i) * sizeof(PackEntry));
+    ENSURE(data, sound,
+           "{} is damaged: its entry of sample {} (byte {}) is inconsistent with the file", name, i,
+           header_.index_offset() + static_cast<std::uint64_t>(i) * sizeof(PackEntry));
     end += found.bytes;
     name_end = found.name_end;
   }
   ENSURE(data, end == header_.index_offset() && name_end == header_.names_bytes,
-         "{} is damaged: its entries (byte {}) leave out a part of the file", name,
+         "{} is damaged: its entries (byte {}) do not cover the whole file", name,
          header_.index_offset());
 }
 

@@ -128,16 +128,16 @@ void check_pack_origin(const PackHeader& header, const PackOrigin& origin, const
   if (changed == nullptr || gone) return;
   const auto fingerprint = fingerprint_now(origin.stage, catalog);
   ENSURE(data, fingerprint && hash_of(*fingerprint) == header.source,
-         "{} is stale: {}, which it was made from ({}), has changed since; make it again with "
-         "'trainctl data pack', or write 'on_stale: ignore' to use it as it is",
+         "{} is stale: {}, which it was made from ({}), has changed\nhint: write it again with "
+         "'trainctl data pack', or set 'on_stale: ignore' to use it unchanged",
          file, printable(changed->path), printable(header.recipe_text()));
 }
 
 void check_pack_source(const PackHeader& header, const std::string& fingerprint,
                        const std::string& file) {
   ENSURE(data, header.source == hash_of(fingerprint),
-         "{} is stale: it was made ({}) from other samples than 'source' has now; make it again "
-         "with 'trainctl data pack', or remove 'source'",
+         "{} is stale: it was made ({}) from other samples than 'source' has now\nhint: write it "
+         "again with 'trainctl data pack', or remove 'source'",
          file, printable(header.recipe_text()));
 }
 

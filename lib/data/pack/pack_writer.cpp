@@ -118,8 +118,8 @@ void PackWriter::read_journal() {
   JournalHead found;
   std::memcpy(&found, journal.data(), sizeof found);
   ENSURE(config, (found == JournalHead{.key = head_.key}),
-         "{} was begun from other samples, with other options or by another version; remove it and "
-         "{} to begin again",
+         "{} was started from other samples, with other options or by another version\nhint: "
+         "remove it and {} to start again",
          shown(partial_path_), shown(journal_path_));
   journal_end_ = sizeof found;
   while (done() < head_.samples && take_record(std::string_view(journal).substr(journal_end_)))
@@ -186,12 +186,13 @@ void PackWriter::append(const PackedImage& image) {
   ENSURE(data, image.bytes.size() < std::uint64_t{1} << 32,
          "{}: an image of {} bytes does not fit into a pack", image.name, image.bytes.size());
   ENSURE(data, image.format != PackFormat::raw || fits_pack(image.shape, head_.channels),
-         "{}: pixels of {}x{}x{} do not fit into a pack: the sides may be up to {}, with {} "
-         "channel(s); use mode 'keep', or leave the image out",
+         "{}: pixels of {}x{}x{} do not fit into a pack: each side may have at most {}, with {} "
+         "channel(s)\nhint: use mode 'keep', or remove the image",
          image.name, image.shape.height, image.shape.width, image.shape.channels, kMostSide,
          head_.channels);
   ENSURE(data, head_.classes == 0 || (image.label >= 0 && image.label < head_.classes),
-         "{}: its label is {}, and there are {} classes", image.name, image.label, head_.classes);
+         "{0}: its label must be below {2}, the number of classes, got {1}", image.name,
+         image.label, head_.classes);
   names_ += image.name;
   PackEntry entry;
   entry.offset = end_;
@@ -274,11 +275,11 @@ PackHeader PackWriter::finish(PackNotes notes) {
 Fd open_locked(const fs::path& path, const std::function<void()>& opened) {
   while (true) {
     Fd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
-    ENSURE(resource, fd.valid(), "cannot write {}: {}; choose a writable folder with --out",
+    ENSURE(resource, fd.valid(), "cannot write {}: {}\nhint: choose a writable folder with --out",
            shown(path), std::strerror(errno));
     if (opened) opened();
     ENSURE(resource, ::flock(fd.get(), LOCK_EX | LOCK_NB) == 0,
-           "another process is writing {}: wait for its end", shown(path));
+           "another process is writing {}\nhint: wait until it has finished", shown(path));
     if (has_name(fd, path)) return fd;
   }
 }

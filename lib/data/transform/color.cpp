@@ -18,11 +18,10 @@ constexpr std::array<Adjust, 4> kAdjust{adjust_brightness, adjust_contrast, adju
 
 Range range_of(const char* name, const std::vector<double>& values, double center) {
   ENSURE(config, values.size() == 1 || values.size() == 2,
-         "{} has {} values; give one, or the smallest and the largest", name, values.size());
+         "{} must have one value, or the smallest and the largest, got {}", name, values.size());
   const bool one = values.size() == 1;
   ENSURE(config, one ? values[0] >= 0 : values[0] <= values[1],
-         "{} is {}; a single number must not be negative, and of two the smaller comes first", name,
-         values[0]);
+         "{} must be a nonnegative number, or [smallest, largest], got {}", name, values[0]);
   if (!one) return {values[0], values[1]};
   const double low = center - values[0];
   return {center == 1 ? std::max(low, 0.0) : low, center + values[0]};
@@ -98,7 +97,7 @@ void register_transform_normalize(Catalog& catalog) {
   catalog.normalizations["normalize"] = [](const config::Stage& stage) {
     const auto& options = stage.as<spec::transform::Normalize>();
     ENSURE(config, options.mean.size() == options.std.size(),
-           "mean has {} values and std has {}; give one of each a channel", options.mean.size(),
+           "mean and std must have one value per channel each, got {} and {}", options.mean.size(),
            options.std.size());
     Normalization out;
     for (const double mean : options.mean) out.mean.push_back(static_cast<float>(mean));

@@ -33,8 +33,8 @@ class PaddedCrop final : public Transform {
         outside_{options.padding_mode, Fill(options.fill.values)} {
     const std::vector<int>& padding = options.padding.values;
     ENSURE(config, padding.size() == 1 || padding.size() == 2 || padding.size() == 4,
-           "padding has {} values; give 1, or 2: [left and right, top and bottom], or 4: [left, "
-           "top, right, bottom]",
+           "padding must have 1, 2 or 4 values, got {}\nhint: use padding for all sides, [left and "
+           "right, top and bottom] or [left, top, right, bottom]",
            padding.size());
     across_ = {padding[0], padding[padding.size() == 4 ? 2 : 0]};
     down_ = {padding[padding.size() == 1 ? 0 : 1],
@@ -91,22 +91,24 @@ class PaddedCrop final : public Transform {
   void check(const ImageShape& image) const {
     const auto [rows, columns, height, width] = padded(image);
     if (size_.height > height || size_.width > width) {
-      throw Error(kind, fmt::format("a crop of {}x{} pixels does not fit into an image of {}x{}, "
-                                    "padded to {}x{}; set size to at most [{}, {}], or "
-                                    "pad_if_needed: true, or resize first",
-                                    size_.height, size_.width, image.height, image.width, height,
-                                    width, height, width));
+      throw Error(
+          kind,
+          fmt::format(
+              "a crop of {}x{} pixels does not fit into an image of {}x{}, padded to {}x{}\nhint: "
+              "set size to at most [{}, {}], set pad_if_needed: true, or resize first",
+              size_.height, size_.width, image.height, image.width, height, width, height, width));
     }
     const std::int64_t most = outside_.mode == PaddingMode::reflect ? 1 : 0;
     const bool mirrors =
         outside_.mode == PaddingMode::reflect || outside_.mode == PaddingMode::symmetric;
     if (mirrors && (std::max(rows.before, rows.after) > image.height - most ||
                     std::max(columns.before, columns.after) > image.width - most)) {
-      throw Error(kind, fmt::format("an image of {}x{} cannot be mirrored by {} and {} pixels at "
-                                    "its rows and columns; pad less, or set padding_mode to edge "
-                                    "or constant",
-                                    image.height, image.width, std::max(rows.before, rows.after),
-                                    std::max(columns.before, columns.after)));
+      throw Error(
+          kind,
+          fmt::format("an image of {}x{} cannot be mirrored by {} and {} pixels at its rows and "
+                      "columns\nhint: use less padding, or set padding_mode to edge or constant",
+                      image.height, image.width, std::max(rows.before, rows.after),
+                      std::max(columns.before, columns.after)));
     }
   }
 
@@ -128,8 +130,8 @@ class PlainCrop final : public CropTransform {
   }
   [[nodiscard]] Box box(const ImageShape& input, CounterRng& rng) const override {
     ENSURE(data, size_.height <= input.height && size_.width <= input.width,
-           "a crop of {}x{} pixels does not fit into this image of {}x{}; set pad_if_needed: true, "
-           "or resize first",
+           "a crop of {}x{} pixels does not fit into this image of {}x{}\nhint: set pad_if_needed: "
+           "true, or resize first",
            size_.height, size_.width, input.height, input.width);
     const std::int64_t top = draw_place(input.height, size_.height, rng);
     return {top, draw_place(input.width, size_.width, rng), size_.height, size_.width};
@@ -164,9 +166,9 @@ class RandomResizedCrop final : public CropTransform {
         scale_(options.scale),
         ratio_(options.ratio),
         interpolation_(options.interpolation) {
-    ENSURE(config, scale_[0] <= scale_[1], "scale is [{}, {}]; write the smaller number first",
+    ENSURE(config, scale_[0] <= scale_[1], "scale must be [smallest, largest], got [{}, {}]",
            scale_[0], scale_[1]);
-    ENSURE(config, ratio_[0] <= ratio_[1], "ratio is [{}, {}]; write the smaller number first",
+    ENSURE(config, ratio_[0] <= ratio_[1], "ratio must be [smallest, largest], got [{}, {}]",
            ratio_[0], ratio_[1]);
     log_ratio_ = {portable_log(ratio_[0]), portable_log(ratio_[1])};
   }

@@ -21,17 +21,16 @@ class GaussianBlur final : public Transform {
     const std::vector<int>& size = options.kernel_size.values;
     const std::vector<double>& sigma = options.sigma.values;
     ENSURE(config, size.size() == 1 || size.size() == 2,
-           "kernel_size has {} values; give one, or [width, height]", size.size());
+           "kernel_size must have one value, or [width, height], got {} values", size.size());
     ENSURE(config, sigma.size() == 1 || sigma.size() == 2,
-           "sigma has {} values; give one, or the smallest and the largest", sigma.size());
+           "sigma must have one value, or the smallest and the largest, got {}", sigma.size());
     across_ = static_cast<std::size_t>(size.front());
     down_ = static_cast<std::size_t>(size.back());
-    ENSURE(config, across_ % 2 == 1 && down_ % 2 == 1,
-           "kernel_size is {}x{}, and a kernel has a middle pixel; write odd numbers", across_,
-           down_);
+    ENSURE(config, across_ % 2 == 1 && down_ % 2 == 1, "kernel_size must be odd, got {}x{}",
+           across_, down_);
     low_ = sigma.front();
     high_ = sigma.back();
-    ENSURE(config, low_ <= high_, "sigma is [{}, {}]; write the smaller number first", low_, high_);
+    ENSURE(config, low_ <= high_, "sigma must be [smallest, largest], got [{}, {}]", low_, high_);
   }
 
   [[nodiscard]] ImageShape output(const ImageShape& input) const override {
@@ -63,10 +62,10 @@ class GaussianBlur final : public Transform {
     const auto width = static_cast<std::int64_t>(across_) / 2;
     const auto height = static_cast<std::int64_t>(down_) / 2;
     if (width < image.width && height < image.height) return;
-    throw Error(kind, fmt::format("a kernel of {}x{} pixels is too large for an image {} wide and "
-                                  "{} high: half of it must fit; set kernel_size smaller, or "
-                                  "resize first",
-                                  across_, down_, image.width, image.height));
+    throw Error(
+        kind, fmt::format("a kernel of {}x{} pixels is too large for an image {} wide and {} high: "
+                          "half of it must fit\nhint: set a smaller kernel_size, or resize first",
+                          across_, down_, image.width, image.height));
   }
 
   std::size_t across_ = 1;

@@ -19,7 +19,7 @@ double tangent(double degrees) {
 
 Range shear_down(const std::vector<double>& values) {
   ENSURE(config, values.size() == 1 || values.size() == 2 || values.size() == 4,
-         "shear has {} values; give 1, 2 or 4", values.size());
+         "shear must have 1, 2 or 4 values, got {}", values.size());
   return values.size() == 4 ? angles("shear", values, 2) : Range{};
 }
 
@@ -33,7 +33,7 @@ class RandomAffine final : public Transform {
         shear_y_(shear_down(options.shear.values)),
         sampling_{options.interpolation, Fill(options.fill.values)} {
     ENSURE(config, options.scale[0] <= options.scale[1],
-           "scale is [{}, {}]; write the smaller number first", options.scale[0], options.scale[1]);
+           "scale must be [smallest, largest], got [{}, {}]", options.scale[0], options.scale[1]);
   }
 
   [[nodiscard]] ImageShape output(const ImageShape& input) const override {
@@ -128,7 +128,7 @@ class RandomPerspective final : public Transform {
     }
     throw Error(ErrorKind::data,
                 fmt::format("an image of {}x{} pixels cannot be tilted: it has no area between its "
-                            "corners; leave it out, or resize first",
+                            "corners\nhint: remove it, or resize first",
                             input.shape.width, input.shape.height));
   }
 

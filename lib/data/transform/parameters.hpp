@@ -22,7 +22,7 @@ inline Range angles(const char* name, const std::vector<double>& values, std::si
     return {-values[0], values[0]};
   }
   ENSURE(config, values.size() >= first + 2,
-         "{} has {} values; give one, or the smallest and the largest", name, values.size());
+         "{} must have one value, or the smallest and the largest, got {}", name, values.size());
   ENSURE(config, values[first] <= values[first + 1],
          "{} is [{}, {}]; write the smaller number first", name, values[first], values[first + 1]);
   return {values[first], values[first + 1]};

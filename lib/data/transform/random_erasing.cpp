@@ -22,8 +22,8 @@ class RandomErasing final : public Transform {
         log_ratio_{portable_log(options.ratio[0]), portable_log(options.ratio[1])} {
     const auto ordered = [](const std::array<double, 2>& range) { return range[0] <= range[1]; };
     ENSURE(config, ordered(options.scale) && ordered(options.ratio),
-           "scale is [{}, {}] and ratio [{}, {}]; write the smaller number first", options.scale[0],
-           options.scale[1], options.ratio[0], options.ratio[1]);
+           "scale and ratio must be [smallest, largest], got [{}, {}] and [{}, {}]",
+           options.scale[0], options.scale[1], options.ratio[0], options.ratio[1]);
   }
 
   [[nodiscard]] ImageShape output(const ImageShape& input) const override {

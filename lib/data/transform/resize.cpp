@@ -22,8 +22,8 @@ class ResizedSize {
     if (!options.max_size) return;
     longest_ = *options.max_size;
     ENSURE(config, keeps_shape_,
-           "max_size is of use only where size is one number, the length of the shorter side");
-    ENSURE(config, *longest_ > size_.height, "max_size is {} and size {}; max_size must be larger",
+           "max_size requires that size is one number, the length of the shorter side");
+    ENSURE(config, *longest_ > size_.height, "max_size must be larger than size, got {} and {}",
            *longest_, size_.height);
   }
 
@@ -41,10 +41,10 @@ class ResizedSize {
       shorter = *longest_ * shorter / longer;
       longer = *longest_;
     }
-    ENSURE(
-        data, shorter > 0 && longer <= kMostPixels / shorter,
-        "an image of {}x{} pixels would become {}x{}; leave it out, or set size to [height, width]",
-        input.width, input.height, wide ? longer : shorter, wide ? shorter : longer);
+    ENSURE(data, shorter > 0 && longer <= kMostPixels / shorter,
+           "an image of {}x{} pixels would become {}x{}\nhint: remove it, or set size to [height, "
+           "width]",
+           input.width, input.height, wide ? longer : shorter, wide ? shorter : longer);
     return wide ? Extents{shorter, longer} : Extents{longer, shorter};
   }
 
