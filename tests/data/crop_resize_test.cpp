@@ -136,7 +136,7 @@ TEST_CASE("sizes that make no sense are config errors that say what to write") {
   CHECK_THAT(failure_of([] {
                resize_to({10, 20}, 30);
              }),
-             Contains("2: max_size is of use only where size is one"));
+             Contains("2: max_size requires that size is one"));
   CHECK_THAT(failure_of([] { resize_to({10}, 10); }),
              Contains("2: max_size is 10 and size 10; max_size must be larger"));
   const auto crop_of = [](std::array<double, 2> scale, std::array<double, 2> ratio) {

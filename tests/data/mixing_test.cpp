@@ -193,7 +193,7 @@ TEST_CASE("what cannot be mixed is refused with what to do") {
                options.batch_size = 9;
                const Loader loader(mixed(40, {mixup(1)}), options);
              }),
-             Contains("2: batch_transforms pair rows half a batch apart") &&
+             Contains("2: batch_transforms need an even batch size") &&
                  Contains("set loader.batch_size to 8 or 10"));
   CHECK_THAT(failure_of([] {
                LoaderOptions options;
@@ -204,7 +204,8 @@ TEST_CASE("what cannot be mixed is refused with what to do") {
   const Layout table{{"features", Dtype::f32, {5}}, {"label", Dtype::i64, {}}};
   CHECK_THAT(failure_of([&] { mixed_layout(table, 4); }), Contains("the data set has none"));
   const Layout regression{{"image", Dtype::u8, {2, 2, 1}}, {"label", Dtype::f32, {}}};
-  CHECK_THAT(failure_of([&] { mixed_layout(regression, 4); }), Contains("no class as their label"));
+  CHECK_THAT(failure_of([&] { mixed_layout(regression, 4); }),
+             Contains("the labels of the data set are not classes"));
 }
 
 TEST_CASE("the training split brings its batch transforms into the pipeline") {

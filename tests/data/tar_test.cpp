@@ -104,13 +104,14 @@ TEST_CASE("no flipped bit of a tar header or end mark goes unnoticed") {
 
 TEST_CASE("what a tar header claims is checked before memory is taken") {
   Archive archive;
-  CHECK_THAT(archive.failure(tar_header("a", 07777777777) + tar_end()),
-             Contains("says at byte 0 that a member has 1073741823 bytes; that is more than the "
-                      "archive holds"));
+  CHECK_THAT(
+      archive.failure(tar_header("a", 07777777777) + tar_end()),
+      Contains(
+          "has a member at byte 0 of 1073741823 bytes, which is more than the archive contains"));
   std::string huge = tar_header("a", 0);
   huge.replace(124, 12, std::string(12, '\x7F'));
   seal(huge);
-  CHECK_THAT(archive.failure(huge + tar_end()), Contains("whose size is no number"));
+  CHECK_THAT(archive.failure(huge + tar_end()), Contains("whose size is not a number"));
   huge.replace(124, 12, "\x80" + std::string(11, '\xFF'));
   seal(huge);
   CHECK_THAT(archive.failure(huge + tar_end()), StartsWith("9: "));
@@ -121,7 +122,7 @@ TEST_CASE("what a tar header claims is checked before memory is taken") {
   CHECK_THAT(archive.failure(tar_member("a", "7 x=1\n8 path\n", 'x') + tar_end()),
              StartsWith("9: "));
   CHECK_THAT(archive.failure(tar_member("a", pax_record("size", "-1"), 'x') + tar_end()),
-             Contains("whose size is no number"));
+             Contains("whose size is not a number"));
   CHECK_THAT(archive.failure(tar_member("a", "", 'S') + tar_end()), Contains("sparse"));
 }
 
@@ -133,5 +134,5 @@ TEST_CASE("a joined archive and a lone zero block are named") {
   CHECK_THAT(archive.failure(std::string(512, '\0') + one),
              Contains("a single zero block at byte 0"));
   CHECK_THAT(archive.failure("not a tar archive" + std::string(600, 'x')),
-             Contains("no sound tar header at byte 0"));
+             Contains("an invalid tar header at byte 0"));
 }

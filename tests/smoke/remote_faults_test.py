@@ -133,7 +133,7 @@ class FromAFailingServer(Remote):
     def test_a_remote_list_cannot_name_local_files(self):
         (self.data / "out.csv").write_text(f"file://{self.data}/images/0/0 .png,0\n" * 10)
         stage = self.stage("image_list").replace("list.csv", "out.csv")
-        self.assertIn("own host only", self.hash(stage, code=9))
+        self.assertIn("is on another host than", self.hash(stage, code=9))
         self.hash(stage.replace("{type", "{follow_links: true, type", 1))
 
     def test_credentials_in_the_endpoint_are_neither_used_nor_shown(self):

@@ -128,7 +128,7 @@ class ConfigsAndData(Front):
         self.assert_has(check("model=lenet"), "model=lenet", "takes images, but")
         self.assert_has(check("dataset.train.label=price", "+dataset.train.label_type=number", "+metrics=[accuracy]"), "table.yaml:2:",
                         "the loss 'cross_entropy' takes classes", "the metric 'accuracy' takes classes")
-        self.assert_has(check("+dataset.train.batch_transforms=[mixup]"), "batch_transforms mix images, and the data set has none")
+        self.assert_has(check("+dataset.train.batch_transforms=[mixup]"), "batch_transforms mix images, but the data set has none")
         self.assert_has(check("+dataset.train.transforms=[random_horizontal_flip]"), "have no image")
         self.assert_has(with_val("[b, a]", "[x, y]"), "its feature 0 is 'b', but 'a' in dataset.train")
         self.assertEqual(with_val("[a, b]", "[x, y]"), "")

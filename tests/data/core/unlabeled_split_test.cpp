@@ -88,7 +88,8 @@ TEST_CASE("links are followed, but not in a circle") {
   fs::create_directory_symlink(beside.path(), folder / "far");
   CHECK(stored(*opened(folder.path()), 1) == "far");
   fs::create_directory_symlink(folder.path(), folder / "up");
-  CHECK_THAT(refusal(folder.path(), ErrorKind::data), Contains("back to a folder above it"));
+  CHECK_THAT(refusal(folder.path(), ErrorKind::data),
+             Contains("is a link to a folder that contains it"));
 }
 
 TEST_CASE("a list keeps its order, and its paths begin at its folder or at the root") {

@@ -49,7 +49,7 @@ TEST_CASE("a Parquet table gives the same data set as its CSV") {
   CHECK(values<std::int64_t>(*dataset, 3, 1) == std::vector<std::int64_t>{1});
   options.features = {"kind"};
   CHECK_THAT(failure(options),
-             Contains("column 'kind': its type is string; expected numbers. If it holds names"));
+             Contains("column 'kind': its type is string, but it must be numeric\nhint: list it"));
   options.categorical = {"kind"};
   options.statistics_from = kTable;
   CHECK(values<float>(*build("parquet", options), 4, 0) == std::vector<float>{0, 1, 0});

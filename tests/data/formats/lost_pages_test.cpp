@@ -63,8 +63,8 @@ TEST_CASE("a mapped file that becomes shorter ends the process as a data error")
   CHECK(WIFEXITED(end.status));
   CHECK(WEXITSTATUS(end.status) == 9);
   CHECK(end.err == "error: " + path.string() +
-                       " ends at byte 5000; byte 12345 was expected: the file has become shorter "
-                       "while it was read\n");
+                       " ends at byte 5000; byte 12345 was expected: the file was truncated while "
+                       "it was read\n");
 }
 
 TEST_CASE("the report of a file that became shorter is a document") {

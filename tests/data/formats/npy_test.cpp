@@ -131,24 +131,24 @@ TEST_CASE("what an npy file may not hold is named with what to do") {
   };
   const std::string four = raw<float>({1, 2, 3, 4});
   CHECK_THAT(failure(npy("<f4", "(2, 2)", four, 1, "True")),
-             Contains("Fortran order; save numpy.ascontiguousarray"));
+             Contains("Fortran order\nhint: save numpy.ascontiguousarray"));
   CHECK_THAT(failure(npy(">f4", "(2, 2)", four)),
              Contains("big-endian numbers (>f4); save it with .astype('<f4')"));
   CHECK_THAT(failure(npy("|O", "(2, 2)", four)),
              Contains("Python objects, which are never unpickled"));
   CHECK_THAT(failure(npy("<c8", "(2,)", four)), Contains("items of type '<c8'"));
   CHECK_THAT(failure(npy("<f4", "(4,)", four)), Contains("x.npy has 4 rows, and "));
-  CHECK_THAT(failure(npy("<f4", "(0, 2)", "")), Contains("holds no rows"));
-  CHECK_THAT(failure(npy("<f4", "()", "1234")), Contains("holds no rows"));
+  CHECK_THAT(failure(npy("<f4", "(0, 2)", "")), Contains("has no rows"));
+  CHECK_THAT(failure(npy("<f4", "()", "1234")), Contains("has no rows"));
   CHECK_THAT(failure(npy("<f4", "(2, 2147483647, 2147483647, 2147483647, 2147483647)", four)),
              Contains("its header promises more"));
   CHECK_THAT(failure(npy("<f4", "(2, -2)", four)), Contains("has the extent '-2' at byte"));
   CHECK_THAT(failure(npy("<f4", "(2, 2), 'shape': (2, 2)", four)),
-             Contains("has a header that is not numpy's, at byte"));
+             Contains("has a header that numpy does not write, at byte"));
   CHECK_THAT(failure("\x93NUMPY\x04" + std::string(100, '\0')),
-             Contains("of version 4; expected 1 to 3"));
+             Contains("has version 4 (byte 6): it must be 1 to 3"));
   CHECK_THAT(failure(std::string("PK\x03\x04 a zip file of arrays")),
-             Contains("does not begin as a .npy file"));
+             Contains("must begin as a .npy file"));
   CHECK_THAT(failure(npy("<f4", "(2, 2)", raw<float>({1, 2, NAN, 4}))),
              Contains("holds nan in row 1, at byte 136; expected finite"));
   CHECK_THAT(failure(npy("<f8", "(2, 1)", raw<double>({1, 1e300}))),

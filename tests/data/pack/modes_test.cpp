@@ -132,5 +132,5 @@ TEST_CASE("gray images cannot become JPEGs that are read as colors") {
   CHECK_THAT(failure_of([&] {
                make_pack(CountingDataset(3), folder / "x", options_of(PackMode::resize, 2));
              }),
-             Contains("2: mode 'resize' writes JPEGs") && Contains("use mode 'raw'"));
+             Contains("2: mode 'resize' writes JPEG images") && Contains("use mode 'raw'"));
 }

@@ -107,7 +107,7 @@ TEST_CASE("notes that contradict themselves are damaged data") {
   bool refused = true;
   for (std::size_t length = 0; length < bytes.size(); ++length)
     refused &= failure_of([&] { decode_notes(bytes.substr(0, length), "x.pack"); }) ==
-               "9: x.pack is damaged: its notes contradict themselves";
+               "9: x.pack is damaged: its notes are inconsistent";
   CHECK(refused);
   CHECK(!failure_of([&] { decode_notes(bytes + "x", "x.pack"); }).empty());
 }

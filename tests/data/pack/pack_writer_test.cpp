@@ -63,7 +63,8 @@ TEST_CASE("what the reader would refuse is not written") {
              StartsWith("9: long.png: pixels of 1100000x1x3 do not fit into a pack"));
   CHECK_THAT(refused({1, 1'100'000, 3}, 0), StartsWith("9: long.png: "));
   CHECK_THAT(refused({1, 1, 4}, 0), StartsWith("9: long.png: "));
-  CHECK(refused({1, 1, 3}, 2) == "9: long.png: its label is 2, and there are 2 classes");
+  CHECK(refused({1, 1, 3}, 2) ==
+        "9: long.png: its label must be below 2, the number of classes, got 2");
   CHECK(refused({1, 1, 3}, 1).empty());
 }
 
@@ -74,7 +75,7 @@ TEST_CASE("images of more channels than a pack can hold are refused at once") {
   const auto source = builtin_catalog().datasets.at("synthetic_images")(
       config::make_stage("dataset", "synthetic_images", options));
   CHECK(failure_of([&] { make_pack(*source, folder / "x.pack", {}); }) ==
-        "2: a pack holds images of up to 4 channels, and these have 5");
+        "2: a pack contains images of at most 4 channels, but these have 5");
   CHECK(fs::is_empty(folder.path()));
 }
 
@@ -180,7 +181,7 @@ TEST_CASE("one damaged sample more than the budget ends the packing, also in two
   CHECK_THAT(failure_of([&] { make_pack(source, path, skipping()); }),
              StartsWith("9: picture 29: the image is damaged; it is one more than the 3"));
   CHECK_THAT(failure_of([&] { make_pack(source, path, {}); }),
-             StartsWith("9: picture 0: the image is damaged; an interrupted run left it out"));
+             StartsWith("9: picture 0: the image is damaged; an interrupted run skipped it"));
 }
 
 TEST_CASE("with on_error=skip the mode keep leaves out what cannot be decoded") {

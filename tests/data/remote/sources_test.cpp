@@ -125,10 +125,10 @@ TEST_CASE("an image list is the same through a bucket, and names stay beneath it
   const auto dataset = build("image_list", remote);
   std::vector<std::byte> scratch;
   CHECK_THAT(failure_of([&] { (void)dataset->images()->read(0, scratch); }),
-             Contains("leads out of"));
+             Contains("is outside of"));
 }
 
-TEST_CASE("a remote list names files of its own host only, one of this machine any") {
+TEST_CASE("a remote list may name files of its host only, a local list any") {
   Mirrored mirrored;
   put_text(mirrored.local("secret.jpg"), "secret");
   put_text(mirrored.local("x/1.jpg"), "one");
