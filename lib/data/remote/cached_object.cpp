@@ -279,8 +279,8 @@ void CachedObject::bring(std::size_t block) {
   if (try_to_bring(block)) return;
   forget();
   throw ChangedFile(
-      fmt::format("{} has changed since its first block was read; start again, then "
-                  "all of it is read again",
+      fmt::format("{} has changed since its first block was read\nhint: start again to download "
+                  "the new version",
                   printable(url_.text)));
 }
 
@@ -340,8 +340,8 @@ void CachedObject::store_block(std::size_t block, const std::string& bytes) {
   written = written && write_at(notes_.get(), {reinterpret_cast<const char*>(&sum), sizeof sum},
                                 noted_at_ + block * sizeof sum);
   ENSURE(resource, written,
-         "cannot write the local copy of {} in {}: {}; free some space, lower "
-         "dataset.cache.budget, or choose another folder with dataset.cache.local",
+         "cannot write the local copy of {} in {}: {}\nhint: free disk space, lower "
+         "dataset.cache.budget, or set dataset.cache.local to another folder",
          printable(url_.text), printable(place_.folder->path().string()), std::strerror(errno));
   note_sound(block);
 }

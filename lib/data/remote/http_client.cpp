@@ -36,8 +36,8 @@ struct CurlSymbol {
   template <class Function>
   operator Function() const {
     void* symbol = ::dlsym(library, name);
-    ENSURE(resource, symbol != nullptr, "{} has no {}; install libcurl 7.85 or newer", kLibrary,
-           name);
+    ENSURE(resource, symbol != nullptr,
+           "{} has no function {}\nhint: install libcurl 7.85 or newer", kLibrary, name);
     return reinterpret_cast<Function>(symbol);
   }
 };
@@ -46,7 +46,7 @@ void* load_curl() {
   void* library = ::dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
   const char* cause = library == nullptr ? ::dlerror() : nullptr;
   ENSURE(resource, library != nullptr,
-         "http and s3 paths need libcurl, and it cannot be loaded: {}; install it (Debian: "
+         "cannot load libcurl, which http and s3 paths require: {}\nhint: install it (Debian: "
          "libcurl4)",
          cause == nullptr ? "unknown cause" : cause);
   return library;
@@ -65,7 +65,9 @@ struct Curl {
   decltype(&::curl_slist_append) append = CurlSymbol{library, "curl_slist_append"};
   decltype(&::curl_slist_free_all) free_list = CurlSymbol{library, "curl_slist_free_all"};
 
-  Curl() { ENSURE(resource, global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK, "libcurl cannot start"); }
+  Curl() {
+    ENSURE(resource, global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK, "cannot initialize libcurl");
+  }
 };
 
 const Curl& curl() {
@@ -81,7 +83,7 @@ struct CurlDeleter {
 /// One easy handle, which keeps its connection between requests.
 struct Handle {
   std::unique_ptr<CURL, CurlDeleter> easy{curl().init()};
-  Handle() { ENSURE(resource, easy, "libcurl cannot start: out of memory"); }
+  Handle() { ENSURE(resource, easy, "cannot initialize libcurl: out of memory"); }
 };
 
 /// Why our callbacks aborted a transfer. They must not throw through libcurl.
@@ -160,7 +162,7 @@ using HeaderList = std::unique_ptr<curl_slist, CurlDeleter>;
 
 void add(const std::string& line, HeaderList& headers) {
   curl_slist* longer = curl().append(headers.get(), line.c_str());
-  ENSURE(resource, longer != nullptr, "libcurl cannot continue: out of memory");
+  ENSURE(resource, longer != nullptr, "cannot create an HTTP header: out of memory");
   (void)headers.release();
   headers.reset(longer);
 }
@@ -191,7 +193,7 @@ bool is_lasting(CURLcode code, std::string_view text) {
 
 std::string words_of(CURLcode code, const char* text) {
   if (is_refused_redirect(code, text))
-    return "the server redirects to where it may not lead, as from https to http";
+    return "the server redirects to a forbidden protocol, for example from https to http";
   if (code == CURLE_TOO_MANY_REDIRECTS)
     return fmt::format("the server redirects more than {} times", kMostRedirects);
   return *text != '\0' ? text : curl().text(code);
@@ -218,8 +220,9 @@ class CurlClient final : public HttpClient {
     curl().set(easy, CURLOPT_ERRORBUFFER, text.data());
     add_headers(easy, request, headers);
     const CURLcode code = curl().perform(easy);
-    ENSURE(resource, answer.broken_off != BrokenOff::no_memory,
-           "out of memory for an answer of the network; free some, or lower loader.num_workers");
+    ENSURE(
+        resource, answer.broken_off != BrokenOff::no_memory,
+        "cannot receive a response: out of memory\nhint: free memory, or lower loader.num_workers");
     long status = 0;
     curl().info(easy, CURLINFO_RESPONSE_CODE, &status);
     response.status = static_cast<int>(status);

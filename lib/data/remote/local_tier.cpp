@@ -24,7 +24,7 @@ const std::shared_ptr<ObjectStore>& LocalTier::store_of(const Url& url) const {
 
 std::shared_ptr<CachedObject> LocalTier::open(const fs::path& path) {
   auto object = find(path);
-  ENSURE(data, object, "{} does not exist; correct the path", shown(path));
+  ENSURE(data, object, "{} does not exist\nhint: correct the path", shown(path));
   return object;
 }
 
@@ -82,8 +82,8 @@ Mount& mount() {
 fs::path default_folder() {
   const fs::path cache = cache_root();
   ENSURE(config, !cache.empty(),
-         "remote paths are read through a local folder, and neither dataset.cache.local nor HOME "
-         "says where; set dataset.cache.local");
+         "remote paths need a folder for local copies, but neither dataset.cache.local nor HOME is "
+         "set\nhint: set dataset.cache.local");
   return cache / "remote";
 }
 
@@ -138,7 +138,7 @@ bool there_is(const fs::path& path) {
   if (is_remote(path)) return remote_tier()->find(path) != nullptr;
   std::error_code failure;
   const bool there = fs::exists(path, failure);
-  ENSURE(data, !failure, "cannot look into {}: {}", shown(path.parent_path()), failure.message());
+  ENSURE(data, !failure, "cannot read folder {}: {}", shown(path.parent_path()), failure.message());
   return there;
 }
 
@@ -153,7 +153,7 @@ std::vector<std::string> names_beneath(const fs::path& folder) {
   fs::directory_iterator entry(folder, failure);
   for (; !failure && entry != fs::directory_iterator(); entry.increment(failure))
     names.push_back(entry->path().filename().string());
-  ENSURE(data, !failure, "cannot look into {}: {}", shown(folder), failure.message());
+  ENSURE(data, !failure, "cannot read folder {}: {}", shown(folder), failure.message());
   return names;
 }
 
@@ -208,9 +208,9 @@ Error with_copy_named(const Error& error, const Dataset& dataset, std::int64_t i
   if (!is_remote(url)) return error;
   const std::string copy = remote_tier()->folder().files(url).data.string();
   return {error.kind(),
-          fmt::format("{}; read from {}, the local copy of {}: if that is not what is there, "
-                      "delete the copy, and it is fetched again",
-                      error.what(), printable(copy), printable(url)),
+          fmt::format("{} (read from {}, the local copy of {})\nhint: delete the local copy to "
+                      "download it again if the original is intact",
+                      without_hint(error.what()), printable(copy), printable(url)),
           error.where()};
 }
 

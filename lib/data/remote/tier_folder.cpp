@@ -53,7 +53,7 @@ std::vector<Kept> look_through(const fs::path& folder) {
     kept = {path, info.st_mtim.tv_sec * 1'000'000'000 + info.st_mtim.tv_nsec, disk_bytes(info)};
     if (::stat((path.string() + kNotes).c_str(), &info) == 0) kept.bytes += disk_bytes(info);
   }
-  ENSURE(resource, !failure, "cannot look into {}: {}", shown(folder / "objects"),
+  ENSURE(resource, !failure, "cannot read folder {}: {}", shown(folder / "objects"),
          failure.message());
   return found;
 }
@@ -91,7 +91,7 @@ TierFolder::TierFolder(fs::path folder, const spec::Budget& budget) : folder_(st
   make_folder(folder_ / "objects");
   std::error_code failure;
   const fs::space_info space = fs::space(folder_, failure);
-  ENSURE(resource, !failure, "cannot look at the disk of {}: {}", shown(folder_),
+  ENSURE(resource, !failure, "cannot read the free disk space of {}: {}", shown(folder_),
          failure.message());
   budget_ = budget.of(space.available + (budget.bytes ? 0 : sum_of(look_through(folder_))));
 }
@@ -107,8 +107,9 @@ ObjectFiles TierFolder::files(const std::string& url) const {
 Fd TierFolder::lock(std::uint64_t key) const {
   const fs::path path = folder_ / "locks";
   Fd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
-  ENSURE(resource, fd.valid(), "cannot write {}: {}; set dataset.cache.local to another folder",
-         shown(path), std::strerror(errno));
+  ENSURE(resource, fd.valid(),
+         "cannot write {}: {}\nhint: set dataset.cache.local to another folder", shown(path),
+         std::strerror(errno));
   struct flock range {};
   range.l_type = F_WRLCK;
   range.l_whence = SEEK_SET;
@@ -116,8 +117,8 @@ Fd TierFolder::lock(std::uint64_t key) const {
   range.l_len = 1;
   while (::fcntl(fd.get(), F_OFD_SETLKW, &range) != 0) {
     ENSURE(resource, errno == EINTR,
-           "cannot lock {}: {}; set dataset.cache.local to a folder of a local disk", shown(path),
-           std::strerror(errno));
+           "cannot lock {}: {}\nhint: set dataset.cache.local to a folder on a local disk",
+           shown(path), std::strerror(errno));
   }
   return fd;
 }
@@ -135,8 +136,9 @@ void TierFolder::take(std::uint64_t bytes) {
     return count(held + bytes);
   }
   const std::string message = fmt::format(
-      "the local copies in {} need {} more, and dataset.cache.budget leaves {} of {} while the "
-      "rest is in use; raise it, or choose a larger disk with dataset.cache.local",
+      "the local copies in {} need {} more, but dataset.cache.budget leaves {} of {} while the "
+      "rest is in use\nhint: raise the budget, or set dataset.cache.local to a folder on a larger "
+      "disk",
       shown(folder_), human_bytes(static_cast<double>(bytes)),
       human_bytes(static_cast<double>(budget_ - std::min(budget_, held))),
       human_bytes(static_cast<double>(budget_)));

@@ -51,20 +51,20 @@ std::string fault_of_end(const HttpResponse& response) {
   const bool has_end = response.framed || !response.header("content-length").empty() ||
                        response.header("transfer-encoding").find("chunked") != std::string::npos;
   if (response.status != 200 || has_end) return {};
-  return "its answer may be cut off: it has neither a Content-Length nor chunks";
+  return "the response may be truncated: it has neither a Content-Length nor chunks";
 }
 
 std::string fault_of_range(const HttpResponse& response, const ByteRange& range) {
   if (response.status != 200 && response.status != 206 && response.status != 416) return {};
   if (std::string fault = fault_of_end(response); !fault.empty()) return fault;
   const auto extent = extent_of(response);
-  if (!extent) return "its answer does not contain the size of the object";
+  if (!extent) return "the response does not contain the size of the object";
   if (response.status == 416) return {};
   const std::uint64_t end = std::min(range.offset + range.size, extent->total);
   const std::uint64_t expected = end - std::min(range.offset, end);
   if (extent->first == range.offset && response.body.size() == expected) return {};
-  return fmt::format("{} bytes from byte {} on came; {} from byte {} on were asked for",
-                     response.body.size(), extent->first, expected, range.offset);
+  return fmt::format("expected {} bytes at offset {}, got {} bytes at offset {}", expected,
+                     range.offset, response.body.size(), extent->first);
 }
 
 std::string etag_of(const HttpResponse& response) {
@@ -84,24 +84,24 @@ void expect_unpacked(const HttpResponse& response, const std::string& name) {
   const std::string coding = response.header("content-encoding");
   const bool plain = coding.empty() || coding == "identity" || coding == "aws-chunked";
   ENSURE(data, plain || is_packed_file(name),
-         "the server sends {} compressed ({}), which was not asked for: these are not the bytes of "
-         "the file; turn compression off there, or remove the object's Content-Encoding",
+         "the server sent {} compressed ({}), which was not requested\nhint: disable "
+         "compression on the server, or remove the object's Content-Encoding",
          printable(name), printable(coding));
 }
 
 void expect_answered(const HttpResponse& response, const std::string& name) {
   ENSURE(data, response.status != 401 && response.status != 403,
-         "the server refuses {} ({}); check that it may be read, and for s3 that "
-         "dataset.remote.access_key, secret_key and region are right, and this machine's clock",
+         "the server denied access to {} (HTTP {})\nhint: check the permissions, and for s3 "
+         "dataset.remote.access_key, secret_key and region, and the clock of this machine",
          printable(name), response.status);
   const bool served = response.status == 200 || response.status == 206 || response.status == 416;
   ENSURE(data, served || is_absent(response),
-         "the server answers {} for {}; check the path, and for s3 dataset.remote.endpoint and "
-         "region",
+         "the server responded with HTTP {} for {}\nhint: check the path, and for s3 "
+         "dataset.remote.endpoint and region",
          response.status, printable(name));
   ENSURE(data, !response.too_long,
-         "the server sends more of {} than was asked for: it does not answer range requests, and "
-         "files above 8 MiB need them",
+         "the server sent more of {} than requested: it does not support range requests, which "
+         "files above 8 MiB require",
          printable(name));
   if (response.status == 200 || response.status == 206) expect_unpacked(response, name);
 }
@@ -109,7 +109,8 @@ void expect_answered(const HttpResponse& response, const std::string& name) {
 /// Returns the error of the connection, or of a server that may recover; otherwise an empty string.
 std::string fault_of_way(const HttpResponse& response) {
   if (!response.failure.empty() && !response.too_long) return response.failure;
-  if (is_transient(response.status)) return fmt::format("the server answers {}", response.status);
+  if (is_transient(response.status))
+    return fmt::format("the server responded with HTTP {}", response.status);
   return {};
 }
 
@@ -153,11 +154,11 @@ HttpResponse Transfers::send(const HttpRequest& request, const std::string& name
     if (cause.empty()) return response;
     throw_if_stopped();
     ENSURE(data, !response.lasting,
-           "{} cannot be read: {}; correct the path, or what the server answers", printable(name),
-           printable(cause));
+           "cannot read {}: {}\nhint: correct the path or the server's configuration",
+           printable(name), printable(cause));
     ENSURE(resource, attempt < options_.retries,
-           "{} cannot be read: {}; given up after {} tries: check the network and the server, or "
-           "raise dataset.remote.retries or timeout_s",
+           "cannot read {}: {} ({} attempts)\nhint: check the network and the server, or raise "
+           "dataset.remote.retries or timeout_s",
            printable(name), printable(cause), attempt + 1);
     pause(attempt, response);
   }

@@ -68,7 +68,7 @@ TEST_CASE("a budget that cannot hold what is needed is a clear error") {
   fake.store->objects[kUrl] = {varied_bytes(4096), "one"};
   const auto message = failure_of([&] { (void)fake.open()->open(kUrl); });
   CHECK(message.starts_with("11: "));
-  CHECK(message.find("need 8.0 KiB more, and dataset.cache.budget leaves 1000 B of 1000 B") !=
+  CHECK(message.find("need 8.0 KiB more, but dataset.cache.budget leaves 1000 B of 1000 B") !=
         std::string::npos);
   CHECK_FALSE(fake.open()->is_begun(kUrl));
 }
@@ -198,5 +198,5 @@ TEST_CASE("a folder that cannot be looked through is told, and not taken for emp
   TierFolder tier(folder.path(), {.bytes = 1'000'000});
   fs::remove_all(folder / "objects");
   put_text(folder / "objects", "in the way");
-  CHECK(failure_of([&] { tier.take(1); }).starts_with("11: cannot look into "));
+  CHECK(failure_of([&] { tier.take(1); }).starts_with("11: cannot read folder "));
 }
