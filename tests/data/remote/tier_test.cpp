@@ -55,7 +55,7 @@ TEST_CASE("an object that is absent is an error of the data, and is asked for ag
   const auto tier = fake.open();
   CHECK(tier->find(kUrl) == nullptr);
   CHECK(failure_of([&] { (void)tier->open(kUrl); }) ==
-        "9: http://host/a/file.bin does not exist; correct the path");
+        "9: http://host/a/file.bin does not exist\nhint: correct the path");
   fake.store->objects[kUrl] = {"now", "one"};
   CHECK(content_of(tier->open(kUrl)) == "now");
 }
