@@ -123,7 +123,7 @@ class CudaStepGraph final : public StepGraph {
     std::size_t total = 0;
     C10_CUDA_CHECK(cudaMemGetInfo(&free, &total));
     ENSURE(resource, static_cast<std::int64_t>(free) >= taken,
-           "it keeps {} MiB, and the {} MiB that are left are too few for a step beside it",
+           "the graph keeps {} MiB, and the remaining {} MiB are not enough for a step without it",
            taken >> 20, free >> 20);
   }
 

@@ -5,9 +5,9 @@ namespace trainctl::device {
 namespace {
 
 [[noreturn]] void refuse() {
-  throw Error(
-      ErrorKind::resource,
-      "this build has no CUDA half: use trainer.accelerator=cpu, or build with the CUDA wheel");
+  throw Error(ErrorKind::resource,
+              "this build has no CUDA support\nhint: set trainer.accelerator=cpu, or build with "
+              "the CUDA wheel");
 }
 
 }  // namespace

@@ -56,12 +56,12 @@ Layout transformed(Layout layout, const std::vector<std::shared_ptr<const Transf
   const std::size_t image = find_field(layout, "image");
   if (image == layout.size()) {
     ENSURE(config, transforms.empty(),
-           "the data set has no images, so its transforms have nothing to work on");
+           "transforms need images, but the data set has none\nhint: remove the transforms");
     return layout;
   }
   ImageShape shape = image_shape(layout[image]);
   for (const auto& transform : transforms) shape = transform->output(shape);
-  ENSURE(config, shape.fixed(), "the images have no common size; {}", kSizeHint);
+  ENSURE(config, shape.fixed(), "the images have no common size\nhint: {}", kSizeHint);
   layout[image] = image_field(shape);
   return layout;
 }
@@ -232,8 +232,8 @@ void BatchAssembler::make_plan(const RowJob& job, std::int64_t index, Scratch& s
   if (!held.sound[static_cast<std::size_t>(index)]) {
     (void)pipeline_.dataset->images()->read(index, scratch.stored);  // throws the actual error
     throw Error(ErrorKind::data,
-                "it could not be read when the data set was sent to the device, and can be now; "
-                "start again");
+                "the sample could not be read when the images were copied to the device, but can "
+                "be read now\nhint: start again");
   }
   PlannedImage image(held.shape);
   for (std::size_t i = 0; i < pipeline_.transforms.size(); ++i) {

@@ -72,9 +72,11 @@ void Loader::make_threads() {
   } catch (const std::exception& error) {
     const std::size_t started = threads_.size();
     join_threads();
-    throw Error(ErrorKind::resource,
-                fmt::format("could start {} of {} loader threads: {}; lower loader.num_workers",
-                            started, options_.num_workers, error.what()));
+    throw Error(
+        ErrorKind::resource,
+        fmt::format(
+            "cannot start loader threads: {} of {} started: {}\nhint: lower loader.num_workers",
+            started, options_.num_workers, error.what()));
   }
 }
 
@@ -190,8 +192,8 @@ void Loader::start_epoch(std::int64_t epoch, std::int64_t first_batch) {
   ENSURE(config, epoch >= 0 && epoch < std::numeric_limits<std::uint32_t>::max(),
          "epoch {} is out of range", epoch);
   ENSURE(config, first_batch >= 0 && first_batch <= plan_.batches(),
-         "batch {} is out of range: an epoch has {} batches; has the data or loader.batch_size "
-         "changed?",
+         "batch {} is out of range: an epoch has {} batches\nhint: check whether the data or "
+         "loader.batch_size has changed",
          first_batch, plan_.batches());
   const bool follows =
       base_epoch_ >= 0 && next_ == epoch_end_ && epoch_of(epoch_end_) == epoch && first_batch == 0;

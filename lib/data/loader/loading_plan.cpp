@@ -229,8 +229,8 @@ int ring_slots(const LoaderOptions& options, std::uint64_t slot_bytes) {
   const std::uint64_t budget = ring_budget(options);
   const auto fitting = static_cast<int>(std::min<std::uint64_t>(budget / slot_bytes, kMostSlots));
   ENSURE(resource, fitting >= least,
-         "{} batch(es) of {} samples take {}, and the loader may take {} (of half of the available "
-         "memory); lower loader.batch_size or free some memory",
+         "{} batch(es) of {} samples need {}, but the loader may use {} (half of the available "
+         "memory)\nhint: lower loader.batch_size, or free memory",
          least, options.batch_size, human_bytes(static_cast<double>(slot_bytes) * least),
          human_bytes(static_cast<double>(budget)));
   return std::min(wanted_slots(options), fitting);

@@ -9,10 +9,12 @@ namespace trainctl::data {
 namespace {
 
 [[noreturn]] void exceed(const SkippedSample& sample, std::int64_t most) {
-  throw Error(ErrorKind::data, fmt::format("{}: {}; it is one more than the {} damaged sample(s) "
-                                           "that dataset.max_skipped allows: repair or "
-                                           "remove them, or raise it",
-                                           sample.name, sample.reason, most));
+  throw Error(
+      ErrorKind::data,
+      fmt::format(
+          "{}: {} (more than the {} damaged sample(s) that dataset.max_skipped allows)\nhint: "
+          "repair or remove the damaged samples, or raise dataset.max_skipped",
+          sample.name, sample.reason, most));
 }
 
 }  // namespace

@@ -76,7 +76,7 @@ TEST_CASE("ranges of NVTX change no bit, and a libtorch without them says so") {
   CHECK(named.model.weight.equal(plain.model.weight));
   const auto warnings = named.all<events::Warning>();
   REQUIRE(warnings.size() == (train::PartRanges::available() ? 0 : 1));
-  if (!warnings.empty()) CHECK_THAT(warnings[0].message, Contains("no CUDA half"));
+  if (!warnings.empty()) CHECK_THAT(warnings[0].message, Contains("no CUDA support"));
 }
 
 TEST_CASE("a run that ends within the recorded steps keeps what there is") {
