@@ -26,8 +26,8 @@ constexpr int kLeastSlots = 2;  // of a ring with threads
 
 std::string times(const LoadingFigures& figures) {
   const std::string batch = human_duration(figures.batch_s);
-  if (figures.step_s == 0) return fmt::format("probe: a batch takes {} to make", batch);
-  return fmt::format("probe: a batch takes {} to make and a step {}", batch,
+  if (figures.step_s == 0) return fmt::format("probe: a batch takes {} to load", batch);
+  return fmt::format("probe: a batch takes {} to load, a step {}", batch,
                      human_duration(figures.step_s));
 }
 
@@ -38,9 +38,9 @@ struct Workers {
 
 /// Returns why no threads are used for any step time, or an empty string.
 std::string never(double batch_s, const LoadingLimits& limits, std::uint64_t slot_bytes) {
-  if (batch_s < kHandover) return "too little for another thread";
+  if (batch_s < kHandover) return "too little for a worker";
   if (limits.ring_bytes / std::uint64_t{kLeastSlots} < slot_bytes)
-    return "memory for one batch only";
+    return "memory for only one batch";
   return {};
 }
 
@@ -50,14 +50,15 @@ Workers auto_workers(const LoadingFigures& figures, const LoadingLimits& limits,
     return {0, std::move(why)};
   const double share = figures.batch_s / (figures.batch_s + figures.step_s);
   if (share <= kLeastShare)
-    return {0, fmt::format("{:.0f} % of the time, too little for another thread", share * 100)};
+    return {
+        0, fmt::format("loading takes {:.0f} % of the time, too little for a worker", share * 100)};
   const int most = most_auto_workers(limits);
-  if (figures.step_s == 0) return {most, "every core that is free for it"};
+  if (figures.step_s == 0) return {most, "all free cores"};
   const double wanted = std::ceil(std::min(kAhead * figures.batch_s / figures.step_s, kMostWanted));
   if (wanted <= most)
     return {static_cast<int>(wanted),
-            fmt::format("{:.0f} thread{} keep up", wanted, wanted == 1 ? " will" : "s")};
-  return {most, fmt::format("{:.0f} threads would keep up, {} {} free for it", wanted, most,
+            fmt::format("{:.0f} worker{} up", wanted, wanted == 1 ? " keeps" : "s keep")};
+  return {most, fmt::format("{:.0f} workers would keep up, but {} {} free", wanted, most,
                             most == 1 ? "core is" : "cores are")};
 }
 
@@ -82,7 +83,7 @@ int most_auto_workers(const LoadingLimits& limits) {
 LoadingChoice choose_loading(const spec::Loader& requested, const LoadingFigures& figures,
                              const LoadingLimits& limits, std::uint64_t slot_bytes) {
   LoadingChoice choice;
-  Workers workers{requested.num_workers.value_or(0), "threads as asked"};
+  Workers workers{requested.num_workers.value_or(0), "num_workers is set"};
   if (requested.num_workers.is_auto()) workers = auto_workers(figures, limits, slot_bytes);
   choice.num_workers = workers.number;
   choice.prefetch_factor = requested.prefetch_factor.value_or(
@@ -167,7 +168,7 @@ LoadingChoice decide_loading(const spec::Loader& requested, const Pipeline& pipe
   if (!cost)
     return {requested.num_workers.value_or(0),
             requested.prefetch_factor.value_or(LoadingChoice::kUsualPrefetch),
-            "no sample could be made for a probe"};
+            "no sample could be loaded for a probe"};
   limits.helped = cost->whole;
   return choose_loading(requested, {cost->seconds, cost->spread, step_s}, limits,
                         SlotShape(batch_layout(pipeline, options), options.batch_size).bytes);

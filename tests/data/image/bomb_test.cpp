@@ -110,10 +110,11 @@ TEST_CASE("image decoders: a decompression bomb is rejected by its header, withi
        "the image header has 32000x32000 pixels, more than the limit of 67108864 pixels"},
       {claiming(jpeg_file(shades({8, 8, 3})), 8'000, 8'000), "which do not fit into"},
       {png_claiming(20'000, 20'000), "the image header has 20000x20000 pixels"},
-      {png_claiming(8'000, 8'000), "damaged PNG: its header has 8000x8000 pixels, which do not fit into"},
-      {scan_bomb(5'000), "the JPEG has 101 or more scans of 256x256 pixels, more than the limit of 100 scans"},
-      {claiming(scan_bomb(60), 6'000, 6'000),
-       "limit of 100 scans and 1073741824 pixels in total"},
+      {png_claiming(8'000, 8'000),
+       "damaged PNG: its header has 8000x8000 pixels, which do not fit into"},
+      {scan_bomb(5'000),
+       "the JPEG has 101 or more scans of 256x256 pixels, more than the limit of 100 scans"},
+      {claiming(scan_bomb(60), 6'000, 6'000), "limit of 100 scans and 1073741824 pixels in total"},
   };
   for (const auto& [bomb, message] : bombs) {
     CHECK_THAT(fault_of(bomb), Contains(message));
@@ -123,7 +124,8 @@ TEST_CASE("image decoders: a decompression bomb is rejected by its header, withi
   }
 }
 
-TEST_CASE("WebP, BMP, TIFF: a header with more pixels than the file holds is rejected within 10 MB") {
+TEST_CASE(
+    "WebP, BMP, TIFF: a header with more pixels than the file holds is rejected within 10 MB") {
   if (fault_of(golden_file("bmp rgb")).starts_with("2: ")) skip("built without OpenCV");
   File bmp = golden_file("bmp rgb");
   put_little(bmp, 18, 8'000, 4);
@@ -137,7 +139,8 @@ TEST_CASE("WebP, BMP, TIFF: a header with more pixels than the file holds is rej
   }
   File large = golden_file("webp lossless");
   put_little(large, 21, 0x0FFFFFFF, 4);
-  CHECK_THAT(fault_of(large), Contains("the image header has 16384x16384 pixels, more than the limit of 67108864 pixels\nhint: resize"));
+  CHECK_THAT(fault_of(large), Contains("the image header has 16384x16384 pixels, more than the "
+                                       "limit of 67108864 pixels\nhint: resize"));
 }
 
 TEST_CASE("JPEG: an image larger than the memory is an error, not a crash") {

@@ -93,7 +93,8 @@ TEST_CASE("samples of a TIFF that are not read are named") {
   const auto fault = [](std::uint32_t bits, std::uint32_t format) {
     return fault_of(tiff_file(5, 3, 60, {{258, kShort, 1, bits}, {339, kShort, 1, format}}));
   };
-  CHECK_THAT(fault(32, 3), Contains("9: TIFF with 32-bit float samples is not supported\nhint: convert"));
+  CHECK_THAT(fault(32, 3),
+             Contains("9: TIFF with 32-bit float samples is not supported\nhint: convert"));
   CHECK_THAT(fault(32, 1), Contains("9: TIFF with 32-bit integer samples"));
   CHECK_THAT(fault(16, 3), Contains("9: TIFF with 16-bit float samples"));
 }

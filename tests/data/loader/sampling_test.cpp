@@ -92,8 +92,7 @@ TEST_CASE("sampling that cannot be done is refused with what to change") {
   const auto refused = [](const Dataset& dataset, const ClassSampling& options) {
     return failure_of([&] { ClassSampler(dataset, options); });
   };
-  CHECK_THAT(refused(CountingDataset(4), {}),
-             Contains("2: loader.sampler needs class labels"));
+  CHECK_THAT(refused(CountingDataset(4), {}), Contains("2: loader.sampler needs class labels"));
   const ClassedDataset three(
       9, [](std::int64_t i) { return i % 2; }, 3);  // no sample of class 2
   CHECK_THAT(refused(three, {{1, 1}, {}}),

@@ -106,8 +106,8 @@ TEST_CASE("a fault that stays ends with its cause and the number of tries") {
     FAIL("nothing was thrown");
   } catch (const Error& error) {
     CHECK(error.kind() == ErrorKind::resource);
-    CHECK_THAT(error.message(), Contains("cannot read http://h/x: Connection refused") &&
-                                    Contains("(4 attempts)"));
+    CHECK_THAT(error.message(),
+               Contains("cannot read http://h/x: Connection refused") && Contains("(4 attempts)"));
   }
   CHECK(scripted.requests == 4);
 }

@@ -35,7 +35,8 @@ TEST_CASE(
     CHECK_THAT(message, Contains("dataset.remote") && !Contains("hunter2"));
   }
   CHECK_THAT(failure_of([] { (void)parse_url("http:///x"); }), Contains("has no host"));
-  CHECK_THAT(failure_of([] { (void)parse_url("file://slow/x"); }), Contains("must not contain a host"));
+  CHECK_THAT(failure_of([] { (void)parse_url("file://slow/x"); }),
+             Contains("must not contain a host"));
 }
 
 TEST_CASE("a page of an S3 list is read, entities and all") {
