@@ -176,15 +176,15 @@ void Loader::restart(std::int64_t epoch, std::int64_t first_batch) {
   base_epoch_ = epoch;
   base_batch_ = first_batch;
   next_ = 0;
-  lent_.reset();
-  assembler_.skipped().forget();
+  borrowed_.reset();
+  assembler_.skipped().discard_pending();
   if (ahead_) ahead_->start(epoch, first_batch);
   start_workers();
 }
 
 void Loader::rest() {
   stop_workers();
-  lent_.reset();
+  borrowed_.reset();
   base_epoch_ = -1;  // makes any epoch restart the ring
 }
 
@@ -220,18 +220,18 @@ void Loader::make_inline(std::uint64_t number) {
 
 const Batch* Loader::next() {
   ASSERT(base_epoch_ >= 0);
-  if (lent_) ring_.release(*lent_);
-  lent_.reset();
+  if (borrowed_) ring_.release(*borrowed_);
+  borrowed_.reset();
   if (next_ == epoch_end_) return nullptr;
   const std::uint64_t number = next_++;
-  lent_ = number;
+  borrowed_ = number;
   try {
     make_or_await(number);
   } catch (...) {
     fetches_.used(plan_.extent(batch_of(number)).valid);
     throw;
   }
-  charge_skipped(number);
+  count_skipped(number);
   fill_in(number);
   fetches_.used(batch_.valid);
   return &batch_;
@@ -243,9 +243,9 @@ void Loader::make_or_await(std::uint64_t number) {
   if (const std::exception_ptr error = ring_.await(number)) std::rethrow_exception(error);
 }
 
-void Loader::charge_skipped(std::uint64_t number) {
+void Loader::count_skipped(std::uint64_t number) {
   try {
-    assembler_.skipped().charge(epoch_of(number), batch_of(number));
+    assembler_.skipped().count_batch(epoch_of(number), batch_of(number));
   } catch (Error& error) {
     error.add_frame(frame_of(epoch_of(number), batch_of(number)));
     throw;
@@ -282,7 +282,7 @@ std::vector<RowSample> Loader::samples_of(const Batch& batch) const {
 }
 
 void Loader::serialize(StateArchive& archive) {
-  std::vector<std::uint64_t> counted = assembler_.skipped().counted();
+  std::vector<std::uint64_t> counted = assembler_.skipped().indices();
   archive.value("skipped", &counted);
   assembler_.skipped().count_before(counted);
 }

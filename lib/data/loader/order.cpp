@@ -60,16 +60,16 @@ Orders::Orders(const Dataset& dataset, const LoaderOptions& options)
 std::shared_ptr<const Permutation> Orders::get(std::int64_t epoch) const {
   if (!sampler_ && kind_ == Order::sequential) return nullptr;
   const std::lock_guard lock(mutex_);
-  Kept& kept = kept_[epoch % 2];
-  if (kept.epoch == epoch) return kept.order;
+  CachedOrder& cached = cached_[epoch % 2];
+  if (cached.epoch == epoch) return cached.order;
   Permutation order(sampler_ ? 0 : static_cast<std::size_t>(samples_));
   if (sampler_) {
     order = sampler_->draw(seed_, epoch);
   } else {
     shuffle(order, seed_, epoch);
   }
-  kept = {epoch, std::make_shared<const Permutation>(std::move(order))};
-  return kept.order;
+  cached = {epoch, std::make_shared<const Permutation>(std::move(order))};
+  return cached.order;
 }
 
 }  // namespace trainctl::data

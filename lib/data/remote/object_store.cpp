@@ -78,12 +78,12 @@ std::optional<FileStamp> stamp_of_entry(const fs::directory_entry& entry) {
 
 class FileStore final : public ObjectStore {
  public:
-  std::optional<Piece> read(const Url& url, const ByteRange& range) override {
+  std::optional<ObjectPart> read(const Url& url, const ByteRange& range) override {
     std::error_code failure;
     const bool there = fs::exists(url.path, failure);
     if (!there && !failure) return std::nullopt;
     const FileReader file{fs::path(url.path)};
-    Piece piece{{}, file.size(), etag_of(file.stamp())};
+    ObjectPart piece{{}, file.size(), etag_of(file.stamp())};
     const std::uint64_t end = std::min(range.offset + range.size, file.size());
     piece.bytes.resize(end - std::min(range.offset, end));
     file.read(range.offset, std::as_writable_bytes(std::span(piece.bytes)));
@@ -111,7 +111,7 @@ class HttpStore final : public ObjectStore {
  public:
   explicit HttpStore(std::shared_ptr<Transfers> transfers) : transfers_(std::move(transfers)) {}
 
-  std::optional<Piece> read(const Url& url, const ByteRange& range) override {
+  std::optional<ObjectPart> read(const Url& url, const ByteRange& range) override {
     HttpRequest request;
     // Keeps existing percent-encoding; names from a list may need encoding.
     request.url = url.scheme + "://" + url.host + percent_encoded(url.path, "/%:@!$&'()*+,;=");
@@ -140,7 +140,7 @@ class S3Store final : public ObjectStore {
     while (options_.endpoint.ends_with('/')) options_.endpoint.pop_back();
   }
 
-  std::optional<Piece> read(const Url& url, const ByteRange& range) override {
+  std::optional<ObjectPart> read(const Url& url, const ByteRange& range) override {
     HttpRequest request = request_of(url);
     request.url += percent_encoded(url.path, "/");
     return transfers_->read(std::move(request), range, url.text);

@@ -28,7 +28,7 @@ TEST_CASE("an object is fetched once and read from the local copy from then on")
     fake.store->objects.clear();  // a second start needs no request
     fake.store->reads = 0;
     const auto again = fake.open();
-    CHECK(again->is_begun(kUrl));
+    CHECK(again->has_local_copy(kUrl));
     CHECK(content_of(again->open(kUrl)) == bytes);
     CHECK(fake.store->reads == 0);
   }

@@ -44,7 +44,9 @@ struct Scripted {
       : transfers(std::make_unique<Script>(std::move(answers), requests),
                   {.retries = retries, .sleep = [this](double s) { pauses.push_back(s); }}) {}
 
-  std::optional<Piece> read(ByteRange range) { return transfers.read({}, range, "http://h/x"); }
+  std::optional<ObjectPart> read(ByteRange range) {
+    return transfers.read({}, range, "http://h/x");
+  }
 };
 
 HttpResponse part(std::string body, const std::string& range) {
@@ -125,7 +127,7 @@ TEST_CASE("what will not pass fails at once") {
     CHECK(scripted.requests == 1);
   }
   HttpResponse circle = broken("the server redirects more than 5 times");
-  circle.lasting = true;
+  circle.permanent = true;
   Scripted redirected({circle});
   CHECK_THAT(failure_of([&] {
                (void)redirected.read({2, 3});
