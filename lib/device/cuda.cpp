@@ -138,7 +138,7 @@ class CudaFeed final : public Feed {
     const char* failure = launch_gather(job, to.mutable_data_ptr<float>(),
                                         c10::cuda::getCurrentCUDAStream().stream());
     ENSURE(resource, failure == nullptr,
-           "the GPU cannot make a batch of {} images: {}; see 'trainctl doctor'", job.rows,
+           "cannot make a batch of {} images on the GPU: {}\nhint: run 'trainctl doctor'", job.rows,
            failure);
   }
 
@@ -221,7 +221,7 @@ void use_cuda_device(at::Device device) {
     c10::cuda::set_device(device.index());
   } catch (const c10::Error& error) {
     throw Error(ErrorKind::resource,
-                fmt::format("{} cannot be used: {}", device.str(), error.what_without_backtrace()));
+                fmt::format("cannot use {}: {}", device.str(), error.what_without_backtrace()));
   }
 }
 

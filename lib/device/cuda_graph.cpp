@@ -57,13 +57,13 @@ class CudaStepGraph final : public StepGraph {
       : device_(device), stream_(c10::cuda::getStreamFromPool(false, device)) {}
 
   void warm_up(const Work& work) override {
-    const auto around = c10::cuda::getCurrentCUDAStream(device_);
-    order(around, stream_);
+    const auto outer = c10::cuda::getCurrentCUDAStream(device_);
+    order(outer, stream_);
     {
       const c10::cuda::CUDAStreamGuard on(stream_);
       work();
     }
-    order(stream_, around);
+    order(stream_, outer);
   }
 
   void record(const Work& work) override {
@@ -75,10 +75,10 @@ class CudaStepGraph final : public StepGraph {
       capture(work);
     } catch (...) {
       graph_.abandon();
-      renew_generator(draws);
+      replace_generator(draws);
       throw;
     }
-    check_room(reserved_bytes() - reserved);
+    check_free_memory(reserved_bytes() - reserved);
     order(stream_, c10::cuda::getCurrentCUDAStream(device_));
   }
 
@@ -104,7 +104,7 @@ class CudaStepGraph final : public StepGraph {
   }
 
   /// The generator of a failed capture refuses to draw outside of a capture, so it is replaced.
-  void renew_generator(const at::Tensor& state) const {
+  void replace_generator(const at::Tensor& state) const {
     at::Generator fresh = at::cuda::detail::createCUDAGenerator(device_);
     fresh.set_state(state);
     at::Generator draws = generator();
@@ -118,12 +118,12 @@ class CudaStepGraph final : public StepGraph {
 
   /// Throws Error(resource) if an eager step no longer fits: a graph keeps its memory, and steps
   /// that are not replayed need as much again.
-  static void check_room(std::int64_t taken) {
+  static void check_free_memory(std::int64_t taken) {
     std::size_t free = 0;
     std::size_t total = 0;
     C10_CUDA_CHECK(cudaMemGetInfo(&free, &total));
     ENSURE(resource, static_cast<std::int64_t>(free) >= taken,
-           "it keeps {} MiB, and the {} MiB that are left are too few for a step beside it",
+           "the graph keeps {} MiB, and the remaining {} MiB are not enough for a step without it",
            taken >> 20, free >> 20);
   }
 

@@ -91,12 +91,13 @@ class CudaImages final : public data::ImageDevice {
                                     at::TensorOptions(at::kByte).device(device_));
       return std::make_unique<CudaMemory>(device_, std::move(memory), image_bytes);
     } catch (const c10::Error& error) {
-      throw Error(ErrorKind::resource,
-                  fmt::format("{} has no {} for the images of the data set, of which {} are free; "
-                              "write 'dataset.cache.mode: auto', which keeps what fits: {}",
-                              device_.str(), human_bytes(static_cast<double>(bytes)),
-                              human_bytes(static_cast<double>(free_bytes())),
-                              error.what_without_backtrace()));
+      throw Error(
+          ErrorKind::resource,
+          fmt::format("cannot allocate {} on {} for the images of the data set ({} free): "
+                      "{}\nhint: set dataset.cache.mode: auto, which keeps as many images as fit",
+                      human_bytes(static_cast<double>(bytes)), device_.str(),
+                      human_bytes(static_cast<double>(free_bytes())),
+                      error.what_without_backtrace()));
     }
   }
 

@@ -16,7 +16,7 @@ c10::Device choose_device(spec::Accelerator accelerator, int local_rank) {
   const int found = cuda_devices();
   if (accelerator == spec::Accelerator::automatic && found == 0) return c10::kCPU;
   ENSURE(resource, local_rank < found,
-         "trainer.accelerator asks for a GPU for local rank {}, but {} were found: check the "
+         "trainer.accelerator requires a GPU for local rank {}, but {} were found\nhint: check the "
          "driver with 'trainctl doctor', lower trainer.devices, or set trainer.accelerator=cpu",
          local_rank, found);
   const c10::Device device(c10::kCUDA, static_cast<c10::DeviceIndex>(local_rank));

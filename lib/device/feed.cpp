@@ -111,9 +111,10 @@ void check_labels(std::span<const std::byte> labels_i64, std::int64_t rows, std:
   for (std::size_t row = 0; row < static_cast<std::size_t>(rows); ++row) {
     std::int64_t label = 0;
     std::memcpy(&label, labels_i64.data() + row * sizeof label, sizeof label);
-    ENSURE(data, (label >= 0 && label < classes) || label == ignored,
-           "a sample has the label {}, but the data set has {} classes: labels run from 0 to {}",
-           label, classes, classes - 1);
+    ENSURE(
+        data, (label >= 0 && label < classes) || label == ignored,
+        "a sample has the label {}, but the data set has {} classes: labels must be from 0 to {}",
+        label, classes, classes - 1);
   }
 }
 

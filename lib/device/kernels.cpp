@@ -9,7 +9,7 @@ constexpr int kLanes = 32;
 
 /// Reduces in the order of the kernel, for the same bits.
 template <class T, class Add>
-T gathered(std::array<T, kLanes>& parts, Add add) {
+T reduce_lanes(std::array<T, kLanes>& parts, Add add) {
   for (std::size_t half = kLanes / 2; half > 0; half /= 2) {
     for (std::size_t lane = 0; lane < half; ++lane)
       parts[lane] = add(parts[lane], parts[lane + half]);
@@ -25,11 +25,11 @@ void row_entropy_on_host(const RowEntropy& job) {
   for (std::int64_t row = 0; row < job.rows; ++row) {
     for (int lane = 0; lane < kLanes; ++lane)
       parts[static_cast<std::size_t>(lane)] = lane_sum(job, row, lane, kLanes);
-    const RowSum whole = gathered(parts, both);
+    const RowSum whole = reduce_lanes(parts, both);
     for (int lane = 0; lane < kLanes; ++lane)
       sums[static_cast<std::size_t>(lane)] = lane_gradients(job, row, whole, lane, kLanes);
     job.losses[row] =
-        row_loss(job, row, whole, gathered(sums, [](float a, float b) { return a + b; }));
+        row_loss(job, row, whole, reduce_lanes(sums, [](float a, float b) { return a + b; }));
   }
 }
 

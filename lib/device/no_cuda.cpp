@@ -4,20 +4,20 @@
 namespace trainctl::device {
 namespace {
 
-[[noreturn]] void refuse() {
-  throw Error(
-      ErrorKind::resource,
-      "this build has no CUDA half: use trainer.accelerator=cpu, or build with the CUDA wheel");
+[[noreturn]] void throw_no_cuda() {
+  throw Error(ErrorKind::resource,
+              "this build has no CUDA support\nhint: set trainer.accelerator=cpu, or build with "
+              "the CUDA wheel");
 }
 
 }  // namespace
 
 int cuda_devices() { return 0; }
 
-void use_cuda_device(at::Device /*device*/) { refuse(); }
+void use_cuda_device(at::Device /*device*/) { throw_no_cuda(); }
 
 std::unique_ptr<Feed> make_cuda_feed(at::Device /*device*/, const FeedOptions& /*options*/) {
-  refuse();
+  throw_no_cuda();
 }
 
 std::unique_ptr<data::ImageDevice> make_image_device(at::Device /*device*/) { return nullptr; }

@@ -5,7 +5,7 @@ namespace trainctl::device {
 namespace {
 
 constexpr const char* kNoKernels =
-    "this build has no kernels: no CUDA compiler was found when it was made";
+    "this build has no CUDA kernels, because no CUDA compiler was found";
 
 }  // namespace
 

@@ -22,7 +22,8 @@ Widen::Widen(std::int64_t channels, const std::optional<data::Normalization>& no
   if (normalization) {
     for (const std::size_t given : {normalization->mean.size(), normalization->std.size()}) {
       ENSURE(config, given == 1 || given == tables_.size(),
-             "normalize has {} values for images of {} channels: give one value, or one a channel",
+             "normalize has {} values, but the images have {} channels\nhint: set one value, or "
+             "one per channel",
              given, channels);
     }
   }

@@ -110,7 +110,7 @@ class C10dCommunicator final : public Communicator {
       late ? ErrorKind::hang : ErrorKind::rank_failed,
       fmt::format("rank {} of {}: '{}' failed because another rank {}: {}", place.rank,
                   place.world_size, what,
-                  late ? "did not come in time (distributed.timeout_s)" : "is gone", first_line));
+                  late ? "timed out (distributed.timeout_s)" : "is unreachable", first_line));
 }
 
 }  // namespace
@@ -154,7 +154,7 @@ class LaunchStore final : public c10d::Store {
   Bytes get(const std::string& key) override {
     client_->wait({key}, timeout_);
     const auto value = client_->look(key);
-    ENSURE(rank_failed, value.has_value(), "the rendezvous key '{}' vanished", key);
+    ENSURE(rank_failed, value.has_value(), "rendezvous key '{}' was deleted", key);
     return {value->begin(), value->end()};
   }
   std::int64_t add(const std::string& key, std::int64_t delta) override {

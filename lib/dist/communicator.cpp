@@ -111,8 +111,8 @@ void verify_alike(Communicator& communicator, const std::vector<std::string>& li
   for (std::size_t rank = 1; rank < all.size(); ++rank) {
     if (all[rank] == all.front()) continue;
     throw Error(ErrorKind::config,
-                fmt::format("the {} of the ranks differ: rank {} {}. All ranks have to be started "
-                            "with the same trainctl, config, data and plug-ins",
+                fmt::format("the {} of the ranks differ: rank {} {}\nhint: start all ranks with "
+                            "the same trainctl, config, data and plug-ins",
                             what, rank, difference(all[rank], all.front())));
   }
 }

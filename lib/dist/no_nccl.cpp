@@ -5,9 +5,8 @@ namespace trainctl::dist {
 
 std::unique_ptr<Communicator> make_nccl(const GroupOptions& /*options*/, c10::Device /*device*/) {
   throw Error(ErrorKind::resource,
-              "this build has no NCCL: use distributed.backend=gloo with trainer.accelerator=cpu, "
-              "or build with the "
-              "CUDA wheel");
+              "this build has no NCCL\nhint: set distributed.backend=gloo and "
+              "trainer.accelerator=cpu, or build with the CUDA wheel");
 }
 
 std::string nccl_version() { return {}; }

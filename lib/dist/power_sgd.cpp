@@ -112,8 +112,8 @@ at::Tensor PowerSgdBucket::first(std::vector<at::Tensor> gradients, int world_si
     const at::Tensor& gradient = gradients_[matrix.index];
     matrix.m = gradient.reshape({gradient.size(0), -1});
     matrix.m.add_(matrix.error);
-    const at::Tensor died = at::linalg_vector_norm(matrix.q, 2, at::IntArrayRef{0}, true).eq(0);
-    const at::Tensor q = at::where(died, matrix.start, matrix.q);
+    const at::Tensor is_zero = at::linalg_vector_norm(matrix.q, 2, at::IntArrayRef{0}, true).eq(0);
+    const at::Tensor q = at::where(is_zero, matrix.start, matrix.q);
     orthonormalize(q);
     at::mm_out(matrix.p, matrix.m, q);
   }
@@ -143,13 +143,14 @@ void PowerSgdBucket::finish(const at::Tensor& sound) {
     gradient.copy_(other.exchanged.view(gradient.sizes()));
   }
   constexpr double kNotFinite = std::numeric_limits<double>::quiet_NaN();
-  const at::Tensor spoils = at::where(sound, at::zeros({}, first_.options()), kNotFinite);
+  const at::Tensor nan_if_not_finite =
+      at::where(sound, at::zeros({}, first_.options()), kNotFinite);
   for (Matrix& matrix : matrices_) {
     const at::Tensor& gradient = gradients_[matrix.index];
     const at::Tensor average = at::mm(matrix.p, matrix.next_q.t());
     matrix.error.copy_(at::where(sound, matrix.m - average, matrix.error));
     matrix.q.copy_(at::where(sound, matrix.next_q, matrix.q));
-    gradient.copy_(average.add_(spoils).view(gradient.sizes()));
+    gradient.copy_(average.add_(nan_if_not_finite).view(gradient.sizes()));
     matrix.m.reset();
   }
   gradients_.clear();  // views would keep the bucket alive

@@ -289,14 +289,14 @@ class ReducerSync final : public GradSync {
     std::string shown = fmt::format("{}", fmt::join(names, ", "));
     if (more > 0) shown += fmt::format(" and {} more", more);
     ENSURE(config, !finds_unused_,
-           "rank {}: the loss depends on {}, and the backward pass ended without a gradient of it: "
-           "what a graph hides, distributed.find_unused_parameters cannot see",
+           "rank {}: the loss depends on {}, but the backward pass ended without its gradient: "
+           "distributed.find_unused_parameters cannot detect it",
            place_.rank, names.empty() ? "a parameter" : shown);
-    throw Error(ErrorKind::config,
-                fmt::format("rank {}: the loss does not depend on {}, which got no gradient to "
-                            "exchange: set distributed.find_unused_parameters=true, or freeze what "
-                            "is never trained",
-                            place_.rank, shown));
+    throw Error(
+        ErrorKind::config,
+        fmt::format("rank {}: the loss does not depend on {}, which got no gradient\nhint: set "
+                    "distributed.find_unused_parameters=true, or freeze the unused parameters",
+                    place_.rank, shown));
   }
 
   Place place_;

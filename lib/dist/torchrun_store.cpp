@@ -41,10 +41,12 @@ decltype(auto) with_store(const TcpStoreAddress& address, Body&& body) {
     throw;
   } catch (const std::exception& error) {
     const auto* libtorch = dynamic_cast<const c10::Error*>(&error);
-    throw Error(ErrorKind::rank_failed,
-                fmt::format("{}: {}; check that torchrun still runs on that host", name_of(address),
-                            first_line(libtorch != nullptr ? libtorch->what_without_backtrace()
-                                                           : error.what())));
+    throw Error(
+        ErrorKind::rank_failed,
+        fmt::format(
+            "cannot use {}: {}\nhint: check that torchrun is still running on that host",
+            name_of(address),
+            first_line(libtorch != nullptr ? libtorch->what_without_backtrace() : error.what())));
   }
 }
 
@@ -57,9 +59,11 @@ void await(c10d::Store& store, const std::string& key, const TcpStoreAddress& ad
   } catch (const c10::Error&) {
     // c10d throws the same type for a lost connection and for a timeout.
     if (std::chrono::steady_clock::now() - begun < address.timeout * 9 / 10) throw;
-    throw Error(ErrorKind::hang,
-                fmt::format("rank 0 has not said in {} within {} where it listens: see its log",
-                            name_of(address), human_duration(Seconds(address.timeout).count())));
+    throw Error(
+        ErrorKind::hang,
+        fmt::format(
+            "rank 0 has not published its address in {} within {}\nhint: check the log of rank 0",
+            name_of(address), human_duration(Seconds(address.timeout).count())));
   }
 }
 
@@ -76,7 +80,7 @@ std::string fetch_text(const TcpStoreAddress& store, const std::string& key) {
   return with_store(store, [&](c10d::Store& open) {
     await(open, key, store);
     const std::vector<std::uint8_t> value = open.get(key);
-    ENSURE(config, value.size() <= kMostBytes, "{} holds {} for '{}': another program uses it",
+    ENSURE(config, value.size() <= kMostBytes, "{} has {} for '{}': another program uses the store",
            name_of(store), human_bytes(static_cast<double>(value.size())), key);
     return std::string(value.begin(), value.end());
   });

@@ -161,8 +161,8 @@ TEST_CASE("a rotation that would fill the memory is a data error that names a re
   CHECK_THAT(failure_of([&] {
                applied(*stage, {1, 200'000, 1}, 0, 0);
              }),
-             Contains("9: an image of 200000x1 pixels would become 141424x141423 when it is "
-                      "turned"));
+             Contains("9: an image of 200000x1 pixels would become 141424x141423 when "
+                      "rotated"));
   CHECK_THAT(failure_of([&] {
                applied(*stage, {1, 200'000, 1}, 0, 0);
              }),

@@ -86,5 +86,5 @@ TEST_CASE("a fill has one value, or one for each channel") {
   CHECK_NOTHROW(Fill({7}).check(3));
   CHECK_NOTHROW(Fill({7, 8, 9}).check(3));
   CHECK_THROWS_WITH(Fill({7, 8}).check(3),
-                    Contains("fill has 2 values and the images have 3 channel(s)"));
+                    Contains("fill has 2 values, but the images have 3 channel(s)"));
 }

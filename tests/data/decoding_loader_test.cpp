@@ -174,7 +174,7 @@ TEST_CASE("more damaged files than the budget allows end the run") {
   CHECK_THAT(failure, Contains("9: "));
   CHECK_THAT(failure, Contains("cat/flipped.png: damaged PNG: "));
   CHECK_THAT(failure,
-             Contains("one more than the 2 damaged sample(s) that dataset.max_skipped allows"));
+             Contains("more than the 2 damaged sample(s) that dataset.max_skipped allows"));
   CHECK(names(loader) == std::vector<std::string>{"cat/cut.jpg", "cat/empty.jpg"});
 }
 

@@ -150,5 +150,5 @@ TEST_CASE("a GPU has no room for images beyond its memory") {
   const auto images = device::make_image_device(at::Device(at::kCUDA, 0));
   CHECK(images->free_bytes() > 0);
   CHECK_THAT(failure_of([&] { (void)images->allocate(std::uint64_t{1} << 46, 1 << 20); }),
-             Contains("11: ") && Contains("64.0 TiB for the images"));
+             Contains("11: ") && Contains("64.0 TiB on cuda:0 for the images"));
 }

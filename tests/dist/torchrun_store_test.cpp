@@ -95,7 +95,7 @@ TEST_CASE("a store that is gone is told by its address") {
   }
   const std::string text = refusal(ErrorKind::rank_failed, address, "key");
   CHECK(text.find(fmt::format("127.0.0.1:{}", address.port)) != std::string::npos);
-  CHECK(text.find("check that torchrun still runs") != std::string::npos);
+  CHECK(text.find("check that torchrun is still running") != std::string::npos);
 }
 
 TEST_CASE("a value that is larger than any place is refused") {

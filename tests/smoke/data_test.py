@@ -180,7 +180,7 @@ class Shows(DataVerbs):
 
     def test_a_missing_folder_ends_with_11_and_a_missing_file_with_2(self):
         failure = self.show(out="a/b.png", code=11).err
-        self.assert_has(failure, "there is no folder ")
+        self.assert_has(failure, " does not exist\nhint: create it")
         self.assertNotIn(".tmp.", failure)
         self.refused("data", "show", self.config)
 

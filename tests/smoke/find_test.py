@@ -252,7 +252,7 @@ class Profiles(Smoke):
         with mock.patch.dict(os.environ, NVTX_INJECTION64_PATH=RECORDER, NVTX_RECORD=str(marks)):
             self.train("trainer.max_epochs=2", "+trainer.limit_train_batches=5", "+profiler={wait: 1000, nvtx: true}")
             if "no NVTX ranges" in self.out + self.err:
-                self.skipTest("this libtorch has no CUDA half")
+                self.skipTest("this libtorch has no CUDA support")
             recorded = marks.read_text().splitlines()
             marks.unlink()
             self.train("trainer.max_epochs=1", "+trainer.limit_train_batches=5", "+profiler={wait: 1000}")

@@ -49,7 +49,7 @@ class RealPhotographs(Smoke):
         self.assertEqual(self.outcome("auto", "dataset.cache.mode=none"), expected)
         chosen = json.loads((self.folder / "auto" / "manifest.json").read_text())["num_workers"]
         self.assertGreaterEqual(chosen["value"], 1, chosen)
-        self.assertRegex(chosen["why"], r"^probe: a batch takes .* to make and a step ")
+        self.assertRegex(chosen["why"], r"^probe: a batch takes .* to load, a step ")
         self.train()
         chosen = json.loads((self.run_dir / "manifest.json").read_text())["num_workers"]
         self.assertEqual(chosen["value"], 0, chosen)

@@ -93,7 +93,7 @@ class InABucket(Bucket):
         stage = "{type: tokens, path: 's3://bucket/x.npy', sequence_length: 4}"
         with mock.patch.dict(os.environ, TEST_S3_SECRET=SECRET):
             said = self.hash(stage, "{local: tier}", self.remote(), code=9)
-        self.assertIn("(403)", said)
+        self.assertIn("(HTTP 403)", said)
         self.assertIn("dataset.remote.access_key", said)
         self.assertNotIn(SECRET, said)
         with mock.patch.dict(os.environ):

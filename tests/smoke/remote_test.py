@@ -82,8 +82,8 @@ http {{
         said = self.hash("{type: tokens, path: %s/none.bin, sequence_length: 4}" % self.url, code=9)
         self.assertIn(f"{self.url}/none.bin does not exist", said)
         said = self.hash("{type: tokens, path: %s/closed/a.bin, sequence_length: 4}" % self.url, code=9)
-        self.assertIn("refuses", said)
-        self.assertIn(f"{self.url}/closed/a.bin (403)", said)
+        self.assertIn("denied access", said)
+        self.assertIn(f"{self.url}/closed/a.bin (HTTP 403)", said)
         self.assertIn("cannot list", self.hash("{type: image_folder, root: %s}" % self.url, code=2))
         asked = [line.split('"')[1].split()[1] for line in self.logged()]
         self.assertEqual(asked, ["/none.bin", "/closed/a.bin"], "each was tried once")

@@ -47,7 +47,7 @@ inline std::string two_epochs() {
          emit(events::RunStarted{.max_epochs = 2,
                                  .num_workers = 4,
                                  .prefetch_factor = 2,
-                                 .num_workers_why = "probe: 4 threads keep up",
+                                 .num_workers_why = "probe: 4 workers keep up",
                                  .num_threads = 3,
                                  .num_threads_why = "asked"}) +
          emit(invented::epoch(0)) + emit(invented::epoch(1)) +

@@ -119,7 +119,7 @@ void from_hsv(const Hsv& color, std::uint8_t* pixel) {
 
 void check_colors(const ImageShape& image) {
   ENSURE(config, image.channels == 1 || image.channels == 3,
-         "the images have {} channels, and colors need 1 (gray) or 3 (red, green, blue); remove "
+         "color transforms need images with 1 (gray) or 3 (RGB) channels, got {}\nhint: remove "
          "this transform",
          image.channels);
 }

@@ -25,12 +25,13 @@ std::int64_t source_of(std::int64_t at, std::int64_t extent, PaddingMode mode) {
 }  // namespace
 
 Fill::Fill(const std::vector<int>& values) : values_(values.begin(), values.end()) {
-  ENSURE(config, !values.empty(), "fill is an empty list; give one value, or one for each channel");
+  ENSURE(config, !values.empty(),
+         "fill must not be an empty list\nhint: set one value, or one per channel");
 }
 
 void Fill::check(std::int64_t channels) const {
   ENSURE(config, uniform() || std::ssize(values_) == channels,
-         "fill has {} values and the images have {} channel(s); give one value, or one for each "
+         "fill has {} values, but the images have {} channel(s)\nhint: set one value, or one per "
          "channel",
          values_.size(), channels);
 }

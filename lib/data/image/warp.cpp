@@ -267,8 +267,8 @@ void rotate(const ImageView& input, const Rotation& rotation, const Sampling& sa
   const AffineMatrix matrix = inverse_of(motion);
   const ImageShape size = rotation.frame == Frame::expanded ? expanded(shape, matrix) : shape;
   ENSURE(data, size.width <= kMostPixels / size.height,
-         "an image of {}x{} pixels would become {}x{} when it is turned, and at most {} pixels are "
-         "made; leave it out, resize first, or set expand: false",
+         "an image of {}x{} pixels would become {}x{} when rotated, more than the limit of {} "
+         "pixels\nhint: remove the image, resize it before the rotation, or set expand: false",
          shape.width, shape.height, size.width, size.height, kMostPixels);
   warp_affine(input, matrix, size, sampling, output);
 }

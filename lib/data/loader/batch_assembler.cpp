@@ -56,12 +56,12 @@ Layout transformed(Layout layout, const std::vector<std::shared_ptr<const Transf
   const std::size_t image = find_field(layout, "image");
   if (image == layout.size()) {
     ENSURE(config, transforms.empty(),
-           "the data set has no images, so its transforms have nothing to work on");
+           "transforms need images, but the data set has none\nhint: remove the transforms");
     return layout;
   }
   ImageShape shape = image_shape(layout[image]);
   for (const auto& transform : transforms) shape = transform->output(shape);
-  ENSURE(config, shape.fixed(), "the images have no common size; {}", kSizeHint);
+  ENSURE(config, shape.fixed(), "the images have no common size\nhint: {}", kSizeHint);
   layout[image] = image_field(shape);
   return layout;
 }
@@ -94,7 +94,7 @@ BatchAssembler::BatchAssembler(Pipeline pipeline, const LoaderOptions& options)
   ASSERT(pipeline_.dataset->images() != nullptr && !(pipeline_.held && mixer_));
   shape_ = image_shape(layout_[image_]);
   if (pipeline_.held) return;
-  sound_ = std::make_unique<SoundSamples>(pipeline_.dataset->size());
+  verified_ = std::make_unique<VerifiedSamples>(pipeline_.dataset->size());
   join_steps();
   crop_ = dynamic_cast<const CropTransform*>(steps_.front().transform.get());
 }
@@ -187,8 +187,8 @@ void BatchAssembler::replace_row(const RowJob& job, std::int64_t index, Error er
                                  Scratch& scratch) const {
   CounterRng rng = draws(job, kReplacementDraws);
   for (int draw = 0; draw < kMostDraws; ++draw) {
-    skipped_->note({job.tile.epoch, job.tile.batch, job.tile.tile, job.row, index},
-                   {sample_name(*pipeline_.dataset, index), error.message()});
+    skipped_->record({job.tile.epoch, job.tile.batch, job.tile.tile, job.row, index},
+                     {sample_name(*pipeline_.dataset, index), error.message()});
     index =
         static_cast<std::int64_t>(rng.below(static_cast<std::uint64_t>(pipeline_.dataset->size())));
     try {
@@ -232,8 +232,8 @@ void BatchAssembler::make_plan(const RowJob& job, std::int64_t index, Scratch& s
   if (!held.sound[static_cast<std::size_t>(index)]) {
     (void)pipeline_.dataset->images()->read(index, scratch.stored);  // throws the actual error
     throw Error(ErrorKind::data,
-                "it could not be read when the data set was sent to the device, and can be now; "
-                "start again");
+                "the sample could not be read when the images were copied to the device, but can "
+                "be read now\nhint: start again");
   }
   PlannedImage image(held.shape);
   for (std::size_t i = 0; i < pipeline_.transforms.size(); ++i) {
@@ -251,9 +251,9 @@ void BatchAssembler::decode(const RowJob& job, std::int64_t index, const StoredI
   const Box box = crop_ != nullptr ? crop_->box(whole, rng) : Box{0, 0, whole.height, whole.width};
   ImageTarget window(scratch.decoded);
   window.resize({box.height, box.width, whole.channels});
-  scratch.decoder.decode(box, sound_->has(index) ? Reading::needed_part : Reading::whole_file,
+  scratch.decoder.decode(box, verified_->has(index) ? Reading::needed_part : Reading::whole_file,
                          window.pixels());
-  sound_->add(index);
+  verified_->add(index);
   if (crop_ == nullptr) return transform(window.view(), 0, job, scratch);
   ImageTarget out = target(job, 0, scratch);
   crop_->apply_to_box(window.view(), whole, out, rng);

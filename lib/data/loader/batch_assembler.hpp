@@ -109,7 +109,7 @@ class BatchAssembler {
   const CropTransform* crop_ = nullptr;  // the first step, if it is a crop
   OnError on_error_;
   std::unique_ptr<SkippedSamples> skipped_;
-  std::unique_ptr<SoundSamples> sound_;
+  std::unique_ptr<VerifiedSamples> verified_;
   std::uint64_t seed_;
   Layout layout_;
   Layout slot_layout_;

@@ -17,9 +17,11 @@ Arena::Arena(std::size_t bytes, Touch touch) {
   void* mapping = ::mmap(nullptr, mapped, PROT_READ | PROT_WRITE,
                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (mapping == MAP_FAILED) {
-    throw Error(ErrorKind::resource,
-                fmt::format("cannot get {} of memory: {}; free some memory or use a smaller batch",
-                            human_bytes(static_cast<double>(bytes)), std::strerror(errno)));
+    throw Error(
+        ErrorKind::resource,
+        fmt::format(
+            "cannot allocate {} of memory: {}\nhint: free memory, or lower loader.batch_size",
+            human_bytes(static_cast<double>(bytes)), std::strerror(errno)));
   }
   mapping_ = {mapping, Unmap{mapped}};
   const auto address = reinterpret_cast<std::uintptr_t>(mapping);

@@ -72,9 +72,11 @@ void Loader::make_threads() {
   } catch (const std::exception& error) {
     const std::size_t started = threads_.size();
     join_threads();
-    throw Error(ErrorKind::resource,
-                fmt::format("could start {} of {} loader threads: {}; lower loader.num_workers",
-                            started, options_.num_workers, error.what()));
+    throw Error(
+        ErrorKind::resource,
+        fmt::format(
+            "cannot start loader threads: {} of {} started: {}\nhint: lower loader.num_workers",
+            started, options_.num_workers, error.what()));
   }
 }
 
@@ -174,15 +176,15 @@ void Loader::restart(std::int64_t epoch, std::int64_t first_batch) {
   base_epoch_ = epoch;
   base_batch_ = first_batch;
   next_ = 0;
-  lent_.reset();
-  assembler_.skipped().forget();
+  borrowed_.reset();
+  assembler_.skipped().discard_pending();
   if (ahead_) ahead_->start(epoch, first_batch);
   start_workers();
 }
 
 void Loader::rest() {
   stop_workers();
-  lent_.reset();
+  borrowed_.reset();
   base_epoch_ = -1;  // makes any epoch restart the ring
 }
 
@@ -190,8 +192,8 @@ void Loader::start_epoch(std::int64_t epoch, std::int64_t first_batch) {
   ENSURE(config, epoch >= 0 && epoch < std::numeric_limits<std::uint32_t>::max(),
          "epoch {} is out of range", epoch);
   ENSURE(config, first_batch >= 0 && first_batch <= plan_.batches(),
-         "batch {} is out of range: an epoch has {} batches; has the data or loader.batch_size "
-         "changed?",
+         "batch {} is out of range: an epoch has {} batches\nhint: check whether the data or "
+         "loader.batch_size has changed",
          first_batch, plan_.batches());
   const bool follows =
       base_epoch_ >= 0 && next_ == epoch_end_ && epoch_of(epoch_end_) == epoch && first_batch == 0;
@@ -218,18 +220,18 @@ void Loader::make_inline(std::uint64_t number) {
 
 const Batch* Loader::next() {
   ASSERT(base_epoch_ >= 0);
-  if (lent_) ring_.release(*lent_);
-  lent_.reset();
+  if (borrowed_) ring_.release(*borrowed_);
+  borrowed_.reset();
   if (next_ == epoch_end_) return nullptr;
   const std::uint64_t number = next_++;
-  lent_ = number;
+  borrowed_ = number;
   try {
     make_or_await(number);
   } catch (...) {
     fetches_.used(plan_.extent(batch_of(number)).valid);
     throw;
   }
-  charge_skipped(number);
+  count_skipped(number);
   fill_in(number);
   fetches_.used(batch_.valid);
   return &batch_;
@@ -241,9 +243,9 @@ void Loader::make_or_await(std::uint64_t number) {
   if (const std::exception_ptr error = ring_.await(number)) std::rethrow_exception(error);
 }
 
-void Loader::charge_skipped(std::uint64_t number) {
+void Loader::count_skipped(std::uint64_t number) {
   try {
-    assembler_.skipped().charge(epoch_of(number), batch_of(number));
+    assembler_.skipped().count_batch(epoch_of(number), batch_of(number));
   } catch (Error& error) {
     error.add_frame(frame_of(epoch_of(number), batch_of(number)));
     throw;
@@ -280,7 +282,7 @@ std::vector<RowSample> Loader::samples_of(const Batch& batch) const {
 }
 
 void Loader::serialize(StateArchive& archive) {
-  std::vector<std::uint64_t> counted = assembler_.skipped().counted();
+  std::vector<std::uint64_t> counted = assembler_.skipped().indices();
   archive.value("skipped", &counted);
   assembler_.skipped().count_before(counted);
 }

@@ -82,7 +82,7 @@ class Loader {
   void help(std::uint64_t number);
   void make_inline(std::uint64_t number);
   void make_or_await(std::uint64_t number);
-  void charge_skipped(std::uint64_t number);
+  void count_skipped(std::uint64_t number);
   void fill_in(std::uint64_t number);
   void restart(std::int64_t epoch, std::int64_t first_batch);
   void stop_workers();
@@ -120,7 +120,7 @@ class Loader {
   std::int64_t base_batch_ = 0;
   std::uint64_t epoch_end_ = 0;
   std::uint64_t next_ = 0;
-  std::optional<std::uint64_t> lent_;  // the batch that the caller may be reading
+  std::optional<std::uint64_t> borrowed_;  // the batch that the caller may be reading
   Batch batch_;
   BatchAssembler::Scratch inline_scratch_;
 

@@ -18,16 +18,16 @@
 namespace trainctl::data {
 namespace {
 
-constexpr double kAhead = 1.15;       // times the rate at which the training consumes batches
+constexpr double kRateMargin = 1.15;  // times the rate at which the training consumes batches
 constexpr double kLeastShare = 0.05;  // no threads below this share of the time
 constexpr double kHandover = 50e-6;   // seconds per batch below which another thread is not faster
 constexpr double kMostWanted = 1e6;
 constexpr int kLeastSlots = 2;  // of a ring with threads
 
-std::string times(const LoadingFigures& figures) {
+std::string probe_text(const LoadingFigures& figures) {
   const std::string batch = human_duration(figures.batch_s);
-  if (figures.step_s == 0) return fmt::format("probe: a batch takes {} to make", batch);
-  return fmt::format("probe: a batch takes {} to make and a step {}", batch,
+  if (figures.step_s == 0) return fmt::format("probe: a batch takes {} to load", batch);
+  return fmt::format("probe: a batch takes {} to load, a step {}", batch,
                      human_duration(figures.step_s));
 }
 
@@ -37,27 +37,30 @@ struct Workers {
 };
 
 /// Returns why no threads are used for any step time, or an empty string.
-std::string never(double batch_s, const LoadingLimits& limits, std::uint64_t slot_bytes) {
-  if (batch_s < kHandover) return "too little for another thread";
+std::string reason_for_no_workers(double batch_s, const LoadingLimits& limits,
+                                  std::uint64_t slot_bytes) {
+  if (batch_s < kHandover) return "too little for a worker";
   if (limits.ring_bytes / std::uint64_t{kLeastSlots} < slot_bytes)
-    return "memory for one batch only";
+    return "memory for only one batch";
   return {};
 }
 
 Workers auto_workers(const LoadingFigures& figures, const LoadingLimits& limits,
                      std::uint64_t slot_bytes) {
-  if (std::string why = never(figures.batch_s, limits, slot_bytes); !why.empty())
+  if (std::string why = reason_for_no_workers(figures.batch_s, limits, slot_bytes); !why.empty())
     return {0, std::move(why)};
   const double share = figures.batch_s / (figures.batch_s + figures.step_s);
   if (share <= kLeastShare)
-    return {0, fmt::format("{:.0f} % of the time, too little for another thread", share * 100)};
+    return {
+        0, fmt::format("loading takes {:.0f} % of the time, too little for a worker", share * 100)};
   const int most = most_auto_workers(limits);
-  if (figures.step_s == 0) return {most, "every core that is free for it"};
-  const double wanted = std::ceil(std::min(kAhead * figures.batch_s / figures.step_s, kMostWanted));
+  if (figures.step_s == 0) return {most, "all free cores"};
+  const double wanted =
+      std::ceil(std::min(kRateMargin * figures.batch_s / figures.step_s, kMostWanted));
   if (wanted <= most)
     return {static_cast<int>(wanted),
-            fmt::format("{:.0f} thread{} keep up", wanted, wanted == 1 ? " will" : "s")};
-  return {most, fmt::format("{:.0f} threads would keep up, {} {} free for it", wanted, most,
+            fmt::format("{:.0f} worker{} up", wanted, wanted == 1 ? " keeps" : "s keep")};
+  return {most, fmt::format("{:.0f} workers would keep up, but {} {} free", wanted, most,
                             most == 1 ? "core is" : "cores are")};
 }
 
@@ -82,22 +85,22 @@ int most_auto_workers(const LoadingLimits& limits) {
 LoadingChoice choose_loading(const spec::Loader& requested, const LoadingFigures& figures,
                              const LoadingLimits& limits, std::uint64_t slot_bytes) {
   LoadingChoice choice;
-  Workers workers{requested.num_workers.value_or(0), "threads as asked"};
+  Workers workers{requested.num_workers.value_or(0), "num_workers is set"};
   if (requested.num_workers.is_auto()) workers = auto_workers(figures, limits, slot_bytes);
   choice.num_workers = workers.number;
   choice.prefetch_factor = requested.prefetch_factor.value_or(
       auto_prefetch(workers.number, figures, limits, slot_bytes));
-  choice.why = times(figures) + "; " + workers.why;
+  choice.why = probe_text(figures) + "; " + workers.why;
   return choice;
 }
 
 std::vector<AutoWorkers> auto_workers_by_step(double batch_s, const LoadingLimits& limits,
                                               std::uint64_t slot_bytes) {
-  if (!never(batch_s, limits, slot_bytes).empty()) return {{0, 0}};
+  if (!reason_for_no_workers(batch_s, limits, slot_bytes).empty()) return {{0, 0}};
   const int most = most_auto_workers(limits);
   std::vector<AutoWorkers> found{{batch_s * (1 / kLeastShare - 1), 0}};
   for (int workers = 1; workers < most; ++workers)
-    found.push_back({kAhead * batch_s / workers, workers});
+    found.push_back({kRateMargin * batch_s / workers, workers});
   found.push_back({0, most});
   return found;
 }
@@ -108,12 +111,12 @@ constexpr double kSeconds = 0.25;  // no new tile starts after this time
 constexpr std::size_t kMostTiles = 2000;
 
 /// Returns the seconds per row of each of the first tiles of epoch 0.
-std::vector<double> time_tiles(const BatchAssembler& maker, const LoaderOptions& options,
+std::vector<double> time_tiles(const BatchAssembler& assembler, const LoaderOptions& options,
                                const Clock& clock) {
-  const Orders orders(*maker.pipeline().dataset, options);
+  const Orders orders(*assembler.pipeline().dataset, options);
   const BatchPlan plan(orders.positions(), options);
-  Arena slot(maker.slot_shape().bytes);
-  BatchAssembler::Scratch scratch = maker.scratch();
+  Arena slot(assembler.slot_shape().bytes);
+  BatchAssembler::Scratch scratch = assembler.scratch();
   scratch.epoch = 0;
   scratch.order = orders.get(0);
   std::vector<double> seconds;
@@ -121,12 +124,12 @@ std::vector<double> time_tiles(const BatchAssembler& maker, const LoaderOptions&
   try {
     for (std::int64_t batch = 0; batch < plan.batches(); ++batch) {
       const Extent extent = plan.extent(batch);
-      for (int tile = 0; tile < maker.tiles(); ++tile) {
+      for (int tile = 0; tile < assembler.tiles(); ++tile) {
         const std::int64_t rows =
-            std::min(maker.tile_rows(), extent.rows - tile * maker.tile_rows());
+            std::min(assembler.tile_rows(), extent.rows - tile * assembler.tile_rows());
         if (rows > 0) {
           const double start = clock.now();
-          maker.make({0, batch, extent, tile, slot.bytes()}, scratch);
+          assembler.make({0, batch, extent, tile, slot.bytes()}, scratch);
           seconds.push_back((clock.now() - start) / static_cast<double>(rows));
         }
         if (clock.now() - begin > kSeconds || seconds.size() == kMostTiles) return seconds;
@@ -141,17 +144,17 @@ std::vector<double> time_tiles(const BatchAssembler& maker, const LoaderOptions&
 
 std::optional<BatchCost> time_batches(const Pipeline& pipeline, const LoaderOptions& options,
                                       const Clock& clock) {
-  const BatchAssembler maker(pipeline, options);
-  std::vector<double> rows = time_tiles(maker, options, clock);
+  const BatchAssembler assembler(pipeline, options);
+  std::vector<double> rows = time_tiles(assembler, options, clock);
   if (rows.empty()) return std::nullopt;
   if (rows.size() > 1) rows.erase(rows.begin());  // the first tile initializes tables and memory
   BatchCost cost;
-  cost.whole = maker.tiles() == 1;
+  cost.whole = assembler.tiles() == 1;
   cost.seconds = median(rows) * static_cast<double>(options.batch_size);
   const double average = mean(rows);
   // A batch averages over its tiles, so its time varies less.
   if (average > 0)
-    cost.spread = 1 + (quantile(rows, 0.99) / average - 1) / std::sqrt(maker.tiles());
+    cost.spread = 1 + (quantile(rows, 0.99) / average - 1) / std::sqrt(assembler.tiles());
   return cost;
 }
 
@@ -167,7 +170,7 @@ LoadingChoice decide_loading(const spec::Loader& requested, const Pipeline& pipe
   if (!cost)
     return {requested.num_workers.value_or(0),
             requested.prefetch_factor.value_or(LoadingChoice::kUsualPrefetch),
-            "no sample could be made for a probe"};
+            "no sample could be loaded for a probe"};
   limits.helped = cost->whole;
   return choose_loading(requested, {cost->seconds, cost->spread, step_s}, limits,
                         SlotShape(batch_layout(pipeline, options), options.batch_size).bytes);
@@ -229,8 +232,8 @@ int ring_slots(const LoaderOptions& options, std::uint64_t slot_bytes) {
   const std::uint64_t budget = ring_budget(options);
   const auto fitting = static_cast<int>(std::min<std::uint64_t>(budget / slot_bytes, kMostSlots));
   ENSURE(resource, fitting >= least,
-         "{} batch(es) of {} samples take {}, and the loader may take {} (of half of the available "
-         "memory); lower loader.batch_size or free some memory",
+         "{} batch(es) of {} samples need {}, but the loader may use {} (half of the available "
+         "memory)\nhint: lower loader.batch_size, or free memory",
          least, options.batch_size, human_bytes(static_cast<double>(slot_bytes) * least),
          human_bytes(static_cast<double>(budget)));
   return std::min(wanted_slots(options), fitting);

@@ -26,7 +26,7 @@ struct LoadingLimits {
 struct LoadingChoice {
   int num_workers = 0;
   int prefetch_factor = kUsualPrefetch;
-  std::string why = "asked";  // "probe: a batch takes 71.2 ms to make and a step 20.1 ms; ..."
+  std::string why = "asked";  // "probe: a batch takes 71.2 ms to load, a step 20.1 ms; ..."
 
   static constexpr int kUsualPrefetch = 2;
   static constexpr int kMostPrefetch = 4;  // limit of auto
@@ -60,7 +60,7 @@ struct BatchCost {
 };
 
 /// Times the first tiles of epoch 0 in the calling thread, for about 0.25 s and at least one tile.
-/// Does not affect loaders. Returns nothing when no sample could be made; the loader reports why.
+/// Does not affect loaders. Returns nothing when no sample could be loaded; the loader reports why.
 std::optional<BatchCost> time_batches(const Pipeline& pipeline, const LoaderOptions& options,
                                       const Clock& clock);
 

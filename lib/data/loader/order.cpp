@@ -18,21 +18,20 @@ void shuffle(Permutation& order, std::uint64_t seed, std::int64_t epoch) {
 BatchPlan::BatchPlan(std::int64_t samples, const LoaderOptions& options)
     : samples_(samples), batch_size_(options.batch_size), shard_(options.shard) {
   ASSERT(shard_.world_size >= 1 && shard_.rank >= 0 && shard_.rank < shard_.world_size);
-  ENSURE(config, batch_size_ >= 1, "loader.batch_size is {}; it must be at least 1", batch_size_);
+  ENSURE(config, batch_size_ >= 1, "loader.batch_size must be at least 1, got {}", batch_size_);
   ENSURE(data, samples >= 1, "the data set has no samples");
   ENSURE(data, samples < std::numeric_limits<std::uint32_t>::max(),
-         "the data set has {} samples; at most 4,294,967,294 can be put in order", samples);
+         "the data set has {} samples, more than the limit of 4,294,967,294", samples);
   const std::int64_t global = batch_size_ * shard_.world_size;
   const bool keep = options.last_batch == LastBatch::keep;
   const std::int64_t whole = keep ? (samples + global - 1) / global : samples / global;
   ENSURE(config, whole >= 1,
-         "a batch of {} samples on each of {} ranks is more than the {} samples of the data set, "
-         "and drop_last leaves "
-         "out a batch that is not full; lower loader.batch_size to at most {}",
+         "a batch of {} samples on each of {} ranks is larger than the data set of {} samples, and "
+         "drop_last drops incomplete batches\nhint: lower loader.batch_size to at most {}",
          batch_size_, shard_.world_size, samples,
          std::max<std::int64_t>(1, samples / shard_.world_size));
   batches_ = spec::Limit{options.limit_batches, options.limit_fraction}.of(whole);
-  ENSURE(config, batches_ >= 1, "the limit on batches leaves none; it must be at least 1");
+  ENSURE(config, batches_ >= 1, "the limit of batches must leave at least 1 batch");
 }
 
 Extent BatchPlan::extent(std::int64_t batch) const {
@@ -61,16 +60,16 @@ Orders::Orders(const Dataset& dataset, const LoaderOptions& options)
 std::shared_ptr<const Permutation> Orders::get(std::int64_t epoch) const {
   if (!sampler_ && kind_ == Order::sequential) return nullptr;
   const std::lock_guard lock(mutex_);
-  Kept& kept = kept_[epoch % 2];
-  if (kept.epoch == epoch) return kept.order;
+  CachedOrder& cached = cached_[epoch % 2];
+  if (cached.epoch == epoch) return cached.order;
   Permutation order(sampler_ ? 0 : static_cast<std::size_t>(samples_));
   if (sampler_) {
     order = sampler_->draw(seed_, epoch);
   } else {
     shuffle(order, seed_, epoch);
   }
-  kept = {epoch, std::make_shared<const Permutation>(std::move(order))};
-  return kept.order;
+  cached = {epoch, std::make_shared<const Permutation>(std::move(order))};
+  return cached.order;
 }
 
 }  // namespace trainctl::data

@@ -88,7 +88,7 @@ class Orders {
   std::shared_ptr<const Permutation> get(std::int64_t epoch) const;
 
  private:
-  struct Kept {
+  struct CachedOrder {
     std::int64_t epoch = -1;
     std::shared_ptr<const Permutation> order;
   };
@@ -98,7 +98,7 @@ class Orders {
   std::uint64_t seed_;
   std::optional<ClassSampler> sampler_;
   mutable std::mutex mutex_;
-  mutable Kept kept_[2];  // of even and odd epochs
+  mutable CachedOrder cached_[2];  // of even and odd epochs
 };
 
 }  // namespace trainctl::data

@@ -14,13 +14,14 @@ const Field kLabel{"label", Dtype::i64, {}};
 
 std::vector<std::int64_t> class_labels(const Dataset& dataset) {
   const Layout& layout = dataset.layout();
-  ENSURE(config,
-         dataset.classes() > 0 && std::find(layout.begin(), layout.end(), kLabel) != layout.end(),
-         "the samples of this data set have no classes to be drawn by; remove loader.sampler");
+  ENSURE(
+      config,
+      dataset.classes() > 0 && std::find(layout.begin(), layout.end(), kLabel) != layout.end(),
+      "loader.sampler needs class labels, but the data set has none\nhint: remove loader.sampler");
   std::vector<std::int64_t> labels = read_labels(dataset);
   for (const std::int64_t found : labels) {
     ENSURE(data, found >= 0 && found < dataset.classes(),
-           "a sample has the label {}, and there are {} classes", found, dataset.classes());
+           "a sample has the label {}, but the data set has {} classes", found, dataset.classes());
   }
   return labels;
 }
@@ -62,7 +63,8 @@ ClassSampler::ClassSampler(const Dataset& dataset, const ClassSampling& options)
 
 void ClassSampler::weigh(const std::vector<double>& weights) {
   ENSURE(config, weights.empty() || weights.size() == ends_.size(),
-         "loader.sampler has {} weights, but the data has {} classes; give one for every class",
+         "loader.sampler has {} weights, but the data set has {} classes\nhint: set one weight per "
+         "class",
          weights.size(), ends_.size());
   double sum = 0;
   std::uint32_t begin = 0;
@@ -72,8 +74,8 @@ void ClassSampler::weigh(const std::vector<double>& weights) {
     cumulative_.push_back(sum);
   }
   ENSURE(config, sum > 0 && sum < std::numeric_limits<double>::infinity(),
-         "loader.sampler.weights leave no sample to draw; give a class that has samples a weight "
-         "above 0");
+         "loader.sampler.weights leave no sample to draw\nhint: set a weight above 0 for a class "
+         "with samples");
 }
 
 Permutation ClassSampler::draw(std::uint64_t seed, std::int64_t epoch) const {

@@ -8,37 +8,39 @@ namespace trainctl::data {
 
 namespace {
 
-[[noreturn]] void exceed(const SkippedSample& sample, std::int64_t most) {
-  throw Error(ErrorKind::data, fmt::format("{}: {}; it is one more than the {} damaged sample(s) "
-                                           "that dataset.max_skipped allows: repair or "
-                                           "remove them, or raise it",
-                                           sample.name, sample.reason, most));
+[[noreturn]] void throw_limit_exceeded(const SkippedSample& sample, std::int64_t most) {
+  throw Error(
+      ErrorKind::data,
+      fmt::format(
+          "{}: {} (more than the {} damaged sample(s) that dataset.max_skipped allows)\nhint: "
+          "repair or remove the damaged samples, or raise dataset.max_skipped",
+          sample.name, sample.reason, most));
 }
 
 }  // namespace
 
-void SkippedSamples::note(const SkipPlace& place, SkippedSample sample) {
+void SkippedSamples::record(const SkipPosition& position, SkippedSample sample) {
   const std::lock_guard lock(mutex_);
-  std::vector<Met>& met = met_[{place.epoch, place.batch}];
-  std::int64_t of_tile = 0;
-  for (const Met& one : met) {
-    if (one.place.tile != place.tile) continue;
-    if (one.place.index == place.index) return;
-    ++of_tile;
+  std::vector<Entry>& entries = pending_[{position.epoch, position.batch}];
+  std::int64_t in_tile = 0;
+  for (const Entry& one : entries) {
+    if (one.position.tile != position.tile) continue;
+    if (one.position.index == position.index) return;
+    ++in_tile;
   }
-  if (of_tile >= most_) exceed(sample, most_);
-  met.push_back({place, std::move(sample)});
+  if (in_tile >= most_) throw_limit_exceeded(sample, most_);
+  entries.push_back({position, std::move(sample)});
 }
 
-void SkippedSamples::charge(std::int64_t epoch, std::int64_t batch) {
+void SkippedSamples::count_batch(std::int64_t epoch, std::int64_t batch) {
   const std::lock_guard lock(mutex_);
-  const auto found = met_.find({epoch, batch});
-  if (found == met_.end()) return;
-  std::vector<Met> met = std::move(found->second);
-  met_.erase(found);
-  std::stable_sort(met.begin(), met.end(),
-                   [](const Met& a, const Met& b) { return a.place.row < b.place.row; });
-  for (Met& one : met) count(one.place.index, std::move(one.sample));
+  const auto found = pending_.find({epoch, batch});
+  if (found == pending_.end()) return;
+  std::vector<Entry> entries = std::move(found->second);
+  pending_.erase(found);
+  std::stable_sort(entries.begin(), entries.end(),
+                   [](const Entry& a, const Entry& b) { return a.position.row < b.position.row; });
+  for (Entry& one : entries) count(one.position.index, std::move(one.sample));
 }
 
 void SkippedSamples::add(std::int64_t index, SkippedSample sample) {
@@ -48,13 +50,13 @@ void SkippedSamples::add(std::int64_t index, SkippedSample sample) {
 
 void SkippedSamples::count(std::int64_t index, SkippedSample sample) {
   if (samples_.contains(index) || before_.contains(index)) return;
-  if (std::ssize(samples_) + std::ssize(before_) >= most_) exceed(sample, most_);
+  if (std::ssize(samples_) + std::ssize(before_) >= most_) throw_limit_exceeded(sample, most_);
   samples_.emplace(index, std::move(sample));
 }
 
-void SkippedSamples::forget() {
+void SkippedSamples::discard_pending() {
   const std::lock_guard lock(mutex_);
-  met_.clear();
+  pending_.clear();
 }
 
 std::vector<SkippedSample> SkippedSamples::list() const {
@@ -64,7 +66,7 @@ std::vector<SkippedSample> SkippedSamples::list() const {
   return all;
 }
 
-std::vector<std::uint64_t> SkippedSamples::counted() const {
+std::vector<std::uint64_t> SkippedSamples::indices() const {
   const std::lock_guard lock(mutex_);
   std::set<std::int64_t> all = before_;
   for (const auto& [index, sample] : samples_) all.insert(index);
@@ -84,7 +86,7 @@ std::int64_t default_max_skipped(std::int64_t samples) {
   return std::clamp<std::int64_t>(samples / 1000, 1, 100);
 }
 
-SoundSamples::SoundSamples(std::int64_t samples)
+VerifiedSamples::VerifiedSamples(std::int64_t samples)
     : words_(std::make_unique<std::atomic<std::uint64_t>[]>(
           static_cast<std::size_t>(samples / 64 + 1))) {}
 

@@ -26,7 +26,7 @@ struct SkippedSample {
 };
 
 /// The row of a batch for which an unreadable sample was found.
-struct SkipPlace {
+struct SkipPosition {
   std::int64_t epoch = 0;
   std::int64_t batch = 0;
   int tile = 0;
@@ -42,23 +42,23 @@ class SkippedSamples {
   explicit SkippedSamples(std::int64_t most) : most_(most) {}
 
   /// Records a sample. Throws Error(data) when the samples of its tile alone exceed the limit.
-  void note(const SkipPlace& place, SkippedSample sample);
+  void record(const SkipPosition& position, SkippedSample sample);
   /// Counts the samples recorded for that batch. Throws Error(data) when they exceed the limit.
-  void charge(std::int64_t epoch, std::int64_t batch);
-  /// Counts a sample immediately and throws like charge(), for callers that read in order.
+  void count_batch(std::int64_t epoch, std::int64_t batch);
+  /// Counts a sample immediately and throws like count_batch(), for callers that read in order.
   void add(std::int64_t index, SkippedSample sample);
   /// Discards samples recorded for batches that will not be consumed.
-  void forget();
+  void discard_pending();
   /// Returns the counted samples by index, without those of an earlier process.
   [[nodiscard]] std::vector<SkippedSample> list() const;
   /// Returns the indices of all counted samples.
-  [[nodiscard]] std::vector<std::uint64_t> counted() const;
+  [[nodiscard]] std::vector<std::uint64_t> indices() const;
   /// Counts samples of an earlier process, which has already reported them.
   void count_before(const std::vector<std::uint64_t>& indices);
 
  private:
-  struct Met {
-    SkipPlace place;
+  struct Entry {
+    SkipPosition position;
     SkippedSample sample;
   };
 
@@ -66,7 +66,8 @@ class SkippedSamples {
 
   std::int64_t most_;
   mutable std::mutex mutex_;
-  std::map<std::pair<std::int64_t, std::int64_t>, std::vector<Met>> met_;  // by epoch and batch
+  std::map<std::pair<std::int64_t, std::int64_t>, std::vector<Entry>>
+      pending_;  // by epoch and batch
   std::map<std::int64_t, SkippedSample> samples_;
   std::set<std::int64_t> before_;  // disjoint from samples_
 };
@@ -76,9 +77,9 @@ std::int64_t default_max_skipped(std::int64_t samples);
 
 /// Remembers which samples have been fully read without damage, so that later reads may stop early.
 /// Called from several threads at once.
-class SoundSamples {
+class VerifiedSamples {
  public:
-  explicit SoundSamples(std::int64_t samples);
+  explicit VerifiedSamples(std::int64_t samples);
 
   [[nodiscard]] bool has(std::int64_t index) const {
     return (word(index).load(std::memory_order_relaxed) & bit(index)) != 0;

@@ -23,7 +23,7 @@ namespace trainctl::data {
 namespace {
 
 constexpr std::uint64_t kMagic = 0x0131'7265'6974'6374;  // "tctier1" and the version
-constexpr std::uint64_t kMostNotes = std::uint64_t{1} << 16;
+constexpr std::uint64_t kMaxMetadata = std::uint64_t{1} << 16;
 constexpr std::int64_t kConnections = 4;
 constexpr std::size_t kHashedAtOnce = 1 << 16;
 
@@ -87,19 +87,19 @@ class NewFile {
 };
 
 /// Bytes reserved in the budget, which are released unless they are written.
-class CountedBytes {
+class Reservation {
  public:
-  CountedBytes(TierFolder& folder, std::uint64_t bytes) : folder_(folder), bytes_(bytes) {
-    folder_.take(bytes_);
+  Reservation(TierFolder& folder, std::uint64_t bytes) : folder_(folder), bytes_(bytes) {
+    folder_.reserve(bytes_);
   }
-  ~CountedBytes() {
+  ~Reservation() {
     try {
-      written_ ? folder_.settle(bytes_) : folder_.give_back(bytes_);
+      written_ ? folder_.commit(bytes_) : folder_.release(bytes_);
     } catch (const Error&) {  // the count stays too high until the next eviction
     }
   }
-  CountedBytes(const CountedBytes&) = delete;
-  CountedBytes& operator=(const CountedBytes&) = delete;
+  Reservation(const Reservation&) = delete;
+  Reservation& operator=(const Reservation&) = delete;
 
   void written() { written_ = true; }
 
@@ -117,12 +117,12 @@ void remove_files(const ObjectFiles& files) {
 }  // namespace
 
 /// The header of the notes file; the URL, the etag and one checksum per block follow.
-struct CachedObject::Notes {
+struct CachedObject::Metadata {
   std::uint64_t size = 0;
   std::string url;
   std::string etag;
 
-  struct Head {
+  struct Header {
     std::uint64_t magic = kMagic;
     std::uint64_t size = 0;
     std::uint64_t url_bytes = 0;
@@ -131,22 +131,23 @@ struct CachedObject::Notes {
   };
 
   [[nodiscard]] std::uint64_t check() const { return hash_of(etag, hash_of(url, size)); }
-  [[nodiscard]] std::uint64_t end() const { return sizeof(Head) + url.size() + etag.size(); }
+  [[nodiscard]] std::uint64_t end() const { return sizeof(Header) + url.size() + etag.size(); }
   [[nodiscard]] std::uint64_t bytes() const {
     return end() + (size + kBlock - 1) / kBlock * sizeof(std::uint64_t);
   }
 
   [[nodiscard]] std::string encoded() const {
-    const Head head{kMagic, size, url.size(), etag.size(), check()};
+    const Header head{kMagic, size, url.size(), etag.size(), check()};
     return std::string(reinterpret_cast<const char*>(&head), sizeof head) + url + etag;
   }
 
-  static std::optional<Notes> read(int fd) {
-    Head head;
+  static std::optional<Metadata> read(int fd) {
+    Header head;
     if (!read_at(fd, &head, sizeof head, 0) || head.magic != kMagic ||
-        head.url_bytes > kMostNotes || head.etag_bytes > kMostNotes)
+        head.url_bytes > kMaxMetadata || head.etag_bytes > kMaxMetadata)
       return std::nullopt;
-    Notes notes{head.size, std::string(head.url_bytes, '\0'), std::string(head.etag_bytes, '\0')};
+    Metadata notes{head.size, std::string(head.url_bytes, '\0'),
+                   std::string(head.etag_bytes, '\0')};
     if (!read_at(fd, notes.url.data(), head.url_bytes, sizeof head) ||
         !read_at(fd, notes.etag.data(), head.etag_bytes, sizeof head + head.url_bytes) ||
         notes.check() != head.check)
@@ -160,44 +161,45 @@ std::int64_t time_of_etag(const std::string& etag) {
                                    4U);  // a time in the past, so that is_settled() holds
 }
 
-CachedObject::CachedObject(const Place& place, Url url, Fd data, Fd notes, const Notes& content)
-    : place_(place),
+CachedObject::CachedObject(const Storage& storage, Url url, Fd data, Fd notes,
+                           const Metadata& content)
+    : storage_(storage),
       url_(std::move(url)),
       data_(std::move(data)),
       notes_(std::move(notes)),
       etag_(content.etag),
       stamp_{content.size, time_of_etag(content.etag)},
       key_(hash_of(content.url)),
-      noted_at_(content.end()),
+      checksums_offset_(content.end()),
       ready_((content.size + kBlock - 1) / kBlock) {
   struct stat info {};
   if (::fstat(data_.get(), &info) == 0) inode_ = info.st_ino;
-  note_use();
+  touch();
 }
 
 /// Sets the time of last use for the eviction. The kernel's clock ticks in milliseconds, in which
 /// many objects may be used; only the owner of a file may set a more precise time.
-void CachedObject::note_use() const {
+void CachedObject::touch() const {
   std::array<timespec, 2> times{};
   ::clock_gettime(CLOCK_REALTIME, times.data());
   times[1] = times[0];
   if (::futimens(data_.get(), times.data()) != 0) ::futimens(data_.get(), nullptr);
 }
 
-std::shared_ptr<CachedObject> CachedObject::open(const Place& place, const Url& url) {
-  if (auto found = find(place, url); found && found->can_resume()) return found;
-  const Fd guard = place.folder->lock(hash_of(url.text));
-  if (auto found = find(place, url); found && found->can_resume()) return found;
-  remove_files(place.folder->files(url.text));  // damaged, or a copy of an old version
-  const std::optional<Piece> first = place.store->read(url, {0, kBlock});
+std::shared_ptr<CachedObject> CachedObject::open(const Storage& storage, const Url& url) {
+  if (auto found = find(storage, url); found && found->can_resume()) return found;
+  const Fd guard = storage.folder->lock(hash_of(url.text));
+  if (auto found = find(storage, url); found && found->can_resume()) return found;
+  remove_files(storage.folder->files(url.text));  // damaged, or a copy of an old version
+  const std::optional<ObjectPart> first = storage.store->read(url, {0, kBlock});
   if (!first) return nullptr;
-  place.folder->note_fetch();
-  return create(place, url, *first);
+  storage.folder->count_fetch();
+  return create(storage, url, *first);
 }
 
 /// Also returns null for a damaged copy, which only the holder of the object's lock may remove.
-std::shared_ptr<CachedObject> CachedObject::find(const Place& place, const Url& url) {
-  const ObjectFiles files = place.folder->files(url.text);
+std::shared_ptr<CachedObject> CachedObject::find(const Storage& storage, const Url& url) {
+  const ObjectFiles files = storage.folder->files(url.text);
   const auto open_existing = [](const fs::path& path) {
     Fd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC));
     ENSURE(resource, fd.valid() || errno == ENOENT, "cannot open {}: {}", shown(path),
@@ -213,21 +215,21 @@ std::shared_ptr<CachedObject> CachedObject::find(const Place& place, const Url& 
     struct stat info {};
     if (::fstat(data.get(), &info) != 0 || info.st_nlink == 0)
       continue;  // just removed by another process
-    const auto content = notes.valid() ? Notes::read(notes.get()) : std::nullopt;
+    const auto content = notes.valid() ? Metadata::read(notes.get()) : std::nullopt;
     if (!content || content->url != url.text ||
         content->size != static_cast<std::uint64_t>(info.st_size))
       return nullptr;
     return std::shared_ptr<CachedObject>(
-        new CachedObject(place, url, std::move(data), std::move(notes), *content));
+        new CachedObject(storage, url, std::move(data), std::move(notes), *content));
   }
 }
 
 /// Publishes the notes first, so that they exist whenever the content exists.
-std::shared_ptr<CachedObject> CachedObject::create(const Place& place, const Url& url,
-                                                   const Piece& first) {
-  const ObjectFiles files = place.folder->files(url.text);
-  const Notes content{first.total, url.text, first.etag};
-  CountedBytes space(*place.folder, on_disk(first.bytes.size()) + on_disk(content.bytes()));
+std::shared_ptr<CachedObject> CachedObject::create(const Storage& storage, const Url& url,
+                                                   const ObjectPart& first) {
+  const ObjectFiles files = storage.folder->files(url.text);
+  const Metadata content{first.total, url.text, first.etag};
+  Reservation space(*storage.folder, on_disk(first.bytes.size()) + on_disk(content.bytes()));
   make_folder(files.data.parent_path());
   NewFile new_notes(files.notes);
   NewFile new_data(files.data);
@@ -238,15 +240,15 @@ std::shared_ptr<CachedObject> CachedObject::create(const Place& place, const Url
              ::ftruncate(data.get(), static_cast<off_t>(first.total)) == 0 &&
              lock_file(data.get(), LOCK_SH),
          "cannot write {}: {}", shown(files.data), std::strerror(errno));
-  std::shared_ptr<CachedObject> made(
-      new CachedObject(place, url, std::move(data), std::move(notes), content));
-  if (first.total > 0) made->store_block(0, first.bytes);
-  made->note_use();  // writing has changed the time
+  std::shared_ptr<CachedObject> object(
+      new CachedObject(storage, url, std::move(data), std::move(notes), content));
+  if (first.total > 0) object->store_block(0, first.bytes);
+  object->touch();  // writing has changed the time
   new_notes.publish();
   new_data.publish();
   space.written();
-  place.folder->remember(made->mark_of(made->blocks()));
-  return made;
+  storage.folder->mark_verified(object->mark_of(object->blocks()));
+  return object;
 }
 
 std::uint64_t CachedObject::block_bytes(std::size_t block) const {
@@ -260,14 +262,14 @@ std::uint64_t CachedObject::mark_of(std::size_t block) const {
 
 void CachedObject::need(std::uint64_t offset, std::uint64_t size) {
   const std::uint64_t end = std::min(offset + size, this->size());
-  for (std::uint64_t block = offset / kBlock; block * kBlock < end; ++block) bring(block);
+  for (std::uint64_t block = offset / kBlock; block * kBlock < end; ++block) ensure_block(block);
 }
 
 void CachedObject::fetch() {
   std::atomic<std::size_t> next = 0;
   run_in_threads(std::min<std::int64_t>(kConnections, std::ssize(ready_)), [&] {
     try {
-      for (std::size_t block = next++; block < blocks(); block = next++) bring(block);
+      for (std::size_t block = next++; block < blocks(); block = next++) ensure_block(block);
     } catch (...) {
       next = blocks();
       throw;
@@ -275,39 +277,41 @@ void CachedObject::fetch() {
   });
 }
 
-void CachedObject::bring(std::size_t block) {
-  if (try_to_bring(block)) return;
+void CachedObject::ensure_block(std::size_t block) {
+  if (try_ensure_block(block)) return;
   forget();
   throw ChangedFile(
-      fmt::format("{} has changed since its first block was read; start again, then "
-                  "all of it is read again",
+      fmt::format("{} has changed since its first block was read\nhint: start again to download "
+                  "the new version",
                   printable(url_.text)));
 }
 
-bool CachedObject::try_to_bring(std::size_t block) {
+bool CachedObject::try_ensure_block(std::size_t block) {
   if (ready_[block].load(std::memory_order_acquire)) return true;
-  if (!is_sound(block)) {
-    const Fd guard = place_.folder->lock(mark_of(block));
-    if (!is_sound(block)) return download(block);
+  if (!is_valid_block(block)) {
+    const Fd guard = storage_.folder->lock(mark_of(block));
+    if (!is_valid_block(block)) return download(block);
   }
-  note_sound(block);
+  mark_ready(block);
   return true;
 }
 
-void CachedObject::note_sound(std::size_t block) {
-  place_.folder->remember(mark_of(block));
+void CachedObject::mark_ready(std::size_t block) {
+  storage_.folder->mark_verified(mark_of(block));
   ready_[block].store(true, std::memory_order_release);
 }
 
-std::uint64_t CachedObject::noted(std::size_t block) const {
+std::uint64_t CachedObject::stored_checksum(std::size_t block) const {
   std::uint64_t value = 0;
-  return read_at(notes_.get(), &value, sizeof value, noted_at_ + block * sizeof value) ? value : 0;
+  return read_at(notes_.get(), &value, sizeof value, checksums_offset_ + block * sizeof value)
+             ? value
+             : 0;
 }
 
-bool CachedObject::is_sound(std::size_t block) const {
-  const std::uint64_t expected = noted(block);
+bool CachedObject::is_valid_block(std::size_t block) const {
+  const std::uint64_t expected = stored_checksum(block);
   if (expected == 0) return false;
-  if (place_.folder->is_known(mark_of(block))) return true;
+  if (storage_.folder->is_verified(mark_of(block))) return true;
   Hasher hasher;
   std::array<char, kHashedAtOnce> part;
   for (std::uint64_t done = 0; done < block_bytes(block); done += part.size()) {
@@ -319,11 +323,11 @@ bool CachedObject::is_sound(std::size_t block) const {
 }
 
 bool CachedObject::download(std::size_t block) {
-  std::optional<CountedBytes> space;  // a damaged block is already counted
-  if (noted(block) == 0) space.emplace(*place_.folder, block_bytes(block));
-  const auto piece = place_.store->read(url_, {block * kBlock, block_bytes(block)});
+  std::optional<Reservation> space;  // a damaged block is already counted
+  if (stored_checksum(block) == 0) space.emplace(*storage_.folder, block_bytes(block));
+  const auto piece = storage_.store->read(url_, {block * kBlock, block_bytes(block)});
   if (!piece || piece->etag != etag_ || piece->total != size()) return false;
-  place_.folder->note_fetch();
+  storage_.folder->count_fetch();
   store_block(block, piece->bytes);
   if (space) space->written();
   return true;
@@ -333,34 +337,34 @@ void CachedObject::store_block(std::size_t block, const std::string& bytes) {
   ASSERT(bytes.size() == block_bytes(block));
   bool written = write_at(data_.get(), bytes, block * kBlock);
   if (!written && (errno == ENOSPC || errno == EDQUOT)) {
-    place_.folder->make_room(bytes.size());
+    storage_.folder->evict(bytes.size());
     written = write_at(data_.get(), bytes, block * kBlock);
   }
   const std::uint64_t sum = checksum_of(hash_of(bytes));
   written = written && write_at(notes_.get(), {reinterpret_cast<const char*>(&sum), sizeof sum},
-                                noted_at_ + block * sizeof sum);
+                                checksums_offset_ + block * sizeof sum);
   ENSURE(resource, written,
-         "cannot write the local copy of {} in {}: {}; free some space, lower "
-         "dataset.cache.budget, or choose another folder with dataset.cache.local",
-         printable(url_.text), printable(place_.folder->path().string()), std::strerror(errno));
-  note_sound(block);
+         "cannot write the local copy of {} in {}: {}\nhint: free disk space, lower "
+         "dataset.cache.budget, or set dataset.cache.local to another folder",
+         printable(url_.text), printable(storage_.folder->path().string()), std::strerror(errno));
+  mark_ready(block);
 }
 
 bool CachedObject::can_resume() {
   const std::uint64_t asked = mark_of(blocks());
-  if (place_.folder->is_known(asked)) return true;
+  if (storage_.folder->is_verified(asked)) return true;
   for (std::size_t block = 0; block < blocks(); ++block) {
-    if (noted(block) != 0) continue;
-    if (!try_to_bring(block)) return false;
+    if (stored_checksum(block) != 0) continue;
+    if (!try_ensure_block(block)) return false;
     break;
   }
-  place_.folder->remember(asked);
+  storage_.folder->mark_verified(asked);
   return true;
 }
 
 void CachedObject::forget() const {
-  const Fd guard = place_.folder->lock(key_);
-  const ObjectFiles files = place_.folder->files(url_.text);
+  const Fd guard = storage_.folder->lock(key_);
+  const ObjectFiles files = storage_.folder->files(url_.text);
   struct stat info {};
   if (::stat(files.data.c_str(), &info) == 0 && info.st_ino == inode_) remove_files(files);
 }

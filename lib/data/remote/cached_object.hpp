@@ -21,14 +21,14 @@ class CachedObject {
   static constexpr std::uint64_t kBlock = std::uint64_t{8} << 20;
 
   /// The local folder and the remote store of the object.
-  struct Place {
+  struct Storage {
     std::shared_ptr<TierFolder> folder;
     std::shared_ptr<ObjectStore> store;
   };
 
   /// Opens the copy, or creates it. Returns null when the store has no such object. An incomplete
   /// copy continues with the missing blocks, or restarts if the object has changed.
-  static std::shared_ptr<CachedObject> open(const Place& place, const Url& url);
+  static std::shared_ptr<CachedObject> open(const Storage& storage, const Url& url);
 
   ~CachedObject() = default;
   CachedObject(const CachedObject&) = delete;
@@ -48,29 +48,29 @@ class CachedObject {
   void forget() const;
 
  private:
-  struct Notes;
-  CachedObject(const Place& place, Url url, Fd data, Fd notes, const Notes& content);
+  struct Metadata;
+  CachedObject(const Storage& storage, Url url, Fd data, Fd notes, const Metadata& content);
 
-  static std::shared_ptr<CachedObject> find(const Place& place, const Url& url);
-  static std::shared_ptr<CachedObject> create(const Place& place, const Url& url,
-                                              const Piece& first);
+  static std::shared_ptr<CachedObject> find(const Storage& storage, const Url& url);
+  static std::shared_ptr<CachedObject> create(const Storage& storage, const Url& url,
+                                              const ObjectPart& first);
   [[nodiscard]] std::size_t blocks() const { return ready_.size(); }
   [[nodiscard]] std::uint64_t block_bytes(std::size_t block) const;
   [[nodiscard]] std::uint64_t mark_of(std::size_t block) const;
-  void bring(std::size_t block);
+  void ensure_block(std::size_t block);
   /// Returns false when the object has changed.
-  bool try_to_bring(std::size_t block);
-  void note_sound(std::size_t block);
-  [[nodiscard]] std::uint64_t noted(std::size_t block) const;
-  [[nodiscard]] bool is_sound(std::size_t block) const;
+  bool try_ensure_block(std::size_t block);
+  void mark_ready(std::size_t block);
+  [[nodiscard]] std::uint64_t stored_checksum(std::size_t block) const;
+  [[nodiscard]] bool is_valid_block(std::size_t block) const;
   bool download(std::size_t block);
   void store_block(std::size_t block, const std::string& bytes);
-  void note_use() const;
+  void touch() const;
   /// Requests a missing block from the store, once per process. Returns false when the object has
   /// changed.
   bool can_resume();
 
-  Place place_;
+  Storage storage_;
   Url url_;
   Fd data_;
   Fd notes_;
@@ -78,7 +78,7 @@ class CachedObject {
   FileStamp stamp_;
   std::uint64_t key_ = 0;    // key of its locks
   std::uint64_t inode_ = 0;  // of this copy
-  std::uint64_t noted_at_ = 0;
+  std::uint64_t checksums_offset_ = 0;
   std::vector<std::atomic<bool>> ready_;
 };
 

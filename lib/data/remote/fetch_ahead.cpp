@@ -11,8 +11,8 @@
 namespace trainctl::data {
 namespace {
 
-constexpr int kThreads = 8;                  // they mostly wait for responses
-constexpr std::int64_t kMostAhead = 16'384;  // samples
+constexpr int kThreads = 8;                 // they mostly wait for responses
+constexpr std::int64_t kMaxAhead = 16'384;  // samples
 // A quarter of the budget is for samples that are not used yet.
 constexpr std::uint64_t kShare = 4;
 
@@ -21,7 +21,7 @@ constexpr std::uint64_t kShare = 4;
 FetchAhead::FetchAhead(std::shared_ptr<const Dataset> dataset, int readers)
     : dataset_(std::move(dataset)), source_(dataset_->fetchable()) {
   if (source_ == nullptr) return;
-  most_bytes_ =
+  max_bytes_ =
       remote_tier()->folder().budget() / kShare / static_cast<std::uint64_t>(std::max(readers, 1));
   threads_.reserve(kThreads);
   try {
@@ -54,10 +54,10 @@ void FetchAhead::begin(Sequence sequence) {
   if (source_ == nullptr) return;
   const std::uint64_t fetches = remote_tier()->folder().fetches();
   const std::lock_guard lock(mutex_);
-  if (round_ > 0 && fetches == fetches_) sequence.count = 0;
+  if (sequence_number_ > 0 && fetches == fetches_) sequence.count = 0;
   fetches_ = fetches;
   sequence_ = std::move(sequence);
-  ++round_;
+  ++sequence_number_;
   next_ = used_ = 0;
   bytes_ = 0;
   sizes_.clear();
@@ -78,8 +78,9 @@ void FetchAhead::used(std::int64_t count) {
 }
 
 bool FetchAhead::has_work() const {
-  if (latest_ == 0 && under_way_ > 0) return false;  // the first sample provides the size estimate
-  return next_ < sequence_.count && next_ - used_ < kMostAhead && bytes_ < most_bytes_;
+  if (estimated_bytes_ == 0 && in_flight_ > 0)
+    return false;  // the first sample provides the size estimate
+  return next_ < sequence_.count && next_ - used_ < kMaxAhead && bytes_ < max_bytes_;
 }
 
 void FetchAhead::run() {
@@ -92,17 +93,17 @@ void FetchAhead::run() {
       if (quit_) return;
       const std::int64_t number = next_++;
       const std::int64_t sample = sequence_.sample(number);
-      const std::uint64_t round = round_;
-      sizes_[number] = latest_;
-      bytes_ += latest_;
-      ++under_way_;
+      const std::uint64_t sequence_number = sequence_number_;
+      sizes_[number] = estimated_bytes_;
+      bytes_ += estimated_bytes_;
+      ++in_flight_;
       lock.unlock();
       const std::uint64_t bytes = fetch(sample);
       lock.lock();
-      --under_way_;
-      if (latest_ == 0) changed_.notify_all();
-      if (bytes > 0) latest_ = bytes;
-      if (round != round_ || number < used_) continue;
+      --in_flight_;
+      if (estimated_bytes_ == 0) changed_.notify_all();
+      if (bytes > 0) estimated_bytes_ = bytes;
+      if (sequence_number != sequence_number_ || number < used_) continue;
       std::uint64_t& size = sizes_[number];
       bytes_ += bytes - std::exchange(size, bytes);
     }

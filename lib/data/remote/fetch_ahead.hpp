@@ -56,20 +56,20 @@ class FetchAhead {
 
   std::shared_ptr<const Dataset> dataset_;
   const Fetchable* source_;  // null: nothing is remote
-  std::uint64_t most_bytes_ = 0;
+  std::uint64_t max_bytes_ = 0;
 
   std::stop_source stop_;
   std::mutex mutex_;
   std::condition_variable changed_;
   bool quit_ = false;
-  std::uint64_t round_ = 0;
+  std::uint64_t sequence_number_ = 0;
   Sequence sequence_;
   std::int64_t next_ = 0;
   std::int64_t used_ = 0;
   std::uint64_t bytes_ = 0;  // of samples downloaded or in flight, and not used yet
   std::unordered_map<std::int64_t, std::uint64_t> sizes_;  // of those samples
-  std::uint64_t latest_ = 0;                               // size estimate for samples in flight
-  int under_way_ = 0;                                      // samples in flight, of any round
+  std::uint64_t estimated_bytes_ = 0;                      // per sample in flight
+  int in_flight_ = 0;                                      // samples in flight, of any sequence
   std::uint64_t fetches_ = 0;                              // fetch count when the sequence began
   std::vector<std::thread> threads_;
 };

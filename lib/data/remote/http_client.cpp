@@ -26,7 +26,7 @@ namespace {
 constexpr const char* kLibrary = "libcurl.so.4";
 constexpr long kConnectTimeoutMs = 15'000;
 constexpr long kMostRedirects = 5;
-constexpr std::size_t kMostOfAPage = std::size_t{64} << 10;  // bytes of an error page
+constexpr std::size_t kMaxErrorPage = std::size_t{64} << 10;  // bytes of an error page
 
 /// A function of libcurl, which is looked up on conversion to a function pointer.
 struct CurlSymbol {
@@ -36,8 +36,8 @@ struct CurlSymbol {
   template <class Function>
   operator Function() const {
     void* symbol = ::dlsym(library, name);
-    ENSURE(resource, symbol != nullptr, "{} has no {}; install libcurl 7.85 or newer", kLibrary,
-           name);
+    ENSURE(resource, symbol != nullptr,
+           "{} has no function {}\nhint: install libcurl 7.85 or newer", kLibrary, name);
     return reinterpret_cast<Function>(symbol);
   }
 };
@@ -46,7 +46,7 @@ void* load_curl() {
   void* library = ::dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
   const char* cause = library == nullptr ? ::dlerror() : nullptr;
   ENSURE(resource, library != nullptr,
-         "http and s3 paths need libcurl, and it cannot be loaded: {}; install it (Debian: "
+         "cannot load libcurl, which http and s3 paths require: {}\nhint: install it (Debian: "
          "libcurl4)",
          cause == nullptr ? "unknown cause" : cause);
   return library;
@@ -65,7 +65,9 @@ struct Curl {
   decltype(&::curl_slist_append) append = CurlSymbol{library, "curl_slist_append"};
   decltype(&::curl_slist_free_all) free_list = CurlSymbol{library, "curl_slist_free_all"};
 
-  Curl() { ENSURE(resource, global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK, "libcurl cannot start"); }
+  Curl() {
+    ENSURE(resource, global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK, "cannot initialize libcurl");
+  }
 };
 
 const Curl& curl() {
@@ -81,36 +83,36 @@ struct CurlDeleter {
 /// One easy handle, which keeps its connection between requests.
 struct Handle {
   std::unique_ptr<CURL, CurlDeleter> easy{curl().init()};
-  Handle() { ENSURE(resource, easy, "libcurl cannot start: out of memory"); }
+  Handle() { ENSURE(resource, easy, "cannot initialize libcurl: out of memory"); }
 };
 
 /// Why our callbacks aborted a transfer. They must not throw through libcurl.
-enum class BrokenOff { no, content_too_long, error_page, no_memory };
+enum class AbortCause { none, content_too_long, error_page, no_memory };
 
-struct Answer {
+struct Receiver {
   HttpResponse& response;
-  std::uint64_t most;
-  BrokenOff broken_off = BrokenOff::no;
+  std::uint64_t max_bytes;
+  AbortCause abort_cause = AbortCause::none;
 };
 
 bool is_content(int status) { return status == 200 || status == 206; }
 
-std::uint64_t announced(const HttpResponse& response) {
+std::uint64_t announced_length(const HttpResponse& response) {
   const std::string text = response.header("content-length");
   std::uint64_t length = 0;
   std::from_chars(text.data(), text.data() + text.size(), length);
   return length;
 }
 
-void add_body(std::string_view bytes, Answer& answer) {
-  HttpResponse& response = answer.response;
+void append_body(std::string_view bytes, Receiver& receiver) {
+  HttpResponse& response = receiver.response;
   const bool content = is_content(response.status);
-  const std::uint64_t most = content ? answer.most : kMostOfAPage;
+  const std::uint64_t most = content ? receiver.max_bytes : kMaxErrorPage;
   if (response.body.size() + bytes.size() > most) {
-    answer.broken_off = content ? BrokenOff::content_too_long : BrokenOff::error_page;
+    receiver.abort_cause = content ? AbortCause::content_too_long : AbortCause::error_page;
     return;
   }
-  if (response.body.empty()) response.body.reserve(std::min(announced(response), most));
+  if (response.body.empty()) response.body.reserve(std::min(announced_length(response), most));
   response.body += bytes;
 }
 
@@ -122,7 +124,7 @@ std::string_view trimmed(std::string_view text) {
 
 /// Parses a status line such as "HTTP/1.1 200 OK". With redirects there are several; only the last
 /// response counts.
-void begin_answer(std::string_view line, HttpResponse& response) {
+void parse_status_line(std::string_view line, HttpResponse& response) {
   response.headers.clear();
   response.framed = !line.starts_with("HTTP/1");
   const std::string_view code = trimmed(line.substr(std::min(line.find(' '), line.size())));
@@ -130,29 +132,29 @@ void begin_answer(std::string_view line, HttpResponse& response) {
   std::from_chars(code.data(), code.data() + code.size(), response.status);
 }
 
-void add_header(std::string_view line, Answer& answer) {
-  if (line.starts_with("HTTP/")) begin_answer(line, answer.response);
+void add_header(std::string_view line, Receiver& receiver) {
+  if (line.starts_with("HTTP/")) parse_status_line(line, receiver.response);
   const std::size_t colon = line.find(':');
   if (colon == std::string_view::npos) return;
   std::string name(line.substr(0, colon));
   std::transform(name.begin(), name.end(), name.begin(),
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  answer.response.headers[name] = trimmed(line.substr(colon + 1));
+  receiver.response.headers[name] = trimmed(line.substr(colon + 1));
 }
 
 /// A libcurl callback. Returning fewer bytes than given aborts the transfer.
-template <void (*kAdd)(std::string_view, Answer&)>
+template <void (*kAdd)(std::string_view, Receiver&)>
 std::size_t take(char* bytes, std::size_t, std::size_t count, void* user) noexcept {
-  auto& answer = *static_cast<Answer*>(user);
+  auto& receiver = *static_cast<Receiver*>(user);
   try {
-    kAdd({bytes, count}, answer);
+    kAdd({bytes, count}, receiver);
   } catch (const std::bad_alloc&) {
-    answer.broken_off = BrokenOff::no_memory;
+    receiver.abort_cause = AbortCause::no_memory;
   }
-  return answer.broken_off == BrokenOff::no ? count : 0;
+  return receiver.abort_cause == AbortCause::none ? count : 0;
 }
 
-int look_for_stop(void*, curl_off_t, curl_off_t, curl_off_t, curl_off_t) noexcept {
+int on_progress(void*, curl_off_t, curl_off_t, curl_off_t, curl_off_t) noexcept {
   return stop_wanted() ? 1 : 0;
 }
 
@@ -160,7 +162,7 @@ using HeaderList = std::unique_ptr<curl_slist, CurlDeleter>;
 
 void add(const std::string& line, HeaderList& headers) {
   curl_slist* longer = curl().append(headers.get(), line.c_str());
-  ENSURE(resource, longer != nullptr, "libcurl cannot continue: out of memory");
+  ENSURE(resource, longer != nullptr, "cannot create an HTTP header: out of memory");
   (void)headers.release();
   headers.reset(longer);
 }
@@ -178,7 +180,7 @@ bool is_refused_redirect(CURLcode code, std::string_view text) {
 }
 
 /// Returns whether a retry would fail again.
-bool is_lasting(CURLcode code, std::string_view text) {
+bool is_permanent(CURLcode code, std::string_view text) {
   switch (code) {
     case CURLE_UNSUPPORTED_PROTOCOL: return is_refused_redirect(code, text);
     case CURLE_URL_MALFORMAT:
@@ -189,9 +191,9 @@ bool is_lasting(CURLcode code, std::string_view text) {
   }
 }
 
-std::string words_of(CURLcode code, const char* text) {
+std::string describe_error(CURLcode code, const char* text) {
   if (is_refused_redirect(code, text))
-    return "the server redirects to where it may not lead, as from https to http";
+    return "the server redirects to a forbidden protocol, for example from https to http";
   if (code == CURLE_TOO_MANY_REDIRECTS)
     return fmt::format("the server redirects more than {} times", kMostRedirects);
   return *text != '\0' ? text : curl().text(code);
@@ -209,29 +211,30 @@ class CurlClient final : public HttpClient {
   HttpResponse perform(const HttpRequest& request) override {
     Pool<Handle>::Lease handle(handles_);
     HttpResponse response;
-    Answer answer{response, request.most};
+    Receiver receiver{response, request.max_body_bytes};
     std::array<char, CURL_ERROR_SIZE> text{};
     HeaderList headers;
     CURL* const easy = handle->easy.get();
     const Reset reset{easy};
-    set_up(easy, request, answer);
+    set_options(easy, request, receiver);
     curl().set(easy, CURLOPT_ERRORBUFFER, text.data());
     add_headers(easy, request, headers);
     const CURLcode code = curl().perform(easy);
-    ENSURE(resource, answer.broken_off != BrokenOff::no_memory,
-           "out of memory for an answer of the network; free some, or lower loader.num_workers");
+    ENSURE(
+        resource, receiver.abort_cause != AbortCause::no_memory,
+        "cannot receive a response: out of memory\nhint: free memory, or lower loader.num_workers");
     long status = 0;
     curl().info(easy, CURLINFO_RESPONSE_CODE, &status);
     response.status = static_cast<int>(status);
-    if (code == CURLE_OK || answer.broken_off == BrokenOff::error_page) return response;
-    response.failure = words_of(code, text.data());
-    response.lasting = is_lasting(code, text.data());
-    response.too_long = answer.broken_off == BrokenOff::content_too_long;
+    if (code == CURLE_OK || receiver.abort_cause == AbortCause::error_page) return response;
+    response.failure = describe_error(code, text.data());
+    response.permanent = is_permanent(code, text.data());
+    response.too_long = receiver.abort_cause == AbortCause::content_too_long;
     return response;
   }
 
  private:
-  static void set_up(CURL* easy, const HttpRequest& request, Answer& answer) {
+  static void set_options(CURL* easy, const HttpRequest& request, Receiver& receiver) {
     const Curl& api = curl();
     api.set(easy, CURLOPT_URL, request.url.c_str());
     api.set(easy, CURLOPT_NOSIGNAL, 1L);
@@ -239,8 +242,8 @@ class CurlClient final : public HttpClient {
     api.set(easy, CURLOPT_PROTOCOLS_STR, "http,https");
     api.set(easy, CURLOPT_FOLLOWLOCATION, request.signing ? 0L : 1L);
     api.set(easy, CURLOPT_MAXREDIRS, kMostRedirects);
-    const bool is_safe = request.url.starts_with("https:");
-    api.set(easy, CURLOPT_REDIR_PROTOCOLS_STR, is_safe ? "https" : "http,https");
+    const bool is_https = request.url.starts_with("https:");
+    api.set(easy, CURLOPT_REDIR_PROTOCOLS_STR, is_https ? "https" : "http,https");
     if (const char* trusted = std::getenv("SSL_CERT_FILE"); trusted != nullptr && *trusted != '\0')
       api.set(easy, CURLOPT_CAINFO, trusted);
     api.set(easy, CURLOPT_USERAGENT, "trainctl");
@@ -249,11 +252,11 @@ class CurlClient final : public HttpClient {
     // Does not wait for a pending DNS lookup either.
     api.set(easy, CURLOPT_QUICK_EXIT, 1L);
     api.set(easy, CURLOPT_NOPROGRESS, 0L);
-    api.set(easy, CURLOPT_XFERINFOFUNCTION, look_for_stop);
-    api.set(easy, CURLOPT_WRITEFUNCTION, take<add_body>);
-    api.set(easy, CURLOPT_WRITEDATA, &answer);
+    api.set(easy, CURLOPT_XFERINFOFUNCTION, on_progress);
+    api.set(easy, CURLOPT_WRITEFUNCTION, take<append_body>);
+    api.set(easy, CURLOPT_WRITEDATA, &receiver);
     api.set(easy, CURLOPT_HEADERFUNCTION, take<add_header>);
-    api.set(easy, CURLOPT_HEADERDATA, &answer);
+    api.set(easy, CURLOPT_HEADERDATA, &receiver);
     if (request.range) api.set(easy, CURLOPT_RANGE, range_text(*request.range).c_str());
   }
 

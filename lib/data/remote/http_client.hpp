@@ -30,8 +30,8 @@ struct HttpRequest {
   std::optional<ByteRange> range;
   std::optional<Signing> signing;
   double timeout_s = 60;
-  std::uint64_t most =
-      0;  // limit of the body in bytes (status 200 and 206); longer bodies are aborted
+  std::uint64_t max_body_bytes =
+      0;  // of a response with status 200 or 206; longer ones are aborted
 };
 
 /// The response to a request, or the error that prevented a response.
@@ -39,10 +39,10 @@ struct HttpResponse {
   int status = 0;                              // 0: no response
   std::map<std::string, std::string> headers;  // names in lower case
   std::string body;
-  std::string failure;    // transport error, or empty
-  bool too_long = false;  // aborted: the body exceeded HttpRequest::most
-  bool lasting = false;   // permanent: a retry would fail again, as in a redirect loop
-  bool framed = false;    // HTTP/2 or later, which marks the end of every body
+  std::string failure;     // transport error, or empty
+  bool too_long = false;   // aborted: the body exceeded HttpRequest::max_body_bytes
+  bool permanent = false;  // a retry would fail again, as in a redirect loop
+  bool framed = false;     // HTTP/2 or later, which marks the end of every body
 
   [[nodiscard]] std::string header(const std::string& name) const {
     const auto found = headers.find(name);

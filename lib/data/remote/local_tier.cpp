@@ -24,7 +24,7 @@ const std::shared_ptr<ObjectStore>& LocalTier::store_of(const Url& url) const {
 
 std::shared_ptr<CachedObject> LocalTier::open(const fs::path& path) {
   auto object = find(path);
-  ENSURE(data, object, "{} does not exist; correct the path", shown(path));
+  ENSURE(data, object, "{} does not exist\nhint: correct the path", shown(path));
   return object;
 }
 
@@ -33,7 +33,7 @@ std::shared_ptr<CachedObject> LocalTier::find(const fs::path& path) {
   return CachedObject::open({folder_, store_of(url)}, url);
 }
 
-bool LocalTier::is_begun(const fs::path& path) const {
+bool LocalTier::has_local_copy(const fs::path& path) const {
   std::error_code failure;
   return fs::exists(folder_->files(parse_url(path).text).data, failure);
 }
@@ -41,16 +41,16 @@ bool LocalTier::is_begun(const fs::path& path) const {
 std::vector<ObjectInfo> LocalTier::list(const std::string& prefix) {
   const Url url = parse_url(prefix);
   const CacheFile cache = list_cache(url);
-  const auto kept = [&]() -> std::optional<std::vector<ObjectInfo>> {
+  const auto read_cached = [&]() -> std::optional<std::vector<ObjectInfo>> {
     const auto content = cache.read();
     std::vector<ObjectInfo> objects;
     if (!content || content->head != url.text || !decode(content->body, objects))
       return std::nullopt;
     return objects;
   };
-  if (auto objects = kept()) return *std::move(objects);
+  if (auto objects = read_cached()) return *std::move(objects);
   const Fd guard = folder_->lock(hash_bytes(std::as_bytes(std::span(url.text)), 1));
-  if (auto objects = kept()) return *std::move(objects);
+  if (auto objects = read_cached()) return *std::move(objects);
   std::vector<ObjectInfo> objects = store_of(url)->list(url);
   cache.write(url.text, encode(objects));
   return objects;
@@ -82,18 +82,18 @@ Mount& mount() {
 fs::path default_folder() {
   const fs::path cache = cache_root();
   ENSURE(config, !cache.empty(),
-         "remote paths are read through a local folder, and neither dataset.cache.local nor HOME "
-         "says where; set dataset.cache.local");
+         "remote paths need a folder for local copies, but neither dataset.cache.local nor HOME is "
+         "set\nhint: set dataset.cache.local");
   return cache / "remote";
 }
 
 /// Creates its store for the first request: a tier with complete copies does not need libcurl.
-class LateStore final : public ObjectStore {
+class LazyStore final : public ObjectStore {
  public:
   using Make = std::function<std::unique_ptr<ObjectStore>()>;
-  explicit LateStore(Make make) : make_(std::move(make)) {}
+  explicit LazyStore(Make make) : make_(std::move(make)) {}
 
-  std::optional<Piece> read(const Url& url, const ByteRange& range) override {
+  std::optional<ObjectPart> read(const Url& url, const ByteRange& range) override {
     return store().read(url, range);
   }
   std::vector<ObjectInfo> list(const Url& prefix) override { return store().list(prefix); }
@@ -126,23 +126,23 @@ S3Options s3_options(const spec::Remote& options) {
 std::shared_ptr<LocalTier> make_tier(const spec::Dataset& data) {
   const spec::Remote remote = data.remote;
   const auto http =
-      std::make_shared<LateStore>([remote] { return http_store(transfers_of(remote)); });
-  const auto s3 = std::make_shared<LateStore>(
+      std::make_shared<LazyStore>([remote] { return http_store(transfers_of(remote)); });
+  const auto s3 = std::make_shared<LazyStore>(
       [remote] { return s3_store(transfers_of(remote), s3_options(remote)); });
   LocalTier::Stores stores{{"http", http}, {"https", http}, {"s3", s3}, {"file", file_store()}};
   return std::make_shared<LocalTier>(data.cache.local ? *data.cache.local : default_folder(),
                                      data.cache.of_disk(), std::move(stores));
 }
 
-bool there_is(const fs::path& path) {
+bool path_exists(const fs::path& path) {
   if (is_remote(path)) return remote_tier()->find(path) != nullptr;
   std::error_code failure;
   const bool there = fs::exists(path, failure);
-  ENSURE(data, !failure, "cannot look into {}: {}", shown(path.parent_path()), failure.message());
+  ENSURE(data, !failure, "cannot read folder {}: {}", shown(path.parent_path()), failure.message());
   return there;
 }
 
-std::vector<std::string> names_beneath(const fs::path& folder) {
+std::vector<std::string> list_names(const fs::path& folder) {
   std::vector<std::string> names;
   if (is_remote(folder)) {
     for (ObjectInfo& object : remote_tier()->list(folder.string() + "/"))
@@ -153,7 +153,7 @@ std::vector<std::string> names_beneath(const fs::path& folder) {
   fs::directory_iterator entry(folder, failure);
   for (; !failure && entry != fs::directory_iterator(); entry.increment(failure))
     names.push_back(entry->path().filename().string());
-  ENSURE(data, !failure, "cannot look into {}: {}", shown(folder), failure.message());
+  ENSURE(data, !failure, "cannot read folder {}: {}", shown(folder), failure.message());
   return names;
 }
 
@@ -181,10 +181,10 @@ std::shared_ptr<LocalTier> remote_tier() {
 
 std::optional<fs::path> first_existing(const std::vector<fs::path>& paths) {
   for (const fs::path& path : paths) {
-    if (is_remote(path) && remote_tier()->is_begun(path)) return path;
+    if (is_remote(path) && remote_tier()->has_local_copy(path)) return path;
   }
   for (const fs::path& path : paths) {
-    if (there_is(path)) return path;
+    if (path_exists(path)) return path;
   }
   return std::nullopt;
 }
@@ -193,7 +193,7 @@ std::vector<fs::path> matching_paths(const fs::path& pattern) {
   const fs::path folder = pattern.parent_path();
   const std::string wanted = pattern.filename().string();
   std::vector<fs::path> found;
-  std::vector<std::string> names = names_beneath(folder);
+  std::vector<std::string> names = list_names(folder);
   std::sort(names.begin(), names.end());
   for (const std::string& name : names) {
     if (::fnmatch(wanted.c_str(), name.c_str(), FNM_PATHNAME | FNM_PERIOD) == 0)
@@ -208,9 +208,9 @@ Error with_copy_named(const Error& error, const Dataset& dataset, std::int64_t i
   if (!is_remote(url)) return error;
   const std::string copy = remote_tier()->folder().files(url).data.string();
   return {error.kind(),
-          fmt::format("{}; read from {}, the local copy of {}: if that is not what is there, "
-                      "delete the copy, and it is fetched again",
-                      error.what(), printable(copy), printable(url)),
+          fmt::format("{} (read from {}, the local copy of {})\nhint: delete the local copy to "
+                      "download it again if the original is intact",
+                      without_hint(error.what()), printable(copy), printable(url)),
           error.where()};
 }
 

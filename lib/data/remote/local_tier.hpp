@@ -32,7 +32,7 @@ class LocalTier {
   /// Like open(), but returns null when there is no such object.
   std::shared_ptr<CachedObject> find(const fs::path& path);
   /// Returns whether a local copy has been created; needs no network.
-  [[nodiscard]] bool is_begun(const fs::path& path) const;
+  [[nodiscard]] bool has_local_copy(const fs::path& path) const;
   /// Returns the objects whose path starts with `prefix`, sorted by name. The list is requested
   /// once and cached.
   std::vector<ObjectInfo> list(const std::string& prefix);

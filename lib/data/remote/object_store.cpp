@@ -27,17 +27,18 @@ Url parse_url(const std::filesystem::path& path) {
   url.host = text.substr(scheme_end + 3, host_end - scheme_end - 3);
   url.path = host_end < text.size() ? text.substr(host_end) : "/";
   ENSURE(config, url.host.find('@') == std::string::npos,
-         "a {}:// path holds a user or password before its '@'; remove it: credentials belong into "
-         "dataset.remote, as ${{secret:NAME}}",
+         "a {}:// path must not contain a user or password before '@'\nhint: set the credentials "
+         "in dataset.remote, as ${{secret:NAME}}",
          url.scheme);
   ENSURE(config, !url.scheme.starts_with("http") || url.path.find('?') == std::string::npos,
-         "a {}:// path holds a query behind its '?'; remove it: signed links are no paths, and "
-         "credentials belong into dataset.remote, as ${{secret:NAME}}",
+         "a {}:// path must not contain a query after '?', as a signed link does\nhint: remove the "
+         "query, and set credentials in dataset.remote, as ${{secret:NAME}}",
          url.scheme);
   const bool is_file = url.scheme == "file";
   ENSURE(config, url.host.empty() == is_file, "'{}' {}", printable(url.text),
-         is_file ? "names a host; write file:// and an absolute path, as file:///slow/data"
-                 : "names no host or bucket; write it behind the '://'");
+         is_file ? "must not contain a host\nhint: write file:// and an absolute path, such as "
+                   "file:///slow/data"
+                 : "has no host or bucket\nhint: write it after '://'");
   return url;
 }
 
@@ -65,11 +66,11 @@ std::optional<FileStamp> stamp_of_entry(const fs::directory_entry& entry) {
   const bool link = entry.is_symlink(ignored);
   struct stat info {};
   const bool there = ::stat(entry.path().c_str(), &info) == 0;
-  ENSURE(data, there || !link, "{} is a symbolic link that leads nowhere; remove it",
+  ENSURE(data, there || !link, "{} is a broken symbolic link\nhint: remove it",
          shown(entry.path()));
   ENSURE(data, !link || !S_ISDIR(info.st_mode),
-         "{} is a symbolic link to a folder, which file:// does not follow; put the folder in its "
-         "place, or leave file:// out and write follow_links: true",
+         "{} is a symbolic link to a folder, which file:// does not follow\nhint: replace it with "
+         "the folder, or use a path without file:// and set follow_links: true",
          shown(entry.path()));
   if (!there || !S_ISREG(info.st_mode)) return std::nullopt;
   return stamp_of(info);
@@ -77,12 +78,12 @@ std::optional<FileStamp> stamp_of_entry(const fs::directory_entry& entry) {
 
 class FileStore final : public ObjectStore {
  public:
-  std::optional<Piece> read(const Url& url, const ByteRange& range) override {
+  std::optional<ObjectPart> read(const Url& url, const ByteRange& range) override {
     std::error_code failure;
     const bool there = fs::exists(url.path, failure);
     if (!there && !failure) return std::nullopt;
     const FileReader file{fs::path(url.path)};
-    Piece piece{{}, file.size(), etag_of(file.stamp())};
+    ObjectPart piece{{}, file.size(), etag_of(file.stamp())};
     const std::uint64_t end = std::min(range.offset + range.size, file.size());
     piece.bytes.resize(end - std::min(range.offset, end));
     file.read(range.offset, std::as_writable_bytes(std::span(piece.bytes)));
@@ -100,7 +101,7 @@ class FileStore final : public ObjectStore {
       if (const auto stamp = stamp_of_entry(*entry))
         found.push_back({path.substr(prefix.path.size()), stamp->size, etag_of(*stamp)});
     }
-    ENSURE(data, !failure, "cannot look into {}: {}", shown(folder), failure.message());
+    ENSURE(data, !failure, "cannot read folder {}: {}", shown(folder), failure.message());
     std::ranges::sort(found, {}, &ObjectInfo::name);
     return found;
   }
@@ -110,7 +111,7 @@ class HttpStore final : public ObjectStore {
  public:
   explicit HttpStore(std::shared_ptr<Transfers> transfers) : transfers_(std::move(transfers)) {}
 
-  std::optional<Piece> read(const Url& url, const ByteRange& range) override {
+  std::optional<ObjectPart> read(const Url& url, const ByteRange& range) override {
     HttpRequest request;
     // Keeps existing percent-encoding; names from a list may need encoding.
     request.url = url.scheme + "://" + url.host + percent_encoded(url.path, "/%:@!$&'()*+,;=");
@@ -118,11 +119,10 @@ class HttpStore final : public ObjectStore {
   }
 
   std::vector<ObjectInfo> list(const Url& prefix) override {
-    throw Error(
-        ErrorKind::config,
-        fmt::format("a web server cannot list {}; name the files: image_list, or webdataset "
-                    "with a range such as {{000..099}}",
-                    printable(prefix.text)));
+    throw Error(ErrorKind::config,
+                fmt::format("cannot list {}: web servers have no listing\nhint: name the files "
+                            "with image_list, or with webdataset and a range such as {{000..099}}",
+                            printable(prefix.text)));
   }
 
  private:
@@ -140,7 +140,7 @@ class S3Store final : public ObjectStore {
     while (options_.endpoint.ends_with('/')) options_.endpoint.pop_back();
   }
 
-  std::optional<Piece> read(const Url& url, const ByteRange& range) override {
+  std::optional<ObjectPart> read(const Url& url, const ByteRange& range) override {
     HttpRequest request = request_of(url);
     request.url += percent_encoded(url.path, "/");
     return transfers_->read(std::move(request), range, url.text);
@@ -158,13 +158,14 @@ class S3Store final : public ObjectStore {
         object.name.erase(0, prefix.key().size());
         // S3 sorts by the bytes of the key.
         ENSURE(data, found.empty() || found.back().name < object.name,
-               "the server lists {} in a circle or out of order; check dataset.remote.endpoint",
+               "cannot list {}: the server repeats names or sends them out of order\nhint: check "
+               "dataset.remote.endpoint",
                printable(prefix.text));
         found.push_back(std::move(object));
       }
       ENSURE(data, found.size() <= options_.most_objects && empty_pages <= kMostEmptyPages,
-             "the list of {} does not end: {} objects so far, at most {} are taken; name a folder "
-             "with fewer",
+             "cannot list {}: the listing has not ended after {} objects (limit {})\nhint: name a "
+             "folder with fewer objects",
              printable(prefix.text), found.size(), options_.most_objects);
       token = page.next;
     } while (!token.empty());
@@ -186,11 +187,12 @@ class S3Store final : public ObjectStore {
     request.url += "list-type=2&prefix=" + percent_encoded(prefix.key(), "");
     const auto answer = transfers_->get(std::move(request), prefix.text);
     ENSURE(data, answer,
-           "there is no bucket '{}' at {}; correct the path or dataset.remote.endpoint",
+           "bucket '{}' does not exist at {}\nhint: correct the path or dataset.remote.endpoint",
            printable(prefix.host), printable(options_.endpoint));
     std::optional<S3Page> page = parse_s3_page(*answer);
     ENSURE(data, page,
-           "{} gives no S3 list of {}; dataset.remote.endpoint must be the address of an S3 server",
+           "{} did not return an S3 listing of {}\nhint: set dataset.remote.endpoint to the "
+           "address of an S3 server",
            printable(options_.endpoint), printable(prefix.text));
     return *std::move(page);
   }

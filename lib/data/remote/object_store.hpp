@@ -34,7 +34,7 @@ Url parse_url(const std::filesystem::path& path);
 std::string percent_encoded(std::string_view text, std::string_view kept);
 
 /// A part of an object, with the current size and etag of the object.
-struct Piece {
+struct ObjectPart {
   std::string bytes;
   std::uint64_t total = 0;  // size of the object
   std::string etag;         // changes with the content
@@ -59,7 +59,7 @@ class ObjectStore {
   virtual ~ObjectStore() = default;
   /// Returns the bytes of `range`, fewer only at the end of the object; nothing when there is no
   /// such object.
-  virtual std::optional<Piece> read(const Url& url, const ByteRange& range) = 0;
+  virtual std::optional<ObjectPart> read(const Url& url, const ByteRange& range) = 0;
   /// Returns the objects whose path starts with the URL's path, sorted by name. Throws
   /// Error(config) when this kind of storage cannot list.
   virtual std::vector<ObjectInfo> list(const Url& prefix) = 0;

@@ -17,15 +17,16 @@
 namespace trainctl::data {
 namespace {
 
-constexpr std::uint64_t kCountLock = 0;  // keys of objects are hashes, which are never this small
-constexpr std::size_t kMostName = 100;   // bytes of the readable part of a file name
-constexpr std::uint64_t kSpare = 10;     // an eviction frees a tenth of the budget
-constexpr const char* kData = ".data";   // objects may have other suffixes before it
+constexpr std::uint64_t kUsedBytesLock =
+    0;                                  // keys of objects are hashes, which are never this small
+constexpr std::size_t kMostName = 100;  // bytes of the readable part of a file name
+constexpr std::uint64_t kEvictedShare = 10;  // an eviction frees a tenth of the budget
+constexpr const char* kData = ".data";       // objects may have other suffixes before it
 constexpr const char* kNotes = ".notes";
 constexpr std::int64_t kAbandonedAfter = 3600;  // seconds
-constexpr std::size_t kMostKnown = 1 << 19;     // marks: 16 MB
+constexpr std::size_t kMaxVerified = 1 << 19;   // marks: 16 MB
 
-struct Kept {
+struct CachedFile {
   fs::path data;
   std::int64_t used_ns = 0;
   std::uint64_t bytes = 0;
@@ -36,8 +37,8 @@ std::uint64_t disk_bytes(const struct stat& info) {
 }
 
 /// Lists the objects of the folder and removes unfinished files of killed processes.
-std::vector<Kept> look_through(const fs::path& folder) {
-  std::vector<Kept> found;
+std::vector<CachedFile> list_cached_files(const fs::path& folder) {
+  std::vector<CachedFile> found;
   std::error_code failure;
   fs::recursive_directory_iterator entry(folder / "objects", failure);
   for (; !failure && entry != fs::recursive_directory_iterator(); entry.increment(failure)) {
@@ -49,11 +50,11 @@ std::vector<Kept> look_through(const fs::path& folder) {
       continue;
     }
     if (path.extension() != kData) continue;
-    Kept& kept = found.emplace_back();
+    CachedFile& kept = found.emplace_back();
     kept = {path, info.st_mtim.tv_sec * 1'000'000'000 + info.st_mtim.tv_nsec, disk_bytes(info)};
     if (::stat((path.string() + kNotes).c_str(), &info) == 0) kept.bytes += disk_bytes(info);
   }
-  ENSURE(resource, !failure, "cannot look into {}: {}", shown(folder / "objects"),
+  ENSURE(resource, !failure, "cannot read folder {}: {}", shown(folder / "objects"),
          failure.message());
   return found;
 }
@@ -71,9 +72,9 @@ bool remove_unused(const fs::path& data) {
   return true;
 }
 
-std::uint64_t sum_of(const std::vector<Kept>& kept) {
+std::uint64_t total_bytes(const std::vector<CachedFile>& kept) {
   std::uint64_t total = 0;
-  for (const Kept& one : kept) total += one.bytes;
+  for (const CachedFile& one : kept) total += one.bytes;
   return total;
 }
 
@@ -91,9 +92,10 @@ TierFolder::TierFolder(fs::path folder, const spec::Budget& budget) : folder_(st
   make_folder(folder_ / "objects");
   std::error_code failure;
   const fs::space_info space = fs::space(folder_, failure);
-  ENSURE(resource, !failure, "cannot look at the disk of {}: {}", shown(folder_),
+  ENSURE(resource, !failure, "cannot read the free disk space of {}: {}", shown(folder_),
          failure.message());
-  budget_ = budget.of(space.available + (budget.bytes ? 0 : sum_of(look_through(folder_))));
+  budget_ =
+      budget.of(space.available + (budget.bytes ? 0 : total_bytes(list_cached_files(folder_))));
 }
 
 ObjectFiles TierFolder::files(const std::string& url) const {
@@ -107,8 +109,9 @@ ObjectFiles TierFolder::files(const std::string& url) const {
 Fd TierFolder::lock(std::uint64_t key) const {
   const fs::path path = folder_ / "locks";
   Fd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
-  ENSURE(resource, fd.valid(), "cannot write {}: {}; set dataset.cache.local to another folder",
-         shown(path), std::strerror(errno));
+  ENSURE(resource, fd.valid(),
+         "cannot write {}: {}\nhint: set dataset.cache.local to another folder", shown(path),
+         std::strerror(errno));
   struct flock range {};
   range.l_type = F_WRLCK;
   range.l_whence = SEEK_SET;
@@ -116,27 +119,28 @@ Fd TierFolder::lock(std::uint64_t key) const {
   range.l_len = 1;
   while (::fcntl(fd.get(), F_OFD_SETLKW, &range) != 0) {
     ENSURE(resource, errno == EINTR,
-           "cannot lock {}: {}; set dataset.cache.local to a folder of a local disk", shown(path),
-           std::strerror(errno));
+           "cannot lock {}: {}\nhint: set dataset.cache.local to a folder on a local disk",
+           shown(path), std::strerror(errno));
   }
   return fd;
 }
 
-void TierFolder::take(std::uint64_t bytes) {
+void TierFolder::reserve(std::uint64_t bytes) {
   bytes = on_disk(bytes);
-  const Fd guard = lock(kCountLock);
-  std::uint64_t held = counted();
+  const Fd guard = lock(kUsedBytesLock);
+  std::uint64_t held = used_bytes();
   if (held + bytes > budget_) {
-    const std::uint64_t spare = std::max(bytes, budget_ / kSpare);
-    held = evict_to(budget_ - std::min(budget_, spare));
+    const std::uint64_t spare = std::max(bytes, budget_ / kEvictedShare);
+    held = evict_down_to(budget_ - std::min(budget_, spare));
   }
   if (held + bytes <= budget_) {
     pending_ += bytes;
-    return count(held + bytes);
+    return set_used_bytes(held + bytes);
   }
   const std::string message = fmt::format(
-      "the local copies in {} need {} more, and dataset.cache.budget leaves {} of {} while the "
-      "rest is in use; raise it, or choose a larger disk with dataset.cache.local",
+      "the local copies in {} need {} more, but dataset.cache.budget leaves {} of {} while the "
+      "rest is in use\nhint: raise the budget, or set dataset.cache.local to a folder on a larger "
+      "disk",
       shown(folder_), human_bytes(static_cast<double>(bytes)),
       human_bytes(static_cast<double>(budget_ - std::min(budget_, held))),
       human_bytes(static_cast<double>(budget_)));
@@ -144,52 +148,52 @@ void TierFolder::take(std::uint64_t bytes) {
   throw BudgetInUse(message);
 }
 
-void TierFolder::give_back(std::uint64_t bytes) {
-  const Fd guard = lock(kCountLock);
-  settle(bytes);
-  const std::uint64_t held = counted();
-  count(held - std::min(held, on_disk(bytes)));
+void TierFolder::release(std::uint64_t bytes) {
+  const Fd guard = lock(kUsedBytesLock);
+  commit(bytes);
+  const std::uint64_t held = used_bytes();
+  set_used_bytes(held - std::min(held, on_disk(bytes)));
 }
 
-void TierFolder::make_room(std::uint64_t bytes) {
-  const Fd guard = lock(kCountLock);
-  const std::uint64_t held = sum_of(look_through(folder_));
-  count(evict_to(held - std::min(held, bytes)));
+void TierFolder::evict(std::uint64_t bytes) {
+  const Fd guard = lock(kUsedBytesLock);
+  const std::uint64_t held = total_bytes(list_cached_files(folder_));
+  set_used_bytes(evict_down_to(held - std::min(held, bytes)));
 }
 
-bool TierFolder::is_known(std::uint64_t mark) const {
+bool TierFolder::is_verified(std::uint64_t mark) const {
   const std::lock_guard guard(mutex_);
-  return known_.contains(mark);
+  return verified_.contains(mark);
 }
 
-void TierFolder::remember(std::uint64_t mark) {
+void TierFolder::mark_verified(std::uint64_t mark) {
   const std::lock_guard guard(mutex_);
-  if (known_.size() >= kMostKnown) known_.clear();
-  known_.insert(mark);
+  if (verified_.size() >= kMaxVerified) verified_.clear();
+  verified_.insert(mark);
 }
 
-/// The count may be too high after a process was killed; evict_to() counts again.
-std::uint64_t TierFolder::counted() const {
+/// The count may be too high after a process was killed; evict_down_to() counts again.
+std::uint64_t TierFolder::used_bytes() const {
   std::uint64_t bytes = 0;
   const Fd fd(::open((folder_ / "used").c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (fd.valid() && ::pread(fd.get(), &bytes, sizeof bytes, 0) == sizeof bytes) return bytes;
-  return sum_of(look_through(folder_));
+  return total_bytes(list_cached_files(folder_));
 }
 
-void TierFolder::count(std::uint64_t bytes) const {
+void TierFolder::set_used_bytes(std::uint64_t bytes) const {
   const fs::path path = folder_ / "used";
   const Fd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666));
   ENSURE(resource, fd.valid() && ::pwrite(fd.get(), &bytes, sizeof bytes, 0) == sizeof bytes,
          "cannot write {}: {}", shown(path), std::strerror(errno));
 }
 
-std::uint64_t TierFolder::evict_to(std::uint64_t most) const {
+std::uint64_t TierFolder::evict_down_to(std::uint64_t most) const {
   const std::uint64_t pending =
-      pending_;  // read first, so that bytes settled meanwhile are at most counted twice
-  std::vector<Kept> kept = look_through(folder_);
-  std::ranges::sort(kept, {}, &Kept::used_ns);
-  std::uint64_t held = sum_of(kept) + pending;
-  for (const Kept& one : kept) {
+      pending_;  // read first, so that bytes committed meanwhile are at most counted twice
+  std::vector<CachedFile> kept = list_cached_files(folder_);
+  std::ranges::sort(kept, {}, &CachedFile::used_ns);
+  std::uint64_t held = total_bytes(kept) + pending;
+  for (const CachedFile& one : kept) {
     if (held <= most) break;
     if (remove_unused(one.data)) held -= one.bytes;
   }

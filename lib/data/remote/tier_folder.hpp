@@ -53,32 +53,32 @@ class TierFolder {
 
   /// Reserves bytes for a write, after evicting objects to stay within the budget. Throws
   /// BudgetInUse when a later retry may succeed.
-  void take(std::uint64_t bytes);
+  void reserve(std::uint64_t bytes);
   /// Reports that reserved bytes were written.
-  void settle(std::uint64_t bytes) { pending_ -= on_disk(bytes); }
+  void commit(std::uint64_t bytes) { pending_ -= on_disk(bytes); }
   /// Releases reserved bytes that were not written.
-  void give_back(std::uint64_t bytes);
+  void release(std::uint64_t bytes);
   /// Evicts the least recently used objects until `bytes` are freed.
-  void make_room(std::uint64_t bytes);
+  void evict(std::uint64_t bytes);
 
   /// Remembers data that this process has verified, so that it is not read and hashed again. When
   /// there are very many marks, all may be dropped at once.
-  [[nodiscard]] bool is_known(std::uint64_t mark) const;
-  void remember(std::uint64_t mark);
+  [[nodiscard]] bool is_verified(std::uint64_t mark) const;
+  void mark_verified(std::uint64_t mark);
 
   /// Blocks downloaded by this process.
   [[nodiscard]] std::uint64_t fetches() const { return fetches_; }
-  void note_fetch() { ++fetches_; }
+  void count_fetch() { ++fetches_; }
 
  private:
-  [[nodiscard]] std::uint64_t counted() const;
-  void count(std::uint64_t bytes) const;
-  [[nodiscard]] std::uint64_t evict_to(std::uint64_t most) const;
+  [[nodiscard]] std::uint64_t used_bytes() const;
+  void set_used_bytes(std::uint64_t bytes) const;
+  [[nodiscard]] std::uint64_t evict_down_to(std::uint64_t most) const;
 
   fs::path folder_;
   std::uint64_t budget_ = 0;
   mutable std::mutex mutex_;
-  std::unordered_set<std::uint64_t> known_;
+  std::unordered_set<std::uint64_t> verified_;
   std::atomic<std::uint64_t> fetches_ = 0;
   std::atomic<std::uint64_t> pending_ = 0;  // bytes reserved but not on disk yet
 };

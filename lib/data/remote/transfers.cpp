@@ -14,7 +14,7 @@ namespace {
 
 constexpr double kFirstPause = 0.25;  // seconds
 constexpr double kLongestPause = 20;
-constexpr std::uint64_t kMostText = std::uint64_t{64} << 20;
+constexpr std::uint64_t kMaxText = std::uint64_t{64} << 20;
 
 bool is_transient(int status) {
   return status == 408 || status == 425 || status == 429 || status >= 500;
@@ -32,7 +32,7 @@ struct ContentRange {
 
 /// Parses "bytes 0-99/1234", or "bytes */1234" for a range after the end. Returns nothing when the
 /// response has no valid range.
-std::optional<ContentRange> extent_of(const HttpResponse& response) {
+std::optional<ContentRange> content_range_of(const HttpResponse& response) {
   if (response.status == 200) return ContentRange{0, response.body.size()};
   const std::string header = response.header("content-range");
   std::string_view text = header;
@@ -47,24 +47,24 @@ std::optional<ContentRange> extent_of(const HttpResponse& response) {
 }
 
 /// In HTTP/1 the end of a connection may end a body, so truncation cannot be detected.
-std::string fault_of_end(const HttpResponse& response) {
+std::string find_missing_end(const HttpResponse& response) {
   const bool has_end = response.framed || !response.header("content-length").empty() ||
                        response.header("transfer-encoding").find("chunked") != std::string::npos;
   if (response.status != 200 || has_end) return {};
-  return "its answer may be cut off: it has neither a Content-Length nor chunks";
+  return "the response may be truncated: it has neither a Content-Length nor chunks";
 }
 
-std::string fault_of_range(const HttpResponse& response, const ByteRange& range) {
+std::string find_range_error(const HttpResponse& response, const ByteRange& range) {
   if (response.status != 200 && response.status != 206 && response.status != 416) return {};
-  if (std::string fault = fault_of_end(response); !fault.empty()) return fault;
-  const auto extent = extent_of(response);
-  if (!extent) return "its answer does not contain the size of the object";
+  if (std::string fault = find_missing_end(response); !fault.empty()) return fault;
+  const auto extent = content_range_of(response);
+  if (!extent) return "the response does not contain the size of the object";
   if (response.status == 416) return {};
   const std::uint64_t end = std::min(range.offset + range.size, extent->total);
   const std::uint64_t expected = end - std::min(range.offset, end);
   if (extent->first == range.offset && response.body.size() == expected) return {};
-  return fmt::format("{} bytes from byte {} on came; {} from byte {} on were asked for",
-                     response.body.size(), extent->first, expected, range.offset);
+  return fmt::format("expected {} bytes at offset {}, got {} bytes at offset {}", expected,
+                     range.offset, response.body.size(), extent->first);
 }
 
 std::string etag_of(const HttpResponse& response) {
@@ -74,42 +74,43 @@ std::string etag_of(const HttpResponse& response) {
 
 /// Returns whether the file itself is compressed, so that a Content-Encoding only repeats its
 /// suffix.
-bool is_packed_file(const std::string& name) {
+bool is_compressed_file(const std::string& name) {
   constexpr std::array<const char*, 6> kSuffixes{".gz", ".tgz", ".Z", ".bz2", ".xz", ".zst"};
   return std::any_of(kSuffixes.begin(), kSuffixes.end(),
                      [&](const char* suffix) { return name.ends_with(suffix); });
 }
 
-void expect_unpacked(const HttpResponse& response, const std::string& name) {
+void check_not_compressed(const HttpResponse& response, const std::string& name) {
   const std::string coding = response.header("content-encoding");
   const bool plain = coding.empty() || coding == "identity" || coding == "aws-chunked";
-  ENSURE(data, plain || is_packed_file(name),
-         "the server sends {} compressed ({}), which was not asked for: these are not the bytes of "
-         "the file; turn compression off there, or remove the object's Content-Encoding",
+  ENSURE(data, plain || is_compressed_file(name),
+         "the server sent {} compressed ({}), which was not requested\nhint: disable "
+         "compression on the server, or remove the object's Content-Encoding",
          printable(name), printable(coding));
 }
 
-void expect_answered(const HttpResponse& response, const std::string& name) {
+void check_status(const HttpResponse& response, const std::string& name) {
   ENSURE(data, response.status != 401 && response.status != 403,
-         "the server refuses {} ({}); check that it may be read, and for s3 that "
-         "dataset.remote.access_key, secret_key and region are right, and this machine's clock",
+         "the server denied access to {} (HTTP {})\nhint: check the permissions, and for s3 "
+         "dataset.remote.access_key, secret_key and region, and the clock of this machine",
          printable(name), response.status);
   const bool served = response.status == 200 || response.status == 206 || response.status == 416;
   ENSURE(data, served || is_absent(response),
-         "the server answers {} for {}; check the path, and for s3 dataset.remote.endpoint and "
-         "region",
+         "the server responded with HTTP {} for {}\nhint: check the path, and for s3 "
+         "dataset.remote.endpoint and region",
          response.status, printable(name));
   ENSURE(data, !response.too_long,
-         "the server sends more of {} than was asked for: it does not answer range requests, and "
-         "files above 8 MiB need them",
+         "the server sent more of {} than requested: it does not support range requests, which "
+         "files above 8 MiB require",
          printable(name));
-  if (response.status == 200 || response.status == 206) expect_unpacked(response, name);
+  if (response.status == 200 || response.status == 206) check_not_compressed(response, name);
 }
 
 /// Returns the error of the connection, or of a server that may recover; otherwise an empty string.
-std::string fault_of_way(const HttpResponse& response) {
+std::string find_transfer_error(const HttpResponse& response) {
   if (!response.failure.empty() && !response.too_long) return response.failure;
-  if (is_transient(response.status)) return fmt::format("the server answers {}", response.status);
+  if (is_transient(response.status))
+    return fmt::format("the server responded with HTTP {}", response.status);
   return {};
 }
 
@@ -118,46 +119,46 @@ std::string fault_of_way(const HttpResponse& response) {
 Transfers::Transfers(std::unique_ptr<HttpClient> client, TransferOptions options)
     : client_(std::move(client)), options_(std::move(options)) {}
 
-std::optional<Piece> Transfers::read(HttpRequest request, const ByteRange& range,
-                                     const std::string& name) {
+std::optional<ObjectPart> Transfers::read(HttpRequest request, const ByteRange& range,
+                                          const std::string& name) {
   request.range = range;
-  request.most = range.size;
+  request.max_body_bytes = range.size;
   HttpResponse response =
-      send(request, name, [&](const HttpResponse& got) { return fault_of_range(got, range); });
+      send(request, name, [&](const HttpResponse& got) { return find_range_error(got, range); });
   if (is_absent(response)) return std::nullopt;
-  Piece piece{{}, extent_of(response)->total, etag_of(response)};
+  ObjectPart piece{{}, content_range_of(response)->total, etag_of(response)};
   if (response.status != 416) piece.bytes = std::move(response.body);
   return piece;
 }
 
 std::optional<std::string> Transfers::get(HttpRequest request, const std::string& name) {
-  request.most = kMostText;
-  HttpResponse response = send(request, name, fault_of_end);
+  request.max_body_bytes = kMaxText;
+  HttpResponse response = send(request, name, find_missing_end);
   if (is_absent(response)) return std::nullopt;
   return std::move(response.body);
 }
 
 HttpResponse Transfers::send(const HttpRequest& request, const std::string& name,
-                             const Fault& fault) {
+                             const ResponseCheck& check) {
   HttpRequest timed = request;
   timed.timeout_s = options_.timeout_s;
   for (int attempt = 0;; ++attempt) {
     throw_if_stopped();
     HttpResponse response = client_->perform(timed);
     note_progress();
-    std::string cause = fault_of_way(response);
+    std::string cause = find_transfer_error(response);
     if (cause.empty()) {
-      expect_answered(response, name);
-      cause = fault(response);
+      check_status(response, name);
+      cause = check(response);
     }
     if (cause.empty()) return response;
     throw_if_stopped();
-    ENSURE(data, !response.lasting,
-           "{} cannot be read: {}; correct the path, or what the server answers", printable(name),
-           printable(cause));
+    ENSURE(data, !response.permanent,
+           "cannot read {}: {}\nhint: correct the path or the server's configuration",
+           printable(name), printable(cause));
     ENSURE(resource, attempt < options_.retries,
-           "{} cannot be read: {}; given up after {} tries: check the network and the server, or "
-           "raise dataset.remote.retries or timeout_s",
+           "cannot read {}: {} ({} attempts)\nhint: check the network and the server, or raise "
+           "dataset.remote.retries or timeout_s",
            printable(name), printable(cause), attempt + 1);
     pause(attempt, response);
   }

@@ -28,13 +28,15 @@ class Transfers {
   /// Returns the bytes of `range`, fewer only at the end of the object `name`; nothing when there
   /// is no such object (404). Throws Error(data) when the server rejects the request,
   /// Error(resource) when all attempts failed.
-  std::optional<Piece> read(HttpRequest request, const ByteRange& range, const std::string& name);
+  std::optional<ObjectPart> read(HttpRequest request, const ByteRange& range,
+                                 const std::string& name);
   /// Returns a complete response body of at most 64 MiB.
   std::optional<std::string> get(HttpRequest request, const std::string& name);
 
  private:
-  using Fault = std::function<std::string(const HttpResponse&)>;
-  HttpResponse send(const HttpRequest& request, const std::string& name, const Fault& fault);
+  using ResponseCheck = std::function<std::string(const HttpResponse&)>;
+  HttpResponse send(const HttpRequest& request, const std::string& name,
+                    const ResponseCheck& check);
   void pause(int attempt, const HttpResponse& response) const;
 
   std::unique_ptr<HttpClient> client_;

@@ -75,8 +75,8 @@ TEST_CASE("a PNG file holds the pixels of the image, whatever its size, channels
 
 TEST_CASE("a PNG file that cannot be written is a resource error with its path") {
   CHECK(failure_of([] { write_png("/no/such/folder/x.png", kDigit); }) ==
-        "11: cannot write /no/such/folder/x.png: there is no folder /no/such/folder; make it, or "
-        "choose another name with --out");
+        "11: cannot write /no/such/folder/x.png: folder /no/such/folder does not "
+        "exist\nhint: create it, or choose another path with --out");
 }
 
 TEST_CASE("a caption ends where the next tile begins, and has a sign for what it cannot write") {

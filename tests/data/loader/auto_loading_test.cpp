@@ -72,7 +72,7 @@ TEST_CASE("what cannot be read ends the probe, and is left to the loader") {
   CHECK(bench.cost()->seconds == Approx(0.01));
   CHECK_FALSE(bench.cost().has_value());
   CHECK(bench.choice(0.01, 8).num_workers == 0);
-  CHECK(bench.choice(0.01, 8).why == "no sample could be made for a probe");
+  CHECK(bench.choice(0.01, 8).why == "no sample could be loaded for a probe");
 }
 
 TEST_CASE("auto is decided by the probe, what is asked for without one") {

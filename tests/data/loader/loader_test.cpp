@@ -286,7 +286,7 @@ TEST_CASE("the ring shrinks to its memory budget and refuses what does not fit a
   CHECK(read_epoch(loader, 0).size() == 8);
   options.memory_budget = 192 * 2 - 1;
   const std::string failure = failure_of([&] { Loader refused(counting(61), options); });
-  CHECK_THAT(failure, Contains("11: 2 batch(es) of 8 samples take 384"));
+  CHECK_THAT(failure, Contains("11: 2 batch(es) of 8 samples need 384"));
   CHECK_THAT(failure, Contains("lower loader.batch_size"));
 }
 

@@ -66,7 +66,7 @@ TEST_CASE("a core is left to a consumer that makes batches rather than wait") {
 TEST_CASE("no thread is taken where the ring may hold one batch only") {
   const LoadingLimits one_batch{8, true, 2 * kSlot - 1};
   CHECK(choose({0.071, 1, 0.02}, one_batch).num_workers == 0);
-  CHECK_THAT(choose({0.071, 1, 0.02}, one_batch).why, EndsWith("memory for one batch only"));
+  CHECK_THAT(choose({0.071, 1, 0.02}, one_batch).why, EndsWith("memory for only one batch"));
   CHECK(choose({0.071, 1, 0.02}, {8, true, 2 * kSlot}).num_workers == 5);
 }
 
@@ -116,15 +116,17 @@ TEST_CASE("what was asked for is taken, and only the rest decided") {
 
 TEST_CASE("the reason names the figures") {
   CHECK(choose({0.071, 1, 0.02}, cpu(2)).why ==
-        "probe: a batch takes 71.0 ms to make and a step 20.0 ms; 5 threads would keep up, 2 cores "
-        "are free for it");
+        "probe: a batch takes 71.0 ms to load, a step 20.0 ms; 5 workers would keep up, but 2 "
+        "cores are "
+        "free");
   CHECK(choose({0.071, 1, 0.02}, gpu(8)).why ==
-        "probe: a batch takes 71.0 ms to make and a step 20.0 ms; 5 threads keep up");
+        "probe: a batch takes 71.0 ms to load, a step 20.0 ms; 5 workers keep up");
   CHECK(choose({0.01, 1, 0.02}, cpu(8)).why ==
-        "probe: a batch takes 10.0 ms to make and a step 20.0 ms; 1 thread will keep up");
+        "probe: a batch takes 10.0 ms to load, a step 20.0 ms; 1 worker keeps up");
   CHECK(choose({1e-3, 1, 0.1}, cpu(8)).why ==
-        "probe: a batch takes 1.0 ms to make and a step 0.10 s; 1 % of the time, too little for "
-        "another thread");
+        "probe: a batch takes 1.0 ms to load, a step 0.10 s; loading takes 1 % of the time, too "
+        "little "
+        "for a worker");
   CHECK(choose({6e-6, 1, 0}, cpu(8)).why ==
-        "probe: a batch takes 6 us to make; too little for another thread");
+        "probe: a batch takes 6 us to load; too little for a worker");
 }

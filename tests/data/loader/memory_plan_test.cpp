@@ -117,7 +117,7 @@ TEST_CASE("what does not fit is told by the plan, and the rest is planned all th
   CacheBudget none;
   const MemoryPlan tight = memory_plan(cut_to({4}), options, none);
   CHECK(tight.slots == 0);
-  CHECK_THAT(tight.refusal, Contains("2 batch(es) of 8 samples take"));
+  CHECK_THAT(tight.refusal, Contains("2 batch(es) of 8 samples need"));
 }
 
 TEST_CASE("a sampler's memory is counted, a sequential order needs none") {

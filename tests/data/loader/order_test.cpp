@@ -100,8 +100,10 @@ TEST_CASE("drop_last leaves out the batch that is not full, and refuses to leave
   CHECK(BatchPlan(39, options).batches() == 3);
   CHECK(BatchPlan(40, options).batches() == 4);
   const std::string failure = failure_of([&] { BatchPlan(9, options); });
-  CHECK_THAT(failure,
-             Contains("2: a batch of 10 samples on each of 1 ranks is more than the 9 samples"));
+  CHECK_THAT(
+      failure,
+      Contains(
+          "2: a batch of 10 samples on each of 1 ranks is larger than the data set of 9 samples"));
   CHECK_THAT(failure, Contains("lower loader.batch_size to at most 9"));
 }
 

@@ -92,12 +92,11 @@ TEST_CASE("sampling that cannot be done is refused with what to change") {
   const auto refused = [](const Dataset& dataset, const ClassSampling& options) {
     return failure_of([&] { ClassSampler(dataset, options); });
   };
-  CHECK_THAT(refused(CountingDataset(4), {}),
-             Contains("2: the samples of this data set have no classes"));
+  CHECK_THAT(refused(CountingDataset(4), {}), Contains("2: loader.sampler needs class labels"));
   const ClassedDataset three(
       9, [](std::int64_t i) { return i % 2; }, 3);  // no sample of class 2
   CHECK_THAT(refused(three, {{1, 1}, {}}),
-             Contains("2: loader.sampler has 2 weights, but the data has 3 classes"));
+             Contains("2: loader.sampler has 2 weights, but the data set has 3 classes"));
   CHECK_THAT(refused(three, {{0, 0, 1}, {}}), Contains("leave no sample to draw"));
   CHECK_THAT(refused(ClassedDataset(
                          4, [](std::int64_t i) { return i; }, 3),

@@ -32,7 +32,7 @@ class FakeStore final : public ObjectStore {
   std::atomic<int> fails_after = -1;  // number of reads that succeed; -1: all
   std::chrono::milliseconds delay{0};
 
-  std::optional<Piece> read(const Url& url, const ByteRange& range) override {
+  std::optional<ObjectPart> read(const Url& url, const ByteRange& range) override {
     ++reads;
     std::this_thread::sleep_for(delay);
     if (fails_after == 0) throw Error(ErrorKind::resource, "the network is down");
@@ -40,8 +40,8 @@ class FakeStore final : public ObjectStore {
     const auto found = objects.find(url.text);
     if (found == objects.end()) return std::nullopt;
     const auto& [bytes, etag] = found->second;
-    return Piece{range.offset < bytes.size() ? bytes.substr(range.offset, range.size) : "",
-                 bytes.size(), etag};
+    return ObjectPart{range.offset < bytes.size() ? bytes.substr(range.offset, range.size) : "",
+                      bytes.size(), etag};
   }
 
   std::vector<ObjectInfo> list(const Url& prefix) override {

@@ -282,7 +282,7 @@ TEST_CASE("an image that is none names the local copy that it was read from") {
     const std::string failure = failure_of([&] { (void)loader.next(); });
     CHECK_THAT(failure, StartsWith("9: ") &&
                             Contains("the local copy of s3://bucket/set/c/1000.jpg") &&
-                            Contains("1000.jpg.data") && Contains("delete the copy"));
+                            Contains("1000.jpg.data") && Contains("delete the local copy"));
   }
   const Pipeline pipeline = cropped(bucket.dataset());
   std::vector<std::byte> scratch;

@@ -29,9 +29,9 @@ TEST_CASE("objects used longest ago make room for others, and those in use stay"
     (void)tier->open(url(i));
     CHECK(bytes_on_disk(fake) <= 20'000);
   }
-  CHECK(tier->is_begun(url(0)));
-  CHECK(tier->is_begun(url(9)));
-  CHECK_FALSE(tier->is_begun(url(1)));
+  CHECK(tier->has_local_copy(url(0)));
+  CHECK(tier->has_local_copy(url(9)));
+  CHECK_FALSE(tier->has_local_copy(url(1)));
   CHECK(content_of(held) == varied_bytes(4096, 7));
 }
 
@@ -46,8 +46,8 @@ TEST_CASE("objects whose names end as files of the folder do are kept and evicte
     CHECK(content_of(tier->open(url(name))) == varied_bytes(4096));
     CHECK(bytes_on_disk(fake) <= 20'000);
   }
-  CHECK_FALSE(tier->is_begun(url("a.notes")));
-  CHECK(tier->is_begun(url("e.new")));
+  CHECK_FALSE(tier->has_local_copy(url("a.notes")));
+  CHECK(tier->has_local_copy(url("e.new")));
 }
 
 TEST_CASE("of objects that are used in quick succession the earliest goes first") {
@@ -58,7 +58,7 @@ TEST_CASE("of objects that are used in quick succession the earliest goes first"
   for (int i = 0; i < 100; ++i) {
     fake.store->objects[url(i)] = {varied_bytes(4096), "e"};
     (void)tier->open(url(i));
-    CHECK((i == 0 || tier->is_begun(url(i - 1))));
+    CHECK((i == 0 || tier->has_local_copy(url(i - 1))));
   }
 }
 
@@ -68,9 +68,9 @@ TEST_CASE("a budget that cannot hold what is needed is a clear error") {
   fake.store->objects[kUrl] = {varied_bytes(4096), "one"};
   const auto message = failure_of([&] { (void)fake.open()->open(kUrl); });
   CHECK(message.starts_with("11: "));
-  CHECK(message.find("need 8.0 KiB more, and dataset.cache.budget leaves 1000 B of 1000 B") !=
+  CHECK(message.find("need 8.0 KiB more, but dataset.cache.budget leaves 1000 B of 1000 B") !=
         std::string::npos);
-  CHECK_FALSE(fake.open()->is_begun(kUrl));
+  CHECK_FALSE(fake.open()->has_local_copy(kUrl));
 }
 
 TEST_CASE("a full disk is a clear error that names the folder and the way out") {
@@ -149,7 +149,8 @@ TEST_CASE("what is kept beside each object counts against the budget, too") {
   }
   CHECK(bytes_on_disk(fake) <= 400'000);
   int kept = 0;
-  for (int i = 0; i < 200; ++i) kept += tier->is_begun("http://host/" + std::to_string(i)) ? 1 : 0;
+  for (int i = 0; i < 200; ++i)
+    kept += tier->has_local_copy("http://host/" + std::to_string(i)) ? 1 : 0;
   CHECK(kept >= 300'000 / (2 * 4096));
 }
 
@@ -159,10 +160,10 @@ TEST_CASE("what a process remembers of its copies is bounded") {
   constexpr std::uint64_t kMarks = 1'200'000;
   std::uint64_t known = 0;
   for (std::uint64_t mark = 0; mark < kMarks; ++mark) {
-    tier.remember(mark);
-    if (!tier.is_known(mark)) FAIL(mark);
+    tier.mark_verified(mark);
+    if (!tier.is_verified(mark)) FAIL(mark);
   }
-  for (std::uint64_t mark = 0; mark < kMarks; ++mark) known += tier.is_known(mark) ? 1 : 0;
+  for (std::uint64_t mark = 0; mark < kMarks; ++mark) known += tier.is_verified(mark) ? 1 : 0;
   CHECK(known <= kMarks / 2);
 }
 
@@ -176,12 +177,12 @@ TEST_CASE("what is written while the folder is looked through counts against the
       const fs::path data = tier.files(fmt::format("http://host/{}-{}", thread, i)).data;
       fs::create_directories(data.parent_path());
       try {
-        tier.take(4096);
+        tier.reserve(4096);
       } catch (const BudgetInUse&) {
         continue;
       }
       put_text(data, std::string(4096, 'x'));
-      tier.settle(4096);
+      tier.commit(4096);
       const Fd guard = tier.lock(0);  // blocks other threads from reserving or evicting
       most = std::max<std::uint64_t>(most, data_bytes(folder / "objects"));
     }
@@ -198,5 +199,5 @@ TEST_CASE("a folder that cannot be looked through is told, and not taken for emp
   TierFolder tier(folder.path(), {.bytes = 1'000'000});
   fs::remove_all(folder / "objects");
   put_text(folder / "objects", "in the way");
-  CHECK(failure_of([&] { tier.take(1); }).starts_with("11: cannot look into "));
+  CHECK(failure_of([&] { tier.reserve(1); }).starts_with("11: cannot read folder "));
 }

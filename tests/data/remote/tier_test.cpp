@@ -28,7 +28,7 @@ TEST_CASE("an object is fetched once and read from the local copy from then on")
     fake.store->objects.clear();  // a second start needs no request
     fake.store->reads = 0;
     const auto again = fake.open();
-    CHECK(again->is_begun(kUrl));
+    CHECK(again->has_local_copy(kUrl));
     CHECK(content_of(again->open(kUrl)) == bytes);
     CHECK(fake.store->reads == 0);
   }
@@ -55,7 +55,7 @@ TEST_CASE("an object that is absent is an error of the data, and is asked for ag
   const auto tier = fake.open();
   CHECK(tier->find(kUrl) == nullptr);
   CHECK(failure_of([&] { (void)tier->open(kUrl); }) ==
-        "9: http://host/a/file.bin does not exist; correct the path");
+        "9: http://host/a/file.bin does not exist\nhint: correct the path");
   fake.store->objects[kUrl] = {"now", "one"};
   CHECK(content_of(tier->open(kUrl)) == "now");
 }

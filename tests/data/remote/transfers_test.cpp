@@ -44,7 +44,9 @@ struct Scripted {
       : transfers(std::make_unique<Script>(std::move(answers), requests),
                   {.retries = retries, .sleep = [this](double s) { pauses.push_back(s); }}) {}
 
-  std::optional<Piece> read(ByteRange range) { return transfers.read({}, range, "http://h/x"); }
+  std::optional<ObjectPart> read(ByteRange range) {
+    return transfers.read({}, range, "http://h/x");
+  }
 };
 
 HttpResponse part(std::string body, const std::string& range) {
@@ -106,8 +108,8 @@ TEST_CASE("a fault that stays ends with its cause and the number of tries") {
     FAIL("nothing was thrown");
   } catch (const Error& error) {
     CHECK(error.kind() == ErrorKind::resource);
-    CHECK_THAT(error.message(), Contains("http://h/x cannot be read: Connection refused") &&
-                                    Contains("after 4 tries"));
+    CHECK_THAT(error.message(),
+               Contains("cannot read http://h/x: Connection refused") && Contains("(4 attempts)"));
   }
   CHECK(scripted.requests == 4);
 }
@@ -125,7 +127,7 @@ TEST_CASE("what will not pass fails at once") {
     CHECK(scripted.requests == 1);
   }
   HttpResponse circle = broken("the server redirects more than 5 times");
-  circle.lasting = true;
+  circle.permanent = true;
   Scripted redirected({circle});
   CHECK_THAT(failure_of([&] {
                (void)redirected.read({2, 3});
@@ -143,10 +145,10 @@ TEST_CASE("what will not pass fails at once") {
 TEST_CASE("a whole answer must tell where it ends: it may have been cut off") {
   const HttpResponse endless{200, {}, "0123456789", "", false};
   Scripted scripted({endless});
-  CHECK_THAT(failure_of([&] { (void)scripted.read({0, 100}); }), Contains("may be cut off"));
+  CHECK_THAT(failure_of([&] { (void)scripted.read({0, 100}); }), Contains("may be truncated"));
   CHECK(scripted.requests == 4);
   CHECK_THAT(failure_of([&] { (void)Scripted({endless}).transfers.get({}, "http://h/x"); }),
-             Contains("may be cut off"));
+             Contains("may be truncated"));
   HttpResponse chunked = endless;
   chunked.headers["transfer-encoding"] = "gzip, chunked";
   CHECK(Scripted({chunked}).read({0, 100})->bytes == "0123456789");
@@ -159,7 +161,7 @@ TEST_CASE("a whole answer must tell where it ends: it may have been cut off") {
 TEST_CASE("a refusal is told as one, however long its words") {
   HttpResponse refused = status(403);
   refused.too_long = true;
-  CHECK_THAT(failure_of([&] { (void)Scripted({refused}).read({2, 3}); }), Contains("(403)"));
+  CHECK_THAT(failure_of([&] { (void)Scripted({refused}).read({2, 3}); }), Contains("(HTTP 403)"));
 }
 
 TEST_CASE("bytes that were compressed on the way are not taken for the file") {

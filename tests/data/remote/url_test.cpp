@@ -34,8 +34,9 @@ TEST_CASE(
     const std::string message = failure_of([&] { (void)parse_url(text); });
     CHECK_THAT(message, Contains("dataset.remote") && !Contains("hunter2"));
   }
-  CHECK_THAT(failure_of([] { (void)parse_url("http:///x"); }), Contains("names no host"));
-  CHECK_THAT(failure_of([] { (void)parse_url("file://slow/x"); }), Contains("names a host"));
+  CHECK_THAT(failure_of([] { (void)parse_url("http:///x"); }), Contains("has no host"));
+  CHECK_THAT(failure_of([] { (void)parse_url("file://slow/x"); }),
+             Contains("must not contain a host"));
 }
 
 TEST_CASE("a page of an S3 list is read, entities and all") {

@@ -93,12 +93,12 @@ TEST_CASE("run: automatic choices are in the log of the rank and in the manifest
       read_file(outcome.folder / "logs/rank_0.log", 1 << 20, ReadFailure::resource);
   CHECK_THAT(log,
              Contains("uses cpu, started in 0.25 s") && Contains("3 CPU threads (asked)") &&
-                 Contains("4 loader workers with prefetch factor 2 (probe: 4 threads keep up)"));
+                 Contains("4 loader workers with prefetch factor 2 (probe: 4 workers keep up)"));
   const Json manifest =
       Json::parse(read_file(outcome.folder / "manifest.json", 1 << 20, ReadFailure::resource));
   CHECK(manifest["num_threads"]["why"] == "asked");
   CHECK(manifest["num_workers"] ==
-        Json{{"value", 4}, {"prefetch_factor", 2}, {"why", "probe: 4 threads keep up"}});
+        Json{{"value", 4}, {"prefetch_factor", 2}, {"why", "probe: 4 workers keep up"}});
 }
 
 TEST_CASE("run: training columns come before validation columns") {

@@ -97,8 +97,7 @@ class JpegDecoder final : public FormatDecoder {
     check_work(file);
     const bool cmyk = info_.jpeg_color_space == JCS_CMYK || info_.jpeg_color_space == JCS_YCCK;
     ENSURE(data, cmyk || info_.num_components == 1 || info_.num_components == 3,
-           "the JPEG has {} components, which is no known kind of color; save it as gray, RGB or "
-           "CMYK",
+           "the JPEG must be gray, RGB or CMYK, got {} components\nhint: convert it to RGB",
            info_.num_components);
     info_.out_color_space = cmyk ? JCS_CMYK : JCS_RGB;
     return {info_.image_height, info_.image_width, 3};
@@ -139,15 +138,15 @@ class JpegDecoder final : public FormatDecoder {
     // A Huffman code has at least one bit, and each block at least one code.
     const auto bits = static_cast<std::int64_t>(file.size()) * 8;
     ENSURE(data, info_.arith_code != 0 || blocks <= bits,
-           "the JPEG claims {}x{} pixels, which do not fit into {} bytes: it is cut off or forged",
+           "damaged JPEG: its header has {}x{} pixels, which do not fit into {} bytes",
            info_.image_width, info_.image_height, file.size());
     // A file with one scan needs no memory for its coefficients.
     if (jpeg_has_multiple_scans(&info_) == 0) return;
     const std::int64_t scans = count_jpeg_scans(file, limits_.scans);
     const std::int64_t pixels = std::int64_t{info_.image_width} * info_.image_height;
     ENSURE(data, scans <= limits_.scans && scans * pixels <= limits_.scanned_pixels,
-           "the JPEG has {} or more scans of {}x{} pixels; at most {} scans and {} pixels in all "
-           "are decoded",
+           "the JPEG has {} or more scans of {}x{} pixels, more than the limit of {} scans and {} "
+           "pixels in total\nhint: save it with fewer scans",
            scans, info_.image_width, info_.image_height, limits_.scans, limits_.scanned_pixels);
   }
 
@@ -358,7 +357,7 @@ std::vector<std::byte> baseline_jpeg(std::span<const std::byte> file) {
   Jpeg jpeg(out);
   jpeg.guard([&] { open(jpeg.read, file); });
   ENSURE(data, std::int64_t{jpeg.read.image_width} * jpeg.read.image_height <= kMostPixels,
-         "the image of {} x {} pixels is larger than the limit of {} pixels; store it smaller",
+         "the image of {}x{} pixels is larger than the limit of {} pixels\nhint: resize it",
          jpeg.read.image_width, jpeg.read.image_height, kMostPixels);
   if (jpeg.read.progressive_mode == 0) return out;
   out.reserve(file.size() + file.size() / 8);

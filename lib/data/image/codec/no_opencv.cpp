@@ -9,8 +9,8 @@ class NoDecoder final : public FormatDecoder {
   ImageShape open(std::span<const std::byte>) override {
     throw Error(ErrorKind::config,
                 "WebP, BMP and TIFF files need a build with OpenCV (Debian: "
-                "libopencv-imgcodecs-dev); convert the image to PNG or JPEG, or build trainctl "
-                "again");
+                "libopencv-imgcodecs-dev)\nhint: convert the image to PNG or JPEG, or rebuild "
+                "trainctl with OpenCV");
   }
   void decode(const Box&, Reading, std::uint8_t*) override { ASSERT(false); }
 };

@@ -22,7 +22,7 @@ class HeaderBytes {
 
   [[nodiscard]] std::uint32_t number(std::size_t at, std::size_t bytes) const {
     ENSURE(data, at <= file_.size() && bytes <= file_.size() - at,
-           "damaged image: its header points to byte {}, and the file has {}", at + bytes - 1,
+           "damaged image: its header refers to byte {}, but the file has {} bytes", at + bytes - 1,
            file_.size());
     std::uint32_t value = 0;
     for (std::size_t i = 0; i < bytes; ++i) {
@@ -79,7 +79,7 @@ class Page {
   [[nodiscard]] std::uint32_t number(Tag tag, std::uint32_t otherwise) const {
     const std::size_t entry = entries_[index_of(tag)];
     if (entry == 0) return otherwise;
-    ENSURE(data, count(entry) == 1, "damaged TIFF: its tag {} has {} values instead of one",
+    ENSURE(data, count(entry) == 1, "damaged TIFF: tag {} must have one value, got {}",
            static_cast<int>(tag), count(entry));
     return file_.number(entry + 8, bytes_of(entry));
   }
@@ -104,9 +104,9 @@ class Page {
     const std::size_t index = index_of(tag);
     if (index == kTags.size()) return;
     const std::uint32_t type = file_.number(entry + 2, 2);
-    ENSURE(data, type == kShort || type == kLong, "damaged TIFF: its tag {} has the odd type {}",
+    ENSURE(data, type == kShort || type == kLong, "damaged TIFF: tag {} has the invalid type {}",
            tag, type);
-    ENSURE(data, entries_[index] == 0, "damaged TIFF: its tag {} stands there twice", tag);
+    ENSURE(data, entries_[index] == 0, "damaged TIFF: duplicate tag {}", tag);
     entries_[index] = entry;
   }
   [[nodiscard]] std::uint32_t count(std::size_t entry) const { return file_.number(entry + 4, 4); }
@@ -131,18 +131,18 @@ struct ClaimedImage {
 /// Throws Error(data) when uncompressed rows of that many bytes do not fit into a file.
 void check_size(const char* format, const Extents& image, std::uint64_t row_bytes,
                 std::size_t file_bytes) {
-  ENSURE(data, row_bytes <= file_bytes / static_cast<std::uint64_t>(image.height),
-         "the {} claims {}x{} pixels without compression, which do not fit into {} bytes: it is "
-         "cut off or forged",
-         format, image.width, image.height, file_bytes);
+  ENSURE(
+      data, row_bytes <= file_bytes / static_cast<std::uint64_t>(image.height),
+      "damaged {}: its header has {}x{} pixels without compression, which do not fit into {} bytes",
+      format, image.width, image.height, file_bytes);
 }
 
 void check_samples(const Page& page) {
   const std::uint32_t bits = page.first(kBits, 1);
   const char* kind = page.first(kFormat, 1) == kFloat ? "float" : "integer";
   ENSURE(data, bits <= kMostBits && *kind != 'f',
-         "not supported: {}-bit {} samples in a TIFF; convert it to 8 or 16-bit integers", bits,
-         kind);
+         "TIFF with {}-bit {} samples is not supported\nhint: convert it to 8 or 16-bit integers",
+         bits, kind);
 }
 
 ClaimedImage tiff_claim(const HeaderBytes& file, const DecodeLimits& limits) {
@@ -168,14 +168,14 @@ Extents webp_extents(const HeaderBytes& header) {
   constexpr std::uint32_t kAnimated = 0x02;
   if (header.holds(12, "VP8X")) {
     ENSURE(data, (header.number(20, 1) & kAnimated) == 0,
-           "not supported: an animated WebP; convert it to a still image");
+           "animated WebP is not supported\nhint: convert it to a still image");
     return {header.number(27, 3) + 1, header.number(24, 3) + 1};
   }
   if (header.holds(12, "VP8L")) {
     const std::uint32_t bits = header.number(21, 4);
     return {(bits >> 14 & 0x3FFF) + 1, (bits & 0x3FFF) + 1};
   }
-  ENSURE(data, header.holds(12, "VP8 "), "damaged WebP: it begins with no known chunk");
+  ENSURE(data, header.holds(12, "VP8 "), "damaged WebP: its first chunk is unknown");
   return {header.number(28, 2) & 0x3FFF, header.number(26, 2) & 0x3FFF};
 }
 
@@ -229,9 +229,8 @@ OpencvDecode load() {
   ::setenv("OPENCV_IO_MAX_IMAGE_PIXELS", std::to_string(kMostPixels).c_str(), 1);
   const char* cause = nullptr;
   void* symbol = find_in_module(kOpencvLibrary, kOpencvSymbol, cause);
-  ENSURE(resource, symbol != nullptr,
-         "WebP, BMP and TIFF files need OpenCV, and {} cannot be loaded: {}", kOpencvLibrary,
-         cause);
+  ENSURE(resource, symbol != nullptr, "cannot load {}, which WebP, BMP and TIFF files require: {}",
+         kOpencvLibrary, cause);
   return reinterpret_cast<OpencvDecode>(symbol);
 }
 
@@ -247,7 +246,8 @@ class OpencvDecoder final : public FormatDecoder {
   ImageShape open(std::span<const std::byte> file) override {
     file_ = {};
     ENSURE(data, file.size() <= std::size_t{std::numeric_limits<int>::max()},
-           "the image file has {} bytes; at most {}", file.size(), std::numeric_limits<int>::max());
+           "the image file has {} bytes, more than the limit of {}", file.size(),
+           std::numeric_limits<int>::max());
     claim_ = header_claim(file, limits_);
     const Extents upright = upright_extents(claim_.stored, claim_.orientation);
     opencv_decode();
@@ -266,10 +266,11 @@ class OpencvDecoder final : public FormatDecoder {
     const OpencvVerdict verdict =
         opencv_decode()({file.data(), file.size(), claim_.is_tiff, height, width, pixels});
     ENSURE(data, verdict != OpencvVerdict::unsupported,
-           "not supported: pixels of this kind in a TIFF; convert it to 8-bit RGB");
-    ENSURE(data, verdict != OpencvVerdict::other_extents,
-           "damaged image: OpenCV reads another size than the {}x{} pixels of its header", width,
-           height);
+           "TIFF with this pixel format is not supported\nhint: convert it to 8-bit RGB");
+    ENSURE(
+        data, verdict != OpencvVerdict::other_extents,
+        "damaged image: the size that OpenCV decodes differs from the {}x{} pixels of the header",
+        width, height);
     ENSURE(data, verdict == OpencvVerdict::sound, "damaged image: OpenCV cannot decode it");
     if (!whole) copy_upright(ImageView(pixels, stored), claim_.orientation, box, out);
   }

@@ -27,7 +27,7 @@ struct PngFile {
     info = png == nullptr ? nullptr : png_create_info_struct(png);
     if (info != nullptr) return;
     png_destroy_read_struct(&png, nullptr, nullptr);
-    throw Error(ErrorKind::resource, "libpng cannot start: out of memory");
+    throw Error(ErrorKind::resource, "cannot initialize libpng: out of memory");
   }
   ~PngFile() { png_destroy_read_struct(&png, &info, nullptr); }
   PngFile(const PngFile&) = delete;
@@ -50,7 +50,7 @@ struct PngFile {
   }
   static void on_read(png_structp png, png_bytep out, std::size_t count) {
     auto* self = static_cast<PngFile*>(png_get_io_ptr(png));
-    if (count > self->file.size() - self->at) png_error(png, "the file is cut off");
+    if (count > self->file.size() - self->at) png_error(png, "the file is truncated");
     std::memcpy(out, self->file.data() + self->at, count);
     self->at += count;
   }
@@ -108,7 +108,7 @@ class PngDecoder final : public FormatDecoder {
   ImageShape open(std::span<const std::byte> file) override {
     constexpr std::size_t kHeader = 33;
     ENSURE(data, file.size() >= kHeader,
-           "damaged PNG: the file ends after {} bytes, within its header", file.size());
+           "damaged PNG: the file ends after {} bytes, within the header", file.size());
     const auto at = [&](std::size_t i) { return std::to_integer<std::uint64_t>(file[i]); };
     const auto number = [&](std::size_t i) {
       return static_cast<std::int64_t>(at(i) << 24 | at(i + 1) << 16 | at(i + 2) << 8 | at(i + 3));
@@ -119,8 +119,8 @@ class PngDecoder final : public FormatDecoder {
     const std::uint64_t least =
         static_cast<std::uint64_t>(width * height) * std::min<std::uint64_t>(at(24), 8) / 8;
     ENSURE(data, least <= file.size() * kMostInflation,
-           "the PNG claims {}x{} pixels, which do not fit into {} bytes: it is cut off or forged",
-           width, height, file.size());
+           "damaged PNG: its header has {}x{} pixels, which do not fit into {} bytes", width,
+           height, file.size());
     open_ = std::make_unique<PngFile>(file);
     open_->guard([&] { open_->read_header(); });
     return {height, width, 3};
@@ -140,7 +140,7 @@ class PngDecoder final : public FormatDecoder {
       const int passes = png_set_interlace_handling(file->png);
       png_read_update_info(file->png, file->info);
       if (png_get_rowbytes(file->png, file->info) != width * 3)
-        png_error(file->png, "its rows have another length");
+        png_error(file->png, "its rows have an unexpected length");
       if (interlaced) {
         file->read_interlaced(box, passes, out);
       } else {
@@ -164,7 +164,8 @@ std::unique_ptr<FormatDecoder> make_png_decoder(const DecodeLimits& limits) {
 void write_png(const std::filesystem::path& path, const ImageView& image) {
   const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
   ENSURE(resource, fs::is_directory(folder),
-         "cannot write {}: there is no folder {}; make it, or choose another name with --out",
+         "cannot write {}: folder {} does not exist\nhint: create it, or choose another path with "
+         "--out",
          printable(path.string()), printable(folder.string()));
   write_atomically(path, png_of(image));
 }

@@ -39,12 +39,13 @@ TEST_CASE("files of every kind have the pixels that torchvision reads") {
   }
 }
 
-TEST_CASE("a file of no known format is refused by its first bytes, and an empty one as empty") {
-  CHECK_THAT(fault_of(text_file("GIF89a...")),
-             Contains("9: this is no JPEG, PNG, WebP, BMP or TIFF: its first bytes are 47 49 46 38 "
-                      "39 61 2e 2e"));
+TEST_CASE("ImageDecoder: empty files and unknown first bytes are rejected") {
+  CHECK_THAT(
+      fault_of(text_file("GIF89a...")),
+      Contains("9: the file must be a JPEG, PNG, WebP, BMP or TIFF, got first bytes 47 49 46 38 "
+               "39 61 2e 2e"));
   CHECK_THAT(fault_of({}), Contains("9: the image file is empty"));
-  CHECK_THAT(fault_of(text_file("\xFF")), Contains("its first bytes are ff"));
+  CHECK_THAT(fault_of(text_file("\xFF")), Contains("got first bytes ff"));
 }
 
 TEST_CASE("a WebP, BMP or TIFF in a build without OpenCV says what is missing") {
