@@ -215,8 +215,7 @@ TEST_CASE("symbolic links are refused by name, or followed when told so") {
   CHECK_THAT(failure(at(folder.path())), Contains("dog is a symbolic link"));
   CHECK(build("image_folder", options)->class_names() == std::vector<std::string>{"cat", "dog"});
   fs::create_directory_symlink(folder / "cat", folder / "cat/again");
-  CHECK_THAT(failure(options),
-             Contains("cat/again is a link to a folder that contains it"));
+  CHECK_THAT(failure(options), Contains("cat/again is a link to a folder that contains it"));
   fs::remove(folder / "cat/again");
   fs::create_symlink("nowhere.jpg", folder / "cat/lost.jpg");
   CHECK_THAT(failure(options), Contains("is a broken link"));

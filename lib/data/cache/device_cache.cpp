@@ -58,7 +58,8 @@ bool make_image(const Prefix& prefix, std::int64_t index, const ImageShape& shap
   thread_local std::vector<std::byte> scratch;
   try {
     const StoredImage image = prefix.make(index, scratch);
-    ENSURE(data, image.raw == shape, "its pixels are {}x{}x{}, those of the set {}x{}x{}",
+    ENSURE(data, image.raw == shape,
+           "its pixels must be {3}x{4}x{5}, as in the rest of the data set, got {0}x{1}x{2}",
            image.raw.height, image.raw.width, image.raw.channels, shape.height, shape.width,
            shape.channels);
     std::memcpy(to.data(), image.bytes.data(), to.size());
@@ -123,11 +124,13 @@ std::string add(const Paint& paint, std::int64_t channels, PlanColors& colors) {
   if (paint.outside) {
     const Bytes fill = in_channels(*paint.outside, channels);
     if (!colors.outside.empty() && colors.outside != fill)
-      return "fills with another color than a transform before it; give both the same 'fill'";
+      return "fills with another color than a transform before it\nhint: set the same 'fill' for "
+             "both, or 'mode: decoded'";
     colors.outside = fill;
   }
   if (paint.erased) {
-    if (!colors.erased.empty()) return "erases a second time; remove one of the two";
+    if (!colors.erased.empty())
+      return "erases a second time\nhint: remove one of the two, or set 'mode: decoded'";
     colors.erased = in_channels(*paint.erased, channels);
   }
   return "";
@@ -141,8 +144,8 @@ Pipeline hold_images(Pipeline pipeline, const ImageDevice& device, const Progres
   PlannedTail tail = planned_tail(pipeline, prefix->shape());
   ENSURE(config, tail.obstacle.empty(), "dataset.cache.mode=device: {}", tail.obstacle);
   ENSURE(config, pipeline.batch_transforms.empty(),
-         "dataset.cache.mode=device: batch_transforms mix pixels, which a device does not; remove "
-         "them, or write 'mode: decoded'");
+         "dataset.cache.mode=device: batch_transforms are not supported\nhint: remove them, or set "
+         "'mode: decoded'");
   HeldImages held;
   held.shape = prefix->shape();
   held.colors = std::move(tail.colors);
@@ -164,22 +167,22 @@ PlannedTail planned_tail(const Pipeline& pipeline, const ImageShape& shape) {
     const auto paint = transform.paints(now);
     if (!paint) {
       tail.obstacle = named(pipeline, i) +
-                      " computes new pixels, and a device moves, mirrors and paints over those "
-                      "that it keeps; remove it, move it before the first random transform if it "
-                      "is not random itself, or write 'mode: decoded'";
+                      " computes new pixels: on a device, images can only be moved, mirrored and "
+                      "painted over\nhint: remove it, move it before the first random transform if "
+                      "it is not random itself, or set 'mode: decoded'";
       return tail;
     }
     if (!now.fixed()) break;
     if (const std::string why = add(*paint, shape.channels, tail.colors); !why.empty()) {
-      tail.obstacle = named(pipeline, i) + " " + why + ", or write 'mode: decoded'";
+      tail.obstacle = named(pipeline, i) + " " + why;
       return tail;
     }
     now = transform.output(now);
   }
   if (!shape.fixed())
     tail.obstacle =
-        "the images differ in size after the transforms that are not random, and a device keeps "
-        "images of one size; begin with 'resize' and 'center_crop', or write 'mode: decoded'";
+        "images must have one size after the transforms that are not random\nhint: begin with "
+        "'resize' and 'center_crop', or set 'mode: decoded'";
   const auto channels = static_cast<std::size_t>(shape.channels);
   tail.colors.outside.resize(channels);
   tail.colors.erased.resize(channels);

@@ -102,8 +102,8 @@ std::optional<Roles> find_roles(const Layout& layout) {
 Roles roles_of(const Layout& layout) {
   std::optional<Roles> roles = find_roles(layout);
   ENSURE(config, roles,
-         "training needs samples of an image or a row of numbers, each with a class or with "
-         "numbers to learn");
+         "training needs samples with an image or a row of numbers, and a class or numbers as the "
+         "target");
   return *std::move(roles);
 }
 

@@ -28,11 +28,11 @@ PartitionRequest partition_request(const spec::SplitOptions& options, std::int64
 
 void check_layout(const Layout& layout, std::int64_t classes, const spec::SplitOptions& options) {
   ENSURE(config, find_field(layout, "tokens") == layout.size(),
-         "dataset.split cannot divide tokens, because neighboring samples continue each other; "
-         "give dataset.val a file with other text");
+         "dataset.split cannot divide tokens: neighboring samples belong to one text\nhint: set "
+         "dataset.val to a file with other text");
   const bool classed = classes > 0 && std::ranges::find(layout, kClassLabel) != layout.end();
   ENSURE(config, !options.stratify || classed,
-         "dataset.split.stratify needs labels that are classes, and this data set has none; "
+         "dataset.split.stratify needs labels that are classes, but this data set has none\nhint: "
          "remove 'stratify'");
 }
 
@@ -41,12 +41,12 @@ std::vector<std::uint32_t> groups_of(const spec::DataSplit& split, const Catalog
   if (!split.part->options.group_by) return {};
   const auto found = catalog.groups.find(split.dataset.type);
   ENSURE(config, found != catalog.groups.end(),
-         "dataset.split.group_by names a column, and the data set '{}' has no columns; use "
+         "dataset.split.group_by names a column, but the data set '{}' has no columns\nhint: use "
          "image_list, csv or parquet, or remove 'group_by'",
          split.dataset.type);
   std::vector<std::uint32_t> groups = found->second(split.dataset);
   ENSURE(data, std::ssize(groups) == samples,
-         "{} samples have a group, and the data set has {}: it has changed since it was opened",
+         "{} samples have a group, but the data set has {}: it has changed since it was opened",
          groups.size(), samples);
   return groups;
 }
@@ -233,7 +233,7 @@ std::shared_ptr<const Dataset> subset(std::shared_ptr<const Dataset> dataset,
                                       std::vector<std::int64_t> indices) {
   for (const std::int64_t index : indices)
     ENSURE(data, index >= 0 && index < dataset->size(),
-           "there is no sample {}: the split has {} samples", index, dataset->size());
+           "sample {} does not exist: the split has {} samples", index, dataset->size());
   return std::make_shared<Subset>(std::move(dataset), std::move(indices));
 }
 

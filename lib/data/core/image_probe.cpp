@@ -69,7 +69,7 @@ class SameSize final : public Transform {
 
   void apply(const ImageView& input, ImageTarget& output, CounterRng& /*rng*/) const override {
     ENSURE(data, input.shape.height == shape_.height && input.shape.width == shape_.width,
-           "it has {} pixels, and the images probed at the start have {}; {}",
+           "it has {} pixels, but the images probed at the start have {}\nhint: {}",
            size_text(input.shape), size_text(shape_), kSizeHint);
     output.copy(input);
   }
@@ -101,10 +101,10 @@ CommonSize common_size(const Dataset& dataset) {
       found.shape = shape;
       first = dataset.images()->name(index);
     } else if (shape.height != found.shape.height || shape.width != found.shape.width) {
-      return {
-          .shape = {},
-          .difference = fmt::format("{} has {} pixels and {} has {}", first, size_text(found.shape),
-                                    dataset.images()->name(index), size_text(shape))};
+      return {.shape = {},
+              .difference =
+                  fmt::format("{} has {} pixels, but {} has {}", first, size_text(found.shape),
+                              dataset.images()->name(index), size_text(shape))};
     }
   }
   return found;

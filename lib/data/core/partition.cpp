@@ -77,8 +77,8 @@ void check_strata(const PartitionRequest& request,
   for (std::size_t stratum = 0; stratum < members.size(); ++stratum) {
     const std::int64_t count = std::ssize(members[stratum]);
     ENSURE(config, count == 0 || count >= parts,
-           "each class must have at least {} samples, one for each part, to be divided by "
-           "'stratify'; {} has {}: add samples, or remove 'stratify'",
+           "with 'stratify' each class must have at least {} samples, one for each part, but {} "
+           "has {}\nhint: add samples, or remove 'stratify'",
            parts, request.stratum_name(static_cast<std::int64_t>(stratum)), count);
   }
 }
@@ -130,7 +130,7 @@ class GroupPartition {
 
   Parts draw() {
     ENSURE(config, std::ssize(sizes_) >= used_parts(request_),
-           "there are {} group(s), and {} parts need at least one each: choose another 'group_by'",
+           "{1} parts need one group each, got {0} group(s)\nhint: choose another 'group_by'",
            sizes_.size(), used_parts(request_));
     WordStream words(request_.seed, 0, EpochStream::split);
     const std::int64_t attempts = std::clamp<std::int64_t>(kMostWork / std::ssize(sizes_), 1, 64);
@@ -222,12 +222,11 @@ class GroupPartition {
     for (std::size_t part = 0; part < parts.size(); ++part) {
       const double wanted = request_.shares[part];
       const double found = static_cast<double>(parts[part].size()) / all;
-      ENSURE(
-          config, std::abs(found - wanted) <= wanted / 2,
-          "{} groups of up to {} samples cannot be divided so that {} has {:.4g} of all samples: "
-          "the nearest share is {:.4g}; write that, or choose another 'group_by'",
-          sizes_.size(), *std::max_element(sizes_.begin(), sizes_.end()),
-          request_.part_names.at(part), wanted, found);
+      ENSURE(config, std::abs(found - wanted) <= wanted / 2,
+             "{} groups of up to {} samples cannot be divided so that {} has {:.4g} of all "
+             "samples\nhint: set the nearest share, {:.4g}, or choose another 'group_by'",
+             sizes_.size(), *std::max_element(sizes_.begin(), sizes_.end()),
+             request_.part_names.at(part), wanted, found);
     }
     return parts;
   }
@@ -258,8 +257,8 @@ std::vector<std::int64_t> part_sizes(const PartitionRequest& request) {
   }
   for (std::size_t part = 0; part < sizes.size(); ++part)
     ENSURE(config, request.shares[part] == 0 || sizes[part] > 0,
-           "a share of {:.4g} of {} samples leaves none for {}: raise it", request.shares[part],
-           request.samples, request.part_names.at(part));
+           "a share of {:.4g} of {} samples leaves none for {}\nhint: raise the share",
+           request.shares[part], request.samples, request.part_names.at(part));
   return sizes;
 }
 
@@ -267,7 +266,8 @@ Parts partition(const PartitionRequest& request) {
   ASSERT(request.strata.empty() || std::ssize(request.strata) == request.samples);
   ASSERT(request.groups.empty() || std::ssize(request.groups) == request.samples);
   ENSURE(data, request.samples < std::numeric_limits<std::uint32_t>::max(),
-         "the data set has {} samples; at most 4,294,967,294 can be divided", request.samples);
+         "the data set must have at most 4,294,967,294 samples to be divided, got {}",
+         request.samples);
   return request.groups.empty() ? partition_samples(request) : GroupPartition(request).draw();
 }
 

@@ -26,8 +26,8 @@ std::string named(const config::Stage& stage) { return stage.kind + " '" + stage
 Normalization checked(Normalization normalization, const ImageShape& image) {
   const auto channels = static_cast<std::size_t>(image.channels);
   ENSURE(config, normalization.mean.size() == channels && normalization.std.size() == channels,
-         "mean has {} values and std has {}, but the images have {} channel(s); give one value of "
-         "each for every channel",
+         "mean and std must have one value for each of the {2} channel(s) of the images, got {0} "
+         "and {1}",
          normalization.mean.size(), normalization.std.size(), channels);
   return normalization;
 }
@@ -42,7 +42,7 @@ struct TransformList {
   void add(const config::Stage& stage, const Catalog& catalog) {
     in_context(named(stage), [&] {
       ENSURE(config, !pipeline.normalization,
-             "it comes after 'normalize', which must be the last transform; move it up");
+             "it comes after 'normalize', which must be the last transform\nhint: move it up");
       const auto normalize = catalog.normalizations.find(stage.type);
       if (normalize != catalog.normalizations.end()) {
         pipeline.normalization = checked(normalize->second(stage), shape);
@@ -171,8 +171,8 @@ void check_copied_transforms(const spec::DataSplit& split, const Pipeline& pipel
     const char* part = enum_names(split.part->part)[static_cast<std::size_t>(split.part->part)];
     check.problems.push_back(
         {split.part->position,
-         fmt::format("the transforms must be written, because '{}' of dataset.train is random; for "
-                     "example dataset.{}: {{transforms: [...]}}",
+         fmt::format("it needs transforms of its own, because '{}' of dataset.train is "
+                     "random\nhint: set them, such as dataset.{}: {{transforms: [...]}}",
                      pipeline.names[i], part),
          ErrorKind::config});
     return;
@@ -204,8 +204,7 @@ SplitCheck check_split(const spec::DataSplit& split, spec::CacheMode cache,
     if (!split.transforms.empty()) {
       check.problems.push_back({split.transforms.front().position,
                                 "the samples of '" + split.dataset.type +
-                                    "' have no image, so there is nothing to transform; "
-                                    "remove 'transforms'",
+                                    "' have no image to transform\nhint: remove 'transforms'",
                                 ErrorKind::config});
     }
     return check;
@@ -219,7 +218,7 @@ SplitCheck check_split(const spec::DataSplit& split, spec::CacheMode cache,
   collect(check, split.dataset, [&] {
     if (before == 0 && !list.shape.fixed()) {
       const CommonSize common = common_size(*build_dataset(split, catalog));
-      ENSURE(config, common.difference.empty(), "the images differ in size: {}; {}",
+      ENSURE(config, common.difference.empty(), "the images differ in size: {}\nhint: {}",
              common.difference, kSizeHint);
       if (common.shape.fixed()) list = list_of_common_size(common.shape, split, catalog);
     }

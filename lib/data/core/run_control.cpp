@@ -36,7 +36,7 @@ bool stop_wanted() noexcept { return signal_here() != 0 || token_here.stop_reque
 void throw_if_stopped() {
   if (!stop_wanted()) return;
   throw Error(signal_here() == SIGINT ? ErrorKind::interrupted : ErrorKind::terminated,
-              "asked to stop while data was read from the network");
+              "stopped while data was read from the network");
 }
 
 void sleep_unless_stopped(double seconds) {

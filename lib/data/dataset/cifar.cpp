@@ -66,7 +66,7 @@ class Filler {
     const std::byte* from =
         block_.data() + record_bytes(split_) * static_cast<std::size_t>(in_block);
     const auto label = std::to_integer<std::uint8_t>(from[split_.label_at]);
-    ENSURE(data, label < split_.classes, "{} has label {} at byte {}; expected 0 to {}", name,
+    ENSURE(data, label < split_.classes, "{} has label {} at byte {}: labels must be 0 to {}", name,
            label,
            record_bytes(split_) * static_cast<std::uint64_t>(record) +
                static_cast<std::uint64_t>(split_.label_at),
@@ -89,7 +89,7 @@ class Filler {
 
 void expect_size(std::uint64_t found, const std::string& name, const CifarSplit& split) {
   ENSURE(data, found == file_bytes(split),
-         "{} ends at byte {}; expected {} records of {} bytes, which end at byte {}", name, found,
+         "{} ends at byte {}, but its {} records of {} bytes end at byte {}", name, found,
          split.records, record_bytes(split), file_bytes(split));
 }
 
@@ -118,7 +118,7 @@ void read_archive(Filler& filler, const fs::path& archive, const CifarSplit& spl
     if (wanted == split.files.end()) continue;
     const auto file = static_cast<std::size_t>(wanted - split.files.begin());
     const std::string where = shown(archive) + ":" + printable(member.name);
-    ENSURE(data, !found[file], "{} holds {} twice", shown(archive), name);
+    ENSURE(data, !found[file], "{} contains {} twice", shown(archive), name);
     expect_size(member.size, where, split);
     filler.fill(file, where, [&](std::span<std::byte> out) { tar.read_part(out); });
     found[file] = true;
@@ -178,7 +178,8 @@ void CifarFiles::find(const fs::path& root) {
   const std::string unpacked = split_.archive.substr(0, split_.archive.size() - 3);
   const auto found = first_existing({root / split_.files[0], root / split_.folder / split_.files[0],
                                      root / split_.archive, root / unpacked});
-  ENSURE(data, found, "{} holds neither {} nor {}", shown(root), split_.archive, split_.files[0]);
+  ENSURE(data, found, "{} contains neither {} nor {}", shown(root), split_.archive,
+         split_.files[0]);
   if (found->filename() != split_.files[0]) {
     archive_ = *found;
     return;

@@ -9,19 +9,18 @@
 namespace trainctl::data {
 
 /// Runs `body` and appends to its data errors how to download intact files of the data set `type`.
-/// There is no such advice for a remote root.
+/// Other hints, and errors of a remote root, stay.
 template <class Body>
 auto with_fetch_advice(const std::string& type, const std::filesystem::path& root, Body&& body) {
   try {
     return body();
   } catch (const Error& error) {
-    if (error.kind() != ErrorKind::data || is_remote(root)) throw;
-    throw Error(
-        ErrorKind::data,
-        fmt::format(
-            "{}; fetch the files with 'scripts/fetch-data {}', or correct the root of the data set",
-            error.message(), type),
-        error.where());
+    if (error.kind() != ErrorKind::data || is_remote(root) || !error.hint().empty()) throw;
+    throw Error(ErrorKind::data,
+                fmt::format("{}\nhint: fetch the files with 'scripts/fetch-data {}', or correct "
+                            "the root of the data set",
+                            error.message(), type),
+                error.where());
   }
 }
 

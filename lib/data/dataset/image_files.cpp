@@ -117,7 +117,7 @@ class ListReader {
       if (!first || !is_head(record)) add(record);
     }
     const std::size_t count = files_.files.size();
-    ENSURE(data, count > 0, "{} names no images; expected a line 'path,label' for each",
+    ENSURE(data, count > 0, "{} lists no images: it must have a line 'path,label' for each",
            file_.name());
     const auto place = [&](std::size_t i) { return fmt::format("{}:{}", file_.name(), lines_[i]); };
     files_.labels = width_ == 1 ? class_labels(texts_, options_.classes, place)
@@ -144,15 +144,15 @@ class ListReader {
       record.erase(record.begin() + static_cast<std::ptrdiff_t>(*group_));
     }
     if (files_.files.size() == 0) width_ = record.size() - 1;
-    ENSURE(data, record.size() > 1, "{}: a path without a label; expected 'path,label'",
+    ENSURE(data, record.size() > 1, "{}: a path without a label: the line must be 'path,label'",
            reader_.place(record[0]));
-    ENSURE(data, record.size() == width_ + 1, "{}: {} fields; the first row has {}",
+    ENSURE(data, record.size() == width_ + 1, "{}: {} fields, but the first row has {}",
            reader_.place(record[0]), record.size(), width_ + 1);
     ENSURE(data, !group_ || groups_.size() == files_.files.size() + 1,
            "{}: the line has no field in column '{}'", reader_.place(record[0]),
            printable(options_.group_by.value_or("")));
     ENSURE(data, has_image_suffix(record[0].text),
-           "{}: '{}' is no image's name (.jpg .jpeg .png .webp .bmp .tif .tiff)",
+           "{}: '{}' must end in .jpg, .jpeg, .png, .webp, .bmp, .tif or .tiff",
            reader_.place(record[0]), printable(record[0].text));
     files_.files.add(record[0].text);
     lines_.push_back(record[0].line);
@@ -161,8 +161,8 @@ class ListReader {
       return;
     }
     for (std::size_t i = 1; i < record.size(); ++i) {
-      ENSURE(data, parse_finite(record[i].text, numbers_.emplace_back()), "{}: '{}' is no number",
-             reader_.place(record[i]), printable(record[i].text));
+      ENSURE(data, parse_finite(record[i].text, numbers_.emplace_back()),
+             "{}: '{}' is not a number", reader_.place(record[i]), printable(record[i].text));
     }
   }
 
@@ -199,7 +199,7 @@ void take_stamps(Listing& listing, const DataRoot& root, const ImageList& option
 
 void check_rows(const ImageFiles& files, const ImageList& options) {
   ENSURE(data, !options.rows || files.samples() == *options.rows,
-         "{} ends with {} rows; 'rows' says {}: was it cut off?", shown(options.path),
+         "{} ends with {} rows, but 'rows' is {}; it may be cut off", shown(options.path),
          files.samples(), *options.rows);
 }
 

@@ -31,7 +31,7 @@ fs::path find_file(const fs::path& root, const std::string& name) {
   ENSURE(data, is_remote(root) || fs::is_directory(root, failure), "the folder {} does not exist",
          shown(root));
   throw Error(ErrorKind::data,
-              fmt::format("{} holds neither {} nor {}.gz", shown(root), name, name));
+              fmt::format("{} contains neither {} nor {}.gz", shown(root), name, name));
 }
 
 /// An open IDX file whose header has been checked.
@@ -39,13 +39,14 @@ class IdxReader {
  public:
   IdxReader(const fs::path& path, std::uint32_t magic) : path_(path), source_(open_source(path)) {
     const std::uint32_t found = word("the magic number");
-    ENSURE(data, found >> 16 != 0x1F8B, "{} is gzip without .gz in its name; rename it to {}.gz",
-           shown(path_), shown(path_.filename()));
+    ENSURE(data, found >> 16 != 0x1F8B,
+           "{} is a gzip file without .gz in its name\nhint: rename it to {}.gz", shown(path_),
+           shown(path_.filename()));
     ENSURE(data, found == magic,
-           "{} starts with 0x{:08x} at byte 0; an IDX file of {} starts with 0x{:08x}",
+           "{} starts with 0x{:08x} at byte 0, but an IDX file of {} starts with 0x{:08x}",
            shown(path_), found, magic == kImagesMagic ? "images" : "labels", magic);
     count_ = word("the number of samples");
-    ENSURE(data, count_ > 0, "{} says at byte 4 that it has no samples", shown(path_));
+    ENSURE(data, count_ > 0, "{} has 0 samples (byte 4)", shown(path_));
     if (magic == kImagesMagic) expect_side("rows"), expect_side("columns");
     sample_bytes_ = magic == kImagesMagic ? kMnistSide * kMnistSide : 1;
     expect_length();
@@ -57,11 +58,11 @@ class IdxReader {
     const std::size_t got = source_->read(out);
     offset_ += got;
     ENSURE(data, got == out.size(),
-           "{} ends at byte {}; its header promises {} samples, which end at byte {}", where(),
+           "{} ends at byte {}, but its header promises {} samples, which end at byte {}", where(),
            offset_, count_, offset_ - got + out.size());
     std::byte extra{};
     ENSURE(data, source_->read({&extra, 1}) == 0,
-           "{} continues after byte {}, where its {} samples end", where(), offset_, count_);
+           "{} continues after byte {}, the end of its {} samples", where(), offset_, count_);
   }
 
  private:
@@ -76,7 +77,7 @@ class IdxReader {
 
   void expect_side(const char* what) {
     const std::uint32_t found = word(what);
-    ENSURE(data, found == kMnistSide, "{} says at byte {} that its images have {} {}; expected {}",
+    ENSURE(data, found == kMnistSide, "{0} has images of {2} {3} (byte {1}): they must have {4}",
            where(), offset_ - 4, found, what, kMnistSide);
   }
 
@@ -85,11 +86,10 @@ class IdxReader {
     const std::uint64_t promised = offset_ + static_cast<std::uint64_t>(count_ * sample_bytes_);
     const bool packed = path_.extension() == ".gz";
     ENSURE(data, promised <= source_->most(),
-           "{} says at byte 4 that it has {} samples, which take {} bytes; {} {} bytes",
-           shown(path_), count_, promised, packed ? "unpacked it has at most" : "the file has",
-           source_->most());
+           "{} promises {} samples (byte 4), which take {} bytes, but {} {} bytes", shown(path_),
+           count_, promised, packed ? "unpacked it has at most" : "the file has", source_->most());
     ENSURE(data, packed || promised == source_->most(),
-           "{} has {} bytes; its header promises {} samples, which take {}", shown(path_),
+           "{} has {} bytes, but its header promises {} samples, which take {}", shown(path_),
            source_->most(), count_, promised);
   }
 
@@ -118,8 +118,8 @@ struct IdxPair {
 
 void expect_classes(std::span<const std::uint8_t> labels, const fs::path& path) {
   const auto bad = std::ranges::find_if(labels, [](auto label) { return label >= kMnistClasses; });
-  ENSURE(data, bad == labels.end(), "{} has label {} at byte {}; expected 0 to {}", shown(path),
-         *bad, 8 + (bad - labels.begin()), kMnistClasses - 1);
+  ENSURE(data, bad == labels.end(), "{} has label {} at byte {}: labels must be 0 to {}",
+         shown(path), *bad, 8 + (bad - labels.begin()), kMnistClasses - 1);
 }
 
 Facts facts_of(std::int64_t samples) {

@@ -23,8 +23,8 @@ Field image_of(const NpyArray& array) {
   std::vector<std::int64_t> shape = row_shape(header);
   if (shape.size() == 2) shape.push_back(1);
   ENSURE(data, header.type() == "u1" && shape.size() == 3 && (shape[2] == 1 || shape[2] == 3),
-         "{} holds {} of the shape ({}); expected images, uint8 (u1) of (N, H, W) or (N, H, W, C) "
-         "with C of 1 or 3; for other arrays write 'features'",
+         "{} contains {} of shape ({}): images must be uint8 (u1) of shape (N, H, W) or (N, H, W, "
+         "C) with C of 1 or 3\nhint: use 'features' for other arrays",
          array.name(), header.type(), fmt::join(header.shape, ", "));
   return {"image", Dtype::u8, std::move(shape)};
 }
@@ -35,7 +35,7 @@ class Arrays {
   explicit Arrays(const Npy& options)
       : options_(options), inputs_(path_of(options)), labels_(options.labels) {
     ENSURE(data, inputs_.header().shape[0] == labels_.header().shape[0],
-           "{} has {} rows, and {} has {}", inputs_.name(), inputs_.header().shape[0],
+           "{} has {} rows, but {} has {}", inputs_.name(), inputs_.header().shape[0],
            labels_.name(), labels_.header().shape[0]);
     input_ = options.images ? image_of(inputs_)
                             : Field{"features", Dtype::f32, row_shape(inputs_.header())};
@@ -43,7 +43,7 @@ class Arrays {
               row_shape(labels_.header())};
     if (label_.shape == std::vector<std::int64_t>{1}) label_.shape = {};
     ENSURE(data, label_.dtype == Dtype::f32 ? label_.shape.size() <= 1 : label_.shape.empty(),
-           "{} has {} dimensions; expected (N) for classes, (N) or (N, K) for targets",
+           "{} has {} dimensions: it must be (N) for classes, (N) or (N, K) for targets",
            labels_.name(), labels_.header().shape.size());
     label_rows_ = label_.dtype == Dtype::f32 ? labels_.as_f32() : labels_.as_i64();
     if (label_.dtype == Dtype::i64) count_classes();
@@ -67,7 +67,7 @@ class Arrays {
  private:
   static const std::filesystem::path& path_of(const Npy& options) {
     ENSURE(config, options.images.has_value() != options.features.has_value(),
-           "give either 'images' or 'features', the path of one array");
+           "set either 'images' or 'features' to the path of one array");
     return options.images ? *options.images : *options.features;
   }
 
@@ -76,7 +76,7 @@ class Arrays {
     for (std::size_t i = 0; i * 8 < label_rows_.size(); ++i) {
       std::int64_t label = 0;
       std::memcpy(&label, label_rows_.data() + i * 8, 8);
-      ENSURE(data, label >= 0 && label < most, "{} has label {} at byte {}; expected 0 to {}",
+      ENSURE(data, label >= 0 && label < most, "{} has label {} at byte {}: labels must be 0 to {}",
              labels_.name(), label, labels_.header().data_at + i * labels_.header().item_bytes,
              most - 1);
       classes_ = std::max(classes_, label + 1);

@@ -38,8 +38,8 @@ constexpr std::int64_t kMaxThreads = 16;
 fs::path folder_of(const SyntheticPhotographs& options) {
   const fs::path cache = cache_root();
   ENSURE(config, options.folder || !cache.empty(),
-         "synthetic_photographs keeps its files in a cache folder, and neither HOME nor "
-         "XDG_CACHE_HOME is set; set one, or 'folder' of the data set");
+         "synthetic_photographs needs a cache folder, but neither HOME nor XDG_CACHE_HOME is "
+         "set\nhint: set one of them, or 'folder' of the data set");
   const fs::path parent =
       options.folder ? fs::absolute(*options.folder).lexically_normal() : cache / "photographs";
   return parent / fmt::format("v1-{}-{}", options.split == spec::Split::train ? "train" : "test",
@@ -112,7 +112,7 @@ ImageFiles make_files(const fs::path& folder, const SyntheticPhotographs& option
   ENSURE(resource, !failure, "cannot rename {} to {}: {}", shown(unfinished), shown(folder),
          failure.message());
   auto files = complete_files(folder, options);
-  ENSURE(resource, files, "cannot keep the photographs in {}: files are missing", shown(folder));
+  ENSURE(resource, files, "cannot store the photographs in {}: files are missing", shown(folder));
   return *std::move(files);
 }
 

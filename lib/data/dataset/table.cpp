@@ -21,17 +21,17 @@ using spec::dataset::Parquet;
 char delimiter_of(const Csv& options) {
   const std::string& text = options.delimiter;
   ENSURE(config, text.size() == 1 && text != "\"" && text != "\n" && text != "\r",
-         "delimiter is '{}'; expected one byte, such as , or ; or a tab", printable(text));
+         "delimiter must be one byte, such as a comma or a tab, got '{}'", printable(text));
   return text[0];
 }
 
 /// Reads the file instead of mapping it, so that a file that shrinks raises an ordinary error.
 std::string text_of(const FileReader& file, const std::string& name) {
   const std::uint64_t most = available_memory() / 2;
-  ENSURE(resource, file.size() <= most,
-         "{} has {}, more than half of the available memory ({}); free some memory, or split it",
-         name, human_bytes(static_cast<double>(file.size())),
-         human_bytes(static_cast<double>(most)));
+  ENSURE(
+      resource, file.size() <= most,
+      "{} has {}, more than half of the available memory ({})\nhint: free some memory, or split it",
+      name, human_bytes(static_cast<double>(file.size())), human_bytes(static_cast<double>(most)));
   std::string text(file.size(), '\0');
   file.read(0, std::as_writable_bytes(std::span(text)));
   return text;
@@ -44,7 +44,8 @@ class CsvRows final : public TableRows {
         name_(shown(path)),
         text_(text_of(FileReader(path), name_)),
         reader_(text_, path.string(), delimiter_of(options)) {
-    ENSURE(data, reader_.next(record_), "{} is empty; expected a line of column names", name_);
+    ENSURE(data, reader_.next(record_), "{} is empty: it must begin with a line of column names",
+           name_);
     for (const CsvField& field : record_) columns_.emplace_back(field.text);
   }
 
@@ -66,13 +67,13 @@ class CsvRows final : public TableRows {
     const std::size_t other = columns_[0].find_first_of(",;\t|");
     if (columns_.size() > 1 || other == std::string::npos) return split;
     const std::string found = printable(columns_[0].substr(other, 1));
-    return fmt::format("{}, and holds '{}': write 'delimiter: \"{}\"'", split, found, found);
+    return fmt::format("{}, but contains '{}'\nhint: set 'delimiter: \"{}\"'", split, found, found);
   }
 
   bool next() override {
     if (!reader_.next(record_)) return false;
     ENSURE(data, record_.size() == columns_.size(),
-           "{}: {} fields; the first line names {} columns", reader_.place(record_[0]),
+           "{}: {} fields, but the first line names {} columns", reader_.place(record_[0]),
            record_.size(), columns_.size());
     return true;
   }
@@ -82,8 +83,8 @@ class CsvRows final : public TableRows {
     if (missing(text)) return std::nullopt;
     double value = 0;
     ENSURE(data, parse_finite(text, value),
-           "{}: '{}' in column '{}' is no number; if it is a name, list the column under "
-           "'categorical' or leave it out of 'features'",
+           "{}: '{}' in column '{}' is not a number\nhint: if it is a name, list the column under "
+           "'categorical' or omit it from 'features'",
            place(column), printable(text), printable(columns_[column]));
     return value;
   }

@@ -31,7 +31,8 @@ class TokenDataset final : public Dataset {
     stream_ = file_.bytes().subspan(header);
     const auto tokens = static_cast<std::int64_t>(stream_.size() / item_bytes_);
     ENSURE(data, tokens > options.sequence_length,
-           "{} ends at byte {} with {} tokens; one sample takes {}: shorten 'sequence_length'",
+           "{} ends at byte {} with {} tokens, but one sample needs {}\nhint: reduce "
+           "'sequence_length'",
            file_.name(), size, tokens, options.sequence_length + 1);
     samples_ = (tokens - options.sequence_length - 1) / stride_ + 1;
   }
@@ -70,11 +71,11 @@ class TokenDataset final : public Dataset {
                                  std::min(bytes.size(), kNumpy.size()));
     if (options_.header_bytes != 0 || begin != kNumpy) return;
     const NpyHeader header = parse_npy_header(bytes, bytes.size(), file_.name());
-    throw Error(ErrorKind::data,
-                fmt::format("{} is a .npy file of {}, and its header of {} bytes is no text of "
-                            "tokens; write 'header_bytes: {}', and 'dtype' uint16 or uint32 as it "
-                            "has",
-                            file_.name(), header.type(), header.data_at, header.data_at));
+    throw Error(
+        ErrorKind::data,
+        fmt::format("{} is a .npy file of {}, and its header of {} bytes contains no tokens\nhint: "
+                    "set 'header_bytes: {}', and 'dtype' to uint16 or uint32 as in the file",
+                    file_.name(), header.type(), header.data_at, header.data_at));
   }
 
   template <class Item>
@@ -95,8 +96,8 @@ class TokenDataset final : public Dataset {
       }
       const auto at = from - file_.bytes().data();
       ENSURE(data, !options_.vocab_size || highest < *options_.vocab_size,
-             "sample {}: {} has token {} between the bytes {} and {}; expected 0 to {}", index,
-             file_.name(), highest, at,
+             "sample {}: {} has token {} between the bytes {} and {}: tokens must be 0 to {}",
+             index, file_.name(), highest, at,
              at + static_cast<std::ptrdiff_t>((length + 1) * sizeof(Item)),
              *options_.vocab_size - 1);
     }

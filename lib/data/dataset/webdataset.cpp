@@ -51,7 +51,7 @@ class Indexer {
     TarMember member;
     while (tar.next(member)) add(tar, member);
     finish_sample();
-    ENSURE(data, index_.keys.size() > 0, "{} holds no samples: no member ends in .{}",
+    ENSURE(data, index_.keys.size() > 0, "{} contains no samples: no member ends in .{}",
            shown(shard_), join(options_.image, ", ."));
     return std::move(index_);
   }
@@ -72,7 +72,8 @@ class Indexer {
       ENSURE(data, !label_, "{} has two labels, the second at byte {}", sample(), member.offset);
       label_ = label_of(tar.read_text(kMostLabel), member);
     } else if (std::ranges::count(options_.image, name.suffix) > 0) {
-      ENSURE(data, !image_, "{} has two images, the second at byte {}; narrow 'image' down",
+      ENSURE(data, !image_,
+             "{} has two images, the second at byte {}\nhint: use fewer suffixes in 'image'",
              sample(), member.offset);
       image_ = member;
     }
@@ -87,26 +88,26 @@ class Indexer {
       return text.substr(begin, end - begin + 1);
     }
     const Json json = Json::parse(text, nullptr, false);
-    ENSURE(data, json.is_object(), "{} has a .json at byte {} that is no JSON object", sample(),
+    ENSURE(data, json.is_object(), "{} has a .json at byte {} that is not a JSON object", sample(),
            member.offset);
     const auto found = json.find(options_.label_key);
     ENSURE(data, found != json.end(),
-           "{} has a .json at byte {} without '{}'; name the label's key with 'label_key'",
+           "{} has a .json at byte {} without '{}'\nhint: set 'label_key' to the key of the label",
            sample(), member.offset, options_.label_key);
     if (found->is_string()) return found->get<std::string>();
     ENSURE(data, found->is_number_integer(),
-           "{} has a .json at byte {} whose '{}' is neither a text nor a whole number", sample(),
+           "{} has a .json at byte {} whose '{}' is neither a string nor an integer", sample(),
            member.offset, options_.label_key);
     return found->dump();
   }
 
   void finish_sample() {
     if (image_ || label_) {
-      ENSURE(data, image_, "{} has a label and no image (.{})", sample(),
+      ENSURE(data, image_, "{} has a label, but no image (.{})", sample(),
              join(options_.image, ", ."));
       ENSURE(data, label_,
-             "{} has an image and no label (.{}); name the label's suffix with 'label'", sample(),
-             options_.label);
+             "{} has an image, but no label (.{})\nhint: set 'label' to the suffix of the label",
+             sample(), options_.label);
       index_.keys.add(image_->name);
       index_.labels.add(*label_);
       index_.offsets.push_back(image_->offset);
@@ -187,9 +188,8 @@ std::vector<fs::path> expand_braces(const std::string& pattern) {
                      parse_index(pattern.substr(open + 1, dots - open - 1), first) &&
                      parse_index(pattern.substr(dots + 2, close - dots - 2), last);
   ENSURE(config, range && first <= last,
-         "'{}' has braces without a range of numbers; expected something like {{000..099}}",
-         printable(pattern));
-  ENSURE(config, last - first < kMostShards, "'{}' stands for {} shards; expected at most {}",
+         "'{}' must have a range of numbers in braces, such as {{000..099}}", printable(pattern));
+  ENSURE(config, last - first < kMostShards, "'{}' means {} shards: there must be at most {}",
          printable(pattern), last - first + 1, kMostShards);
   const std::size_t width = dots - open - 1;
   std::vector<fs::path> shards;
@@ -199,7 +199,7 @@ std::vector<fs::path> expand_braces(const std::string& pattern) {
          expand_braces(pattern.substr(0, open) + number + pattern.substr(close + 1))) {
       shards.push_back(std::move(shard));
     }
-    ENSURE(config, std::ssize(shards) <= kMostShards, "'{}' stands for more than {} shards",
+    ENSURE(config, std::ssize(shards) <= kMostShards, "'{}' means more than {} shards",
            printable(pattern), kMostShards);
   }
   return shards;
@@ -207,7 +207,8 @@ std::vector<fs::path> expand_braces(const std::string& pattern) {
 
 ShardIndex index_shard(const fs::path& shard, const Webdataset& options) {
   ENSURE(data, shard.extension() != ".gz" && shard.extension() != ".tgz",
-         "{} is packed, and samples are read in place; unpack it with gunzip", shown(shard));
+         "{} is compressed, but samples are read in place\nhint: unpack it with gunzip",
+         shown(shard));
   const FileStamp stamp = FileReader(shard).stamp();
   const CacheFile cache = cache_of(shard, options);
   if (auto kept = read_cached(cache); kept && kept->stamp == stamp) return *std::move(kept);

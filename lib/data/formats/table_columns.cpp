@@ -94,10 +94,10 @@ void TableColumns::throw_missing_column(const std::string& name, const TableRows
   });
   const std::optional<std::string> near =
       same != names_.end() ? std::optional(*same) : nearest(name, names_);
-  throw Error(
-      ErrorKind::data,
-      fmt::format("{} has no column '{}'{}{}", rows.name(), printable(name), rows.how_named(),
-                  near ? "\nhint: use '" + printable(*near) + "'" : std::string()));
+  std::string problem =
+      fmt::format("{} has no column '{}'{}", rows.name(), printable(name), rows.how_named());
+  if (near && hint_of(problem).empty()) problem += "\nhint: use '" + printable(*near) + "'";
+  throw Error(ErrorKind::data, problem);
 }
 
 void TableColumns::learn(TableRows& rows) {
