@@ -164,7 +164,8 @@ TEST_CASE("missing numbers are refused, filled or dropped as told") {
 TEST_CASE("what is wrong with a CSV names line and column") {
   Tables tables;
   const auto failure = [&](const std::string& text) { return Tables::failure(tables.with(text)); };
-  CHECK_THAT(failure(""), Contains("train.csv is empty; expected a line of column names"));
+  CHECK_THAT(failure(""),
+             Contains("train.csv is empty: it must begin with a line of column names"));
   CHECK_THAT(failure("a,y\n"), Contains("train.csv has no rows"));
   CHECK_THAT(failure("a,price\n1,2\n"), Contains("train.csv has no column 'y'"));
   auto near = tables.with("a,price\n1,2\n");
@@ -174,9 +175,9 @@ TEST_CASE("what is wrong with a CSV names line and column") {
   CHECK_THAT(failure("y\n1\n"), Contains("has no column but its label"));
   CHECK_THAT(failure("a,a,y\n1,2,0\n"), Contains("has two columns 'a'"));
   CHECK_THAT(failure("a,y\n1,0\n1,2,3\n"),
-             Contains("train.csv:3:1: 3 fields; the first line names 2 columns"));
+             Contains("train.csv:3:1: 3 fields, but the first line names 2 columns"));
   CHECK_THAT(failure("a,y\n1,0\n1x,1\n"),
-             Contains("train.csv:3:1: '1x' in column 'a' is no number; if it is a name"));
+             Contains("train.csv:3:1: '1x' in column 'a' is not a number\nhint: if it is a name"));
   CHECK_THAT(failure("a,y\ninf,0\n"), Contains("'inf' in column 'a' is no number"));
   CHECK_THAT(failure("a,y\n1e99,0\n"),
              Contains("train.csv:2:1: 1e+99 does not fit a 32-bit float"));
@@ -263,8 +264,8 @@ TEST_CASE("a column that is missing says how the first line was read, and which 
   Tables tables;
   const auto failure = [&](const std::string& text) { return Tables::failure(tables.with(text)); };
   CHECK_THAT(failure("a;y\n1;0\n"),
-             Contains("has no column 'y'; its first line was split at ',' into 1 name, and holds "
-                      "';': write 'delimiter: \";\"'"));
+             Contains("has no column 'y'; its first line was split at ',' into 1 name, but "
+                      "contains ';'\nhint: set 'delimiter: \";\"'"));
   CHECK_THAT(
       failure("a,Y\n1,0\n"),
       Contains("has no column 'y'; did you mean 'Y'?; its first line was split at ',' into 2 "

@@ -87,21 +87,21 @@ TEST_CASE("the list may lie apart from its images, and is read again when it cha
 TEST_CASE("what is wrong with an image list names line and column") {
   Listed listed;
   CHECK_THAT(listed.failure("path,label\n"),
-             Contains("names no images; expected a line 'path,label' for each"));
+             Contains("lists no images: it must have a line 'path,label' for each"));
   CHECK_THAT(listed.failure("a/1.jpg\n"), Contains("list.csv:1:1: a path without a label"));
   CHECK_THAT(listed.failure("a/1.jpg,1\na/2.jpg,1,2\n"),
-             Contains("list.csv:2:1: 3 fields; the first row has 2"));
+             Contains("list.csv:2:1: 3 fields, but the first row has 2"));
   CHECK_THAT(listed.failure("a/1.jpg,1,2\na/2.jpg,1,two\n"),
              Contains("list.csv:2:11: 'two' is no number"));
   CHECK_THAT(listed.failure("a/1.jpg,1,2\na/2.jpg,1,nan\n"), Contains("'nan' is no number"));
   CHECK_THAT(listed.failure("a/1.jpg,1\na/2.exe,1\n"),
-             Contains("list.csv:2:1: 'a/2.exe' is no image's name"));
+             Contains("list.csv:2:1: 'a/2.exe' must end in .jpg"));
   CHECK_THAT(listed.failure("a/1.jpg,\n"), Contains("list.csv:1: the label is empty"));
   CHECK_THAT(listed.failure("a/9.jpg,1\n"), Contains("a/9.jpg: No such file"));
   auto options = listed.with("a/1.jpg,1\n");
   options.rows = 2;
   CHECK_THAT(failure_of([&] { (void)build("image_list", options); }),
-             Contains("ends with 1 rows; 'rows' says 2"));
+             Contains("ends with 1 rows, but 'rows' is 2"));
 }
 
 TEST_CASE("a first line is a head only where it cannot be a sample") {
@@ -110,7 +110,7 @@ TEST_CASE("a first line is a head only where it cannot be a sample") {
     CHECK(build("image_list", listed.with(std::string(head) + "a/1.jpg,owl\n"))->size() == 1);
   const std::string rows = "a/1.jpg,0\na/2.jpg,1\n";
   CHECK_THAT(listed.failure("animal/a.gif,0\n" + rows),
-             Contains("list.csv:1:1: 'animal/a.gif' is no image's name"));
+             Contains("list.csv:1:1: 'animal/a.gif' must end in .jpg"));
   for (const char* sample : {"a.gif,owl\n", "a\\b,owl\n", "a/b,owl\n", "a,1\n"})
     CHECK_THAT(listed.failure(sample + rows), Contains("list.csv:1:1: "));
   CHECK(build("image_list", listed.with(rows, "LIST.CSV"))->size() == 2);

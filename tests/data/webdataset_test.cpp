@@ -67,9 +67,9 @@ TEST_CASE("webdataset labels come from text or a json key, by name or number") {
   options.label_key = "n";
   CHECK(labels_of(*build("webdataset", options)) == std::vector<std::int64_t>{4, 1});
   options.label_key = "label";
-  CHECK_THAT(failure_of([&] { (void)build("webdataset", options); }),
-             Contains("sample '0' has a .json at byte 1536 without 'label'; name the label's key "
-                      "with 'label_key'"));
+  CHECK_THAT(
+      failure_of([&] { (void)build("webdataset", options); }),
+      Contains("sample '0' has a .json at byte 1536 without 'label'\nhint: set 'label_key'"));
   options = shards.with({tar_member("0.left.jpg", "l") + tar_member("0.right.jpg", "r") +
                          tar_member("0.txt", " owl \n")});
   options.label = "txt";
@@ -111,9 +111,9 @@ TEST_CASE("a shard that changes while it is in use ends the run") {
 TEST_CASE("a webdataset sample without its parts is named") {
   Shards shards;
   CHECK_THAT(shards.failure(tar_member("a/0.jpg", "x")),
-             Contains("s-0.tar: sample 'a/0' has an image and no label (.cls)"));
+             Contains("s-0.tar: sample 'a/0' has an image, but no label (.cls)"));
   CHECK_THAT(shards.failure(tar_member("0.cls", "1") + sample("1", "x", "1")),
-             Contains("sample '0' has a label and no image"));
+             Contains("sample '0' has a label, but no image"));
   CHECK_THAT(shards.failure(tar_member("0.jpg", "x") + tar_member("0.png", "y")),
              Contains("sample '0' has two images"));
   CHECK_THAT(shards.failure(sample("0", "x", "1") + tar_member("0.cls", "2")),
@@ -121,7 +121,7 @@ TEST_CASE("a webdataset sample without its parts is named") {
   CHECK_THAT(shards.failure(sample("0", "x", " \n")),
              Contains("sample '0' has an empty label at byte 1536"));
   CHECK_THAT(shards.failure(tar_member("readme.md", "?")),
-             Contains("holds no samples: no member ends in .jpg, .jpeg"));
+             Contains("contains no samples: no member ends in .jpg, .jpeg"));
   auto options = shards.with({sample("0", "x", "1")});
   options.shards = {"s.tar.gz"};
   CHECK_THAT(failure_of([&] { (void)build("webdataset", options); }),

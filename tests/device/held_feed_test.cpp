@@ -119,7 +119,7 @@ TEST_CASE("a run on a CPU cannot keep its images on a device") {
   budget.mode = spec::CacheMode::device;
   budget.device = images.get();
   CHECK_THAT(failure_of([&] { (void)data::with_cache(varied(), budget); }),
-             StartsWith("2: ") && Contains("trains on the CPU, or this build has no kernels"));
+             StartsWith("2: ") && Contains("requires a GPU and a build with GPU kernels"));
 }
 
 TEST_CASE("a build without kernels says so") {

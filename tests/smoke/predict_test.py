@@ -149,8 +149,8 @@ trainer: {{max_epochs: 2, accelerator: cpu, devices: 1, num_threads: 1}}
 
     def test_what_holds_no_pictures_is_refused(self):
         (self.folder / "empty").mkdir()
-        self.refused(9, r"--input '\S+/empty': it holds no pictures", "--input", "empty")
-        self.refused(2, r"--input '\S+/nowhere': there is no such folder", "--input", "nowhere")
+        self.refused(9, r"--input '\S+/empty': it contains no images", "--input", "empty")
+        self.refused(2, r"--input '\S+/nowhere': no such file or folder", "--input", "nowhere")
         os.mkfifo(self.folder / "pipe")
         self.refused(2, r"--input '\S+/pipe': it is no regular file", "--input", "pipe")
         self.refused(2, r"--split", "--input", "val", "--split", "val")

@@ -192,7 +192,7 @@ TEST_CASE("auto takes a device where half of what it has free is enough") {
   CHECK(tier_with(2 * need, CacheMode::decoded) == CacheTier::decoded);
   CHECK(tier_with(need * 10 / 9 + 20, CacheMode::device) == CacheTier::device);
   CHECK_THAT(failure_of([&] { tier_with(need, CacheMode::device); }),
-             Contains("11: dataset.cache.mode=device: the images take 2.9 KiB"));
+             Contains("11: dataset.cache.mode=device: the images need 2.9 KiB"));
 }
 
 TEST_CASE("what a device holds is not taken from the budget of the host") {

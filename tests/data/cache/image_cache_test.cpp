@@ -192,7 +192,7 @@ TEST_CASE("auto takes the highest tier that fits the budget") {
 TEST_CASE("a tier asked for by name that does not fit is refused with both numbers") {
   const CacheNeed need{.encoded = 3 << 20, .decoded = 9 << 20};
   CHECK_THAT(failure_of([&] { choose_cache(need, budget_of(CacheMode::decoded, 4 << 20)); }),
-             Contains("11: the decoded images take about 9.0 MiB, and 4.0 MiB of "
+             Contains("11: the decoded images need about 9.0 MiB, but 4.0 MiB of "
                       "dataset.cache.budget are left"));
   CHECK(choose_cache(need, budget_of(CacheMode::encoded, 4 << 20)).tier == CacheTier::encoded);
   CHECK_THAT(failure_of([&] { choose_cache(need, budget_of(CacheMode::device)); }),

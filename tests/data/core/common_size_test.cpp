@@ -127,7 +127,7 @@ TEST_CASE("same size: one image of another size that the probe missed is named w
       CHECK_THAT(
           failure_of([&] { (void)sized_batches(pictures.folder()); }),
           StartsWith("9: ") && Contains(SizedPictures::name(odd)) &&
-              Contains("it has 13x10 pixels, and the images probed at the start have 12x10"));
+              Contains("it has 13x10 pixels, but the images probed at the start have 12x10"));
       return;
     }
     pictures.put(odd, {12, 10, 3});

@@ -240,13 +240,14 @@ TEST_CASE("split: what cannot be divided is reported at dataset.split") {
   const std::string table =
       "{type: csv, label: y, features: [x], path: " + (folder / "t.csv").string() + "}";
   CHECK(problems(images, "{val: 0.2}").empty());
-  CHECK_THAT(problems(images, "{val: 0.2, group_by: patient}"),
-             Contains("dataset.split.group_by names a column, and the data set 'image_folder' has "
-                      "no columns"));
+  CHECK_THAT(
+      problems(images, "{val: 0.2, group_by: patient}"),
+      Contains(
+          "dataset.split.group_by names a column, but the data set 'image_folder' has no columns"));
   CHECK_THAT(problems(images, "{val: 0.001}"), Contains("leaves none for val"));
   CHECK_THAT(problems(table, "{val: 0.25, stratify: true}"), Contains("class 1 has 1"));
   CHECK_THAT(problems(table, "{val: 0.25, group_by: h}"), Contains("has no column 'h'"));
-  CHECK_THAT(problems(table, "{val: 0.1, group_by: g}"), Contains("the nearest share is 0.5"));
+  CHECK_THAT(problems(table, "{val: 0.1, group_by: g}"), Contains("set the nearest share, 0.5"));
   CHECK_THAT(
       problems("{type: tokens, sequence_length: 4, path: " + (folder / "tokens.bin").string() + "}",
                "{val: 0.25}"),
@@ -264,7 +265,9 @@ TEST_CASE("split: a part without transforms of its own takes those of train, if 
     return text;
   };
   CHECK(problems("{type: center_crop, size: 20}").empty());
-  CHECK_THAT(problems("{type: center_crop, size: 20}, random_horizontal_flip"),
-             StartsWith("the transforms must be written, because 'random_horizontal_flip' of "
-                        "dataset.train is random; for example dataset.val: {transforms: [...]}"));
+  CHECK_THAT(
+      problems("{type: center_crop, size: 20}, random_horizontal_flip"),
+      StartsWith(
+          "it needs transforms of its own, because 'random_horizontal_flip' of dataset.train is "
+          "random\nhint: set them, such as dataset.val: {transforms: [...]}"));
 }

@@ -107,8 +107,8 @@ TEST_CASE("partition: a stratum with fewer samples than parts is refused by name
   auto wanted = parts_request(10, {0.5, 0.3, 0.2});
   wanted.strata = strata;
   CHECK_THAT(failure_of([&] { (void)partition(wanted); }),
-             StartsWith("2: each class must have at least 3 samples, one for each part, to be "
-                        "divided by 'stratify'; class 1 has 2"));
+             StartsWith("2: with 'stratify' each class must have at least 3 samples, one for each "
+                        "part, but class 1 has 2"));
 }
 
 TEST_CASE("partition: groups stay together and come close to the shares") {
@@ -143,11 +143,11 @@ TEST_CASE("partition: groups that cannot be divided are refused with the nearest
   auto wanted = parts_request(100, {0.8, 0.2, 0});
   wanted.groups = groups;
   CHECK_THAT(failure_of([&] { (void)partition(wanted); }),
-             StartsWith("2: there are 1 group(s), and 2 parts need at least one each"));
+             StartsWith("2: 2 parts need one group each, got 1 group(s)"));
   std::fill(groups.begin() + 50, groups.end(), 1);
   CHECK_THAT(failure_of([&] { (void)partition(wanted); }),
              Contains("2 groups of up to 50 samples cannot be divided so that val has 0.2 of all "
-                      "samples: the nearest share is 0.5"));
+                      "samples\nhint: set the nearest share, 0.5"));
 }
 
 TEST_CASE("partition: ten equal parts serve as folds of a cross-validation") {

@@ -63,11 +63,12 @@ TEST_CASE(
   CHECK_THAT(failure_of([] {
                build_pipeline(digits({normalize({1, 2, 3}, {1, 2, 3})}));
              }),
-             Contains("mean has 3 values and std has 3, but the images have 1 channel(s)"));
+             Contains("mean and std must have one value for each of the 1 channel(s) of the "
+                      "images, got 3 and 3"));
   CHECK_THAT(failure_of([] {
                build_pipeline(digits({normalize({1, 2}, {1})}));
              }),
-             Contains("mean has 2 values and std has 1"));
+             Contains("mean and std must have one value per channel each, got 2 and 1"));
 }
 
 TEST_CASE("a stage that the catalog does not hold is refused by name") {

@@ -32,7 +32,7 @@ TEST_CASE("chosen samples are loaded in the order in which they were named") {
 }
 
 TEST_CASE("a sample that a data set does not have cannot be chosen") {
-  CHECK_THROWS_WITH(subset(counting(10).dataset, {3, 10}), Contains("there is no sample 10"));
+  CHECK_THROWS_WITH(subset(counting(10).dataset, {3, 10}), Contains("sample 10 does not exist"));
   CHECK_THROWS_AS(subset(counting(10).dataset, {-1}), Error);
 }
 

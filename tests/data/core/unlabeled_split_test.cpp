@@ -118,27 +118,28 @@ TEST_CASE("a single picture is an input of one sample") {
 TEST_CASE("an input without pictures says what is missing, and where") {
   const TempFolder folder;
   CHECK_THAT(refusal(folder / "none", ErrorKind::config),
-             StartsWith("--input '") && Contains("no such folder"));
+             StartsWith("--input '") && Contains("no such file or folder"));
   put_text(folder / "empty/notes.txt", "no picture");
-  CHECK_THAT(refusal(folder / "empty", ErrorKind::data), Contains("holds no pictures"));
+  CHECK_THAT(refusal(folder / "empty", ErrorKind::data), Contains("contains no images"));
   put_text(folder / "empty.txt", "\n\n");
-  CHECK_THAT(refusal(folder / "empty.txt", ErrorKind::data), Contains("holds no pictures"));
+  CHECK_THAT(refusal(folder / "empty.txt", ErrorKind::data), Contains("contains no images"));
   put_text(folder / "list.txt", "\nnotes.md\n");
   CHECK_THAT(refusal(folder / "list.txt", ErrorKind::data),
-             Contains("list.txt:2: 'notes.md' is no image's name"));
+             Contains("list.txt:2: 'notes.md' must end in .jpg"));
   put_text(folder / "gone.txt", "gone.png\n");
   CHECK_THAT(refusal(folder / "gone.txt", ErrorKind::data), Contains("gone.txt:1: "));
   put_text(folder / "far.txt", "s3://bucket/a.png\n");
-  CHECK_THAT(refusal(folder / "far.txt", ErrorKind::data), Contains("no file of this machine"));
+  CHECK_THAT(refusal(folder / "far.txt", ErrorKind::data),
+             Contains("must be a file of this machine"));
 }
 
 TEST_CASE("a pipe is no list: only one process could read it") {
   const TempFolder folder;
   REQUIRE(::mkfifo((folder / "pipe").c_str(), 0600) == 0);
   CHECK_THAT(refusal(folder / "pipe", ErrorKind::config),
-             Contains("it is no regular file, and must be one") && !Contains("no such"));
+             Contains("it must be a regular file") && !Contains("no such"));
   fs::create_symlink(folder / "pipe", folder / "63");
-  CHECK_THAT(refusal(folder / "63", ErrorKind::config), Contains("no regular file"));
+  CHECK_THAT(refusal(folder / "63", ErrorKind::config), Contains("must be a regular file"));
 }
 
 TEST_CASE("pictures pass the transforms, which have to bring them to one size") {
@@ -147,7 +148,7 @@ TEST_CASE("pictures pass the transforms, which have to bring them to one size") 
   const Unlabeled plain = unlabeled_split(folder.path(), {});
   const SplitCheck unfit = check_split(plain.split, spec::CacheMode::automatic, plain.catalog);
   REQUIRE(unfit.problems.size() == 1);
-  CHECK_THAT(unfit.problems[0].message, Contains("a batch needs one size"));
+  CHECK_THAT(unfit.problems[0].message, Contains("add a transform to one size"));
   const spec::transform::CenterCrop crop{{std::vector<int>{6}}};
   const Unlabeled cropped =
       unlabeled_split(folder.path(), {config::make_stage("transform", "center_crop", crop)});

@@ -134,20 +134,18 @@ TEST_CASE("a wrong header is refused with what was found and what was expected")
   };
   CHECK_THAT(
       failure_with(0, 0x801),
-      Contains("starts with 0x00000801 at byte 0; an IDX file of images starts with 0x00000803"));
-  CHECK_THAT(failure_with(0, 0x1F8B0808), Contains("is gzip without .gz in its name"));
-  CHECK_THAT(failure_with(4, 0), Contains("says at byte 4 that it has no samples"));
+      Contains(
+          "starts with 0x00000801 at byte 0, but an IDX file of images starts with 0x00000803"));
+  CHECK_THAT(failure_with(0, 0x1F8B0808), Contains("is a gzip file without .gz in its name"));
+  CHECK_THAT(failure_with(4, 0), Contains("has 0 samples (byte 4)"));
   CHECK_THAT(failure_with(4, 4),
-             Contains("has 3936 bytes; its header promises 4 samples, which take 3152"));
-  CHECK_THAT(
-      failure_with(4, 6),
-      Contains("says at byte 4 that it has 6 samples, which take 4720 bytes; the file has 3936"));
+             Contains("has 3936 bytes, but its header promises 4 samples, which take 3152"));
+  CHECK_THAT(failure_with(4, 6),
+             Contains("promises 6 samples (byte 4), which take 4720 bytes, but the file has 3936"));
   CHECK_THAT(failure_with(4, 0x80000000), Contains("has 2147483648 samples"));
   CHECK_THAT(failure_with(4, 0xFFFFFFFF), Contains("has 4294967295 samples"));
-  CHECK_THAT(failure_with(8, 27),
-             Contains("says at byte 8 that its images have 27 rows; expected 28"));
-  CHECK_THAT(failure_with(12, 0xFFFFFFFF),
-             Contains("says at byte 12 that its images have 4294967295 columns"));
+  CHECK_THAT(failure_with(8, 27), Contains("has images of 27 rows (byte 8): they must have 28"));
+  CHECK_THAT(failure_with(12, 0xFFFFFFFF), Contains("has images of 4294967295 columns (byte 12)"));
 }
 
 TEST_CASE("images and labels of different number are refused") {

@@ -30,7 +30,7 @@ std::string failure(const spec::dataset::Parquet& options) {
 TEST_CASE("a build without Arrow refuses Parquet and says what to do") {
   if (has_parquet()) skip("this build reads Parquet");
   CHECK_THAT(failure(at(kTable)),
-             StartsWith("2: Parquet needs Arrow, and libtrainctl_parquet.so cannot be loaded"));
+             StartsWith("2: Parquet needs Arrow, but libtrainctl_parquet.so cannot be loaded"));
 }
 
 TEST_CASE("a Parquet table gives the same data set as its CSV") {
@@ -94,6 +94,6 @@ TEST_CASE("a Parquet column of halves is read, and one of dates is refused for w
     found.push_back(values<float>(*dataset, i, 0)[0]);
   CHECK(found == std::vector<float>{1.5, -2, 65504, -1});
   options.features = {"d"};
-  CHECK_THAT(failure(options), Contains("column 'd': its type is date32[day]; expected numbers: "
-                                        "leave it out of 'features'"));
+  CHECK_THAT(failure(options), Contains("column 'd': its type is date32[day], but it must be "
+                                        "numeric\nhint: omit it from 'features'"));
 }

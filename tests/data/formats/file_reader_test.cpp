@@ -41,6 +41,6 @@ TEST_CASE("a file that the machine cannot open is no damaged file") {
     CHECK(failure_of(open).empty());
   }
   CHECK_THAT(failure_without_descriptors([&] { DataRoot another(folder.path()); }),
-             StartsWith("11: cannot look into "));
+             StartsWith("11: cannot read the folder "));
   CHECK_THAT(failure_of([&] { (void)refusing.open("b.jpg"); }), StartsWith("9: cannot read "));
 }

@@ -150,11 +150,11 @@ TEST_CASE("what an npy file may not hold is named with what to do") {
   CHECK_THAT(failure(std::string("PK\x03\x04 a zip file of arrays")),
              Contains("must begin as a .npy file"));
   CHECK_THAT(failure(npy("<f4", "(2, 2)", raw<float>({1, 2, NAN, 4}))),
-             Contains("holds nan in row 1, at byte 136; expected finite"));
+             Contains("contains nan in row 1, at byte 136: numbers must be finite"));
   CHECK_THAT(failure(npy("<f8", "(2, 1)", raw<double>({1, 1e300}))),
-             Contains("holds 1e+300 in row 1, at byte 136"));
+             Contains("contains 1e+300 in row 1, at byte 136"));
   CHECK_THAT(saved.failure(saved.images(npy("<f4", "(2, 2)", four), kTwoLabels)),
-             Contains("expected images, uint8"));
+             Contains("images must be uint8"));
   CHECK_THAT(
       saved.failure(saved.images(npy("|u1", "(2, 1, 1, 4)", std::string(8, 'x')), kTwoLabels)),
       Contains("holds u1 of the shape (2, 1, 1, 4); expected images"));
@@ -163,7 +163,7 @@ TEST_CASE("what an npy file may not hold is named with what to do") {
              StartsWith("9: "));
   spec::dataset::Npy neither;
   CHECK_THAT(failure_of([&] { (void)build("npy", neither); }),
-             StartsWith("2: give either 'images' or 'features'"));
+             StartsWith("2: set either 'images' or 'features'"));
 }
 
 TEST_CASE("no change of an npy header's bytes does more than refuse it") {
