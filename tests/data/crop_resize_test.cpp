@@ -131,21 +131,22 @@ TEST_CASE("sizes that make no sense are config errors that say what to write") {
   CHECK_THAT(failure_of([] {
                resize_to({1, 2, 3});
              }),
-             Contains("2: size has 3 values; write size: 224"));
-  CHECK_THAT(failure_of([] { center_crop({}); }), Contains("2: size has 0 values"));
+             Contains("2: size must have 1 or 2 values, got 3\nhint: set size: 224"));
+  CHECK_THAT(failure_of([] { center_crop({}); }),
+             Contains("2: size must have 1 or 2 values, got 0"));
   CHECK_THAT(failure_of([] {
                resize_to({10, 20}, 30);
              }),
              Contains("2: max_size requires that size is one"));
   CHECK_THAT(failure_of([] { resize_to({10}, 10); }),
-             Contains("2: max_size is 10 and size 10; max_size must be larger"));
+             Contains("2: max_size must be larger than size, got 10 and 10"));
   const auto crop_of = [](std::array<double, 2> scale, std::array<double, 2> ratio) {
     return failure_of([&] { random_resized_crop({{{10}}, scale, ratio}); });
   };
   CHECK_THAT(crop_of({0.9, 0.1}, {1, 1}),
-             Contains("2: scale is [0.9, 0.1]; write the smaller number first"));
+             Contains("2: scale must be [smallest, largest], got [0.9, 0.1]"));
   CHECK_THAT(crop_of({0.1, 0.9}, {2, 1}),
-             Contains("2: ratio is [2, 1]; write the smaller number first"));
+             Contains("2: ratio must be [smallest, largest], got [2, 1]"));
 }
 
 TEST_CASE("an image so narrow that its resize would fill the memory is a data error") {

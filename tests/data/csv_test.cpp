@@ -101,7 +101,7 @@ TEST_CASE("a split is standardized by the training table's statistics, not by it
   val = tables.with("a,b,y\n3,8,2\n", "val.csv");
   val.statistics_from = train.path;
   CHECK_THAT(Tables::failure(val),
-             Contains("val.csv has label 2; the table of statistics_from has labels up to 1"));
+             Contains("val.csv has label 2, but the table of statistics_from has labels up to 1"));
 }
 
 TEST_CASE("categories become one feature each, learned from the training table") {
@@ -171,7 +171,7 @@ TEST_CASE("what is wrong with a CSV names line and column") {
   auto near = tables.with("a,price\n1,2\n");
   near.label = "prize";
   CHECK_THAT(Tables::failure(near),
-             Contains("train.csv has no column 'prize'; did you mean 'price'?"));
+             Contains("train.csv has no column 'prize'; its first line was split"));
   CHECK_THAT(failure("y\n1\n"), Contains("has no column but its label"));
   CHECK_THAT(failure("a,a,y\n1,2,0\n"), Contains("has two columns 'a'"));
   CHECK_THAT(failure("a,y\n1,0\n1,2,3\n"),
@@ -266,10 +266,9 @@ TEST_CASE("a column that is missing says how the first line was read, and which 
   CHECK_THAT(failure("a;y\n1;0\n"),
              Contains("has no column 'y'; its first line was split at ',' into 1 name, but "
                       "contains ';'\nhint: set 'delimiter: \";\"'"));
-  CHECK_THAT(
-      failure("a,Y\n1,0\n"),
-      Contains("has no column 'y'; did you mean 'Y'?; its first line was split at ',' into 2 "
-               "names"));
+  CHECK_THAT(failure("a,Y\n1,0\n"),
+             Contains("has no column 'y'; its first line was split at ',' into 2 "
+                      "names\nhint: use 'Y'"));
 }
 
 TEST_CASE("what a table keeps of each row's label is no text") {

@@ -84,9 +84,10 @@ TEST_CASE("a token beyond the vocabulary ends the run with its place") {
   const auto dataset = build("tokens", options);
   CHECK(dataset->classes() == 264);
   CHECK(values<std::int64_t>(*dataset, 1, 0) == Numbers{259, 260, 261});
-  CHECK_THAT(failure_of([&] { (void)values<std::int64_t>(*dataset, 2, 0); }),
-             StartsWith("9: sample 2: ") &&
-                 Contains("t.bin has token 264 between the bytes 12 and 20; expected 0 to 263"));
+  CHECK_THAT(
+      failure_of([&] { (void)values<std::int64_t>(*dataset, 2, 0); }),
+      StartsWith("9: sample 2: ") &&
+          Contains("t.bin has token 264 between the bytes 12 and 20: tokens must be 0 to 263"));
 }
 
 TEST_CASE("synthetic images depend on seed, split and sample, and come the same both ways") {

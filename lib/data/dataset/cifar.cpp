@@ -124,7 +124,7 @@ void read_archive(Filler& filler, const fs::path& archive, const CifarSplit& spl
     found[file] = true;
   }
   for (std::size_t file = 0; file < found.size(); ++file) {
-    ENSURE(data, found[file], "{} holds no {}", shown(archive), split.files[file]);
+    ENSURE(data, found[file], "{} does not contain {}", shown(archive), split.files[file]);
   }
 }
 

@@ -31,7 +31,8 @@ inline Range angles(const char* name, const std::vector<double>& values, std::si
 /// Parses `size: 224` or `size: [height, width]`. Throws Error(config).
 inline Extents size_of_options(const std::vector<int>& values) {
   ENSURE(config, values.size() == 1 || values.size() == 2,
-         "size has {} values; write size: 224 for a square, or size: [height, width]",
+         "size must have 1 or 2 values, got {}\nhint: set size: 224 for a square, or size: "
+         "[height, width]",
          values.size());
   return {values.front(), values.back()};
 }

@@ -121,12 +121,12 @@ TEST_CASE("a CIFAR archive with a member missing, twice, or of another size is r
     put_text(folder / "c.tar", tar + tar_end());
     return failure(folder, tiny());
   };
-  CHECK_THAT(failed(one), Contains("holds no 2.bin"));
-  CHECK_THAT(failed(one + one), Contains("holds 1.bin twice"));
+  CHECK_THAT(failed(one), Contains("does not contain 2.bin"));
+  CHECK_THAT(failed(one + one), Contains("contains 1.bin twice"));
   CHECK_THAT(failed(one + tar_member("2.bin", "x")),
-             Contains("c.tar:2.bin ends at byte 1; expected 1 records of 3073"));
+             Contains("c.tar:2.bin ends at byte 1, but its 1 records of 3073"));
   CHECK_THAT(failed(one + tar_member("2.bin", records(10, 1))),
-             Contains("c.tar:2.bin has label 10 at byte 0; expected 0 to 9"));
+             Contains("c.tar:2.bin has label 10 at byte 0: labels must be 0 to 9"));
 }
 
 TEST_CASE("CIFAR that is not there is named with the command that fetches it") {
@@ -134,10 +134,9 @@ TEST_CASE("CIFAR that is not there is named with the command that fetches it") {
   spec::dataset::Cifar10 options;
   options.root = folder.path();
   const std::string failed = failure_of([&] { (void)facts("cifar10", options); });
-  CHECK_THAT(
-      failed,
-      Contains("holds neither cifar-10-binary.tar.gz nor data_batch_1.bin; fetch the files with "
-               "'scripts/fetch-data cifar10'"));
+  CHECK_THAT(failed, Contains("contains neither cifar-10-binary.tar.gz nor data_batch_1.bin\nhint: "
+                              "fetch the files with "
+                              "'scripts/fetch-data cifar10'"));
   options.root = folder / "nowhere";
   CHECK_THAT(failure_of([&] { (void)build("cifar10", options); }),
              Contains("nowhere does not exist"));

@@ -162,7 +162,7 @@ TEST_CASE("a label that is no digit is refused with its offset") {
   Bytes labels = idx_labels(5);
   labels[8 + 3] = 10;
   write_file(folder / kLabels, labels);
-  CHECK_THAT(load_failure(folder), Contains("has label 10 at byte 11; expected 0 to 9"));
+  CHECK_THAT(load_failure(folder), Contains("has label 10 at byte 11: labels must be 0 to 9"));
 }
 
 TEST_CASE("bytes behind the last sample are refused") {
@@ -206,7 +206,7 @@ TEST_CASE(
 TEST_CASE("missing files and folders are named") {
   const TempFolder folder;
   CHECK_THAT(load_failure(folder),
-             Contains("holds neither train-images-idx3-ubyte nor train-images-idx3-ubyte.gz"));
+             Contains("contains neither train-images-idx3-ubyte nor train-images-idx3-ubyte.gz"));
   CHECK_THAT(
       failure_of([&] { (void)IdxFiles(options_of(folder / "nowhere"), "fashion_mnist").load(); }),
       Contains("nowhere does not exist") && Contains("'scripts/fetch-data fashion_mnist'"));

@@ -108,7 +108,8 @@ TEST_CASE("npy labels of floats are targets, of whole numbers classes") {
   options.classes = 10;
   CHECK(build("npy", options)->classes() == 10);
   options.classes = 3;
-  CHECK_THAT(saved.failure(options), Contains("y.npy has label 3 at byte 128; expected 0 to 2"));
+  CHECK_THAT(saved.failure(options),
+             Contains("y.npy has label 3 at byte 128: labels must be 0 to 2"));
 }
 
 TEST_CASE("every truncation of an npy file is refused with file and byte") {
@@ -133,7 +134,7 @@ TEST_CASE("what an npy file may not hold is named with what to do") {
   CHECK_THAT(failure(npy("<f4", "(2, 2)", four, 1, "True")),
              Contains("Fortran order\nhint: save numpy.ascontiguousarray"));
   CHECK_THAT(failure(npy(">f4", "(2, 2)", four)),
-             Contains("big-endian numbers (>f4); save it with .astype('<f4')"));
+             Contains("big-endian numbers (>f4)\nhint: save it with .astype('<f4')"));
   CHECK_THAT(failure(npy("|O", "(2, 2)", four)),
              Contains("Python objects, which are never unpickled"));
   CHECK_THAT(failure(npy("<c8", "(2,)", four)), Contains("items of type '<c8'"));
@@ -157,7 +158,7 @@ TEST_CASE("what an npy file may not hold is named with what to do") {
              Contains("images must be uint8"));
   CHECK_THAT(
       saved.failure(saved.images(npy("|u1", "(2, 1, 1, 4)", std::string(8, 'x')), kTwoLabels)),
-      Contains("holds u1 of the shape (2, 1, 1, 4); expected images"));
+      Contains("contains u1 of shape (2, 1, 1, 4): images must be"));
   CHECK_THAT(saved.failure(saved.images(npy("|u1", "(2, 1)", "ab"),
                                         npy("<i8", "(2, 1, 1)", raw<std::int64_t>({0, 1})))),
              StartsWith("9: "));
