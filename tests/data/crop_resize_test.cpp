@@ -43,7 +43,7 @@ TEST_CASE("resize gives torchvision's shape for a short side, with a limit, and 
   }
 }
 
-TEST_CASE("a resize to the nearest pixels has torchvision's bytes, also behind a crop") {
+TEST_CASE("a resize to the nearest pixels has torchvision's bytes, also after a crop") {
   for (const Json& golden : golden_cases("images", "resize_nearest")) {
     INFO(golden["input"] << " to " << golden["size"]);
     const auto max_size =
@@ -101,7 +101,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("resize with center_crop behind it reads less and has the same bytes") {
+TEST_CASE("resize followed by center_crop reads less and has the same bytes") {
   const std::vector<std::pair<Transforms, Transforms>> pairs{
       {resize_to({32}), center_crop({28})},     {resize_to({20, 50}), center_crop({20, 30})},
       {resize_to({16}), center_crop({28, 12})},  // with padding above and below

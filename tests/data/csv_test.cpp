@@ -67,7 +67,7 @@ TEST_CASE("a CSV gives its number columns as features and its label as class or 
   CHECK(values<float>(*target, 1, 1) == std::vector<float>{2});
 }
 
-TEST_CASE("CSV classes may be names, in a fixed order if told") {
+TEST_CASE("CSV classes may be names, in the order of the option if set") {
   Tables tables;
   auto options = tables.with("a,y\r\n1,\"no, never\"\r\n2,maybe\r\n");
   CHECK(build("csv", options)->class_names() == std::vector<std::string>{"maybe", "no, never"});
@@ -127,7 +127,7 @@ TEST_CASE("categories become one feature each, learned from the training table")
   CHECK(features(*build("csv", val)) == Matrix{{0, 0, 1}});
 }
 
-TEST_CASE("a table tells its features by name, and a column of no names is refused") {
+TEST_CASE("a table names its features, and a column of no names is refused") {
   Tables tables;
   auto options = tables.with("c,a,y\nred,1,0\nblue,2,1\n");
   options.categorical = {"c"};
@@ -141,7 +141,7 @@ TEST_CASE("a table tells its features by name, and a column of no names is refus
   CHECK_THAT(Tables::failure(options), Contains("has no value in column 'c'"));
 }
 
-TEST_CASE("missing numbers are refused, filled or dropped as told") {
+TEST_CASE("missing numbers are refused, filled or dropped by the option") {
   Tables tables;
   auto options = tables.with("a,b,y\n1,NA,0\n3,5,1\n,7,0\n");
   CHECK_THAT(Tables::failure(options),

@@ -52,7 +52,7 @@ TEST_CASE("an image folder has the classes and the order of torchvision's") {
   CHECK(dataset->images()->name(0) == (folder / "Zebra/z.tiff").string());
 }
 
-TEST_CASE("the manifest is kept, and made anew when a folder changes") {
+TEST_CASE("the manifest is kept, and recreated when a folder changes") {
   const CacheHome cache;
   const TempFolder folder;
   plant(folder.path());
@@ -89,7 +89,7 @@ TEST_CASE("a manifest of folders that changed just now is not kept") {
   CHECK(cache.files().empty());
 }
 
-TEST_CASE("every damage of a kept manifest only means that it is made anew") {
+TEST_CASE("a damaged manifest is recreated") {
   const CacheHome cache;
   const TempFolder folder;
   plant(folder.path());
@@ -117,7 +117,7 @@ TEST_CASE("a home that cannot be written costs the cache only") {
     ::setenv("XDG_CACHE_HOME", old.c_str(), 1);
 }
 
-TEST_CASE("files changed behind a kept manifest are listed anew at the start") {
+TEST_CASE("files that changed after the manifest are listed again at the start") {
   const CacheHome cache;
   const TempFolder folder;
   plant(folder.path());
@@ -198,7 +198,7 @@ TEST_CASE(
   CHECK_THAT(failure(options), Contains("2.jpg is no regular file"));
 }
 
-TEST_CASE("symbolic links are refused by name, or followed when told so") {
+TEST_CASE("symbolic links are refused by name, or followed with follow_links") {
   const CacheHome cache;
   const TempFolder folder;
   const TempFolder elsewhere;

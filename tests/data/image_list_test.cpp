@@ -62,7 +62,7 @@ TEST_CASE("an image list gives classes by number, and several numbers as targets
   CHECK(rows == std::vector<float>{-2, 1000});
 }
 
-TEST_CASE("the classes option fixes their order, and names what is none of them") {
+TEST_CASE("the classes option fixes their order, and an error names other labels") {
   Listed listed;
   auto options = listed.with("a/1.jpg,owl\n");
   options.classes = {"owl", "crow"};
@@ -116,7 +116,7 @@ TEST_CASE("a first line is a head only where it cannot be a sample") {
   CHECK(build("image_list", listed.with(rows, "LIST.CSV"))->size() == 2);
 }
 
-TEST_CASE("a file that is missing is told with the line of the list, before anything is loaded") {
+TEST_CASE("a missing file is reported with the line of the list, before anything is loaded") {
   Listed listed;
   for (const std::string row : {"a/1.jpg,0\na/9.jpg,1\n", "path,label\na/9.jpg,1\n"}) {
     const auto options = listed.with(row);
@@ -126,7 +126,7 @@ TEST_CASE("a file that is missing is told with the line of the list, before anyt
   }
 }
 
-TEST_CASE("a listed file that changed before the start is listed anew") {
+TEST_CASE("a listed file that changed before the start is listed again") {
   Listed listed;
   const auto options = listed.with("a/1.jpg,0\na/2.jpg,1\n");
   (void)build("image_list", options);

@@ -115,7 +115,7 @@ TEST_CASE("a loss of a plug-in says which targets it is for, a metric that does 
 }
 
 TEST_CASE(
-    "a loss of a plug-in may learn answers and take mixed labels: nothing tells of it before") {
+    "a loss of a plug-in may learn answers and take mixed labels: nothing warns of it before") {
   const PutBack put_back;
   const std::string text =
       experiment(fake("good").string(), "fake_net") + "metrics: [fake_metric]\n";
@@ -187,7 +187,7 @@ TEST_CASE("a plug-in that cannot be used is an error at the line that names it")
              StartsWith("test.yaml:1:11: error: plug-in '/nowhere/libgone.so' does not exist"));
 }
 
-TEST_CASE("a file that is no library is told by name") {
+TEST_CASE("an error about a file that is not a library names it") {
   const TempFolder folder;
   std::ofstream(folder / "empty.so").flush();
   std::ofstream(folder / "text.so") << std::string(4096, 'x');

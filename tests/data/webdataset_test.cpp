@@ -79,7 +79,7 @@ TEST_CASE("webdataset labels come from text or a json key, by name or number") {
   CHECK(named->class_names() == std::vector<std::string>{"owl"});
 }
 
-TEST_CASE("the index of a shard is kept, and made anew when the shard changes") {
+TEST_CASE("the index of a shard is kept, and recreated when the shard changes") {
   Shards shards;
   const auto options = shards.with({sample("0", "zero", "0"), sample("1", "one", "1")});
   const std::string first = build("webdataset", options)->fingerprint();

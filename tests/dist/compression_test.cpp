@@ -170,7 +170,7 @@ TEST_CASE("a vector that is not finite leaves what PowerSGD owes in all buckets 
   });
 }
 
-TEST_CASE("PowerSGD goes on bit for bit from the state that another one kept") {
+TEST_CASE("PowerSGD resumes bit for bit from the state of another one") {
   std::vector<std::vector<Tensors>> whole = exchanged(Compression::powersgd, 5);
   RankGroup group(kWorld);
   group.run_all([&](int rank, std::unique_ptr<dist::Communicator> communicator) {

@@ -122,7 +122,7 @@ TEST_CASE("PowerSGD begins where it ended: a gradient that stays is met more clo
   CHECK(last < least * 1.05 + 1e-4);  // near the best rank-2 error
 }
 
-TEST_CASE("a column that died begins anew") {
+TEST_CASE("a column that became zero is restarted") {
   Bucket bucket(3);
   bucket.exchange({torch::zeros({24, 20}), torch::zeros({32, 4, 3, 3}), torch::zeros({24})});
   CHECK(bucket.kept("fc.weight.q").abs().max().item<float>() == 0.0F);
@@ -132,17 +132,17 @@ TEST_CASE("a column that died begins anew") {
   CHECK(torch::allclose(taken[0], given, 1e-4, 1e-3));
 }
 
-TEST_CASE("a gradient that is not finite spoils its step and nothing that is kept") {
+TEST_CASE("a gradient that is not finite affects its step and nothing that is kept") {
   for (const double bad :
        {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
     Bucket bucket(2);
     bucket.exchange(gradients(1));
     const at::Tensor error = bucket.kept("fc.weight.error").clone();
     const at::Tensor q = bucket.kept("fc.weight.q").clone();
-    auto spoilt = gradients(2);
-    spoilt[0][3][4] = bad;
-    bucket.exchange(spoilt);
-    CHECK_FALSE(spoilt[0].isfinite().all().item<bool>());
+    auto nonfinite = gradients(2);
+    nonfinite[0][3][4] = bad;
+    bucket.exchange(nonfinite);
+    CHECK_FALSE(nonfinite[0].isfinite().all().item<bool>());
     CHECK(torch::equal(bucket.kept("fc.weight.error"), error));
     CHECK(torch::equal(bucket.kept("fc.weight.q"), q));
     auto sound = gradients(3);

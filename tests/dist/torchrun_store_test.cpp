@@ -87,7 +87,7 @@ TEST_CASE("a text that nobody publishes ends the wait with the store's address")
   CHECK(text.find("rank 0") != std::string::npos);
 }
 
-TEST_CASE("a store that is gone is told by its address") {
+TEST_CASE("an error about a lost store names its address") {
   TcpStoreAddress address;
   {
     const AgentStore agent;

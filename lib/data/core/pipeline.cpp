@@ -171,7 +171,7 @@ void check_copied_transforms(const spec::DataSplit& split, const Pipeline& pipel
     const char* part = enum_names(split.part->part)[static_cast<std::size_t>(split.part->part)];
     check.problems.push_back(
         {split.part->position,
-         fmt::format("it needs transforms of its own, because '{}' of dataset.train is "
+         fmt::format("it must have transforms, because '{}' of dataset.train is "
                      "random\nhint: set them, such as dataset.{}: {{transforms: [...]}}",
                      pipeline.names[i], part),
          ErrorKind::config});

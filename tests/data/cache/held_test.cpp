@@ -75,7 +75,7 @@ std::vector<Copy> epoch_of(Loader& loader, std::int64_t epoch, std::int64_t firs
 
 }  // namespace
 
-TEST_CASE("plans of held images tell the pixels of the uncached batches") {
+TEST_CASE("plans of images on a device give the pixels of the uncached batches") {
   const Pipeline plain = varied(41);
   const Pipeline on_device = held(plain);
   for (const int workers : {0, 1, 2}) {
@@ -105,16 +105,16 @@ TEST_CASE("an epoch of plans resumes at any batch") {
 
 TEST_CASE("plans take no pixel: the images are read once, in their order, before the first batch") {
   const Pipeline plain = varied(40);
-  std::vector<std::int64_t> told;
+  std::vector<std::int64_t> progress;
   const HostDevice device;
   const Pipeline on_device = hold_images(plain, device, [&](std::int64_t done, std::int64_t total) {
     CHECK(total == 40);
-    told.push_back(done);
+    progress.push_back(done);
   });
   CHECK(source_of(plain).reads == 40);
-  CHECK(told.front() == 0);
-  CHECK(told.back() == 40);
-  CHECK(std::is_sorted(told.begin(), told.end()));
+  CHECK(progress.front() == 0);
+  CHECK(progress.back() == 40);
+  CHECK(std::is_sorted(progress.begin(), progress.end()));
   Loader loader(on_device, options_of(2));
   for (int epoch = 0; epoch < 3; ++epoch) read_epoch(loader, epoch);
   CHECK(source_of(plain).reads == 40);
@@ -147,11 +147,11 @@ TEST_CASE("several threads fill the memory of a device with the bytes of one") {
   source_of(plain).bad = {4, 17, 199};
   const HostDevice device;
   const Pipeline one = hold_images(plain, device);
-  std::vector<std::int64_t> told;
+  std::vector<std::int64_t> progress;
   const Pipeline many = hold_images(
-      plain, device, [&](std::int64_t done, std::int64_t) { told.push_back(done); }, 8);
-  CHECK(std::is_sorted(told.begin(), told.end()));
-  CHECK(told.back() == 200);
+      plain, device, [&](std::int64_t done, std::int64_t) { progress.push_back(done); }, 8);
+  CHECK(std::is_sorted(progress.begin(), progress.end()));
+  CHECK(progress.back() == 200);
   CHECK(many.held->sound == one.held->sound);
   const std::size_t bytes = 200 * one.held->shape.bytes();
   CHECK(std::memcmp(many.held->memory->address(), one.held->memory->address(), bytes) == 0);
@@ -170,7 +170,7 @@ TEST_CASE("the plan of a run on a GPU counts the images there, and plans in its 
   CHECK(plan.ring() == Loader(on_device, options).memory().size());
 }
 
-TEST_CASE("an image that mends itself after the start is not made of nothing") {
+TEST_CASE("an image that becomes readable after the start is not replaced by zeros") {
   Pipeline plain = varied(41);
   source_of(plain).bad = {4};
   const Pipeline on_device = held(plain);

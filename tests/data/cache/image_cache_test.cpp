@@ -76,7 +76,7 @@ std::int64_t resident_kib() {
   for (std::string line; std::getline(file, line);) {
     if (line.starts_with("Rss:")) return std::stoll(line.substr(4));
   }
-  skip("this kernel does not tell the memory of a process");
+  skip("this kernel does not report the memory of a process");
 }
 
 /// Disables transparent huge pages, because merging pages would add 2 MiB to the resident size.
@@ -165,14 +165,14 @@ TEST_CASE("threads that meet at one image keep it once and all read the same") {
   CHECK(scratch.empty());
 }
 
-TEST_CASE("files are read in their order, with the progress told") {
+TEST_CASE("files are read in their order, and progress is reported") {
   const auto source = std::make_shared<VariedDataset>(130);
-  std::vector<std::int64_t> told;
+  std::vector<std::int64_t> progress;
   CachedDataset(source, source->bytes()).load([&](std::int64_t done, std::int64_t total) {
     CHECK(total == 130);
-    told.push_back(done);
+    progress.push_back(done);
   });
-  CHECK(told == std::vector<std::int64_t>{0, 64, 128, 130});
+  CHECK(progress == std::vector<std::int64_t>{0, 64, 128, 130});
 }
 
 TEST_CASE("auto takes the highest tier that fits the budget") {
@@ -200,7 +200,7 @@ TEST_CASE("a tier asked for by name that does not fit is refused with both numbe
 }
 
 TEST_CASE(
-    "what a cache needs is measured: the bytes of the files, the pixels behind the fixed "
+    "what a cache needs is measured: the bytes of the files, the pixels after the fixed "
     "transforms") {
   const Pipeline plain = varied(40, random_steps());
   const std::uint64_t books = ImageStash::bookkeeping(40, {});

@@ -42,7 +42,7 @@ spec::transform::GaussianBlur blur() {
 
 }  // namespace
 
-TEST_CASE("a sound split has no problem and tells its facts from the headers") {
+TEST_CASE("a valid split has no problem and its facts come from the headers") {
   const TempFolder folder;
   write_split(folder.path(), 12);
   spec::DataSplit split = mnist(folder.path());
@@ -81,7 +81,7 @@ TEST_CASE("missing files are one problem at the data set's place") {
   CHECK_FALSE(check.facts);
 }
 
-TEST_CASE("every transform that does not fit is a problem of its own") {
+TEST_CASE("every transform that does not fit is a separate problem") {
   spec::DataSplit split{
       config::make_stage("dataset", "synthetic_digits", spec::dataset::SyntheticDigits{}),
       {crop(29, 4), crop(20, 5), crop(21, 6), normalize(3, 7), normalize(1, 8), crop(4, 9)}};

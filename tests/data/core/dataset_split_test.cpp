@@ -254,7 +254,7 @@ TEST_CASE("split: what cannot be divided is reported at dataset.split") {
       Contains("dataset.split cannot divide tokens"));
 }
 
-TEST_CASE("split: a part without transforms of its own takes those of train, if none is random") {
+TEST_CASE("split: a part without transforms uses those of train, if none is random") {
   const auto problems = [](const std::string& transforms) {
     const spec::Experiment e = split_experiment(
         "{train: {type: synthetic_digits, samples: 100, "
@@ -268,6 +268,6 @@ TEST_CASE("split: a part without transforms of its own takes those of train, if 
   CHECK_THAT(
       problems("{type: center_crop, size: 20}, random_horizontal_flip"),
       StartsWith(
-          "it needs transforms of its own, because 'random_horizontal_flip' of dataset.train is "
+          "it must have transforms, because 'random_horizontal_flip' of dataset.train is "
           "random\nhint: set them, such as dataset.val: {transforms: [...]}"));
 }

@@ -49,7 +49,7 @@ TEST_CASE("a split becomes a pipeline whose normalization is left to the device"
 }
 
 TEST_CASE(
-    "a transform behind normalize, a second normalize and wrong channels are config errors that "
+    "a transform after normalize, a second normalize and wrong channels are config errors that "
     "name it") {
   CHECK_THAT(failure_of([] {
                build_pipeline(digits({normalize({0.5}, {1}), flip()}));

@@ -98,7 +98,7 @@ std::string obstacle_of(const Steps& steps, const ImageShape& shape = {8, 8, 3})
 
 }  // namespace
 
-TEST_CASE("a plan tells the pixels that the transforms make, for any list, shape and draw") {
+TEST_CASE("a plan gives the pixels that the transforms make, for any list, shape and draw") {
   int planned = 0;
   for (std::uint64_t round = 0; round < 1500; ++round) {
     CounterRng rng(7, 0, round, 0);
@@ -134,7 +134,7 @@ TEST_CASE("a plan knows the colors of each channel and a crop without padding") 
   }
 }
 
-TEST_CASE("what cannot be planned is told with the transform and what to do") {
+TEST_CASE("an error about a transform without a plan names it and what to do") {
   CHECK(obstacle_of({flip_of(false), crop_of(8, 8, {2})}).empty());
   const auto jitter =
       transform_of("color_jitter", spec::transform::ColorJitter{.brightness = {{0.5}}});

@@ -82,10 +82,10 @@ TEST_CASE("pictures right in the folder come first, sorted by name") {
 
 TEST_CASE("links are followed, but not in a circle") {
   const TempFolder folder;
-  const TempFolder beside;
-  put_text(beside / "x.png", "far");
+  const TempFolder outside;
+  put_text(outside / "x.png", "far");
   put_text(folder / "a.png", "near");
-  fs::create_directory_symlink(beside.path(), folder / "far");
+  fs::create_directory_symlink(outside.path(), folder / "far");
   CHECK(stored(*opened(folder.path()), 1) == "far");
   fs::create_directory_symlink(folder.path(), folder / "up");
   CHECK_THAT(refusal(folder.path(), ErrorKind::data),
@@ -94,17 +94,17 @@ TEST_CASE("links are followed, but not in a circle") {
 
 TEST_CASE("a list keeps its order, and its paths begin at its folder or at the root") {
   const TempFolder folder;
-  const TempFolder beside;
+  const TempFolder outside;
   put_text(folder / "in/b.png", "b");
   put_text(folder / "a.JPG", "a");
-  put_text(beside / "c.png", "c");
-  put_text(folder / "list.txt", "in/b.png\r\n\na.JPG\nin/../a.JPG\n" + (beside / "c.png").string());
+  put_text(outside / "c.png", "c");
+  put_text(folder / "list.txt", "in/b.png\r\n\na.JPG\nin/../a.JPG\n" + (outside / "c.png").string());
   const auto dataset = opened(folder / "list.txt");
   REQUIRE(dataset->size() == 4);
   CHECK(stored(*dataset, 0) + stored(*dataset, 1) + stored(*dataset, 2) + stored(*dataset, 3) ==
         "baac");
   CHECK(dataset->images()->name(0) == (folder / "in/b.png").string());
-  CHECK(dataset->images()->name(3) == (beside / "c.png").string());
+  CHECK(dataset->images()->name(3) == (outside / "c.png").string());
 }
 
 TEST_CASE("a single picture is an input of one sample") {

@@ -71,7 +71,7 @@ TEST_CASE("CIFAR is the same from its files, their folder and the archive, plain
   for (const std::string& print : prints) CHECK(print == prints[0]);
 }
 
-TEST_CASE("CIFAR-100 has its fine labels behind its coarse ones") {
+TEST_CASE("CIFAR-100 has its fine labels after its coarse ones") {
   const TempFolder folder;
   put_text(folder / "1.bin", records(7, 1, 2));
   CifarSplit split = tiny();
@@ -83,7 +83,7 @@ TEST_CASE("CIFAR-100 has its fine labels behind its coarse ones") {
 }
 
 TEST_CASE(
-    "every truncation of a CIFAR file is refused with file, byte and the command that mends it") {
+    "every truncation of a CIFAR file is refused with file, byte and the command that fixes it") {
   const TempFolder folder;
   const std::string bytes = records(1, 1);
   put_text(folder / "1.bin", bytes);

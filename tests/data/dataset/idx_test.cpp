@@ -72,7 +72,7 @@ TEST_CASE("IDX files are read the same plain and gzipped") {
 }
 
 TEST_CASE(
-    "every truncation of an IDX file is refused with file, place and the command that mends it") {
+    "every truncation of an IDX file is refused with file, place and the command that fixes it") {
   const TempFolder folder;
   write_split(folder.path(), 5);
   const Bytes images = idx_images(5);
@@ -165,7 +165,7 @@ TEST_CASE("a label that is no digit is refused with its offset") {
   CHECK_THAT(load_failure(folder), Contains("has label 10 at byte 11: labels must be 0 to 9"));
 }
 
-TEST_CASE("bytes behind the last sample are refused") {
+TEST_CASE("bytes after the last sample are refused") {
   const TempFolder folder;
   write_split(folder.path(), 2);
   Bytes images = idx_images(2);

@@ -30,7 +30,7 @@ TEST_CASE("a sheet is about as wide as high, and enlarges small images by a whol
   CHECK(std::ranges::count(one.pixels, 100) == 84 * 84 * 3);
 }
 
-TEST_CASE("the class stands below its image, and nothing where there is none") {
+TEST_CASE("the class is below its image, and nothing without a class") {
   const auto ink = [](const Sheet& sheet) { return std::ranges::count(sheet.pixels, 32); };
   CHECK(ink(contact_sheet(std::vector<Exhibit>{{kDigit, ""}})) == 0);
   CHECK(ink(contact_sheet(std::vector<Exhibit>{{kDigit, "1"}})) == 8 * 4 * 3);

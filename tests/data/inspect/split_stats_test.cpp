@@ -65,13 +65,13 @@ TEST_CASE("mean and deviation are those of each channel over all pixels, as valu
 }
 
 TEST_CASE("images that differ in size count by their pixels, and their sizes are listed") {
-  std::int64_t told = 0;
-  const SplitStats stats = split_stats(Growing(), {}, [&](std::int64_t done) { told = done; });
+  std::int64_t reported = 0;
+  const SplitStats stats = split_stats(Growing(), {}, [&](std::int64_t done) { reported = done; });
   CHECK(stats.mean[0] == Approx((0 + 2 * 10 + 3 * 20) / 6.0 / 255));
   CHECK(stats.per_class == std::vector<std::int64_t>{2, 1});
   CHECK(stats.sizes.size() == 3);
   CHECK(stats.sizes.at({1, 3}) == 1);
-  CHECK(told == 3);
+  CHECK(reported == 3);
 }
 
 TEST_CASE("any number of workers gives the same statistics") {

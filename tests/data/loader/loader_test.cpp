@@ -291,7 +291,7 @@ TEST_CASE("the ring shrinks to its memory budget and refuses what does not fit a
 }
 
 TEST_CASE(
-    "a loader's threads run below the trainer where they are told to, and the caller never does") {
+    "a loader's threads run with lower priority where requested, and the caller never does") {
   const auto nice_value = [](LoaderOptions options) {
     auto dataset = std::make_shared<CountingDataset>(40);
     std::atomic<int> seen = -100;
@@ -326,7 +326,7 @@ TEST_CASE("what is loaded is counted while somebody watches") {
   CHECK(counter == before);
 }
 
-TEST_CASE("a loader that has rested goes on with the same bytes, whatever epoch comes") {
+TEST_CASE("a paused loader resumes with the same bytes, whatever epoch comes") {
   for (const int workers : {0, 1, 3}) {
     Loader reference(counting(61), options_of(workers, 2, 0));
     Loader rested(counting(61), options_of(workers, 2, 0));

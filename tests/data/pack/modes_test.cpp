@@ -117,7 +117,7 @@ TEST_CASE("raw takes a size too, and images of one size make a fixed layout") {
   CHECK(digests({pack, {}, {}, {}}) == digests({pack, {}, {}, {}}, 2));
 }
 
-TEST_CASE("what decides the bytes of a pack is told by its recipe, and two recipes have two keys") {
+TEST_CASE("the recipe of a pack contains what decides its bytes, and two recipes have two keys") {
   CHECK(pack_recipe(options_of(PackMode::keep, 256)) == "keep");
   CHECK(pack_recipe(options_of(PackMode::raw)) == "raw");
   CHECK(pack_recipe(options_of(PackMode::raw, 256)) == "raw, shorter side at most 256");

@@ -56,7 +56,7 @@ struct Packed {
 
 }  // namespace
 
-TEST_CASE("a pack tells the names of its classes") {
+TEST_CASE("a pack has the names of its classes") {
   const Packed packed;
   const std::vector<std::string> names{"cat", "dog"};
   CHECK(packed.catalog.facts.at("pack")(packed.stage()).class_names == names);

@@ -99,7 +99,7 @@ TEST_CASE("a pack is the same bytes for any number of workers") {
   for (const int workers : {2, 8}) CHECK(packed(source, folder, workers) == expected);
 }
 
-TEST_CASE("an interrupted pack goes on where it was and comes out the same") {
+TEST_CASE("an interrupted pack is resumed and has the same bytes") {
   const TempFolder folder;
   const VariedDataset source(60);
   const std::string expected = packed(source, folder);
@@ -200,16 +200,16 @@ TEST_CASE("every truncation of a pack is refused with file and byte") {
   const TempFolder folder;
   const std::string whole = packed(VariedDataset(3), folder);
   const fs::path path = folder / "cut.pack";
-  bool told = true;
+  bool has_facts = true;
   for (std::size_t length = 0; length < whole.size(); ++length) {
     write(path, whole.substr(0, length));
     const std::string failure = failure_of([&] { PackDataset{path}; });
     const std::string facts = failure_of([&] { PackHead{path}; });
-    told &= failure.starts_with("9: ") && failure == facts &&
+    has_facts &= failure.starts_with("9: ") && failure == facts &&
             failure.find("cut.pack") != std::string::npos &&
             failure.find("byte") != std::string::npos;
   }
-  CHECK(told);
+  CHECK(has_facts);
   write(path, whole + "x");
   CHECK_THAT(failure_of([&] { PackDataset{path}; }), Contains("9: ") && Contains("too long"));
 }

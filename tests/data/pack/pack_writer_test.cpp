@@ -111,7 +111,7 @@ TEST_CASE("bytes of the partial file that were damaged meanwhile are made again"
   }
 }
 
-TEST_CASE("going on never makes the journal shorter than its sound records") {
+TEST_CASE("resuming never makes the journal shorter than its valid records") {
   const TempFolder folder;
   const VariedDataset source(30);
   const fs::path path = folder / "samples.pack";

@@ -40,7 +40,7 @@ bool all_cached(const FileImages& images) {
 
 /// Skips the test if the effect of a stream cannot be observed.
 void make_cold(const FileImages& images) {
-  if (!all_cached(images)) skip("this file system does not tell what is in memory");
+  if (!all_cached(images)) skip("this file system does not report what is in memory");
   drop_from_page_cache(images);
   if (all_cached(images)) skip("this file system keeps its files in memory");
 }
@@ -71,7 +71,7 @@ TEST_CASE("small samples that fill a file which fits into memory are worth a str
   CHECK(parts_to_stream(scattered, scattered.size(), kMuch).empty());
 }
 
-TEST_CASE("a stream brings files into the page cache, and ends when it is told") {
+TEST_CASE("a stream brings files into the page cache, and ends when requested") {
   const FileImages images(3000, FileImages::Gaps::none);
   const auto parts = parts_to_stream(images, images.size(), kMuch);
   REQUIRE(parts.size() == 3);
@@ -81,7 +81,7 @@ TEST_CASE("a stream brings files into the page cache, and ends when it is told")
   CHECK(soon_all_cached(images));
 }
 
-TEST_CASE("cold files come into the page cache behind the first batch, and no batch changes") {
+TEST_CASE("cold files come into the page cache after the first batch, and no batch changes") {
   const auto images = std::make_shared<FileImages>(3000, FileImages::Gaps::none);
   LoaderOptions options;
   options.batch_size = 8;

@@ -121,7 +121,7 @@ TEST_CASE("what is read ahead is all that is read") {
 TEST_CASE("images in the page cache are not read ahead unless asked for, cold ones are") {
   const auto images = std::make_shared<FileImages>(101);
   if (!in_page_cache({images->range(0), images->range(1)}, *images))
-    skip("this file system does not tell what is in memory");
+    skip("this file system does not report what is in memory");
   digest_epochs(pipeline_of(images), options_of(2, std::nullopt), 2);
   CHECK(images->from_ahead == 0);
   for (std::size_t file = 0; file < 3; ++file) drop_from_page_cache(images->path(file));
@@ -163,7 +163,7 @@ TEST_CASE("packs, shards and folders of files are read ahead with the same batch
   check_same({build("webdataset", shards), {std::make_shared<Corner>(4)}, {}, {}});
 }
 
-TEST_CASE("a file that ends too early is told with its name and byte, and costs no other sample") {
+TEST_CASE("a file that ends too early is reported with its name and byte, and costs no other sample") {
   for (const int workers : {0, 2}) {
     const auto images = std::make_shared<FileImages>(101);
     fs::resize_file(images->path(1), 900'000);  // four samples lie after the new end

@@ -51,13 +51,13 @@ void check_queue(ReadQueue& queue, std::span<std::byte> memory) {
 
 }  // namespace
 
-TEST_CASE("threads read many pieces at once, a short read and an error are told as such") {
+TEST_CASE("threads read many pieces at once, a short read and an error are reported as such") {
   std::vector<std::byte> memory(16'000);
   const auto queue = thread_queue(4);
   check_queue(*queue, memory);
 }
 
-TEST_CASE("io_uring reads many pieces at once, a short read and an error are told as such") {
+TEST_CASE("io_uring reads many pieces at once, a short read and an error are reported as such") {
   std::vector<std::byte> memory(16'000);
   const auto queue = uring_queue(16, memory);
   if (!queue) skip("this machine, or this build, has no io_uring");

@@ -173,7 +173,7 @@ class Held final : public CountingDataset, public Fetchable {
 
 }  // namespace
 
-TEST_CASE("one sample is fetched until it has told how large they are, then several at once") {
+TEST_CASE("one sample is fetched until its size is known, then several at once") {
   const auto held = std::make_shared<Held>();
   FetchAhead ahead(held, 1);
   ahead.begin({.count = 40});
@@ -211,15 +211,15 @@ TEST_CASE("a signal ends the wait for the network, as what it is") {
   const int signal = GENERATE(SIGTERM, SIGINT);
   const int workers = GENERATE(0, 2);
   const Lost lost;
-  volatile int told = 0;
-  watch_stop_signal(&told);
+  volatile int stop_signal = 0;
+  watch_stop_signal(&stop_signal);
   LoaderOptions options = one_by_one();
   options.num_workers = workers;
   Loader loader(cropped(lost.dataset()), options);
   loader.start_epoch(0);
   std::jthread teller([&] {
     (void)lost.wait_for_requests(1);
-    told = signal;
+    stop_signal = signal;
   });
   const std::string failure = failure_of([&] { (void)loader.next(); });
   CHECK_THAT(failure, StartsWith(signal == SIGINT ? "130: " : "143: "));
@@ -272,7 +272,7 @@ TEST_CASE("a fetch that fails for want of memory leaves the sample to whoever ne
   CHECK(starved->fetches == 10);
 }
 
-TEST_CASE("an image that is none names the local copy that it was read from") {
+TEST_CASE("an error about a damaged image names the local copy that it was read from") {
   Bucket bucket(1, 100);
   for (const bool kept : {false, true}) {
     const auto dataset =

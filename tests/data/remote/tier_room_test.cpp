@@ -138,7 +138,7 @@ TEST_CASE("who reads waits a while for the room that others need just now") {
   mount_remote(std::shared_ptr<LocalTier>());
 }
 
-TEST_CASE("what is kept beside each object counts against the budget, too") {
+TEST_CASE("the files next to each object count against the budget, too") {
   FakeTier fake;
   fake.budget.bytes = 400'000;
   const auto tier = fake.open();
@@ -194,7 +194,7 @@ TEST_CASE("what is written while the folder is looked through counts against the
   CHECK(most <= kBudget);
 }
 
-TEST_CASE("a folder that cannot be looked through is told, and not taken for empty") {
+TEST_CASE("a folder that cannot be listed is an error, and not taken for empty") {
   const TempFolder folder;
   TierFolder tier(folder.path(), {.bytes = 1'000'000});
   fs::remove_all(folder / "objects");

@@ -60,7 +60,7 @@ TEST_CASE("an object that is absent is an error of the data, and is asked for ag
   CHECK(content_of(tier->open(kUrl)) == "now");
 }
 
-TEST_CASE("a copy that was cut short goes on where it stopped") {
+TEST_CASE("an incomplete copy is resumed where it stopped") {
   FakeTier fake;
   const std::string bytes = varied_bytes(4 * kBlock);
   fake.store->objects[kUrl] = {bytes, "one"};
@@ -72,7 +72,7 @@ TEST_CASE("a copy that was cut short goes on where it stopped") {
   CHECK(fake.store->reads == 2);
 }
 
-TEST_CASE("a copy that was cut short begins anew where the object has changed") {
+TEST_CASE("an incomplete copy is restarted if the object has changed") {
   FakeTier fake;
   fake.store->objects[kUrl] = {varied_bytes(3 * kBlock, 1), "one"};
   (void)fake.open()->open(kUrl);

@@ -93,7 +93,7 @@ TEST_CASE("what may pass is tried again, with longer and longer pauses") {
   }
 }
 
-TEST_CASE("a server that says when to come back is heeded") {
+TEST_CASE("the Retry-After of a server is respected") {
   HttpResponse busy = status(503);
   busy.headers["retry-after"] = "7";
   Scripted scripted({busy, part("234", "2-4/10")});
@@ -142,7 +142,7 @@ TEST_CASE("what will not pass fails at once") {
              Contains("range requests"));
 }
 
-TEST_CASE("a whole answer must tell where it ends: it may have been cut off") {
+TEST_CASE("a whole answer must have its length: it may have been cut off") {
   const HttpResponse endless{200, {}, "0123456789", "", false};
   Scripted scripted({endless});
   CHECK_THAT(failure_of([&] { (void)scripted.read({0, 100}); }), Contains("may be truncated"));
@@ -158,7 +158,7 @@ TEST_CASE("a whole answer must tell where it ends: it may have been cut off") {
   CHECK(Scripted({endless, chunked}).read({0, 100})->bytes == "0123456789");
 }
 
-TEST_CASE("a refusal is told as one, however long its words") {
+TEST_CASE("a refusal is reported as one, however long its text") {
   HttpResponse refused = status(403);
   refused.too_long = true;
   CHECK_THAT(failure_of([&] { (void)Scripted({refused}).read({2, 3}); }), Contains("(HTTP 403)"));
@@ -178,7 +178,7 @@ TEST_CASE("bytes that were compressed on the way are not taken for the file") {
   CHECK(Scripted({packed}).read({2, 3})->bytes == "234");
 }
 
-TEST_CASE("who is told to stop does not ask, and does not wait") {
+TEST_CASE("a stopped fetch sends no request and does not wait") {
   std::stop_source source;
   const StopScope scope(source.get_token());
   int requests = 0;
