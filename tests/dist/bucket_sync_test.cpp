@@ -170,8 +170,7 @@ TEST_CASE("a parameter without a gradient is named, not waited for") {
     CHECK_THAT(config_error_of(one), Contains("'fc.bias' got no gradient"));
 }
 
-TEST_CASE(
-    "own buckets leave no hooks, and a lost rank is an error that names the gradients") {
+TEST_CASE("own buckets leave no hooks, and a lost rank is an error that names the gradients") {
   RankGroup group(2);
   const auto thrown = group.run([](int rank, std::unique_ptr<dist::Communicator> communicator) {
     std::vector<at::Tensor> net = small_net();

@@ -23,8 +23,8 @@ inline Range angles(const char* name, const std::vector<double>& values, std::si
   }
   ENSURE(config, values.size() >= first + 2,
          "{} must have one value, or the smallest and the largest, got {}", name, values.size());
-  ENSURE(config, values[first] <= values[first + 1],
-         "{} must be [smallest, largest], got [{}, {}]", name, values[first], values[first + 1]);
+  ENSURE(config, values[first] <= values[first + 1], "{} must be [smallest, largest], got [{}, {}]",
+         name, values[first], values[first + 1]);
   return {values[first], values[first + 1]};
 }
 

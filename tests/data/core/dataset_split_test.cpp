@@ -267,7 +267,6 @@ TEST_CASE("split: a part without transforms uses those of train, if none is rand
   CHECK(problems("{type: center_crop, size: 20}").empty());
   CHECK_THAT(
       problems("{type: center_crop, size: 20}, random_horizontal_flip"),
-      StartsWith(
-          "it must have transforms, because 'random_horizontal_flip' of dataset.train is "
-          "random\nhint: set them, such as dataset.val: {transforms: [...]}"));
+      StartsWith("it must have transforms, because 'random_horizontal_flip' of dataset.train is "
+                 "random\nhint: set them, such as dataset.val: {transforms: [...]}"));
 }

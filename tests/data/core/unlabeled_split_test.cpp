@@ -98,7 +98,8 @@ TEST_CASE("a list keeps its order, and its paths begin at its folder or at the r
   put_text(folder / "in/b.png", "b");
   put_text(folder / "a.JPG", "a");
   put_text(outside / "c.png", "c");
-  put_text(folder / "list.txt", "in/b.png\r\n\na.JPG\nin/../a.JPG\n" + (outside / "c.png").string());
+  put_text(folder / "list.txt",
+           "in/b.png\r\n\na.JPG\nin/../a.JPG\n" + (outside / "c.png").string());
   const auto dataset = opened(folder / "list.txt");
   REQUIRE(dataset->size() == 4);
   CHECK(stored(*dataset, 0) + stored(*dataset, 1) + stored(*dataset, 2) + stored(*dataset, 3) ==

@@ -169,7 +169,7 @@ TEST_CASE("workers start on the next epoch before it is asked for") {
 }
 
 TEST_CASE(
-    "a worker's exception reaches next() wherever it is thrown, and the batches behind it still "
+    "a worker's exception reaches next() wherever it is thrown, and the batches after it still "
     "come") {
   for (const int workers : {0, 1, 2, 8}) {
     for (std::int64_t bad = 0; bad < 24; bad += 5) {
@@ -290,8 +290,7 @@ TEST_CASE("the ring shrinks to its memory budget and refuses what does not fit a
   CHECK_THAT(failure, Contains("lower loader.batch_size"));
 }
 
-TEST_CASE(
-    "a loader's threads run with lower priority where requested, and the caller never does") {
+TEST_CASE("a loader's threads run with lower priority where requested, and the caller never does") {
   const auto nice_value = [](LoaderOptions options) {
     auto dataset = std::make_shared<CountingDataset>(40);
     std::atomic<int> seen = -100;

@@ -206,8 +206,8 @@ TEST_CASE("every truncation of a pack is refused with file and byte") {
     const std::string failure = failure_of([&] { PackDataset{path}; });
     const std::string facts = failure_of([&] { PackHead{path}; });
     has_facts &= failure.starts_with("9: ") && failure == facts &&
-            failure.find("cut.pack") != std::string::npos &&
-            failure.find("byte") != std::string::npos;
+                 failure.find("cut.pack") != std::string::npos &&
+                 failure.find("byte") != std::string::npos;
   }
   CHECK(has_facts);
   write(path, whole + "x");

@@ -141,7 +141,7 @@ TEST_CASE("a file that was renamed between opening and locking is not the one th
   CHECK_THAT(failure_of([&] { open_locked(path); }), StartsWith("11: another process is writing"));
 }
 
-TEST_CASE("with on_error=skip damaged samples and their labels are left out and told") {
+TEST_CASE("with on_error=skip damaged samples and their labels are skipped and reported") {
   const TempFolder folder;
   VariedDataset source(30);
   source.bad = {0, 4, 29};

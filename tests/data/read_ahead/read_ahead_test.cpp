@@ -163,7 +163,8 @@ TEST_CASE("packs, shards and folders of files are read ahead with the same batch
   check_same({build("webdataset", shards), {std::make_shared<Corner>(4)}, {}, {}});
 }
 
-TEST_CASE("a file that ends too early is reported with its name and byte, and costs no other sample") {
+TEST_CASE(
+    "a file that ends too early is reported with its name and byte, and costs no other sample") {
   for (const int workers : {0, 2}) {
     const auto images = std::make_shared<FileImages>(101);
     fs::resize_file(images->path(1), 900'000);  // four samples lie after the new end
@@ -244,15 +245,15 @@ TEST_CASE("what is read ahead counts against the budget and is part of the plan"
   LoaderOptions options = options_of(2, 10);
   const std::uint64_t slot = 8 * 2000 + 8 * 8;
   const std::uint64_t ring = 4 * slot;
-  const std::uint64_t wished = ahead_memory(*images, options, ring);
-  CHECK(wished >= 2 * 10 * 8 * (2000 + 4096));  // two windows of whole pages
-  CHECK(wished <= 2 * wished);
+  const std::uint64_t needed = ahead_memory(*images, options, ring);
+  CHECK(needed >= 2 * 10 * 8 * (2000 + 4096));  // two windows of whole pages
+  CHECK(needed <= 2 * 2 * 10 * 8 * (2000 + 4096));
   CacheBudget none;
   const MemoryPlan plan = memory_plan(pipeline_of(images), options, none);
-  CHECK(plan.ahead == wished);
+  CHECK(plan.ahead == needed);
   CHECK(plan.total() == plan.ring() + plan.orders + plan.scratch * 2 + plan.ahead);
-  options.memory_budget = ring + wished / 2;
-  CHECK(ahead_memory(*images, options, ring) <= wished / 2);
+  options.memory_budget = ring + needed / 2;
+  CHECK(ahead_memory(*images, options, ring) <= needed / 2);
   options.memory_budget = ring + 5000;
   CHECK(ahead_memory(*images, options, ring) == 0);
   options.memory_budget = std::nullopt;
