@@ -85,6 +85,7 @@ TEST_CASE("the faults of a processor are graded") {
 
 TEST_CASE("the faults of memory, limits and disks are graded") {
   MachineReadings r = sound();
+  CHECK(line_of(r, "disk").found == "/work: ext4 on nvme0n1, 100.0 GiB free");
   r.memory_available = kGiB / 2;
   CHECK(grade_of(r, "memory") == Grade::bad);
   r = sound();
