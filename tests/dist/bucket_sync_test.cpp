@@ -196,7 +196,7 @@ TEST_CASE("bucket hooks are removed, and a lost rank is an error that names the 
 
 TEST_CASE("take_stats: each collective is counted once, since the last call") {
   for (const Bucketing bucketing : {Bucketing::reducer, Bucketing::own}) {
-    std::vector<dist::SyncStats> told(3);
+    std::vector<dist::SyncStats> stats(3);
     std::vector<std::vector<std::int64_t>> bytes(3);
     RankGroup group(3);
     group.run_all([&](int rank, std::unique_ptr<dist::Communicator> communicator) {
@@ -211,18 +211,18 @@ TEST_CASE("take_stats: each collective is counted once, since the last call") {
       sync->count_repeated();
       const auto at = static_cast<std::size_t>(rank);
       bytes[at] = sync->bucket_bytes();
-      told[at] = sync->take_stats();
-      expect(sync->take_stats().steps == 0, "steps were told twice");
+      stats[at] = sync->take_stats();
+      expect(sync->take_stats().steps == 0, "steps were counted twice");
     });
     std::int64_t payload = 0;
     for (const at::Tensor& parameter : small_net()) payload += parameter.numel() * 4;
     const std::int64_t steps = bucketing == Bucketing::own ? 3 : 2;  // not the Reducer
     for (std::size_t rank = 0; rank < 3; ++rank) {
-      CHECK(told[rank].steps == steps);
-      CHECK(told[rank].payload_bytes == steps * payload);
-      CHECK(told[rank].wire_bytes == steps * (payload * 4 / 3));
-      CHECK(told[rank].overlapped_s >= 0);
-      CHECK(told[rank].exposed_s > 0);
+      CHECK(stats[rank].steps == steps);
+      CHECK(stats[rank].payload_bytes == steps * payload);
+      CHECK(stats[rank].wire_bytes == steps * (payload * 4 / 3));
+      CHECK(stats[rank].overlapped_s >= 0);
+      CHECK(stats[rank].exposed_s > 0);
       CHECK(bytes[rank].size() >= 3);
       CHECK(std::accumulate(bytes[rank].begin(), bytes[rank].end(), std::int64_t{0}) == payload);
     }

@@ -139,10 +139,10 @@ TEST_CASE("PowerSGD: a non-finite gradient invalidates the step but not the stat
     bucket.exchange(gradients(1));
     const at::Tensor error = bucket.kept("fc.weight.error").clone();
     const at::Tensor q = bucket.kept("fc.weight.q").clone();
-    auto spoilt = gradients(2);
-    spoilt[0][3][4] = bad;
-    bucket.exchange(spoilt);
-    CHECK_FALSE(spoilt[0].isfinite().all().item<bool>());
+    auto non_finite = gradients(2);
+    non_finite[0][3][4] = bad;
+    bucket.exchange(non_finite);
+    CHECK_FALSE(non_finite[0].isfinite().all().item<bool>());
     CHECK(torch::equal(bucket.kept("fc.weight.error"), error));
     CHECK(torch::equal(bucket.kept("fc.weight.q"), q));
     auto sound = gradients(3);

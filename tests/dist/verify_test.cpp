@@ -19,7 +19,7 @@ using namespace trainctl;
 namespace {
 
 /// Returns the error of each rank when the ranks compare these lines.
-std::vector<std::string> told(const std::vector<std::vector<std::string>>& lines) {
+std::vector<std::string> mismatches(const std::vector<std::vector<std::string>>& lines) {
   std::vector<std::string> messages(lines.size());
   RankGroup group(static_cast<int>(lines.size()));
   group.run_all([&](int rank, std::unique_ptr<dist::Communicator> communicator) {
@@ -47,25 +47,25 @@ TEST_CASE("a tensor is described by name, type, shape and whether it is trained"
 }
 
 TEST_CASE("verify: equal ranks pass, and a single rank does not communicate") {
-  for (const std::string& message : told({{"a", "b"}, {"a", "b"}, {"a", "b"}}))
+  for (const std::string& message : mismatches({{"a", "b"}, {"a", "b"}, {"a", "b"}}))
     CHECK(message.empty());
-  for (const std::string& message : told({{}, {}})) CHECK(message.empty());
+  for (const std::string& message : mismatches({{}, {}})) CHECK(message.empty());
   const auto alone = dist::make_single();
   dist::verify_alike(*alone, {"a"}, "parameters");
 }
 
 TEST_CASE("verify: every rank reports which rank differs, and where") {
-  const auto changed = told({{"a", "b", "c"}, {"a", "b", "c"}, {"a", "x", "c"}});
+  const auto changed = mismatches({{"a", "b", "c"}, {"a", "b", "c"}, {"a", "x", "c"}});
   for (const std::string& message : changed) {
     CHECK(message == changed.front());
     CHECK_THAT(message, Contains("the parameters of the ranks differ: rank 2 has 'x' where rank 0 "
                                  "has 'b'"));
   }
-  const auto shorter = told({{"a", "b"}, {"a"}});
+  const auto shorter = mismatches({{"a", "b"}, {"a"}});
   CHECK_THAT(shorter[0], Contains("rank 1 lacks 'b', which rank 0 has"));
   CHECK(shorter[1] == shorter[0]);
-  CHECK_THAT(told({{"a"}, {"a", "b"}})[0], Contains("rank 1 has 'b', which rank 0 lacks"));
-  CHECK_THAT(told({{}, {"a"}})[1], Contains("rank 1 has "));
+  CHECK_THAT(mismatches({{"a"}, {"a", "b"}})[0], Contains("rank 1 has 'b', which rank 0 lacks"));
+  CHECK_THAT(mismatches({{}, {"a"}})[1], Contains("rank 1 has "));
 }
 
 TEST_CASE("each rank gets the tensors of all, in their order") {

@@ -213,15 +213,15 @@ TEST_CASE("remote data: a stop signal ends the wait for the network and is repor
   const int signal = GENERATE(SIGTERM, SIGINT);
   const int workers = GENERATE(0, 2);
   const Lost lost;
-  volatile int told = 0;
-  watch_stop_signal(&told);
+  volatile int received = 0;
+  watch_stop_signal(&received);
   LoaderOptions options = one_by_one();
   options.num_workers = workers;
   Loader loader(cropped(lost.dataset()), options);
   loader.start_epoch(0);
-  std::jthread teller([&] {
+  std::jthread sender([&] {
     (void)lost.wait_for_requests(1);
-    told = signal;
+    received = signal;
   });
   const std::string failure = failure_of([&] { (void)loader.next(); });
   CHECK_THAT(failure, StartsWith(signal == SIGINT ? "130: " : "143: "));
