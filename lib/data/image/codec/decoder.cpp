@@ -37,8 +37,8 @@ bool begins(std::span<const std::byte> file, std::string_view first_bytes) {
 }  // namespace
 
 void check_extents(std::int64_t height, std::int64_t width, const DecodeLimits& limits) {
-  ENSURE(data, height > 0 && width > 0, "the image has no pixels: its header has {}x{}",
-         width, height);
+  ENSURE(data, height > 0 && width > 0, "the image has no pixels: its header has {}x{}", width,
+         height);
   ENSURE(data, width <= limits.pixels / height,
          "the image header has {}x{} pixels, more than the limit of {} pixels\nhint: resize the "
          "image, or skip it with on_error: skip",
