@@ -66,7 +66,7 @@ class BucketSync final : public GradSync {
     next_ = 0;
     armed_ = true;
     meter_.begin();
-    collective(kGradientExchange, place_, [&] {
+    run_collective(kGradientExchange, place_, [&] {
       loss.backward();
       armed_ = false;
       finish();

@@ -26,7 +26,7 @@ class C10dCommunicator final : public Communicator {
   [[nodiscard]] Place place() const override { return caller_.place; }
 
   Pending start_sum(const at::Tensor& tensor, const std::string& what) override {
-    return collective(what, caller_, [&] {
+    return run_collective(what, caller_, [&] {
       if (tensor.device() != device_) return moved_sum(tensor, what);
       std::vector<at::Tensor> tensors{tensor};
       return pending(group_->allreduce(tensors), what);
@@ -34,7 +34,7 @@ class C10dCommunicator final : public Communicator {
   }
 
   std::vector<at::Tensor> all_gather(const at::Tensor& tensor, const std::string& what) override {
-    return collective(what, caller_, [&] {
+    return run_collective(what, caller_, [&] {
       std::vector<at::Tensor> mine{tensor.detach().to(device_).contiguous()};
       std::vector<std::vector<at::Tensor>> all(1);
       for (int rank = 0; rank < caller_.place.world_size; ++rank)
@@ -46,7 +46,7 @@ class C10dCommunicator final : public Communicator {
   }
 
   Pending start_broadcast(const at::Tensor& tensor, int root, const std::string& what) override {
-    return collective(what, caller_, [&] {
+    return run_collective(what, caller_, [&] {
       c10d::BroadcastOptions options;
       options.rootRank = root;
       std::vector<at::Tensor> tensors{tensor};
@@ -55,7 +55,7 @@ class C10dCommunicator final : public Communicator {
   }
 
   void broadcast(const at::Tensor& tensor, const std::string& what) override {
-    collective(what, caller_, [&] {
+    run_collective(what, caller_, [&] {
       std::vector<at::Tensor> tensors{tensor.to(device_)};  // no copy on this device
       group_->broadcast(tensors)->wait();
       if (tensor.device() != device_) tensor.copy_(tensors[0]);
@@ -65,12 +65,12 @@ class C10dCommunicator final : public Communicator {
   std::unique_ptr<GradSync> sync_gradients(std::vector<at::Tensor> parameters,
                                            const BucketOptions& buckets) override {
     verify_alike(*this, descriptions_of(parameters), "trained parameters");
-    collective("broadcast of the parameters", caller_, [&] {
+    run_collective("broadcast of the parameters", caller_, [&] {
       const at::NoGradGuard guard;
       c10d::broadcast_coalesced(group_, parameters, kBroadcastBytes, /*rank=*/0);
     });
     if (!buckets.exchanges) return std::make_unique<GradSync>();
-    return collective("forming the buckets", caller_, [&] {
+    return run_collective("forming the buckets", caller_, [&] {
       return buckets.bucketing == Bucketing::own
                  ? make_bucket_sync(group_, parameters, buckets, caller_.page)
                  : make_reducer_sync(group_, parameters, buckets, caller_.page);
@@ -81,7 +81,7 @@ class C10dCommunicator final : public Communicator {
   [[nodiscard]] Pending pending(c10::intrusive_ptr<c10d::Work> work,
                                 const std::string& what) const {
     return [work = std::move(work), what, caller = caller_] {
-      collective(what, caller, [&] { work->wait(); });
+      run_collective(what, caller, [&] { work->wait(); });
     };
   }
 
@@ -101,16 +101,16 @@ class C10dCommunicator final : public Communicator {
   Caller caller_;
 };
 
-[[noreturn]] void throw_failed(const std::string& what, const Place& place,
-                               const std::string& cause) {
-  const bool late =
+[[noreturn]] void throw_collective_error(const std::string& what, const Place& place,
+                                         const std::string& cause) {
+  const bool timed_out =
       cause.find("imed out") != std::string::npos || cause.find("imeout") != std::string::npos;
   const std::string first_line = printable(cause.substr(0, cause.find('\n')));
   throw Error(
-      late ? ErrorKind::hang : ErrorKind::rank_failed,
+      timed_out ? ErrorKind::hang : ErrorKind::rank_failed,
       fmt::format("rank {} of {}: '{}' failed because another rank {}: {}", place.rank,
                   place.world_size, what,
-                  late ? "timed out (distributed.timeout_s)" : "is unreachable", first_line));
+                  timed_out ? "timed out (distributed.timeout_s)" : "is unreachable", first_line));
 }
 
 }  // namespace
@@ -121,11 +121,11 @@ void rethrow_collective(const std::string& what, const Place& place) {
   } catch (const Error&) {
     throw;
   } catch (const c10::DistError& error) {
-    throw_failed(what, place, error.what_without_backtrace());
+    throw_collective_error(what, place, error.what_without_backtrace());
   } catch (const c10::Error&) {
     throw;  // not a communication error but a shape or a model; the engine formats it
   } catch (const std::runtime_error& error) {
-    throw_failed(what, place, error.what());
+    throw_collective_error(what, place, error.what());
   }
 }
 
@@ -185,7 +185,7 @@ c10::intrusive_ptr<c10d::Store> make_c10d_store(const GroupOptions& options) {
 std::unique_ptr<Communicator> make_gloo(const GroupOptions& options) {
   using Type = c10d::ProcessGroup::BackendType;
   const Place place = options.place;
-  return collective("forming the Gloo group", Caller{place, options.heartbeat}, [&] {
+  return run_collective("forming the Gloo group", Caller{place, options.heartbeat}, [&] {
     const auto store = make_c10d_store(options);
     auto gloo = c10d::ProcessGroupGloo::Options::create(options.timeout);
     gloo->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(options.address));

@@ -38,7 +38,7 @@ std::unique_ptr<GradSync> make_bucket_sync(c10::intrusive_ptr<c10d::ProcessGroup
 
 /// Runs one collective and converts exceptions into an Error that names it.
 template <class Body>
-decltype(auto) collective(const std::string& what, const Place& place, Body&& body) {
+decltype(auto) run_collective(const std::string& what, const Place& place, Body&& body) {
   try {
     return std::forward<Body>(body)();
   } catch (...) {
@@ -54,9 +54,9 @@ struct Caller {
 
 /// Does the same and shows the collective on the page until `body` returns.
 template <class Body>
-decltype(auto) collective(const std::string& what, const Caller& caller, Body&& body) {
+decltype(auto) run_collective(const std::string& what, const Caller& caller, Body&& body) {
   const events::CollectiveStamp stamp(caller.page, what);
-  return collective(what, caller.place, std::forward<Body>(body));
+  return run_collective(what, caller.place, std::forward<Body>(body));
 }
 
 }  // namespace trainctl::dist

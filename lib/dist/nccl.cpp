@@ -10,7 +10,7 @@ namespace trainctl::dist {
 std::unique_ptr<Communicator> make_nccl(const GroupOptions& options, c10::Device device) {
   using Type = c10d::ProcessGroup::BackendType;
   const Place place = options.place;
-  return collective("forming the NCCL group", Caller{place, options.heartbeat}, [&] {
+  return run_collective("forming the NCCL group", Caller{place, options.heartbeat}, [&] {
     const auto store = make_c10d_store(options);
     auto nccl = c10d::ProcessGroupNCCL::Options::create(/*is_high_priority_stream=*/true);
     nccl->timeout = options.timeout;

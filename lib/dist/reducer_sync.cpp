@@ -235,7 +235,7 @@ class ReducerSync final : public GradSync {
     reducer_->prepare_for_backward(finds_unused_ ? std::vector<at::Tensor>{loss}
                                                  : std::vector<at::Tensor>{});
     meter_.begin();
-    collective(kGradientExchange, place_, [&] { loss.backward(); });
+    run_collective(kGradientExchange, place_, [&] { loss.backward(); });
     if (meter_.launched() < meter_.bucket_bytes().size()) throw_unused();
     return meter_.end();
   }

@@ -86,7 +86,7 @@ TEST_CASE("the feed reuses its tensors and shows only the rows that count") {
   CHECK(feed->put(images.batch).targets.size(0) == 6);
 }
 
-TEST_CASE("a label that is no class is a data error that names it") {
+TEST_CASE("Feed: an invalid label is a data error that names it") {
   Images images(4, 2, 2, 1);
   const auto feed =
       device::make_feed(at::kCPU, {.layout = images.layout, .max_rows = 4, .classes = 10});

@@ -89,7 +89,7 @@ TEST_CASE("plans of held images are made into the floats of the uncached batches
   }
 }
 
-TEST_CASE("a batch holds the value of each pixel of an image at its place") {
+TEST_CASE("image plans: every pixel is at its position") {
   std::vector<std::uint8_t> image(2 * 3 * 3);
   for (std::size_t i = 0; i < image.size(); ++i) image[i] = static_cast<std::uint8_t>(i * 13);
   std::vector<float> values(3 * data::kPixelCodes);
@@ -113,7 +113,7 @@ TEST_CASE("a batch holds the value of each pixel of an image at its place") {
   CHECK(nchw[1][1][2].item<float>() == data::kPixelCodes + image[5 * 3 + 1]);
 }
 
-TEST_CASE("a run on a CPU cannot keep its images on a device") {
+TEST_CASE("a run on a CPU cannot store its images on a device") {
   const auto images = device::make_image_device(at::kCPU);
   data::CacheBudget budget;
   budget.mode = spec::CacheMode::device;
@@ -145,7 +145,7 @@ TEST_CASE("a GPU widens uploaded bytes to the bits of a CPU") {
   compare(loader, at::Device(at::kCUDA, 0), expected);
 }
 
-TEST_CASE("a GPU has no room for images beyond its memory") {
+TEST_CASE("a GPU rejects images that exceed its memory") {
   if (!at::globalContext().hasCUDA() || !device::kernels_built()) skip("no GPU, or no kernels");
   const auto images = device::make_image_device(at::Device(at::kCUDA, 0));
   CHECK(images->free_bytes() > 0);

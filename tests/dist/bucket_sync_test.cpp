@@ -136,7 +136,7 @@ std::string config_error_of(const std::exception_ptr& thrown) {
 
 }  // namespace
 
-TEST_CASE("own buckets give the bits of the Reducer on two, three and four ranks") {
+TEST_CASE("bucket hooks give the same bits as the Reducer on two, three and four ranks") {
   for (const int world : {2, 3, 4}) {
     for (const int micro_batches : {1, 3}) {
       CAPTURE(world, micro_batches);
@@ -149,7 +149,7 @@ TEST_CASE("own buckets give the bits of the Reducer on two, three and four ranks
   }
 }
 
-TEST_CASE("own buckets take in gradients that were reset in place of zeroed") {
+TEST_CASE("bucket hooks accept gradients that were reset instead of zeroed") {
   check_same_bits(train_ranks(3, {Bucketing::own, 1, Clearing::reset}),
                   train_ranks(3, {Bucketing::own, 1, Clearing::zeroed}));
 }
@@ -170,7 +170,7 @@ TEST_CASE("a parameter without a gradient is named, not waited for") {
     CHECK_THAT(config_error_of(one), Contains("'fc.bias' got no gradient"));
 }
 
-TEST_CASE("own buckets leave no hooks, and a lost rank is an error that names the gradients") {
+TEST_CASE("bucket hooks are removed, and a lost rank is an error that names the gradients") {
   RankGroup group(2);
   const auto thrown = group.run([](int rank, std::unique_ptr<dist::Communicator> communicator) {
     std::vector<at::Tensor> net = small_net();
@@ -194,7 +194,7 @@ TEST_CASE("own buckets leave no hooks, and a lost rank is an error that names th
   }
 }
 
-TEST_CASE("exchanged bytes are counted once since the last call") {
+TEST_CASE("take_stats: each collective is counted once, since the last call") {
   for (const Bucketing bucketing : {Bucketing::reducer, Bucketing::own}) {
     std::vector<dist::SyncStats> stats(3);
     std::vector<std::vector<std::int64_t>> bytes(3);

@@ -147,7 +147,7 @@ TEST_CASE("under PowerSGD all ranks end with the same gradients, and nothing is 
   CHECK(torch::allclose(out + owed, in, 1e-4, 1e-3));
 }
 
-TEST_CASE("a vector that is not finite leaves what PowerSGD owes in all buckets as it was") {
+TEST_CASE("PowerSGD: a non-finite vector leaves the errors of all buckets unchanged") {
   RankGroup group(2);
   group.run_all([](int rank, std::unique_ptr<dist::Communicator> communicator) {
     const Tensors p = network();
@@ -170,7 +170,7 @@ TEST_CASE("a vector that is not finite leaves what PowerSGD owes in all buckets 
   });
 }
 
-TEST_CASE("PowerSGD resumes bit for bit from the state of another one") {
+TEST_CASE("PowerSGD: a restored state gives the same bits") {
   std::vector<std::vector<Tensors>> whole = exchanged(Compression::powersgd, 5);
   RankGroup group(kWorld);
   group.run_all([&](int rank, std::unique_ptr<dist::Communicator> communicator) {
@@ -265,7 +265,7 @@ TEST_CASE("parameters that got no gradient are named in the step that leaves the
   }
 }
 
-TEST_CASE("a rank that alone leaves a parameter out says so, and the others do not wait for ever") {
+TEST_CASE("a parameter unused on one rank only is an error there, and the other ranks end") {
   RankGroup group(2);
   const auto thrown = group.run([](int rank, std::unique_ptr<dist::Communicator> communicator) {
     const Tensors p = network();
@@ -278,7 +278,7 @@ TEST_CASE("a rank that alone leaves a parameter out says so, and the others do n
   CHECK_THAT(message_of(thrown[1], ErrorKind::config), Contains("'a.weight'"));
 }
 
-TEST_CASE("unused parameters that are looked for take part with nothing") {
+TEST_CASE("find_unused: unused parameters contribute zeros") {
   for (const Compression compression : {Compression::none, Compression::bf16}) {
     RankGroup group(2);
     group.run_all([&](int rank, std::unique_ptr<dist::Communicator> communicator) {

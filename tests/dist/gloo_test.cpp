@@ -86,7 +86,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("ranks whose parameters differ in shape are refused") {
+TEST_CASE("Gloo: different parameter shapes are an error") {
   RankGroup group(2);
   const auto thrown = group.run([](int rank, std::unique_ptr<dist::Communicator> communicator) {
     communicator->sync_gradients({torch::zeros({2 + rank, 2}, torch::requires_grad())}, {});
@@ -98,7 +98,7 @@ TEST_CASE("ranks whose parameters differ in shape are refused") {
   }
 }
 
-TEST_CASE("a rank that is gone is an error that names the call") {
+TEST_CASE("Gloo: a lost rank is an error that names the collective") {
   RankGroup group(2);
   const auto thrown = group.run([](int rank, std::unique_ptr<dist::Communicator> communicator) {
     if (rank == 1) return;  // leaves the group
@@ -109,7 +109,7 @@ TEST_CASE("a rank that is gone is an error that names the call") {
              Contains("rank 0 of 2: 'sum of the losses'"));
 }
 
-TEST_CASE("a rank that is gone during backward is an error that names the gradients") {
+TEST_CASE("Gloo: a rank lost during backward is an error that names the gradients") {
   RankGroup group(2);
   const auto thrown = group.run([](int rank, std::unique_ptr<dist::Communicator> communicator) {
     auto p = parameters_of(rank);
@@ -150,7 +150,7 @@ TEST_CASE("Gloo: a rank that does not join an exchange in time is a hang") {
              Contains("'late'") && Contains("distributed.timeout_s"));
 }
 
-TEST_CASE("a group that nobody joins ends with the time-out") {
+TEST_CASE("Gloo: forming a group without the other ranks times out") {
   RankGroup group(2);
   try {
     dist::make_gloo(group.options(0, std::chrono::milliseconds(200)));

@@ -88,7 +88,7 @@ TEST_CASE("a gradient whose rank is not above PowerSGD's arrives as it is") {
   CHECK(bucket.kept("fc.weight.error").abs().max().item<float>() < 1e-3F);
 }
 
-TEST_CASE("what PowerSGD leaves out comes later: all that went in is what came out and is kept") {
+TEST_CASE("PowerSGD: output plus error equals the input") {
   Bucket bucket(2);
   at::Tensor in = torch::zeros({24, 20});
   at::Tensor out = torch::zeros({24, 20});
@@ -103,7 +103,7 @@ TEST_CASE("what PowerSGD leaves out comes later: all that went in is what came o
   }
 }
 
-TEST_CASE("PowerSGD begins where it ended: a gradient that stays is met more closely") {
+TEST_CASE("PowerSGD: a constant gradient is approximated better at each step") {
   Bucket bucket(2);
   const at::Tensor gradient = of_rank(20, 7);
   const auto lost = [&] {
@@ -122,7 +122,7 @@ TEST_CASE("PowerSGD begins where it ended: a gradient that stays is met more clo
   CHECK(last < least * 1.05 + 1e-4);  // near the best rank-2 error
 }
 
-TEST_CASE("a column that became zero is restarted") {
+TEST_CASE("PowerSGD: a column that became zero is restored") {
   Bucket bucket(3);
   bucket.exchange({torch::zeros({24, 20}), torch::zeros({32, 4, 3, 3}), torch::zeros({24})});
   CHECK(bucket.kept("fc.weight.q").abs().max().item<float>() == 0.0F);
@@ -132,17 +132,17 @@ TEST_CASE("a column that became zero is restarted") {
   CHECK(torch::allclose(taken[0], given, 1e-4, 1e-3));
 }
 
-TEST_CASE("a gradient that is not finite affects its step and nothing that is kept") {
+TEST_CASE("PowerSGD: a non-finite gradient invalidates the step but not the state") {
   for (const double bad :
        {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
     Bucket bucket(2);
     bucket.exchange(gradients(1));
     const at::Tensor error = bucket.kept("fc.weight.error").clone();
     const at::Tensor q = bucket.kept("fc.weight.q").clone();
-    auto nonfinite = gradients(2);
-    nonfinite[0][3][4] = bad;
-    bucket.exchange(nonfinite);
-    CHECK_FALSE(nonfinite[0].isfinite().all().item<bool>());
+    auto non_finite = gradients(2);
+    non_finite[0][3][4] = bad;
+    bucket.exchange(non_finite);
+    CHECK_FALSE(non_finite[0].isfinite().all().item<bool>());
     CHECK(torch::equal(bucket.kept("fc.weight.error"), error));
     CHECK(torch::equal(bucket.kept("fc.weight.q"), q));
     auto sound = gradients(3);
@@ -164,7 +164,7 @@ TEST_CASE("PowerSGD takes a matrix in the order of its indices, whatever that of
   }
 }
 
-TEST_CASE("matrices that two thin ones would not shorten are averaged as they are") {
+TEST_CASE("PowerSGD: matrices that factors would not shorten are averaged uncompressed") {
   dist::PowerSgdBucket bucket({{"thin", torch::zeros({3, 100})}, {"scalar", torch::zeros({})}}, 2);
   CHECK_FALSE(bucket.has_second());
   const at::Tensor thin = noise({3, 100}, 1);

@@ -72,7 +72,7 @@ TEST_CASE("a text is waited for until it is published") {
   CHECK(found == "yes");
 }
 
-TEST_CASE("a text that nobody publishes ends the wait with the store's address") {
+TEST_CASE("fetch_text: a timeout names the address of the store") {
   const AgentStore agent;
   // The timeout also applies to the connection, which takes longer on a busy machine.
   std::optional<Error> error;
@@ -87,7 +87,7 @@ TEST_CASE("a text that nobody publishes ends the wait with the store's address")
   CHECK(text.find("rank 0") != std::string::npos);
 }
 
-TEST_CASE("an error about a lost store names its address") {
+TEST_CASE("fetch_text: a lost store is an error with its address") {
   TcpStoreAddress address;
   {
     const AgentStore agent;
@@ -98,7 +98,7 @@ TEST_CASE("an error about a lost store names its address") {
   CHECK(text.find("check that torchrun is still running") != std::string::npos);
 }
 
-TEST_CASE("a value that is larger than any place is refused") {
+TEST_CASE("fetch_text: an oversized value is rejected") {
   const AgentStore agent;
   agent.store().set("key", std::vector<std::uint8_t>(100'000, 'x'));
   CHECK(refusal(ErrorKind::config, agent.address(), "key").find("another program") !=

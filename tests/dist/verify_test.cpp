@@ -46,7 +46,7 @@ TEST_CASE("a tensor is described by name, type, shape and whether it is trained"
         "number 2: Float [2], not trained");
 }
 
-TEST_CASE("ranks that are alike pass, and one alone asks nobody") {
+TEST_CASE("verify: equal ranks pass, and a single rank does not communicate") {
   for (const std::string& message : mismatches({{"a", "b"}, {"a", "b"}, {"a", "b"}}))
     CHECK(message.empty());
   for (const std::string& message : mismatches({{}, {}})) CHECK(message.empty());
@@ -54,7 +54,7 @@ TEST_CASE("ranks that are alike pass, and one alone asks nobody") {
   dist::verify_alike(*alone, {"a"}, "parameters");
 }
 
-TEST_CASE("every rank learns which one differs, and where") {
+TEST_CASE("verify: every rank reports which rank differs, and where") {
   const auto changed = mismatches({{"a", "b", "c"}, {"a", "b", "c"}, {"a", "x", "c"}});
   for (const std::string& message : changed) {
     CHECK(message == changed.front());
@@ -90,7 +90,7 @@ TEST_CASE("each rank gets the tensors of all, in their order") {
   CHECK(copies[0].data_ptr() != mine.data_ptr());
 }
 
-TEST_CASE("a rank that waits for the others is seen to, with the name of the call") {
+TEST_CASE("the heartbeat page shows the name of a running collective") {
   RankGroup group(2);
   std::atomic<bool> seen = false;
   group.run_all([&](int rank, std::unique_ptr<dist::Communicator> communicator) {
@@ -110,7 +110,7 @@ TEST_CASE("a rank that waits for the others is seen to, with the name of the cal
   CHECK(group.page(1).collective().name == "sum of the losses");
 }
 
-TEST_CASE("a rank that is gone is named in every call by what was asked for") {
+TEST_CASE("every collective with a lost rank is an error that names the call") {
   using Call = std::function<void(dist::Communicator&)>;
   const std::vector<std::pair<std::string, Call>> calls{
       {"a copy", [](auto& c) { c.broadcast(torch::ones({1}), "a copy"); }},

@@ -45,7 +45,7 @@ Loader::Loader(Pipeline pipeline, LoaderOptions options)
       arena_(near_arena(static_cast<std::size_t>(ring_.slots()) * assembler_.slot_shape().bytes,
                         options_)),
       ahead_(make_ahead()),
-      helps_(assembler_.tiles() == 1 && options_.num_workers < usable_cores()),
+      consumer_makes_tiles_(assembler_.tiles() == 1 && options_.num_workers < usable_cores()),
       inline_scratch_(assembler_.scratch()) {
   batch_.fields.resize(assembler_.slot_layout().size());
   make_threads();
@@ -123,7 +123,7 @@ void Loader::finish_tile(const Ring::Ticket& ticket, BatchAssembler::Scratch& sc
   ring_.finish(ticket, std::move(error));
 }
 
-void Loader::help(std::uint64_t number) {
+void Loader::make_tiles(std::uint64_t number) {
   // A tile that waits for the disk could finish later than the requested batch.
   while (!ring_.published(number) && !(ahead_ && ahead_->reads())) {
     const auto ticket = ring_.try_take();
@@ -232,14 +232,14 @@ const Batch* Loader::next() {
     throw;
   }
   count_skipped(number);
-  fill_in(number);
+  fill_batch(number);
   fetches_.used(batch_.valid);
   return &batch_;
 }
 
 void Loader::make_or_await(std::uint64_t number) {
   if (threads_.empty()) return make_inline(number);
-  if (helps_) help(number);
+  if (consumer_makes_tiles_) make_tiles(number);
   if (const std::exception_ptr error = ring_.await(number)) std::rethrow_exception(error);
 }
 
@@ -252,7 +252,7 @@ void Loader::count_skipped(std::uint64_t number) {
   }
 }
 
-void Loader::fill_in(std::uint64_t number) {
+void Loader::fill_batch(std::uint64_t number) {
   batch_.epoch = epoch_of(number);
   batch_.index = batch_of(number);
   const Extent extent = plan_.extent(batch_.index);

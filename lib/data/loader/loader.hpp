@@ -79,11 +79,11 @@ class Loader {
   void finish_tile(const Ring::Ticket& ticket, BatchAssembler::Scratch& scratch);
   void run_tile(const Ring::Ticket& ticket, const AheadTile& ahead,
                 BatchAssembler::Scratch& scratch);
-  void help(std::uint64_t number);
+  void make_tiles(std::uint64_t number);
   void make_inline(std::uint64_t number);
   void make_or_await(std::uint64_t number);
   void count_skipped(std::uint64_t number);
-  void fill_in(std::uint64_t number);
+  void fill_batch(std::uint64_t number);
   void restart(std::int64_t epoch, std::int64_t first_batch);
   void stop_workers();
   void start_workers();
@@ -113,7 +113,7 @@ class Loader {
   // batch of copied rows (decoding a tile may take longer than the wait), and when the workers
   // leave a core to the consumer (otherwise it may be preempted in the middle of a batch that all
   // wait for).
-  const bool helps_;
+  const bool consumer_makes_tiles_;
 
   // The state of the consumer: batches are numbered from base_batch_ of base_epoch_, across epochs.
   std::int64_t base_epoch_ = -1;

@@ -261,7 +261,7 @@ MemoryPlan memory_plan(const Pipeline& pipeline, const LoaderOptions& options,
       part();
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::resource) throw;
-      if (plan.refusal.empty()) plan.refusal = error.message();
+      if (plan.refusal.empty()) plan.refusal = one_line(error.what());
     }
   };
   attempt([&] { plan.cache = choose_cache(plan.cache_need, budget); });

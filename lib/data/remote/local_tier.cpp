@@ -203,7 +203,7 @@ std::vector<fs::path> matching_paths(const fs::path& pattern) {
   return found;
 }
 
-Error with_copy_named(const Error& error, const Dataset& dataset, std::int64_t index) {
+Error add_local_copy(const Error& error, const Dataset& dataset, std::int64_t index) {
   const std::string url = dataset.fetchable()->object(index);
   if (!is_remote(url)) return error;
   const std::string copy = remote_tier()->folder().files(url).data.string();

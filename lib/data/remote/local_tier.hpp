@@ -69,9 +69,9 @@ std::vector<std::filesystem::path> matching_paths(const std::filesystem::path& p
 
 /// Returns an error about a sample's bytes with the name of the local copy, if there is one, and a
 /// hint how to download the copy again.
-Error with_copy_named(const Error& error, const Dataset& dataset, std::int64_t index);
+Error add_local_copy(const Error& error, const Dataset& dataset, std::int64_t index);
 
-/// Runs `body`, which reads the bytes of a sample, and applies with_copy_named() to its
+/// Runs `body`, which reads the bytes of a sample, and applies add_local_copy() to its
 /// Error(data).
 template <class Body>
 decltype(auto) looking_into(const Dataset& dataset, std::int64_t index, Body&& body) {
@@ -79,7 +79,7 @@ decltype(auto) looking_into(const Dataset& dataset, std::int64_t index, Body&& b
     return std::forward<Body>(body)();
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::data || dataset.fetchable() == nullptr) throw;
-    throw with_copy_named(error, dataset, index);
+    throw add_local_copy(error, dataset, index);
   }
 }
 

@@ -88,7 +88,7 @@ TEST_CASE("TIFF: duplicate tags and invalid types are rejected") {
              Contains("duplicate tag 256"));
 }
 
-TEST_CASE("samples of a TIFF that are not read are named") {
+TEST_CASE("TIFF: unsupported sample formats are named") {
   if (!with_opencv()) skip("built without OpenCV");
   const auto fault = [](std::uint32_t bits, std::uint32_t format) {
     return fault_of(tiff_file(5, 3, 60, {{258, kShort, 1, bits}, {339, kShort, 1, format}}));
@@ -99,13 +99,13 @@ TEST_CASE("samples of a TIFF that are not read are named") {
   CHECK_THAT(fault(16, 3), Contains("9: TIFF with 16-bit float samples"));
 }
 
-TEST_CASE("of a TIFF of 16 bits the upper 8 count") {
+TEST_CASE("TIFF: 16-bit samples keep the upper 8 bits") {
   if (!with_opencv()) skip("built without OpenCV");
   const Picture found = decoded(tiff_file(5, 3, 30, {{258, kShort, 1, 16}}));
   for (std::size_t i = 0; i < 45; ++i) CHECK(found.pixels[i] == 2 * (i / 3) + 1);
 }
 
-TEST_CASE("a TIFF with an orientation that there is not stands as it is") {
+TEST_CASE("TIFF: an invalid orientation is ignored") {
   if (!with_opencv()) skip("built without OpenCV");
   const Picture upright = decoded(tiff_file(5, 3, 15));
   for (const std::uint32_t orientation : {0, 1, 9, 700})
@@ -131,7 +131,7 @@ TEST_CASE("a part of a turned image has the pixels of the whole") {
   }
 }
 
-TEST_CASE("an animated WebP is said to be one") {
+TEST_CASE("WebP: an animation is rejected") {
   if (!with_opencv()) skip("built without OpenCV");
   File file = golden_file("webp lossless");
   // The VP8X chunk describes the file: animated, 23 x 17 pixels.

@@ -63,7 +63,7 @@ TEST_CASE("batches that are not full, and a short epoch, are timed by their rows
   CHECK(bench.cost()->seconds == Approx(0.01));
 }
 
-TEST_CASE("what cannot be read ends the probe, and is left to the loader") {
+TEST_CASE("the probe ends at an unreadable sample, which the loader reports") {
   Bench bench([](int) { return 0.001; });
   bench.dataset->before = [&](std::int64_t) {
     bench.clock.advance(0.001);
@@ -75,7 +75,7 @@ TEST_CASE("what cannot be read ends the probe, and is left to the loader") {
   CHECK(bench.choice(0.01, 8).why == "no sample could be loaded for a probe");
 }
 
-TEST_CASE("auto is decided by the probe, what is asked for without one") {
+TEST_CASE("only options set to auto are probed") {
   Bench bench([](int) { return 0.002; });
   CHECK(bench.choice(0.01, 8).num_workers == 3);
   CHECK(bench.choice(0.01, 2).num_workers == 1);  // plus the consumer

@@ -168,9 +168,7 @@ TEST_CASE("workers start on the next epoch before it is asked for") {
   CHECK(filled == 64);
 }
 
-TEST_CASE(
-    "a worker's exception reaches next() wherever it is thrown, and the batches after it still "
-    "come") {
+TEST_CASE("Loader: next() rethrows a worker's exception, then continues with the next batch") {
   for (const int workers : {0, 1, 2, 8}) {
     for (std::int64_t bad = 0; bad < 24; bad += 5) {
       auto dataset = std::make_shared<CountingDataset>(24);
@@ -246,7 +244,7 @@ TEST_CASE("the digest of the epochs is the same for any workers and any split ov
   }
 }
 
-TEST_CASE("a digest sees a changed pixel, label and place") {
+TEST_CASE("the digest depends on pixels, labels and positions") {
   const Layout layout{{"image", Dtype::u8, {2}}, {"label", Dtype::i64, {}}};
   std::vector<std::byte> pixels(2);
   std::vector<std::byte> label(8);
@@ -278,7 +276,7 @@ TEST_CASE("every field of every batch begins at a multiple of 64 bytes inside th
   }
 }
 
-TEST_CASE("the ring shrinks to its memory budget and refuses what does not fit at all") {
+TEST_CASE("Ring: the number of slots follows the memory budget, too little is an error") {
   LoaderOptions options = options_of(4, 4, 0);  // a slot takes 8 * 16 + 8 * 8 = 192 bytes
   options.memory_budget = 192 * 5;
   Loader loader(counting(61), options);
@@ -290,7 +288,7 @@ TEST_CASE("the ring shrinks to its memory budget and refuses what does not fit a
   CHECK_THAT(failure, Contains("lower loader.batch_size"));
 }
 
-TEST_CASE("a loader's threads run with lower priority where requested, and the caller never does") {
+TEST_CASE("Loader: worker threads get the requested priority, the caller keeps its own") {
   const auto nice_value = [](LoaderOptions options) {
     auto dataset = std::make_shared<CountingDataset>(40);
     std::atomic<int> seen = -100;
@@ -310,7 +308,7 @@ TEST_CASE("a loader's threads run with lower priority where requested, and the c
   CHECK(::getpriority(PRIO_PROCESS, 0) == ours);
 }
 
-TEST_CASE("what is loaded is counted while somebody watches") {
+TEST_CASE("Loader: loaded samples are counted while a watcher is active") {
   std::atomic<std::int64_t> counter = 0;
   {
     const ProgressCount count(&counter);
@@ -325,7 +323,7 @@ TEST_CASE("what is loaded is counted while somebody watches") {
   CHECK(counter == before);
 }
 
-TEST_CASE("a paused loader resumes with the same bytes, whatever epoch comes") {
+TEST_CASE("Loader: batches after a pause are the same for any epoch") {
   for (const int workers : {0, 1, 3}) {
     Loader reference(counting(61), options_of(workers, 2, 0));
     Loader rested(counting(61), options_of(workers, 2, 0));

@@ -21,7 +21,7 @@ LoadingChoice choose(const LoadingFigures& figures, const LoadingLimits& limits,
 
 }  // namespace
 
-TEST_CASE("threads are as many as keep up with the step, within the cores") {
+TEST_CASE("choose_loading: enough threads for the step time, limited by the cores") {
   struct Row {
     double batch_s;
     double step_s;
@@ -55,7 +55,7 @@ TEST_CASE("threads are as many as keep up with the step, within the cores") {
   }
 }
 
-TEST_CASE("a core is left to a consumer that makes batches rather than wait") {
+TEST_CASE("choose_loading: a consumer that makes batches keeps a core") {
   LoadingLimits limits = cpu(4);
   limits.helped = true;
   CHECK(choose({0.071, 1, 0.02}, limits).num_workers == 3);
@@ -63,7 +63,7 @@ TEST_CASE("a core is left to a consumer that makes batches rather than wait") {
   CHECK(choose({0.071, 1, 0.02}, limits).num_workers == 1);
 }
 
-TEST_CASE("no thread is taken where the ring may hold one batch only") {
+TEST_CASE("choose_loading: no threads if the ring has memory for one batch only") {
   const LoadingLimits one_batch{8, true, 2 * kSlot - 1};
   CHECK(choose({0.071, 1, 0.02}, one_batch).num_workers == 0);
   CHECK_THAT(choose({0.071, 1, 0.02}, one_batch).why, EndsWith("memory for only one batch"));
@@ -101,7 +101,7 @@ TEST_CASE("batches ahead follow the spread of their times, within the bytes of t
   CHECK(ahead(50, 2 * kSlot) == 1);
 }
 
-TEST_CASE("what was asked for is taken, and only the rest decided") {
+TEST_CASE("choose_loading: only options set to auto are chosen") {
   spec::Loader requested;
   requested.num_workers.value = 7;
   const LoadingChoice threads = choose({0.071, 3.5, 0}, cpu(2), requested);

@@ -99,7 +99,7 @@ TEST_CASE("the memory of a split is that of its slots, orders, cache and threads
   CHECK(loader.memory().size() == plan.ring());
 }
 
-TEST_CASE("the plan reports what does not fit, and the rest is planned all the same") {
+TEST_CASE("memory_plan: a split that does not fit is reported, and the rest is planned") {
   LoaderOptions options;
   options.batch_size = 8;
   options.num_workers = 4;

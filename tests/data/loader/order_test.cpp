@@ -50,7 +50,7 @@ TEST_CASE("the order of a seed and an epoch never changes between versions") {
   CHECK(to_hex(hash_of(order_of(60'000, 42, 1))) == "13e29c5eed9d6617");
 }
 
-TEST_CASE("every sample is equally likely at every place") {
+TEST_CASE("every sample is equally likely at every position") {
   // There are 20,000 orders of 5: each (sample, place) is expected 4,000 times, and 6 standard
   // deviations are 340.
   int counts[5][5] = {};
@@ -93,7 +93,7 @@ TEST_CASE("the ranks' batches are the global batch, with the same rows on every 
   }
 }
 
-TEST_CASE("drop_last leaves out the batch that is not full, and refuses to leave out everything") {
+TEST_CASE("BatchPlan: drop_last drops the incomplete batch, and no batch left is an error") {
   LoaderOptions options;
   options.batch_size = 10;
   options.last_batch = LastBatch::drop;

@@ -45,7 +45,7 @@ TEST_CASE("a ticket waits until the consumer has released its slot") {
   CHECK(taken);
 }
 
-TEST_CASE("a consumer takes a tile only where it need not wait for the slot") {
+TEST_CASE("Ring: try_take() returns nothing instead of waiting for a slot") {
   Ring ring(2, 1);
   CHECK_FALSE(ring.try_take());
   ring.open();
@@ -99,7 +99,7 @@ TEST_CASE("the error of the lowest tile is the batch's error, whatever the order
   CHECK(ring.await(1) == nullptr);
 }
 
-TEST_CASE("what the threads wrote into a slot is what the consumer reads, round after round") {
+TEST_CASE("Ring: the consumer reads what the threads wrote in every round") {
   constexpr std::size_t kTiles = 3;
   for (const int workers : {1, 2, 8}) {
     Ring ring(3, kTiles);

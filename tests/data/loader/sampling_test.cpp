@@ -55,8 +55,7 @@ TEST_CASE(
   CHECK((one[0] == 30'000 && one[1] == 0 && one[2] == 0));
 }
 
-TEST_CASE(
-    "what is drawn is a pure function of seed and epoch, and never changes between versions") {
+TEST_CASE("ClassSampler: draws depend only on seed and epoch, in all versions") {
   const ClassSampler sampler(ClassedDataset(
                                  10, [](std::int64_t i) { return i % 3; }, 3),
                              {});
@@ -88,7 +87,7 @@ TEST_CASE("a drawn epoch has num_samples samples, over any workers, ranks and li
   CHECK(read_epoch(limited, 1) == std::vector<Copy>(whole.begin(), whole.begin() + 3));
 }
 
-TEST_CASE("sampling that cannot be done is refused with what to change") {
+TEST_CASE("ClassSampler: invalid options are rejected") {
   const auto refused = [](const Dataset& dataset, const ClassSampling& options) {
     return failure_of([&] { ClassSampler(dataset, options); });
   };

@@ -173,7 +173,9 @@ class Held final : public CountingDataset, public Fetchable {
 
 }  // namespace
 
-TEST_CASE("one sample is fetched until its size is known, then several at once") {
+TEST_CASE(
+    "FetchAhead: the first sample provides the size estimate, then several are downloaded at "
+    "once") {
   const auto held = std::make_shared<Held>();
   FetchAhead ahead(held, 1);
   ahead.begin({.count = 40});
@@ -188,7 +190,7 @@ TEST_CASE("one sample is fetched until its size is known, then several at once")
   CHECK(held->most_at_once > 1);
 }
 
-TEST_CASE("fetching ahead ends while the network fails and is tried again") {
+TEST_CASE("FetchAhead: stop() ends retries of failing downloads") {
   const Lost lost;
   const auto dataset = lost.dataset();
   auto ahead = std::make_unique<FetchAhead>(dataset, 1);
@@ -197,7 +199,7 @@ TEST_CASE("fetching ahead ends while the network fails and is tried again") {
   CHECK(seconds_of([&] { ahead.reset(); }) < 60);
 }
 
-TEST_CASE("a loader ends while its threads wait for the network") {
+TEST_CASE("remote data: a loader can be destroyed while its threads wait for the network") {
   const Lost lost;
   LoaderOptions options = one_by_one();
   options.num_workers = 2;
@@ -207,26 +209,26 @@ TEST_CASE("a loader ends while its threads wait for the network") {
   CHECK(seconds_of([&] { loader.reset(); }) < 60);
 }
 
-TEST_CASE("a signal ends the wait for the network, as what it is") {
+TEST_CASE("remote data: a stop signal ends the wait for the network and is reported as a stop") {
   const int signal = GENERATE(SIGTERM, SIGINT);
   const int workers = GENERATE(0, 2);
   const Lost lost;
-  volatile int stop_signal = 0;
-  watch_stop_signal(&stop_signal);
+  volatile int received = 0;
+  watch_stop_signal(&received);
   LoaderOptions options = one_by_one();
   options.num_workers = workers;
   Loader loader(cropped(lost.dataset()), options);
   loader.start_epoch(0);
-  std::jthread teller([&] {
+  std::jthread sender([&] {
     (void)lost.wait_for_requests(1);
-    stop_signal = signal;
+    received = signal;
   });
   const std::string failure = failure_of([&] { (void)loader.next(); });
   CHECK_THAT(failure, StartsWith(signal == SIGINT ? "130: " : "143: "));
   CHECK_THAT(failure, Contains("asked to stop"));
 }
 
-TEST_CASE("what a cache keeps is not fetched again, however small the local tier") {
+TEST_CASE("FetchAhead: cached images are not downloaded again") {
   Bucket bucket(60, 12);
   const auto cached = std::make_shared<CachedDataset>(bucket.dataset(), 60 * 4096);
   cached->load();
@@ -244,7 +246,7 @@ TEST_CASE("what a cache keeps is not fetched again, however small the local tier
   CHECK(bucket.store().reads == before);
 }
 
-TEST_CASE("what a cache has no room for is still fetched ahead") {
+TEST_CASE("FetchAhead: images that do not fit the cache are downloaded ahead") {
   Bucket bucket(60, 400);
   const auto cached = std::make_shared<CachedDataset>(bucket.dataset(), 20 * 4096);
   std::vector<std::byte> scratch;
@@ -263,7 +265,7 @@ TEST_CASE("batches that fail count as used, so that others are fetched") {
   CHECK(bucket.wait_for_reads(38));
 }
 
-TEST_CASE("a fetch that fails for want of memory leaves the sample to whoever needs it") {
+TEST_CASE("FetchAhead: after an allocation failure the reader downloads the sample") {
   const auto starved = std::make_shared<Starved>();
   FetchAhead ahead(starved, 1);
   ahead.begin({.count = 10});
@@ -272,7 +274,7 @@ TEST_CASE("a fetch that fails for want of memory leaves the sample to whoever ne
   CHECK(starved->fetches == 10);
 }
 
-TEST_CASE("an error about a damaged image names the local copy that it was read from") {
+TEST_CASE("remote data: an invalid image is reported with its local copy") {
   Bucket bucket(1, 100);
   for (const bool kept : {false, true}) {
     const auto dataset =

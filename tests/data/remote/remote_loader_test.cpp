@@ -72,7 +72,7 @@ LoaderOptions options_of(int workers) {
 
 }  // namespace
 
-TEST_CASE("batches from a server are those of the local files, fetched once, for any workers") {
+TEST_CASE("remote data: batches equal those of local files for any number of workers") {
   Served served;
   const auto expected = digest_epochs(served.local(), options_of(0), 2).epochs;
   for (const int workers : {0, 1, 2, 8}) {
@@ -84,7 +84,7 @@ TEST_CASE("batches from a server are those of the local files, fetched once, for
   }
 }
 
-TEST_CASE("a loader that is fetched for can be left at any moment") {
+TEST_CASE("remote data: a loader can be destroyed during a download") {
   Served served;
   for (int round = 0; round < 12; ++round) {
     Loader loader(served.remote(), options_of(round % 4));

@@ -55,7 +55,7 @@ HttpResponse page(const std::vector<std::string>& keys, const std::string& next)
 
 }  // namespace
 
-TEST_CASE("a list of several pages is one, and its requests are ready to be signed") {
+TEST_CASE("S3 listing: pages are joined, and requests are in canonical form") {
   Bucket bucket([](const HttpRequest&, int number) {
     return number == 0 ? page({"a b/1", "a b/2"}, "t/+=") : page({"a b/3"}, "");
   });
@@ -83,7 +83,7 @@ TEST_CASE("listing: endless pages and repeated names are errors") {
   CHECK(circle.requests.size() == 3);
 }
 
-TEST_CASE("what is no list names the server and the option") {
+TEST_CASE("S3 listing: an invalid response names the server and the option") {
   for (const char* body : {"", "<html>hello</html>", "<ListBucketResult><Contents>"}) {
     Bucket bucket([&](const HttpRequest&, int) {
       return HttpResponse{.status = 200, .body = body, .framed = true};

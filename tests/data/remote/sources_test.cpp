@@ -128,7 +128,7 @@ TEST_CASE("an image list is the same through a bucket, and names stay beneath it
              Contains("is outside of"));
 }
 
-TEST_CASE("a remote list may name files of its host only, a local list any") {
+TEST_CASE("image_list: a remote list may only name files on the same host, a local list any file") {
   Mirrored mirrored;
   put_text(mirrored.local("secret.jpg"), "secret");
   put_text(mirrored.local("x/1.jpg"), "one");
@@ -178,7 +178,7 @@ TEST_CASE("shards are the same through a bucket, by range and by pattern") {
   CHECK_THAT(failure_of([&] { (void)build("webdataset", none); }), Contains("no file matches"));
 }
 
-TEST_CASE("some shards may be remote and others not, and all are named as they were given") {
+TEST_CASE("webdataset: remote and local shards can be mixed and keep their names") {
   Mirrored mirrored;
   for (int i = 0; i < 2; ++i) {
     const std::string number = std::to_string(i);
@@ -218,7 +218,7 @@ TEST_CASE("a list of this machine may name remote images") {
   }
 }
 
-TEST_CASE("an image folder whose list, or whose copies, are old heals with the next start") {
+TEST_CASE("image_folder: an outdated list or copy is refreshed at the next start") {
   for (const bool old_list : {true, false}) {
     Mirrored mirrored;
     for (const char* name : {"a/1.jpg", "b/2.jpg"}) put_text(mirrored.local(name), "before");
@@ -238,7 +238,7 @@ TEST_CASE("an image folder whose list, or whose copies, are old heals with the n
   }
 }
 
-TEST_CASE("links in a mounted folder are followed to files, and refused else") {
+TEST_CASE("file://: links to files are followed, other links are errors") {
   const TempFolder folder;
   const TempFolder elsewhere;
   const auto list = [&] {
@@ -297,7 +297,7 @@ TEST_CASE("a pack is the same through a bucket, and a part of it needs a part of
   CHECK(digest_epochs({pack}, loading, 1).digest == digest_epochs({expected}, loading, 1).digest);
 }
 
-TEST_CASE("samples are fetched ahead in the order of the epoch, and only then") {
+TEST_CASE("FetchAhead: samples are downloaded in the order of the epoch") {
   Mirrored mirrored;
   for (int i = 0; i < 40; ++i)
     put_text(mirrored.local("c/" + std::to_string(i) + ".jpg"), std::to_string(i));
@@ -321,7 +321,7 @@ TEST_CASE("samples are fetched ahead in the order of the epoch, and only then") 
   CHECK(mirrored.store().reads == 20);
 }
 
-TEST_CASE("where no thread can be started nothing is fetched ahead, and all is read when needed") {
+TEST_CASE("FetchAhead: without threads, samples are downloaded when they are read") {
   Mirrored mirrored;
   for (int i = 0; i < 5; ++i) put_text(mirrored.local("c/" + std::to_string(i) + ".jpg"), "image");
   put_text(mirrored.local("large.bin"), varied_bytes(3 * CachedObject::kBlock));
@@ -341,7 +341,7 @@ TEST_CASE("where no thread can be started nothing is fetched ahead, and all is r
   CHECK(mirrored.store().reads == 5 + 3);
 }
 
-TEST_CASE("what is fetched ahead stays within its share of the budget") {
+TEST_CASE("FetchAhead: downloads stay within their share of the budget") {
   CacheHome cache;
   FakeTier fake;
   fake.budget.bytes = 100 * 4096;

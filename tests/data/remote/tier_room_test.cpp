@@ -18,7 +18,7 @@ using namespace trainctl;
 using namespace trainctl::data;
 using namespace trainctl::data::testing;
 
-TEST_CASE("objects used longest ago make room for others, and those in use stay") {
+TEST_CASE("TierFolder: the least recently used objects are evicted, objects in use stay") {
   FakeTier fake;
   fake.budget.bytes = 20'000;
   const auto url = [](int i) { return "http://host/" + std::to_string(i); };
@@ -35,7 +35,8 @@ TEST_CASE("objects used longest ago make room for others, and those in use stay"
   CHECK(content_of(held) == varied_bytes(4096, 7));
 }
 
-TEST_CASE("objects whose names end as files of the folder do are kept and evicted as others are") {
+TEST_CASE(
+    "TierFolder: objects whose names look like internal files are kept and evicted as usual") {
   FakeTier fake;
   fake.budget.bytes = 20'000;
   const auto url = [](const std::string& name) { return "http://host/" + name; };
@@ -50,7 +51,7 @@ TEST_CASE("objects whose names end as files of the folder do are kept and evicte
   CHECK(tier->has_local_copy(url("e.new")));
 }
 
-TEST_CASE("of objects that are used in quick succession the earliest goes first") {
+TEST_CASE("TierFolder: of objects used in quick succession the first is evicted first") {
   FakeTier fake;
   fake.budget.bytes = 20'000;  // room for two objects
   const auto url = [](int i) { return "http://host/" + std::to_string(i); };
@@ -62,7 +63,7 @@ TEST_CASE("of objects that are used in quick succession the earliest goes first"
   }
 }
 
-TEST_CASE("a budget that cannot hold what is needed is a clear error") {
+TEST_CASE("TierFolder: a budget that is too small for one object is an error") {
   FakeTier fake;
   fake.budget.bytes = 1000;
   fake.store->objects[kUrl] = {varied_bytes(4096), "one"};
@@ -73,7 +74,7 @@ TEST_CASE("a budget that cannot hold what is needed is a clear error") {
   CHECK_FALSE(fake.open()->has_local_copy(kUrl));
 }
 
-TEST_CASE("a full disk is a clear error that names the folder and the way out") {
+TEST_CASE("LocalTier: a full disk is an error that names the folder") {
   FakeTier fake;
   fake.store->objects[kUrl] = {varied_bytes(4096), "one"};
   const auto tier = fake.open();
@@ -94,7 +95,7 @@ TEST_CASE("a full disk is a clear error that names the folder and the way out") 
   CHECK(content_of(tier->open(kUrl)) == varied_bytes(4096));
 }
 
-TEST_CASE("objects of several blocks give way once nobody reads them, in this process or another") {
+TEST_CASE("TierFolder: objects of several blocks are evicted when no process reads them") {
   FakeTier fake;
   fake.budget.bytes = 60'000'000;
   const auto url = [](std::size_t i) { return "http://host/" + std::to_string(i); };
@@ -111,7 +112,7 @@ TEST_CASE("objects of several blocks give way once nobody reads them, in this pr
   }
 }
 
-TEST_CASE("who reads waits a while for the room that others need just now") {
+TEST_CASE("FileReader: a read waits a while for space that other readers use") {
   FakeTier fake;
   fake.budget.bytes = 30'000'000;
   const std::string other = "http://host/b";
@@ -138,7 +139,7 @@ TEST_CASE("who reads waits a while for the room that others need just now") {
   mount_remote(std::shared_ptr<LocalTier>());
 }
 
-TEST_CASE("the files next to each object count against the budget, too") {
+TEST_CASE("TierFolder: the notes files count against the budget") {
   FakeTier fake;
   fake.budget.bytes = 400'000;
   const auto tier = fake.open();
@@ -154,7 +155,7 @@ TEST_CASE("the files next to each object count against the budget, too") {
   CHECK(kept >= 300'000 / (2 * 4096));
 }
 
-TEST_CASE("what a process remembers of its copies is bounded") {
+TEST_CASE("TierFolder: the number of verified marks is bounded") {
   const TempFolder folder;
   TierFolder tier(folder.path(), {.bytes = 1000});
   constexpr std::uint64_t kMarks = 1'200'000;
@@ -167,7 +168,7 @@ TEST_CASE("what a process remembers of its copies is bounded") {
   CHECK(known <= kMarks / 2);
 }
 
-TEST_CASE("what is written while the folder is looked through counts against the budget") {
+TEST_CASE("TierFolder: bytes written during an eviction count against the budget") {
   constexpr std::uint64_t kBudget = 10 * 4096;
   const TempFolder folder;
   TierFolder tier(folder.path(), {.bytes = kBudget});
@@ -194,7 +195,7 @@ TEST_CASE("what is written while the folder is looked through counts against the
   CHECK(most <= kBudget);
 }
 
-TEST_CASE("a folder that cannot be listed is an error, and not taken for empty") {
+TEST_CASE("TierFolder: an unreadable folder is an error, not an empty folder") {
   const TempFolder folder;
   TierFolder tier(folder.path(), {.bytes = 1'000'000});
   fs::remove_all(folder / "objects");

@@ -17,7 +17,7 @@ using namespace trainctl;
 using namespace trainctl::data;
 using namespace trainctl::data::testing;
 
-TEST_CASE("an object is fetched once and read from the local copy from then on") {
+TEST_CASE("LocalTier: an object is downloaded once, then read from the local copy") {
   for (const std::size_t size : {std::size_t{0}, std::size_t{1}, kBlock, 2 * kBlock + 5}) {
     FakeTier fake;
     const std::string bytes = varied_bytes(size);
@@ -50,7 +50,7 @@ TEST_CASE("only the blocks that are needed are fetched") {
   CHECK(fake.store->reads == 4);
 }
 
-TEST_CASE("an object that is absent is an error of the data, and is asked for again") {
+TEST_CASE("LocalTier: a missing object is a data error, and is requested again later") {
   FakeTier fake;
   const auto tier = fake.open();
   CHECK(tier->find(kUrl) == nullptr);
@@ -60,7 +60,7 @@ TEST_CASE("an object that is absent is an error of the data, and is asked for ag
   CHECK(content_of(tier->open(kUrl)) == "now");
 }
 
-TEST_CASE("an incomplete copy is resumed where it stopped") {
+TEST_CASE("CachedObject: an incomplete copy is resumed") {
   FakeTier fake;
   const std::string bytes = varied_bytes(4 * kBlock);
   fake.store->objects[kUrl] = {bytes, "one"};
@@ -72,7 +72,7 @@ TEST_CASE("an incomplete copy is resumed where it stopped") {
   CHECK(fake.store->reads == 2);
 }
 
-TEST_CASE("an incomplete copy is restarted if the object has changed") {
+TEST_CASE("CachedObject: an incomplete copy restarts if the object has changed") {
   FakeTier fake;
   fake.store->objects[kUrl] = {varied_bytes(3 * kBlock, 1), "one"};
   (void)fake.open()->open(kUrl);
@@ -91,7 +91,7 @@ TEST_CASE("an object that changes while it is read is an error, not a mixture") 
   CHECK(content_of(fake.open()->open(kUrl)) == varied_bytes(3 * kBlock, 2));
 }
 
-TEST_CASE("a damaged local copy is found by its checksum and fetched again") {
+TEST_CASE("CachedObject: a damaged block is detected by its checksum and downloaded again") {
   FakeTier fake;
   const std::string bytes = varied_bytes(2 * kBlock + 100);
   fake.store->objects[kUrl] = {bytes, "one"};
@@ -107,7 +107,7 @@ TEST_CASE("a damaged local copy is found by its checksum and fetched again") {
   }
 }
 
-TEST_CASE("a local copy whose notes or length are wrong counts as absent") {
+TEST_CASE("CachedObject: a copy with invalid notes or length is replaced") {
   FakeTier fake;
   const std::string bytes = varied_bytes(1000);
   fake.store->objects[kUrl] = {bytes, "one"};
@@ -125,7 +125,7 @@ TEST_CASE("a local copy whose notes or length are wrong counts as absent") {
   CHECK(content_of(fake.open()->open(kUrl)) == bytes);
 }
 
-TEST_CASE("threads and tiers that want the same object at once fetch it once") {
+TEST_CASE("CachedObject: concurrent threads and tiers download an object once") {
   FakeTier fake;
   const std::string bytes = varied_bytes(3 * kBlock);
   fake.store->objects[kUrl] = {bytes, "one"};
@@ -143,7 +143,7 @@ TEST_CASE("threads and tiers that want the same object at once fetch it once") {
   CHECK(fake.store->reads == 3);
 }
 
-TEST_CASE("a list is asked for once and kept") {
+TEST_CASE("LocalTier: a listing is requested once and cached") {
   FakeTier fake;
   fake.store->objects["s3://bucket/set/a/1.jpg"] = {"x", "1"};
   fake.store->objects["s3://bucket/set/b/2.jpg"] = {"yy", "2"};
@@ -159,7 +159,7 @@ TEST_CASE("a list is asked for once and kept") {
   CHECK(fake.store->lists == 2);
 }
 
-TEST_CASE("a damaged copy is taken away only by who has the object's lock") {
+TEST_CASE("CachedObject: only the holder of the lock removes a damaged copy") {
   FakeTier fake;
   fake.store->objects[kUrl] = {varied_bytes(1000), "one"};
   (void)fake.open()->open(kUrl);
@@ -174,7 +174,7 @@ TEST_CASE("a damaged copy is taken away only by who has the object's lock") {
   CHECK(fake.store->reads == 2);
 }
 
-TEST_CASE("a signal does not end the wait for a copy that another looks at") {
+TEST_CASE("CachedObject: a signal does not interrupt the wait for a lock") {
   FakeTier fake;
   fake.store->objects[kUrl] = {varied_bytes(1000), "one"};
   (void)fake.open()->open(kUrl);
@@ -196,7 +196,7 @@ TEST_CASE("a signal does not end the wait for a copy that another looks at") {
   CHECK(failure.empty());
 }
 
-TEST_CASE("a whole object is fetched where no further thread is to be had") {
+TEST_CASE("CachedObject: an object is downloaded even if no thread can be started") {
   FakeTier fake;
   const std::string bytes = varied_bytes(3 * kBlock);
   fake.store->objects[kUrl] = {bytes, "one"};

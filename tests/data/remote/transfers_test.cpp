@@ -66,7 +66,7 @@ TEST_CASE("a part of an object comes with its size and etag") {
   CHECK(piece->etag == "e");
 }
 
-TEST_CASE("an object that ends within the range, or before it, is no fault") {
+TEST_CASE("Transfers: a range beyond the end of the object is not an error") {
   CHECK(Scripted({part("89", "8-9/10")}).read({8, 100})->bytes == "89");
   HttpResponse none = part("", "*/10");
   none.status = 416;
@@ -78,7 +78,7 @@ TEST_CASE("an object that ends within the range, or before it, is no fault") {
   CHECK(Scripted({whole}).read({0, 100})->total == 10);
 }
 
-TEST_CASE("what may pass is tried again, with longer and longer pauses") {
+TEST_CASE("Transfers: transient errors are retried with growing pauses") {
   for (const HttpResponse& fault :
        {status(500), status(503), status(429), status(408), broken("connection reset"),
         part("23", "2-4/10"), part("012", "0-2/10"), part("234", "2-4/"),
@@ -93,7 +93,7 @@ TEST_CASE("what may pass is tried again, with longer and longer pauses") {
   }
 }
 
-TEST_CASE("the Retry-After of a server is respected") {
+TEST_CASE("Transfers: Retry-After is respected") {
   HttpResponse busy = status(503);
   busy.headers["retry-after"] = "7";
   Scripted scripted({busy, part("234", "2-4/10")});
@@ -101,7 +101,7 @@ TEST_CASE("the Retry-After of a server is respected") {
   CHECK(scripted.pauses == std::vector<double>{7});
 }
 
-TEST_CASE("a fault that stays ends with its cause and the number of tries") {
+TEST_CASE("Transfers: a persistent error reports its cause and the number of attempts") {
   Scripted scripted({broken("Connection refused")});
   try {
     (void)scripted.read({2, 3});
@@ -114,7 +114,7 @@ TEST_CASE("a fault that stays ends with its cause and the number of tries") {
   CHECK(scripted.requests == 4);
 }
 
-TEST_CASE("what will not pass fails at once") {
+TEST_CASE("Transfers: permanent errors are not retried") {
   for (const int code : {401, 403, 400, 301}) {
     Scripted scripted({status(code)});
     try {
@@ -142,7 +142,7 @@ TEST_CASE("what will not pass fails at once") {
              Contains("range requests"));
 }
 
-TEST_CASE("a whole answer must have its length: it may have been cut off") {
+TEST_CASE("Transfers: a response without a length or chunks is an error") {
   const HttpResponse endless{200, {}, "0123456789", "", false};
   Scripted scripted({endless});
   CHECK_THAT(failure_of([&] { (void)scripted.read({0, 100}); }), Contains("may be truncated"));
@@ -158,13 +158,13 @@ TEST_CASE("a whole answer must have its length: it may have been cut off") {
   CHECK(Scripted({endless, chunked}).read({0, 100})->bytes == "0123456789");
 }
 
-TEST_CASE("a refusal is reported as one, however long its text") {
+TEST_CASE("Transfers: an access error with a long body is reported as such") {
   HttpResponse refused = status(403);
   refused.too_long = true;
   CHECK_THAT(failure_of([&] { (void)Scripted({refused}).read({2, 3}); }), Contains("(HTTP 403)"));
 }
 
-TEST_CASE("bytes that were compressed on the way are not taken for the file") {
+TEST_CASE("Transfers: compressed responses are errors") {
   HttpResponse packed = part("234", "2-4/10");
   packed.headers["content-encoding"] = "gzip";
   Scripted scripted({packed});
@@ -178,7 +178,7 @@ TEST_CASE("bytes that were compressed on the way are not taken for the file") {
   CHECK(Scripted({packed}).read({2, 3})->bytes == "234");
 }
 
-TEST_CASE("a stopped fetch sends no request and does not wait") {
+TEST_CASE("Transfers: a stop request prevents requests and pauses") {
   std::stop_source source;
   const StopScope scope(source.get_token());
   int requests = 0;

@@ -18,7 +18,7 @@ TEST_CASE("only the known schemes are remote") {
   CHECK(identity_of("/a/../k") == "/k");
 }
 
-TEST_CASE("a URL is taken apart") {
+TEST_CASE("parse_url: the parts of a URL") {
   const Url url = parse_url("s3://bucket/a b/c?d");
   CHECK(url.scheme == "s3");
   CHECK(url.host == "bucket");
@@ -55,7 +55,7 @@ TEST_CASE("a page of an S3 list is read, entities and all") {
   CHECK(page->next == "t/1=");
 }
 
-TEST_CASE("what is no S3 list, or a damaged one, is refused") {
+TEST_CASE("parse_s3_page: invalid and damaged listings are rejected") {
   const std::string sound =
       "<ListBucketResult><IsTruncated>false</IsTruncated><Contents><Key>a</Key><Size>1</Size>"
       "</Contents></ListBucketResult>";

@@ -47,7 +47,7 @@ struct JpegErrors {
 
   /// Leaves libjpeg with a custom message.
   template <class... Values>
-  [[noreturn]] void leave_with(fmt::format_string<Values...> text, Values&&... values) {
+  [[noreturn]] void fail_with(fmt::format_string<Values...> text, Values&&... values) {
     *fmt::format_to_n(message.data(), message.size() - 1, text, std::forward<Values>(values)...)
          .out = '\0';
     std::longjmp(jump, 1);
@@ -247,7 +247,7 @@ void take_bytes(j_compress_ptr info, const Destination& from, std::size_t count)
   } catch (const std::bad_alloc&) {
     taken = false;
   }
-  if (!taken) JpegErrors::of(reinterpret_cast<j_common_ptr>(info)).leave_with("out of memory");
+  if (!taken) JpegErrors::of(reinterpret_cast<j_common_ptr>(info)).fail_with("out of memory");
 }
 
 boolean take_piece(j_compress_ptr info) {
@@ -265,7 +265,7 @@ void take_rest(j_compress_ptr info) {
 void count_scans(j_common_ptr info) {
   const auto* decompress = reinterpret_cast<j_decompress_ptr>(info);
   if (decompress->input_scan_number <= kMostScans) return;
-  JpegErrors::of(info).leave_with("it has more than {} scans", kMostScans);
+  JpegErrors::of(info).fail_with("it has more than {} scans", kMostScans);
 }
 
 /// Owns a decompression and a compression object of libjpeg. Calls may leave by longjmp(), so code

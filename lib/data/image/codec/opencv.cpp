@@ -119,7 +119,7 @@ class Page {
 };
 
 /// The properties of a WebP, BMP or TIFF image that its header claims.
-struct ClaimedImage {
+struct ImageHeader {
   Extents stored;       // size of the stored pixels
   int orientation = 1;  // TIFF orientation, 1 to 8
   bool is_tiff = false;
@@ -145,23 +145,23 @@ void check_samples(const Page& page) {
          bits, kind);
 }
 
-ClaimedImage tiff_claim(const HeaderBytes& file, const DecodeLimits& limits) {
+ImageHeader read_tiff_header(const HeaderBytes& file, const DecodeLimits& limits) {
   const Page page(file);
-  ClaimedImage claim;
-  claim.is_tiff = true;
-  claim.stored = {page.number(kHeight, 0), page.number(kWidth, 0)};
-  check_extents(claim.stored.height, claim.stored.width, limits);
+  ImageHeader header;
+  header.is_tiff = true;
+  header.stored = {page.number(kHeight, 0), page.number(kWidth, 0)};
+  check_extents(header.stored.height, header.stored.width, limits);
   check_extents(page.number(kTileHeight, 1), page.number(kTileWidth, 1), limits);
   check_samples(page);
   const std::uint32_t orientation = page.number(kOrientation, 1);
-  claim.orientation = orientation >= 1 && orientation <= 8 ? static_cast<int>(orientation) : 1;
-  claim.not_plain_at = {page.value_at(kOrientation), page.value_at(kAlpha)};
+  header.orientation = orientation >= 1 && orientation <= 8 ? static_cast<int>(orientation) : 1;
+  header.not_plain_at = {page.value_at(kOrientation), page.value_at(kAlpha)};
   if (page.number(kCompression, kUncompressed) == kUncompressed) {
     const std::uint64_t row =
         std::uint64_t{page.first(kBits, 1)} * page.number(kSamples, 1) * page.number(kWidth, 0);
-    check_size("TIFF", claim.stored, (row + 7) / 8, file.size());
+    check_size("TIFF", header.stored, (row + 7) / 8, file.size());
   }
-  return claim;
+  return header;
 }
 
 Extents webp_extents(const HeaderBytes& header) {
@@ -208,20 +208,20 @@ Extents bmp_extents(const HeaderBytes& header, const DecodeLimits& limits) {
 
 /// Parses a header, including tiles. Throws Error(data) when it is damaged, exceeds the limits or
 /// claims more pixels than an uncompressed file can hold.
-ClaimedImage header_claim(std::span<const std::byte> file, const DecodeLimits& limits) {
+ImageHeader read_header(std::span<const std::byte> file, const DecodeLimits& limits) {
   const HeaderBytes little(file, ByteOrder::little);
-  ClaimedImage claim;
+  ImageHeader header;
   if (little.holds(0, "RIFF")) {
-    claim.stored = webp_extents(little);
-    check_extents(claim.stored.height, claim.stored.width, limits);
-    return claim;
+    header.stored = webp_extents(little);
+    check_extents(header.stored.height, header.stored.width, limits);
+    return header;
   }
   if (little.holds(0, "BM")) {
-    claim.stored = bmp_extents(little, limits);
-    return claim;
+    header.stored = bmp_extents(little, limits);
+    return header;
   }
   const HeaderBytes big(file, ByteOrder::big);
-  return tiff_claim(little.holds(0, "II") ? little : big, limits);
+  return read_tiff_header(little.holds(0, "II") ? little : big, limits);
 }
 
 // OpenCV reads this limit while it is loaded. It is a second safeguard after the header checks.
@@ -248,8 +248,8 @@ class OpencvDecoder final : public FormatDecoder {
     ENSURE(data, file.size() <= std::size_t{std::numeric_limits<int>::max()},
            "the image file has {} bytes, more than the limit of {}", file.size(),
            std::numeric_limits<int>::max());
-    claim_ = header_claim(file, limits_);
-    const Extents upright = upright_extents(claim_.stored, claim_.orientation);
+    header_ = read_header(file, limits_);
+    const Extents upright = upright_extents(header_.stored, header_.orientation);
     opencv_decode();
     file_ = file;
     return {upright.height, upright.width, 3};
@@ -257,32 +257,32 @@ class OpencvDecoder final : public FormatDecoder {
 
   void decode(const Box& box, Reading, std::uint8_t* out) override {
     ASSERT(!file_.empty());
-    const auto [height, width] = claim_.stored;
+    const auto [height, width] = header_.stored;
     const ImageShape stored{height, width, 3};
-    const bool whole = claim_.orientation == 1 && box == Box{0, 0, height, width};
+    const bool whole = header_.orientation == 1 && box == Box{0, 0, height, width};
     if (!whole) pixels_.resize(stored.bytes());
     std::uint8_t* pixels = whole ? out : pixels_.data();
     const std::span<const std::byte> file = plain_file();
-    const OpencvVerdict verdict =
-        opencv_decode()({file.data(), file.size(), claim_.is_tiff, height, width, pixels});
-    ENSURE(data, verdict != OpencvVerdict::unsupported,
+    const OpencvResult result =
+        opencv_decode()({file.data(), file.size(), header_.is_tiff, height, width, pixels});
+    ENSURE(data, result != OpencvResult::unsupported,
            "TIFF with this pixel format is not supported\nhint: convert it to 8-bit RGB");
     ENSURE(
-        data, verdict != OpencvVerdict::other_extents,
+        data, result != OpencvResult::other_extents,
         "damaged image: the size that OpenCV decodes differs from the {}x{} pixels of the header",
         width, height);
-    ENSURE(data, verdict == OpencvVerdict::sound, "damaged image: OpenCV cannot decode it");
-    if (!whole) copy_upright(ImageView(pixels, stored), claim_.orientation, box, out);
+    ENSURE(data, result == OpencvResult::decoded, "damaged image: OpenCV cannot decode it");
+    if (!whole) copy_upright(ImageView(pixels, stored), header_.orientation, box, out);
   }
 
  private:
   /// Returns the file, or a copy that declares its pixels plain: some versions of OpenCV rotate a
   /// TIFF, and libtiff premultiplies by alpha.
   std::span<const std::byte> plain_file() {
-    if (claim_.not_plain_at == std::array<std::size_t, 2>{}) return file_;
+    if (header_.not_plain_at == std::array<std::size_t, 2>{}) return file_;
     copy_.assign(file_.begin(), file_.end());
     const bool little = copy_[0] == std::byte{'I'};
-    for (const std::size_t at : claim_.not_plain_at) {
+    for (const std::size_t at : header_.not_plain_at) {
       if (at == 0) continue;
       copy_[at] = std::byte{little ? std::uint8_t{1} : std::uint8_t{0}};
       copy_[at + 1] = std::byte{little ? std::uint8_t{0} : std::uint8_t{1}};
@@ -292,7 +292,7 @@ class OpencvDecoder final : public FormatDecoder {
 
   DecodeLimits limits_;
   std::span<const std::byte> file_;
-  ClaimedImage claim_;
+  ImageHeader header_;
   std::vector<std::byte> copy_;
   std::vector<std::uint8_t> pixels_;
 };

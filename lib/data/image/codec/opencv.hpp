@@ -18,7 +18,7 @@ constexpr const char* kOpencvSymbol = "trainctl_opencv_decode_2";
 constexpr const char* kOpencvVersionSymbol = "trainctl_opencv_version";
 
 /// The result of decoding; `other_extents` means that the size differs from the header's.
-enum class OpencvVerdict { sound, damaged, unsupported, other_extents };
+enum class OpencvResult { decoded, damaged, unsupported, other_extents };
 
 /// A file, the extents from its header, and memory for that many RGB pixels.
 struct OpencvImage {
@@ -29,6 +29,6 @@ struct OpencvImage {
   std::int64_t width = 0;
   std::uint8_t* out = nullptr;
 };
-using OpencvDecode = OpencvVerdict (*)(const OpencvImage& image);
+using OpencvDecode = OpencvResult (*)(const OpencvImage& image);
 
 }  // namespace trainctl::data

@@ -8,16 +8,16 @@
 #include <streambuf>
 
 using trainctl::data::OpencvImage;
-using trainctl::data::OpencvVerdict;
+using trainctl::data::OpencvResult;
 
 namespace {
 
 thread_local bool silent = false;
 
 /// Suppresses the messages about damaged files that OpenCV prints to std::cerr in decoding threads.
-class Muffler final : public std::streambuf {
+class MutedBuffer final : public std::streambuf {
  public:
-  explicit Muffler(std::streambuf* next) : next_(next) {}
+  explicit MutedBuffer(std::streambuf* next) : next_(next) {}
 
  protected:
   int_type overflow(int_type c) override {
@@ -37,7 +37,7 @@ class Muffler final : public std::streambuf {
 bool make_quiet() {
   cv::setNumThreads(1);
   cv::utils::logging::setLogLevel(cv::utils::logging::LOG_LEVEL_SILENT);
-  std::cerr.rdbuf(new Muffler(std::cerr.rdbuf()));  // leaked: std::cerr outlives everything
+  std::cerr.rdbuf(new MutedBuffer(std::cerr.rdbuf()));  // leaked: std::cerr outlives everything
   return true;
 }
 
@@ -62,36 +62,36 @@ void copy_as_rgb(const cv::Mat& from, std::uint8_t* out) {
 }
 
 // IMREAD_COLOR would blend a TIFF with its alpha.
-OpencvVerdict decode(const OpencvImage& image) {
+OpencvResult decode(const OpencvImage& image) {
   const cv::Mat file(1, static_cast<int>(image.size), CV_8UC1, const_cast<std::byte*>(image.bytes));
   const cv::Mat found =
       cv::imdecode(file, image.is_tiff ? cv::IMREAD_UNCHANGED
                                        : cv::IMREAD_COLOR | cv::IMREAD_IGNORE_ORIENTATION);
-  if (found.empty()) return OpencvVerdict::damaged;
-  if (found.rows != image.height || found.cols != image.width) return OpencvVerdict::other_extents;
-  if (found.channels() == 2) return OpencvVerdict::unsupported;
+  if (found.empty()) return OpencvResult::damaged;
+  if (found.rows != image.height || found.cols != image.width) return OpencvResult::other_extents;
+  if (found.channels() == 2) return OpencvResult::unsupported;
   switch (found.depth()) {
     case CV_8U: copy_as_rgb<std::uint8_t>(found, image.out); break;
     case CV_16U: copy_as_rgb<std::uint16_t>(found, image.out); break;
-    default: return OpencvVerdict::unsupported;
+    default: return OpencvResult::unsupported;
   }
-  return OpencvVerdict::sound;
+  return OpencvResult::decoded;
 }
 
 }  // namespace
 
-extern "C" __attribute__((visibility("default"))) OpencvVerdict trainctl_opencv_decode_2(
+extern "C" __attribute__((visibility("default"))) OpencvResult trainctl_opencv_decode_2(
     const OpencvImage& image) {
   static const bool quiet = make_quiet();
-  OpencvVerdict verdict = OpencvVerdict::damaged;
+  OpencvResult result = OpencvResult::damaged;
   silent = true;
   try {
-    if (quiet) verdict = decode(image);
+    if (quiet) result = decode(image);
   } catch (const std::exception&) {
-    verdict = OpencvVerdict::damaged;
+    result = OpencvResult::damaged;
   }
   silent = false;
-  return verdict;
+  return result;
 }
 
 extern "C" __attribute__((visibility("default"))) const char* trainctl_opencv_version() {

@@ -54,7 +54,7 @@ TEST_CASE("a WebP, BMP or TIFF in a build without OpenCV says what is missing") 
              Contains("2: WebP, BMP and TIFF files need a build with OpenCV"));
 }
 
-TEST_CASE("every JPEG, PNG and WebP that is cut off is refused") {
+TEST_CASE("image decoders: truncated JPEG, PNG and WebP files are rejected") {
   for (const Json& golden : golden_cases("decoded", "files")) {
     const auto name = golden["name"].get<std::string>();
     if (name.starts_with("bmp") || name.starts_with("tiff") || (by_opencv(name) && !with_opencv()))
@@ -156,7 +156,7 @@ TEST_CASE("the decoded part of an image has the bytes of the whole") {
   }
 }
 
-TEST_CASE("a JPEG without its own tables is refused, whatever was decoded before it") {
+TEST_CASE("JPEG: a file without tables is rejected after any other file") {
   // The removed segments precede the first scan: quantization tables in one case, Huffman tables in
   // the other.
   const std::vector<std::pair<std::string, unsigned>> cases{{"jpeg 4:4:4", 0xDB},
@@ -192,7 +192,7 @@ TEST_CASE("YCCK and CMYK of one picture are nearly the same RGB") {
         32);  // their colors are rounded at different stages
 }
 
-TEST_CASE("whether a file is sound does not depend on the part that is asked for") {
+TEST_CASE("image decoders: damage is detected for any requested part") {
   const File jpeg = jpeg_file(shades({64, 64, 3}));
   const File png = golden_file("png rgb");
   ImageDecoder decoder;
