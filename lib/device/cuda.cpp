@@ -173,9 +173,9 @@ class CudaFeed final : public Feed {
   DeviceBatch batch_;
 };
 
-class CudaEventLine final : public EventLine {
+class CudaEventTimer final : public EventTimer {
  public:
-  explicit CudaEventLine(int parts) : seconds_(static_cast<std::size_t>(parts)) {}
+  explicit CudaEventTimer(int parts) : seconds_(static_cast<std::size_t>(parts)) {}
 
   void mark(int part) override {
     Step& step = steps_[current_];
@@ -271,9 +271,9 @@ GpuInfo gpu_info(at::Device device) {
                                   hooks.hasCuDNN() ? hooks.versionRuntimeCuDNN() : 0)};
 }
 
-std::unique_ptr<EventLine> make_event_line(at::Device device, int parts) {
+std::unique_ptr<EventTimer> make_event_timer(at::Device device, int parts) {
   if (!device.is_cuda()) return nullptr;
-  return std::make_unique<CudaEventLine>(parts);
+  return std::make_unique<CudaEventTimer>(parts);
 }
 
 }  // namespace trainctl::device

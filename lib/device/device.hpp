@@ -62,9 +62,9 @@ GpuInfo gpu_info(at::Device device);
 
 /// Measures parts of a step with events on the device's stream. They are read one step late, so
 /// that measuring never waits for the step.
-class EventLine {
+class EventTimer {
  public:
-  virtual ~EventLine() = default;
+  virtual ~EventTimer() = default;
   /// Marks the end of the part that began at the previous mark; `part` is a number chosen by the
   /// caller.
   virtual void mark(int part) = 0;
@@ -73,7 +73,7 @@ class EventLine {
 };
 
 /// Returns null on a CPU, where the host's clock suffices.
-std::unique_ptr<EventLine> make_event_line(at::Device device, int parts);
+std::unique_ptr<EventTimer> make_event_timer(at::Device device, int parts);
 
 /// Work that is captured once and then replayed with one launch, as a CUDA graph. Its tensors must
 /// not move.

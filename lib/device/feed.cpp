@@ -66,7 +66,7 @@ class CpuFeed final : public Feed {
 
   std::vector<FeedPart> parts_;
   std::vector<at::Tensor> full_;  // for max_rows rows, one per part
-  std::optional<Widen> widen_;
+  std::optional<PixelConversion> widen_;
   std::int64_t classes_;
   std::optional<std::int64_t> ignored_label_;
   std::shared_ptr<const data::HeldImages> held_;  // null: batches contain pixels

@@ -30,7 +30,9 @@ std::optional<std::int64_t> cuda_available_memory(at::Device /*device*/) { retur
 
 GpuInfo gpu_info(at::Device /*device*/) { return {}; }
 
-std::unique_ptr<EventLine> make_event_line(at::Device /*device*/, int /*parts*/) { return nullptr; }
+std::unique_ptr<EventTimer> make_event_timer(at::Device /*device*/, int /*parts*/) {
+  return nullptr;
+}
 
 std::unique_ptr<StepGraph> make_step_graph(c10::Device /*device*/) { return nullptr; }
 

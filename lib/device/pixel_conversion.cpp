@@ -17,7 +17,8 @@ void widen_plane(const std::byte* pixels, std::size_t stride, std::size_t count,
 
 }  // namespace
 
-Widen::Widen(std::int64_t channels, const std::optional<data::Normalization>& normalization)
+PixelConversion::PixelConversion(std::int64_t channels,
+                                 const std::optional<data::Normalization>& normalization)
     : tables_(static_cast<std::size_t>(channels)) {
   if (normalization) {
     for (const std::size_t given : {normalization->mean.size(), normalization->std.size()}) {
@@ -37,8 +38,8 @@ Widen::Widen(std::int64_t channels, const std::optional<data::Normalization>& no
   }
 }
 
-void Widen::operator()(std::span<const std::byte> images_nhwc, std::int64_t rows,
-                       std::span<float> inputs_nchw) const {
+void PixelConversion::operator()(std::span<const std::byte> images_nhwc, std::int64_t rows,
+                                 std::span<float> inputs_nchw) const {
   const std::size_t channels = tables_.size();
   ASSERT(images_nhwc.size() >= inputs_nchw.size());
   if (channels == 1) {
@@ -56,7 +57,7 @@ void Widen::operator()(std::span<const std::byte> images_nhwc, std::int64_t rows
 }
 
 std::vector<float> gather_values(const FeedOptions& options, std::int64_t channels) {
-  const Widen widen(channels, options.normalization);
+  const PixelConversion widen(channels, options.normalization);
   std::vector<float> values;
   for (std::size_t channel = 0; channel < widen.tables().size(); ++channel) {
     const auto& table = widen.tables()[channel];

@@ -15,11 +15,11 @@ namespace trainctl::device {
 /// Converts uint8 to float32 like torchvision's ToTensor and Normalize: (x / 255 - mean) / std,
 /// rounded after each operation. A byte has 256 values, so a table per channel gives the same bits
 /// at memory speed.
-class Widen {
+class PixelConversion {
  public:
   /// Without a normalization: x / 255. Throws Error(config) unless mean and std have one value or
   /// `channels` values.
-  Widen(std::int64_t channels, const std::optional<data::Normalization>& normalization);
+  PixelConversion(std::int64_t channels, const std::optional<data::Normalization>& normalization);
 
   /// `images_nhwc` has `rows` images of `pixels` x channels; `inputs_nchw` has as many floats.
   void operator()(std::span<const std::byte> images_nhwc, std::int64_t rows,
@@ -32,8 +32,8 @@ class Widen {
   std::vector<std::array<float, 256>> tables_;  // one per channel
 };
 
-/// Returns the memory for Gather::values: Widen's tables, each followed by the values of the two
-/// colors of images that the device stores.
+/// Returns the memory for Gather::values: PixelConversion's tables, each followed by the values of
+/// the two colors of images that the device stores.
 std::vector<float> gather_values(const FeedOptions& options, std::int64_t channels);
 
 /// Returns the members of the job that are the same for all batches; `image` is the part of the

@@ -40,13 +40,13 @@ class BucketSync final : public GradSync {
   BucketSync(Group group, const std::vector<at::Tensor>& parameters, const BucketOptions& options,
              events::Heartbeat* page)
       : group_(std::move(group)),
-        place_{group_->getRank(), group_->getSize()},
+        rank_info_{group_->getRank(), group_->getSize()},
         order_(layout_of(parameters, options)),
         layout_(text_of(order_, parameters)),
         names_(options.names),
         // Events captured in a graph cannot be asked for their time.
         meter_(
-            {place_, device_of(parameters), bytes_of(order_, parameters), page,
+            {rank_info_, device_of(parameters), bytes_of(order_, parameters), page,
              device_of(parameters).is_cpu() ? SyncMeter::Stamps::taken : SyncMeter::Stamps::none}),
         slots_(parameters.size()) {
     for (const std::vector<std::size_t>& members : order_) add_bucket(members, parameters);
@@ -66,7 +66,7 @@ class BucketSync final : public GradSync {
     next_ = 0;
     armed_ = true;
     meter_.begin();
-    run_collective(kGradientExchange, place_, [&] {
+    run_collective(kGradientExchange, rank_info_, [&] {
       loss.backward();
       armed_ = false;
       finish();
@@ -132,7 +132,7 @@ class BucketSync final : public GradSync {
   void launch(Bucket& bucket) {
     const at::NoGradGuard guard;
     meter_.launch();
-    bucket.flat.div_(place_.world_size);
+    bucket.flat.div_(rank_info_.world_size);
     std::vector<at::Tensor> flat{bucket.flat};
     bucket.work = group_->allreduce(flat);
   }
@@ -148,7 +148,7 @@ class BucketSync final : public GradSync {
   }
 
   Group group_;
-  Place place_;
+  RankInfo rank_info_;
   Layout order_;
   std::string layout_;
   std::vector<std::string> names_;  // of the parameters; empty: they are numbered

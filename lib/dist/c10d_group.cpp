@@ -23,7 +23,7 @@ class C10dCommunicator final : public Communicator {
         device_(device),
         caller_{{group_->getRank(), group_->getSize()}, page} {}
 
-  [[nodiscard]] Place place() const override { return caller_.place; }
+  [[nodiscard]] RankInfo rank_info() const override { return caller_.rank_info; }
 
   Pending start_sum(const at::Tensor& tensor, const std::string& what) override {
     return run_collective(what, caller_, [&] {
@@ -37,7 +37,7 @@ class C10dCommunicator final : public Communicator {
     return run_collective(what, caller_, [&] {
       std::vector<at::Tensor> mine{tensor.detach().to(device_).contiguous()};
       std::vector<std::vector<at::Tensor>> all(1);
-      for (int rank = 0; rank < caller_.place.world_size; ++rank)
+      for (int rank = 0; rank < caller_.rank_info.world_size; ++rank)
         all[0].push_back(at::empty_like(mine[0]));
       group_->allgather(all, mine)->wait();
       for (at::Tensor& one : all[0]) one = one.to(tensor.device());
@@ -64,14 +64,14 @@ class C10dCommunicator final : public Communicator {
 
   std::unique_ptr<GradSync> sync_gradients(std::vector<at::Tensor> parameters,
                                            const BucketOptions& buckets) override {
-    verify_alike(*this, descriptions_of(parameters), "trained parameters");
+    verify_equal(*this, descriptions_of(parameters), "trained parameters");
     run_collective("broadcast of the parameters", caller_, [&] {
       const at::NoGradGuard guard;
       c10d::broadcast_coalesced(group_, parameters, kBroadcastBytes, /*rank=*/0);
     });
     if (!buckets.exchanges) return std::make_unique<GradSync>();
     return run_collective("forming the buckets", caller_, [&] {
-      return buckets.bucketing == Bucketing::own
+      return buckets.bucketing == Bucketing::hooks
                  ? make_bucket_sync(group_, parameters, buckets, caller_.page)
                  : make_reducer_sync(group_, parameters, buckets, caller_.page);
     });
@@ -101,31 +101,31 @@ class C10dCommunicator final : public Communicator {
   Caller caller_;
 };
 
-[[noreturn]] void throw_collective_error(const std::string& what, const Place& place,
+[[noreturn]] void throw_collective_error(const std::string& what, const RankInfo& rank_info,
                                          const std::string& cause) {
   const bool timed_out =
       cause.find("imed out") != std::string::npos || cause.find("imeout") != std::string::npos;
   const std::string first_line = printable(cause.substr(0, cause.find('\n')));
   throw Error(
       timed_out ? ErrorKind::hang : ErrorKind::rank_failed,
-      fmt::format("rank {} of {}: '{}' failed because another rank {}: {}", place.rank,
-                  place.world_size, what,
+      fmt::format("rank {} of {}: '{}' failed because another rank {}: {}", rank_info.rank,
+                  rank_info.world_size, what,
                   timed_out ? "timed out (distributed.timeout_s)" : "is unreachable", first_line));
 }
 
 }  // namespace
 
-void rethrow_collective(const std::string& what, const Place& place) {
+void rethrow_collective(const std::string& what, const RankInfo& rank_info) {
   try {
     throw;
   } catch (const Error&) {
     throw;
   } catch (const c10::DistError& error) {
-    throw_collective_error(what, place, error.what_without_backtrace());
+    throw_collective_error(what, rank_info, error.what_without_backtrace());
   } catch (const c10::Error&) {
     throw;  // not a communication error but a shape or a model; the engine formats it
   } catch (const std::runtime_error& error) {
-    throw_collective_error(what, place, error.what());
+    throw_collective_error(what, rank_info, error.what());
   }
 }
 
@@ -184,15 +184,16 @@ c10::intrusive_ptr<c10d::Store> make_c10d_store(const GroupOptions& options) {
 
 std::unique_ptr<Communicator> make_gloo(const GroupOptions& options) {
   using Type = c10d::ProcessGroup::BackendType;
-  const Place place = options.place;
-  return run_collective("forming the Gloo group", Caller{place, options.heartbeat}, [&] {
+  const RankInfo rank_info = options.rank_info;
+  return run_collective("forming the Gloo group", Caller{rank_info, options.heartbeat}, [&] {
     const auto store = make_c10d_store(options);
     auto gloo = c10d::ProcessGroupGloo::Options::create(options.timeout);
     gloo->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(options.address));
-    auto group = c10::make_intrusive<c10d::ProcessGroup>(store, place.rank, place.world_size);
-    group->setBackend(
-        at::kCPU, Type::GLOO,
-        c10::make_intrusive<c10d::ProcessGroupGloo>(store, place.rank, place.world_size, gloo));
+    auto group =
+        c10::make_intrusive<c10d::ProcessGroup>(store, rank_info.rank, rank_info.world_size);
+    group->setBackend(at::kCPU, Type::GLOO,
+                      c10::make_intrusive<c10d::ProcessGroupGloo>(store, rank_info.rank,
+                                                                  rank_info.world_size, gloo));
     group->setDefaultBackend(Type::GLOO);
     return wrap_group(std::move(group), at::kCPU, options.heartbeat);
   });

@@ -34,21 +34,21 @@ std::unique_ptr<GradSync> make_bucket_sync(c10::intrusive_ptr<c10d::ProcessGroup
 
 /// Converts the current exception of the collective `what` into an Error. Gloo throws
 /// std::runtime_error, the rest of c10d c10::Error.
-[[noreturn]] void rethrow_collective(const std::string& what, const Place& place);
+[[noreturn]] void rethrow_collective(const std::string& what, const RankInfo& rank_info);
 
 /// Runs one collective and converts exceptions into an Error that names it.
 template <class Body>
-decltype(auto) run_collective(const std::string& what, const Place& place, Body&& body) {
+decltype(auto) run_collective(const std::string& what, const RankInfo& rank_info, Body&& body) {
   try {
     return std::forward<Body>(body)();
   } catch (...) {
-    rethrow_collective(what, place);
+    rethrow_collective(what, rank_info);
   }
 }
 
 /// A rank and the heartbeat page that shows its running collective; null: no page.
 struct Caller {
-  Place place;
+  RankInfo rank_info;
   events::Heartbeat* page = nullptr;
 };
 
@@ -56,7 +56,7 @@ struct Caller {
 template <class Body>
 decltype(auto) run_collective(const std::string& what, const Caller& caller, Body&& body) {
   const events::CollectiveStamp stamp(caller.page, what);
-  return run_collective(what, caller.place, std::forward<Body>(body));
+  return run_collective(what, caller.rank_info, std::forward<Body>(body));
 }
 
 }  // namespace trainctl::dist

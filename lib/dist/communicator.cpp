@@ -21,7 +21,7 @@ namespace {
 
 class Single final : public Communicator {
  public:
-  [[nodiscard]] Place place() const override { return {}; }
+  [[nodiscard]] RankInfo rank_info() const override { return {}; }
   Pending start_sum(const at::Tensor& /*tensor*/, const std::string& /*what*/) override {
     return [] {};
   }
@@ -95,9 +95,9 @@ std::vector<std::string> descriptions_of(const std::vector<at::Tensor>& tensors)
   return lines;
 }
 
-void verify_alike(Communicator& communicator, const std::vector<std::string>& lines,
+void verify_equal(Communicator& communicator, const std::vector<std::string>& lines,
                   const std::string& what) {
-  if (communicator.place().world_size == 1) return;
+  if (communicator.rank_info().world_size == 1) return;
   const std::string text = join(lines, "\n");
   const std::vector<at::Tensor> digests = gather_digests(communicator, text, what);
   std::int64_t longest = 1;

@@ -25,7 +25,7 @@ using Pending = std::function<void()>;
 class Communicator {
  public:
   virtual ~Communicator() = default;
-  [[nodiscard]] virtual Place place() const = 0;
+  [[nodiscard]] virtual RankInfo rank_info() const = 0;
   /// Starts an in-place all-reduce with sum. The caller must not touch `tensor` until it has
   /// waited.
   virtual Pending start_sum(const at::Tensor& tensor, const std::string& what) = 0;
@@ -54,7 +54,7 @@ std::unique_ptr<Communicator> make_single();
 
 /// The rank, and how it connects to the others.
 struct GroupOptions {
-  Place place;
+  RankInfo rank_info;
   std::shared_ptr<launch::StoreClient> store;
   std::string prefix = "trainctl";  // one for each group and restart
   std::string address = "127.0.0.1";
@@ -79,7 +79,7 @@ std::vector<std::string> descriptions_of(const std::vector<at::Tensor>& tensors)
 /// Compares `lines` with those of rank 0. All ranks must call it. Throws the same Error(config) on
 /// all ranks if some rank's lines differ, naming that rank and the first different line. `what`
 /// says what the lines describe.
-void verify_alike(Communicator& communicator, const std::vector<std::string>& lines,
+void verify_equal(Communicator& communicator, const std::vector<std::string>& lines,
                   const std::string& what);
 
 }  // namespace trainctl::dist

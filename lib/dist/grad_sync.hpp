@@ -11,14 +11,14 @@
 namespace trainctl::dist {
 
 /// The position of a rank in its group, as torch.distributed numbers ranks.
-struct Place {
+struct RankInfo {
   int rank = 0;
   int world_size = 1;
 };
 
 /// The implementation of buckets: c10d's Reducer, or our own hooks, which a CUDA graph can capture.
 /// Both produce the same bits.
-enum class Bucketing { reducer, own };
+enum class Bucketing { reducer, hooks };
 
 /// How gradients are compressed for communication.
 enum class Compression { none, bf16, fp16, powersgd };

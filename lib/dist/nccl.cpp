@@ -9,16 +9,17 @@ namespace trainctl::dist {
 
 std::unique_ptr<Communicator> make_nccl(const GroupOptions& options, c10::Device device) {
   using Type = c10d::ProcessGroup::BackendType;
-  const Place place = options.place;
-  return run_collective("forming the NCCL group", Caller{place, options.heartbeat}, [&] {
+  const RankInfo rank_info = options.rank_info;
+  return run_collective("forming the NCCL group", Caller{rank_info, options.heartbeat}, [&] {
     const auto store = make_c10d_store(options);
     auto nccl = c10d::ProcessGroupNCCL::Options::create(/*is_high_priority_stream=*/true);
     nccl->timeout = options.timeout;
-    auto backend =
-        c10::make_intrusive<c10d::ProcessGroupNCCL>(store, place.rank, place.world_size, nccl);
+    auto backend = c10::make_intrusive<c10d::ProcessGroupNCCL>(store, rank_info.rank,
+                                                               rank_info.world_size, nccl);
     backend->setBoundDeviceId(device);
     backend->eagerConnectSingleDevice(device);
-    auto group = c10::make_intrusive<c10d::ProcessGroup>(store, place.rank, place.world_size);
+    auto group =
+        c10::make_intrusive<c10d::ProcessGroup>(store, rank_info.rank, rank_info.world_size);
     group->setBackend(at::kCUDA, Type::NCCL, backend);
     group->setDefaultBackend(Type::NCCL);
     return wrap_group(std::move(group), device, options.heartbeat);

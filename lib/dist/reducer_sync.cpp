@@ -209,7 +209,7 @@ class ReducerSync final : public GradSync {
  public:
   ReducerSync(const Group& group, const std::vector<at::Tensor>& parameters,
               const BucketOptions& options, events::Heartbeat* page)
-      : place_{group->getRank(), group->getSize()},
+      : rank_info_{group->getRank(), group->getSize()},
         parameters_(named(parameters, options.names)),
         finds_unused_(options.find_unused),
         order_(layout_of(parameters, options)),
@@ -217,7 +217,8 @@ class ReducerSync final : public GradSync {
         power_sgd_(options.compression == Compression::powersgd
                        ? power_sgd_buckets(parameters_, order_, options.powersgd_rank)
                        : std::vector<PowerSgdBucket>()),
-        meter_({place_, device_of(parameters), sent_bytes(parameters, options.compression), page}),
+        meter_(
+            {rank_info_, device_of(parameters), sent_bytes(parameters, options.compression), page}),
         reducer_(make_reducer(parameters, order_, group, options)) {
     reducer_->register_comm_hook(
         std::make_unique<StampedHook>(make_hook(group, options.compression), meter_));
@@ -235,7 +236,7 @@ class ReducerSync final : public GradSync {
     reducer_->prepare_for_backward(finds_unused_ ? std::vector<at::Tensor>{loss}
                                                  : std::vector<at::Tensor>{});
     meter_.begin();
-    run_collective(kGradientExchange, place_, [&] { loss.backward(); });
+    run_collective(kGradientExchange, rank_info_, [&] { loss.backward(); });
     if (meter_.launched() < meter_.bucket_bytes().size()) throw_unused();
     return meter_.end();
   }
@@ -291,15 +292,15 @@ class ReducerSync final : public GradSync {
     ENSURE(config, !finds_unused_,
            "rank {}: the loss depends on {}, but the backward pass ended without its gradient: "
            "distributed.find_unused_parameters cannot detect it",
-           place_.rank, names.empty() ? "a parameter" : shown);
+           rank_info_.rank, names.empty() ? "a parameter" : shown);
     throw Error(
         ErrorKind::config,
         fmt::format("rank {}: the loss does not depend on {}, which got no gradient\nhint: set "
                     "distributed.find_unused_parameters=true, or freeze the unused parameters",
-                    place_.rank, shown));
+                    rank_info_.rank, shown));
   }
 
-  Place place_;
+  RankInfo rank_info_;
   std::vector<SyncParameter> parameters_;
   bool finds_unused_;
   Layout order_;

@@ -107,7 +107,7 @@ double SyncMeter::end() {
 void SyncMeter::repeat() {
   ++stats_.steps;
   stats_.payload_bytes += step_bytes_;
-  stats_.wire_bytes += ring_bytes(step_bytes_, setup_.place.world_size);
+  stats_.wire_bytes += ring_bytes(step_bytes_, setup_.rank_info.world_size);
 }
 
 }  // namespace trainctl::dist

@@ -29,7 +29,7 @@ class SyncMeter {
   /// none: for captured steps, where only bytes are known.
   enum class Stamps { taken, none };
   struct Setup {
-    Place place;
+    RankInfo rank_info;
     c10::Device device = c10::kCPU;
     std::vector<std::int64_t> bucket_bytes;  // after compression
     events::Heartbeat* page = nullptr;

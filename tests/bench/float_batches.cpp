@@ -39,7 +39,7 @@ class Widener {
   }
 
  private:
-  device::Widen widen_;
+  device::PixelConversion widen_;
   std::size_t bytes_;
   std::vector<float> inputs_;
 };

@@ -141,7 +141,7 @@ TEST_CASE("bucket hooks give the same bits as the Reducer on two, three and four
     for (const int micro_batches : {1, 3}) {
       CAPTURE(world, micro_batches);
       const auto reducer = train_ranks(world, {Bucketing::reducer, micro_batches});
-      const auto own = train_ranks(world, {Bucketing::own, micro_batches});
+      const auto own = train_ranks(world, {Bucketing::hooks, micro_batches});
       CHECK(std::count(own[0].layout.begin(), own[0].layout.end(), ',') >= 2);
       check_same_bits(own, reducer);
       check_same_bits(own.back().weights, own.front().weights);
@@ -150,8 +150,8 @@ TEST_CASE("bucket hooks give the same bits as the Reducer on two, three and four
 }
 
 TEST_CASE("bucket hooks accept gradients that were reset instead of zeroed") {
-  check_same_bits(train_ranks(3, {Bucketing::own, 1, Clearing::reset}),
-                  train_ranks(3, {Bucketing::own, 1, Clearing::zeroed}));
+  check_same_bits(train_ranks(3, {Bucketing::hooks, 1, Clearing::reset}),
+                  train_ranks(3, {Bucketing::hooks, 1, Clearing::zeroed}));
 }
 
 TEST_CASE("a parameter without a gradient is named, not waited for") {
@@ -160,7 +160,7 @@ TEST_CASE("a parameter without a gradient is named, not waited for") {
     const std::vector<at::Tensor> p{torch::ones({2}, torch::requires_grad()),
                                     torch::ones({3}, torch::requires_grad())};
     dist::BucketOptions options;
-    options.bucketing = Bucketing::own;
+    options.bucketing = Bucketing::hooks;
     options.names = {"fc.weight", "fc.bias"};
     const auto sync = communicator->sync_gradients(p, options);
     sync->before_forward();
@@ -174,12 +174,12 @@ TEST_CASE("bucket hooks are removed, and a lost rank is an error that names the 
   RankGroup group(2);
   const auto thrown = group.run([](int rank, std::unique_ptr<dist::Communicator> communicator) {
     std::vector<at::Tensor> net = small_net();
-    auto sync = communicator->sync_gradients(net, small_buckets(Bucketing::own));
+    auto sync = communicator->sync_gradients(net, small_buckets(Bucketing::hooks));
     expect(torch::autograd::impl::post_acc_grad_hooks(net[0]) != nullptr, "there is no hook");
     sync.reset();
     for (const at::Tensor& parameter : net)
       expect(torch::autograd::impl::post_acc_grad_hooks(parameter) == nullptr, "a hook stayed");
-    sync = communicator->sync_gradients(net, small_buckets(Bucketing::own));
+    sync = communicator->sync_gradients(net, small_buckets(Bucketing::hooks));
     if (rank == 1) return;
     sync->before_forward();
     (void)sync->backward(loss_of(net, rank, 0));
@@ -195,7 +195,7 @@ TEST_CASE("bucket hooks are removed, and a lost rank is an error that names the 
 }
 
 TEST_CASE("take_stats: each collective is counted once, since the last call") {
-  for (const Bucketing bucketing : {Bucketing::reducer, Bucketing::own}) {
+  for (const Bucketing bucketing : {Bucketing::reducer, Bucketing::hooks}) {
     std::vector<dist::SyncStats> stats(3);
     std::vector<std::vector<std::int64_t>> bytes(3);
     RankGroup group(3);
@@ -216,7 +216,7 @@ TEST_CASE("take_stats: each collective is counted once, since the last call") {
     });
     std::int64_t payload = 0;
     for (const at::Tensor& parameter : small_net()) payload += parameter.numel() * 4;
-    const std::int64_t steps = bucketing == Bucketing::own ? 3 : 2;  // not the Reducer
+    const std::int64_t steps = bucketing == Bucketing::hooks ? 3 : 2;  // not the Reducer
     for (std::size_t rank = 0; rank < 3; ++rank) {
       CHECK(stats[rank].steps == steps);
       CHECK(stats[rank].payload_bytes == steps * payload);

@@ -25,7 +25,7 @@ std::vector<std::string> mismatches(const std::vector<std::vector<std::string>>&
   group.run_all([&](int rank, std::unique_ptr<dist::Communicator> communicator) {
     const auto at = static_cast<std::size_t>(rank);
     try {
-      dist::verify_alike(*communicator, lines[at], "parameters");
+      dist::verify_equal(*communicator, lines[at], "parameters");
     } catch (const Error& error) {
       expect(error.kind() == ErrorKind::config, "another kind");
       messages[at] = error.what();
@@ -51,7 +51,7 @@ TEST_CASE("verify: equal ranks pass, and a single rank does not communicate") {
     CHECK(message.empty());
   for (const std::string& message : mismatches({{}, {}})) CHECK(message.empty());
   const auto alone = dist::make_single();
-  dist::verify_alike(*alone, {"a"}, "parameters");
+  dist::verify_equal(*alone, {"a"}, "parameters");
 }
 
 TEST_CASE("verify: every rank reports which rank differs, and where") {
@@ -117,7 +117,7 @@ TEST_CASE("every collective with a lost rank is an error that names the call") {
       {"numbers", [](auto& c) { (void)c.all_gather(torch::ones({1}), "numbers"); }},
       {"the end", [](auto& c) { c.barrier("the end"); }},
       {"comparison of the parameters",
-       [](auto& c) { dist::verify_alike(c, {"a"}, "parameters"); }}};
+       [](auto& c) { dist::verify_equal(c, {"a"}, "parameters"); }}};
   for (const auto& [name, call] : calls) {
     RankGroup group(2);
     const auto thrown = group.run([&](int rank, std::unique_ptr<dist::Communicator> communicator) {

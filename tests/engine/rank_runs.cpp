@@ -31,7 +31,7 @@ std::unique_ptr<stage::Optimizer> optimizer_of(const Plan& plan, FakeRun& run) {
     return stages::builtin_catalog().optimizers.build(
         stages_test::stage("optimizer", plan.optimizer, plan.optimizer_options), context);
   };
-  const dist::Place place = run.communicator->place();
+  const dist::RankInfo place = run.communicator->rank_info();
   if (plan.strategy != spec::Strategy::zero1) return build();
   context.owned =
       train::owned_by(train::owners_of(context.parameters, place.world_size), place.rank);
@@ -69,7 +69,7 @@ std::unique_ptr<stage::Model> model_of(const Plan& plan) {
 Left run_rank(const Plan& plan, std::unique_ptr<dist::Communicator> communicator,
               std::unique_ptr<stage::Model> model) {
   Left left;
-  const int rank = communicator->place().rank;
+  const int rank = communicator->rank_info().rank;
   FakeRun run({.samples = plan.samples, .batch = plan.batch, .val_samples = 7},
               std::make_unique<NotedCommunicator>(std::move(communicator), left.exchanges));
   run.real_model = std::move(model);

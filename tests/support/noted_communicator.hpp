@@ -13,7 +13,7 @@ class NotedCommunicator final : public trainctl::dist::Communicator {
   NotedCommunicator(std::unique_ptr<trainctl::dist::Communicator> inner,
                     std::vector<std::string>& exchanges)
       : inner_(std::move(inner)), exchanges_(exchanges) {}
-  [[nodiscard]] trainctl::dist::Place place() const override { return inner_->place(); }
+  [[nodiscard]] trainctl::dist::RankInfo rank_info() const override { return inner_->rank_info(); }
   trainctl::dist::Pending start_sum(const at::Tensor& tensor, const std::string& what) override {
     exchanges_.push_back(what);
     return inner_->start_sum(tensor, what);

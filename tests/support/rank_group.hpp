@@ -62,7 +62,7 @@ class RankGroup {
 
   [[nodiscard]] trainctl::dist::GroupOptions options(int rank, std::chrono::milliseconds timeout) {
     trainctl::dist::GroupOptions options;
-    options.place = {rank, world_size_};
+    options.rank_info = {rank, world_size_};
     options.store = clients_[static_cast<std::size_t>(rank)];
     options.timeout = timeout;
     options.heartbeat = &page(rank);

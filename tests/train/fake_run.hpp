@@ -244,7 +244,7 @@ struct FakeRun {
     with.batch_size = sizes.batch;
     with.order = order;
     with.seed = 3;
-    const auto place = communicator->place();
+    const auto place = communicator->rank_info();
     with.shard = {place.rank, place.world_size};
     return std::make_unique<trainctl::data::Loader>(std::move(pipeline), with);
   }

@@ -56,7 +56,7 @@ TEST_CASE("gradients over NCCL are those of a rank alone, in either kind of buck
   const auto communicator = world_of_one(group);
   Product alone;
   alone.loss().backward();
-  for (const Bucketing bucketing : {Bucketing::reducer, Bucketing::own}) {
+  for (const Bucketing bucketing : {Bucketing::reducer, Bucketing::hooks}) {
     const Product product;
     const auto sync = communicator->sync_gradients({product.weight}, {.bucketing = bucketing});
     for (int step = 0; step < 12; ++step) {
@@ -73,7 +73,7 @@ TEST_CASE("a step with the exchange of its gradients is recorded and repeated", 
   RankGroup group(1);
   const auto communicator = world_of_one(group);
   const Product product;
-  const auto sync = communicator->sync_gradients({product.weight}, {.bucketing = Bucketing::own});
+  const auto sync = communicator->sync_gradients({product.weight}, {.bucketing = Bucketing::hooks});
   const auto step = [&] {
     product.weight.mutable_grad().zero_();
     sync->before_forward();

@@ -46,7 +46,7 @@ ImageShape Prefix::shape_after(ImageShape shape) const {
 
 ImageView Prefix::run(std::int64_t index, Workspace& work) const {
   const StoredImage stored = dataset_->images()->read(index, work.stored);
-  ImageView image = looking_into(*dataset_, index, [&] { return work.reader.read(stored); });
+  ImageView image = report_local_copy(*dataset_, index, [&] { return work.reader.read(stored); });
   for (std::size_t operation = 0; operation < transforms_.size(); ++operation) {
     ImageTarget out(work.between[operation % 2]);
     // Fixed transforms draw nothing, but the interface requires a generator.

@@ -201,6 +201,8 @@ ImageFiles scan_remote_classes(const fs::path& root) {
   return files;
 }
 
-void forget_remote_classes(const fs::path& root) { remote_tier()->forget_list(prefix_of(root)); }
+void forget_remote_classes(const fs::path& root) {
+  remote_tier()->remove_cached_list(prefix_of(root));
+}
 
 }  // namespace trainctl::data

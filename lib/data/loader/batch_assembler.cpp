@@ -212,7 +212,8 @@ void BatchAssembler::make_image(const RowJob& job, std::int64_t index, Scratch& 
         ahead ? *ahead : pipeline_.dataset->images()->read(index, scratch.stored);
     if (!transforms()) return copy_to(image_slot(job), stored.bytes);
     if (!stored.raw.fixed())
-      return looking_into(*pipeline_.dataset, index, [&] { decode(job, index, stored, scratch); });
+      return report_local_copy(*pipeline_.dataset, index,
+                               [&] { decode(job, index, stored, scratch); });
     transform(ImageView(reinterpret_cast<const std::uint8_t*>(stored.bytes.data()), stored.raw), 0,
               job, scratch);
   } catch (Error& error) {

@@ -182,7 +182,7 @@ void Loader::restart(std::int64_t epoch, std::int64_t first_batch) {
   start_workers();
 }
 
-void Loader::rest() {
+void Loader::pause() {
   stop_workers();
   borrowed_.reset();
   base_epoch_ = -1;  // makes any epoch restart the ring

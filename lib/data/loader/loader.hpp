@@ -61,7 +61,7 @@ class Loader {
 
   /// Pauses loading: workers finish their current tiles and take no others. Releases the batch that
   /// next() returned. start_epoch() restarts the ring.
-  void rest();
+  void pause();
 
   /// Returns the samples of the valid rows of a batch. For a row with a replacement, names the
   /// original sample that could not be read.

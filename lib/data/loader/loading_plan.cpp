@@ -78,7 +78,7 @@ int auto_prefetch(int workers, const LoadingFigures& figures, const LoadingLimit
 }  // namespace
 
 int most_auto_workers(const LoadingLimits& limits) {
-  const bool all = limits.trains_on_them && !limits.helped;
+  const bool all = limits.training_uses_cores && !limits.consumer_helps;
   return std::clamp(all ? limits.cores : limits.cores - 1, 1, 256);
 }
 
@@ -171,7 +171,7 @@ LoadingChoice decide_loading(const spec::Loader& requested, const Pipeline& pipe
     return {requested.num_workers.value_or(0),
             requested.prefetch_factor.value_or(LoadingChoice::kUsualPrefetch),
             "no sample could be loaded for a probe"};
-  limits.helped = cost->whole;
+  limits.consumer_helps = cost->whole;
   return choose_loading(requested, {cost->seconds, cost->spread, step_s}, limits,
                         SlotShape(batch_layout(pipeline, options), options.batch_size).bytes);
 }
@@ -180,7 +180,7 @@ LoaderOptions with_choice(LoaderOptions options, const LoadingChoice& choice,
                           const LoadingLimits& limits) {
   options.num_workers = choice.num_workers;
   options.prefetch_factor = choice.prefetch_factor;
-  const bool shared = limits.trains_on_them || choice.num_workers >= limits.cores;
+  const bool shared = limits.training_uses_cores || choice.num_workers >= limits.cores;
   options.priority = shared ? Priority::below_trainer : Priority::normal;
   return options;
 }

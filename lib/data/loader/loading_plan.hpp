@@ -17,9 +17,10 @@ struct LoadingFigures {
 /// Resources of one process.
 struct LoadingLimits {
   int cores = 1;
-  bool trains_on_them = false;   // the cores train, too; otherwise one core launches kernels
-  std::uint64_t ring_bytes = 0;  // memory limit of all slots
-  bool helped = false;  // the consumer makes batches instead of waiting, on a core reserved for it
+  bool training_uses_cores = false;  // the cores train, too; otherwise one core launches kernels
+  std::uint64_t ring_bytes = 0;      // memory limit of all slots
+  bool consumer_helps =
+      false;  // the consumer makes batches instead of waiting, on a core reserved for it
 };
 
 /// The number of loader threads and of batches loaded ahead.

@@ -265,12 +265,12 @@ double loader_rate(const Pipeline& pipeline, LoaderOptions options, double secon
 
 }  // namespace
 
-Limit measure_limit(const Pipeline& pipeline, const LoaderOptions& options, double seconds,
-                    const Clock& clock) {
+ThroughputLimit measure_throughput_limit(const Pipeline& pipeline, const LoaderOptions& options,
+                                         double seconds, const Clock& clock) {
   fill_cache(pipeline, options.batch_size);
   const ImageStore* images = pipeline.dataset->images();
   const auto gathered = [&](const StoredRows& rows) {
-    return Limit{"gather", gather_rate(rows, options.batch_size, seconds, clock), false};
+    return ThroughputLimit{"gather", gather_rate(rows, options.batch_size, seconds, clock), false};
   };
   if (images == nullptr) return gathered(copied_rows(pipeline, options));
   const ImageShape raw = raw_shape(pipeline, options);

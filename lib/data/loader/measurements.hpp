@@ -33,7 +33,7 @@ LoaderFigures measure_loader(const Pipeline& pipeline, const LoaderOptions& opti
                              const Consumer& consumer = {});
 
 /// An upper bound of the loading rate on this machine, measured on one thread.
-struct Limit {
+struct ThroughputLimit {
   /// "gather": copying rows from memory in the loader's order; "decode": reading and decoding the
   /// required part of each file; "transforms": only the transforms, on images in cache.
   std::string name;
@@ -43,8 +43,8 @@ struct Limit {
 
 /// Measures for about `seconds` on one thread, after an epoch that fills the cache, if any. Raw
 /// images in memory are gathered, unless they are resized.
-Limit measure_limit(const Pipeline& pipeline, const LoaderOptions& options, double seconds,
-                    const Clock& clock);
+ThroughputLimit measure_throughput_limit(const Pipeline& pipeline, const LoaderOptions& options,
+                                         double seconds, const Clock& clock);
 
 /// Digests of whole epochs: the same for any number of workers, prefetch depth and ranks.
 struct EpochDigests {

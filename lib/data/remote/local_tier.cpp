@@ -56,7 +56,7 @@ std::vector<ObjectInfo> LocalTier::list(const std::string& prefix) {
   return objects;
 }
 
-void LocalTier::forget_list(const std::string& prefix) const {
+void LocalTier::remove_cached_list(const std::string& prefix) const {
   list_cache(parse_url(prefix)).remove();
 }
 

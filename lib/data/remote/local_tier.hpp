@@ -37,7 +37,7 @@ class LocalTier {
   /// once and cached.
   std::vector<ObjectInfo> list(const std::string& prefix);
   /// Makes the next list() request the list again.
-  void forget_list(const std::string& prefix) const;
+  void remove_cached_list(const std::string& prefix) const;
 
   [[nodiscard]] TierFolder& folder() const { return *folder_; }
 
@@ -74,7 +74,7 @@ Error add_local_copy(const Error& error, const Dataset& dataset, std::int64_t in
 /// Runs `body`, which reads the bytes of a sample, and applies add_local_copy() to its
 /// Error(data).
 template <class Body>
-decltype(auto) looking_into(const Dataset& dataset, std::int64_t index, Body&& body) {
+decltype(auto) report_local_copy(const Dataset& dataset, std::int64_t index, Body&& body) {
   try {
     return std::forward<Body>(body)();
   } catch (const Error& error) {

@@ -71,7 +71,7 @@ train::RecomputeChoice decide_recompute(const RecomputeContext& context,
     return {asked == ActivationCheckpointing::blocks, ""};
   train::RecomputeChoice choice{false, "rank 0's choice"};
   const std::int64_t free = train::least_of_ranks(free_bytes(context), communicator);
-  if (communicator.place().rank == 0) choice = decide(context, free);
+  if (communicator.rank_info().rank == 0) choice = decide(context, free);
   const at::Tensor recomputes = at::full({1}, choice.recomputes ? 1 : 0, at::kInt);
   communicator.broadcast(recomputes, "broadcast of whether blocks are recomputed");
   choice.recomputes = *recomputes.const_data_ptr<std::int32_t>() != 0;

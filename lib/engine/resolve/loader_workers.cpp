@@ -32,7 +32,7 @@ data::LoadingLimits limits_of(const LoadingContext& context, const std::vector<i
   const int share = cores_of_rank(context.run.local_world_size);
   const auto near = static_cast<int>(cores.size());
   return {.cores = near > 0 ? std::min(share, near) : share,
-          .trains_on_them = context.run.device.is_cpu()};
+          .training_uses_cores = context.run.device.is_cpu()};
 }
 
 data::LoaderOptions options_for(const LoadingContext& context, data::Role role) {
@@ -87,7 +87,7 @@ data::LoaderOptions options_with(const LoadingContext& context, data::Role role,
 data::LoadingChoice choose_loading(const LoadingContext& context,
                                    dist::Communicator& communicator) {
   data::LoadingChoice choice{.why = "rank 0's choice"};
-  if (communicator.place().rank == 0) choice = probe(context);
+  if (communicator.rank_info().rank == 0) choice = probe(context);
   const at::Tensor numbers = at::empty({2}, at::kInt);
   auto* number = numbers.mutable_data_ptr<std::int32_t>();
   number[0] = choice.num_workers;

@@ -190,7 +190,7 @@ double ModelMeter::mean_step_s(const train::MicroBatch& micro, std::int64_t step
   const double mine = (steady_clock().now() - begin) / static_cast<double>(steps);
   const at::Tensor all = at::full({1}, mine, at::kDouble);
   communicator_->sum(all, "sum of the times of steps");
-  return *all.const_data_ptr<double>() / communicator_->place().world_size;
+  return *all.const_data_ptr<double>() / communicator_->rank_info().world_size;
 }
 
 TimedStep ModelMeter::time(std::int64_t rows) {
@@ -198,7 +198,7 @@ TimedStep ModelMeter::time(std::int64_t rows) {
   constexpr double kMostSteps = 50;
   constexpr double kLongStepS = 1;
   memory_.reset();  // its reports take time
-  const std::int64_t global_rows = rows * communicator_->place().world_size;
+  const std::int64_t global_rows = rows * communicator_->rank_info().world_size;
   device::DeviceBatch batch = made_up_batch(shape_, rows, device_);
   batch.global_valid = global_rows;
   const train::MicroBatch micro{.batch = batch, .window_rows = global_rows};

@@ -113,7 +113,7 @@ train::ThreadChoice choose_threads(const ProbeContext& context, dist::Communicat
   if (!context.device.is_cpu()) return fixed(1, "the GPU computes");
   if (trainer.deterministic) return fixed(1, "deterministic");
   train::ThreadChoice choice{0, "rank 0's choice"};
-  if (communicator.place().rank == 0) choice = probe_that_fits(context);
+  if (communicator.rank_info().rank == 0) choice = probe_that_fits(context);
   const at::Tensor threads = at::full({1}, choice.threads, at::kInt);
   communicator.broadcast(threads, "broadcast of the number of threads");
   train::ThreadChoice taken =
@@ -201,7 +201,7 @@ train::LayoutChoice resolve_layout(const ProbeContext& context, dist::Communicat
   const auto& asked = context.experiment.trainer.channels_last;
   if (!asked.is_auto()) return {*asked.value, "asked"};
   train::LayoutChoice choice{false, "rank 0's choice"};
-  if (communicator.place().rank == 0) choice = choose_if_it_computes(context);
+  if (communicator.rank_info().rank == 0) choice = choose_if_it_computes(context);
   const at::Tensor chosen = at::full({1}, choice.channels_last ? 1 : 0, at::kInt);
   communicator.broadcast(chosen, "broadcast of the memory format");
   choice.channels_last = *chosen.const_data_ptr<std::int32_t>() != 0;

@@ -93,7 +93,8 @@ std::unique_ptr<stage::Optimizer> build_optimizer(const StageSetup& setup,
   const config::Stage optimizer =
       spec::with_scheduled_momentum(experiment.optimizer, experiment.scheduler);
   const auto build = [&] { return setup.catalog.optimizers.build(optimizer, trained); };
-  const dist::Place place = setup.communicator ? setup.communicator->place() : dist::Place{};
+  const dist::RankInfo place =
+      setup.communicator ? setup.communicator->rank_info() : dist::RankInfo{};
   if (experiment.distributed.type != spec::Strategy::zero1 || place.world_size == 1) return build();
   trained.owned =
       train::owned_by(train::owners_of(trained.parameters, place.world_size), place.rank);
@@ -259,7 +260,7 @@ std::unique_ptr<dist::Communicator> build_communicator(const TrainctlEngineReque
   ENSURE(config, options.backend != Backend::gloo || device.is_cpu(),
          "distributed.backend=gloo requires CPUs, but this run is on GPUs\nhint: use nccl or auto");
   dist::GroupOptions group;
-  group.place = {request.rank, request.world_size};
+  group.rank_info = {request.rank, request.world_size};
   group.store = std::make_shared<launch::StoreClient>(request.store_fd);
   group.heartbeat = heartbeat;
   if (request.group_address != nullptr) group.address = request.group_address;

@@ -40,7 +40,7 @@ double shared(dist::Communicator& communicator, double value) {
   const at::Tensor sum = at::zeros({1}, at::kDouble);
   *sum.mutable_data_ptr<double>() = value;
   communicator.sum(sum, "sum of the times");
-  return *sum.const_data_ptr<double>() / communicator.place().world_size;
+  return *sum.const_data_ptr<double>() / communicator.rank_info().world_size;
 }
 
 /// Returns nullopt after a signal. All ranks must stop at the same size, because they take part in
@@ -52,7 +52,7 @@ std::optional<events::LinkMeasured> measured_sums(const TrainctlEngineRequest& r
   measured.backend = device.is_cuda() ? "nccl" : "gloo";
   measured.device = device.str();
   measured.device_name = device::gpu_info(device).name;
-  measured.ranks = communicator.place().world_size;
+  measured.ranks = communicator.rank_info().world_size;
   for (std::int64_t bytes = kSmallest; bytes <= kLargest; bytes *= kGrowth) {
     if (shared(communicator, stop_signal(request)) > 0) return std::nullopt;
     // Sums of zeros stay zero.

@@ -84,12 +84,12 @@ report::LoaderTrial measure(const spec::Experiment& experiment, const data::Load
           .digest = figures["digest"]};
 }
 
-void measure_limit(const spec::Experiment& experiment, const data::LoaderOptions& options,
-                   LimitTrials& trials) {
+void measure_throughput_limit(const spec::Experiment& experiment,
+                              const data::LoaderOptions& options, LimitTrials& trials) {
   constexpr double kSeconds = 1;
   const launch::IsolatedResult result = launch::run_isolated([&] {
-    const data::Limit limit =
-        data::measure_limit(open_train_pipeline(experiment), options, kSeconds, steady_clock());
+    const data::ThroughputLimit limit = data::measure_throughput_limit(
+        open_train_pipeline(experiment), options, kSeconds, steady_clock());
     return to_line(Json{{"name", limit.name},
                         {"samples_per_s", limit.samples_per_s},
                         {"per_thread", limit.per_thread}});
@@ -115,7 +115,7 @@ data::LoadingChoice choose_for_reading(const spec::Loader& requested,
                                        const data::Pipeline& pipeline,
                                        const data::LoaderOptions& options) {
   // No training uses these cores, and no kernels are launched from them.
-  const data::LoadingLimits limits{.cores = usable_cores(), .trains_on_them = true};
+  const data::LoadingLimits limits{.cores = usable_cores(), .training_uses_cores = true};
   return data::decide_loading(requested, pipeline, options, limits, /*step_s=*/0, steady_clock());
 }
 
@@ -140,7 +140,7 @@ DataBenchResult bench_loader(const spec::Experiment& experiment, const DataBench
       print(fmt::format("round {} of {}  workers={}  {} samples/s", repeat + 1, options.repeats,
                         rows[i].workers, report::rate_text(rows[i].trials.back().samples_per_s)));
     }
-    measure_limit(experiment, loader, limit);
+    measure_throughput_limit(experiment, loader, limit);
   }
   result.bench.limit_name = limit.name;
   for (report::LoaderRow& row : rows)

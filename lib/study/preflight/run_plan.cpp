@@ -236,7 +236,7 @@ class LoadingPlanner {
   void choose_loading() {
     const spec::Loader& loader = experiment_.loader;
     limits_ = {.cores = std::max(plan_.cores / plan_.ranks_here, 1),
-               .trains_on_them = !place_.on_gpus,
+               .training_uses_cores = !place_.on_gpus,
                .ring_bytes = ring_left_};
     plan_.auto_workers = loader.num_workers.is_auto();
     plan_.workers = loader.num_workers.value_or(data::most_auto_workers(limits_));
@@ -294,7 +294,7 @@ class LoadingPlanner {
     const auto cost = data::time_batches(pipeline, options, steady_clock());
     ENSURE(data, cost.has_value(),
            "cannot load a sample for the probe\nhint: run 'trainctl data hash' to see why");
-    limits_.helped = cost->whole;
+    limits_.consumer_helps = cost->whole;
     const data::LoadingChoice choice = data::choose_loading(
         experiment_.loader, {cost->seconds, cost->spread, 0}, limits_, slot_bytes);
     plan_.probe = {.batch_s = cost->seconds,

@@ -217,7 +217,7 @@ std::string NumericsDump::write(const Divergence& divergence) noexcept {
 StepRecord NumericsDump::record_of(const Divergence& divergence) const {
   const Machine machine = read_machine();
   const data::Roles roles = data::roles_of(session_.train.layout());
-  const auto place = session_.communicator.place();
+  const auto place = session_.communicator.rank_info();
   StepRecord record;
   record.rank = place.rank;
   record.world_size = place.world_size;
@@ -375,7 +375,7 @@ void NumericsGuard::on_train_epoch_end(LoopState& state) {
 }
 
 void NumericsGuard::on_run_end(LoopState& state) {
-  if (step_.scaler() == nullptr || session_.communicator.place().rank != 0) return;
+  if (step_.scaler() == nullptr || session_.communicator.rank_info().rank != 0) return;
   const std::int64_t skipped = step_.scaler()->skipped();
   if (skipped == 0) return;
   std::string message = fmt::format("{} of {} steps were skipped because a gradient was not finite",

@@ -36,7 +36,7 @@ void join_over_ranks(stage::Metric& metric, dist::Communicator& communicator,
     communicator.sum(metric.sums(), what);
     return;
   }
-  if (communicator.place().world_size == 1) return;
+  if (communicator.rank_info().world_size == 1) return;
   const std::vector<at::Tensor> parts = gather_of_any_length(communicator, metric.sums(), what);
   growing->reset();
   for (const at::Tensor& part : parts) growing->merge(part);

@@ -17,11 +17,11 @@ class Phases {
   Phases(const Session& session, const Options& options, const LoopState& state)
       : session_(session),
         state_(state),
-        timer_(session.clock, device::make_event_line(options.device, static_cast<int>(kParts))) {
+        timer_(session.clock, device::make_event_timer(options.device, static_cast<int>(kParts))) {
     if (!options.profiler || !options.profiler->nvtx) return;
     if (PartRanges::available()) {
       timer_.show_as(&ranges_.emplace());
-    } else if (session.communicator.place().rank == 0) {
+    } else if (session.communicator.rank_info().rank == 0) {
       session.emit(events::Warning{
           "profiler.nvtx: this libtorch has no CUDA support, so there are no NVTX ranges", {}});
     }

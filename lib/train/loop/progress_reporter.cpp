@@ -29,7 +29,7 @@ ProgressReporter::ProgressReporter(const Session& session, const Options& option
       phases_(phases),
       step_(step),
       sync_(sync),
-      leads_(session.communicator.place().rank == 0),
+      leads_(session.communicator.rank_info().rank == 0),
       begun_(session.clock.now()),
       last_progress_(begun_) {}
 
@@ -65,7 +65,7 @@ void ProgressReporter::on_validation_end(LoopState& state) {
 /// The rank's own report covers this process only. The epoch's report includes the time of earlier
 /// processes; only device, CPU and disk utilization are of this process.
 void ProgressReporter::on_epoch_report(LoopState& state) {
-  if (session_.communicator.place().world_size > 1) report_rank(state);
+  if (session_.communicator.rank_info().world_size > 1) report_rank(state);
   if (!leads_) return;
   events::EpochEnded ended = state.report;
   add_times(ended.timing, state.earlier);
@@ -138,7 +138,7 @@ void ProgressReporter::report_rank(const LoopState& state) {
   const dist::SyncStats& exchanged = state.exchanged;
   const double exchange_s = exchanged.overlapped_s + exchanged.exposed_s;
   events::RankEpoch share;
-  share.rank = session_.communicator.place().rank;
+  share.rank = session_.communicator.rank_info().rank;
   share.epoch = state.report.epoch;
   share.global_step = state.report.global_step;
   share.steps = share.global_step - std::exchange(reported_steps_, share.global_step);

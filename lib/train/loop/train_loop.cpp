@@ -81,7 +81,7 @@ Kind& TrainLoop::add_observer(Arguments&&... arguments) {
 void TrainLoop::make_observers() {
   const std::int64_t steps =
       (session_.train.batches_per_epoch() + options_.accumulate - 1) / options_.accumulate;
-  const dist::Place place = session_.communicator.place();
+  const dist::RankInfo place = session_.communicator.rank_info();
   if (options_.profiler && place.rank == 0)
     add_observer<ProfilerObserver>(session_, options_, phases_);
   if (options_.strategy == spec::Strategy::local_sgd)
@@ -197,7 +197,7 @@ void TrainLoop::train_batch(std::int64_t index) {
 
 void TrainLoop::begin_step(std::int64_t first_batch) {
   const Position& at = state_.position;
-  const std::int64_t full = session_.batch_size * session_.communicator.place().world_size;
+  const std::int64_t full = session_.batch_size * session_.communicator.rank_info().world_size;
   const std::int64_t end =
       std::min(first_batch + options_.accumulate, session_.train.batches_per_epoch());
   step_rows_ = std::min(end * full, session_.train.samples()) - first_batch * full;
@@ -275,7 +275,7 @@ void TrainLoop::report_epoch() {
   state_.report.timing = phases_.timer().end_epoch(state_.samples - state_.samples_before);
   phases_.timer().begin_epoch();
   state_.exchanged = {};
-  if (session_.communicator.place().world_size > 1) {
+  if (session_.communicator.rank_info().world_size > 1) {
     state_.exchanged = sync_->take_stats();
     state_.exchanged += step_.take_shared();
   }
@@ -287,7 +287,7 @@ void TrainLoop::settle_stop_reason() {
   if (state_.stop == Stop::time) state_.stop_reason = "max_time";
   if (state_.early_reason.empty()) return;
   state_.stop_reason = "early_stopping";
-  if (session_.communicator.place().rank == 0)
+  if (session_.communicator.rank_info().rank == 0)
     session_.emit(events::StoppedEarly{state_.position.epoch, state_.early_reason});
 }
 

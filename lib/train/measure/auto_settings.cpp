@@ -126,7 +126,7 @@ RecomputeChoice choose_recompute(const StepMemory& memory) {
 }
 
 std::int64_t least_of_ranks(std::int64_t mine, dist::Communicator& communicator) {
-  const dist::Place place = communicator.place();
+  const dist::RankInfo place = communicator.rank_info();
   const at::Tensor all = at::zeros({place.world_size}, at::kLong);
   auto* values = all.mutable_data_ptr<std::int64_t>();
   values[place.rank] = mine;

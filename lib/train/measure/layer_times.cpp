@@ -36,7 +36,7 @@ class LayerTimes::State final : public LayerTrace {
     }
     layers_.push_back({.name = kLoss});
     seconds_.resize(2 * layers_.size() + 1);
-    line_ = device::make_event_line(device, static_cast<int>(seconds_.size()));
+    line_ = device::make_event_timer(device, static_cast<int>(seconds_.size()));
     last_reading_ = clock_.now();
     if (line_) line_->mark(kElsewhere);
   }
@@ -175,8 +175,8 @@ class LayerTimes::State final : public LayerTrace {
   const Clock& clock_;
   std::vector<Notes> layers_;  // in the order of their parameters; the first is the code before the
                                // layers, the last is the loss
-  std::vector<double> seconds_;              // by part
-  std::unique_ptr<device::EventLine> line_;  // null: times come from the host's clock
+  std::vector<double> seconds_;               // by part
+  std::unique_ptr<device::EventTimer> line_;  // null: times come from the host's clock
   std::unordered_map<std::string, std::size_t> by_name_;
   double last_reading_ = 0;
   std::size_t part_ = kElsewhere;

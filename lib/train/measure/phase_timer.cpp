@@ -22,7 +22,7 @@ bool is_on_device(Part part) { return phase_of(part).kind == PhaseKind::device; 
 
 }  // namespace
 
-PartTimer::PartTimer(const Clock& clock, std::unique_ptr<device::EventLine> line)
+PartTimer::PartTimer(const Clock& clock, std::unique_ptr<device::EventTimer> line)
     : clock_(clock), line_(std::move(line)), begun_(clock.now()), last_(begun_) {}
 
 void PartTimer::begin_epoch() {

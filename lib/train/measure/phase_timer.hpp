@@ -29,7 +29,7 @@ class PartRanges;
 class PartTimer {
  public:
   /// `line` is null on a CPU.
-  PartTimer(const Clock& clock, std::unique_ptr<device::EventLine> line);
+  PartTimer(const Clock& clock, std::unique_ptr<device::EventTimer> line);
 
   /// Makes NVTX ranges follow the parts from now on; null stops it.
   void show_as(PartRanges* ranges) { ranges_ = ranges; }
@@ -67,7 +67,7 @@ class PartTimer {
   [[nodiscard]] Seconds with_device_times(double wall) const;
 
   const Clock& clock_;
-  std::unique_ptr<device::EventLine> line_;
+  std::unique_ptr<device::EventTimer> line_;
   PartRanges* ranges_ = nullptr;
   Part current_ = Part::other;
   bool paused_ = false;

@@ -139,8 +139,8 @@ void replay_settings(const Session& session, const ReplayBatch& replay,
 }
 
 std::optional<ReplayedBatch> timed(const Session& session, const ReplayBatch& replay) {
-  session.train.rest();
-  if (session.validation != nullptr) session.validation->rest();
+  session.train.pause();
+  if (session.validation != nullptr) session.validation->pause();
   const device::DeviceBatch batch = filled_up(replay.batch, session.batch_size);
   session.model.set_mode(stage::RunMode::train);
   KeptState kept(session.model);

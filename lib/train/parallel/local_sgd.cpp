@@ -102,7 +102,7 @@ void LocalSgdObserver::on_step_end(LoopState& state) {
 }
 
 void LocalSgdObserver::average() {
-  const int world_size = communicator_.place().world_size;
+  const int world_size = communicator_.rank_info().world_size;
   if (world_size == 1) return;
   const double begun = steady_clock().now();
   const at::NoGradGuard guard;

@@ -9,13 +9,13 @@ namespace {
 /// Compares the models of all ranks before the first tensor is sent: ranks that expect different
 /// tensors would hang.
 void verify_model(const Session& session) {
-  if (session.communicator.place().world_size == 1) return;
+  if (session.communicator.rank_info().world_size == 1) return;
   std::vector<std::string> lines;
   for (const auto& [name, tensor] : session.model.parameters())
     lines.push_back(dist::description_of(name, tensor));
   for (const auto& [name, tensor] : session.model.buffers())
     lines.push_back(dist::description_of("buffer " + name, tensor));
-  dist::verify_alike(session.communicator, lines, "parameters and buffers");
+  dist::verify_equal(session.communicator, lines, "parameters and buffers");
 }
 
 }  // namespace
@@ -29,7 +29,7 @@ std::unique_ptr<dist::GradSync> synchronize(const Session& session, const Option
   verify_model(session);
   broadcast_buffers(session);
   dist::BucketOptions buckets = session.buckets;
-  if (records_steps(session, options)) buckets.bucketing = dist::Bucketing::own;
+  if (records_steps(session, options)) buckets.bucketing = dist::Bucketing::hooks;
   buckets.exchanges = options.strategy != spec::Strategy::local_sgd;
   buckets.names.clear();
   for (const auto& [name, tensor] : trained_parameters(session.model))

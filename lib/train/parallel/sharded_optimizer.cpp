@@ -53,7 +53,7 @@ ShardedOptimizer::ShardedOptimizer(std::unique_ptr<stage::Optimizer> inner,
                                    std::vector<stage::NamedTensor> parameters,
                                    dist::Communicator& communicator, std::size_t cap_bytes)
     : inner_(std::move(inner)), parameters_(std::move(parameters)), communicator_(communicator) {
-  const int world_size = communicator.place().world_size;
+  const int world_size = communicator.rank_info().world_size;
   if (world_size == 1) return;
   const std::vector<int> owners = owners_of(parameters_, world_size);
   for (int rank = 0; rank < world_size; ++rank) {
@@ -152,7 +152,7 @@ void ShardedOptimizer::share() {
   if (pieces_.empty()) return;
   const double begun = steady_clock().now();
   exchange();
-  const int world_size = communicator_.place().world_size;
+  const int world_size = communicator_.rank_info().world_size;
   ++stats_.steps;
   stats_.payload_bytes += bytes_;
   stats_.wire_bytes += bytes_ * (world_size - 1) / world_size;
@@ -162,7 +162,7 @@ void ShardedOptimizer::share() {
 /// Limits the number of concurrent broadcasts, because each needs memory for communication.
 void ShardedOptimizer::exchange() const {
   const at::NoGradGuard guard;
-  const int own = communicator_.place().rank;
+  const int own = communicator_.rank_info().rank;
   std::deque<std::pair<const Piece*, dist::Pending>> under_way;
   const auto wait_for = [&](std::size_t left) {
     for (; under_way.size() > left; under_way.pop_front()) {

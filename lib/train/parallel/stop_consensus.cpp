@@ -13,7 +13,7 @@ StopConsensus::StopConsensus(dist::Communicator& communicator, StopSources sourc
     : communicator_(communicator),
       sources_(sources),
       cadence_(cadence),
-      alone_(communicator.place().world_size == 1),
+      alone_(communicator.rank_info().world_size == 1),
       requests_(at::zeros({4}, at::kInt)) {}
 
 StopConsensus::~StopConsensus() {
@@ -67,7 +67,7 @@ std::int32_t StopConsensus::steps_until_next(double now) {
 
 void StopConsensus::start(double now) {
   const Stop request = own(now);
-  const bool decides = communicator_.place().rank == 0;
+  const bool decides = communicator_.rank_info().rank == 0;
   auto* requests = requests_.mutable_data_ptr<std::int32_t>();
   requests[0] = request == Stop::signal ? 1 : 0;
   requests[1] = request == Stop::time ? 1 : 0;
@@ -109,7 +109,7 @@ StopObserver::StopObserver(const Session& session, const Options& options, Phase
     : session_(session),
       options_(options),
       phases_(phases),
-      alone_(session.communicator.place().world_size == 1),
+      alone_(session.communicator.rank_info().world_size == 1),
       consensus_(session.communicator, {session.stop_signal},
                  options.device.is_cpu() && options.strategy != spec::Strategy::local_sgd
                      ? StopConsensus::Cadence::by_time

@@ -13,7 +13,7 @@ BestWeights::BestWeights(const Session& session, const Options& options, Phases&
     : session_(session),
       options_(options),
       phases_(phases),
-      writes_(session.communicator.place().rank == 0),
+      writes_(session.communicator.rank_info().rank == 0),
       restores_(session.stopper != nullptr && session.stopper->restore_best()) {}
 
 bool BestWeights::is_best(std::optional<double> monitored) const {

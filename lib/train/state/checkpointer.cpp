@@ -169,7 +169,7 @@ std::vector<std::string> best_names(const std::vector<checkpoint::StoredCheckpoi
 CheckpointSaver::CheckpointSaver(const Session& session, const Options& options)
     : session_(session),
       saving_(*options.saving),
-      place_(session.communicator.place()),
+      place_(session.communicator.rank_info()),
       folder_(session.run_dir / "checkpoints"),
       writer_({.folder = folder_,
                .place = place_,
@@ -332,7 +332,7 @@ std::string CheckpointSaver::older_one() const {
 void Checkpointer::on_run_begin(LoopState& state) {
   state.saved_at = parts_.session.clock.now();
   parts_.saver.begin(state.resumed_from);
-  if (parts_.session.communicator.place().rank == 0)
+  if (parts_.session.communicator.rank_info().rank == 0)
     parts_.saver.check_space(parts_.training.expected_bytes());
 }
 

@@ -49,7 +49,7 @@ class CheckpointWriter {
  public:
   struct Options {
     std::filesystem::path folder;  // checkpoints/
-    dist::Place place;
+    dist::RankInfo place;
     Ranking ranking;
     std::int64_t top_k = 1;         // -1: all checkpoints are kept
     double part_deadline_s = 120;   // seconds to wait for the parts of other ranks
@@ -133,7 +133,7 @@ class CheckpointSaver {
 
   const Session& session_;
   Saving saving_;
-  dist::Place place_;
+  dist::RankInfo place_;
   std::filesystem::path folder_;
   std::atomic<bool> cancelled_ = false;
   CheckpointWriter writer_;

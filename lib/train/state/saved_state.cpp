@@ -82,7 +82,7 @@ std::vector<container::Entry> container_entries(const std::vector<stage::NamedTe
   return entries;
 }
 
-SavedState::SavedState(const std::filesystem::path& checkpoint, dist::Place place)
+SavedState::SavedState(const std::filesystem::path& checkpoint, dist::RankInfo place)
     : folder_(checkpoint),
       manifest_(checkpoint::read_manifest(checkpoint)),
       same_world_(manifest_.world_size == place.world_size) {

@@ -53,7 +53,7 @@ class HostCopies {
 class SavedState {
  public:
   /// `place` is that of the reading rank. Throws Error(checkpoint) naming the file and the problem.
-  SavedState(const std::filesystem::path& checkpoint, dist::Place place);
+  SavedState(const std::filesystem::path& checkpoint, dist::RankInfo place);
 
   [[nodiscard]] const checkpoint::Manifest& manifest() const { return manifest_; }
   /// Returns whether the checkpoint was written with the same world size.

@@ -48,7 +48,7 @@ std::vector<std::string> names_of_others(const Session& session, const Options& 
   std::vector<std::string> names;
   if (options.strategy != spec::Strategy::zero1) return names;
   const std::vector<stage::NamedTensor> trained = trained_parameters(session.model);
-  const dist::Place place = session.communicator.place();
+  const dist::RankInfo place = session.communicator.rank_info();
   const std::vector<int> owners = owners_of(trained, place.world_size);
   for (std::size_t i = 0; i < trained.size(); ++i) {
     if (owners[i] != place.rank) names.push_back("optimizer/" + trained[i].name + ".");
@@ -129,7 +129,7 @@ std::vector<StateTensor> TrainingState::saved_tensors() const {
 
 std::vector<stage::NamedTensor> TrainingState::tensors() const {
   std::vector<stage::NamedTensor> tensors =
-      saved_by(saved_tensors(), parts_.session.communicator.place().rank);
+      saved_by(saved_tensors(), parts_.session.communicator.rank_info().rank);
   if (is_weights_only()) return tensors;
   for (const auto& [name, random] : random_states(parts_.options.device))
     tensors.push_back({"rng/" + name, random});
@@ -152,7 +152,7 @@ Json TrainingState::values() const {
     }
     archive.group("times", [&] { serialize_times(times, archive); });
   }
-  const dist::Place place = parts_.session.communicator.place();
+  const dist::RankInfo place = parts_.session.communicator.rank_info();
   const Position at = parts_.state.next();
   Json values = Json::object();
   values["rank"] = place.rank;
@@ -169,7 +169,7 @@ std::uint64_t TrainingState::expected_bytes() const {
   const std::vector<StateTensor> all = saved_tensors();
   std::uint64_t bytes = stored_bytes(saved_by(all, 0));
   const auto others =
-      static_cast<std::uint64_t>(parts_.session.communicator.place().world_size - 1);
+      static_cast<std::uint64_t>(parts_.session.communicator.rank_info().world_size - 1);
   for (const StateTensor& one : all) {  // all ranks own about the same amount
     if (one.of_owner) bytes += others * one.tensor.nbytes();
   }
@@ -180,7 +180,7 @@ std::uint64_t TrainingState::expected_bytes() const {
 
 void TrainingState::restore(const std::filesystem::path& checkpoint, PartialEpoch epoch) {
   LoopState& state = parts_.state;
-  const SavedState saved(checkpoint, parts_.session.communicator.place());
+  const SavedState saved(checkpoint, parts_.session.communicator.rank_info());
   in_context("the values in " + checkpoint.string(), [&] { restore_values(saved, epoch); });
   restore_tensors(saved);
   state.other_world = !saved.same_world();
@@ -222,7 +222,7 @@ void TrainingState::restore_tensors(const SavedState& saved) const {
     of_others.push_back(name);
   }
   saved.copy_into(own, of_others);
-  if (saved.same_world() || parts_.session.communicator.place().rank == 0)
+  if (saved.same_world() || parts_.session.communicator.rank_info().rank == 0)
     set_random_states(parts_.options.device, saved.tensors("rng/"));
 }
 
@@ -231,7 +231,7 @@ void TrainingState::merge_other_ranks(const SavedState& saved) const {
   const at::NoGradGuard guard;
   const Session& session = parts_.session;
   LossMeter& meter = parts_.step.meter();
-  if (session.communicator.place().rank != 0) {
+  if (session.communicator.rank_info().rank != 0) {
     for (const auto& metric : session.metrics) metric->reset();
     meter.reset();
     parts_.state.digest = 0;
@@ -272,7 +272,7 @@ void TrainingState::fit_position(const checkpoint::Manifest& manifest) const {
   const Session& session = parts_.session;
   Position& position = parts_.state.position;
   const std::int64_t rows = parts_.state.samples;
-  const int world = session.communicator.place().world_size;
+  const int world = session.communicator.rank_info().world_size;
   const std::int64_t full = session.batch_size * world;
   position.steps_in_epoch = session.train.batches_per_epoch();
   const std::int64_t all = std::min(session.train.samples(), position.steps_in_epoch * full);

@@ -114,7 +114,7 @@ std::unique_ptr<CapturedStep> make_captured_step(const Session& session, const O
         device::make_step_graph(options.device), timer, session.emit,
         insists ? OnCaptureFailure::fail : OnCaptureFailure::warn);
   }
-  if (options.device.is_cuda() && session.communicator.place().rank == 0)
+  if (options.device.is_cuda() && session.communicator.rank_info().rank == 0)
     session.emit(events::Warning{fmt::format("{}: {}", kEager, *obstacle), {}});
   return nullptr;
 }

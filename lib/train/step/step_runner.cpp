@@ -64,7 +64,7 @@ StepRunner::StepRunner(const Session& session, const Options& options, PartTimer
       parameters_(trainable(session.model)),
       forward_(options.forward),
       logs_norms_(options.log_norms),
-      world_size_(session.communicator.place().world_size),
+      world_size_(session.communicator.rank_info().world_size),
       alone_(world_size_ == 1 || options.strategy == spec::Strategy::local_sgd),
       on_cpu_(options.device.is_cpu()) {
   if (options.clip) clipper_.emplace(*options.clip, options.clip_algorithm);

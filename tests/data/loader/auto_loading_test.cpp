@@ -22,8 +22,8 @@ struct Bench {
   [[nodiscard]] Pipeline pipeline() const { return {dataset, {}, {}}; }
   std::optional<BatchCost> cost() { return time_batches(pipeline(), options, clock); }
   LoadingChoice choice(double step_s, int cores, const spec::Loader& requested = {}) {
-    return decide_loading(requested, pipeline(), options, {.cores = cores, .trains_on_them = true},
-                          step_s, clock);
+    return decide_loading(requested, pipeline(), options,
+                          {.cores = cores, .training_uses_cores = true}, step_s, clock);
   }
 };
 

@@ -327,16 +327,16 @@ TEST_CASE("Loader: batches after a pause are the same for any epoch") {
   for (const int workers : {0, 1, 3}) {
     Loader reference(counting(61), options_of(workers, 2, 0));
     Loader rested(counting(61), options_of(workers, 2, 0));
-    rested.rest();  // before the first epoch
+    rested.pause();  // before the first epoch
     for (const std::int64_t epoch : {0, 1, 2, 5}) {
       REQUIRE(read_epoch(rested, epoch) == read_epoch(reference, epoch));
-      rested.rest();
-      rested.rest();
+      rested.pause();
+      rested.pause();
     }
     rested.start_epoch(6);
     CHECK(rested.next() != nullptr);
-    rested.rest();  // in the middle of an epoch
+    rested.pause();  // in the middle of an epoch
     CHECK(read_epoch(rested, 6) == read_epoch(reference, 6));
-    rested.rest();  // the destructor must work after it
+    rested.pause();  // the destructor must work after it
   }
 }

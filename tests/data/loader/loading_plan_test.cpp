@@ -48,7 +48,7 @@ TEST_CASE("choose_loading: enough threads for the step time, limited by the core
       {1e9, 1e-9, cpu(1000), 256},  // the limit in the experiment file
   };
   for (const Row& row : rows) {
-    CAPTURE(row.batch_s, row.step_s, row.limits.cores, row.limits.trains_on_them);
+    CAPTURE(row.batch_s, row.step_s, row.limits.cores, row.limits.training_uses_cores);
     const LoadingChoice choice = choose({row.batch_s, 1, row.step_s}, row.limits);
     CHECK(choice.num_workers == row.workers);
     CHECK(choice.num_workers <= most_auto_workers(row.limits));
@@ -57,7 +57,7 @@ TEST_CASE("choose_loading: enough threads for the step time, limited by the core
 
 TEST_CASE("choose_loading: a consumer that makes batches keeps a core") {
   LoadingLimits limits = cpu(4);
-  limits.helped = true;
+  limits.consumer_helps = true;
   CHECK(choose({0.071, 1, 0.02}, limits).num_workers == 3);
   limits.cores = 1;
   CHECK(choose({0.071, 1, 0.02}, limits).num_workers == 1);

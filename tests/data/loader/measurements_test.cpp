@@ -108,9 +108,9 @@ TEST_CASE("a failing sample ends a measurement with its name") {
 TEST_CASE("what lies raw in memory is measured against a gather, cropped or not") {
   const LoaderOptions options = batches_of(16, 0);
   Pipeline pipeline{in_memory(100), {}, {}};
-  CHECK(measure_limit(pipeline, options, 0.05, TickingClock()).name == "gather");
+  CHECK(measure_throughput_limit(pipeline, options, 0.05, TickingClock()).name == "gather");
   pipeline.transforms = {std::make_shared<const CornerCrop>()};
-  const Limit limit = measure_limit(pipeline, options, 0.05, TickingClock());
+  const ThroughputLimit limit = measure_throughput_limit(pipeline, options, 0.05, TickingClock());
   CHECK(limit.name == "gather");
   CHECK_FALSE(limit.per_thread);
   CHECK(limit.samples_per_s == Approx(100 / 1e-3).epsilon(0.1));
@@ -118,12 +118,14 @@ TEST_CASE("what lies raw in memory is measured against a gather, cropped or not"
 
 TEST_CASE("rows of a table are measured against a gather of whole rows") {
   const Pipeline pipeline{std::make_shared<const TableDataset>(), {}, {}};
-  CHECK(measure_limit(pipeline, batches_of(16, 0), 0.05, TickingClock()).name == "gather");
+  CHECK(measure_throughput_limit(pipeline, batches_of(16, 0), 0.05, TickingClock()).name ==
+        "gather");
 }
 
 TEST_CASE("raw images that are resized are measured against the transforms alone") {
   const Pipeline pipeline{in_memory(100), {std::make_shared<const Halve>()}, {}};
-  const Limit limit = measure_limit(pipeline, batches_of(16, 0), 0.05, TickingClock());
+  const ThroughputLimit limit =
+      measure_throughput_limit(pipeline, batches_of(16, 0), 0.05, TickingClock());
   CHECK(limit.name == "transforms");
   CHECK(limit.per_thread);
 }
@@ -132,7 +134,9 @@ TEST_CASE(
     "images that are made on reading are measured against the reading of what the first crop "
     "needs") {
   Pipeline pipeline = counting(100);
-  CHECK(measure_limit(pipeline, batches_of(16, 0), 0.05, TickingClock()).name == "decode");
+  CHECK(measure_throughput_limit(pipeline, batches_of(16, 0), 0.05, TickingClock()).name ==
+        "decode");
   pipeline.transforms = {std::make_shared<const CornerCrop>()};
-  CHECK(measure_limit(pipeline, batches_of(16, 0), 0.05, TickingClock()).name == "decode");
+  CHECK(measure_throughput_limit(pipeline, batches_of(16, 0), 0.05, TickingClock()).name ==
+        "decode");
 }

@@ -246,7 +246,7 @@ TEST_CASE("what is read ahead counts against the budget and is part of the plan"
   const std::uint64_t slot = 8 * 2000 + 8 * 8;
   const std::uint64_t ring = 4 * slot;
   const std::uint64_t needed = ahead_memory(*images, options, ring);
-  CHECK(needed >= 2 * 10 * 8 * (2000 + 4096));  // two windows of whole pages
+  CHECK(needed >= 2 * 10 * 8 * (2000 + 4096));               // two windows of whole pages
   CHECK(needed <= 2 * (10 * 8 * (2000 + 2 * 4096) + 4096));  // a third window is more
   CacheBudget none;
   const MemoryPlan plan = memory_plan(pipeline_of(images), options, none);

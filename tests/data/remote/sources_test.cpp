@@ -228,7 +228,7 @@ TEST_CASE("image_folder: an outdated list or copy is refreshed at the next start
     const auto first = build("image_folder", options);
     if (!old_list) {
       CHECK(stored(*first, 0) == "before");
-      remote_tier()->forget_list(mirrored.url().string() + "/");
+      remote_tier()->remove_cached_list(mirrored.url().string() + "/");
     }
     mirrored.store().objects[mirrored.url("a/1.jpg").string()] = {"after", "another"};
     const auto second = build("image_folder", options);

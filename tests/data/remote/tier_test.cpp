@@ -154,7 +154,7 @@ TEST_CASE("LocalTier: a listing is requested once and cached") {
   CHECK(objects[1].size == 2);
   CHECK(fake.open()->list("s3://bucket/set/").size() == 2);
   CHECK(fake.store->lists == 1);
-  fake.open()->forget_list("s3://bucket/set/");
+  fake.open()->remove_cached_list("s3://bucket/set/");
   CHECK(fake.open()->list("s3://bucket/set/").size() == 2);
   CHECK(fake.store->lists == 2);
 }

@@ -15,7 +15,7 @@ double sum_of(const events::Timing& timing) {
 }
 
 /// A device whose step times the test sets.
-class InventedLine final : public device::EventLine {
+class InventedLine final : public device::EventTimer {
  public:
   explicit InventedLine(double seconds, Part part = Part::forward)
       : parts_(train::kParts), part_(static_cast<std::size_t>(part)), seconds_(seconds) {}

@@ -115,7 +115,8 @@ TEST_CASE("the per-rank state of each rank is found in any part") {
                               container::stored_checksum(part)});
   }
   store.commit(path, manifest);
-  for (const dist::Place place : {dist::Place{2, 4}, dist::Place{0, 1}, dist::Place{1, 2}}) {
+  for (const dist::RankInfo place :
+       {dist::RankInfo{2, 4}, dist::RankInfo{0, 1}, dist::RankInfo{1, 2}}) {
     std::vector<StateTensor> own;
     for (const int rank : {3, 0, 2, 1})
       own.push_back({"optimizer/p" + std::to_string(rank), torch::zeros({2}), false, true});
