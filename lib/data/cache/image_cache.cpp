@@ -67,17 +67,17 @@ CacheBudget CacheBudget::of_run(const spec::Cache& cache, int ranks, const Image
   return budget;
 }
 
-CacheNeed cache_need(const Pipeline& pipeline, const ImageLook& look) {
+CacheNeed cache_need(const Pipeline& pipeline, const ImageSizes& sizes) {
   CacheNeed need;
   need.no_device = "no image of the data set can be read\nhint: set 'mode: auto'";
-  if (look.images == 0) return need;
+  if (sizes.images == 0) return need;
   const Dataset& dataset = *pipeline.dataset;
   const std::int64_t samples = dataset.size();
   const ImageShape shape = Prefix(pipeline).shape();
   need_device(pipeline, shape, need);
-  if (!dataset.in_memory()) need.encoded = look.stored + ImageStash::bookkeeping(samples, {});
-  if (dataset.in_memory() && !look.files && fixed_prefix(pipeline) == 0) return need;
-  need.decoded = shape.fixed() ? static_cast<std::uint64_t>(samples) * shape.bytes() : look.pixels;
+  if (!dataset.in_memory()) need.encoded = sizes.stored + ImageStash::bookkeeping(samples, {});
+  if (dataset.in_memory() && !sizes.files && fixed_prefix(pipeline) == 0) return need;
+  need.decoded = shape.fixed() ? static_cast<std::uint64_t>(samples) * shape.bytes() : sizes.pixels;
   need.decoded += ImageStash::bookkeeping(samples, shape);
   return need;
 }
@@ -108,7 +108,8 @@ CacheChoice choose_cache(const CacheNeed& need, const CacheBudget& budget) {
 Pipeline with_cache(Pipeline pipeline, CacheBudget& budget, const Progress& progress,
                     CacheFill fill) {
   if (budget.mode == spec::CacheMode::none) return pipeline;
-  const CacheChoice choice = choose_cache(cache_need(pipeline, look_at_images(pipeline)), budget);
+  const CacheChoice choice =
+      choose_cache(cache_need(pipeline, probe_image_sizes(pipeline)), budget);
   budget.left -= choice.host_bytes();
   if (choice.tier == CacheTier::device)
     return hold_images(std::move(pipeline), *budget.device, progress, budget.threads);

@@ -42,7 +42,7 @@ struct CacheNeed {
   std::string no_device;     // why a device cannot hold the images; empty when it can
 };
 /// Returns the bytes that each cache of the pipeline needs, from the probe `look`.
-CacheNeed cache_need(const Pipeline& pipeline, const ImageLook& look);
+CacheNeed cache_need(const Pipeline& pipeline, const ImageSizes& sizes);
 
 /// The selected tier and the bytes it may use. Mode auto selects the highest tier that fits; on a
 /// device it uses up to half of the free memory. Throws Error(resource) when an explicitly

@@ -21,10 +21,10 @@ std::int64_t spread_index(std::int64_t i, std::int64_t wanted, std::int64_t size
 
 }  // namespace
 
-ImageLook look_at_images(const Pipeline& pipeline) {
-  ImageLook look;
+ImageSizes probe_image_sizes(const Pipeline& pipeline) {
+  ImageSizes sizes;
   const Dataset& dataset = *pipeline.dataset;
-  if (dataset.images() == nullptr) return look;
+  if (dataset.images() == nullptr) return sizes;
   const Prefix prefix(pipeline);
   std::vector<std::byte> scratch;
   const std::int64_t wanted = std::min(dataset.size(), kMostLookedAt);
@@ -33,23 +33,23 @@ ImageLook look_at_images(const Pipeline& pipeline) {
       const StoredImage image =
           dataset.images()->read(spread_index(i, wanted, dataset.size()), scratch);
       const ImageShape input = prefix.shape_before(image);
-      look.pixels += prefix.shape_after(input).bytes();
-      look.stored += image.bytes.size();
-      look.files = look.files || !image.raw.fixed();
-      look.largest_stored = std::max<std::uint64_t>(look.largest_stored, image.bytes.size());
-      if (input.bytes() > look.largest.bytes()) look.largest = input;
-      ++look.images;
+      sizes.pixels += prefix.shape_after(input).bytes();
+      sizes.stored += image.bytes.size();
+      sizes.files = sizes.files || !image.raw.fixed();
+      sizes.largest_stored = std::max<std::uint64_t>(sizes.largest_stored, image.bytes.size());
+      if (input.bytes() > sizes.largest.bytes()) sizes.largest = input;
+      ++sizes.images;
     } catch (const Error& error) {
       // The loader reports images that are damaged or do not suit a transform.
       if (error.kind() != ErrorKind::data && error.kind() != ErrorKind::config) throw;
     }
   }
-  if (look.images == 0 || look.images == dataset.size()) return look;
+  if (sizes.images == 0 || sizes.images == dataset.size()) return sizes;
   const double factor =
-      static_cast<double>(dataset.size()) / static_cast<double>(look.images) * kMargin;
-  look.stored = static_cast<std::uint64_t>(static_cast<double>(look.stored) * factor);
-  look.pixels = static_cast<std::uint64_t>(static_cast<double>(look.pixels) * factor);
-  return look;
+      static_cast<double>(dataset.size()) / static_cast<double>(sizes.images) * kMargin;
+  sizes.stored = static_cast<std::uint64_t>(static_cast<double>(sizes.stored) * factor);
+  sizes.pixels = static_cast<std::uint64_t>(static_cast<double>(sizes.pixels) * factor);
+  return sizes;
 }
 
 namespace {

@@ -7,7 +7,7 @@ namespace trainctl::data {
 
 /// The result of probing up to 256 readable images, spread over the data set. The byte counts are
 /// extrapolated to all images, plus a tenth when not all images were probed.
-struct ImageLook {
+struct ImageSizes {
   std::int64_t images = 0;   // images that were probed
   std::uint64_t stored = 0;  // bytes of the images as they are stored
   std::uint64_t pixels = 0;  // bytes of the pixels after the fixed transforms
@@ -16,7 +16,7 @@ struct ImageLook {
   ImageShape largest;  // before the transforms
 };
 /// Probes the images of the pipeline. Damaged images are skipped; the loader reports them.
-ImageLook look_at_images(const Pipeline& pipeline);
+ImageSizes probe_image_sizes(const Pipeline& pipeline);
 
 /// The common size of all images of a data set, according to the headers of up to 64 images.
 struct CommonSize {

@@ -55,7 +55,7 @@ Loader::~Loader() { join_threads(); }
 
 std::unique_ptr<ReadAhead> Loader::make_ahead() {
   const Dataset& dataset = *assembler_.pipeline().dataset;
-  const std::uint64_t bytes = ahead_memory(dataset, options_, arena_.bytes().size());
+  const std::uint64_t bytes = read_ahead_within_budget(dataset, options_, arena_.bytes().size());
   if (bytes == 0) return nullptr;
   const int tiles = options_.num_workers > 0 ? assembler_.tiles() : 1;
   return std::make_unique<ReadAhead>(ReadAhead::Shared{dataset, orders_, plan_, tiles}, options_,

@@ -207,18 +207,18 @@ std::uint64_t order_bytes(std::int64_t samples, const LoaderOptions& options) {
 
 /// Returns the size of the stored image, its pixels if it is decoded, the buffers between
 /// transforms, and the scratch of the transforms. If steps are merged, the actual use is lower.
-std::uint64_t scratch_bytes(const Pipeline& pipeline, const ImageLook& look) {
+std::uint64_t scratch_bytes(const Pipeline& pipeline, const ImageSizes& sizes) {
   std::array<std::uint64_t, 2> between{};
   std::uint64_t kept = 0;
-  ImageShape shape = look.largest;
+  ImageShape shape = sizes.largest;
   for (std::size_t op = 0; op < pipeline.transforms.size() && shape.fixed(); ++op) {
     kept += pipeline.transforms[op]->scratch_bytes(shape);
     shape = pipeline.transforms[op]->largest(shape);
     if (op + 1 < pipeline.transforms.size())  // the last one writes to the slot
       between[op % 2] = std::max<std::uint64_t>(between[op % 2], shape.bytes());
   }
-  return look.largest_stored + (look.files ? look.largest.bytes() : 0) + between[0] + between[1] +
-         kept;
+  return sizes.largest_stored + (sizes.files ? sizes.largest.bytes() : 0) + between[0] +
+         between[1] + kept;
 }
 
 }  // namespace
@@ -239,21 +239,21 @@ int ring_slots(const LoaderOptions& options, std::uint64_t slot_bytes) {
   return std::min(wanted_slots(options), fitting);
 }
 
-std::uint64_t ahead_memory(const Dataset& dataset, const LoaderOptions& options,
-                           std::uint64_t ring_bytes) {
+std::uint64_t read_ahead_within_budget(const Dataset& dataset, const LoaderOptions& options,
+                                       std::uint64_t ring_bytes) {
   const std::uint64_t budget = ring_budget(options);
-  return ahead_bytes(dataset, options, budget - std::min(budget, ring_bytes));
+  return read_ahead_bytes(dataset, options, budget - std::min(budget, ring_bytes));
 }
 
 MemoryPlan memory_plan(const Pipeline& pipeline, const LoaderOptions& options,
                        CacheBudget& budget) {
-  const ImageLook look = look_at_images(pipeline);
+  const ImageSizes sizes = probe_image_sizes(pipeline);
   MemoryPlan plan;
   plan.slots_wanted = wanted_slots(options);
   plan.orders = order_bytes(pipeline.dataset->size(), options);
-  plan.cache_need = cache_need(pipeline, look);
+  plan.cache_need = cache_need(pipeline, sizes);
   plan.threads = std::max(options.num_workers, 1);
-  plan.scratch = scratch_bytes(pipeline, look);
+  plan.scratch = scratch_bytes(pipeline, sizes);
   plan.dataset = pipeline.dataset->footprint();
   plan.transfers = FetchAhead::memory(*pipeline.dataset, plan.threads);
   const auto attempt = [&plan](const auto& part) {
@@ -273,7 +273,7 @@ MemoryPlan memory_plan(const Pipeline& pipeline, const LoaderOptions& options,
   budget.left -= plan.cache.host_bytes();
   // With a cache, files are not read ahead.
   if (plan.cache.tier == CacheTier::none)
-    plan.ahead = ahead_memory(*pipeline.dataset, options, plan.ring());
+    plan.ahead = read_ahead_within_budget(*pipeline.dataset, options, plan.ring());
   return plan;
 }
 

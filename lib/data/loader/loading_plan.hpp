@@ -110,7 +110,7 @@ int ring_slots(const LoaderOptions& options, std::uint64_t slot_bytes);
 
 /// Returns the bytes for images that are read ahead, from the budget that the ring leaves; 0
 /// without read-ahead.
-std::uint64_t ahead_memory(const Dataset& dataset, const LoaderOptions& options,
-                           std::uint64_t ring_bytes);
+std::uint64_t read_ahead_within_budget(const Dataset& dataset, const LoaderOptions& options,
+                                       std::uint64_t ring_bytes);
 
 }  // namespace trainctl::data

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::uint64_t kWindowBytes = 64 << 20;
 constexpr std::int64_t kWindowRows = 16'384;
-constexpr std::int64_t kLooks = 32;                           // page cache probes per window
+constexpr std::int64_t kCacheProbes = 32;                     // page cache probes per window
 constexpr std::uint64_t kLeastBytes = 1 << 20;                // less does not justify a thread
 constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 30;  // limit of one image
 
@@ -37,8 +37,8 @@ constexpr std::uint64_t kChunk = 1 << 20;
 
 }  // namespace
 
-std::uint64_t ahead_bytes(const Dataset& dataset, const LoaderOptions& options,
-                          std::uint64_t left) {
+std::uint64_t read_ahead_bytes(const Dataset& dataset, const LoaderOptions& options,
+                               std::uint64_t left) {
   const ImageRanges* ranges = ranges_of(dataset);
   if (ranges == nullptr || options.read_ahead == 0) return 0;
   const std::uint64_t batch = batch_bytes(*ranges, dataset.size(), options.batch_size);
@@ -66,12 +66,12 @@ std::optional<StoredImage> AheadTile::image(std::int64_t row, std::int64_t index
       static_cast<std::int64_t>(batch_ - window_->first) * owner_->batch_size_ + row);
   if (window_->samples[place] != index) return std::nullopt;
   const std::uint32_t number = window_->range_of[place];
-  const RangePlace& range_place = window_->plan.places[number];
+  const RangeLocation& location = window_->plan.places[number];
   const FileRange& range = window_->ranges[number];
-  std::atomic<ReadState>& state = window_->states[range_place.read];
+  std::atomic<ReadState>& state = window_->states[location.read];
   state.wait(ReadState::pending, std::memory_order_acquire);
   if (state.load(std::memory_order_acquire) == ReadState::done)
-    return owner_->ranges_.image(index, window_->memory.subspan(range_place.at, range.bytes));
+    return owner_->ranges_.image(index, window_->memory.subspan(location.at, range.bytes));
   // Several samples may share the failed read, and this one may be intact.
   if (scratch.size() < range.bytes) scratch.resize(range.bytes);
   const auto bytes = std::span(scratch).first(range.bytes);
@@ -223,8 +223,8 @@ bool ReadAhead::is_cached(const Window& window) {
   const std::int64_t batches = shared_.plan.batches();
   const std::int64_t rows = static_cast<std::int64_t>(window.end - window.first) * batch_size_;
   std::vector<FileRange> ranges;
-  for (std::int64_t i = 0; i < std::min(kLooks, rows); ++i) {
-    const std::int64_t place = i * rows / std::min(kLooks, rows);
+  for (std::int64_t i = 0; i < std::min(kCacheProbes, rows); ++i) {
+    const std::int64_t place = i * rows / std::min(kCacheProbes, rows);
     const std::int64_t at =
         base_batch_ + static_cast<std::int64_t>(window.first) + place / batch_size_;
     const auto order = shared_.orders.get(base_epoch_ + at / batches);

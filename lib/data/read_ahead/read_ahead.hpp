@@ -81,7 +81,7 @@ class ReadAhead {
     int tiles = 1;  // AheadTiles per batch
   };
 
-  /// `bytes` comes from ahead_bytes().
+  /// `bytes` comes from read_ahead_bytes().
   ReadAhead(const Shared& shared, const LoaderOptions& options, std::uint64_t bytes);
   ~ReadAhead();
   ReadAhead(const ReadAhead&) = delete;
@@ -139,6 +139,7 @@ class ReadAhead {
 
 /// Returns the memory for reading ahead, at most `left`; 0 if it is disabled or the data set has no
 /// files to read.
-std::uint64_t ahead_bytes(const Dataset& dataset, const LoaderOptions& options, std::uint64_t left);
+std::uint64_t read_ahead_bytes(const Dataset& dataset, const LoaderOptions& options,
+                               std::uint64_t left);
 
 }  // namespace trainctl::data

@@ -18,7 +18,7 @@ namespace {
 constexpr unsigned kDepth = 64;
 constexpr unsigned kThreads = 32;         // instead of io_uring
 constexpr std::size_t kProbedPages = 32;  // pages to test for the page cache
-constexpr std::size_t kMostCold = 1;      // pages that may be missing in a cached range set
+constexpr std::size_t kMaxColdPages = 1;  // pages that may be missing in a cached range set
 
 bool is_cached(const FileReader& file, std::uint64_t offset) {
   std::byte byte{};
@@ -32,7 +32,7 @@ void expect_random_reads(const FileReader& file) {
 }
 
 constexpr std::uint64_t kGap = 64 << 10;
-constexpr std::uint64_t kMostJoined =
+constexpr std::uint64_t kMaxJoinedBytes =
     1 << 20;  // limits the wait for the first sample of a merged read
 
 }  // namespace
@@ -73,7 +73,7 @@ bool in_page_cache(const std::vector<FileRange>& ranges, const ImageRanges& file
   std::size_t cold = 0;
   std::optional<FileReader> open;
   std::size_t number = 0;
-  for (std::size_t i = 0; i < ranges.size() && cold <= kMostCold; ++i) {
+  for (std::size_t i = 0; i < ranges.size() && cold <= kMaxColdPages; ++i) {
     const FileRange& range = ranges[i];
     try {
       if (!open || number != range.file) {
@@ -87,7 +87,7 @@ bool in_page_cache(const std::vector<FileRange>& ranges, const ImageRanges& file
       // The tile reports a file that cannot be opened.
     }
   }
-  return cold <= std::min(kMostCold, ranges.size() / 2);
+  return cold <= std::min(kMaxColdPages, ranges.size() / 2);
 }
 
 WindowReader::WindowReader(const ImageRanges& files, std::span<std::byte> memory)
@@ -196,7 +196,7 @@ void ReadPlan::make(const std::vector<FileRange>& ranges, std::uint64_t capacity
     const std::uint64_t gap = begin > last_end ? begin - last_end : 0;
     const bool joins = last != nullptr && last->file == range.file &&
                        gap <= std::min(kGap, spare) &&
-                       (end <= last_end || end - last->offset <= kMostJoined);
+                       (end <= last_end || end - last->offset <= kMaxJoinedBytes);
     if (joins) {
       spare += in_pages(range);
       spare -= std::max(end, last_end) - last_end;

@@ -31,16 +31,16 @@ struct PlannedRead {
 };
 
 /// The location of a requested range.
-struct RangePlace {
+struct RangeLocation {
   std::uint32_t read = 0;
   std::uint64_t at = 0;  // in the buffer
 };
 
 /// Reads of ranges, in disk order.
 struct ReadPlan {
-  std::vector<PlannedRead> reads;    // by file and offset
-  std::vector<RangePlace> places;    // of each range
-  std::vector<std::uint32_t> order;  // of the ranges, by file and offset
+  std::vector<PlannedRead> reads;     // by file and offset
+  std::vector<RangeLocation> places;  // of each range
+  std::vector<std::uint32_t> order;   // of the ranges, by file and offset
 
   /// Merges neighbors into one read if the gap is small and the buffer has room for it. All ranges
   /// in_pages() must fit into `capacity`.

@@ -185,7 +185,7 @@ TEST_CASE("auto takes a device where half of what it has free is enough") {
   const std::uint64_t need = std::uint64_t{40} * 25 * 3;
   const auto tier_with = [&](std::uint64_t room, CacheMode mode = CacheMode::automatic) {
     const HostDevice device(room);
-    return choose_cache(cache_need(plain, look_at_images(plain)), budget_of(mode, &device)).tier;
+    return choose_cache(cache_need(plain, probe_image_sizes(plain)), budget_of(mode, &device)).tier;
   };
   CHECK(tier_with(2 * need) == CacheTier::device);
   CHECK(tier_with(2 * need - 2) == CacheTier::decoded);

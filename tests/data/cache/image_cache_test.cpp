@@ -67,7 +67,7 @@ LoaderOptions options_of(int workers, int ranks = 1) {
 }
 
 CacheNeed need_of(const Pipeline& pipeline) {
-  return cache_need(pipeline, look_at_images(pipeline));
+  return cache_need(pipeline, probe_image_sizes(pipeline));
 }
 
 /// Reads smaps_rollup, which is exact: statm may miss dozens of pages per core.

@@ -245,7 +245,7 @@ TEST_CASE("what is read ahead counts against the budget and is part of the plan"
   LoaderOptions options = options_of(2, 10);
   const std::uint64_t slot = 8 * 2000 + 8 * 8;
   const std::uint64_t ring = 4 * slot;
-  const std::uint64_t needed = ahead_memory(*images, options, ring);
+  const std::uint64_t needed = read_ahead_within_budget(*images, options, ring);
   CHECK(needed >= 2 * 10 * 8 * (2000 + 4096));               // two windows of whole pages
   CHECK(needed <= 2 * (10 * 8 * (2000 + 2 * 4096) + 4096));  // a third window is more
   CacheBudget none;
@@ -253,13 +253,13 @@ TEST_CASE("what is read ahead counts against the budget and is part of the plan"
   CHECK(plan.ahead == needed);
   CHECK(plan.total() == plan.ring() + plan.orders + plan.scratch * 2 + plan.ahead);
   options.memory_budget = ring + needed / 2;
-  CHECK(ahead_memory(*images, options, ring) <= needed / 2);
+  CHECK(read_ahead_within_budget(*images, options, ring) <= needed / 2);
   options.memory_budget = ring + 5000;
-  CHECK(ahead_memory(*images, options, ring) == 0);
+  CHECK(read_ahead_within_budget(*images, options, ring) == 0);
   options.memory_budget = std::nullopt;
   options.read_ahead = 0;
-  CHECK(ahead_memory(*images, options, ring) == 0);
-  CHECK(ahead_memory(CountingDataset(100), options_of(2, 10), ring) == 0);
+  CHECK(read_ahead_within_budget(*images, options, ring) == 0);
+  CHECK(read_ahead_within_budget(CountingDataset(100), options_of(2, 10), ring) == 0);
 }
 
 TEST_CASE("a buffer smaller than a batch is used as far as it goes") {
