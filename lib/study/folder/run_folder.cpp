@@ -63,7 +63,7 @@ constexpr int kNameAttempts = 1000;  // two successive names differ by at most 1
 bool make_exclusively(const fs::path& folder) {
   if (::mkdir(folder.c_str(), 0755) == 0) return true;
   ENSURE(resource, errno == EEXIST,
-         "cannot create the run folder {}: {}; choose a writable folder with --out",
+         "cannot create the run folder {}: {}\nhint: choose a writable folder with --out",
          folder.string(), std::strerror(errno));
   return false;
 }
@@ -243,7 +243,7 @@ std::string task_damage(const fs::path& run_dir) {
     (void)spec::read_task(run_dir);
     return "";
   } catch (const Error& error) {
-    return error.what();
+    return std::string(without_hint(error.what()));
   }
 }
 
@@ -338,7 +338,7 @@ ScratchFolder::ScratchFolder(const fs::path& parent) {
   remove_left(parent);
   std::string name = (fs::absolute(parent) / kPattern).string();
   const char* const made = ::mkdtemp(name.data());
-  ENSURE(resource, made != nullptr, "cannot make a folder in {}: {}", printable(parent.string()),
+  ENSURE(resource, made != nullptr, "cannot create a folder in {}: {}", printable(parent.string()),
          std::strerror(errno));
   path_ = made;
 }
@@ -352,7 +352,8 @@ fs::path temporary_folder() {
   std::error_code failure;
   fs::path folder = fs::temp_directory_path(failure);
   const char* const named = std::getenv("TMPDIR");
-  ENSURE(resource, !failure, "there is no folder for temporary files{}: {}; set TMPDIR to one",
+  ENSURE(resource, !failure,
+         "cannot find a folder for temporary files{}: {}\nhint: set TMPDIR to one",
          named == nullptr ? "" : fmt::format(" (TMPDIR is '{}')", printable(named)),
          failure.message());
   return folder;

@@ -22,8 +22,8 @@ struct Rule {
   Effect effect;
 };
 
-// Changes of other paths are refused, except for the cases in judge(). The location of a split may
-// change, because fingerprints verify its samples.
+// Changes of other paths are refused, except for the cases in adjust_effect(). The location of a
+// split may change, because fingerprints verify its samples.
 constexpr std::array kRules{
     Rule{"name", Effect::harmless},
     Rule{"loggers", Effect::harmless},
@@ -156,7 +156,7 @@ Effect effect_of_type(const ConfigChange& change) {
   return alike ? Effect::harmless : Effect::refused;
 }
 
-void judge(ConfigChange& change, const spec::Experiment& now, const std::string& device) {
+void adjust_effect(ConfigChange& change, const spec::Experiment& now, const std::string& device) {
   if (change.path == "trainer.accelerator" || change.path == "trainer.detect_anomaly")
     change.effect = effect_on(device, change, now.trainer);
   // With `auto`, a resumed run uses the memory format of its checkpoint.
@@ -166,7 +166,7 @@ void judge(ConfigChange& change, const spec::Experiment& now, const std::string&
   const bool is_length = change.path == "trainer.max_epochs" || change.path == "trainer.max_steps";
   if (is_length && takes_length(now.scheduler)) {
     change.effect = Effect::not_bitwise;
-    change.why = "the schedule has another length now";
+    change.why = "the learning-rate schedule has another length";
   }
 }
 
@@ -181,7 +181,7 @@ std::map<std::string, std::string> resolved_values(const std::string& resolved) 
   const config::Node tree = config::parse_yaml(
       config::make_source("the checkpoint's config", resolved), resolved, problems);
   ENSURE(checkpoint, problems.error_count() == 0 && !tree.broken,
-         "the config of the checkpoint cannot be read: {}", problems.render());
+         "cannot read the config of the checkpoint: {}", problems.render());
   std::map<std::string, std::string> values;
   flatten(tree, "", values);
   return values;
@@ -205,8 +205,8 @@ std::vector<ConfigChange> config_changes(const std::string& before, const spec::
   const std::set<std::string> chosen = chosen_paths(now);
   std::vector<ConfigChange> changes;
   const auto add = [&](const std::string& path, const std::string& was, const std::string& is) {
-    judge(changes.emplace_back(ConfigChange{path, was, is, effect_of(path)}), now.experiment,
-          device);
+    adjust_effect(changes.emplace_back(ConfigChange{path, was, is, effect_of(path)}),
+                  now.experiment, device);
   };
   for (const auto& [path, value] : old_values) {
     const auto found = new_values.find(path);
@@ -233,9 +233,8 @@ void refuse_changes(std::span<const ConfigChange> changes, const std::string& ch
   }
   ENSURE(
       config, lines.empty(),
-      "{} was made with another config, and a run that goes on cannot change:{}\nhint: set these "
-      "back, "
-      "or leave --resume out: then a new run begins",
+      "{} was saved with another config, and a resumed run cannot change:{}\nhint: restore these "
+      "values, or omit --resume to start a new run",
       printable(checkpoint), lines);
 }
 
@@ -250,7 +249,7 @@ std::string changes_text(std::span<const ConfigChange> changes) {
   if (text.empty()) return "";
   const char* note = why_not_bitwise(changes).empty()
                          ? ""
-                         : "; from here on the numbers differ from those without a change";
+                         : "; from here on the results differ from those of an unchanged run";
   return "the config has changed since the checkpoint: " + text + note;
 }
 
@@ -285,8 +284,8 @@ std::string global_batch_notice(const StepSamples& samples) {
   if (!samples.are_known() || samples.global_now() == samples.global_before()) return "";
   const std::string keeps = keeping_batch_clause(samples);
   return fmt::format(
-      "the global batch is {} now and was {}: {} of loader.batch_size {}, and {} of {} "
-      "before{}",
+      "the global batch is {} instead of {}: {} with loader.batch_size {}, previously {} with "
+      "{}{}",
       samples.global_now(), samples.global_before(),
       samples.ranks_now == 1 ? "1 rank" : fmt::format("{} ranks", samples.ranks_now),
       samples.batch_now, samples.ranks_before, samples.batch_before,

@@ -97,7 +97,8 @@ class Aside {
     for (int number = 1; !made_; ++number) {
       const fs::path free = all / std::to_string(number);
       if (fs::create_directory(free, failure)) made_ = free;
-      ENSURE(resource, !failure, "cannot make {}: {}", printable(free.string()), failure.message());
+      ENSURE(resource, !failure, "cannot create {}: {}", printable(free.string()),
+             failure.message());
     }
     make_folder(*made_ / kUndecided);
     std::string mark = from_ ? checkpoint::folder_name(*from_) : std::string();
@@ -297,10 +298,9 @@ void expect_same_data(const std::map<std::string, std::string>& before,
   }
   ENSURE(
       checkpoint, lines.empty(),
-      "the data is not what the run began with, by its fingerprints:{}\nhint: bring the old data "
-      "back; "
-      "or add --accept-data-change: the epoch under way starts again with the new data; or leave "
-      "--resume out: then a new run begins",
+      "the data differs from that of the checkpoint, by its fingerprints:{}\nhint: restore the old "
+      "data, add --accept-data-change to restart the current epoch with the new data, or omit "
+      "--resume to start a new run",
       lines);
 }
 

@@ -78,7 +78,7 @@ std::vector<std::string> choices_of(const events::RunStarted& began);
 /// include the overrides of comparable_run(). Identical runs are removed from the scratch folder
 /// immediately. Throws Error when the uninterrupted run fails, or when a signal ends one of the
 /// runs.
-report::ResumeCheck verify_resume(const RunRequest& request, const VerifyResume& wish,
+report::ResumeCheck verify_resume(const RunRequest& request, const VerifyResume& options,
                                   const Clock& clock);
 
 /// A range of a run's global steps, counted from 1.
@@ -97,22 +97,22 @@ std::int64_t checkpoint_interval(std::int64_t steps, std::int64_t steps_per_epoc
 
 /// Kills processes of a run with SIGKILL once the run has reached a step. It is called on the
 /// thread that reaps the processes, so no pid can belong to another process by then.
-class Killer final : public report::Sink {
+class ProcessKiller final : public report::Sink {
  public:
   /// If `rank` is absent, all processes are killed.
-  Killer(std::int64_t step, std::optional<int> rank) : step_(step), rank_(rank) {}
+  ProcessKiller(std::int64_t step, std::optional<int> rank) : step_(step), rank_(rank) {}
 
   void on_event(int rank, const events::Event& event) override;
   void on_tick(double /*now*/) override {}
   void close() override {}
 
  private:
-  void fire();
+  void kill_processes();
 
   std::int64_t step_;
   std::optional<int> rank_;
   std::map<int, pid_t> processes_;
-  bool fired_ = false;
+  bool has_killed_ = false;
 };
 
 }  // namespace trainctl::study

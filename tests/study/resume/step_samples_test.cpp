@@ -17,11 +17,12 @@ std::vector<ConfigChange> batch_change(const std::string& before, const std::str
 
 TEST_CASE("resuming with another world size reports the global batch and what keeps it") {
   const StepSamples doubled{1, 2, 50, 50};
-  CHECK(study::global_batch_notice(doubled) ==
-        "the global batch is 100 now and was 50: 2 ranks of loader.batch_size 50, and 1 of 50 "
-        "before; loader.batch_size=25 keeps the global batch of 50");
+  CHECK(
+      study::global_batch_notice(doubled) ==
+      "the global batch is 100 instead of 50: 2 ranks with loader.batch_size 50, previously 1 with "
+      "50; loader.batch_size=25 keeps the global batch of 50");
   CHECK_THAT(study::global_batch_notice({2, 3, 50, 50}),
-             Contains("is 150 now and was 100") && Contains("no loader.batch_size keeps it"));
+             Contains("is 150 instead of 100") && Contains("no loader.batch_size keeps it"));
   CHECK(study::global_batch_notice({1, 2, 50, 25}).empty());
   CHECK(study::global_batch_notice({2, 2, 50, 50}).empty());
   CHECK(study::global_batch_notice({2, 0, 50, 50}).empty());
