@@ -35,7 +35,7 @@ std::optional<fs::path> run_of(const fs::path& checkpoint) {
   return parent.parent_path();
 }
 
-FolderRequest within(FolderRequest asked, const fs::path& run_dir) {
+FolderRequest resume_in(FolderRequest asked, const fs::path& run_dir) {
   asked.fixed = real_folder(run_dir);  // `latest` may point to another run later
   asked.if_used = IfUsed::resume;
   return asked;
@@ -45,7 +45,7 @@ FolderRequest within(FolderRequest asked, const fs::path& run_dir) {
 FolderRequest newest_resumable(const FolderRequest& asked, ResumeFrom from) {
   const RunNeeds needs = from == ResumeFrom::best ? RunNeeds::resumable_best : RunNeeds::resumable;
   RunSearch search = newest_run(asked.root, asked.name, needs);
-  FolderRequest folder = search.run ? within(asked, *search.run) : asked;
+  FolderRequest folder = search.run ? resume_in(asked, *search.run) : asked;
   folder.skipped = std::move(search.skipped);
   folder.skipped_why = lacking(needs);
   ENSURE(checkpoint, folder.fixed || from == ResumeFrom::automatic,
@@ -67,7 +67,7 @@ bool may_precede_training(const fs::path& path) {
   return name.starts_with(FolderLock::kFileName) || (name.starts_with('.') && is_temporary);
 }
 
-void expect_training(const fs::path& run_dir) {
+void expect_training_run(const fs::path& run_dir) {
   const std::string shown = printable(run_dir.string());
   std::error_code ignored;
   bool is_new = true;
@@ -100,7 +100,7 @@ FolderRequest folder_of_path(const FolderRequest& asked, const fs::path& path) {
     ENSURE(config, !asked.fixed || fs::equivalent(*asked.fixed, found, failure),
            "--resume {} and --run-dir {} are different folders\nhint: omit one of them",
            printable(path.string()), printable(asked.fixed->string()));
-    return within(asked, found);
+    return resume_in(asked, found);
   }
   const std::optional<fs::path> run = run_of(found);
   const bool elsewhere =
@@ -110,7 +110,7 @@ FolderRequest folder_of_path(const FolderRequest& asked, const fs::path& path) {
          "cannot resume from {}: it is not in a run folder\nhint: set the folder of the new run "
          "with --run-dir",
          printable(path.string()));
-  return within(asked, *run);
+  return resume_in(asked, *run);
 }
 
 Origin origin_at(const fs::path& checkpoint) {
@@ -180,11 +180,11 @@ FolderRequest resumed_folder(const FolderRequest& asked, const ResumeWish& wish)
   if (wish.from == ResumeFrom::path) {
     folder = folder_of_path(asked, wish.path);
   } else if (asked.fixed) {
-    folder = within(asked, *asked.fixed);
+    folder = resume_in(asked, *asked.fixed);
   } else {
     folder = newest_resumable(asked, wish.from);
   }
-  if (folder.if_used == IfUsed::resume) expect_training(*folder.fixed);
+  if (folder.if_used == IfUsed::resume) expect_training_run(*folder.fixed);
   return folder;
 }
 

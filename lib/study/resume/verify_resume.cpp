@@ -127,7 +127,7 @@ class ResumeVerifier {
     resumed_ =
         overridden(request_, {fmt::format("++checkpoint.every_n_steps={}", check_.every_n_steps)});
     // A resumed run takes these choices from its checkpoint.
-    killed_ = overridden(resumed_, choices_of(began));
+    killed_ = overridden(resumed_, measured_overrides(began));
   }
 
   /// Returns one rank after the other, then nullopt for all of them together.
@@ -216,7 +216,7 @@ class ResumeVerifier {
                                                        digest, check_.parameter_digest)};
     kill.optimizer = compare_section(base_dir_, folder,
                                      {{"optimizer", "scaler", "sync"}, {"optimizer", "scheduler"}});
-    kill.losses = finding(first_difference(metrics_, read_metrics(folder)));
+    kill.losses = to_comparison(first_difference(metrics_, read_metrics(folder)));
     kill.batches = compare(digests_, batch_digests({&killed.record, &run.record}));
   }
 
@@ -312,7 +312,7 @@ std::optional<std::string> first_difference(const std::vector<MetricsLine>& expe
 using report::Sameness;
 using report::StateComparison;
 
-StateComparison finding(const std::optional<std::string>& difference) {
+StateComparison to_comparison(const std::optional<std::string>& difference) {
   if (difference) return {Sameness::different, *difference};
   return {Sameness::identical, ""};
 }
@@ -326,7 +326,7 @@ StateComparison compare_section(const fs::path& expected, const fs::path& found,
   const auto got = last_of(found);
   if (!wanted || !got) return {Sameness::unknown, "one of the runs has no last checkpoint"};
   try {
-    return finding(checkpoint::first_difference(*wanted, *got, section));
+    return to_comparison(checkpoint::first_difference(*wanted, *got, section));
   } catch (const Error& error) {
     return {Sameness::different, one_line(error.what())};
   }
@@ -375,7 +375,7 @@ std::vector<std::string> comparable_run() {
           "++checkpoint.every_t=~"};
 }
 
-std::vector<std::string> choices_of(const events::RunStarted& began) {
+std::vector<std::string> measured_overrides(const events::RunStarted& began) {
   return {fmt::format("++trainer.num_threads={}", began.num_threads),
           fmt::format("++trainer.channels_last={}", began.channels_last)};
 }

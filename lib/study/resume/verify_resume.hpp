@@ -40,7 +40,7 @@ std::optional<std::string> first_difference(const std::vector<MetricsLine>& expe
                                             const std::vector<MetricsLine>& found);
 
 /// Returns `identical` if there is no difference.
-report::StateComparison finding(const std::optional<std::string>& difference);
+report::StateComparison to_comparison(const std::optional<std::string>& difference);
 
 /// Compares a section of the last checkpoints of two run folders. A section that cannot be read
 /// counts as different.
@@ -71,7 +71,7 @@ std::vector<std::string> comparable_run();
 
 /// Returns overrides that pin the values that a run measures and chooses at its start and that
 /// another run could choose differently: threads and the memory format of images.
-std::vector<std::string> choices_of(const events::RunStarted& began);
+std::vector<std::string> measured_overrides(const events::RunStarted& began);
 
 /// Runs `request` once; then kills runs of it with SIGKILL at random steps, alternating between one
 /// rank and all ranks, resumes each to its end and compares it with the first. `request` must

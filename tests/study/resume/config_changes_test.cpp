@@ -6,8 +6,8 @@
 #include "support/catch.hpp"
 
 using namespace trainctl;
+using study::ChangeEffect;
 using study::ConfigChange;
-using study::Effect;
 
 namespace {
 
@@ -71,13 +71,13 @@ TEST_CASE("config_changes: ddp and zero1 can be exchanged, ddp and local_sgd can
   const std::vector<std::string> local{"distributed={type: local_sgd, sync_every: 4}"};
   const auto to_zero = changes({}, {"distributed.type=zero1"});
   REQUIRE(to_zero.size() == 1);
-  CHECK(to_zero[0].effect == Effect::harmless);
+  CHECK(to_zero[0].effect == ChangeEffect::harmless);
   CHECK(refusal(changes({"distributed.type=zero1"}, {})) == "accepted");
   CHECK_THAT(refusal(changes({}, local)), Contains("distributed.type: ddp -> local_sgd"));
   CHECK_THAT(refusal(changes(local, {})), Contains("distributed.type: local_sgd -> ddp"));
   const auto every = changes(local, {"distributed={type: local_sgd, sync_every: 8}"});
   REQUIRE(every.size() == 1);
-  CHECK(every[0].effect == Effect::not_bitwise);
+  CHECK(every[0].effect == ChangeEffect::not_bitwise);
   for (const char* change : {"distributed.compression=bf16", "trainer.sync_batchnorm=true"}) {
     INFO(change);
     CHECK(refusal(changes({}, {change})) != "accepted");
@@ -103,7 +103,7 @@ TEST_CASE("changes_text: a change of the summation order is reported as not bitw
   CHECK(refusal(found) == "accepted");
   CHECK_THAT(study::changes_text(found), Contains("trainer.num_threads: auto -> 3 (not bitwise)") &&
                                              EndsWith("differ from those of an unchanged run"));
-  CHECK(study::effect_of("trainer.devices") == Effect::not_bitwise);
+  CHECK(study::effect_of("trainer.devices") == ChangeEffect::not_bitwise);
 }
 
 TEST_CASE("config_changes: a longer run is not bitwise if the schedule depends on its length") {
@@ -151,31 +151,31 @@ TEST_CASE("config_changes: a change between CPU and GPU is refused") {
     REQUIRE(found.size() == 1);
     return found[0].effect;
   };
-  CHECK(effect("trainer.accelerator=cpu", "cpu") == Effect::harmless);
-  CHECK(effect("trainer.accelerator=cpu", "cuda") == Effect::refused);
-  CHECK(effect("trainer.accelerator=cpu", "") == Effect::refused);
+  CHECK(effect("trainer.accelerator=cpu", "cpu") == ChangeEffect::harmless);
+  CHECK(effect("trainer.accelerator=cpu", "cuda") == ChangeEffect::refused);
+  CHECK(effect("trainer.accelerator=cpu", "") == ChangeEffect::refused);
   if (!read_machine().gpus.empty()) {  // without a GPU such a config is already refused
-    CHECK(effect("trainer.accelerator=gpu", "cuda") == Effect::harmless);
-    CHECK(effect("trainer.accelerator=gpu", "cpu") == Effect::refused);
+    CHECK(effect("trainer.accelerator=gpu", "cuda") == ChangeEffect::harmless);
+    CHECK(effect("trainer.accelerator=gpu", "cpu") == ChangeEffect::refused);
   }
-  CHECK(effect("trainer.detect_anomaly=true", "cpu") == Effect::harmless);
-  CHECK(effect("trainer.detect_anomaly=true", "cuda") == Effect::refused);
-  CHECK(effect("trainer.detect_anomaly=true", "") == Effect::refused);
+  CHECK(effect("trainer.detect_anomaly=true", "cpu") == ChangeEffect::harmless);
+  CHECK(effect("trainer.detect_anomaly=true", "cuda") == ChangeEffect::refused);
+  CHECK(effect("trainer.detect_anomaly=true", "") == ChangeEffect::refused);
   const std::string skips = "trainer.skip_nonfinite_steps=3";
   const auto found =
       study::config_changes(spec::dump_resolved(load_sound({skips})),
                             load_sound({skips, "trainer.detect_anomaly=true"}), "cuda");
   REQUIRE(found.size() == 1);
-  CHECK(found[0].effect == Effect::harmless);
+  CHECK(found[0].effect == ChangeEffect::harmless);
 }
 
 TEST_CASE("config changes: channels_last=auto keeps the format of the checkpoint") {
   const auto back = changes({"trainer.channels_last=true"}, {});
   REQUIRE(back.size() == 1);
-  CHECK(back[0].effect == Effect::harmless);
+  CHECK(back[0].effect == ChangeEffect::harmless);
   const auto set = changes({}, {"trainer.channels_last=true"});
   REQUIRE(set.size() == 1);
-  CHECK(set[0].effect == Effect::not_bitwise);
+  CHECK(set[0].effect == ChangeEffect::not_bitwise);
 }
 
 TEST_CASE("config_changes: an added or removed section is reported by its values") {
@@ -196,16 +196,16 @@ TEST_CASE("config_changes: a new key is a change only if it is not the default")
   old.erase(at, key.size());
   CHECK(study::config_changes(old, load_sound({})).empty());
   const auto found = study::config_changes(old, load_sound({"trainer.accumulate_grad_batches=2"}));
-  CHECK(found ==
-        std::vector{ConfigChange{"trainer.accumulate_grad_batches", "~", "2", Effect::refused}});
+  CHECK(found == std::vector{ConfigChange{"trainer.accumulate_grad_batches", "~", "2",
+                                          ChangeEffect::refused}});
 }
 
 TEST_CASE("effect_of: a rule covers the paths below it, not other paths with the same prefix") {
-  CHECK(study::effect_of("checkpoint.every_t") == Effect::harmless);
-  CHECK(study::effect_of("checkpoints.every_t") == Effect::refused);
-  CHECK(study::effect_of("names") == Effect::refused);
-  CHECK(study::effect_of("dataset.train.root") == Effect::harmless);
-  CHECK(study::effect_of("dataset.train.split") == Effect::refused);
+  CHECK(study::effect_of("checkpoint.every_t") == ChangeEffect::harmless);
+  CHECK(study::effect_of("checkpoints.every_t") == ChangeEffect::refused);
+  CHECK(study::effect_of("names") == ChangeEffect::refused);
+  CHECK(study::effect_of("dataset.train.root") == ChangeEffect::harmless);
+  CHECK(study::effect_of("dataset.train.split") == ChangeEffect::refused);
 }
 
 TEST_CASE("config_changes: an unreadable config is a checkpoint error") {

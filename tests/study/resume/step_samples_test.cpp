@@ -3,14 +3,15 @@
 #include "support/catch.hpp"
 
 using namespace trainctl;
+using study::ChangeEffect;
 using study::ConfigChange;
-using study::Effect;
 using study::StepSamples;
 
 namespace {
 
 std::vector<ConfigChange> batch_change(const std::string& before, const std::string& now) {
-  return {{"loader.batch_size", before, now, Effect::refused}, {"seed", "1", "2", Effect::refused}};
+  return {{"loader.batch_size", before, now, ChangeEffect::refused},
+          {"seed", "1", "2", ChangeEffect::refused}};
 }
 
 }  // namespace
@@ -31,14 +32,14 @@ TEST_CASE("resuming with another world size reports the global batch and what ke
 TEST_CASE("the loader.batch_size that keeps the global batch is accepted, and no other") {
   auto changes = batch_change("50", "25");
   study::accept_same_global_batch(changes, {1, 2, 50, 25});
-  CHECK(changes[0].effect == Effect::not_bitwise);
+  CHECK(changes[0].effect == ChangeEffect::not_bitwise);
   CHECK(changes[0].why == "the global batch stays 50");
-  CHECK(changes[1].effect == Effect::refused);
+  CHECK(changes[1].effect == ChangeEffect::refused);
 
   auto other = batch_change("50", "30");
   const StepSamples samples{1, 2, 50, 30};
   study::accept_same_global_batch(other, samples);
-  CHECK(other[0].effect == Effect::refused);
+  CHECK(other[0].effect == ChangeEffect::refused);
   try {
     study::refuse_changes(other, "checkpoint", study::keeping_batch_clause(samples));
     FAIL("accepted");

@@ -40,8 +40,8 @@ void fill(const fs::path& folder) {
   put_text(folder / "metrics.jsonl", "{\"step\":5}\n{\"step\":15}\n{\"step\":25}\n");
 }
 
-bool is_undecided(const fs::path& folder, const std::string& number = "1") {
-  return fs::exists(folder / "superseded" / number / "undecided");
+bool has_rollback(const fs::path& folder, const std::string& number = "1") {
+  return fs::exists(folder / "superseded" / number / "rollback");
 }
 
 }  // namespace
@@ -55,10 +55,10 @@ TEST_CASE("superseded files: a failed start is undone completely") {
   checkpoint::Store(folder / "checkpoints")
       .point(checkpoint::Link::last, folder / "checkpoints" / saves::name_of(10));
   CHECK(content_of(folder.path()) != before);
-  CHECK(is_undecided(folder.path()));
+  CHECK(has_rollback(folder.path()));
   CHECK(study::take_back(folder.path()));
   CHECK(content_of(folder.path()) == before);
-  CHECK_FALSE(is_undecided(folder.path()));
+  CHECK_FALSE(has_rollback(folder.path()));
   CHECK_FALSE(fs::exists(folder / "superseded/1/epochs.csv"));
   CHECK(fs::exists(folder / "superseded/1/result.json"));
   CHECK_FALSE(study::take_back(folder.path()));
@@ -86,7 +86,7 @@ TEST_CASE("superseded files: nothing is restored after the run has resumed") {
   study::put_aside(folder.path(), Point{1, 10});
   study::keep_aside(folder.path());
   const auto after = content_of(folder.path());
-  CHECK_FALSE(is_undecided(folder.path()));
+  CHECK_FALSE(has_rollback(folder.path()));
   CHECK_FALSE(study::take_back(folder.path()));
   CHECK(content_of(folder.path()) == after);
   CHECK(saves::holds(folder / "superseded/1/checkpoints" / saves::name_of(30), 30));
@@ -101,7 +101,7 @@ TEST_CASE("superseded files: a newer checkpoint shows that the run has resumed")
     saves::save(store, step);
     CHECK_FALSE(study::take_back(folder.path()));
     CHECK(store.list().size() == 2);
-    CHECK_FALSE(is_undecided(folder.path()));
+    CHECK_FALSE(has_rollback(folder.path()));
   }
 }
 
@@ -113,7 +113,7 @@ TEST_CASE("superseded files: a start killed while moving or restoring files can 
   const fs::path superseded = folder / "superseded/1";
   const std::string name = saves::name_of(20);
   fs::rename(superseded / "checkpoints" / name, folder / "checkpoints" / name);
-  fs::rename(superseded / "undecided/epochs.csv", folder / "epochs.csv");
+  fs::rename(superseded / "rollback/epochs.csv", folder / "epochs.csv");
   CHECK(study::take_back(folder.path()));
   CHECK(content_of(folder.path()) == before);
 }
@@ -121,8 +121,8 @@ TEST_CASE("superseded files: a start killed while moving or restoring files can 
 TEST_CASE("superseded files: without superseded files nothing is restored") {
   TempFolder folder;
   CHECK_FALSE(study::take_back(folder.path()));
-  put_text(folder / "superseded/notes/undecided/a", "mine");
+  put_text(folder / "superseded/notes/rollback/a", "mine");
   put_text(folder / "superseded/2/epochs.csv", kRows);
   CHECK_FALSE(study::take_back(folder.path()));
-  CHECK(fs::exists(folder / "superseded/notes/undecided/a"));
+  CHECK(fs::exists(folder / "superseded/notes/rollback/a"));
 }
