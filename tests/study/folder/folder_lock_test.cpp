@@ -83,18 +83,18 @@ std::string race_for(const fs::path& folder, int runners) {
     pids.push_back(pid);
   }
   ::close(std::exchange(start.ends[1], -1));
-  std::string said;
+  std::string results;
   char byte = 0;
-  while (said.size() < pids.size() && ::read(result.ends[0], &byte, 1) == 1) said += byte;
+  while (results.size() < pids.size() && ::read(result.ends[0], &byte, 1) == 1) results += byte;
   ::close(std::exchange(end.ends[1], -1));
   for (const pid_t pid : pids) ::waitpid(pid, nullptr, 0);
-  std::ranges::sort(said);
-  return said;
+  std::ranges::sort(results);
+  return results;
 }
 
 }  // namespace
 
-TEST_CASE("a lock is one line that names its holder and is removed at the end") {
+TEST_CASE("FolderLock: the file is one line about its holder, removed at the end") {
   const TempFolder folder;
   {
     const FolderLock lock(folder.path());
@@ -115,7 +115,7 @@ TEST_CASE("a lock is one line that names its holder and is removed at the end") 
   CHECK(fs::is_empty(folder.path()));
 }
 
-TEST_CASE("a lock whose process has gone is taken over and removed at the end") {
+TEST_CASE("FolderLock: the lock of an exited process is taken over") {
   const TempFolder folder;
   plant(folder.path(), lock_line(dead_process()));
   {
@@ -125,7 +125,7 @@ TEST_CASE("a lock whose process has gone is taken over and removed at the end") 
   CHECK(fs::is_empty(folder.path()));
 }
 
-TEST_CASE("what a run that is gone had not finished to write goes with its lock") {
+TEST_CASE("FolderLock: unfinished files of an exited run are removed with its lock") {
   const TempFolder folder;
   const std::vector<std::string> temporary{
       ".result.json.tmp.17", ".result.json.reserved.17", "logs/.rank_0.error.json.tmp.4",
@@ -150,7 +150,7 @@ TEST_CASE("what a run that is gone had not finished to write goes with its lock"
   CHECK(std::ranges::all_of(kept, there));
 }
 
-TEST_CASE("a lock of before the last boot is stale, whatever its process number") {
+TEST_CASE("why_gone: a lock from before the last boot is stale for any pid") {
   LockHolder holder = this_process();
   holder.host = "node7";
   LockHolder here = holder;
@@ -160,7 +160,7 @@ TEST_CASE("a lock of before the last boot is stale, whatever its process number"
   CHECK_FALSE(why_gone(holder, here));
 }
 
-TEST_CASE("a process number that belongs to another process now is stale") {
+TEST_CASE("why_gone: a lock is stale if another process has its pid") {
   LockHolder holder = this_process();
   holder.started -= 1;
   CHECK_THAT(why_gone(holder, this_process()).value_or(""), Contains("another process"));
@@ -169,7 +169,7 @@ TEST_CASE("a process number that belongs to another process now is stale") {
   CHECK(refusal(folder.path()) == "taken");
 }
 
-TEST_CASE("a lock is not stale where its holder cannot be checked") {
+TEST_CASE("why_gone: a lock is not stale if its holder cannot be checked") {
   const LockHolder here = this_process();
   LockHolder elsewhere = dead_process();
   elsewhere.host += "-not";
@@ -189,11 +189,11 @@ TEST_CASE("a lock is not stale where its holder cannot be checked") {
   CHECK_FALSE(why_gone(here, here));
 }
 
-TEST_CASE("a lock that makes no sense is respected, unless it is to be broken") {
-  const std::string sound = lock_line(dead_process());
+TEST_CASE("FolderLock: an unreadable lock is respected without --break-lock") {
+  const std::string valid = lock_line(dead_process());
   for (const std::string& text :
        {std::string(), std::string("\n"), std::string("pid 7 on here since noon\n"),
-        std::string("[]\n"), std::string("{\"pid\":1}\n"), sound.substr(0, sound.size() / 2),
+        std::string("[]\n"), std::string("{\"pid\":1}\n"), valid.substr(0, valid.size() / 2),
         std::string("\x1b[31m\xff"), std::string(100'000, 'x')}) {
     const TempFolder folder;
     plant(folder.path(), text);
@@ -207,7 +207,7 @@ TEST_CASE("a lock that makes no sense is respected, unless it is to be broken") 
   }
 }
 
-TEST_CASE("a lock that was broken is left to the one that broke it") {
+TEST_CASE("FolderLock: a holder does not remove a lock that was taken from it") {
   const TempFolder folder;
   LockHolder other = this_process();
   other.since = "2001-01-01T00:00:00Z";
@@ -218,7 +218,7 @@ TEST_CASE("a lock that was broken is left to the one that broke it") {
   CHECK(content(folder.path()) == lock_line(other));
 }
 
-TEST_CASE("of runs that race for a folder one wins, also where a stale lock lies in it") {
+TEST_CASE("FolderLock: one of several competing processes gets the lock, also a stale one") {
   const std::string stale = lock_line(dead_process());
   for (int round = 0; round < 100; ++round) {
     const TempFolder folder;

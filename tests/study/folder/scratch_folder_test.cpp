@@ -32,7 +32,7 @@ int gone_pid() {
 
 }  // namespace
 
-TEST_CASE("a scratch folder is gone with its object, unless it was kept") {
+TEST_CASE("ScratchFolder: is removed with its object, except after keep()") {
   const TempFolder parent;
   { const ScratchFolder scratch(parent.path()); }
   CHECK(fs::is_empty(parent.path()));
@@ -45,7 +45,7 @@ TEST_CASE("a scratch folder is gone with its object, unless it was kept") {
   CHECK(fs::exists(kept));
 }
 
-TEST_CASE("what a killed run left is removed by the next, what others have or keep is not") {
+TEST_CASE("ScratchFolder: removes only folders of killed processes") {
   const TempFolder parent;
   const int gone = gone_pid();
   const fs::path left = plant(parent / "trainctl-a1B2c3", gone);

@@ -19,7 +19,7 @@ void plant(const fs::path& path) {
 
 }  // namespace
 
-TEST_CASE("what workers that are gone had begun goes, and what is whole or this process's stays") {
+TEST_CASE("remove_unfinished: removes unfinished files of exited workers only") {
   const TempFolder run;
   const std::string own = std::to_string(::getpid());
   const std::vector<std::string> gone{"checkpoints/epoch=0001-step=000056/.rank_0.part.tmp.99",
@@ -40,7 +40,7 @@ TEST_CASE("what workers that are gone had begun goes, and what is whole or this 
   CHECK(std::ranges::all_of(kept, there));
 }
 
-TEST_CASE("a run that has saved nothing has nothing to remove") {
+TEST_CASE("remove_unfinished: an empty folder is accepted") {
   const TempFolder run;
   CHECK_NOTHROW(remove_unfinished(run.path()));
   CHECK(fs::is_empty(run.path()));

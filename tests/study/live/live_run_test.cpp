@@ -37,7 +37,7 @@ void plant_run(const fs::path& run) {
 
 }  // namespace
 
-TEST_CASE("a run without a process and without an end is gone, and its files still tell") {
+TEST_CASE("LiveRun: a run without a process or result is gone, and its files are shown") {
   TempFolder folder;
   plant_run(folder.path());
   const report::TopView view = LiveRun(folder.path()).look(0);
@@ -56,7 +56,7 @@ TEST_CASE("a run without a process and without an end is gone, and its files sti
   CHECK(view.warnings[0] == "rank_0: warning: slow disk");
 }
 
-TEST_CASE("a run without metrics.jsonl is told by the last row of its epochs") {
+TEST_CASE("LiveRun: without metrics.jsonl the last row of epochs.csv is shown") {
   TempFolder folder;
   plant_run(folder.path());
   fs::remove(folder / "metrics.jsonl");
@@ -71,7 +71,7 @@ TEST_CASE("a run without metrics.jsonl is told by the last row of its epochs") {
   CHECK(view.eta_s == 200.0 / 100 * 2);
 }
 
-TEST_CASE("steps that a run does again replace those it had done") {
+TEST_CASE("LiveRun: repeated steps of a resumed run replace the earlier ones") {
   TempFolder folder;
   plant_run(folder.path());
   plant(folder / "metrics.jsonl", R"({"type":"step","step":50,"elapsed_s":1.0,"train/loss":2.0})"
@@ -83,7 +83,7 @@ TEST_CASE("steps that a run does again replace those it had done") {
   CHECK(LiveRun(folder.path()).look(0).losses == std::vector<double>{3.0});
 }
 
-TEST_CASE("a finished run reports its result") {
+TEST_CASE("LiveRun: a finished run has its result") {
   TempFolder folder;
   plant_run(folder.path());
   plant(folder / "result.json", R"({"verdict": "ok", "exit_code": 0, "message": ""})");
@@ -93,7 +93,7 @@ TEST_CASE("a finished run reports its result") {
   CHECK(view.exit_code == 0);
 }
 
-TEST_CASE("a run of another host is reported as such") {
+TEST_CASE("LiveRun: a run on another host is reported with the host") {
   TempFolder folder;
   plant_run(folder.path());
   plant(folder / "result.json", R"({"verdict": "unfinished", "exit_code": null})");
@@ -105,7 +105,7 @@ TEST_CASE("a run of another host is reported as such") {
   CHECK(view.host == "some-other-host");
 }
 
-TEST_CASE("damaged files count as not there") {
+TEST_CASE("LiveRun: damaged files count as missing") {
   TempFolder folder;
   for (const char* text : {"", "{", "[]", "null", "{\"verdict\": 3, \"type\": [], \"step\": 1e300}",
                            "\xff\xfe", "\"text\"\n,,,,\n"}) {
