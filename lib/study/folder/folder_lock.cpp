@@ -59,7 +59,6 @@ bool link_new(const fs::path& path, const std::string& line) {
   return ::linkat(AT_FDCWD, open.c_str(), AT_FDCWD, path.c_str(), AT_SYMLINK_FOLLOW) == 0;
 }
 
-// Returns false if the file already exists.
 bool create(const fs::path& path, const std::string& line) {
   if (link_new(path, line)) return true;
   // Some file systems, such as NFS, do not support O_TMPFILE.

@@ -146,7 +146,6 @@ bool is_scratch_folder(const fs::path& path) {
          ::lstat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode) && info.st_uid == ::geteuid();
 }
 
-// Folders that cannot be removed are left without an error.
 void remove_stale_scratch(const fs::path& parent) {
   std::vector<fs::path> left;
   std::error_code failure;

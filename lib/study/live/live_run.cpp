@@ -307,7 +307,6 @@ std::optional<Stamp> stamp_of(int pid) {
   return std::nullopt;
 }
 
-/// Returns the child processes that are ranks of a run, by pid.
 std::vector<int> rank_processes(int supervisor) {
   std::vector<int> found;
   for_each_entry("/proc", [&](const fs::path& entry) {

@@ -35,22 +35,22 @@ std::optional<fs::path> run_of(const fs::path& checkpoint) {
   return parent.parent_path();
 }
 
-FolderRequest resume_in(FolderRequest asked, const fs::path& run_dir) {
-  asked.fixed = real_folder(run_dir);  // `latest` may point to another run later
-  asked.if_used = IfUsed::resume;
-  return asked;
+FolderRequest resume_in(FolderRequest requested, const fs::path& run_dir) {
+  requested.fixed = real_folder(run_dir);  // `latest` may point to another run later
+  requested.if_used = IfUsed::resume;
+  return requested;
 }
 
 /// Returns the unchanged request if no run of that name can be resumed.
-FolderRequest newest_resumable(const FolderRequest& asked, ResumeFrom from) {
+FolderRequest newest_resumable(const FolderRequest& requested, ResumeFrom from) {
   const RunNeeds needs = from == ResumeFrom::best ? RunNeeds::resumable_best : RunNeeds::resumable;
-  RunSearch search = newest_run(asked.root, asked.name, needs);
-  FolderRequest folder = search.run ? resume_in(asked, *search.run) : asked;
+  RunSearch search = newest_run(requested.root, requested.name, needs);
+  FolderRequest folder = search.run ? resume_in(requested, *search.run) : requested;
   folder.skipped = std::move(search.skipped);
   folder.skipped_why = lacking(needs);
   ENSURE(checkpoint, folder.fixed || from == ResumeFrom::automatic,
          "no run of '{}' below {} has a checkpoint {}\nhint: start from scratch with --resume auto",
-         printable(asked.name), printable(asked.root.string()),
+         printable(requested.name), printable(requested.root.string()),
          from == ResumeFrom::best ? "'best'" : "to resume from");
   return folder;
 }
@@ -85,32 +85,32 @@ void expect_training_run(const fs::path& run_dir) {
               fmt::format("cannot resume {}: it is an evaluation, not a training run", shown));
 }
 
-FolderRequest folder_of_path(const FolderRequest& asked, const fs::path& path) {
+FolderRequest folder_of_path(const FolderRequest& requested, const fs::path& path) {
   std::error_code failure;
   const fs::path found = fs::canonical(path, failure);
+  ENSURE(checkpoint, !failure,
+         "cannot resume from {}: it does not exist\nhint: use auto, last, best or a folder",
+         printable(path.string()));
   ENSURE(
-      checkpoint, !failure,
-      "cannot resume from {}: it does not exist\nhint: use --resume auto, last, best or a folder",
+      checkpoint, fs::is_directory(found, failure),
+      "cannot resume from {0}: it is a file, not the folder of a checkpoint or run\nhint: start a "
+      "new run from its weights with weights={0}",
       printable(path.string()));
-  ENSURE(checkpoint, fs::is_directory(found, failure),
-         "cannot resume from {}: it is a file, not the folder of a checkpoint or run\nhint: start "
-         "a new run from its weights with weights={}",
-         printable(path.string()), printable(path.string()));
   if (!is_checkpoint(found)) {
-    ENSURE(config, !asked.fixed || fs::equivalent(*asked.fixed, found, failure),
+    ENSURE(config, !requested.fixed || fs::equivalent(*requested.fixed, found, failure),
            "--resume {} and --run-dir {} are different folders\nhint: omit one of them",
-           printable(path.string()), printable(asked.fixed->string()));
-    return resume_in(asked, found);
+           printable(path.string()), printable(requested.fixed->string()));
+    return resume_in(requested, found);
   }
   const std::optional<fs::path> run = run_of(found);
   const bool elsewhere =
-      asked.fixed && (!run || !fs::equivalent(*asked.fixed, *run, failure) || failure);
-  if (elsewhere) return asked;
+      requested.fixed && (!run || !fs::equivalent(*requested.fixed, *run, failure) || failure);
+  if (elsewhere) return requested;
   ENSURE(checkpoint, run.has_value(),
          "cannot resume from {}: it is not in a run folder\nhint: set the folder of the new run "
          "with --run-dir",
          printable(path.string()));
-  return resume_in(asked, *run);
+  return resume_in(requested, *run);
 }
 
 Origin origin_at(const fs::path& checkpoint) {
@@ -168,21 +168,21 @@ ResumeWish parse_resume(const std::string& text) {
   return {.from = ResumeFrom::path, .path = fs::absolute(text).lexically_normal()};
 }
 
-fs::path run_folder_of(const ResumeWish& wish) {
-  ENSURE(config, wish.from == ResumeFrom::path,
+fs::path run_folder_of(const ResumeWish& resume) {
+  ENSURE(config, resume.from == ResumeFrom::path,
          "no experiment file is given\nhint: name it as CONFIG, or name the folder of the run with "
          "--run-dir");
-  return *folder_of_path({}, wish.path).fixed;
+  return *folder_of_path({}, resume.path).fixed;
 }
 
-FolderRequest resumed_folder(const FolderRequest& asked, const ResumeWish& wish) {
-  FolderRequest folder = asked;
-  if (wish.from == ResumeFrom::path) {
-    folder = folder_of_path(asked, wish.path);
-  } else if (asked.fixed) {
-    folder = resume_in(asked, *asked.fixed);
+FolderRequest resumed_folder(const FolderRequest& requested, const ResumeWish& resume) {
+  FolderRequest folder = requested;
+  if (resume.from == ResumeFrom::path) {
+    folder = folder_of_path(requested, resume.path);
+  } else if (requested.fixed) {
+    folder = resume_in(requested, *requested.fixed);
   } else {
-    folder = newest_resumable(asked, wish.from);
+    folder = newest_resumable(requested, resume.from);
   }
   if (folder.if_used == IfUsed::resume) expect_training_run(*folder.fixed);
   return folder;
@@ -209,19 +209,20 @@ std::string resume_notice(const FolderRequest& folder, const fs::path& run_dir,
       printable(folder.name), printable(folder.root.string()), shown);
 }
 
-Origin choose_checkpoint(const fs::path& run_dir, const ResumeWish& wish) {
-  switch (wish.from) {
+Origin choose_checkpoint(const fs::path& run_dir, const ResumeWish& resume) {
+  switch (resume.from) {
     case ResumeFrom::automatic: return newest_in(run_dir, false);
     case ResumeFrom::last: return newest_in(run_dir, true);
     case ResumeFrom::best: return best_in(run_dir);
     case ResumeFrom::path: break;
   }
-  const fs::path found = fs::canonical(wish.path);
+  const fs::path found = fs::canonical(resume.path);
   return is_checkpoint(found) ? verified_at(found) : newest_in(run_dir, true);
 }
 
-std::optional<std::int64_t> resumed_batch(const FolderRequest& asked, const ResumeWish& wish) {
-  const FolderRequest folder = resumed_folder(asked, wish);
+std::optional<std::int64_t> resumed_batch(const FolderRequest& requested,
+                                          const ResumeWish& resume) {
+  const FolderRequest folder = resumed_folder(requested, resume);
   if (folder.if_used != IfUsed::resume) return std::nullopt;
   const std::optional<std::string> config = resolved_config_of(*folder.fixed);
   return config ? resolved_number(*config, "loader.batch_size") : std::nullopt;

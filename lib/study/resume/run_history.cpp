@@ -65,8 +65,7 @@ constexpr const char* kSuperseded = "superseded";
 constexpr const char* kCheckpointFolder = "checkpoints";
 /// The subfolder of superseded/N with the original files and the marker, until the run has resumed.
 constexpr const char* kRollback = "rollback";
-/// The marker file: the checkpoint from which the run resumes, then the checkpoints that move, one
-/// per line.
+/// The marker file: the resumed checkpoint, then the checkpoints that move, one per line.
 constexpr const char* kMarker = "checkpoints.txt";
 
 using Moment = std::optional<checkpoint::Moment>;
@@ -150,8 +149,7 @@ class SupersededFolder {
   std::optional<fs::path> created_;
 };
 
-/// Writes the rows to their new location first, so that after a kill in between they are in both
-/// files.
+/// Writes the moved rows first, so that a kill in between loses none.
 void truncate_history(const fs::path& file, bool has_header, const IsKept& is_kept,
                       SupersededFolder& superseded) {
   if (!is_file(file)) return;
@@ -190,8 +188,7 @@ std::vector<fs::path> uncommitted_in(const fs::path& run_dir) {
   return folders;
 }
 
-/// Removes the marker first: without it nothing is restored. The next start handles files that
-/// cannot be removed.
+/// Removes the marker first: without it nothing is restored. The next start tries the rest again.
 void commit(const fs::path& superseded) {
   std::error_code ignored;
   if (fs::remove(superseded / kRollback / kMarker, ignored); !ignored)

@@ -60,6 +60,7 @@ std::optional<std::string> difference_of(const MetricsLine& expected, const Metr
 
 using report::Kill;
 using report::Sameness;
+using report::StateComparison;
 
 RunRequest overridden(RunRequest request, const std::vector<std::string>& overrides) {
   config::Diagnostics problems;
@@ -244,9 +245,8 @@ class ResumeVerifier {
   }
 
   void print_progress(const Kill& kill) const {
-    const std::string verdict =
-        !kill.failure.empty() ? kill.failure
-                              : std::string(report::is_identical(kill) ? "identical" : "different");
+    std::string verdict = kill.failure;
+    if (verdict.empty()) verdict = report::is_identical(kill) ? "identical" : "different";
     options_.say(fmt::format("kill {} of {}: {} at step {}, resumed from {}: {}", kill.number,
                              options_.kills, kill.killed, with_thousands(kill.died_at),
                              kill.resumed_from.empty() ? "the beginning" : kill.resumed_from,
@@ -308,9 +308,6 @@ std::optional<std::string> first_difference(const std::vector<MetricsLine>& expe
   }
   return std::nullopt;
 }
-
-using report::Sameness;
-using report::StateComparison;
 
 StateComparison to_comparison(const std::optional<std::string>& difference) {
   if (difference) return {Sameness::different, *difference};

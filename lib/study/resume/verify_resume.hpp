@@ -39,7 +39,6 @@ std::vector<MetricsLine> read_metrics(const fs::path& run_dir);
 std::optional<std::string> first_difference(const std::vector<MetricsLine>& expected,
                                             const std::vector<MetricsLine>& found);
 
-/// Returns `identical` if there is no difference.
 report::StateComparison to_comparison(const std::optional<std::string>& difference);
 
 /// Compares a section of the last checkpoints of two run folders. A section that cannot be read
@@ -69,8 +68,7 @@ struct VerifyResume {
 /// saved, nothing that depends on time or restarts the run.
 std::vector<std::string> comparable_run();
 
-/// Returns overrides that pin the values that a run measures and chooses at its start and that
-/// another run could choose differently: threads and the memory format of images.
+/// Returns overrides that pin what a run measures at its start: threads and memory format.
 std::vector<std::string> measured_overrides(const events::RunStarted& began);
 
 /// Runs `request` once; then kills runs of it with SIGKILL at random steps, alternating between one
