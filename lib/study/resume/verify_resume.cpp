@@ -71,7 +71,7 @@ RunRequest overridden(RunRequest request, const std::vector<std::string>& overri
 }
 
 std::string why_of(const RunOutcome& run) {
-  if (!run.ending.message.empty()) return one_line(run.ending.message);
+  if (!run.ending.message.empty()) return one_line(without_hint(run.ending.message));
   return fmt::format("the run ended with exit code {}", run.ending.exit_code);
 }
 
@@ -101,9 +101,11 @@ class ResumeVerifier {
   void run_uninterrupted() {
     base_dir_ = options_.scratch / "uninterrupted";
     const RunOutcome run = run_in(request_, base_dir_, nullptr);
+    const std::string_view hint = hint_of(run.ending.message);
     if (run.ending.exit_code != 0)
       throw Error(static_cast<ErrorKind>(run.ending.exit_code),
-                  "the uninterrupted run failed: " + why_of(run));
+                  fmt::format("the uninterrupted run failed: {}{}{}", why_of(run),
+                              hint.empty() ? "" : "\nhint: ", hint));
     record_baseline(run);
     options_.say(fmt::format("uninterrupted run: {} steps in {}, a checkpoint every {} steps",
                              with_thousands(check_.steps), human_duration(check_.wall_s),
