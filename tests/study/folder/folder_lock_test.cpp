@@ -18,7 +18,7 @@ using namespace trainctl::study;
 
 namespace {
 
-void plant(const fs::path& folder, const std::string& content) {
+void write_lock(const fs::path& folder, const std::string& content) {
   std::ofstream(folder / FolderLock::kFileName) << content;
 }
 
@@ -117,7 +117,7 @@ TEST_CASE("FolderLock: the file is one line about its holder, removed at the end
 
 TEST_CASE("FolderLock: the lock of an exited process is taken over") {
   const TempFolder folder;
-  plant(folder.path(), lock_line(dead_process()));
+  write_lock(folder.path(), lock_line(dead_process()));
   {
     const FolderLock lock(folder.path());
     CHECK(read_lock_line(content(folder.path()))->pid == ::getpid());
@@ -144,7 +144,7 @@ TEST_CASE("FolderLock: unfinished files of an exited run are removed with its lo
   plant_all(kept);
   { const FolderLock unlocked(folder.path()); }
   CHECK(std::ranges::all_of(temporary, there));  // no holder is known to have exited
-  plant(folder.path(), lock_line(dead_process()));
+  write_lock(folder.path(), lock_line(dead_process()));
   const FolderLock lock(folder.path());
   CHECK(std::ranges::none_of(temporary, there));
   CHECK(std::ranges::all_of(kept, there));
@@ -165,7 +165,7 @@ TEST_CASE("why_gone: a lock is stale if another process has its pid") {
   holder.started -= 1;
   CHECK_THAT(why_gone(holder, this_process()).value_or(""), Contains("another process"));
   const TempFolder folder;
-  plant(folder.path(), lock_line(holder));
+  write_lock(folder.path(), lock_line(holder));
   CHECK(refusal(folder.path()) == "taken");
 }
 
@@ -182,7 +182,7 @@ TEST_CASE("why_gone: a lock is not stale if its holder cannot be checked") {
   for (const LockHolder& holder : {elsewhere, contained, unknown, bootless}) {
     CHECK_FALSE(why_gone(holder, here));
     const TempFolder folder;
-    plant(folder.path(), lock_line(holder));
+    write_lock(folder.path(), lock_line(holder));
     CHECK_THAT(refusal(folder.path()),
                StartsWith("11 ") && Contains("pid " + std::to_string(holder.pid) + " on "));
   }
@@ -196,7 +196,7 @@ TEST_CASE("FolderLock: an unreadable lock is respected without --break-lock") {
         std::string("[]\n"), std::string("{\"pid\":1}\n"), valid.substr(0, valid.size() / 2),
         std::string("\x1b[31m\xff"), std::string(100'000, 'x')}) {
     const TempFolder folder;
-    plant(folder.path(), text);
+    write_lock(folder.path(), text);
     CHECK_THAT(refusal(folder.path()), StartsWith("11 ") && Contains("another run"));
     CHECK_THAT(refusal(folder.path()), !Contains("\x1b"));
     {
@@ -213,7 +213,7 @@ TEST_CASE("FolderLock: a holder does not remove a lock that was taken from it") 
   other.since = "2001-01-01T00:00:00Z";
   {
     const FolderLock lock(folder.path());
-    plant(folder.path(), lock_line(other));
+    write_lock(folder.path(), lock_line(other));
   }
   CHECK(content(folder.path()) == lock_line(other));
 }
@@ -222,13 +222,13 @@ TEST_CASE("FolderLock: one of several competing processes gets the lock, also a 
   const std::string stale = lock_line(dead_process());
   for (int round = 0; round < 100; ++round) {
     const TempFolder folder;
-    if (round % 2 == 1) plant(folder.path(), stale);
+    if (round % 2 == 1) write_lock(folder.path(), stale);
     REQUIRE(race_for(folder.path(), 2) == "lw");
     REQUIRE(fs::is_empty(folder.path()));
   }
   for (int round = 0; round < 20; ++round) {
     const TempFolder folder;
-    plant(folder.path(), stale);
+    write_lock(folder.path(), stale);
     REQUIRE(race_for(folder.path(), 4) == "lllw");
   }
 }

@@ -283,19 +283,19 @@ TEST_CASE("resumed_folder: refuses folders that are not training runs") {
 
 TEST_CASE("resumed_folder: a run that was killed at its start restarts in its folder") {
   TempFolder root;
-  const study::FolderRequest requested{.name = "x", .root = root.path(), .fixed = root / "young"};
+  const study::FolderRequest requested{.name = "x", .root = root.path(), .fixed = root / "killed"};
   const auto resume = [&] {
     return study::resumed_folder(requested, study::parse_resume("auto")).if_used;
   };
-  put_text(root / "young/.lock", "{}");
+  put_text(root / "killed/.lock", "{}");
   CHECK(resume() == study::IfUsed::resume);
-  put_text(root / "young/.result.json.tmp.17", "{");
-  put_text(root / "young/result.json", R"({"verdict": "unfinished", "exit_code": null})");
-  put_text(root / "young/.result.json.reserved.17", "");
-  fs::create_directory(root / "young/logs");
+  put_text(root / "killed/.result.json.tmp.17", "{");
+  put_text(root / "killed/result.json", R"({"verdict": "unfinished", "exit_code": null})");
+  put_text(root / "killed/.result.json.reserved.17", "");
+  fs::create_directory(root / "killed/logs");
   CHECK(resume() == study::IfUsed::resume);
-  CHECK(study::choose_checkpoint(root / "young", study::parse_resume("auto")).checkpoint.empty());
-  put_text(root / "young/result.json", R"({"verdict": "ok", "exit_code": 0})");
+  CHECK(study::choose_checkpoint(root / "killed", study::parse_resume("auto")).checkpoint.empty());
+  put_text(root / "killed/result.json", R"({"verdict": "ok", "exit_code": 0})");
   CHECK_THAT(refusal(ErrorKind::config, resume), Contains("not a run folder"));
 }
 

@@ -41,15 +41,15 @@ const std::vector<std::string> kHistories{"epochs.csv", "timing.csv", "confusion
 
 TEST_CASE("run history: after a kill and a resume it equals that of an uninterrupted run") {
   for (const std::int64_t epoch : {0, 1, 2}) {
-    TempFolder whole;
-    TempFolder cut;
-    write_epochs(whole.path(), 0, 3);
-    write_epochs(cut.path(), 0, 2);
-    study::put_aside(cut.path(), Point{epoch, 938 * epoch});
-    write_epochs(cut.path(), epoch, 3);
+    TempFolder uninterrupted;
+    TempFolder resumed;
+    write_epochs(uninterrupted.path(), 0, 3);
+    write_epochs(resumed.path(), 0, 2);
+    study::put_aside(resumed.path(), Point{epoch, 938 * epoch});
+    write_epochs(resumed.path(), epoch, 3);
     for (const std::string& name : kHistories) {
       INFO(name << " from epoch " << epoch);
-      CHECK(text_of(cut / name) == text_of(whole / name));
+      CHECK(text_of(resumed / name) == text_of(uninterrupted / name));
     }
   }
 }
@@ -86,13 +86,13 @@ TEST_CASE("run history: a truncated last line is moved, other files are unchange
   put_text(folder / "epochs.csv", "epoch,step\n1,10\n2,2");
   put_text(folder / "metrics.jsonl", "{\"type\":\"step\",\"step\":5}\n{\"type\":\"st");
   put_text(folder / "mine.csv", "a,b\n7,8\n");
-  put_text(folder / "logs/rank_0.log", "said\n");
+  put_text(folder / "logs/rank_0.log", "logged\n");
   study::put_aside(folder.path(), Point{5, 100});
   CHECK(text_of(folder / "epochs.csv") == "epoch,step\n1,10\n");
   CHECK(text_of(folder / "superseded/1/epochs.csv") == "epoch,step\n2,2\n");
   CHECK(text_of(folder / "metrics.jsonl") == "{\"type\":\"step\",\"step\":5}\n");
   CHECK(text_of(folder / "mine.csv") == "a,b\n7,8\n");
-  CHECK(text_of(folder / "logs/rank_0.log") == "said\n");
+  CHECK(text_of(folder / "logs/rank_0.log") == "logged\n");
 }
 
 TEST_CASE("run history: files that a start rewrites are copied") {
