@@ -58,7 +58,6 @@ std::string resume_notice(const FolderRequest& folder, const fs::path& run_dir,
 /// is resumed.
 std::optional<std::int64_t> resumed_batch(const FolderRequest& requested, const ResumeWish& resume);
 
-/// Returns whether the checkpoint has only weights, so that no run can resume from it.
 bool has_weights_only(const checkpoint::Manifest& manifest);
 
 }  // namespace trainctl::study

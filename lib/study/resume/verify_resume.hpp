@@ -53,7 +53,7 @@ struct BatchDigests {
 };
 /// Collects the digests of a run and of the runs that it resumed.
 BatchDigests batch_digests(const std::vector<const report::RunRecord*>& records);
-/// Compares the digests that `found` has; if it has none, the result says so.
+/// Compares the digests that both have; unknown if there are none.
 report::StateComparison compare(const BatchDigests& expected, const BatchDigests& found);
 
 /// The options of verify_resume().
