@@ -43,7 +43,7 @@ void keep_aside(const fs::path& run_dir);
 
 /// Undoes put_aside() if the run has not resumed (no keep_aside(), no newer checkpoint): restores
 /// checkpoints and files, and points `last` to the newest checkpoint. Returns whether there was
-/// anything to restore. Can be repeated after a kill at any moment. Throws Error(resource).
+/// anything to restore. Can be repeated after a kill. Throws Error(resource).
 bool take_back(const fs::path& run_dir);
 
 }  // namespace trainctl::study
