@@ -112,7 +112,7 @@ class RunsThatAreResumed(Smoke):
         self.verify("trainer.max_epochs=~", "+trainer.max_steps=3", "--kills", "9", code=2)
         _, err = self.verify("optimizer.lr=1e30", "--kills", "1", code=6)
         self.assertIn("the uninterrupted run failed", err)
-        kept = pathlib.Path(err.rsplit("see ", 1)[1].strip())
+        kept = pathlib.Path(err.rsplit("; see ", 1)[1].splitlines()[0])
         self.addCleanup(shutil.rmtree, kept)
         self.assertTrue((kept / "uninterrupted" / "result.json").is_file())
 

@@ -34,7 +34,7 @@ std::string content_of(int fd) {
   return count > 0 ? std::string(bytes.data(), static_cast<std::size_t>(count)) : std::string();
 }
 
-bool lies_at(const fs::path& path, int fd) {
+bool is_open_at(const fs::path& path, int fd) {
   struct stat there {};
   struct stat open {};
   return ::lstat(path.c_str(), &there) == 0 && ::fstat(fd, &open) == 0 &&
@@ -59,13 +59,12 @@ bool link_new(const fs::path& path, const std::string& line) {
   return ::linkat(AT_FDCWD, open.c_str(), AT_FDCWD, path.c_str(), AT_SYMLINK_FOLLOW) == 0;
 }
 
-// Returns false if the file already exists.
 bool create(const fs::path& path, const std::string& line) {
   if (link_new(path, line)) return true;
   // Some file systems, such as NFS, do not support O_TMPFILE.
   const Fd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
   ENSURE(resource, fd.valid() || errno == EEXIST,
-         "cannot write {}: {}; choose a writable folder with --out", path.string(),
+         "cannot write {}: {}\nhint: choose a writable folder with --out", path.string(),
          std::strerror(errno));
   if (!fd.valid()) return false;
   try {
@@ -92,13 +91,13 @@ struct Claim {
 
   [[noreturn]] void refuse(const std::string& content) const {
     throw Error(ErrorKind::resource,
-                fmt::format("the run folder {} is in use by {}; choose another --run-dir, or take "
-                            "it with --break-lock if that process is gone",
+                fmt::format("the run folder {} is in use by {}\nhint: choose another --run-dir, or "
+                            "add --break-lock if that process has exited",
                             path.parent_path().string(), holder_text(content)));
   }
 
-  void say(const std::string& content, const std::string& why) const {
-    log::get().warn("the run folder {} was locked by {}; its lock is taken over: {}",
+  void log_takeover(const std::string& content, const std::string& why) const {
+    log::get().warn("the run folder {} was locked by {}; taking over the lock: {}",
                     path.parent_path().string(), holder_text(content), why);
   }
 
@@ -112,12 +111,12 @@ struct Claim {
     if (!locked && errno == EWOULDBLOCK) return false;
     const std::string content = content_of(fd.get());
     if (!locked) refuse(content);  // the file system does not support flock
-    if (!lies_at(path, fd.get())) return false;
+    if (!is_open_at(path, fd.get())) return false;
     const auto holder = read_lock_line(content);
     const auto gone = holder ? why_gone(*holder, this_process()) : std::nullopt;
     if (!gone && if_locked == IfLocked::refuse) refuse(content);
     overwrite(fd.get(), path, line);
-    say(content, gone.value_or("--break-lock asks for it"));
+    log_takeover(content, gone.value_or("--break-lock is set"));
     if (gone) remove_unfinished(path.parent_path());
     return true;
   }
@@ -159,7 +158,7 @@ FolderLock::~FolderLock() {
     if (errno != EWOULDBLOCK) break;
     std::this_thread::sleep_for(kLockPause);
   }
-  if (lies_at(path_, fd.get()) && content_of(fd.get()) == line_) ::unlink(path_.c_str());
+  if (is_open_at(path_, fd.get()) && content_of(fd.get()) == line_) ::unlink(path_.c_str());
 }
 
 LockHolder this_process() {
@@ -188,17 +187,17 @@ std::string lock_line(const LockHolder& holder) {
 std::optional<LockHolder> read_lock_line(std::string_view text) {
   const Json line = Json::parse(text.substr(0, text.find('\n')), nullptr, false);
   if (!line.is_object()) return std::nullopt;
-  bool sound = true;
+  bool valid = true;
   const auto word = [&](const char* key) {
     const auto found = line.find(key);
     const bool fits = found != line.end() && found->is_string();
-    sound = sound && fits;
+    valid = valid && fits;
     return fits ? found->get<std::string>() : std::string();
   };
   const auto number = [&](const char* key) {
     const auto found = line.find(key);
     const bool fits = found != line.end() && found->is_number_unsigned();
-    sound = sound && fits;
+    valid = valid && fits;
     return fits ? found->get<std::uint64_t>() : 0;
   };
   const std::uint64_t pid = number("pid");
@@ -209,7 +208,7 @@ std::optional<LockHolder> read_lock_line(std::string_view text) {
                     .started = number("process_started"),
                     .since = word("since")};
   const bool is_pid = pid > 0 && pid <= static_cast<std::uint64_t>(std::numeric_limits<int>::max());
-  return sound && is_pid ? std::optional(std::move(holder)) : std::nullopt;
+  return valid && is_pid ? std::optional(std::move(holder)) : std::nullopt;
 }
 
 std::optional<std::string> why_gone(const LockHolder& holder, const LockHolder& here) {
@@ -221,11 +220,11 @@ std::optional<std::string> why_gone(const LockHolder& holder, const LockHolder& 
     return "the machine has rebooted since";
   }
   if (holder.pid_namespace == 0 || holder.pid_namespace != here.pid_namespace) return std::nullopt;
-  if (::kill(holder.pid, 0) != 0 && errno == ESRCH) return "that process is gone";
+  if (::kill(holder.pid, 0) != 0 && errno == ESRCH) return "the process has exited";
   const auto process = read_process_stat(holder.pid);
   if (!process || holder.started == 0) return std::nullopt;  // hidden: another user's
-  if (process->start_ticks != holder.started) return "that number belongs to another process now";
-  if (process->state == 'Z' || process->state == 'X') return "that process has ended";
+  if (process->start_ticks != holder.started) return "another process has that pid now";
+  if (process->state == 'Z' || process->state == 'X') return "the process has exited";
   return std::nullopt;
 }
 

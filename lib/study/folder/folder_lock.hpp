@@ -20,7 +20,6 @@ struct LockHolder {
   std::string since;                // UTC, for people
 };
 
-/// Returns the lock holder that describes the calling process.
 LockHolder this_process();
 /// Returns one line of JSON with its newline.
 std::string lock_line(const LockHolder& holder);

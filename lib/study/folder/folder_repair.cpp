@@ -47,27 +47,27 @@ std::string damage_of(const fs::path& file,
     return check(file);
   } catch (const Error& error) {
     if (error.kind() == ErrorKind::resource) throw;
-    return error.what();
+    return std::string(without_hint(error.what()));
   }
 }
 
 /// Renames the file to "corrupt-task.json", with a number if that name exists.
-fs::path move_aside(const fs::path& file) {
+fs::path rename_corrupt(const fs::path& file) {
   const std::string name = "corrupt-" + file.filename().string();
   fs::path free = file.parent_path() / name;
   std::error_code failure;
   for (int number = 2; fs::exists(free, failure); ++number)
     free = file.parent_path() / fmt::format("{}-{}", name, number);
   fs::rename(file, free, failure);
-  ENSURE(resource, !failure, "cannot move {} aside: {}", printable(file.string()),
-         failure.message());
+  ENSURE(resource, !failure, "cannot rename {} to {}: {}", printable(file.string()),
+         free.filename().string(), failure.message());
   return free;
 }
 
-std::string moved(const fs::path& file, const std::string& why) {
-  const fs::path place = move_aside(file);
+std::string rename_damaged(const fs::path& file, const std::string& why) {
+  const fs::path target = rename_corrupt(file);
   return fmt::format("{} is damaged ({}): moved to {} and written again", printable(file.string()),
-                     one_line(why), place.filename().string());
+                     one_line(why), target.filename().string());
 }
 
 std::optional<std::string> saved_config(const fs::path& run_dir) {
@@ -103,7 +103,7 @@ std::vector<DamagedFile> find_damaged(const fs::path& run_dir) {
   return damaged;
 }
 
-bool is_marked(std::string_view name, std::string_view mark) {
+bool has_pid_suffix(std::string_view name, std::string_view mark) {
   const std::size_t at = name.rfind(mark);
   if (!name.starts_with('.') || at == std::string_view::npos || at == 0) return false;
   const std::string_view pid = name.substr(at + mark.size());
@@ -113,7 +113,7 @@ bool is_marked(std::string_view name, std::string_view mark) {
 
 // write_atomically and ReservedFile give their unfinished files these names.
 bool is_temporary(std::string_view name) {
-  return is_marked(name, ".tmp.") || is_marked(name, ".reserved.");
+  return has_pid_suffix(name, ".tmp.") || has_pid_suffix(name, ".reserved.");
 }
 
 void remove_temporaries(const fs::path& folder) {
@@ -139,7 +139,8 @@ std::vector<std::string> damaged_files(const fs::path& run_dir) {
 
 std::vector<std::string> move_damaged_aside(const fs::path& run_dir) {
   std::vector<std::string> notes;
-  for (const DamagedFile& file : find_damaged(run_dir)) notes.push_back(moved(file.path, file.why));
+  for (const DamagedFile& file : find_damaged(run_dir))
+    notes.push_back(rename_damaged(file.path, file.why));
   return notes;
 }
 
@@ -158,7 +159,7 @@ std::string restore_if_possible(const fs::path& run_dir) {
   if (!config) return "";
   std::string note = why.empty()
                          ? fmt::format("{} is missing: written again", printable(file.string()))
-                         : moved(file, why);
+                         : rename_damaged(file, why);
   write_atomically(file, *config);
   return note + " from the newest checkpoint";
 }
@@ -170,12 +171,12 @@ std::string restore_resolved_config(const fs::path& run_dir) {
   if (!note.empty() || (is_file(file) && why.empty())) return note;
   const bool in_use = is_in_use(run_dir);
   throw Error(ErrorKind::config,
-              fmt::format("cannot use {0} by its folder alone: its {1} is {2} and {3}\n"
+              fmt::format("cannot use {0} without its experiment file: its {1} is {2} and {3}\n"
                           "hint: {4}name the experiment file as CONFIG, with --run-dir {0}",
                           printable(run_dir.string()), kResolved,
                           why.empty() ? "missing" : fmt::format("damaged ({})", one_line(why)),
                           in_use ? "another process uses the folder" : "no checkpoint has a copy",
-                          in_use ? "wait until that process has ended, or " : ""));
+                          in_use ? "wait until that process has exited, or " : ""));
 }
 
 std::vector<std::string> damaged_history(const fs::path& run_dir) {

@@ -26,8 +26,7 @@ std::optional<std::string> resolved_config_of(const fs::path& run_dir);
 /// another process is training the run.
 std::string restore_if_possible(const fs::path& run_dir);
 
-/// Does the same, but throws Error(config) that names the folder and the remedy if the file cannot
-/// be restored.
+/// Same, but throws Error(config) that names the folder if the file cannot be restored.
 std::string restore_resolved_config(const fs::path& run_dir);
 
 /// Returns sentences about damaged lines of metrics.jsonl and of the tables with a row per epoch. A

@@ -51,8 +51,8 @@ bool is_resumable(const fs::path& run_dir, RunNeeds needs) {
   const auto best = store.pointed(checkpoint::Link::best);
   if (needs == RunNeeds::resumable_best && !best) return false;
   for (const checkpoint::StoredCheckpoint& found : store.list()) {
-    const bool is_taken = needs == RunNeeds::resumable_best ? found.path == *best : found.committed;
-    if (is_taken) return !found.manifest || !has_weights_only(*found.manifest);
+    const bool is_used = needs == RunNeeds::resumable_best ? found.path == *best : found.committed;
+    if (is_used) return !found.manifest || !has_weights_only(*found.manifest);
   }
   return true;
 }
@@ -63,7 +63,7 @@ constexpr int kNameAttempts = 1000;  // two successive names differ by at most 1
 bool make_exclusively(const fs::path& folder) {
   if (::mkdir(folder.c_str(), 0755) == 0) return true;
   ENSURE(resource, errno == EEXIST,
-         "cannot create the run folder {}: {}; choose a writable folder with --out",
+         "cannot create the run folder {}: {}\nhint: choose a writable folder with --out",
          folder.string(), std::strerror(errno));
   return false;
 }
@@ -79,7 +79,7 @@ void point_latest_at(const fs::path& folder) {
   if (failure) fs::remove(temporary, failure);
 }
 
-bool is_empty_but_for_the_lock(const fs::path& folder) {
+bool has_only_lock(const fs::path& folder) {
   return std::ranges::all_of(fs::directory_iterator(folder), [](const auto& entry) {
     return entry.path().filename() == FolderLock::kFileName;
   });
@@ -89,7 +89,7 @@ RunFolder use_fixed(const FolderRequest& request) {
   make_folder(*request.fixed);
   const fs::path folder = real_folder(*request.fixed);
   RunFolder made{folder, FolderLock(folder, request.if_locked)};
-  ENSURE(config, request.if_used == IfUsed::resume || is_empty_but_for_the_lock(folder),
+  ENSURE(config, request.if_used == IfUsed::resume || has_only_lock(folder),
          "the run folder {} is not empty\nhint: resume its run with --resume auto, choose another "
          "--run-dir, or remove it",
          printable(folder.string()));
@@ -137,7 +137,7 @@ std::optional<NamedRun> first_or_newest(const std::vector<fs::path>& runs, RunNe
 
 constexpr std::string_view kPattern = "trainctl-XXXXXX";
 
-bool is_own_folder(const fs::path& path) {
+bool is_scratch_folder(const fs::path& path) {
   constexpr std::size_t kRandom = 6;
   const std::string name = path.filename().string();
   struct stat info {};
@@ -146,13 +146,12 @@ bool is_own_folder(const fs::path& path) {
          ::lstat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode) && info.st_uid == ::geteuid();
 }
 
-// Folders that cannot be removed are left without an error.
-void remove_left(const fs::path& parent) {
+void remove_stale_scratch(const fs::path& parent) {
   std::vector<fs::path> left;
   std::error_code failure;
   fs::directory_iterator entry(parent, failure);
   for (; !failure && entry != fs::directory_iterator(); entry.increment(failure)) {
-    if (!is_own_folder(entry->path())) continue;
+    if (!is_scratch_folder(entry->path())) continue;
     const auto holder = lock_holder(entry->path());
     if (holder && why_gone(*holder, this_process())) left.push_back(entry->path());
   }
@@ -243,7 +242,7 @@ std::string task_damage(const fs::path& run_dir) {
     (void)spec::read_task(run_dir);
     return "";
   } catch (const Error& error) {
-    return error.what();
+    return std::string(without_hint(error.what()));
   }
 }
 
@@ -335,10 +334,10 @@ fs::path find_run(const std::string& word, const fs::path& root) {
 }
 
 ScratchFolder::ScratchFolder(const fs::path& parent) {
-  remove_left(parent);
+  remove_stale_scratch(parent);
   std::string name = (fs::absolute(parent) / kPattern).string();
   const char* const made = ::mkdtemp(name.data());
-  ENSURE(resource, made != nullptr, "cannot make a folder in {}: {}", printable(parent.string()),
+  ENSURE(resource, made != nullptr, "cannot create a folder in {}: {}", printable(parent.string()),
          std::strerror(errno));
   path_ = made;
 }
@@ -352,7 +351,8 @@ fs::path temporary_folder() {
   std::error_code failure;
   fs::path folder = fs::temp_directory_path(failure);
   const char* const named = std::getenv("TMPDIR");
-  ENSURE(resource, !failure, "there is no folder for temporary files{}: {}; set TMPDIR to one",
+  ENSURE(resource, !failure,
+         "cannot find a folder for temporary files{}: {}\nhint: set TMPDIR to one",
          named == nullptr ? "" : fmt::format(" (TMPDIR is '{}')", printable(named)),
          failure.message());
   return folder;

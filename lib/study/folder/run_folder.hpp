@@ -54,7 +54,7 @@ bool is_training(const fs::path& run_dir);
 /// resume: the fixed folder contains a run that is resumed.
 enum class IfUsed { refuse, resume };
 
-/// Which folder a run gets, and what to do if it is used.
+/// The folder that a run shall use, and what to do if it is already used.
 struct FolderRequest {
   std::string name;                       // the experiment's name
   fs::path root = "runs";                 // --out

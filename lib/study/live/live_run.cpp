@@ -68,7 +68,7 @@ std::optional<double> number_in(const Json& document, const char* key) {
   return std::nullopt;
 }
 
-std::int64_t whole_in(const Json& document, const char* key) {
+std::int64_t integer_in(const Json& document, const char* key) {
   const double number = number_in(document, key).value_or(0);
   return number > -9e15 && number < 9e15 ? static_cast<std::int64_t>(number) : 0;
 }
@@ -87,7 +87,7 @@ struct History {
     const std::string type = report::text_at(line, "type");
     if (type == "epoch") epoch = line;
     if (type != "step") return;
-    const Line read{whole_in(line, "step"), number_in(line, "elapsed_s").value_or(0),
+    const Line read{integer_in(line, "step"), number_in(line, "elapsed_s").value_or(0),
                     number_in(line, "train/loss").value_or(std::nan(""))};
     while (!steps.empty() && steps.back().step >= read.step) steps.pop_back();
     steps.push_back(read);
@@ -119,7 +119,7 @@ void add_newer_epoch(const std::vector<std::string>& names, const std::vector<st
   }
 }
 
-bool warns(const std::string& line) {
+bool has_warning(const std::string& line) {
   return line.find("warning") != std::string::npos || line.find("Warning") != std::string::npos ||
          line.find("WARN") != std::string::npos || line.find("error") != std::string::npos;
 }
@@ -134,8 +134,8 @@ struct LiveCourse {
 LiveCourse course_of(const fs::path& run_dir) {
   const Json manifest = object_if_readable(run_dir / "manifest.json");
   const Json& course = report::member(manifest, "course");
-  return {.max_epochs = std::max<std::int64_t>(0, whole_in(course, "max_epochs")),
-          .steps_per_epoch = std::max<std::int64_t>(0, whole_in(course, "steps_per_epoch")),
+  return {.max_epochs = std::max<std::int64_t>(0, integer_in(course, "max_epochs")),
+          .steps_per_epoch = std::max<std::int64_t>(0, integer_in(course, "steps_per_epoch")),
           .global_batch = number_in(course, "global_batch")};
 }
 
@@ -187,8 +187,8 @@ void add_metrics(const fs::path& run_dir, TopView& view) {
           static_cast<double>(last.step - before.step) / (last.elapsed_s - before.elapsed_s);
   }
   if (!history.epoch.is_object()) return;
-  view.epoch = whole_in(history.epoch, "epoch");
-  view.step = std::max(view.step, whole_in(history.epoch, "step"));
+  view.epoch = integer_in(history.epoch, "epoch");
+  view.step = std::max(view.step, integer_in(history.epoch, "step"));
   view.lr = number_in(history.epoch, "lr");
   for (const auto& [name, value] : history.epoch.items()) {
     if (name.find('/') == std::string::npos) continue;
@@ -239,7 +239,7 @@ void add_warnings(const fs::path& run_dir, TopView& view) {
   std::ranges::sort(logs);
   for (const fs::path& log : logs) {
     for (const std::string& line : last_lines(log)) {
-      if (warns(line)) view.warnings.push_back(log.stem().string() + ": " + line);
+      if (has_warning(line)) view.warnings.push_back(log.stem().string() + ": " + line);
     }
   }
   if (view.warnings.size() > kMostWarnings)
@@ -279,7 +279,7 @@ std::optional<int> rank_in_environment(int pid) {
 /// The page is read, not mapped, so that a truncated file cannot cause SIGBUS. The fields are the
 /// first fields of events::Heartbeat.
 std::optional<Stamp> stamp_in(const fs::path& link) {
-  struct First {
+  struct FirstFields {
     std::int64_t step;
     std::int32_t phase;
     std::int32_t padding;
@@ -307,7 +307,6 @@ std::optional<Stamp> stamp_of(int pid) {
   return std::nullopt;
 }
 
-/// Returns the child processes that are ranks of a run, by pid.
 std::vector<int> rank_processes(int supervisor) {
   std::vector<int> found;
   for_each_entry("/proc", [&](const fs::path& entry) {
@@ -321,7 +320,7 @@ std::vector<int> rank_processes(int supervisor) {
 }
 
 /// Returns nullopt for a process that has exited or belongs to another user.
-std::optional<RankProcess> look_at_rank(int pid) {
+std::optional<RankProcess> read_rank_process(int pid) {
   const auto rank = rank_in_environment(pid);
   const auto stat = read_process_stat(pid);
   if (!rank || !stat || stat->state == 'Z' || stat->state == 'X') return std::nullopt;
@@ -338,7 +337,7 @@ std::optional<RankProcess> look_at_rank(int pid) {
 
 report::TopRank LiveRun::rank_of(int pid, double now) {
   report::TopRank rank{.pid = pid};
-  const auto process = look_at_rank(pid);
+  const auto process = read_rank_process(pid);
   if (!process) return rank;
   rank.rank = process->rank;
   rank.rss_bytes = process->rss_bytes;

@@ -19,51 +19,51 @@ namespace {
 
 struct Rule {
   std::string_view path;  // the path and everything below it
-  Effect effect;
+  ChangeEffect effect;
 };
 
-// Changes of other paths are refused, except for the cases in judge(). The location of a split may
-// change, because fingerprints verify its samples.
+// Changes of other paths are refused, except for the cases in adjust_effect(). The location of a
+// split may change, because fingerprints verify its samples.
 constexpr std::array kRules{
-    Rule{"name", Effect::harmless},
-    Rule{"loggers", Effect::harmless},
-    Rule{"profiler", Effect::harmless},
-    Rule{"checkpoint", Effect::harmless},
-    Rule{"dataset.cache", Effect::harmless},
-    Rule{"dataset.remote", Effect::harmless},
-    Rule{"dataset.train.root", Effect::harmless},
-    Rule{"dataset.train.path", Effect::harmless},
-    Rule{"dataset.val.root", Effect::harmless},
-    Rule{"dataset.val.path", Effect::harmless},
-    Rule{"dataset.test", Effect::harmless},
-    Rule{"loader.num_workers", Effect::harmless},
-    Rule{"loader.prefetch_factor", Effect::harmless},
-    Rule{"loader.read_ahead", Effect::harmless},
-    Rule{"loader.pin_memory", Effect::harmless},
-    Rule{"distributed.timeout_s", Effect::harmless},
-    Rule{"distributed.interface", Effect::harmless},
-    Rule{"trainer.max_epochs", Effect::harmless},
-    Rule{"trainer.max_steps", Effect::harmless},
-    Rule{"trainer.max_time", Effect::harmless},
-    Rule{"trainer.max_restarts", Effect::harmless},
-    Rule{"trainer.hang_timeout", Effect::harmless},
-    Rule{"trainer.log_every_n_steps", Effect::harmless},
-    Rule{"trainer.log_norms", Effect::harmless},
-    Rule{"trainer.num_sanity_val_steps", Effect::harmless},
-    Rule{"trainer.allocator", Effect::harmless},
-    Rule{"trainer.allow_slow_precision", Effect::harmless},
-    Rule{"trainer.on_divergence", Effect::harmless},
-    Rule{"trainer.devices", Effect::not_bitwise},
-    Rule{"trainer.num_nodes", Effect::not_bitwise},
-    Rule{"trainer.num_threads", Effect::not_bitwise},
-    Rule{"trainer.deterministic", Effect::not_bitwise},
-    Rule{"trainer.channels_last", Effect::not_bitwise},
-    Rule{"trainer.cuda_graphs", Effect::not_bitwise},
-    Rule{"trainer.activation_checkpointing", Effect::not_bitwise},
-    Rule{"distributed.backend", Effect::not_bitwise},
-    Rule{"distributed.bucket_cap_mb", Effect::not_bitwise},
-    Rule{"distributed.find_unused_parameters", Effect::not_bitwise},
-    Rule{"distributed.sync_every", Effect::not_bitwise},
+    Rule{"name", ChangeEffect::harmless},
+    Rule{"loggers", ChangeEffect::harmless},
+    Rule{"profiler", ChangeEffect::harmless},
+    Rule{"checkpoint", ChangeEffect::harmless},
+    Rule{"dataset.cache", ChangeEffect::harmless},
+    Rule{"dataset.remote", ChangeEffect::harmless},
+    Rule{"dataset.train.root", ChangeEffect::harmless},
+    Rule{"dataset.train.path", ChangeEffect::harmless},
+    Rule{"dataset.val.root", ChangeEffect::harmless},
+    Rule{"dataset.val.path", ChangeEffect::harmless},
+    Rule{"dataset.test", ChangeEffect::harmless},
+    Rule{"loader.num_workers", ChangeEffect::harmless},
+    Rule{"loader.prefetch_factor", ChangeEffect::harmless},
+    Rule{"loader.read_ahead", ChangeEffect::harmless},
+    Rule{"loader.pin_memory", ChangeEffect::harmless},
+    Rule{"distributed.timeout_s", ChangeEffect::harmless},
+    Rule{"distributed.interface", ChangeEffect::harmless},
+    Rule{"trainer.max_epochs", ChangeEffect::harmless},
+    Rule{"trainer.max_steps", ChangeEffect::harmless},
+    Rule{"trainer.max_time", ChangeEffect::harmless},
+    Rule{"trainer.max_restarts", ChangeEffect::harmless},
+    Rule{"trainer.hang_timeout", ChangeEffect::harmless},
+    Rule{"trainer.log_every_n_steps", ChangeEffect::harmless},
+    Rule{"trainer.log_norms", ChangeEffect::harmless},
+    Rule{"trainer.num_sanity_val_steps", ChangeEffect::harmless},
+    Rule{"trainer.allocator", ChangeEffect::harmless},
+    Rule{"trainer.allow_slow_precision", ChangeEffect::harmless},
+    Rule{"trainer.on_divergence", ChangeEffect::harmless},
+    Rule{"trainer.devices", ChangeEffect::not_bitwise},
+    Rule{"trainer.num_nodes", ChangeEffect::not_bitwise},
+    Rule{"trainer.num_threads", ChangeEffect::not_bitwise},
+    Rule{"trainer.deterministic", ChangeEffect::not_bitwise},
+    Rule{"trainer.channels_last", ChangeEffect::not_bitwise},
+    Rule{"trainer.cuda_graphs", ChangeEffect::not_bitwise},
+    Rule{"trainer.activation_checkpointing", ChangeEffect::not_bitwise},
+    Rule{"distributed.backend", ChangeEffect::not_bitwise},
+    Rule{"distributed.bucket_cap_mb", ChangeEffect::not_bitwise},
+    Rule{"distributed.find_unused_parameters", ChangeEffect::not_bitwise},
+    Rule{"distributed.sync_every", ChangeEffect::not_bitwise},
 };
 
 /// Collects path -> value in one line. A list is a single value, because the order of its elements
@@ -80,8 +80,8 @@ void flatten(const config::Node& node, const std::string& path,
 
 /// Drops a `{}` or `~` whose path has values below it in the other config, because those values
 /// show the change.
-void drop_parents(std::map<std::string, std::string>& values,
-                  const std::map<std::string, std::string>& others) {
+void remove_parents(std::map<std::string, std::string>& values,
+                    const std::map<std::string, std::string>& others) {
   std::erase_if(values, [&](const auto& value) {
     const auto below = others.lower_bound(value.first + ".");
     return (value.second == "~" || value.second == "{}") && below != others.end() &&
@@ -90,18 +90,18 @@ void drop_parents(std::map<std::string, std::string>& values,
 }
 
 /// Returns the paths whose values come from the file or an override, not from a default.
-std::set<std::string> chosen_paths(const spec::Loaded& loaded) {
-  const config::Node chosen = config::without_defaults(
+std::set<std::string> explicit_paths(const spec::Loaded& loaded) {
+  const config::Node explicit_values = config::without_defaults(
       spec::resolved_tree(loaded), spec::experiment_schema(), spec::vocabulary_in_use());
   std::map<std::string, std::string> values;
-  flatten(chosen, "", values);
+  flatten(explicit_values, "", values);
   std::set<std::string> paths;
   for (const auto& [path, value] : values) paths.insert(path);
   return paths;
 }
 
-bool is_chosen(const std::set<std::string>& chosen, std::string path) {
-  while (!chosen.contains(path)) {
+bool is_explicit(const std::set<std::string>& explicit_values, std::string path) {
+  while (!explicit_values.contains(path)) {
     const std::size_t dot = path.rfind('.');
     if (dot == std::string::npos) return false;
     path.resize(dot);
@@ -110,32 +110,32 @@ bool is_chosen(const std::set<std::string>& chosen, std::string path) {
 }
 
 template <class Options>
-bool is_open(const config::Stage& stage, config::Auto<std::int64_t> Options::*length) {
+bool is_automatic(const config::Stage& stage, config::Auto<std::int64_t> Options::*length) {
   return stage.options_type == typeid(Options) && (stage.as<Options>().*length).is_auto();
 }
 
 /// Returns whether the learning rate of a step depends on the length of the run.
-bool takes_length(const config::Stage& stage) {
+bool depends_on_length(const config::Stage& stage) {
   namespace scheduler = spec::scheduler;
   if (stage.options_type == typeid(scheduler::SequentialLr)) {
     const auto& all = stage.as<scheduler::SequentialLr>().schedulers;
-    return !all.empty() && takes_length(all.back());  // milestones end the other schedulers
+    return !all.empty() && depends_on_length(all.back());  // milestones end the other schedulers
   }
   const scheduler::Warmup* warmup = scheduler::warmup_of(stage);
   const bool warms_up_for_a_fraction =
       warmup != nullptr && warmup->warmup.unit == scheduler::WarmupLength::Unit::run;
   return warms_up_for_a_fraction || stage.options_type == typeid(scheduler::Wsd) ||
-         is_open(stage, &scheduler::CosineAnnealingLr::t_max) ||
-         is_open(stage, &scheduler::LinearLr::total_iters) ||
-         is_open(stage, &scheduler::PolynomialLr::total_iters) ||
-         is_open(stage, &scheduler::OneCycleLr::total_steps);
+         is_automatic(stage, &scheduler::CosineAnnealingLr::t_max) ||
+         is_automatic(stage, &scheduler::LinearLr::total_iters) ||
+         is_automatic(stage, &scheduler::PolynomialLr::total_iters) ||
+         is_automatic(stage, &scheduler::OneCycleLr::total_steps);
 }
 
 /// Returns the effect of a change of device or detect_anomaly. A GPU has its own random generator,
 /// order of sums, scale factor and check for bad gradients, and cannot resume from a state without
 /// them.
-Effect effect_on(const std::string& device, const ConfigChange& change,
-                 const spec::Trainer& trainer) {
+ChangeEffect effect_on(const std::string& device, const ConfigChange& change,
+                       const spec::Trainer& trainer) {
   const bool on_cpu = device == "cpu";
   // In these cases the scale factor or gradient check exists regardless of detect_anomaly.
   const bool always_scales = trainer.precision == spec::Precision::fp16_mixed ||
@@ -143,30 +143,30 @@ Effect effect_on(const std::string& device, const ConfigChange& change,
   const bool stays = change.path == "trainer.detect_anomaly"
                          ? on_cpu || always_scales
                          : !device.empty() && change.now == (on_cpu ? "cpu" : "gpu");
-  return stays ? Effect::harmless : Effect::refused;
+  return stays ? ChangeEffect::harmless : ChangeEffect::refused;
 }
 
 /// Returns the effect of a change between two strategies: zero1 computes the same numbers as ddp,
 /// and its state is looked up by parameter name.
-Effect effect_of_type(const ConfigChange& change) {
+ChangeEffect effect_of_type(const ConfigChange& change) {
   const auto averages_gradients = [](std::string_view type) {
     return type == "~" || type == "ddp" || type == "zero1";
   };
   const bool alike = averages_gradients(change.before) && averages_gradients(change.now);
-  return alike ? Effect::harmless : Effect::refused;
+  return alike ? ChangeEffect::harmless : ChangeEffect::refused;
 }
 
-void judge(ConfigChange& change, const spec::Experiment& now, const std::string& device) {
+void adjust_effect(ConfigChange& change, const spec::Experiment& now, const std::string& device) {
   if (change.path == "trainer.accelerator" || change.path == "trainer.detect_anomaly")
     change.effect = effect_on(device, change, now.trainer);
   // With `auto`, a resumed run uses the memory format of its checkpoint.
   if (change.path == "trainer.channels_last" && change.now == "auto")
-    change.effect = Effect::harmless;
+    change.effect = ChangeEffect::harmless;
   if (change.path == "distributed.type") change.effect = effect_of_type(change);
   const bool is_length = change.path == "trainer.max_epochs" || change.path == "trainer.max_steps";
-  if (is_length && takes_length(now.scheduler)) {
-    change.effect = Effect::not_bitwise;
-    change.why = "the schedule has another length now";
+  if (is_length && depends_on_length(now.scheduler)) {
+    change.effect = ChangeEffect::not_bitwise;
+    change.why = "the learning-rate schedule has another length";
   }
 }
 
@@ -181,18 +181,18 @@ std::map<std::string, std::string> resolved_values(const std::string& resolved) 
   const config::Node tree = config::parse_yaml(
       config::make_source("the checkpoint's config", resolved), resolved, problems);
   ENSURE(checkpoint, problems.error_count() == 0 && !tree.broken,
-         "the config of the checkpoint cannot be read: {}", problems.render());
+         "cannot read the config of the checkpoint: {}", problems.render());
   std::map<std::string, std::string> values;
   flatten(tree, "", values);
   return values;
 }
 
-Effect effect_of(std::string_view path) {
+ChangeEffect effect_of(std::string_view path) {
   const auto* rule = std::ranges::find_if(kRules, [&](const Rule& each) {
     return path == each.path ||
            (path.starts_with(each.path) && path.substr(each.path.size()).starts_with('.'));
   });
-  return rule == kRules.end() ? Effect::refused : rule->effect;
+  return rule == kRules.end() ? ChangeEffect::refused : rule->effect;
 }
 
 std::vector<ConfigChange> config_changes(const std::string& before, const spec::Loaded& now,
@@ -200,13 +200,13 @@ std::vector<ConfigChange> config_changes(const std::string& before, const spec::
   std::map<std::string, std::string> old_values = resolved_values(before);
   std::map<std::string, std::string> new_values = resolved_values(spec::dump_resolved(now));
   const auto all_old = old_values;
-  drop_parents(old_values, new_values);
-  drop_parents(new_values, all_old);
-  const std::set<std::string> chosen = chosen_paths(now);
+  remove_parents(old_values, new_values);
+  remove_parents(new_values, all_old);
+  const std::set<std::string> explicit_values = explicit_paths(now);
   std::vector<ConfigChange> changes;
   const auto add = [&](const std::string& path, const std::string& was, const std::string& is) {
-    judge(changes.emplace_back(ConfigChange{path, was, is, effect_of(path)}), now.experiment,
-          device);
+    adjust_effect(changes.emplace_back(ConfigChange{path, was, is, effect_of(path)}),
+                  now.experiment, device);
   };
   for (const auto& [path, value] : old_values) {
     const auto found = new_values.find(path);
@@ -217,7 +217,7 @@ std::vector<ConfigChange> config_changes(const std::string& before, const spec::
     }
   }
   for (const auto& [path, value] : new_values) {
-    if (!old_values.contains(path) && is_chosen(chosen, path)) add(path, "~", value);
+    if (!old_values.contains(path) && is_explicit(explicit_values, path)) add(path, "~", value);
   }
   std::ranges::sort(changes, {}, &ConfigChange::path);
   return changes;
@@ -227,37 +227,37 @@ void refuse_changes(std::span<const ConfigChange> changes, const std::string& ch
                     const std::string& batch_hint) {
   std::string lines;
   for (const ConfigChange& change : changes) {
-    if (change.effect != Effect::refused) continue;
+    if (change.effect != ChangeEffect::refused) continue;
     lines += "\n  " + line_of(change);
     if (change.path == "loader.batch_size") lines += batch_hint;
   }
   ENSURE(
       config, lines.empty(),
-      "{} was made with another config, and a run that goes on cannot change:{}\nhint: set these "
-      "back, "
-      "or leave --resume out: then a new run begins",
+      "{} was saved with another config, and a resumed run cannot change:{}\nhint: restore these "
+      "values, or omit --resume to start a new run",
       printable(checkpoint), lines);
 }
 
 std::string changes_text(std::span<const ConfigChange> changes) {
   std::string text;
   for (const ConfigChange& change : changes) {
-    if (change.effect == Effect::refused) continue;
+    if (change.effect == ChangeEffect::refused) continue;
     const std::string why = change.why.empty() ? "" : ": " + change.why;
-    text += fmt::format("{}{}{}", text.empty() ? "" : ", ", line_of(change),
-                        change.effect == Effect::not_bitwise ? " (not bitwise" + why + ")" : "");
+    text +=
+        fmt::format("{}{}{}", text.empty() ? "" : ", ", line_of(change),
+                    change.effect == ChangeEffect::not_bitwise ? " (not bitwise" + why + ")" : "");
   }
   if (text.empty()) return "";
   const char* note = why_not_bitwise(changes).empty()
                          ? ""
-                         : "; from here on the numbers differ from those without a change";
+                         : "; from here on the results differ from those of an unchanged run";
   return "the config has changed since the checkpoint: " + text + note;
 }
 
 std::string why_not_bitwise(std::span<const ConfigChange> changes) {
   std::string text;
   for (const ConfigChange& change : changes) {
-    if (change.effect != Effect::not_bitwise) continue;
+    if (change.effect != ChangeEffect::not_bitwise) continue;
     const std::string why = change.why.empty() ? "" : fmt::format(" ({})", change.why);
     text += (text.empty() ? "" : "; ") + line_of(change) + why;
   }
@@ -268,7 +268,7 @@ void accept_same_global_batch(std::vector<ConfigChange>& changes, const StepSamp
   if (!samples.are_known() || samples.global_now() != samples.global_before()) return;
   for (ConfigChange& change : changes) {
     if (change.path != "loader.batch_size") continue;
-    change.effect = Effect::not_bitwise;
+    change.effect = ChangeEffect::not_bitwise;
     change.why = fmt::format("the global batch stays {}", samples.global_now());
   }
 }
@@ -285,8 +285,8 @@ std::string global_batch_notice(const StepSamples& samples) {
   if (!samples.are_known() || samples.global_now() == samples.global_before()) return "";
   const std::string keeps = keeping_batch_clause(samples);
   return fmt::format(
-      "the global batch is {} now and was {}: {} of loader.batch_size {}, and {} of {} "
-      "before{}",
+      "the global batch is {} instead of {}: {} with loader.batch_size {}, previously {} with "
+      "{}{}",
       samples.global_now(), samples.global_before(),
       samples.ranks_now == 1 ? "1 rank" : fmt::format("{} ranks", samples.ranks_now),
       samples.batch_now, samples.ranks_before, samples.batch_before,

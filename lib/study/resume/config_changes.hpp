@@ -14,21 +14,21 @@ namespace trainctl::study {
 
 /// The effect of a changed value on a resumed run. not_bitwise: the run resumes, but its bits
 /// differ from those without the change; refused: it would be another run.
-enum class Effect { harmless, not_bitwise, refused };
+enum class ChangeEffect { harmless, not_bitwise, refused };
 
 /// A value in which the config of a checkpoint and the current one differ.
 struct ConfigChange {
   std::string path;  // "optimizer.lr"
   std::string before;
   std::string now;  // as YAML; "~": not present
-  Effect effect = Effect::refused;
+  ChangeEffect effect = ChangeEffect::refused;
   std::string why = {};  // set if the path does not explain it
 
   bool operator==(const ConfigChange&) const = default;
 };
 
 /// Returns the effect by the path alone; config_changes() also considers the values.
-Effect effect_of(std::string_view path);
+ChangeEffect effect_of(std::string_view path);
 
 /// Returns the differences between `before`, a resolved config from dump_resolved(), and the
 /// current experiment. A value that `before` lacks and that is now the default is no change: the

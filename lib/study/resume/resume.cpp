@@ -35,28 +35,28 @@ std::optional<fs::path> run_of(const fs::path& checkpoint) {
   return parent.parent_path();
 }
 
-FolderRequest within(FolderRequest asked, const fs::path& run_dir) {
-  asked.fixed = real_folder(run_dir);  // `latest` may point to another run later
-  asked.if_used = IfUsed::resume;
-  return asked;
+FolderRequest resume_in(FolderRequest requested, const fs::path& run_dir) {
+  requested.fixed = real_folder(run_dir);  // `latest` may point to another run later
+  requested.if_used = IfUsed::resume;
+  return requested;
 }
 
 /// Returns the unchanged request if no run of that name can be resumed.
-FolderRequest newest_resumable(const FolderRequest& asked, ResumeFrom from) {
+FolderRequest newest_resumable(const FolderRequest& requested, ResumeFrom from) {
   const RunNeeds needs = from == ResumeFrom::best ? RunNeeds::resumable_best : RunNeeds::resumable;
-  RunSearch search = newest_run(asked.root, asked.name, needs);
-  FolderRequest folder = search.run ? within(asked, *search.run) : asked;
+  RunSearch search = newest_run(requested.root, requested.name, needs);
+  FolderRequest folder = search.run ? resume_in(requested, *search.run) : requested;
   folder.skipped = std::move(search.skipped);
   folder.skipped_why = lacking(needs);
   ENSURE(checkpoint, folder.fixed || from == ResumeFrom::automatic,
-         "no run of '{}' below {} has a checkpoint {}; --resume auto starts from scratch",
-         printable(asked.name), printable(asked.root.string()),
+         "no run of '{}' below {} has a checkpoint {}\nhint: start from scratch with --resume auto",
+         printable(requested.name), printable(requested.root.string()),
          from == ResumeFrom::best ? "'best'" : "to resume from");
   return folder;
 }
 
 /// Returns whether the file can exist in a run that was killed in its first milliseconds.
-bool is_of_a_beginning(const fs::path& path) {
+bool may_precede_training(const fs::path& path) {
   const std::string name = path.filename().string();
   std::error_code ignored;
   if (name == "result.json")  // each run writes it first
@@ -67,54 +67,56 @@ bool is_of_a_beginning(const fs::path& path) {
   return name.starts_with(FolderLock::kFileName) || (name.starts_with('.') && is_temporary);
 }
 
-void expect_training(const fs::path& run_dir) {
+void expect_training_run(const fs::path& run_dir) {
   const std::string shown = printable(run_dir.string());
   std::error_code ignored;
   bool is_new = true;
   for (fs::directory_iterator at(run_dir, ignored), end; is_new && at != end; at.increment(ignored))
-    is_new = is_of_a_beginning(at->path());
+    is_new = may_precede_training(at->path());
   ENSURE(config, is_new || is_run_folder(run_dir) || is_there(run_dir / kCheckpoints),
-         "{} is not empty and no run folder: nothing there can be resumed", shown);
+         "cannot resume {}: it is not empty and not a run folder", shown);
   if (is_training(run_dir)) return;
   const std::string damage = task_damage(run_dir);
   ENSURE(config, damage.empty(),
-         "{} cannot be resumed: its {} is damaged ({}) and it has no checkpoints; remove the "
+         "cannot resume {}: its {} is damaged ({}) and it has no checkpoints\nhint: remove the "
          "folder, or choose another --run-dir",
          shown, spec::kTaskFile, damage);
-  throw Error(
-      ErrorKind::config,
-      fmt::format("{} is the folder of an evaluation: only training can be resumed", shown));
+  throw Error(ErrorKind::config,
+              fmt::format("cannot resume {}: it is an evaluation, not a training run", shown));
 }
 
-FolderRequest folder_of_path(const FolderRequest& asked, const fs::path& path) {
+FolderRequest folder_of_path(const FolderRequest& requested, const fs::path& path) {
   std::error_code failure;
   const fs::path found = fs::canonical(path, failure);
-  ENSURE(checkpoint, !failure, "--resume: there is no {}; write auto, last, best or a folder",
+  ENSURE(checkpoint, !failure,
+         "cannot resume from {}: it does not exist\nhint: use auto, last, best or a folder",
          printable(path.string()));
-  ENSURE(checkpoint, fs::is_directory(found, failure),
-         "--resume: {} is a file; a run goes on from the folder of a checkpoint or of a run. "
-         "Weights alone are what a new run may start from: weights={}",
-         printable(path.string()), printable(path.string()));
+  ENSURE(
+      checkpoint, fs::is_directory(found, failure),
+      "cannot resume from {0}: it is a file, not the folder of a checkpoint or run\nhint: start a "
+      "new run from its weights with weights={0}",
+      printable(path.string()));
   if (!is_checkpoint(found)) {
-    ENSURE(config, !asked.fixed || fs::equivalent(*asked.fixed, found, failure),
-           "--resume {} and --run-dir {} are two folders: leave one of them out",
-           printable(path.string()), printable(asked.fixed->string()));
-    return within(asked, found);
+    ENSURE(config, !requested.fixed || fs::equivalent(*requested.fixed, found, failure),
+           "--resume {} and --run-dir {} are different folders\nhint: omit one of them",
+           printable(path.string()), printable(requested.fixed->string()));
+    return resume_in(requested, found);
   }
   const std::optional<fs::path> run = run_of(found);
   const bool elsewhere =
-      asked.fixed && (!run || !fs::equivalent(*asked.fixed, *run, failure) || failure);
-  if (elsewhere) return asked;
+      requested.fixed && (!run || !fs::equivalent(*requested.fixed, *run, failure) || failure);
+  if (elsewhere) return requested;
   ENSURE(checkpoint, run.has_value(),
-         "--resume: {} lies in no run folder; say with --run-dir where the new run goes",
+         "cannot resume from {}: it is not in a run folder\nhint: set the folder of the new run "
+         "with --run-dir",
          printable(path.string()));
-  return within(asked, *run);
+  return resume_in(requested, *run);
 }
 
 Origin origin_at(const fs::path& checkpoint) {
   Origin origin{fs::canonical(checkpoint), checkpoint::read_manifest(checkpoint), {}};
   ENSURE(checkpoint, !has_weights_only(origin.manifest),
-         "{} holds weights only (checkpoint.save_weights_only): no run can go on from it",
+         "cannot resume from {}: it contains weights only (checkpoint.save_weights_only)",
          printable(checkpoint.string()));
   return origin;
 }
@@ -124,20 +126,20 @@ Origin verified_at(const fs::path& checkpoint) {
   return origin_at(checkpoint);
 }
 
-Origin newest_in(const fs::path& run_dir, bool must_be) {
+Origin newest_in(const fs::path& run_dir, bool is_required) {
   checkpoint::Store store(run_dir / kCheckpoints);
   std::vector<std::string> damaged;
-  const auto told = [&](const fs::path& moved, const std::string& why) {
-    damaged.push_back(fmt::format("a checkpoint is damaged: {}; it lies in {} now", why,
-                                  printable(moved.string())));
+  const auto add_damaged = [&](const fs::path& moved, const std::string& why) {
+    damaged.push_back(
+        fmt::format("a checkpoint is damaged: {}; moved to {}", why, printable(moved.string())));
   };
-  const std::optional<fs::path> newest = store.newest_valid(told);
-  ENSURE(checkpoint, newest || !must_be,
-         "there is no checkpoint in {}; --resume auto starts from the beginning",
+  const std::optional<fs::path> newest = store.newest_valid(add_damaged);
+  ENSURE(checkpoint, newest || !is_required,
+         "there is no checkpoint in {}\nhint: start from scratch with --resume auto",
          printable((run_dir / kCheckpoints).string()));
   Origin origin = newest ? origin_at(*newest) : Origin{};
   if (newest && !damaged.empty())
-    damaged.back() += fmt::format("; {} is used", newest->filename().string());
+    damaged.back() += fmt::format("; using {}", newest->filename().string());
   origin.damaged = std::move(damaged);
   return origin;
 }
@@ -146,7 +148,7 @@ Origin newest_in(const fs::path& run_dir, bool must_be) {
 /// the newest.
 Origin best_in(const fs::path& run_dir) {
   const auto best = checkpoint::Store(run_dir / kCheckpoints).pointed(checkpoint::Link::best);
-  ENSURE(checkpoint, best.has_value(), "{} has no checkpoint 'best'; write --resume last",
+  ENSURE(checkpoint, best.has_value(), "{} has no checkpoint 'best'\nhint: use --resume last",
          printable((run_dir / kCheckpoints).string()));
   return verified_at(*best);
 }
@@ -162,27 +164,27 @@ ResumeWish parse_resume(const std::string& text) {
   if (text == "auto") return {.from = ResumeFrom::automatic};
   if (text == "last") return {.from = ResumeFrom::last};
   if (text == "best") return {.from = ResumeFrom::best};
-  ENSURE(config, !text.empty(), "--resume: write auto, last, best or a folder");
+  ENSURE(config, !text.empty(), "--resume must be auto, last, best or a folder, got ''");
   return {.from = ResumeFrom::path, .path = fs::absolute(text).lexically_normal()};
 }
 
-fs::path run_folder_of(const ResumeWish& wish) {
-  ENSURE(config, wish.from == ResumeFrom::path,
-         "no experiment file is given: write its path after the verb, or --run-dir with the folder "
-         "of the run");
-  return *folder_of_path({}, wish.path).fixed;
+fs::path run_folder_of(const ResumeWish& resume) {
+  ENSURE(config, resume.from == ResumeFrom::path,
+         "no experiment file is given\nhint: name it as CONFIG, or name the folder of the run with "
+         "--run-dir");
+  return *folder_of_path({}, resume.path).fixed;
 }
 
-FolderRequest resumed_folder(const FolderRequest& asked, const ResumeWish& wish) {
-  FolderRequest folder = asked;
-  if (wish.from == ResumeFrom::path) {
-    folder = folder_of_path(asked, wish.path);
-  } else if (asked.fixed) {
-    folder = within(asked, *asked.fixed);
+FolderRequest resumed_folder(const FolderRequest& requested, const ResumeWish& resume) {
+  FolderRequest folder = requested;
+  if (resume.from == ResumeFrom::path) {
+    folder = folder_of_path(requested, resume.path);
+  } else if (requested.fixed) {
+    folder = resume_in(requested, *requested.fixed);
   } else {
-    folder = newest_resumable(asked, wish.from);
+    folder = newest_resumable(requested, resume.from);
   }
-  if (folder.if_used == IfUsed::resume) expect_training(*folder.fixed);
+  if (folder.if_used == IfUsed::resume) expect_training_run(*folder.fixed);
   return folder;
 }
 
@@ -207,19 +209,20 @@ std::string resume_notice(const FolderRequest& folder, const fs::path& run_dir,
       printable(folder.name), printable(folder.root.string()), shown);
 }
 
-Origin choose_checkpoint(const fs::path& run_dir, const ResumeWish& wish) {
-  switch (wish.from) {
+Origin choose_checkpoint(const fs::path& run_dir, const ResumeWish& resume) {
+  switch (resume.from) {
     case ResumeFrom::automatic: return newest_in(run_dir, false);
     case ResumeFrom::last: return newest_in(run_dir, true);
     case ResumeFrom::best: return best_in(run_dir);
     case ResumeFrom::path: break;
   }
-  const fs::path found = fs::canonical(wish.path);
+  const fs::path found = fs::canonical(resume.path);
   return is_checkpoint(found) ? verified_at(found) : newest_in(run_dir, true);
 }
 
-std::optional<std::int64_t> resumed_batch(const FolderRequest& asked, const ResumeWish& wish) {
-  const FolderRequest folder = resumed_folder(asked, wish);
+std::optional<std::int64_t> resumed_batch(const FolderRequest& requested,
+                                          const ResumeWish& resume) {
+  const FolderRequest folder = resumed_folder(requested, resume);
   if (folder.if_used != IfUsed::resume) return std::nullopt;
   const std::optional<std::string> config = resolved_config_of(*folder.fixed);
   return config ? resolved_number(*config, "loader.batch_size") : std::nullopt;

@@ -31,11 +31,11 @@ ResumeWish parse_resume(const std::string& text);
 /// the path is a checkpoint outside the given `--run-dir`, from which a new run starts. Throws
 /// Error(checkpoint) when there is nothing to resume, Error(config) when the folder does not belong
 /// to a training run.
-FolderRequest resumed_folder(const FolderRequest& asked, const ResumeWish& wish);
+FolderRequest resumed_folder(const FolderRequest& requested, const ResumeWish& resume);
 
 /// Returns the run folder that a path means: the path itself or the run of a checkpoint. Throws
 /// Error(config) when the request has no path or the path is not in a run folder.
-fs::path run_folder_of(const ResumeWish& wish);
+fs::path run_folder_of(const ResumeWish& resume);
 
 /// Where a run starts or resumes.
 struct Origin {
@@ -47,7 +47,7 @@ struct Origin {
 /// Returns the checkpoint of `run_dir` that the request means, after verification. Damaged
 /// checkpoints are renamed and listed. Throws Error(checkpoint) when no checkpoint exists, when
 /// none is valid, or when it has only weights.
-Origin choose_checkpoint(const fs::path& run_dir, const ResumeWish& wish);
+Origin choose_checkpoint(const fs::path& run_dir, const ResumeWish& resume);
 
 /// Returns one line for people: which run resumes from which checkpoint, or that training starts
 /// from scratch. `folder` is the result of resumed_folder(), `run_dir` the folder created from it.
@@ -56,9 +56,8 @@ std::string resume_notice(const FolderRequest& folder, const fs::path& run_dir,
 
 /// Returns loader.batch_size of the run to resume, for an experiment with `auto`; nullopt if no run
 /// is resumed.
-std::optional<std::int64_t> resumed_batch(const FolderRequest& asked, const ResumeWish& wish);
+std::optional<std::int64_t> resumed_batch(const FolderRequest& requested, const ResumeWish& resume);
 
-/// Returns whether the checkpoint has only weights, so that no run can resume from it.
 bool has_weights_only(const checkpoint::Manifest& manifest);
 
 }  // namespace trainctl::study

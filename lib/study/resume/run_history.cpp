@@ -22,15 +22,15 @@ constexpr std::uint64_t kMostTableBytes = std::uint64_t{1} << 32;
 constexpr std::array kRewritten{"config.yaml", "config.resolved.yaml", "manifest.json",
                                 "result.json"};
 
-using Stays = std::function<bool(std::string_view line)>;
+using IsKept = std::function<bool(std::string_view line)>;
 
 /// The epoch column counts from 1, so the rows of the first `epoch` epochs stay.
-bool csv_row_stays(std::string_view line, const Point& point) {
+bool keeps_csv_row(std::string_view line, const Point& point) {
   const auto epoch = parse_number<std::int64_t>(line.substr(0, line.find(',')));
   return epoch && *epoch <= point.epoch;
 }
 
-bool json_line_stays(std::string_view line, const Point& point) {
+bool keeps_json_line(std::string_view line, const Point& point) {
   const Json row = Json::parse(line, nullptr, /*allow_exceptions=*/false);
   const auto number = [&](const char* key) {
     return row.is_object() && row.contains(key) && row[key].is_number_integer()
@@ -42,32 +42,31 @@ bool json_line_stays(std::string_view line, const Point& point) {
   return number("step") <= point.global_step;
 }
 
-struct Sorted {
+struct SplitLines {
   std::string kept;
   std::string moved;
 };
 
 /// `lines` has no header. A last line without a newline was truncated.
-Sorted sort_lines(std::string_view lines, const Stays& stays) {
-  Sorted sorted;
+SplitLines split_lines(std::string_view lines, const IsKept& is_kept) {
+  SplitLines result;
   while (!lines.empty()) {
     const std::size_t end = lines.find('\n');
-    const bool whole = end != std::string_view::npos;
-    const std::string_view line = lines.substr(0, whole ? end : lines.size());
-    const bool keep = whole && stays(line);
-    (keep ? sorted.kept : sorted.moved).append(line).push_back('\n');
-    lines.remove_prefix(whole ? end + 1 : lines.size());
+    const bool is_complete = end != std::string_view::npos;
+    const std::string_view line = lines.substr(0, is_complete ? end : lines.size());
+    const bool keep = is_complete && is_kept(line);
+    (keep ? result.kept : result.moved).append(line).push_back('\n');
+    lines.remove_prefix(is_complete ? end + 1 : lines.size());
   }
-  return sorted;
+  return result;
 }
 
 constexpr const char* kSuperseded = "superseded";
 constexpr const char* kCheckpointFolder = "checkpoints";
 /// The subfolder of superseded/N with the original files and the marker, until the run has resumed.
-constexpr const char* kUndecided = "undecided";
-/// The marker file: the checkpoint from which the run resumes, then the checkpoints that move, one
-/// per line.
-constexpr const char* kMark = "checkpoints.txt";
+constexpr const char* kRollback = "rollback";
+/// The marker file: the resumed checkpoint, then the checkpoints that move, one per line.
+constexpr const char* kMarker = "checkpoints.txt";
 
 using Moment = std::optional<checkpoint::Moment>;
 
@@ -81,36 +80,37 @@ void move_to(const fs::path& from, const fs::path& to) {
 /// Moves the files of earlier starts to superseded/N/ of the run folder, where N is the first free
 /// number. The folder is created when the first file moves. Until keep_aside() everything can be
 /// restored.
-class Aside {
+class SupersededFolder {
  public:
   /// `from` is the checkpoint of this folder from which the run resumes; nullopt: none of its
   /// checkpoints is kept.
-  Aside(fs::path run_dir, Moment from) : run_dir_(std::move(run_dir)), from_(from) {}
+  SupersededFolder(fs::path run_dir, Moment from) : run_dir_(std::move(run_dir)), from_(from) {}
 
-  [[nodiscard]] const std::optional<fs::path>& made() const { return made_; }
+  [[nodiscard]] const std::optional<fs::path>& created() const { return created_; }
 
   fs::path folder() {
-    if (made_) return *made_;
+    if (created_) return *created_;
     const fs::path all = run_dir_ / kSuperseded;
     make_folder(all);
     std::error_code failure;
-    for (int number = 1; !made_; ++number) {
+    for (int number = 1; !created_; ++number) {
       const fs::path free = all / std::to_string(number);
-      if (fs::create_directory(free, failure)) made_ = free;
-      ENSURE(resource, !failure, "cannot make {}: {}", printable(free.string()), failure.message());
+      if (fs::create_directory(free, failure)) created_ = free;
+      ENSURE(resource, !failure, "cannot create {}: {}", printable(free.string()),
+             failure.message());
     }
-    make_folder(*made_ / kUndecided);
-    std::string mark = from_ ? checkpoint::folder_name(*from_) : std::string();
-    for (const std::string& name : later_checkpoints()) mark += "\n" + name;
-    write_atomically(*made_ / kUndecided / kMark, mark + "\n");
-    sync_folder(*made_);
-    return *made_;
+    make_folder(*created_ / kRollback);
+    std::string marker = from_ ? checkpoint::folder_name(*from_) : std::string();
+    for (const std::string& name : later_checkpoints()) marker += "\n" + name;
+    write_atomically(*created_ / kRollback / kMarker, marker + "\n");
+    sync_folder(*created_);
+    return *created_;
   }
 
   /// Replaces the content of a file in the run folder. Keeps its modification time, which records
   /// when the run last wrote the file. Throws Error(resource).
   void rewrite(const fs::path& file, std::string_view text) {
-    const fs::path kept = folder() / kUndecided / file.filename();
+    const fs::path kept = folder() / kRollback / file.filename();
     std::error_code unknown;
     const fs::file_time_type written_at = fs::last_write_time(file, unknown);
     std::error_code ignored;
@@ -131,7 +131,7 @@ class Aside {
     for (const std::string& name : names)
       move_to(run_dir_ / kCheckpointFolder / name, target / name);
     sync_folder(target);
-    sync_folder(*made_);
+    sync_folder(*created_);
   }
 
  private:
@@ -146,81 +146,81 @@ class Aside {
 
   fs::path run_dir_;
   Moment from_;
-  std::optional<fs::path> made_;
+  std::optional<fs::path> created_;
 };
 
-/// Writes the rows to their new location first, so that after a kill in between they are in both
-/// files.
-void cut(const fs::path& file, bool has_header, const Stays& stays, Aside& aside) {
+/// Writes the moved rows first, so that a kill in between loses none.
+void truncate_history(const fs::path& file, bool has_header, const IsKept& is_kept,
+                      SupersededFolder& superseded) {
   if (!is_file(file)) return;
   const std::string text = read_file(file, kMostTableBytes, ReadFailure::resource);
   const std::size_t header_end = has_header ? text.find('\n') : 0;
   const std::size_t first =
       header_end == std::string::npos ? text.size() : header_end + (has_header ? 1 : 0);
-  const Sorted sorted = sort_lines(std::string_view(text).substr(first), stays);
-  if (sorted.moved.empty()) return;
+  const SplitLines rows = split_lines(std::string_view(text).substr(first), is_kept);
+  if (rows.moved.empty()) return;
   const std::string header = text.substr(0, first);
-  write_atomically(aside.folder() / file.filename(), header + sorted.moved);
-  aside.rewrite(file, header + sorted.kept);
+  write_atomically(superseded.folder() / file.filename(), header + rows.moved);
+  superseded.rewrite(file, header + rows.kept);
 }
 
-void copy_rewritten(const fs::path& run_dir, Aside& aside) {
+void copy_rewritten(const fs::path& run_dir, SupersededFolder& superseded) {
   for (const char* name : kRewritten) {
     std::error_code failure;
     if (!fs::is_regular_file(run_dir / name, failure)) continue;
-    fs::copy_file(run_dir / name, aside.folder() / name, failure);
-    ENSURE(resource, !failure, "cannot copy {} to {}: {}", name, printable(aside.folder().string()),
-           failure.message());
+    fs::copy_file(run_dir / name, superseded.folder() / name, failure);
+    ENSURE(resource, !failure, "cannot copy {} to {}: {}", name,
+           printable(superseded.folder().string()), failure.message());
   }
 }
 
-std::vector<fs::path> undecided_in(const fs::path& run_dir) {
+std::vector<fs::path> uncommitted_in(const fs::path& run_dir) {
   std::vector<std::pair<int, fs::path>> found;
   for (const std::string& name : checkpoint::file_names(run_dir / kSuperseded)) {
     const auto number = parse_number<int>(name);
-    const fs::path aside = run_dir / kSuperseded / name;
-    if (number && checkpoint::is_folder(aside / kUndecided)) found.emplace_back(*number, aside);
+    const fs::path superseded = run_dir / kSuperseded / name;
+    if (number && checkpoint::is_folder(superseded / kRollback))
+      found.emplace_back(*number, superseded);
   }
   std::ranges::sort(found, std::greater());
   std::vector<fs::path> folders;
-  for (auto& [number, aside] : found) folders.push_back(std::move(aside));
+  for (auto& [number, superseded] : found) folders.push_back(std::move(superseded));
   return folders;
 }
 
-/// Removes the marker first: without it nothing is restored. The next start handles files that
-/// cannot be removed.
-void decide(const fs::path& aside) {
+/// Removes the marker first: without it nothing is restored. The next start tries the rest again.
+void commit(const fs::path& superseded) {
   std::error_code ignored;
-  if (fs::remove(aside / kUndecided / kMark, ignored); !ignored)
-    fs::remove_all(aside / kUndecided, ignored);  // only copies are left
+  if (fs::remove(superseded / kRollback / kMarker, ignored); !ignored)
+    fs::remove_all(superseded / kRollback, ignored);  // only copies are left
 }
 
 /// Uses only the checkpoints, because the process may have been killed before keep_aside().
-bool has_gone_on(const fs::path& run_dir, const fs::path& aside) {
-  const std::vector<std::string> lines =
-      split(read_file(aside / kUndecided / kMark, kMostTableBytes, ReadFailure::resource), '\n');
+bool has_resumed(const fs::path& run_dir, const fs::path& superseded) {
+  const std::vector<std::string> lines = split(
+      read_file(superseded / kRollback / kMarker, kMostTableBytes, ReadFailure::resource), '\n');
   const Moment from = checkpoint::parse_folder_name(lines.front());
   const auto is_new = [&](const std::string& name) {
     const Moment moment = checkpoint::parse_folder_name(name);
     if (!moment || (from && *moment <= *from)) return false;
     const bool was_there = std::ranges::count(lines, name) > 0;
     return checkpoint::is_committed(run_dir / kCheckpointFolder / name) &&
-           (!was_there || checkpoint::is_folder(aside / kCheckpointFolder / name));
+           (!was_there || checkpoint::is_folder(superseded / kCheckpointFolder / name));
   };
   return std::ranges::any_of(checkpoint::file_names(run_dir / kCheckpointFolder), is_new);
 }
 
 /// A checkpoint in the way belongs to a save that was not finished.
-bool restore_checkpoints(const fs::path& run_dir, const fs::path& aside) {
+bool restore_checkpoints(const fs::path& run_dir, const fs::path& superseded) {
   bool any = false;
-  for (const std::string& name : checkpoint::file_names(aside / kCheckpointFolder)) {
+  for (const std::string& name : checkpoint::file_names(superseded / kCheckpointFolder)) {
     const fs::path place = run_dir / kCheckpointFolder / name;
     if (checkpoint::is_folder(place)) continue;
-    move_to(aside / kCheckpointFolder / name, place);
+    move_to(superseded / kCheckpointFolder / name, place);
     any = true;
   }
   std::error_code ignored;
-  fs::remove(aside / kCheckpointFolder, ignored);  // succeeds only if it is empty
+  fs::remove(superseded / kCheckpointFolder, ignored);  // succeeds only if it is empty
   if (!any) return false;
   sync_folder(run_dir / kCheckpointFolder);
   checkpoint::Store store(run_dir / kCheckpointFolder);
@@ -232,13 +232,13 @@ bool restore_checkpoints(const fs::path& run_dir, const fs::path& aside) {
   return true;
 }
 
-bool restore_files(const fs::path& run_dir, const fs::path& aside) {
+bool restore_files(const fs::path& run_dir, const fs::path& superseded) {
   bool any = false;
-  for (const std::string& name : checkpoint::file_names(aside / kUndecided)) {
-    if (name == kMark || name.starts_with('.')) continue;
-    move_to(aside / kUndecided / name, run_dir / name);
+  for (const std::string& name : checkpoint::file_names(superseded / kRollback)) {
+    if (name == kMarker || name.starts_with('.')) continue;
+    move_to(superseded / kRollback / name, run_dir / name);
     std::error_code ignored;
-    fs::remove(aside / name, ignored);  // its rows are in the restored file
+    fs::remove(superseded / name, ignored);  // its rows are in the restored file
     any = true;
   }
   return any;
@@ -247,22 +247,23 @@ bool restore_files(const fs::path& run_dir, const fs::path& aside) {
 }  // namespace
 
 std::optional<fs::path> put_aside(const fs::path& run_dir, const Point& point) {
-  Aside aside(run_dir, point.of_this_run
-                           ? std::optional(checkpoint::Moment{point.global_step, point.epoch})
-                           : std::nullopt);
+  SupersededFolder superseded(
+      run_dir, point.of_this_run ? std::optional(checkpoint::Moment{point.global_step, point.epoch})
+                                 : std::nullopt);
   for (const std::string& name : checkpoint::file_names(run_dir)) {
     const fs::path file = run_dir / name;
     if (file.extension() != ".csv" || !is_file(file)) continue;
     if (read_file(file, kMostTableBytes, ReadFailure::resource).starts_with("epoch,"))
-      cut(
-          file, true, [&](std::string_view line) { return csv_row_stays(line, point); }, aside);
+      truncate_history(
+          file, true, [&](std::string_view line) { return keeps_csv_row(line, point); },
+          superseded);
   }
-  cut(
+  truncate_history(
       run_dir / "metrics.jsonl", false,
-      [&](std::string_view line) { return json_line_stays(line, point); }, aside);
-  aside.move_checkpoints();
-  copy_rewritten(run_dir, aside);
-  return aside.made();
+      [&](std::string_view line) { return keeps_json_line(line, point); }, superseded);
+  superseded.move_checkpoints();
+  copy_rewritten(run_dir, superseded);
+  return superseded.created();
 }
 
 std::map<std::string, std::string> recorded_fingerprints(const fs::path& run_dir) {
@@ -297,25 +298,24 @@ void expect_same_data(const std::map<std::string, std::string>& before,
   }
   ENSURE(
       checkpoint, lines.empty(),
-      "the data is not what the run began with, by its fingerprints:{}\nhint: bring the old data "
-      "back; "
-      "or add --accept-data-change: the epoch under way starts again with the new data; or leave "
-      "--resume out: then a new run begins",
+      "the data differs from that of the checkpoint, by its fingerprints:{}\nhint: restore the old "
+      "data, add --accept-data-change to restart the current epoch with the new data, or omit "
+      "--resume to start a new run",
       lines);
 }
 
 void keep_aside(const fs::path& run_dir) {
-  for (const fs::path& aside : undecided_in(run_dir)) decide(aside);
+  for (const fs::path& superseded : uncommitted_in(run_dir)) commit(superseded);
 }
 
 bool take_back(const fs::path& run_dir) {
   bool any = false;
-  for (const fs::path& aside : undecided_in(run_dir)) {
-    if (is_file(aside / kUndecided / kMark) && !has_gone_on(run_dir, aside)) {
-      any = restore_checkpoints(run_dir, aside) || any;
-      any = restore_files(run_dir, aside) || any;
+  for (const fs::path& superseded : uncommitted_in(run_dir)) {
+    if (is_file(superseded / kRollback / kMarker) && !has_resumed(run_dir, superseded)) {
+      any = restore_checkpoints(run_dir, superseded) || any;
+      any = restore_files(run_dir, superseded) || any;
     }
-    decide(aside);
+    commit(superseded);
   }
   return any;
 }

@@ -20,13 +20,12 @@ struct Point {
   bool of_this_run = true;  // false: the checkpoint belongs to another run
 };
 
-/// Truncates the files of a run folder to that point, so that the resumed run can append: rows of
-/// CSV files from `epoch` on, lines of metrics.jsonl after `global_step` or of such an epoch, a
-/// truncated last line, and later checkpoints. They move to superseded/N/, N from 1, and copies of
-/// the files that every start rewrites (config.yaml, config.resolved.yaml, manifest.json,
-/// result.json) go there. Logs are unchanged. Returns the folder, or nullopt if nothing was moved.
-/// A kill at any moment loses no row; until keep_aside(), take_back() can undo everything. Throws
-/// Error(resource).
+/// Truncates the files of a run folder at that point, so that the resumed run can append: later
+/// rows of CSV files, lines of metrics.jsonl and checkpoints, and a truncated last line, move to
+/// superseded/N/, N from 1. Files that every start rewrites (config.yaml, config.resolved.yaml,
+/// manifest.json, result.json) are copied there. Returns the folder, or nullopt if nothing was
+/// moved. A kill at any moment loses no row, and take_back() can undo everything until
+/// keep_aside(). Throws Error(resource).
 std::optional<fs::path> put_aside(const fs::path& run_dir, const Point& point);
 
 /// Returns data_fingerprints of manifest.json: split -> hex digest; "split" is the digest of how
@@ -42,10 +41,9 @@ void expect_same_data(const std::map<std::string, std::string>& before,
 /// Makes put_aside() final after the run has resumed.
 void keep_aside(const fs::path& run_dir);
 
-/// Undoes put_aside() for a run that has not resumed, which is known from keep_aside() and newer
-/// checkpoints: restores the checkpoints and files, and points `last` to the newest checkpoint.
-/// Returns whether there was anything to restore. It can be called again after a kill at any
-/// moment. Throws Error(resource).
+/// Undoes put_aside() if the run has not resumed (no keep_aside(), no newer checkpoint): restores
+/// checkpoints and files, and points `last` to the newest checkpoint. Returns whether there was
+/// anything to restore. Can be repeated after a kill. Throws Error(resource).
 bool take_back(const fs::path& run_dir);
 
 }  // namespace trainctl::study

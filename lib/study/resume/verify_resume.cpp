@@ -26,17 +26,17 @@ using LineKey = std::pair<std::int64_t, std::string>;
 LineKey key_of(const MetricsLine& line) { return {line.step, line.type}; }
 
 std::string name_of(const MetricsLine& line) {
-  return fmt::format("{} {}", line.type == "step" ? "step" : line.type + " that ends with step",
+  return fmt::format("{} {}", line.type == "step" ? "step" : line.type + " ending at step",
                      line.step);
 }
 
 MetricsLine parse_line(const std::string& text, std::size_t number) {
   MetricsLine line;
   line.values = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  const bool is_one = line.values.is_object() && line.values.contains("type") &&
-                      line.values["type"].is_string() && line.values.contains("step") &&
-                      line.values["step"].is_number_integer();
-  ENSURE(unexpected, is_one, "line {} of metrics.jsonl is none: {}", number, printable(text));
+  const bool is_valid = line.values.is_object() && line.values.contains("type") &&
+                        line.values["type"].is_string() && line.values.contains("step") &&
+                        line.values["step"].is_number_integer();
+  ENSURE(unexpected, is_valid, "line {} of metrics.jsonl is invalid: {}", number, printable(text));
   line.type = line.values["type"].get<std::string>();
   line.step = line.values["step"].get<std::int64_t>();
   line.values.erase("elapsed_s");
@@ -50,15 +50,17 @@ std::optional<std::string> difference_of(const MetricsLine& expected, const Metr
     const std::string wanted = to_line(value);
     const std::string got = found.values.contains(key) ? to_line(found.values[key]) : "missing";
     if (got != wanted)
-      return fmt::format("{}: {} is {} and was {}", name_of(expected), printable(key), got, wanted);
+      return fmt::format("{}: {} is {}, expected {}", name_of(expected), printable(key), got,
+                         wanted);
   }
   if (found.values.size() != expected.values.size())
-    return name_of(expected) + " has values that it had not";
+    return name_of(expected) + " has additional values";
   return std::nullopt;
 }
 
 using report::Kill;
 using report::Sameness;
+using report::StateComparison;
 
 RunRequest overridden(RunRequest request, const std::vector<std::string>& overrides) {
   config::Diagnostics problems;
@@ -69,8 +71,8 @@ RunRequest overridden(RunRequest request, const std::vector<std::string>& overri
 }
 
 std::string why_of(const RunOutcome& run) {
-  if (!run.ending.message.empty()) return one_line(run.ending.message);
-  return fmt::format("it ended with exit code {}", run.ending.exit_code);
+  if (!run.ending.message.empty()) return one_line(without_hint(run.ending.message));
+  return fmt::format("the run ended with exit code {}", run.ending.exit_code);
 }
 
 std::string parameter_digest_of(const RunOutcome& run) {
@@ -78,42 +80,44 @@ std::string parameter_digest_of(const RunOutcome& run) {
   return found == run.record.finished.end() ? "" : found->second.parameter_digest;
 }
 
-class Verification {
+class ResumeVerifier {
  public:
-  Verification(const RunRequest& request, const VerifyResume& wish, const Clock& clock)
-      : request_(request), wish_(wish), clock_(clock) {}
+  ResumeVerifier(const RunRequest& request, const VerifyResume& options, const Clock& clock)
+      : request_(request), options_(options), clock_(clock) {}
 
   report::ResumeCheck execute() {
     run_uninterrupted();
     const auto last = std::max<std::int64_t>(check_.steps - 1, 0);
     const auto first = std::min(check_.every_n_steps, std::max<std::int64_t>(last, 1));
-    const auto points = draw_kill_points(wish_.seed, wish_.kills, {first, last});
+    const auto points = draw_kill_points(options_.seed, options_.kills, {first, last});
     for (std::size_t i = 0; i < points.size(); ++i) {
       check_.kills.push_back(try_kill(static_cast<int>(i), points[i]));
-      tell(check_.kills.back());
+      print_progress(check_.kills.back());
     }
     return std::move(check_);
   }
 
  private:
   void run_uninterrupted() {
-    base_dir_ = wish_.scratch / "uninterrupted";
-    const RunOutcome run = started(request_, base_dir_, nullptr);
+    base_dir_ = options_.scratch / "uninterrupted";
+    const RunOutcome run = run_in(request_, base_dir_, nullptr);
+    const std::string_view hint = hint_of(run.ending.message);
     if (run.ending.exit_code != 0)
       throw Error(static_cast<ErrorKind>(run.ending.exit_code),
-                  "the uninterrupted run failed: " + why_of(run));
-    learn(run);
-    wish_.say(fmt::format("uninterrupted: {} steps in {}; a checkpoint every {} steps",
-                          with_thousands(check_.steps), human_duration(check_.wall_s),
-                          check_.every_n_steps));
+                  fmt::format("the uninterrupted run failed: {}{}{}", why_of(run),
+                              hint.empty() ? "" : "\nhint: ", hint));
+    record_baseline(run);
+    options_.say(fmt::format("uninterrupted run: {} steps in {}, a checkpoint every {} steps",
+                             with_thousands(check_.steps), human_duration(check_.wall_s),
+                             check_.every_n_steps));
   }
 
-  void learn(const RunOutcome& run) {
+  void record_baseline(const RunOutcome& run) {
     ENSURE(unexpected, run.record.started.has_value() && run.record.finished.contains(0),
-           "no rank told how the run went");
+           "rank 0 did not report the result of the run");
     const events::RunStarted& began = *run.record.started;
     const events::Finished& ended = run.record.finished.at(0);
-    check_.seed = wish_.seed;
+    check_.seed = options_.seed;
     check_.steps = ended.global_step;
     check_.epochs = ended.epochs;
     check_.wall_s = run.ending.wall_s;
@@ -126,7 +130,7 @@ class Verification {
     resumed_ =
         overridden(request_, {fmt::format("++checkpoint.every_n_steps={}", check_.every_n_steps)});
     // A resumed run takes these choices from its checkpoint.
-    killed_ = overridden(resumed_, choices_of(began));
+    killed_ = overridden(resumed_, measured_overrides(began));
   }
 
   /// Returns one rank after the other, then nullopt for all of them together.
@@ -145,24 +149,25 @@ class Verification {
     const std::optional<int> rank = rank_of(index);
     kill.killed = rank ? fmt::format("rank {}", *rank) : "all ranks";
     for (int attempt = 0; attempt < kTries; ++attempt) {
-      const fs::path folder = wish_.scratch / fmt::format("kill-{}-{}", kill.number, attempt + 1);
-      const RunOutcome run = started(killed_, folder, std::make_unique<Killer>(step, rank));
-      if (died(run, kill)) {
-        finish(folder, run, kill);
+      const fs::path folder =
+          options_.scratch / fmt::format("kill-{}-{}", kill.number, attempt + 1);
+      const RunOutcome run = run_in(killed_, folder, std::make_unique<ProcessKiller>(step, rank));
+      if (was_killed(run, kill)) {
+        resume_and_compare(folder, run, kill);
         return kill;
       }
       if (!kill.failure.empty()) {
-        check_.folder = wish_.scratch.string();
+        check_.folder = options_.scratch.string();
         return kill;
       }
-      drop(folder);
+      remove_folder(folder);
       step = std::max<std::int64_t>(1, step / 2);
     }
-    kill.failure = "the run was over before it could be killed: train longer";
+    kill.failure = "the run ended before it could be killed: train longer";
     return kill;
   }
 
-  static bool died(const RunOutcome& run, Kill& kill) {
+  static bool was_killed(const RunOutcome& run, Kill& kill) {
     const auto& failure = run.ending.first_failure;
     if (failure && failure->signal == SIGKILL) {
       kill.died_at = failure->step;
@@ -170,34 +175,34 @@ class Verification {
       kill.phase = failure->phase;
       return true;
     }
-    if (run.ending.exit_code != 0) kill.failure = "before it was killed: " + why_of(run);
+    if (run.ending.exit_code != 0) kill.failure = "failed before it was killed: " + why_of(run);
     return false;
   }
 
-  void finish(const fs::path& folder, const RunOutcome& killed, Kill& kill) {
+  void resume_and_compare(const fs::path& folder, const RunOutcome& killed, Kill& kill) {
     try {
-      note_origin(folder, kill);
-      const bool begins_anew = kill.resumed_from.empty();
+      set_resumed_from(folder, kill);
+      const bool starts_from_scratch = kill.resumed_from.empty();
       // The run continues from its newest valid checkpoint, or starts from the beginning.
-      RunRequest request = begins_anew ? killed_ : resumed_;
+      RunRequest request = starts_from_scratch ? killed_ : resumed_;
       request.resume = ResumeWish{};
-      const RunOutcome run = started(std::move(request), folder, nullptr);
+      const RunOutcome run = run_in(std::move(request), folder, nullptr);
       kill.ran_to_its_end = run.ending.exit_code == 0;
       if (kill.ran_to_its_end) {
-        judge(folder, killed, run, kill);
+        compare_runs(folder, killed, run, kill);
       } else {
-        kill.failure = "resumed: " + why_of(run);
+        kill.failure = "the resumed run failed: " + why_of(run);
       }
     } catch (const Error& error) {
       if (launch::is_stop_code(error.exit_code())) throw;
       kill.failure = one_line(error.what());
     }
-    if (report::is_identical(kill)) return drop(folder);
-    check_.folder = wish_.scratch.string();
+    if (report::is_identical(kill)) return remove_folder(folder);
+    check_.folder = options_.scratch.string();
   }
 
   /// A checkpoint that fails verification counts as lost, even if an older one is found.
-  static void note_origin(const fs::path& folder, Kill& kill) {
+  static void set_resumed_from(const fs::path& folder, Kill& kill) {
     checkpoint::Store store(folder / "checkpoints");
     const auto newest = store.newest_valid([&](const fs::path& moved, const std::string& why) {
       kill.failure = fmt::format("{} was damaged: {}", moved.filename().string(), why);
@@ -205,28 +210,28 @@ class Verification {
     if (newest) kill.resumed_from = newest->filename().string();
   }
 
-  void judge(const fs::path& folder, const RunOutcome& killed, const RunOutcome& run,
-             Kill& kill) const {
+  void compare_runs(const fs::path& folder, const RunOutcome& killed, const RunOutcome& run,
+                    Kill& kill) const {
     kill.weights = compare_section(base_dir_, folder, {{"model", "averager", "keeper"}, {}});
     const std::string digest = parameter_digest_of(run);
     if (digest != check_.parameter_digest && kill.weights.sameness != Sameness::different)
-      kill.weights = {Sameness::different, fmt::format("their digest is {} and was {}", digest,
-                                                       check_.parameter_digest)};
+      kill.weights = {Sameness::different, fmt::format("the parameter digest is {}, expected {}",
+                                                       digest, check_.parameter_digest)};
     kill.optimizer = compare_section(base_dir_, folder,
                                      {{"optimizer", "scaler", "sync"}, {"optimizer", "scheduler"}});
-    kill.losses = finding(first_difference(metrics_, read_metrics(folder)));
+    kill.losses = to_comparison(first_difference(metrics_, read_metrics(folder)));
     kill.batches = compare(digests_, batch_digests({&killed.record, &run.record}));
   }
 
-  RunOutcome started(RunRequest request, const fs::path& folder,
-                     std::unique_ptr<report::Sink> listener) {
+  RunOutcome run_in(RunRequest request, const fs::path& folder,
+                    std::unique_ptr<report::Sink> killer) {
     request.folder.fixed = folder;
     const std::vector<std::string> columns = metric_columns(request.loaded.experiment);
     const auto make_sinks = [&](const fs::path& run_dir) {
       Sinks sinks;
       sinks.push_back(report::make_csv_sink(run_dir, columns));
       sinks.push_back(report::make_jsonl_sink(run_dir));
-      if (listener) sinks.push_back(std::move(listener));
+      if (killer) sinks.push_back(std::move(killer));
       return sinks;
     };
     RunOutcome run = run_experiment(request, make_sinks, clock_);
@@ -236,23 +241,22 @@ class Verification {
     return run;
   }
 
-  static void drop(const fs::path& folder) {
+  static void remove_folder(const fs::path& folder) {
     std::error_code ignored;
     fs::remove_all(folder, ignored);
   }
 
-  void tell(const Kill& kill) const {
-    const std::string verdict =
-        !kill.failure.empty() ? kill.failure
-                              : std::string(report::is_identical(kill) ? "identical" : "different");
-    wish_.say(fmt::format("kill {} of {}: {} at step {}, resumed from {}: {}", kill.number,
-                          wish_.kills, kill.killed, with_thousands(kill.died_at),
-                          kill.resumed_from.empty() ? "the beginning" : kill.resumed_from,
-                          printable(verdict)));
+  void print_progress(const Kill& kill) const {
+    std::string verdict = kill.failure;
+    if (verdict.empty()) verdict = report::is_identical(kill) ? "identical" : "different";
+    options_.say(fmt::format("kill {} of {}: {} at step {}, resumed from {}: {}", kill.number,
+                             options_.kills, kill.killed, with_thousands(kill.died_at),
+                             kill.resumed_from.empty() ? "the beginning" : kill.resumed_from,
+                             printable(verdict)));
   }
 
   const RunRequest& request_;
-  const VerifyResume& wish_;
+  const VerifyResume& options_;
   const Clock& clock_;
   launch::SignalGuard guard_;  // a signal between two runs must end all of them
   RunRequest killed_;          // the request of the killed runs
@@ -294,23 +298,20 @@ std::optional<std::string> first_difference(const std::vector<MetricsLine>& expe
                                             const std::vector<MetricsLine>& found) {
   std::map<LineKey, const MetricsLine*> wanted;
   for (const MetricsLine& line : expected) wanted[key_of(line)] = &line;
-  std::set<LineKey> told;
+  std::set<LineKey> present;
   for (const MetricsLine& line : found) {
     const auto at = wanted.find(key_of(line));
-    if (at == wanted.end()) return name_of(line) + " is there, and was not";
+    if (at == wanted.end()) return name_of(line) + " is unexpected";
     if (auto difference = difference_of(*at->second, line)) return difference;
-    told.insert(at->first);
+    present.insert(at->first);
   }
   for (const auto& [key, line] : wanted) {
-    if (!told.contains(key)) return name_of(*line) + " was never told";
+    if (!present.contains(key)) return name_of(*line) + " is missing";
   }
   return std::nullopt;
 }
 
-using report::Sameness;
-using report::StateComparison;
-
-StateComparison finding(const std::optional<std::string>& difference) {
+StateComparison to_comparison(const std::optional<std::string>& difference) {
   if (difference) return {Sameness::different, *difference};
   return {Sameness::identical, ""};
 }
@@ -322,11 +323,11 @@ StateComparison compare_section(const fs::path& expected, const fs::path& found,
   };
   const auto wanted = last_of(expected);
   const auto got = last_of(found);
-  if (!wanted || !got) return {Sameness::unknown, "a run has left no last checkpoint"};
+  if (!wanted || !got) return {Sameness::unknown, "one of the runs has no last checkpoint"};
   try {
-    return finding(checkpoint::first_difference(*wanted, *got, section));
+    return to_comparison(checkpoint::first_difference(*wanted, *got, section));
   } catch (const Error& error) {
-    return {Sameness::different, error.what()};
+    return {Sameness::different, one_line(error.what())};
   }
 }
 
@@ -343,22 +344,22 @@ BatchDigests batch_digests(const std::vector<const report::RunRecord*>& records)
 }
 
 StateComparison compare(const BatchDigests& expected, const BatchDigests& found) {
-  std::size_t told = 0;
+  std::size_t compared = 0;
   for (const auto& [epoch, digest] : expected.epochs) {
     const auto at = found.epochs.find(epoch);
     if (at == found.epochs.end()) continue;
-    ++told;
+    ++compared;
     if (at->second != digest)
       return {Sameness::different,
-              fmt::format("those of epoch {}: {} and not {}", epoch + 1, at->second, digest)};
+              fmt::format("epoch {}: digest {}, expected {}", epoch + 1, at->second, digest)};
   }
   if (!found.run.empty() && !expected.run.empty()) {
-    ++told;
+    ++compared;
     if (found.run != expected.run)
       return {Sameness::different,
-              fmt::format("those of the run: {} and not {}", found.run, expected.run)};
+              fmt::format("whole run: digest {}, expected {}", found.run, expected.run)};
   }
-  if (told == 0) return {Sameness::unknown, "the runs have no digests of their batches in common"};
+  if (compared == 0) return {Sameness::unknown, "the runs have no batch digests in common"};
   return {Sameness::identical, ""};
 }
 
@@ -373,21 +374,21 @@ std::vector<std::string> comparable_run() {
           "++checkpoint.every_t=~"};
 }
 
-std::vector<std::string> choices_of(const events::RunStarted& began) {
+std::vector<std::string> measured_overrides(const events::RunStarted& began) {
   return {fmt::format("++trainer.num_threads={}", began.num_threads),
           fmt::format("++trainer.channels_last={}", began.channels_last)};
 }
 
-report::ResumeCheck verify_resume(const RunRequest& request, const VerifyResume& wish,
+report::ResumeCheck verify_resume(const RunRequest& request, const VerifyResume& options,
                                   const Clock& clock) {
-  return Verification(request, wish, clock).execute();
+  return ResumeVerifier(request, options, clock).execute();
 }
 
 std::vector<std::int64_t> draw_kill_points(std::uint64_t seed, int kills, StepRange range) {
   ENSURE(config, std::cmp_less_equal(kills, range.last - range.first + 1),
-         "--kills is {}, and the run has {} steps at which it can be killed: train longer, or kill "
-         "less",
-         kills, std::max<std::int64_t>(range.last - range.first + 1, 0));
+         "--kills must be at most the {} steps at which the run can be killed, got {}\nhint: train "
+         "longer or reduce --kills",
+         std::max<std::int64_t>(range.last - range.first + 1, 0), kills);
   CounterRng rng(seed, 0, 0, kOperation);
   const auto steps = static_cast<std::uint64_t>(range.last - range.first + 1);
   std::vector<std::int64_t> points;
@@ -405,14 +406,14 @@ std::int64_t checkpoint_interval(std::int64_t steps, std::int64_t steps_per_epoc
   return at_ends ? every - 1 : every;
 }
 
-void Killer::on_event(int rank, const events::Event& event) {
+void ProcessKiller::on_event(int rank, const events::Event& event) {
   if (const auto* hello = std::get_if<events::Hello>(&event))
     processes_[rank] = static_cast<pid_t>(hello->pid);
-  if (!fired_ && step_of(event) >= step_) fire();
+  if (!has_killed_ && step_of(event) >= step_) kill_processes();
 }
 
-void Killer::fire() {
-  fired_ = true;
+void ProcessKiller::kill_processes() {
+  has_killed_ = true;
   for (const auto& [rank, process] : processes_) {
     if (process > 1 && (!rank_ || *rank_ == rank)) ::kill(process, SIGKILL);
   }

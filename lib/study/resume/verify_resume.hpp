@@ -39,8 +39,7 @@ std::vector<MetricsLine> read_metrics(const fs::path& run_dir);
 std::optional<std::string> first_difference(const std::vector<MetricsLine>& expected,
                                             const std::vector<MetricsLine>& found);
 
-/// Returns `identical` if there is no difference.
-report::StateComparison finding(const std::optional<std::string>& difference);
+report::StateComparison to_comparison(const std::optional<std::string>& difference);
 
 /// Compares a section of the last checkpoints of two run folders. A section that cannot be read
 /// counts as different.
@@ -54,7 +53,7 @@ struct BatchDigests {
 };
 /// Collects the digests of a run and of the runs that it resumed.
 BatchDigests batch_digests(const std::vector<const report::RunRecord*>& records);
-/// Compares the digests that `found` has; if it has none, the result says so.
+/// Compares the digests that both have; unknown if there are none.
 report::StateComparison compare(const BatchDigests& expected, const BatchDigests& found);
 
 /// The options of verify_resume().
@@ -69,16 +68,15 @@ struct VerifyResume {
 /// saved, nothing that depends on time or restarts the run.
 std::vector<std::string> comparable_run();
 
-/// Returns overrides that pin the values that a run measures and chooses at its start and that
-/// another run could choose differently: threads and the memory format of images.
-std::vector<std::string> choices_of(const events::RunStarted& began);
+/// Returns overrides that pin what a run measures at its start: threads and memory format.
+std::vector<std::string> measured_overrides(const events::RunStarted& began);
 
 /// Runs `request` once; then kills runs of it with SIGKILL at random steps, alternating between one
 /// rank and all ranks, resumes each to its end and compares it with the first. `request` must
 /// include the overrides of comparable_run(). Identical runs are removed from the scratch folder
 /// immediately. Throws Error when the uninterrupted run fails, or when a signal ends one of the
 /// runs.
-report::ResumeCheck verify_resume(const RunRequest& request, const VerifyResume& wish,
+report::ResumeCheck verify_resume(const RunRequest& request, const VerifyResume& options,
                                   const Clock& clock);
 
 /// A range of a run's global steps, counted from 1.
@@ -97,22 +95,22 @@ std::int64_t checkpoint_interval(std::int64_t steps, std::int64_t steps_per_epoc
 
 /// Kills processes of a run with SIGKILL once the run has reached a step. It is called on the
 /// thread that reaps the processes, so no pid can belong to another process by then.
-class Killer final : public report::Sink {
+class ProcessKiller final : public report::Sink {
  public:
   /// If `rank` is absent, all processes are killed.
-  Killer(std::int64_t step, std::optional<int> rank) : step_(step), rank_(rank) {}
+  ProcessKiller(std::int64_t step, std::optional<int> rank) : step_(step), rank_(rank) {}
 
   void on_event(int rank, const events::Event& event) override;
   void on_tick(double /*now*/) override {}
   void close() override {}
 
  private:
-  void fire();
+  void kill_processes();
 
   std::int64_t step_;
   std::optional<int> rank_;
   std::map<int, pid_t> processes_;
-  bool fired_ = false;
+  bool has_killed_ = false;
 };
 
 }  // namespace trainctl::study

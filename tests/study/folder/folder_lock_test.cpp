@@ -18,7 +18,7 @@ using namespace trainctl::study;
 
 namespace {
 
-void plant(const fs::path& folder, const std::string& content) {
+void write_lock(const fs::path& folder, const std::string& content) {
   std::ofstream(folder / FolderLock::kFileName) << content;
 }
 
@@ -83,18 +83,18 @@ std::string race_for(const fs::path& folder, int runners) {
     pids.push_back(pid);
   }
   ::close(std::exchange(start.ends[1], -1));
-  std::string said;
+  std::string results;
   char byte = 0;
-  while (said.size() < pids.size() && ::read(result.ends[0], &byte, 1) == 1) said += byte;
+  while (results.size() < pids.size() && ::read(result.ends[0], &byte, 1) == 1) results += byte;
   ::close(std::exchange(end.ends[1], -1));
   for (const pid_t pid : pids) ::waitpid(pid, nullptr, 0);
-  std::ranges::sort(said);
-  return said;
+  std::ranges::sort(results);
+  return results;
 }
 
 }  // namespace
 
-TEST_CASE("a lock is one line that names its holder and is removed at the end") {
+TEST_CASE("FolderLock: the file is one line about its holder, removed at the end") {
   const TempFolder folder;
   {
     const FolderLock lock(folder.path());
@@ -115,9 +115,9 @@ TEST_CASE("a lock is one line that names its holder and is removed at the end") 
   CHECK(fs::is_empty(folder.path()));
 }
 
-TEST_CASE("a lock whose process has gone is taken over and removed at the end") {
+TEST_CASE("FolderLock: the lock of an exited process is taken over") {
   const TempFolder folder;
-  plant(folder.path(), lock_line(dead_process()));
+  write_lock(folder.path(), lock_line(dead_process()));
   {
     const FolderLock lock(folder.path());
     CHECK(read_lock_line(content(folder.path()))->pid == ::getpid());
@@ -125,7 +125,7 @@ TEST_CASE("a lock whose process has gone is taken over and removed at the end") 
   CHECK(fs::is_empty(folder.path()));
 }
 
-TEST_CASE("what a run that is gone had not finished to write goes with its lock") {
+TEST_CASE("FolderLock: unfinished files of an exited run are removed with its lock") {
   const TempFolder folder;
   const std::vector<std::string> temporary{
       ".result.json.tmp.17", ".result.json.reserved.17", "logs/.rank_0.error.json.tmp.4",
@@ -144,13 +144,13 @@ TEST_CASE("what a run that is gone had not finished to write goes with its lock"
   plant_all(kept);
   { const FolderLock unlocked(folder.path()); }
   CHECK(std::ranges::all_of(temporary, there));  // no holder is known to have exited
-  plant(folder.path(), lock_line(dead_process()));
+  write_lock(folder.path(), lock_line(dead_process()));
   const FolderLock lock(folder.path());
   CHECK(std::ranges::none_of(temporary, there));
   CHECK(std::ranges::all_of(kept, there));
 }
 
-TEST_CASE("a lock of before the last boot is stale, whatever its process number") {
+TEST_CASE("why_gone: a lock from before the last boot is stale for any pid") {
   LockHolder holder = this_process();
   holder.host = "node7";
   LockHolder here = holder;
@@ -160,16 +160,16 @@ TEST_CASE("a lock of before the last boot is stale, whatever its process number"
   CHECK_FALSE(why_gone(holder, here));
 }
 
-TEST_CASE("a process number that belongs to another process now is stale") {
+TEST_CASE("why_gone: a lock is stale if another process has its pid") {
   LockHolder holder = this_process();
   holder.started -= 1;
   CHECK_THAT(why_gone(holder, this_process()).value_or(""), Contains("another process"));
   const TempFolder folder;
-  plant(folder.path(), lock_line(holder));
+  write_lock(folder.path(), lock_line(holder));
   CHECK(refusal(folder.path()) == "taken");
 }
 
-TEST_CASE("a lock is not stale where its holder cannot be checked") {
+TEST_CASE("why_gone: a lock is not stale if its holder cannot be checked") {
   const LockHolder here = this_process();
   LockHolder elsewhere = dead_process();
   elsewhere.host += "-not";
@@ -182,21 +182,21 @@ TEST_CASE("a lock is not stale where its holder cannot be checked") {
   for (const LockHolder& holder : {elsewhere, contained, unknown, bootless}) {
     CHECK_FALSE(why_gone(holder, here));
     const TempFolder folder;
-    plant(folder.path(), lock_line(holder));
+    write_lock(folder.path(), lock_line(holder));
     CHECK_THAT(refusal(folder.path()),
                StartsWith("11 ") && Contains("pid " + std::to_string(holder.pid) + " on "));
   }
   CHECK_FALSE(why_gone(here, here));
 }
 
-TEST_CASE("a lock that makes no sense is respected, unless it is to be broken") {
-  const std::string sound = lock_line(dead_process());
+TEST_CASE("FolderLock: an unreadable lock is respected without --break-lock") {
+  const std::string valid = lock_line(dead_process());
   for (const std::string& text :
        {std::string(), std::string("\n"), std::string("pid 7 on here since noon\n"),
-        std::string("[]\n"), std::string("{\"pid\":1}\n"), sound.substr(0, sound.size() / 2),
+        std::string("[]\n"), std::string("{\"pid\":1}\n"), valid.substr(0, valid.size() / 2),
         std::string("\x1b[31m\xff"), std::string(100'000, 'x')}) {
     const TempFolder folder;
-    plant(folder.path(), text);
+    write_lock(folder.path(), text);
     CHECK_THAT(refusal(folder.path()), StartsWith("11 ") && Contains("another run"));
     CHECK_THAT(refusal(folder.path()), !Contains("\x1b"));
     {
@@ -207,28 +207,28 @@ TEST_CASE("a lock that makes no sense is respected, unless it is to be broken") 
   }
 }
 
-TEST_CASE("a lock that was broken is left to the one that broke it") {
+TEST_CASE("FolderLock: a holder does not remove a lock that was taken from it") {
   const TempFolder folder;
   LockHolder other = this_process();
   other.since = "2001-01-01T00:00:00Z";
   {
     const FolderLock lock(folder.path());
-    plant(folder.path(), lock_line(other));
+    write_lock(folder.path(), lock_line(other));
   }
   CHECK(content(folder.path()) == lock_line(other));
 }
 
-TEST_CASE("of runs that race for a folder one wins, also where a stale lock lies in it") {
+TEST_CASE("FolderLock: one of several competing processes gets the lock, also a stale one") {
   const std::string stale = lock_line(dead_process());
   for (int round = 0; round < 100; ++round) {
     const TempFolder folder;
-    if (round % 2 == 1) plant(folder.path(), stale);
+    if (round % 2 == 1) write_lock(folder.path(), stale);
     REQUIRE(race_for(folder.path(), 2) == "lw");
     REQUIRE(fs::is_empty(folder.path()));
   }
   for (int round = 0; round < 20; ++round) {
     const TempFolder folder;
-    plant(folder.path(), stale);
+    write_lock(folder.path(), stale);
     REQUIRE(race_for(folder.path(), 4) == "lllw");
   }
 }

@@ -21,25 +21,25 @@ std::string text_of(const fs::path& file) {
 
 }  // namespace
 
-TEST_CASE("damaged files that a start writes again are moved aside and named") {
+TEST_CASE("move_damaged_aside: damaged files are renamed and reported") {
   TempFolder run;
   for (const char* name : {"task.json", "result.json", "manifest.json", "config.resolved.yaml"})
     put_text(run / name, "{\"cut");
   CHECK(study::damaged_files(run.path()).size() == 4);
   CHECK(fs::exists(run / "task.json"));  // only moved when the start writes the file again
-  const auto said = study::move_damaged_aside(run.path());
-  REQUIRE(said.size() == 4);
+  const auto notes = study::move_damaged_aside(run.path());
+  REQUIRE(notes.size() == 4);
   for (const char* name : {"task.json", "result.json", "manifest.json", "config.resolved.yaml"}) {
     CHECK_FALSE(fs::exists(run / name));
     CHECK(text_of(run / ("corrupt-" + std::string(name))) == "{\"cut");
   }
-  CHECK_THAT(said[0], StartsWith((run / "task.json").string() + " is damaged (") &&
-                          EndsWith("moved to corrupt-task.json and written again"));
+  CHECK_THAT(notes[0], StartsWith((run / "task.json").string() + " is damaged (") &&
+                           EndsWith("moved to corrupt-task.json and written again"));
   put_text(run / "task.json", "again");
   CHECK_THAT(study::move_damaged_aside(run.path()).at(0), Contains("corrupt-task.json-2"));
 }
 
-TEST_CASE("sound and missing files of a run folder stay as they are") {
+TEST_CASE("move_damaged_aside: valid and missing files are unchanged") {
   TempFolder run;
   CHECK(study::move_damaged_aside(run.path()).empty());
   put_text(run / "task.json", spec::dump_task({.until_epoch = 3}));
@@ -49,7 +49,7 @@ TEST_CASE("sound and missing files of a run folder stay as they are") {
   CHECK(fs::exists(run / "task.json"));
 }
 
-TEST_CASE("a damaged task.json does not keep a run with checkpoints from being resumed") {
+TEST_CASE("resumed_folder: a damaged task.json is accepted if the run has checkpoints") {
   TempFolder root;
   const fs::path run = root / "r";
   put_text(run / "config.resolved.yaml", "name: x\n");
@@ -63,7 +63,7 @@ TEST_CASE("a damaged task.json does not keep a run with checkpoints from being r
   CHECK(resume().fixed == run);
 }
 
-TEST_CASE("config.resolved.yaml is restored from the newest checkpoint") {
+TEST_CASE("restore_resolved_config: uses the copy in the newest checkpoint") {
   TempFolder run;
   CHECK_THROWS_WITH(study::restore_resolved_config(run.path()), Contains(run.path().string()) &&
                                                                     Contains("is missing") &&
@@ -87,7 +87,7 @@ TEST_CASE("config.resolved.yaml is restored from the newest checkpoint") {
   CHECK_THAT(study::restore_resolved_config(run.path()), Contains("is missing: written again"));
 }
 
-TEST_CASE("a damaged config of a run in use is reported with the folder and what to do") {
+TEST_CASE("restore_resolved_config: the error for a folder in use has a hint") {
   TempFolder run;
   put_text(run / "config.resolved.yaml", "name: [x");
   study::LockHolder holder = study::this_process();
@@ -100,7 +100,7 @@ TEST_CASE("a damaged config of a run in use is reported with the folder and what
   CHECK(text_of(run / "config.resolved.yaml") == "name: [x");
 }
 
-TEST_CASE("damaged lines of metrics.jsonl and tables are named, a line cut off at the end is not") {
+TEST_CASE("damaged_history: reports damaged lines, but not a truncated last line") {
   TempFolder run;
   put_text(run / "metrics.jsonl",
            "{\"type\":\"step\",\"epoch\":1,\"step\":5}\nrubbish\n"

@@ -13,7 +13,7 @@
 using namespace trainctl;
 using namespace trainctl::study;
 
-TEST_CASE("runs of the same second get folders of their own and latest points at the last") {
+TEST_CASE("make_run_folder: runs of one second get separate folders, latest is the last one") {
   const TempFolder root;
   std::vector<fs::path> folders;
   for (int i = 0; i < 20; ++i) {
@@ -27,7 +27,7 @@ TEST_CASE("runs of the same second get folders of their own and latest points at
   CHECK(fs::canonical(root / "mnist-ffn-1/latest") == fs::canonical(last));
 }
 
-TEST_CASE("a fixed folder is made, and refused when something lies in it") {
+TEST_CASE("make_run_folder: a fixed folder is created, and refused if it is not empty") {
   const TempFolder root;
   const FolderRequest request{.name = "x", .root = root.path(), .fixed = root / "a/b"};
   CHECK(make_run_folder(request).path == root / "a/b");
@@ -42,7 +42,7 @@ TEST_CASE("a fixed folder is made, and refused when something lies in it") {
   }
 }
 
-TEST_CASE("a fixed folder belongs to one run at a time, and the other is told whose it is") {
+TEST_CASE("make_run_folder: a second run in a fixed folder is refused with the holder") {
   const TempFolder root;
   const FolderRequest request{.name = "x", .root = root.path(), .fixed = root / "a"};
   {
@@ -60,7 +60,7 @@ TEST_CASE("a fixed folder belongs to one run at a time, and the other is told wh
   CHECK(make_run_folder(request).path == root / "a");
 }
 
-TEST_CASE("a root that cannot hold folders is a resource error that names it") {
+TEST_CASE("make_run_folder: an unusable root is a resource error with its path") {
   const TempFolder root;
   write_atomically(root / "file", "x");
   try {
@@ -72,7 +72,7 @@ TEST_CASE("a root that cannot hold folders is a resource error that names it") {
   }
 }
 
-TEST_CASE("make_run_folder: a folder named by a link stays the same when the link moves") {
+TEST_CASE("make_run_folder: a folder given by a link stays the same if the link changes") {
   const TempFolder root;
   const fs::path first = make_run_folder({.name = "x", .root = root.path()}).path;
   for (const char* name : {"latest", "latest/"}) {
@@ -88,7 +88,7 @@ TEST_CASE("make_run_folder: a folder named by a link stays the same when the lin
   }
 }
 
-TEST_CASE("real_folder: links, dots and a last slash are gone, also of a new folder") {
+TEST_CASE("real_folder: removes links, dots and a trailing slash, also for a new folder") {
   const TempFolder root;
   fs::create_directories(root / "a");
   fs::create_directory_symlink("a", root / "link");
@@ -101,7 +101,7 @@ TEST_CASE("real_folder: links, dots and a last slash are gone, also of a new fol
   CHECK(real_folder("/") == "/");
 }
 
-TEST_CASE("newest_first: latest comes first, then the names that begin with the time") {
+TEST_CASE("newest_first: latest is first, then the names by time") {
   const TempFolder root;
   for (const char* name :
        {"20260101-000000-aaaa", "20260103-000000-aaaa", "mine", "20260102-000000-aaaa"})
@@ -115,7 +115,7 @@ TEST_CASE("newest_first: latest comes first, then the names that begin with the 
   CHECK(newest_first(root / "nothing").empty());
 }
 
-TEST_CASE("no experiment name leaves the root") {
+TEST_CASE("folder_name: the result is always a folder within the root") {
   CHECK(folder_name("..") == "experiment");
   CHECK(folder_name("../../etc") == "..-..-etc");
   CHECK(folder_name("mnist-ffn_1.2") == "mnist-ffn_1.2");

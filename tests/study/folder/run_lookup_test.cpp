@@ -17,7 +17,7 @@ void make_run(const fs::path& run) { put_text(run / "config.resolved.yaml", "nam
 
 }  // namespace
 
-TEST_CASE("a run is found by its folder, by its experiment, or as the latest") {
+TEST_CASE("find_run: finds a run by folder, by experiment or as latest") {
   TempFolder root;
   make_run(root / "digits/20260101-000000-aaaa");
   make_run(root / "digits/20260103-000000-bbbb");
@@ -34,7 +34,7 @@ TEST_CASE("a run is found by its folder, by its experiment, or as the latest") {
   CHECK_FALSE(study::run_called("digits/nothing", root.path()));
 }
 
-TEST_CASE("run_called: newer runs without what a verb needs are skipped and named") {
+TEST_CASE("run_called: newer runs that do not satisfy the requirement are skipped") {
   TempFolder root;
   const fs::path older = root / "digits/20260101-000000-aaaa";
   const fs::path newer = root / "digits/20260103-000000-bbbb";
@@ -72,7 +72,7 @@ void point_at_best(const fs::path& run, std::int64_t step) {
 
 }  // namespace
 
-TEST_CASE("newest_run: the newest run with what a verb needs is found, whatever newer ones have") {
+TEST_CASE("newest_run: returns the newest run that satisfies the requirement") {
   using study::RunNeeds;
   TempFolder root;
   const fs::path complete = root / "digits/20260101-000000-aaaa";
@@ -107,7 +107,7 @@ TEST_CASE("newest_run: the newest run with what a verb needs is found, whatever 
   CHECK(found(RunNeeds::checkpoint) == weights_only);
 }
 
-TEST_CASE("run_called: a run that has lost its config is known by its checkpoints") {
+TEST_CASE("run_called: a run without its config is recognized by its checkpoints") {
   TempFolder root;
   const fs::path run = root / "digits/20260101-000000-aaaa";
   save_checkpoint(run, 10);
@@ -115,7 +115,7 @@ TEST_CASE("run_called: a run that has lost its config is known by its checkpoint
   CHECK(find_run(run.string(), root.path()) == run);
 }
 
-TEST_CASE("is_training: a damaged task.json is that of training if the run has checkpoints") {
+TEST_CASE("is_training: with a damaged task.json a run with checkpoints is training") {
   TempFolder root;
   make_run(root / "r");
   CHECK(study::is_training(root / "r"));

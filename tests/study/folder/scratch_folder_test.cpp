@@ -14,7 +14,7 @@ using namespace trainctl::study;
 namespace {
 
 // Creates the folder of a killed run, whose lock names an exited process.
-fs::path plant(const fs::path& folder, int pid) {
+fs::path create_scratch(const fs::path& folder, int pid) {
   fs::create_directories(folder / "logs");
   LockHolder holder = this_process();
   holder.pid = pid;
@@ -23,7 +23,7 @@ fs::path plant(const fs::path& folder, int pid) {
   return folder;
 }
 
-int gone_pid() {
+int exited_pid() {
   const pid_t pid = ::fork();
   if (pid == 0) ::_exit(0);
   ::waitpid(pid, nullptr, 0);
@@ -32,7 +32,7 @@ int gone_pid() {
 
 }  // namespace
 
-TEST_CASE("a scratch folder is gone with its object, unless it was kept") {
+TEST_CASE("ScratchFolder: is removed with its object, except after keep()") {
   const TempFolder parent;
   { const ScratchFolder scratch(parent.path()); }
   CHECK(fs::is_empty(parent.path()));
@@ -45,12 +45,12 @@ TEST_CASE("a scratch folder is gone with its object, unless it was kept") {
   CHECK(fs::exists(kept));
 }
 
-TEST_CASE("what a killed run left is removed by the next, what others have or keep is not") {
+TEST_CASE("ScratchFolder: removes only folders of killed processes") {
   const TempFolder parent;
-  const int gone = gone_pid();
-  const fs::path left = plant(parent / "trainctl-a1B2c3", gone);
-  const fs::path used = plant(parent / "trainctl-used00", ::getpid());
-  const fs::path other = plant(parent / "trainctl-longer0", gone);
+  const int exited = exited_pid();
+  const fs::path left = create_scratch(parent / "trainctl-a1B2c3", exited);
+  const fs::path used = create_scratch(parent / "trainctl-used00", ::getpid());
+  const fs::path other = create_scratch(parent / "trainctl-longer0", exited);
   const fs::path kept = parent / "trainctl-kept00";
   fs::create_directories(kept / "logs");
   const ScratchFolder scratch(parent.path());

@@ -12,35 +12,35 @@
 namespace trainctl::study {
 namespace {
 
-void plant(const fs::path& path) {
+void create_file(const fs::path& path) {
   fs::create_directories(path.parent_path());
   std::ofstream(path) << "x";
 }
 
 }  // namespace
 
-TEST_CASE("what workers that are gone had begun goes, and what is whole or this process's stays") {
+TEST_CASE("remove_unfinished: removes unfinished files of exited workers only") {
   const TempFolder run;
   const std::string own = std::to_string(::getpid());
-  const std::vector<std::string> gone{"checkpoints/epoch=0001-step=000056/.rank_0.part.tmp.99",
-                                      "checkpoints/epoch=0001-step=000056/rank_1.part",
-                                      "checkpoints/epoch=0001-step=000056",
-                                      "checkpoints/.best.safetensors.tmp.99"};
+  const std::vector<std::string> unfinished{
+      "checkpoints/epoch=0001-step=000056/.rank_0.part.tmp.99",
+      "checkpoints/epoch=0001-step=000056/rank_1.part", "checkpoints/epoch=0001-step=000056",
+      "checkpoints/.best.safetensors.tmp.99"};
   const std::vector<std::string> kept{"checkpoints/epoch=0001-step=000030/manifest",
                                       "checkpoints/epoch=0001-step=000030/rank_0.part",
                                       "checkpoints/best.safetensors",
                                       ".result.json.reserved." + own, ".result.json.tmp." + own};
-  plant(run / gone[0]);
-  plant(run / gone[1]);
-  plant(run / gone[3]);
-  for (const std::string& name : kept) plant(run / name);
+  create_file(run / unfinished[0]);
+  create_file(run / unfinished[1]);
+  create_file(run / unfinished[3]);
+  for (const std::string& name : kept) create_file(run / name);
   remove_unfinished(run.path());
-  const auto there = [&](const std::string& name) { return fs::exists(run / name); };
-  CHECK(std::ranges::none_of(gone, there));
-  CHECK(std::ranges::all_of(kept, there));
+  const auto exists = [&](const std::string& name) { return fs::exists(run / name); };
+  CHECK(std::ranges::none_of(unfinished, exists));
+  CHECK(std::ranges::all_of(kept, exists));
 }
 
-TEST_CASE("a run that has saved nothing has nothing to remove") {
+TEST_CASE("remove_unfinished: an empty folder is accepted") {
   const TempFolder run;
   CHECK_NOTHROW(remove_unfinished(run.path()));
   CHECK(fs::is_empty(run.path()));

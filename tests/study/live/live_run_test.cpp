@@ -13,33 +13,34 @@ using report::TopState;
 
 namespace {
 
-void plant(const fs::path& file, const std::string& text) {
+void write_text(const fs::path& file, const std::string& text) {
   fs::create_directories(file.parent_path());
   std::ofstream(file, std::ios::binary) << text;
 }
 
-void plant_run(const fs::path& run) {
-  plant(run / "config.resolved.yaml", "name: x\n");
-  plant(run / "manifest.json",
-        R"({"course": {"steps_per_epoch": 100, "max_epochs": 4, "global_batch": 64}})");
-  plant(run / "metrics.jsonl",
-        R"({"type":"step","epoch":1,"step":50,"elapsed_s":1.0,"lr":0.1,"train/loss":2.0})"
-        "\n"
-        R"({"type":"step","epoch":1,"step":100,"elapsed_s":2.0,"lr":0.1,"train/loss":"nan"})"
-        "\n"
-        R"({"type":"epoch","epoch":1,"step":100,"lr":0.1,"train/loss":1.5,"val/accuracy":0.5})"
-        "\n"
-        R"({"type":"step","epoch":2,"step":150,"elapsed_s":3.0,"lr":0.1,"train/loss":1.0})"
-        "\n{\"type\":\"st");
-  plant(run / "epochs.csv", "epoch,step,wall_s,data_wait_s,samples_per_s\n1,100,2.0,0.5,3200\n");
-  plant(run / "logs/rank_0.log", "all is well\nwarning: slow disk\n");
+void write_run(const fs::path& run) {
+  write_text(run / "config.resolved.yaml", "name: x\n");
+  write_text(run / "manifest.json",
+             R"({"course": {"steps_per_epoch": 100, "max_epochs": 4, "global_batch": 64}})");
+  write_text(run / "metrics.jsonl",
+             R"({"type":"step","epoch":1,"step":50,"elapsed_s":1.0,"lr":0.1,"train/loss":2.0})"
+             "\n"
+             R"({"type":"step","epoch":1,"step":100,"elapsed_s":2.0,"lr":0.1,"train/loss":"nan"})"
+             "\n"
+             R"({"type":"epoch","epoch":1,"step":100,"lr":0.1,"train/loss":1.5,"val/accuracy":0.5})"
+             "\n"
+             R"({"type":"step","epoch":2,"step":150,"elapsed_s":3.0,"lr":0.1,"train/loss":1.0})"
+             "\n{\"type\":\"st");
+  write_text(run / "epochs.csv",
+             "epoch,step,wall_s,data_wait_s,samples_per_s\n1,100,2.0,0.5,3200\n");
+  write_text(run / "logs/rank_0.log", "all is well\nwarning: slow disk\n");
 }
 
 }  // namespace
 
-TEST_CASE("a run without a process and without an end is gone, and its files still tell") {
+TEST_CASE("LiveRun: a run without a process or result is gone, and its files are shown") {
   TempFolder folder;
-  plant_run(folder.path());
+  write_run(folder.path());
   const report::TopView view = LiveRun(folder.path()).look(0);
   CHECK(view.state == TopState::gone);
   CHECK(view.step == 150);
@@ -56,12 +57,13 @@ TEST_CASE("a run without a process and without an end is gone, and its files sti
   CHECK(view.warnings[0] == "rank_0: warning: slow disk");
 }
 
-TEST_CASE("a run without metrics.jsonl is told by the last row of its epochs") {
+TEST_CASE("LiveRun: without metrics.jsonl the last row of epochs.csv is shown") {
   TempFolder folder;
-  plant_run(folder.path());
+  write_run(folder.path());
   fs::remove(folder / "metrics.jsonl");
-  plant(folder / "epochs.csv",
-        "epoch,step,lr,train/loss,val/loss,wall_s\n1,100,0.1,2.0,,2.0\n2,200,0.05,1.5,1.75,2.0\n");
+  write_text(
+      folder / "epochs.csv",
+      "epoch,step,lr,train/loss,val/loss,wall_s\n1,100,0.1,2.0,,2.0\n2,200,0.05,1.5,1.75,2.0\n");
   const report::TopView view = LiveRun(folder.path()).look(0);
   CHECK(view.epoch == 2);
   CHECK(view.step == 200);
@@ -71,48 +73,49 @@ TEST_CASE("a run without metrics.jsonl is told by the last row of its epochs") {
   CHECK(view.eta_s == 200.0 / 100 * 2);
 }
 
-TEST_CASE("steps that a run does again replace those it had done") {
+TEST_CASE("LiveRun: repeated steps of a resumed run replace the earlier ones") {
   TempFolder folder;
-  plant_run(folder.path());
-  plant(folder / "metrics.jsonl", R"({"type":"step","step":50,"elapsed_s":1.0,"train/loss":2.0})"
-                                  "\n"
-                                  R"({"type":"step","step":100,"elapsed_s":2.0,"train/loss":1.0})"
-                                  "\n"
-                                  R"({"type":"step","step":50,"elapsed_s":1.0,"train/loss":3.0})"
-                                  "\n");
+  write_run(folder.path());
+  write_text(folder / "metrics.jsonl",
+             R"({"type":"step","step":50,"elapsed_s":1.0,"train/loss":2.0})"
+             "\n"
+             R"({"type":"step","step":100,"elapsed_s":2.0,"train/loss":1.0})"
+             "\n"
+             R"({"type":"step","step":50,"elapsed_s":1.0,"train/loss":3.0})"
+             "\n");
   CHECK(LiveRun(folder.path()).look(0).losses == std::vector<double>{3.0});
 }
 
-TEST_CASE("a finished run reports its result") {
+TEST_CASE("LiveRun: a finished run has its result") {
   TempFolder folder;
-  plant_run(folder.path());
-  plant(folder / "result.json", R"({"verdict": "ok", "exit_code": 0, "message": ""})");
+  write_run(folder.path());
+  write_text(folder / "result.json", R"({"verdict": "ok", "exit_code": 0, "message": ""})");
   const report::TopView view = LiveRun(folder.path()).look(0);
   CHECK(view.state == TopState::ended);
   CHECK(view.verdict == "ok");
   CHECK(view.exit_code == 0);
 }
 
-TEST_CASE("a run of another host is reported as such") {
+TEST_CASE("LiveRun: a run on another host is reported with the host") {
   TempFolder folder;
-  plant_run(folder.path());
-  plant(folder / "result.json", R"({"verdict": "unfinished", "exit_code": null})");
+  write_run(folder.path());
+  write_text(folder / "result.json", R"({"verdict": "unfinished", "exit_code": null})");
   LockHolder holder = this_process();
   holder.host = "some-other-host";
-  plant(folder / ".lock", lock_line(holder));
+  write_text(folder / ".lock", lock_line(holder));
   const report::TopView view = LiveRun(folder.path()).look(0);
   CHECK(view.state == TopState::elsewhere);
   CHECK(view.host == "some-other-host");
 }
 
-TEST_CASE("damaged files count as not there") {
+TEST_CASE("LiveRun: damaged files count as missing") {
   TempFolder folder;
   for (const char* text : {"", "{", "[]", "null", "{\"verdict\": 3, \"type\": [], \"step\": 1e300}",
                            "\xff\xfe", "\"text\"\n,,,,\n"}) {
     CAPTURE(text);
     for (const char* name : {"manifest.json", "metrics.jsonl", "epochs.csv", "result.json", ".lock",
                              "logs/rank_0.log"})
-      plant(folder / name, text);
+      write_text(folder / name, text);
     const report::TopView view = LiveRun(folder.path()).look(0);
     CHECK(view.state == TopState::gone);
     CHECK(view.step == 0);

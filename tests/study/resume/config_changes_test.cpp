@@ -6,8 +6,8 @@
 #include "support/catch.hpp"
 
 using namespace trainctl;
+using study::ChangeEffect;
 using study::ConfigChange;
-using study::Effect;
 
 namespace {
 
@@ -35,13 +35,13 @@ std::string refusal(const std::vector<ConfigChange>& found) {
 
 }  // namespace
 
-TEST_CASE("the same config has no changes, however it is written") {
+TEST_CASE("config_changes: equivalent configs have no changes") {
   CHECK(changes({}, {}).empty());
   CHECK(changes({"optimizer.lr=0.001"}, {"optimizer={type: adam, lr: 1e-3}"}).empty());
   CHECK(changes({}, {"trainer.max_restarts=0"}).empty());
 }
 
-TEST_CASE("a change tells the path and both values") {
+TEST_CASE("config_changes: a change has the path and both values") {
   CHECK(one_change({"optimizer.lr=0.01"}) == "optimizer.lr: 0.001 -> 0.01");
   CHECK(one_change({"seed=43"}) == "seed: 0 -> 43");
   CHECK(one_change({"dataset.train.transforms.0.mean=[0.5]"}) ==
@@ -49,7 +49,7 @@ TEST_CASE("a change tells the path and both values") {
         "normalize, mean: [0.5], std: [0.3081]}]");
 }
 
-TEST_CASE("what makes it another run is refused, each value by name") {
+TEST_CASE("refuse_changes: the error names every refused value") {
   for (const char* change :
        {"seed=1", "optimizer.lr=0.1", "model={type: mlp, hidden: [7]}", "loss={type: nll}",
         "scheduler={type: step_lr, step_size: 2}", "loader.batch_size=7", "loader.shuffle=false",
@@ -61,30 +61,30 @@ TEST_CASE("what makes it another run is refused, each value by name") {
   }
   const std::string said =
       refusal(changes({}, {"seed=1", "optimizer.lr=0.1", "trainer.max_epochs=9"}));
-  CHECK_THAT(said, Contains("epoch=0003-step=000938 was made with another config") &&
+  CHECK_THAT(said, Contains("epoch=0003-step=000938 was saved with another config") &&
                        Contains("\n  optimizer.lr: 0.001 -> 0.1\n  seed: 0 -> 1\n") &&
-                       Contains("leave --resume out"));
+                       Contains("omit --resume"));
   CHECK_THAT(said, !Contains("max_epochs"));
 }
 
-TEST_CASE("ranks may share out the optimizer's state from here on, but not begin to step alone") {
+TEST_CASE("config_changes: ddp and zero1 can be exchanged, ddp and local_sgd cannot") {
   const std::vector<std::string> local{"distributed={type: local_sgd, sync_every: 4}"};
   const auto to_zero = changes({}, {"distributed.type=zero1"});
   REQUIRE(to_zero.size() == 1);
-  CHECK(to_zero[0].effect == Effect::harmless);
+  CHECK(to_zero[0].effect == ChangeEffect::harmless);
   CHECK(refusal(changes({"distributed.type=zero1"}, {})) == "accepted");
   CHECK_THAT(refusal(changes({}, local)), Contains("distributed.type: ddp -> local_sgd"));
   CHECK_THAT(refusal(changes(local, {})), Contains("distributed.type: local_sgd -> ddp"));
   const auto every = changes(local, {"distributed={type: local_sgd, sync_every: 8}"});
   REQUIRE(every.size() == 1);
-  CHECK(every[0].effect == Effect::not_bitwise);
+  CHECK(every[0].effect == ChangeEffect::not_bitwise);
   for (const char* change : {"distributed.compression=bf16", "trainer.sync_batchnorm=true"}) {
     INFO(change);
     CHECK(refusal(changes({}, {change})) != "accepted");
   }
 }
 
-TEST_CASE("what changes no number passes and is told") {
+TEST_CASE("changes_text: harmless changes are accepted and reported") {
   const auto found = changes({}, {"trainer.max_epochs=9", "loader.num_workers=2", "name=other",
                                   "checkpoint.every_n_steps=10", "loggers=[csv]",
                                   "dataset.cache.mode=none", "trainer.max_restarts=3"});
@@ -98,16 +98,16 @@ TEST_CASE("what changes no number passes and is told") {
   CHECK(study::changes_text(changes({}, {})).empty());
 }
 
-TEST_CASE("what changes the order of sums passes, and is told not to be bitwise") {
+TEST_CASE("changes_text: a change of the summation order is reported as not bitwise") {
   const auto found = changes({}, {"trainer.num_threads=3", "trainer.max_epochs=9"});
   CHECK(refusal(found) == "accepted");
   CHECK_THAT(study::changes_text(found), Contains("trainer.num_threads: auto -> 3 (not bitwise)") &&
-                                             EndsWith("differ from those without a change"));
-  CHECK(study::effect_of("trainer.devices") == Effect::not_bitwise);
+                                             EndsWith("differ from those of an unchanged run"));
+  CHECK(study::effect_of("trainer.devices") == ChangeEffect::not_bitwise);
 }
 
-TEST_CASE("a longer run is not bitwise where its length decides the rates") {
-  const auto told = [](const std::string& scheduler, const std::string& change) {
+TEST_CASE("config_changes: a longer run is not bitwise if the schedule depends on its length") {
+  const auto text_of_change = [](const std::string& scheduler, const std::string& change) {
     return study::changes_text(changes({scheduler}, {scheduler, change}));
   };
   for (const char* open :
@@ -118,11 +118,11 @@ TEST_CASE("a longer run is not bitwise where its length decides the rates") {
         "scheduler={type: sequential_lr, schedulers: [{type: step_lr, step_size: 1}, "
         "cosine_annealing_lr], milestones: [2]}"}) {
     INFO(open);
-    CHECK_THAT(told(open, "trainer.max_epochs=9"),
-               Contains("trainer.max_epochs: 5 -> 9 (not bitwise: the schedule has another length "
-                        "now)"));
-    CHECK_THAT(told(open, "trainer.max_steps=900"), Contains("not bitwise"));
-    CHECK_THAT(told(open, "trainer.max_restarts=3"), !Contains("bitwise"));
+    CHECK_THAT(text_of_change(open, "trainer.max_epochs=9"),
+               Contains("trainer.max_epochs: 5 -> 9 (not bitwise: the learning-rate schedule has "
+                        "another length)"));
+    CHECK_THAT(text_of_change(open, "trainer.max_steps=900"), Contains("not bitwise"));
+    CHECK_THAT(text_of_change(open, "trainer.max_restarts=3"), !Contains("bitwise"));
   }
   for (const char* closed :
        {"scheduler=constant", "scheduler=linear_lr", "scheduler={type: constant, warmup: 2ep}",
@@ -132,18 +132,18 @@ TEST_CASE("a longer run is not bitwise where its length decides the rates") {
         "scheduler={type: sequential_lr, schedulers: [{type: linear_lr}, constant], milestones: "
         "[2]}"}) {
     INFO(closed);
-    CHECK_THAT(told(closed, "trainer.max_epochs=9"),
+    CHECK_THAT(text_of_change(closed, "trainer.max_epochs=9"),
                Contains("trainer.max_epochs: 5 -> 9") && !Contains("bitwise"));
   }
 }
 
-TEST_CASE("why a run is not bitwise names those changes alone") {
+TEST_CASE("why_not_bitwise: names only the changes that are not bitwise") {
   const auto found = changes({}, {"trainer.num_threads=3", "name=other"});
   CHECK(study::why_not_bitwise(found) == "trainer.num_threads: auto -> 3");
   CHECK(study::why_not_bitwise(changes({}, {"name=other"})).empty());
 }
 
-TEST_CASE("what another device keeps beside the rest makes a change of device another run") {
+TEST_CASE("config_changes: a change between CPU and GPU is refused") {
   const auto effect = [](const std::string& change, const std::string& device) {
     const auto found =
         study::config_changes(spec::dump_resolved(load_sound({"trainer.accelerator=auto"})),
@@ -151,34 +151,34 @@ TEST_CASE("what another device keeps beside the rest makes a change of device an
     REQUIRE(found.size() == 1);
     return found[0].effect;
   };
-  CHECK(effect("trainer.accelerator=cpu", "cpu") == Effect::harmless);
-  CHECK(effect("trainer.accelerator=cpu", "cuda") == Effect::refused);
-  CHECK(effect("trainer.accelerator=cpu", "") == Effect::refused);
+  CHECK(effect("trainer.accelerator=cpu", "cpu") == ChangeEffect::harmless);
+  CHECK(effect("trainer.accelerator=cpu", "cuda") == ChangeEffect::refused);
+  CHECK(effect("trainer.accelerator=cpu", "") == ChangeEffect::refused);
   if (!read_machine().gpus.empty()) {  // without a GPU such a config is already refused
-    CHECK(effect("trainer.accelerator=gpu", "cuda") == Effect::harmless);
-    CHECK(effect("trainer.accelerator=gpu", "cpu") == Effect::refused);
+    CHECK(effect("trainer.accelerator=gpu", "cuda") == ChangeEffect::harmless);
+    CHECK(effect("trainer.accelerator=gpu", "cpu") == ChangeEffect::refused);
   }
-  CHECK(effect("trainer.detect_anomaly=true", "cpu") == Effect::harmless);
-  CHECK(effect("trainer.detect_anomaly=true", "cuda") == Effect::refused);
-  CHECK(effect("trainer.detect_anomaly=true", "") == Effect::refused);
+  CHECK(effect("trainer.detect_anomaly=true", "cpu") == ChangeEffect::harmless);
+  CHECK(effect("trainer.detect_anomaly=true", "cuda") == ChangeEffect::refused);
+  CHECK(effect("trainer.detect_anomaly=true", "") == ChangeEffect::refused);
   const std::string skips = "trainer.skip_nonfinite_steps=3";
   const auto found =
       study::config_changes(spec::dump_resolved(load_sound({skips})),
                             load_sound({skips, "trainer.detect_anomaly=true"}), "cuda");
   REQUIRE(found.size() == 1);
-  CHECK(found[0].effect == Effect::harmless);
+  CHECK(found[0].effect == ChangeEffect::harmless);
 }
 
 TEST_CASE("config changes: channels_last=auto keeps the format of the checkpoint") {
   const auto back = changes({"trainer.channels_last=true"}, {});
   REQUIRE(back.size() == 1);
-  CHECK(back[0].effect == Effect::harmless);
+  CHECK(back[0].effect == ChangeEffect::harmless);
   const auto set = changes({}, {"trainer.channels_last=true"});
   REQUIRE(set.size() == 1);
-  CHECK(set[0].effect == Effect::not_bitwise);
+  CHECK(set[0].effect == ChangeEffect::not_bitwise);
 }
 
-TEST_CASE("a section that comes or goes is told by what is in it") {
+TEST_CASE("config_changes: an added or removed section is reported by its values") {
   const auto gone = changes({"early_stopping={type: patience, monitor: val/loss}"}, {});
   REQUIRE_FALSE(gone.empty());
   for (const ConfigChange& change : gone) {
@@ -188,7 +188,7 @@ TEST_CASE("a section that comes or goes is told by what is in it") {
   CHECK(refusal(changes({}, {"profiler={}"})) == "accepted");
 }
 
-TEST_CASE("a default that an older version did not write is no change, a choice of it is") {
+TEST_CASE("config_changes: a new key is a change only if it is not the default") {
   std::string old = spec::dump_resolved(load_sound({}));
   const std::string key = "  accumulate_grad_batches: 1  # default\n";
   const std::size_t at = old.find(key);
@@ -196,19 +196,19 @@ TEST_CASE("a default that an older version did not write is no change, a choice 
   old.erase(at, key.size());
   CHECK(study::config_changes(old, load_sound({})).empty());
   const auto found = study::config_changes(old, load_sound({"trainer.accumulate_grad_batches=2"}));
-  CHECK(found ==
-        std::vector{ConfigChange{"trainer.accumulate_grad_batches", "~", "2", Effect::refused}});
+  CHECK(found == std::vector{ConfigChange{"trainer.accumulate_grad_batches", "~", "2",
+                                          ChangeEffect::refused}});
 }
 
-TEST_CASE("a rule stands for what is below it and for nothing that begins alike") {
-  CHECK(study::effect_of("checkpoint.every_t") == Effect::harmless);
-  CHECK(study::effect_of("checkpoints.every_t") == Effect::refused);
-  CHECK(study::effect_of("names") == Effect::refused);
-  CHECK(study::effect_of("dataset.train.root") == Effect::harmless);
-  CHECK(study::effect_of("dataset.train.split") == Effect::refused);
+TEST_CASE("effect_of: a rule covers the paths below it, not other paths with the same prefix") {
+  CHECK(study::effect_of("checkpoint.every_t") == ChangeEffect::harmless);
+  CHECK(study::effect_of("checkpoints.every_t") == ChangeEffect::refused);
+  CHECK(study::effect_of("names") == ChangeEffect::refused);
+  CHECK(study::effect_of("dataset.train.root") == ChangeEffect::harmless);
+  CHECK(study::effect_of("dataset.train.split") == ChangeEffect::refused);
 }
 
-TEST_CASE("a config that cannot be read is the checkpoint's fault") {
+TEST_CASE("config_changes: an unreadable config is a checkpoint error") {
   try {
     study::config_changes("a: [", load_sound({}));
     FAIL("nothing was thrown");

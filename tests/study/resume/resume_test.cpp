@@ -47,7 +47,7 @@ std::int64_t step_of(const study::Origin& origin) { return origin.manifest.globa
 
 }  // namespace
 
-TEST_CASE("what to resume is a word or a path") {
+TEST_CASE("parse_resume: accepts auto, last, best and paths") {
   CHECK(study::parse_resume("auto").from == ResumeFrom::automatic);
   CHECK(study::parse_resume("last").from == ResumeFrom::last);
   CHECK(study::parse_resume("best").from == ResumeFrom::best);
@@ -56,7 +56,7 @@ TEST_CASE("what to resume is a word or a path") {
   CHECK(path.path == fs::current_path() / "last");
 }
 
-TEST_CASE("auto and last take the newest checkpoint, best the one that it leads to") {
+TEST_CASE("choose_checkpoint: auto and last use the newest checkpoint, best its link") {
   TempFolder folder;
   const fs::path run = make_run(folder / "r", {10, 20, 30});
   checkpoint::Store store(run / "checkpoints");
@@ -68,7 +68,7 @@ TEST_CASE("auto and last take the newest checkpoint, best the one that it leads 
   CHECK(best.checkpoint == fs::canonical(run) / "checkpoints" / saves::name_of(20));
 }
 
-TEST_CASE("a damaged checkpoint is named and moved aside, and the one before is used") {
+TEST_CASE("choose_checkpoint: a damaged checkpoint is renamed and the previous one is used") {
   TempFolder folder;
   const fs::path run = make_run(folder / "r", {10, 20, 30});
   flip_a_byte(run / "checkpoints" / saves::name_of(30) / "rank_1.part");
@@ -78,11 +78,11 @@ TEST_CASE("a damaged checkpoint is named and moved aside, and the one before is 
   CHECK_THAT(origin.damaged[0], StartsWith("a checkpoint is damaged: ") &&
                                     Contains("rank_1.part") &&
                                     Contains("corrupt-" + saves::name_of(30)) &&
-                                    EndsWith(saves::name_of(20) + " is used"));
+                                    EndsWith("; using " + saves::name_of(20)));
   CHECK(fs::exists(run / "checkpoints" / ("corrupt-" + saves::name_of(30))));
 }
 
-TEST_CASE("a run whose checkpoints are all damaged is not restarted from scratch") {
+TEST_CASE("choose_checkpoint: a run with only damaged checkpoints is not restarted from scratch") {
   TempFolder folder;
   const fs::path run = make_run(folder / "r", {10});
   flip_a_byte(run / "checkpoints" / saves::name_of(10) / "rank_0.part");
@@ -93,7 +93,7 @@ TEST_CASE("a run whose checkpoints are all damaged is not restarted from scratch
   }
 }
 
-TEST_CASE("a damaged best is not replaced by another") {
+TEST_CASE("choose_checkpoint: a damaged best checkpoint is not replaced by another") {
   TempFolder folder;
   const fs::path run = make_run(folder / "r", {10, 20});
   checkpoint::Store(run / "checkpoints")
@@ -104,18 +104,18 @@ TEST_CASE("a damaged best is not replaced by another") {
              Contains("rank_0.part"));
 }
 
-TEST_CASE("without a checkpoint auto begins at the first step, and the others say so") {
+TEST_CASE("choose_checkpoint: without a checkpoint auto starts from scratch, last and best fail") {
   TempFolder folder;
   const fs::path run = make_run(folder / "r", {});
   CHECK(study::choose_checkpoint(run, study::parse_resume("auto")).checkpoint.empty());
-  for (const char* wish : {"last", "best"}) {
+  for (const char* word : {"last", "best"}) {
     CHECK_THAT(refusal(ErrorKind::checkpoint,
-                       [&] { study::choose_checkpoint(run, study::parse_resume(wish)); }),
+                       [&] { study::choose_checkpoint(run, study::parse_resume(word)); }),
                Contains("no checkpoint"));
   }
 }
 
-TEST_CASE("weights alone are nothing to go on from") {
+TEST_CASE("choose_checkpoint: a checkpoint with only weights is refused") {
   TempFolder folder;
   const fs::path run = make_run(folder / "r", {});
   checkpoint::Store store(run / "checkpoints");
@@ -128,34 +128,35 @@ TEST_CASE("weights alone are nothing to go on from") {
              Contains("weights only"));
 }
 
-TEST_CASE("the folder is the one that is named, that of the path, or the newest of the name") {
+TEST_CASE("resumed_folder: uses --run-dir, the path or the newest run of the name") {
   TempFolder root;
-  const study::FolderRequest asked{.name = "x", .root = root.path(), .fixed = {}};
-  CHECK(study::resumed_folder(asked, study::parse_resume("auto")).if_used == study::IfUsed::refuse);
+  const study::FolderRequest requested{.name = "x", .root = root.path(), .fixed = {}};
+  CHECK(study::resumed_folder(requested, study::parse_resume("auto")).if_used ==
+        study::IfUsed::refuse);
   CHECK_THAT(refusal(ErrorKind::checkpoint,
-                     [&] { study::resumed_folder(asked, study::parse_resume("last")); }),
+                     [&] { study::resumed_folder(requested, study::parse_resume("last")); }),
              Contains("no run of 'x'") && Contains("has a checkpoint"));
 
   make_run(root / "x/20260101-000000-aaaa", {10});
   const fs::path newer = make_run(root / "x/20260102-000000-aaaa", {10});
-  const auto newest = study::resumed_folder(asked, study::parse_resume("auto"));
+  const auto newest = study::resumed_folder(requested, study::parse_resume("auto"));
   CHECK(newest.fixed == newer);
   CHECK(newest.if_used == study::IfUsed::resume);
 
   fs::create_directory_symlink("20260101-000000-aaaa", root / "x/latest");
-  CHECK(study::resumed_folder(asked, study::parse_resume("auto")).fixed ==
+  CHECK(study::resumed_folder(requested, study::parse_resume("auto")).fixed ==
         fs::canonical(root / "x/20260101-000000-aaaa"));
 
   for (const fs::path& path : {newer, newer / "checkpoints" / saves::name_of(10)}) {
-    const study::ResumeWish wish = study::parse_resume(path.string());
-    CHECK(study::resumed_folder(asked, wish).fixed == fs::canonical(newer));
-    CHECK(study::run_folder_of(wish) == fs::canonical(newer));
+    const study::ResumeWish request = study::parse_resume(path.string());
+    CHECK(study::resumed_folder(requested, request).fixed == fs::canonical(newer));
+    CHECK(study::run_folder_of(request) == fs::canonical(newer));
   }
 }
 
 TEST_CASE("run --resume by name skips runs without a checkpoint") {
   TempFolder root;
-  const study::FolderRequest asked{.name = "x", .root = root.path()};
+  const study::FolderRequest requested{.name = "x", .root = root.path()};
   const fs::path oldest = make_run(root / "x/20260101-000000-aaaa", {10});
   const fs::path trained = make_run(root / "x/20260102-000000-aaaa", {20});
   checkpoint::Store(trained / "checkpoints")
@@ -165,7 +166,7 @@ TEST_CASE("run --resume by name skips runs without a checkpoint") {
   fs::create_directories(unfinished / "checkpoints" / saves::name_of(30));  // has no manifest
   fs::create_directory_symlink("20260104-000000-aaaa", root / "x/latest");
   for (const char* word : {"auto", "last", "best"}) {
-    const auto found = study::resumed_folder(asked, study::parse_resume(word));
+    const auto found = study::resumed_folder(requested, study::parse_resume(word));
     CHECK(found.fixed == trained);
     CHECK(found.skipped == std::vector{unfinished, failed});
     const std::string lacking = std::string(word) == "best" ? "'best'" : "to resume from";
@@ -182,28 +183,29 @@ TEST_CASE("resumed_folder: a run is resumed in its folder when the link moves me
   TempFolder root;
   const fs::path first = make_run(root / "x/20260101-000000-aaaa", {10});
   fs::create_directory_symlink(first.filename(), root / "x/latest");
-  const study::FolderRequest asked{.name = "x", .root = root.path(), .fixed = root / "x/latest"};
-  const auto found = study::resumed_folder(asked, study::parse_resume("auto"));
+  const study::FolderRequest requested{
+      .name = "x", .root = root.path(), .fixed = root / "x/latest"};
+  const auto found = study::resumed_folder(requested, study::parse_resume("auto"));
   const study::RunFolder second = study::make_run_folder({.name = "x", .root = root.path()});
   CHECK(found.fixed == fs::canonical(first));
   CHECK(study::make_run_folder(found).path == fs::canonical(first));
   CHECK(fs::canonical(root / "x/latest") == fs::canonical(second.path));
 }
 
-TEST_CASE("resumed_folder: a run that has lost its config.resolved.yaml is not passed over") {
+TEST_CASE("resumed_folder: a run without config.resolved.yaml is not skipped") {
   TempFolder root;
-  const study::FolderRequest asked{.name = "x", .root = root.path()};
+  const study::FolderRequest requested{.name = "x", .root = root.path()};
   const fs::path run = make_run(root / "x/20260101-000000-aaaa", {10});
   fs::remove(run / "config.resolved.yaml");
-  CHECK(study::resumed_folder(asked, study::parse_resume("auto")).fixed == run);
-  CHECK_FALSE(study::resumed_batch(asked, study::parse_resume("auto")));
+  CHECK(study::resumed_folder(requested, study::parse_resume("auto")).fixed == run);
+  CHECK_FALSE(study::resumed_batch(requested, study::parse_resume("auto")));
 }
 
 TEST_CASE("run --resume auto starts a new run where no run has a checkpoint") {
   TempFolder root;
-  const study::FolderRequest asked{.name = "x", .root = root.path()};
+  const study::FolderRequest requested{.name = "x", .root = root.path()};
   make_run(root / "x/20260103-000000-aaaa", {});
-  const auto found = study::resumed_folder(asked, study::parse_resume("auto"));
+  const auto found = study::resumed_folder(requested, study::parse_resume("auto"));
   CHECK_FALSE(found.fixed);
   CHECK(found.if_used == study::IfUsed::refuse);
   CHECK(study::resume_notice(found, root / "x/new", {}) ==
@@ -211,14 +213,14 @@ TEST_CASE("run --resume auto starts a new run where no run has a checkpoint") {
             " has a checkpoint to resume from: training starts from scratch in " +
             (root / "x/new").string());
   CHECK_THAT(refusal(ErrorKind::checkpoint,
-                     [&] { study::resumed_folder(asked, study::parse_resume("last")); }),
+                     [&] { study::resumed_folder(requested, study::parse_resume("last")); }),
              Contains("has a checkpoint"));
 }
 
 TEST_CASE(
     "run --resume auto skips neither a run that trains nor one whose checkpoints are damaged") {
   TempFolder root;
-  const study::FolderRequest asked{.name = "x", .root = root.path()};
+  const study::FolderRequest requested{.name = "x", .root = root.path()};
   make_run(root / "x/20260101-000000-aaaa", {10});
   const fs::path newer = make_run(root / "x/20260102-000000-aaaa", {});
   study::LockHolder other = study::this_process();
@@ -226,7 +228,7 @@ TEST_CASE(
   other.started = 0;
   put_text(newer / study::FolderLock::kFileName, study::lock_line(other));
   const auto folder = [&] {
-    return study::resumed_folder(asked, study::parse_resume("auto")).fixed;
+    return study::resumed_folder(requested, study::parse_resume("auto")).fixed;
   };
   CHECK(folder() == newer);
   fs::remove(newer / study::FolderLock::kFileName);
@@ -235,72 +237,72 @@ TEST_CASE(
   CHECK(folder() == newer);
 }
 
-TEST_CASE("a checkpoint of another folder begins a new run, which must have its own") {
+TEST_CASE("resumed_folder: a checkpoint of another folder starts a new run in --run-dir") {
   TempFolder root;
   const fs::path run = make_run(root / "r", {10});
-  study::FolderRequest asked{.name = "x", .root = root.path(), .fixed = root / "new"};
+  study::FolderRequest requested{.name = "x", .root = root.path(), .fixed = root / "new"};
   const std::string checkpoint = (run / "checkpoints" / saves::name_of(10)).string();
-  const auto fork = study::resumed_folder(asked, study::parse_resume(checkpoint));
+  const auto fork = study::resumed_folder(requested, study::parse_resume(checkpoint));
   CHECK(fork.fixed == root / "new");
   CHECK(fork.if_used == study::IfUsed::refuse);
   CHECK_THAT(refusal(ErrorKind::config,
-                     [&] { study::resumed_folder(asked, study::parse_resume(run.string())); }),
-             Contains("two folders"));
+                     [&] { study::resumed_folder(requested, study::parse_resume(run.string())); }),
+             Contains("different folders"));
   fs::rename(checkpoint, root / saves::name_of(10));
-  asked.fixed.reset();
+  requested.fixed.reset();
   const std::string alone = (root / saves::name_of(10)).string();
   CHECK_THAT(refusal(ErrorKind::checkpoint,
-                     [&] { study::resumed_folder(asked, study::parse_resume(alone)); }),
-             Contains("lies in no run folder") && Contains("--run-dir"));
+                     [&] { study::resumed_folder(requested, study::parse_resume(alone)); }),
+             Contains("not in a run folder") && Contains("--run-dir"));
 }
 
-TEST_CASE("what is no training run is left alone") {
+TEST_CASE("resumed_folder: refuses folders that are not training runs") {
   TempFolder root;
-  study::FolderRequest asked{.name = "x", .root = root.path(), .fixed = root / "mine"};
+  study::FolderRequest requested{.name = "x", .root = root.path(), .fixed = root / "mine"};
   put_text(root / "mine/thesis.tex", "x");
   CHECK_THAT(refusal(ErrorKind::config,
-                     [&] { study::resumed_folder(asked, study::parse_resume("auto")); }),
-             Contains("no run folder"));
-  asked.fixed = make_run(root / "evaluated", {});
-  put_text(*asked.fixed / spec::kTaskFile,
+                     [&] { study::resumed_folder(requested, study::parse_resume("auto")); }),
+             Contains("not a run folder"));
+  requested.fixed = make_run(root / "evaluated", {});
+  put_text(*requested.fixed / spec::kTaskFile,
            spec::dump_task({spec::TaskKind::evaluate, "val", "best.safetensors"}));
   CHECK_THAT(refusal(ErrorKind::config,
-                     [&] { study::resumed_folder(asked, study::parse_resume("auto")); }),
+                     [&] { study::resumed_folder(requested, study::parse_resume("auto")); }),
              Contains("evaluation"));
   put_text(root / "best.safetensors", "x");
   CHECK_THAT(refusal(ErrorKind::checkpoint,
                      [&] {
                        study::resumed_folder(
-                           asked, study::parse_resume((root / "best.safetensors").string()));
+                           requested, study::parse_resume((root / "best.safetensors").string()));
                      }),
              Contains("is a file") && Contains("weights="));
   CHECK_THAT(refusal(ErrorKind::checkpoint,
-                     [&] { study::resumed_folder(asked, study::parse_resume("nowhere")); }),
-             Contains("there is no"));
+                     [&] { study::resumed_folder(requested, study::parse_resume("nowhere")); }),
+             Contains("does not exist"));
 }
 
-TEST_CASE("a run that was killed before it had anything of its own begins there") {
+TEST_CASE("resumed_folder: a run that was killed at its start restarts in its folder") {
   TempFolder root;
-  const study::FolderRequest asked{.name = "x", .root = root.path(), .fixed = root / "young"};
+  const study::FolderRequest requested{.name = "x", .root = root.path(), .fixed = root / "killed"};
   const auto resume = [&] {
-    return study::resumed_folder(asked, study::parse_resume("auto")).if_used;
+    return study::resumed_folder(requested, study::parse_resume("auto")).if_used;
   };
-  put_text(root / "young/.lock", "{}");
+  put_text(root / "killed/.lock", "{}");
   CHECK(resume() == study::IfUsed::resume);
-  put_text(root / "young/.result.json.tmp.17", "{");
-  put_text(root / "young/result.json", R"({"verdict": "unfinished", "exit_code": null})");
-  put_text(root / "young/.result.json.reserved.17", "");
-  fs::create_directory(root / "young/logs");
+  put_text(root / "killed/.result.json.tmp.17", "{");
+  put_text(root / "killed/result.json", R"({"verdict": "unfinished", "exit_code": null})");
+  put_text(root / "killed/.result.json.reserved.17", "");
+  fs::create_directory(root / "killed/logs");
   CHECK(resume() == study::IfUsed::resume);
-  CHECK(study::choose_checkpoint(root / "young", study::parse_resume("auto")).checkpoint.empty());
-  put_text(root / "young/result.json", R"({"verdict": "ok", "exit_code": 0})");
-  CHECK_THAT(refusal(ErrorKind::config, resume), Contains("no run folder"));
+  CHECK(study::choose_checkpoint(root / "killed", study::parse_resume("auto")).checkpoint.empty());
+  put_text(root / "killed/result.json", R"({"verdict": "ok", "exit_code": 0})");
+  CHECK_THAT(refusal(ErrorKind::config, resume), Contains("not a run folder"));
 }
 
-TEST_CASE("a run that goes on keeps the batch size that trials found for it") {
+TEST_CASE("resumed_batch: a resumed run keeps its measured batch size") {
   TempFolder root;
-  const study::FolderRequest asked{.name = "x", .root = root.path(), .fixed = {}};
-  CHECK_FALSE(study::resumed_batch(asked, study::parse_resume("auto")));
+  const study::FolderRequest requested{.name = "x", .root = root.path(), .fixed = {}};
+  CHECK_FALSE(study::resumed_batch(requested, study::parse_resume("auto")));
   make_run(root / "x/20260101-000000-aaaa", {10});
-  CHECK(study::resumed_batch(asked, study::parse_resume("auto")) == 48);
+  CHECK(study::resumed_batch(requested, study::parse_resume("auto")) == 48);
 }

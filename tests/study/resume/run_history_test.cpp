@@ -39,22 +39,22 @@ const std::vector<std::string> kHistories{"epochs.csv", "timing.csv", "confusion
 
 }  // namespace
 
-TEST_CASE("after a kill and a resume the histories are those of a run that was never stopped") {
+TEST_CASE("run history: after a kill and a resume it equals that of an uninterrupted run") {
   for (const std::int64_t epoch : {0, 1, 2}) {
-    TempFolder whole;
-    TempFolder cut;
-    write_epochs(whole.path(), 0, 3);
-    write_epochs(cut.path(), 0, 2);
-    study::put_aside(cut.path(), Point{epoch, 938 * epoch});
-    write_epochs(cut.path(), epoch, 3);
+    TempFolder uninterrupted;
+    TempFolder resumed;
+    write_epochs(uninterrupted.path(), 0, 3);
+    write_epochs(resumed.path(), 0, 2);
+    study::put_aside(resumed.path(), Point{epoch, 938 * epoch});
+    write_epochs(resumed.path(), epoch, 3);
     for (const std::string& name : kHistories) {
       INFO(name << " from epoch " << epoch);
-      CHECK(text_of(cut / name) == text_of(whole / name));
+      CHECK(text_of(resumed / name) == text_of(uninterrupted / name));
     }
   }
 }
 
-TEST_CASE("lines of steps before a checkpoint in the middle of an epoch stay") {
+TEST_CASE("run history: steps before a checkpoint within an epoch are kept") {
   TempFolder folder;
   write_epochs(folder.path(), 0, 1);
   study::put_aside(folder.path(), Point{1, 938 + 300});
@@ -65,14 +65,14 @@ TEST_CASE("lines of steps before a checkpoint in the middle of an epoch stay") {
   CHECK_THAT(moved, Contains("\"step\":1538") && Contains("\"type\":\"epoch\",\"epoch\":2"));
 }
 
-TEST_CASE("no row is lost: each is in the file or in superseded, under its header") {
+TEST_CASE("run history: each row is in the file or in superseded, with the header") {
   TempFolder folder;
   write_epochs(folder.path(), 0, 2);
   const std::string before = text_of(folder / "epochs.csv");
-  const auto aside = study::put_aside(folder.path(), Point{1, 938});
-  REQUIRE(aside == folder / "superseded/1");
+  const auto superseded = study::put_aside(folder.path(), Point{1, 938});
+  REQUIRE(superseded == folder / "superseded/1");
   const std::string kept = text_of(folder / "epochs.csv");
-  const std::string moved = text_of(*aside / "epochs.csv");
+  const std::string moved = text_of(*superseded / "epochs.csv");
   const std::string header = before.substr(0, before.find('\n') + 1);
   CHECK(moved.starts_with(header));
   CHECK(kept + moved.substr(header.size()) == before);
@@ -81,21 +81,21 @@ TEST_CASE("no row is lost: each is in the file or in superseded, under its heade
   CHECK(fs::exists(folder / "superseded/2/epochs.csv"));
 }
 
-TEST_CASE("a last line that was cut off goes, and files of others stay as they are") {
+TEST_CASE("run history: a truncated last line is moved, other files are unchanged") {
   TempFolder folder;
   put_text(folder / "epochs.csv", "epoch,step\n1,10\n2,2");
   put_text(folder / "metrics.jsonl", "{\"type\":\"step\",\"step\":5}\n{\"type\":\"st");
   put_text(folder / "mine.csv", "a,b\n7,8\n");
-  put_text(folder / "logs/rank_0.log", "said\n");
+  put_text(folder / "logs/rank_0.log", "logged\n");
   study::put_aside(folder.path(), Point{5, 100});
   CHECK(text_of(folder / "epochs.csv") == "epoch,step\n1,10\n");
   CHECK(text_of(folder / "superseded/1/epochs.csv") == "epoch,step\n2,2\n");
   CHECK(text_of(folder / "metrics.jsonl") == "{\"type\":\"step\",\"step\":5}\n");
   CHECK(text_of(folder / "mine.csv") == "a,b\n7,8\n");
-  CHECK(text_of(folder / "logs/rank_0.log") == "said\n");
+  CHECK(text_of(folder / "logs/rank_0.log") == "logged\n");
 }
 
-TEST_CASE("what a start writes anew is copied, and an empty folder gets nothing") {
+TEST_CASE("run history: files that a start rewrites are copied") {
   TempFolder folder;
   CHECK_FALSE(study::put_aside(folder.path(), Point{}));
   CHECK(fs::is_empty(folder.path()));
@@ -106,7 +106,7 @@ TEST_CASE("what a start writes anew is copied, and an empty folder gets nothing"
   CHECK(text_of(folder / "config.yaml") == "name: x");
 }
 
-TEST_CASE("checkpoints of later steps make room for those to come") {
+TEST_CASE("run history: checkpoints of later steps are moved") {
   TempFolder folder;
   checkpoint::Store store(folder / "checkpoints");
   for (const std::int64_t step : {10, 20, 30}) saves::save(store, step);
@@ -116,7 +116,7 @@ TEST_CASE("checkpoints of later steps make room for those to come") {
   CHECK_NOTHROW(saves::save(store, 30));
 }
 
-TEST_CASE("of two checkpoints of one step the one of the later epoch is later") {
+TEST_CASE("run history: checkpoints of one step are ordered by epoch") {
   TempFolder folder;
   checkpoint::Store store(folder / "checkpoints");
   saves::save(store, 20);
@@ -128,7 +128,7 @@ TEST_CASE("of two checkpoints of one step the one of the later epoch is later") 
   CHECK(fs::exists(folder / "superseded/1/checkpoints" / ended.filename()));
 }
 
-TEST_CASE("a start that goes on from elsewhere leaves no checkpoint of another past") {
+TEST_CASE("run history: resuming from another run moves all checkpoints") {
   TempFolder folder;
   checkpoint::Store store(folder / "checkpoints");
   for (const std::int64_t step : {0, 10, 20}) saves::save(store, step);
@@ -138,7 +138,7 @@ TEST_CASE("a start that goes on from elsewhere leaves no checkpoint of another p
     CHECK(saves::holds(folder / "superseded/1/checkpoints" / saves::name_of(step), step));
 }
 
-TEST_CASE("what was put aside twice lies in two folders") {
+TEST_CASE("run history: each resume uses a separate superseded folder") {
   TempFolder folder;
   checkpoint::Store store(folder / "checkpoints");
   for (const int number : {1, 2}) {
@@ -146,12 +146,12 @@ TEST_CASE("what was put aside twice lies in two folders") {
       if (!fs::exists(folder / "checkpoints" / saves::name_of(step))) saves::save(store, step);
     study::put_aside(folder.path(), Point{1, 10});
     study::keep_aside(folder.path());
-    const fs::path aside = folder / "superseded" / std::to_string(number);
-    CHECK(saves::holds(aside / "checkpoints" / saves::name_of(20), 20));
+    const fs::path superseded = folder / "superseded" / std::to_string(number);
+    CHECK(saves::holds(superseded / "checkpoints" / saves::name_of(20), 20));
   }
 }
 
-TEST_CASE("epochs come back from their file with metrics and times") {
+TEST_CASE("run history: epochs are read from their file with metrics and times") {
   TempFolder folder;
   CHECK(report::read_epochs(folder / "epochs.csv").empty());
   write_epochs(folder.path(), 0, 2);
@@ -167,7 +167,7 @@ TEST_CASE("epochs come back from their file with metrics and times") {
   CHECK_FALSE(epochs[2].timing.gpu_util);
 }
 
-TEST_CASE("data that changed since is named by split, and that of the test does not matter") {
+TEST_CASE("expect_same_data: names changed splits, except test") {
   TempFolder folder;
   put_text(folder / "manifest.json", R"({"data_fingerprints": {"train": "aa", "val": "bb"}})");
   const auto before = study::recorded_fingerprints(folder.path());

@@ -3,25 +3,27 @@
 #include "support/catch.hpp"
 
 using namespace trainctl;
+using study::ChangeEffect;
 using study::ConfigChange;
-using study::Effect;
 using study::StepSamples;
 
 namespace {
 
 std::vector<ConfigChange> batch_change(const std::string& before, const std::string& now) {
-  return {{"loader.batch_size", before, now, Effect::refused}, {"seed", "1", "2", Effect::refused}};
+  return {{"loader.batch_size", before, now, ChangeEffect::refused},
+          {"seed", "1", "2", ChangeEffect::refused}};
 }
 
 }  // namespace
 
 TEST_CASE("resuming with another world size reports the global batch and what keeps it") {
   const StepSamples doubled{1, 2, 50, 50};
-  CHECK(study::global_batch_notice(doubled) ==
-        "the global batch is 100 now and was 50: 2 ranks of loader.batch_size 50, and 1 of 50 "
-        "before; loader.batch_size=25 keeps the global batch of 50");
+  CHECK(
+      study::global_batch_notice(doubled) ==
+      "the global batch is 100 instead of 50: 2 ranks with loader.batch_size 50, previously 1 with "
+      "50; loader.batch_size=25 keeps the global batch of 50");
   CHECK_THAT(study::global_batch_notice({2, 3, 50, 50}),
-             Contains("is 150 now and was 100") && Contains("no loader.batch_size keeps it"));
+             Contains("is 150 instead of 100") && Contains("no loader.batch_size keeps it"));
   CHECK(study::global_batch_notice({1, 2, 50, 25}).empty());
   CHECK(study::global_batch_notice({2, 2, 50, 50}).empty());
   CHECK(study::global_batch_notice({2, 0, 50, 50}).empty());
@@ -30,14 +32,14 @@ TEST_CASE("resuming with another world size reports the global batch and what ke
 TEST_CASE("the loader.batch_size that keeps the global batch is accepted, and no other") {
   auto changes = batch_change("50", "25");
   study::accept_same_global_batch(changes, {1, 2, 50, 25});
-  CHECK(changes[0].effect == Effect::not_bitwise);
+  CHECK(changes[0].effect == ChangeEffect::not_bitwise);
   CHECK(changes[0].why == "the global batch stays 50");
-  CHECK(changes[1].effect == Effect::refused);
+  CHECK(changes[1].effect == ChangeEffect::refused);
 
   auto other = batch_change("50", "30");
   const StepSamples samples{1, 2, 50, 30};
   study::accept_same_global_batch(other, samples);
-  CHECK(other[0].effect == Effect::refused);
+  CHECK(other[0].effect == ChangeEffect::refused);
   try {
     study::refuse_changes(other, "checkpoint", study::keeping_batch_clause(samples));
     FAIL("accepted");

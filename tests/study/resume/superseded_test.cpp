@@ -40,13 +40,13 @@ void fill(const fs::path& folder) {
   put_text(folder / "metrics.jsonl", "{\"step\":5}\n{\"step\":15}\n{\"step\":25}\n");
 }
 
-bool is_undecided(const fs::path& folder, const std::string& number = "1") {
-  return fs::exists(folder / "superseded" / number / "undecided");
+bool has_rollback(const fs::path& folder, const std::string& number = "1") {
+  return fs::exists(folder / "superseded" / number / "rollback");
 }
 
 }  // namespace
 
-TEST_CASE("what was put aside for a start that came to nothing is back as it was") {
+TEST_CASE("superseded files: a failed start is undone completely") {
   TempFolder folder;
   fill(folder.path());
   put_text(folder / "result.json", "{}");
@@ -55,16 +55,16 @@ TEST_CASE("what was put aside for a start that came to nothing is back as it was
   checkpoint::Store(folder / "checkpoints")
       .point(checkpoint::Link::last, folder / "checkpoints" / saves::name_of(10));
   CHECK(content_of(folder.path()) != before);
-  CHECK(is_undecided(folder.path()));
+  CHECK(has_rollback(folder.path()));
   CHECK(study::take_back(folder.path()));
   CHECK(content_of(folder.path()) == before);
-  CHECK_FALSE(is_undecided(folder.path()));
+  CHECK_FALSE(has_rollback(folder.path()));
   CHECK_FALSE(fs::exists(folder / "superseded/1/epochs.csv"));
   CHECK(fs::exists(folder / "superseded/1/result.json"));
   CHECK_FALSE(study::take_back(folder.path()));
 }
 
-TEST_CASE("Aside: files that are rewritten and taken back keep their modification times") {
+TEST_CASE("superseded files: rewritten and restored files keep their modification times") {
   TempFolder folder;
   fill(folder.path());
   const fs::file_time_type before = fs::file_time_type::clock::now() - std::chrono::hours(1);
@@ -80,19 +80,19 @@ TEST_CASE("Aside: files that are rewritten and taken back keep their modificatio
   check_times();
 }
 
-TEST_CASE("once the run has gone on nothing is taken back") {
+TEST_CASE("superseded files: nothing is restored after the run has resumed") {
   TempFolder folder;
   fill(folder.path());
   study::put_aside(folder.path(), Point{1, 10});
   study::keep_aside(folder.path());
   const auto after = content_of(folder.path());
-  CHECK_FALSE(is_undecided(folder.path()));
+  CHECK_FALSE(has_rollback(folder.path()));
   CHECK_FALSE(study::take_back(folder.path()));
   CHECK(content_of(folder.path()) == after);
   CHECK(saves::holds(folder / "superseded/1/checkpoints" / saves::name_of(30), 30));
 }
 
-TEST_CASE("a newer checkpoint says that the run has gone on, though nobody was told") {
+TEST_CASE("superseded files: a newer checkpoint shows that the run has resumed") {
   for (const std::int64_t step : {15, 20}) {  // 20: the step of a superseded checkpoint
     TempFolder folder;
     fill(folder.path());
@@ -101,28 +101,28 @@ TEST_CASE("a newer checkpoint says that the run has gone on, though nobody was t
     saves::save(store, step);
     CHECK_FALSE(study::take_back(folder.path()));
     CHECK(store.list().size() == 2);
-    CHECK_FALSE(is_undecided(folder.path()));
+    CHECK_FALSE(has_rollback(folder.path()));
   }
 }
 
-TEST_CASE("a start that was killed while it put aside, or took back, can be undone") {
+TEST_CASE("superseded files: a start killed while moving or restoring files can be undone") {
   TempFolder folder;
   fill(folder.path());
   const auto before = content_of(folder.path());
   study::put_aside(folder.path(), Point{1, 10});
-  const fs::path aside = folder / "superseded/1";
+  const fs::path superseded = folder / "superseded/1";
   const std::string name = saves::name_of(20);
-  fs::rename(aside / "checkpoints" / name, folder / "checkpoints" / name);
-  fs::rename(aside / "undecided/epochs.csv", folder / "epochs.csv");
+  fs::rename(superseded / "checkpoints" / name, folder / "checkpoints" / name);
+  fs::rename(superseded / "rollback/epochs.csv", folder / "epochs.csv");
   CHECK(study::take_back(folder.path()));
   CHECK(content_of(folder.path()) == before);
 }
 
-TEST_CASE("a folder in which nothing was put aside has nothing to take back") {
+TEST_CASE("superseded files: without superseded files nothing is restored") {
   TempFolder folder;
   CHECK_FALSE(study::take_back(folder.path()));
-  put_text(folder / "superseded/notes/undecided/a", "mine");
+  put_text(folder / "superseded/notes/rollback/a", "mine");
   put_text(folder / "superseded/2/epochs.csv", kRows);
   CHECK_FALSE(study::take_back(folder.path()));
-  CHECK(fs::exists(folder / "superseded/notes/undecided/a"));
+  CHECK(fs::exists(folder / "superseded/notes/rollback/a"));
 }

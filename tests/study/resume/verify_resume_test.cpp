@@ -56,7 +56,7 @@ int signal_that_ended(pid_t child) {
 
 }  // namespace
 
-TEST_CASE("kill points are different steps of the range, the same for the same seed") {
+TEST_CASE("draw_kill_points: the steps are distinct and depend only on the seed") {
   const std::vector<std::int64_t> points = draw_kill_points(7, 20, {100, 1000});
   CHECK(std::set<std::int64_t>(points.begin(), points.end()).size() == 20);
   CHECK(*std::ranges::min_element(points) >= 100);
@@ -65,7 +65,7 @@ TEST_CASE("kill points are different steps of the range, the same for the same s
   CHECK(draw_kill_points(8, 20, {100, 1000}) != points);
 }
 
-TEST_CASE("a range can be used up, and not more") {
+TEST_CASE("draw_kill_points: at most every step of the range is drawn") {
   std::vector<std::int64_t> points = draw_kill_points(1, 5, {3, 7});
   std::ranges::sort(points);
   CHECK(points == std::vector<std::int64_t>{3, 4, 5, 6, 7});
@@ -73,7 +73,7 @@ TEST_CASE("a range can be used up, and not more") {
   CHECK_THROWS_WITH(draw_kill_points(1, 1, {1, 0}), Contains("has 0 steps"));
 }
 
-TEST_CASE("checkpoints come about ten times in a run, and not at the ends of epochs alone") {
+TEST_CASE("checkpoint_interval: about ten checkpoints, not only at the ends of epochs") {
   CHECK(checkpoint_interval(1876, 938) == 170);
   CHECK(checkpoint_interval(110, 10) == 9);
   CHECK(checkpoint_interval(110, 5) == 9);
@@ -81,49 +81,49 @@ TEST_CASE("checkpoints come about ten times in a run, and not at the ends of epo
   CHECK(checkpoint_interval(1, 1) == 1);
 }
 
-TEST_CASE("verify-resume: runs that are killed have the threads and memory format of the first") {
-  CHECK(choices_of({.num_threads = 3, .channels_last = true}) ==
+TEST_CASE("verify-resume: killed runs use the threads and memory format of the first run") {
+  CHECK(measured_overrides({.num_threads = 3, .channels_last = true}) ==
         std::vector<std::string>{"++trainer.num_threads=3", "++trainer.channels_last=true"});
-  CHECK(choices_of({.num_threads = 1, .channels_last = false}) ==
+  CHECK(measured_overrides({.num_threads = 1, .channels_last = false}) ==
         std::vector<std::string>{"++trainer.num_threads=1", "++trainer.channels_last=false"});
 }
 
-TEST_CASE("a history is the same whatever the clock said, and however often a step was told") {
+TEST_CASE("first_difference: times and repeated steps are ignored") {
   CHECK(first(kMetrics).empty());
   CHECK(first(replaced(kMetrics, "\"elapsed_s\":0.75", "\"elapsed_s\":9")).empty());
   CHECK(first(std::string(kMetrics) + kMetrics).empty());
 }
 
-TEST_CASE("the first difference of a history is named") {
+TEST_CASE("first_difference: returns the first different value") {
   CHECK(first(replaced(kMetrics, "2.25", "2.2500000000000004")) ==
-        "step 1: train/loss is 2.2500000000000004 and was 2.25");
+        "step 1: train/loss is 2.2500000000000004, expected 2.25");
   CHECK(first(replaced(kMetrics, "\"nan\"", "\"inf\"")) ==
-        "step 2: train/loss is \"inf\" and was \"nan\"");
+        "step 2: train/loss is \"inf\", expected \"nan\"");
   CHECK(first(replaced(kMetrics, "\"val/loss\":1.5", "\"val/loss\":1")) ==
-        "epoch that ends with step 2: val/loss is 1 and was 1.5");
-  CHECK(first(replaced(kMetrics, "\"step\":1,", "\"step\":3,")) == "step 3 is there, and was not");
-  CHECK(first("").find("was never told") != std::string::npos);
+        "epoch ending at step 2: val/loss is 1, expected 1.5");
+  CHECK(first(replaced(kMetrics, "\"step\":1,", "\"step\":3,")) == "step 3 is unexpected");
+  CHECK(first("").find("is missing") != std::string::npos);
   // A repeated step with other values is found although a later line has the expected values.
   const std::string twice = replaced(kMetrics, "2.25", "2.5") + kMetrics;
   CHECK_THAT(first(twice), StartsWith("step 1: train/loss"));
 }
 
-TEST_CASE("a line that is not a metrics line is named by its number") {
+TEST_CASE("parse_metrics: an error has the number of the invalid line") {
   for (const char* text : {"{}", "[]", "{", "{\"type\":1,\"step\":1}", "{\"type\":\"step\"}"})
     CHECK_THROWS_WITH(parse_metrics("\n" + std::string(text)), StartsWith("line 2 "));
 }
 
-TEST_CASE("digests of batches are those that both runs tell") {
+TEST_CASE("compare: only digests that both runs report are compared") {
   const BatchDigests expected = digests({{0, "a"}, {1, "b"}}, "c");
   CHECK(compare(expected, expected).sameness == Sameness::identical);
   CHECK(compare(expected, digests({{0, "a"}}, "")).sameness == Sameness::identical);
   CHECK(compare(expected, digests({}, "c")).sameness == Sameness::identical);
   CHECK(compare(expected, digests({}, "")).sameness == Sameness::unknown);
-  CHECK(compare(expected, digests({{1, "x"}}, "c")).first == "those of epoch 2: x and not b");
+  CHECK(compare(expected, digests({{1, "x"}}, "c")).first == "epoch 2: digest x, expected b");
   CHECK(compare(expected, digests({{0, "a"}}, "x")).sameness == Sameness::different);
 }
 
-TEST_CASE("the digests of a run that was resumed are those of both of its parts") {
+TEST_CASE("batch_digests: collects the digests before and after a resume") {
   report::RunRecord before;
   before.epochs = {{.epoch = 0, .data_digest = "a"}};
   report::RunRecord after;
@@ -134,16 +134,16 @@ TEST_CASE("the digests of a run that was resumed are those of both of its parts"
   CHECK(found.run == "c");
 }
 
-TEST_CASE("runs without a last checkpoint have no weights to compare") {
+TEST_CASE("compare_section: unknown without a last checkpoint") {
   const TempFolder folder;
   CHECK(compare_section(folder / "a", folder / "b", {{"model"}, {}}).sameness == Sameness::unknown);
 }
 
-TEST_CASE("processes are killed when the step is reached, and only those that are meant") {
+TEST_CASE("ProcessKiller: only the selected processes are killed when the step is reached") {
   for (const bool all : {false, true}) {
     const pid_t first_rank = waiting_process();
     const pid_t second_rank = waiting_process();
-    Killer killer(10, all ? std::nullopt : std::optional(1));
+    ProcessKiller killer(10, all ? std::nullopt : std::optional(1));
     killer.on_event(0, events::Hello{.rank = 0, .pid = first_rank});
     killer.on_event(1, events::Hello{.rank = 1, .pid = second_rank});
     killer.on_event(0, events::StepLogged{.global_step = 9});
