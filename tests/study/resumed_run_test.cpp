@@ -417,7 +417,7 @@ TEST_CASE("resume: a new run has no data to accept") {
   auto request =
       fake_run::request(folder, hello() + fake_run::emit(invented::epoch(0)) + finished());
   request.folder.fixed = folder / "run";
-  request.resume = study::ResumeWish{.if_data_changed = study::IfDataChanged::restart_epoch};
+  request.resume = study::ResumeRequest{.if_data_changed = study::IfDataChanged::restart_epoch};
   const auto outcome = run(request);
   CHECK(outcome.ending.exit_code == 0);
   CHECK_FALSE(fs::exists(outcome.folder / spec::kTaskFile));

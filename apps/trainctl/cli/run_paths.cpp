@@ -33,13 +33,13 @@ std::string skipped_text(const std::vector<fs::path>& skipped, study::RunNeeds n
   std::vector<std::string> names;
   for (const fs::path& folder : skipped) names.push_back(folder.string());
   return fmt::format("skipped {} newer {} {}: {}", names.size(), names.size() == 1 ? "run" : "runs",
-                     study::lacking(needs), shortened(names));
+                     study::unmet_text(needs), shortened(names));
 }
 
 std::string run_word(const std::string& word, const fs::path& root, study::RunNeeds needs) {
   std::error_code ignored;
   if (fs::is_regular_file(word, ignored) || report::is_run_folder(word)) return word;
-  const auto run = study::run_called(word, root, needs);
+  const auto run = study::lookup_run(word, root, needs);
   if (!run) return word;
   if (!run->skipped.empty())
     put(stderr, fmt::format("'{}' is {}: {}\n", printable(word), printable(run->folder.string()),

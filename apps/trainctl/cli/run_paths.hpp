@@ -14,7 +14,7 @@ struct Context;
 /// Returns "skipped 2 newer runs without a checkpoint: ..." with some of their names.
 std::string skipped_text(const std::vector<fs::path>& skipped, study::RunNeeds needs);
 
-/// Returns the run folder that a word refers to (see study::run_called()), or the word itself if it
+/// Returns the run folder that a word refers to (see study::lookup_run()), or the word itself if it
 /// names a file or another folder, or no run. Prints to stderr which newer runs are skipped because
 /// they lack what is needed.
 std::string run_word(const std::string& word, const fs::path& root = "runs",

@@ -113,7 +113,7 @@ struct Claim {
     if (!locked) refuse(content);  // the file system does not support flock
     if (!is_open_at(path, fd.get())) return false;
     const auto holder = read_lock_line(content);
-    const auto gone = holder ? why_gone(*holder, this_process()) : std::nullopt;
+    const auto gone = holder ? why_exited(*holder, this_process()) : std::nullopt;
     if (!gone && if_locked == IfLocked::refuse) refuse(content);
     overwrite(fd.get(), path, line);
     log_takeover(content, gone.value_or("--break-lock is set"));
@@ -135,7 +135,7 @@ std::optional<LockHolder> lock_holder(const fs::path& folder) {
 
 bool is_in_use(const fs::path& folder) {
   const auto holder = lock_holder(folder);
-  return holder && surely_lives(*holder, this_process());
+  return holder && is_certainly_alive(*holder, this_process());
 }
 
 FolderLock::FolderLock(const fs::path& folder, IfLocked if_locked)
@@ -211,7 +211,7 @@ std::optional<LockHolder> read_lock_line(std::string_view text) {
   return valid && is_pid ? std::optional(std::move(holder)) : std::nullopt;
 }
 
-std::optional<std::string> why_gone(const LockHolder& holder, const LockHolder& here) {
+std::optional<std::string> why_exited(const LockHolder& holder, const LockHolder& here) {
   if (holder.host != here.host || holder.boot_id.empty() || here.boot_id.empty())
     return std::nullopt;
   if (holder.boot_id != here.boot_id) {
@@ -228,11 +228,11 @@ std::optional<std::string> why_gone(const LockHolder& holder, const LockHolder& 
   return std::nullopt;
 }
 
-bool surely_lives(const LockHolder& holder, const LockHolder& here) {
+bool is_certainly_alive(const LockHolder& holder, const LockHolder& here) {
   const bool is_seen = holder.host == here.host && !holder.boot_id.empty() &&
                        holder.boot_id == here.boot_id && holder.pid_namespace != 0 &&
                        holder.pid_namespace == here.pid_namespace;
-  return is_seen && holder.pid != here.pid && !why_gone(holder, here);
+  return is_seen && holder.pid != here.pid && !why_exited(holder, here);
 }
 
 }  // namespace trainctl::study

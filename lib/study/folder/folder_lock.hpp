@@ -28,10 +28,10 @@ std::optional<LockHolder> read_lock_line(std::string_view text);
 
 /// Returns why the holder has certainly exited, as seen from `here`. Returns nullopt if the holder
 /// is alive or this cannot be decided: another host, another pid namespace, an unknown boot.
-std::optional<std::string> why_gone(const LockHolder& holder, const LockHolder& here);
+std::optional<std::string> why_exited(const LockHolder& holder, const LockHolder& here);
 
 /// Returns whether the holder is certainly alive and is not this process, as seen from `here`.
-bool surely_lives(const LockHolder& holder, const LockHolder& here);
+bool is_certainly_alive(const LockHolder& holder, const LockHolder& here);
 
 /// Returns the holder recorded in the folder's `.lock`; nullopt if the file is missing or cannot be
 /// read.

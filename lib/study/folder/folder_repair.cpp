@@ -137,7 +137,7 @@ std::vector<std::string> damaged_files(const fs::path& run_dir) {
   return notes;
 }
 
-std::vector<std::string> move_damaged_aside(const fs::path& run_dir) {
+std::vector<std::string> rename_damaged_files(const fs::path& run_dir) {
   std::vector<std::string> notes;
   for (const DamagedFile& file : find_damaged(run_dir))
     notes.push_back(rename_damaged(file.path, file.why));

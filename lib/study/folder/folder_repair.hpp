@@ -15,7 +15,7 @@ std::vector<std::string> damaged_files(const fs::path& run_dir);
 
 /// Moves the same files to corrupt-NAME and returns a sentence about each. The caller must hold the
 /// lock of the folder and write these files next. Throws Error(resource).
-std::vector<std::string> move_damaged_aside(const fs::path& run_dir);
+std::vector<std::string> rename_damaged_files(const fs::path& run_dir);
 
 /// Returns the text of config.resolved.yaml, or the copy in the newest checkpoint if that file is
 /// missing or damaged. Returns nothing if there is neither.

@@ -153,7 +153,7 @@ void remove_stale_scratch(const fs::path& parent) {
   for (; !failure && entry != fs::directory_iterator(); entry.increment(failure)) {
     if (!is_scratch_folder(entry->path())) continue;
     const auto holder = lock_holder(entry->path());
-    if (holder && why_gone(*holder, this_process())) left.push_back(entry->path());
+    if (holder && why_exited(*holder, this_process())) left.push_back(entry->path());
   }
   for (const fs::path& folder : left) fs::remove_all(folder, failure);
 }
@@ -201,7 +201,7 @@ bool meets(const fs::path& run_dir, RunNeeds needs) {
   return true;
 }
 
-std::string lacking(RunNeeds needs) {
+std::string unmet_text(RunNeeds needs) {
   switch (needs) {
     case RunNeeds::best_weights:
     case RunNeeds::resumable_best: return "without a checkpoint 'best'";
@@ -315,7 +315,7 @@ RunSearch newest_run(const fs::path& root, const std::string& name, RunNeeds nee
   return first_with(runs_in(fs::absolute(root) / folder_name(name)), needs);
 }
 
-std::optional<NamedRun> run_called(const std::string& word, const fs::path& root, RunNeeds needs) {
+std::optional<NamedRun> lookup_run(const std::string& word, const fs::path& root, RunNeeds needs) {
   if (word.empty()) return std::nullopt;
   if (is_run_folder(word)) return NamedRun{word, {}};
   std::optional<NamedRun> found;
@@ -325,7 +325,7 @@ std::optional<NamedRun> run_called(const std::string& word, const fs::path& root
 }
 
 fs::path find_run(const std::string& word, const fs::path& root) {
-  const auto found = run_called(word, root);
+  const auto found = lookup_run(word, root);
   ENSURE(config, found.has_value(),
          "cannot find the run '{}': it is neither a run folder (with config.resolved.yaml) nor an "
          "experiment with runs in {}\nhint: name a run folder, or the parent folder with --out",

@@ -30,7 +30,7 @@ bool meets(const fs::path& run_dir, RunNeeds needs);
 
 /// Returns how a message describes a run that does not satisfy the requirement: "without a
 /// checkpoint".
-std::string lacking(RunNeeds needs);
+std::string unmet_text(RunNeeds needs);
 
 /// Returns whether the folder is a run folder: it has config.resolved.yaml, or a checkpoint from
 /// which that file can be restored.
@@ -62,7 +62,7 @@ struct FolderRequest {
   IfLocked if_locked = IfLocked::refuse;  // for the fixed folder
   IfUsed if_used = IfUsed::refuse;        // for the fixed folder
   std::vector<fs::path> skipped = {};     // newer runs that cannot be resumed, see resumed_folder()
-  std::string skipped_why = {};           // "without a checkpoint", see lacking()
+  std::string skipped_why = {};           // "without a checkpoint", see unmet_text()
 };
 
 /// A run's folder, locked as long as the object lives.
@@ -118,10 +118,10 @@ struct NamedRun {
 /// the newest run below `root`; `NAME` for the newest run of an experiment below `root`; or a
 /// folder that contains runs, for the newest of them. Prefers the newest run that satisfies
 /// `needs`, else returns the newest run. Returns nullopt if there is no run.
-std::optional<NamedRun> run_called(const std::string& word, const fs::path& root,
+std::optional<NamedRun> lookup_run(const std::string& word, const fs::path& root,
                                    RunNeeds needs = RunNeeds::nothing);
 
-/// Returns the folder that run_called() finds. Throws Error(config) that names what was searched.
+/// Returns the folder that lookup_run() finds. Throws Error(config) that names what was searched.
 fs::path find_run(const std::string& word, const fs::path& root);
 
 /// A temporary folder for a task whose files were not requested. It is removed with this object,

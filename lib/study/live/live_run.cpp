@@ -150,7 +150,7 @@ void add_state(const fs::path& run_dir, TopView& view) {
     view.pid = holder->pid;
     view.since = holder->since;
   }
-  if (holder && surely_lives(*holder, here)) {
+  if (holder && is_certainly_alive(*holder, here)) {
     view.state = TopState::running;
   } else if (!verdict.empty() && verdict != "unfinished") {
     view.state = TopState::ended;
@@ -159,7 +159,7 @@ void add_state(const fs::path& run_dir, TopView& view) {
     if (const auto code = number_in(result, "exit_code"))
       view.exit_code = static_cast<std::int64_t>(*code);
   } else {
-    view.state = !holder || why_gone(*holder, here) ? TopState::gone : TopState::elsewhere;
+    view.state = !holder || why_exited(*holder, here) ? TopState::gone : TopState::elsewhere;
   }
 }
 
@@ -375,7 +375,7 @@ void LiveRun::add_processes(TopView& view, double now) {
     view.gpus.push_back({gpu.index, gpu.name, gpu.percent, gpu.used_bytes, gpu.total_bytes});
 }
 
-TopView LiveRun::look(double now) {
+TopView LiveRun::snapshot(double now) {
   TopView view;
   view.run_dir = run_dir_.string();
   view.name = fs::absolute(run_dir_).lexically_normal().parent_path().filename().string();

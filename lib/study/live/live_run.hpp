@@ -20,7 +20,7 @@ class LiveRun {
 
   /// `now` is in seconds of one steady clock. Rates refer to the time since the previous call; the
   /// first call takes rates from the files.
-  report::TopView look(double now);
+  report::TopView snapshot(double now);
 
  private:
   struct Sample {

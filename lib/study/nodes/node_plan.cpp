@@ -219,7 +219,7 @@ bool may_succeed_later(const Error& error, const NodePlan& plan) {
   if (error.kind() == ErrorKind::hang || error.kind() == ErrorKind::rank_failed) return true;
   if (error.kind() != ErrorKind::config || !plan.rendezvous_file) return false;
   const auto rendezvous = find_rendezvous(plan);
-  return !rendezvous || !surely_lives(rendezvous->coordinator, this_process());
+  return !rendezvous || !is_certainly_alive(rendezvous->coordinator, this_process());
 }
 
 }  // namespace

@@ -88,7 +88,7 @@ void check_no_live_coordinator(const fs::path& path) {
   const auto holder = holder_of(path);
   if (!holder) return;
   ENSURE(
-      resource, !surely_lives(*holder, this_process()),
+      resource, !is_certainly_alive(*holder, this_process()),
       "another run with this id is running: {} was written by pid {} on {} at {}\nhint: give this "
       "run another --rdzv-id",
       path.string(), holder->pid, printable(holder->host), printable(holder->since));
@@ -156,7 +156,7 @@ void write_rendezvous(const fs::path& path, const RendezvousInfo& rendezvous) {
 
 std::optional<RendezvousInfo> read_rendezvous(const fs::path& path) {
   auto rendezvous = load_rendezvous(path);
-  if (!rendezvous || why_gone(rendezvous->coordinator, this_process())) return std::nullopt;
+  if (!rendezvous || why_exited(rendezvous->coordinator, this_process())) return std::nullopt;
   return rendezvous;
 }
 

@@ -273,7 +273,7 @@ void accept_same_global_batch(std::vector<ConfigChange>& changes, const StepSamp
   }
 }
 
-std::string keeping_batch_clause(const StepSamples& samples) {
+std::string same_global_batch_clause(const StepSamples& samples) {
   if (!samples.are_known() || samples.global_before() % samples.ranks_now != 0) return "";
   const std::int64_t batch = samples.global_before() / samples.ranks_now;
   if (batch == samples.batch_now) return "";
@@ -283,7 +283,7 @@ std::string keeping_batch_clause(const StepSamples& samples) {
 
 std::string global_batch_notice(const StepSamples& samples) {
   if (!samples.are_known() || samples.global_now() == samples.global_before()) return "";
-  const std::string keeps = keeping_batch_clause(samples);
+  const std::string keeps = same_global_batch_clause(samples);
   return fmt::format(
       "the global batch is {} instead of {}: {} with loader.batch_size {}, previously {} with "
       "{}{}",

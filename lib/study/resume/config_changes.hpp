@@ -76,7 +76,7 @@ std::string global_batch_notice(const StepSamples& samples);
 
 /// Returns a clause for a message: "; loader.batch_size=25 keeps the global batch of 50". Empty if
 /// no size keeps it, or the current one does.
-std::string keeping_batch_clause(const StepSamples& samples);
+std::string same_global_batch_clause(const StepSamples& samples);
 
 /// Returns a positive integer such as "loader.batch_size" from the text of a config.resolved.yaml;
 /// nullopt if the text has no such value.

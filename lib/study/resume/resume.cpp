@@ -47,7 +47,7 @@ FolderRequest newest_resumable(const FolderRequest& requested, ResumeFrom from) 
   RunSearch search = newest_run(requested.root, requested.name, needs);
   FolderRequest folder = search.run ? resume_in(requested, *search.run) : requested;
   folder.skipped = std::move(search.skipped);
-  folder.skipped_why = lacking(needs);
+  folder.skipped_why = unmet_text(needs);
   ENSURE(checkpoint, folder.fixed || from == ResumeFrom::automatic,
          "no run of '{}' below {} has a checkpoint {}\nhint: start from scratch with --resume auto",
          printable(requested.name), printable(requested.root.string()),
@@ -113,20 +113,20 @@ FolderRequest folder_of_path(const FolderRequest& requested, const fs::path& pat
   return resume_in(requested, *run);
 }
 
-Origin origin_at(const fs::path& checkpoint) {
-  Origin origin{fs::canonical(checkpoint), checkpoint::read_manifest(checkpoint), {}};
+ResumeOrigin origin_at(const fs::path& checkpoint) {
+  ResumeOrigin origin{fs::canonical(checkpoint), checkpoint::read_manifest(checkpoint), {}};
   ENSURE(checkpoint, !has_weights_only(origin.manifest),
          "cannot resume from {}: it contains weights only (checkpoint.save_weights_only)",
          printable(checkpoint.string()));
   return origin;
 }
 
-Origin verified_at(const fs::path& checkpoint) {
+ResumeOrigin verified_at(const fs::path& checkpoint) {
   checkpoint::verify(checkpoint);
   return origin_at(checkpoint);
 }
 
-Origin newest_in(const fs::path& run_dir, bool is_required) {
+ResumeOrigin newest_in(const fs::path& run_dir, bool is_required) {
   checkpoint::Store store(run_dir / kCheckpoints);
   std::vector<std::string> damaged;
   const auto add_damaged = [&](const fs::path& moved, const std::string& why) {
@@ -137,7 +137,7 @@ Origin newest_in(const fs::path& run_dir, bool is_required) {
   ENSURE(checkpoint, newest || !is_required,
          "there is no checkpoint in {}\nhint: start from scratch with --resume auto",
          printable((run_dir / kCheckpoints).string()));
-  Origin origin = newest ? origin_at(*newest) : Origin{};
+  ResumeOrigin origin = newest ? origin_at(*newest) : ResumeOrigin{};
   if (newest && !damaged.empty())
     damaged.back() += fmt::format("; using {}", newest->filename().string());
   origin.damaged = std::move(damaged);
@@ -146,7 +146,7 @@ Origin newest_in(const fs::path& run_dir, bool is_required) {
 
 /// Never falls back to another checkpoint, because a user who asks for the best one does not want
 /// the newest.
-Origin best_in(const fs::path& run_dir) {
+ResumeOrigin best_in(const fs::path& run_dir) {
   const auto best = checkpoint::Store(run_dir / kCheckpoints).pointed(checkpoint::Link::best);
   ENSURE(checkpoint, best.has_value(), "{} has no checkpoint 'best'\nhint: use --resume last",
          printable((run_dir / kCheckpoints).string()));
@@ -160,7 +160,7 @@ bool has_weights_only(const checkpoint::Manifest& manifest) {
   return fact != manifest.facts.end() && fact->second == "true";
 }
 
-ResumeWish parse_resume(const std::string& text) {
+ResumeRequest parse_resume(const std::string& text) {
   if (text == "auto") return {.from = ResumeFrom::automatic};
   if (text == "last") return {.from = ResumeFrom::last};
   if (text == "best") return {.from = ResumeFrom::best};
@@ -168,14 +168,14 @@ ResumeWish parse_resume(const std::string& text) {
   return {.from = ResumeFrom::path, .path = fs::absolute(text).lexically_normal()};
 }
 
-fs::path run_folder_of(const ResumeWish& resume) {
+fs::path run_folder_of(const ResumeRequest& resume) {
   ENSURE(config, resume.from == ResumeFrom::path,
          "no experiment file is given\nhint: name it as CONFIG, or name the folder of the run with "
          "--run-dir");
   return *folder_of_path({}, resume.path).fixed;
 }
 
-FolderRequest resumed_folder(const FolderRequest& requested, const ResumeWish& resume) {
+FolderRequest resumed_folder(const FolderRequest& requested, const ResumeRequest& resume) {
   FolderRequest folder = requested;
   if (resume.from == ResumeFrom::path) {
     folder = folder_of_path(requested, resume.path);
@@ -189,7 +189,7 @@ FolderRequest resumed_folder(const FolderRequest& requested, const ResumeWish& r
 }
 
 std::string resume_notice(const FolderRequest& folder, const fs::path& run_dir,
-                          const Origin& origin) {
+                          const ResumeOrigin& origin) {
   const std::string shown = printable(run_dir.string());
   std::string skipped;
   if (!folder.skipped.empty())
@@ -209,7 +209,7 @@ std::string resume_notice(const FolderRequest& folder, const fs::path& run_dir,
       printable(folder.name), printable(folder.root.string()), shown);
 }
 
-Origin choose_checkpoint(const fs::path& run_dir, const ResumeWish& resume) {
+ResumeOrigin choose_checkpoint(const fs::path& run_dir, const ResumeRequest& resume) {
   switch (resume.from) {
     case ResumeFrom::automatic: return newest_in(run_dir, false);
     case ResumeFrom::last: return newest_in(run_dir, true);
@@ -221,7 +221,7 @@ Origin choose_checkpoint(const fs::path& run_dir, const ResumeWish& resume) {
 }
 
 std::optional<std::int64_t> resumed_batch(const FolderRequest& requested,
-                                          const ResumeWish& resume) {
+                                          const ResumeRequest& resume) {
   const FolderRequest folder = resumed_folder(requested, resume);
   if (folder.if_used != IfUsed::resume) return std::nullopt;
   const std::optional<std::string> config = resolved_config_of(*folder.fixed);

@@ -25,12 +25,12 @@ constexpr std::array kRewritten{"config.yaml", "config.resolved.yaml", "manifest
 using IsKept = std::function<bool(std::string_view line)>;
 
 /// The epoch column counts from 1, so the rows of the first `epoch` epochs stay.
-bool keeps_csv_row(std::string_view line, const Point& point) {
+bool keeps_csv_row(std::string_view line, const ResumePoint& point) {
   const auto epoch = parse_number<std::int64_t>(line.substr(0, line.find(',')));
   return epoch && *epoch <= point.epoch;
 }
 
-bool keeps_json_line(std::string_view line, const Point& point) {
+bool keeps_json_line(std::string_view line, const ResumePoint& point) {
   const Json row = Json::parse(line, nullptr, /*allow_exceptions=*/false);
   const auto number = [&](const char* key) {
     return row.is_object() && row.contains(key) && row[key].is_number_integer()
@@ -78,8 +78,8 @@ void move_to(const fs::path& from, const fs::path& to) {
 }
 
 /// Moves the files of earlier starts to superseded/N/ of the run folder, where N is the first free
-/// number. The folder is created when the first file moves. Until keep_aside() everything can be
-/// restored.
+/// number. The folder is created when the first file moves. Until commit_superseded() everything
+/// can be restored.
 class SupersededFolder {
  public:
   /// `from` is the checkpoint of this folder from which the run resumes; nullopt: none of its
@@ -195,7 +195,7 @@ void commit(const fs::path& superseded) {
     fs::remove_all(superseded / kRollback, ignored);  // only copies are left
 }
 
-/// Uses only the checkpoints, because the process may have been killed before keep_aside().
+/// Uses only the checkpoints, because the process may have been killed before commit_superseded().
 bool has_resumed(const fs::path& run_dir, const fs::path& superseded) {
   const std::vector<std::string> lines = split(
       read_file(superseded / kRollback / kMarker, kMostTableBytes, ReadFailure::resource), '\n');
@@ -246,7 +246,7 @@ bool restore_files(const fs::path& run_dir, const fs::path& superseded) {
 
 }  // namespace
 
-std::optional<fs::path> put_aside(const fs::path& run_dir, const Point& point) {
+std::optional<fs::path> supersede_history(const fs::path& run_dir, const ResumePoint& point) {
   SupersededFolder superseded(
       run_dir, point.of_this_run ? std::optional(checkpoint::Moment{point.global_step, point.epoch})
                                  : std::nullopt);
@@ -304,11 +304,11 @@ void expect_same_data(const std::map<std::string, std::string>& before,
       lines);
 }
 
-void keep_aside(const fs::path& run_dir) {
+void commit_superseded(const fs::path& run_dir) {
   for (const fs::path& superseded : uncommitted_in(run_dir)) commit(superseded);
 }
 
-bool take_back(const fs::path& run_dir) {
+bool restore_superseded(const fs::path& run_dir) {
   bool any = false;
   for (const fs::path& superseded : uncommitted_in(run_dir)) {
     if (is_file(superseded / kRollback / kMarker) && !has_resumed(run_dir, superseded)) {

@@ -82,7 +82,7 @@ std::string parameter_digest_of(const RunOutcome& run) {
 
 class ResumeVerifier {
  public:
-  ResumeVerifier(const RunRequest& request, const VerifyResume& options, const Clock& clock)
+  ResumeVerifier(const RunRequest& request, const VerifyResumeOptions& options, const Clock& clock)
       : request_(request), options_(options), clock_(clock) {}
 
   report::ResumeCheck execute() {
@@ -107,9 +107,9 @@ class ResumeVerifier {
                   fmt::format("the uninterrupted run failed: {}{}{}", why_of(run),
                               hint.empty() ? "" : "\nhint: ", hint));
     record_baseline(run);
-    options_.say(fmt::format("uninterrupted run: {} steps in {}, a checkpoint every {} steps",
-                             with_thousands(check_.steps), human_duration(check_.wall_s),
-                             check_.every_n_steps));
+    options_.print_line(fmt::format(
+        "uninterrupted run: {} steps in {}, a checkpoint every {} steps",
+        with_thousands(check_.steps), human_duration(check_.wall_s), check_.every_n_steps));
   }
 
   void record_baseline(const RunOutcome& run) {
@@ -185,7 +185,7 @@ class ResumeVerifier {
       const bool starts_from_scratch = kill.resumed_from.empty();
       // The run continues from its newest valid checkpoint, or starts from the beginning.
       RunRequest request = starts_from_scratch ? killed_ : resumed_;
-      request.resume = ResumeWish{};
+      request.resume = ResumeRequest{};
       const RunOutcome run = run_in(std::move(request), folder, nullptr);
       kill.ran_to_its_end = run.ending.exit_code == 0;
       if (kill.ran_to_its_end) {
@@ -249,14 +249,14 @@ class ResumeVerifier {
   void print_progress(const Kill& kill) const {
     std::string verdict = kill.failure;
     if (verdict.empty()) verdict = report::is_identical(kill) ? "identical" : "different";
-    options_.say(fmt::format("kill {} of {}: {} at step {}, resumed from {}: {}", kill.number,
-                             options_.kills, kill.killed, with_thousands(kill.died_at),
-                             kill.resumed_from.empty() ? "the beginning" : kill.resumed_from,
-                             printable(verdict)));
+    options_.print_line(fmt::format(
+        "kill {} of {}: {} at step {}, resumed from {}: {}", kill.number, options_.kills,
+        kill.killed, with_thousands(kill.died_at),
+        kill.resumed_from.empty() ? "the beginning" : kill.resumed_from, printable(verdict)));
   }
 
   const RunRequest& request_;
-  const VerifyResume& options_;
+  const VerifyResumeOptions& options_;
   const Clock& clock_;
   launch::SignalGuard guard_;  // a signal between two runs must end all of them
   RunRequest killed_;          // the request of the killed runs
@@ -363,7 +363,7 @@ StateComparison compare(const BatchDigests& expected, const BatchDigests& found)
   return {Sameness::identical, ""};
 }
 
-std::vector<std::string> comparable_run() {
+std::vector<std::string> comparable_run_overrides() {
   return {"++trainer.log_every_n_steps=1",
           "++trainer.max_time=~",
           "++trainer.max_restarts=0",
@@ -379,7 +379,7 @@ std::vector<std::string> measured_overrides(const events::RunStarted& began) {
           fmt::format("++trainer.channels_last={}", began.channels_last)};
 }
 
-report::ResumeCheck verify_resume(const RunRequest& request, const VerifyResume& options,
+report::ResumeCheck verify_resume(const RunRequest& request, const VerifyResumeOptions& options,
                                   const Clock& clock) {
   return ResumeVerifier(request, options, clock).execute();
 }

@@ -57,26 +57,26 @@ BatchDigests batch_digests(const std::vector<const report::RunRecord*>& records)
 report::StateComparison compare(const BatchDigests& expected, const BatchDigests& found);
 
 /// The options of verify_resume().
-struct VerifyResume {
+struct VerifyResumeOptions {
   int kills = 5;
   std::uint64_t seed = 0;
   fs::path scratch;  // parent of a run folder for the uninterrupted run and for each kill
-  std::function<void(const std::string& line)> say;  // prints progress
+  std::function<void(const std::string& line)> print_line;  // prints progress
 };
 
 /// Returns the overrides that make a training run comparable: every step logged, its full state
 /// saved, nothing that depends on time or restarts the run.
-std::vector<std::string> comparable_run();
+std::vector<std::string> comparable_run_overrides();
 
 /// Returns overrides that pin what a run measures at its start: threads and memory format.
 std::vector<std::string> measured_overrides(const events::RunStarted& began);
 
 /// Runs `request` once; then kills runs of it with SIGKILL at random steps, alternating between one
 /// rank and all ranks, resumes each to its end and compares it with the first. `request` must
-/// include the overrides of comparable_run(). Identical runs are removed from the scratch folder
-/// immediately. Throws Error when the uninterrupted run fails, or when a signal ends one of the
-/// runs.
-report::ResumeCheck verify_resume(const RunRequest& request, const VerifyResume& options,
+/// include the overrides of comparable_run_overrides(). Identical runs are removed from the scratch
+/// folder immediately. Throws Error when the uninterrupted run fails, or when a signal ends one of
+/// the runs.
+report::ResumeCheck verify_resume(const RunRequest& request, const VerifyResumeOptions& options,
                                   const Clock& clock);
 
 /// A range of a run's global steps, counted from 1.

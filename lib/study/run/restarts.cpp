@@ -14,7 +14,7 @@
 namespace trainctl::study {
 namespace {
 
-std::optional<std::int64_t> step_of(const Origin& origin) {
+std::optional<std::int64_t> step_of(const ResumeOrigin& origin) {
   return origin.checkpoint.empty() ? std::nullopt : std::optional(origin.manifest.global_step);
 }
 
@@ -92,10 +92,10 @@ RestartPolicy::Decision RestartPolicy::after(int exit_code, std::optional<std::i
   return Decision::restart;
 }
 
-Restarts::Restarts(int most, fs::path run_dir, const Origin& origin)
+Restarts::Restarts(int most, fs::path run_dir, const ResumeOrigin& origin)
     : run_dir_(std::move(run_dir)), policy_(most, step_of(origin)) {}
 
-std::optional<Origin> Restarts::choose() const {
+std::optional<ResumeOrigin> Restarts::choose() const {
   try {
     return choose_checkpoint(run_dir_, {.from = ResumeFrom::automatic});
   } catch (const Error& error) {
@@ -104,11 +104,11 @@ std::optional<Origin> Restarts::choose() const {
   }
 }
 
-void Restarts::decide(report::RunResult& ending, const Origin* again) {
+void Restarts::decide(report::RunResult& ending, const ResumeOrigin* again) {
   next_.reset();
   ending.restarts = policy_.made();
   if (policy_.most() == 0 || !RestartPolicy::can_help(ending.exit_code)) return;
-  std::optional<Origin> next = again != nullptr ? std::optional(*again) : choose();
+  std::optional<ResumeOrigin> next = again != nullptr ? std::optional(*again) : choose();
   if (!next) return;
   const auto answer = policy_.after(ending.exit_code, step_of(*next));
   if (answer == RestartPolicy::Decision::no_progress) {

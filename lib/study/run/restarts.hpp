@@ -45,15 +45,15 @@ class RestartPolicy {
 class Restarts {
  public:
   /// `most` is trainer.max_restarts; `origin` is where the run starts.
-  Restarts(int most, fs::path run_dir, const Origin& origin);
+  Restarts(int most, fs::path run_dir, const ResumeOrigin& origin);
 
   /// Decides whether the run is restarted after an attempt, and sets the exit code to 93 if
   /// restarts make no progress. Must be called before the ending is written. `again` is the origin
   /// of an attempt that ended before it could resume, and the next attempt starts from there; if it
   /// is null, the next attempt starts from the newest checkpoint.
-  void decide(report::RunResult& ending, const Origin* again);
+  void decide(report::RunResult& ending, const ResumeOrigin* again);
   /// Returns the origin of the next attempt; nullopt if there is no further attempt.
-  [[nodiscard]] const std::optional<Origin>& next() const { return next_; }
+  [[nodiscard]] const std::optional<ResumeOrigin>& next() const { return next_; }
   /// Returns why the run is restarted and from which checkpoint; empty before the first restart.
   [[nodiscard]] const std::string& notice() const { return notice_; }
   /// The next attempt starts at the first step with other settings; the restart budget is not
@@ -61,11 +61,11 @@ class Restarts {
   void reset_progress() { policy_.reset_progress(); }
 
  private:
-  [[nodiscard]] std::optional<Origin> choose() const;
+  [[nodiscard]] std::optional<ResumeOrigin> choose() const;
 
   fs::path run_dir_;
   RestartPolicy policy_;
-  std::optional<Origin> next_;
+  std::optional<ResumeOrigin> next_;
   std::string notice_;
 };
 

@@ -77,7 +77,7 @@ std::string reached_end(const RunRequest& request, const Json& values) {
 /// max_steps, max_time, early stopping or --until-epoch. `result` is its result.json. Returns
 /// nullopt if there is something left to train.
 std::optional<RunOutcome> complete_run(const RunRequest& request, const fs::path& run_dir,
-                                       const Origin& origin) {
+                                       const ResumeOrigin& origin) {
   if (origin.checkpoint.empty()) return std::nullopt;
   Json result = read_object(run_dir / "result.json");
   if (report::member(result, "verdict") != "ok") return std::nullopt;
@@ -147,7 +147,7 @@ class AttemptLoop {
  private:
   RunOutcome run(const MakeSinks& make_sinks, const Clock& clock) {
     const RunRequest first = attempts_.current();
-    Origin origin = first_origin(first, folder_);
+    ResumeOrigin origin = first_origin(first, folder_);
     if (first.resume) {
       if (auto complete = complete_run(first, folder_, origin)) {
         for (const std::string& note : damaged_files(folder_)) log::get().warn("{}", note);

@@ -37,11 +37,11 @@ struct RunRequest : Invocation {
   spec::Loaded loaded;
   TrainingSamples samples;  // read from the data headers when the experiment was loaded
   FolderRequest folder;
-  spec::Task task;                   // training by default
-  weights::Selection weights;        // which weights of the task's file are used
-  std::optional<ResumeWish> resume;  // for training: how to resume an existing run
-  std::string batch_size_why;        // set if loader.batch_size was auto and trials chose the size
-  std::optional<NodePlan> nodes;     // placement among several nodes; absent: this machine only
+  spec::Task task;                      // training by default
+  weights::Selection weights;           // which weights of the task's file are used
+  std::optional<ResumeRequest> resume;  // for training: how to resume an existing run
+  std::string batch_size_why;     // set if loader.batch_size was auto and trials chose the size
+  std::optional<NodePlan> nodes;  // placement among several nodes; absent: this machine only
   std::vector<std::string> node_flags;  // as typed, for the command that is suggested at the end
   bool any_address = false;    // --allow-public-address: node 0 may listen on a public address
   ConnectStore connect_store;  // connects to torchrun's store

@@ -146,7 +146,7 @@ std::string profile_of(const fs::path& run_dir) {
   return "profile/trace.json, operators.txt and layers.txt" + (top.empty() ? "" : "; " + top);
 }
 
-std::optional<report::SavedState> state_of(const Origin& origin, const fs::path& run_dir) {
+std::optional<report::SavedState> state_of(const ResumeOrigin& origin, const fs::path& run_dir) {
   if (origin.checkpoint.empty()) return std::nullopt;
   return report::SavedState{below(run_dir, origin.checkpoint), origin.manifest.global_step, true};
 }

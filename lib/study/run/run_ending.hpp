@@ -29,7 +29,7 @@ report::AdviceSettings levers(const spec::Loaded& loaded, const Machine& machine
 std::string profile_of(const fs::path& run_dir);
 
 /// Returns the checkpoint of an origin; nullopt for the first step.
-std::optional<report::SavedState> state_of(const Origin& origin, const fs::path& run_dir);
+std::optional<report::SavedState> state_of(const ResumeOrigin& origin, const fs::path& run_dir);
 
 /// Returns the newest checkpoint of the folder. It is not verified again, because each checkpoint
 /// was read back before its manifest was written.

@@ -34,7 +34,7 @@ int world_size_of(const RunRequest& request) {
 
 namespace {
 
-Start start_at(RunRequest request, const fs::path& folder, Origin origin) {
+Start start_at(RunRequest request, const fs::path& folder, ResumeOrigin origin) {
   request.task.resume = origin.checkpoint;
   request.task.accepts_data_change =
       !origin.checkpoint.empty() && request.resume &&
@@ -44,25 +44,25 @@ Start start_at(RunRequest request, const fs::path& folder, Origin origin) {
 }
 
 /// Returns the run in which a checkpoint was made: its parent run, unless it was copied elsewhere.
-fs::path source_of(const Origin& origin, const fs::path& run_dir) {
+fs::path source_of(const ResumeOrigin& origin, const fs::path& run_dir) {
   const fs::path parent = origin.checkpoint.parent_path();
   return parent.filename() == "checkpoints" ? parent.parent_path() : run_dir;
 }
 
-std::string fact(const Origin& origin, const char* name) {
+std::string fact(const ResumeOrigin& origin, const char* name) {
   const auto found = origin.manifest.facts.find(name);
   return found == origin.manifest.facts.end() ? std::string() : found->second;
 }
 
 /// Returns the resolved config of the checkpoint, or else of its run; empty if both are missing.
-std::string config_of(const Origin& origin, const fs::path& run_dir) {
+std::string config_of(const ResumeOrigin& origin, const fs::path& run_dir) {
   if (std::string kept = fact(origin, "config"); !kept.empty()) return kept;
   return resolved_config_of(source_of(origin, run_dir)).value_or("");
 }
 
 struct Resumption {
   const spec::Loaded& loaded;
-  const Origin& origin;
+  const ResumeOrigin& origin;
   std::string config_before;
   int world_size = 0;
 
@@ -77,12 +77,12 @@ struct Resumption {
 /// Records the accepted changes as notices and throws for the others.
 void compare(const Resumption& resumption, PriorState& past) {
   if (resumption.config_before.empty()) return;
-  const Origin& origin = resumption.origin;
+  const ResumeOrigin& origin = resumption.origin;
   const StepSamples samples = resumption.samples();
   auto changes =
       config_changes(resumption.config_before, resumption.loaded, fact(origin, "device"));
   accept_same_global_batch(changes, samples);
-  refuse_changes(changes, origin.checkpoint.string(), keeping_batch_clause(samples));
+  refuse_changes(changes, origin.checkpoint.string(), same_global_batch_clause(samples));
   past.why_not_bitwise = why_not_bitwise(changes);
   for (const std::string& notice : {changes_text(changes), global_batch_notice(samples)}) {
     if (!notice.empty()) past.notices.push_back(notice);
@@ -91,14 +91,15 @@ void compare(const Resumption& resumption, PriorState& past) {
 
 /// Returns the fingerprints of the data that the checkpoint was trained on; manifest.json may
 /// belong to a later start.
-std::map<std::string, std::string> fingerprints_of(const Origin& origin, const fs::path& run_dir) {
+std::map<std::string, std::string> fingerprints_of(const ResumeOrigin& origin,
+                                                   const fs::path& run_dir) {
   std::map<std::string, std::string> found = recorded_fingerprints(origin.manifest);
   return found.empty() ? recorded_fingerprints(source_of(origin, run_dir)) : found;
 }
 
 /// Reports only rows that the previous start did not write; gaps of earlier starts were reported
 /// when that start began.
-void warn_about_gap(const fs::path& run_dir, const Point& point, const std::string& config,
+void warn_about_gap(const fs::path& run_dir, const ResumePoint& point, const std::string& config,
                     PriorState& past) {
   const auto from = last_origin(run_dir);
   if (!from) return;
@@ -156,9 +157,9 @@ std::string missing_steps(const fs::path& lines, const HistoryRange& range) {
 
 }  // namespace
 
-Origin first_origin(const RunRequest& request, const fs::path& folder) {
+ResumeOrigin first_origin(const RunRequest& request, const fs::path& folder) {
   if (!request.resume) return {};
-  if (take_back(folder))
+  if (restore_superseded(folder))
     log::get().warn("{}: restored the checkpoints that an earlier start moved before it failed",
                     printable(folder.string()));
   if (const std::string note = restore_if_possible(folder); !note.empty())
@@ -166,7 +167,7 @@ Origin first_origin(const RunRequest& request, const fs::path& folder) {
   return choose_checkpoint(folder, *request.resume);
 }
 
-Start first_start(const RunRequest& request, const fs::path& folder, Origin origin) {
+Start first_start(const RunRequest& request, const fs::path& folder, ResumeOrigin origin) {
   if (!request.resume) return {request, {}};
   return start_at(request, folder, std::move(origin));
 }
@@ -178,12 +179,12 @@ Start restarted(const RunRequest& request, const fs::path& folder, const Restart
 }
 
 void expect_same_experiment(const spec::Loaded& loaded, const fs::path& run_dir,
-                            const Origin& origin, int world_size) {
+                            const ResumeOrigin& origin, int world_size) {
   PriorState unused;
   compare({loaded, origin, config_of(origin, run_dir), world_size}, unused);
 }
 
-PriorState continue_run(const spec::Loaded& loaded, const fs::path& run_dir, Origin origin,
+PriorState continue_run(const spec::Loaded& loaded, const fs::path& run_dir, ResumeOrigin origin,
                         int world_size) {
   PriorState past;
   past.wall_s = earlier_wall_s(run_dir);  // must be read before files are rewritten
@@ -192,7 +193,7 @@ PriorState continue_run(const spec::Loaded& loaded, const fs::path& run_dir, Ori
   const bool is_own =
       !origin.checkpoint.empty() &&
       fs::equivalent(origin.checkpoint.parent_path(), run_dir / "checkpoints", ignored);
-  Point point{.of_this_run = is_own};
+  ResumePoint point{.of_this_run = is_own};
   if (!origin.checkpoint.empty()) {
     compare({loaded, origin, config_of(origin, run_dir), world_size}, past);
     past.fingerprints = fingerprints_of(origin, run_dir);
@@ -200,14 +201,14 @@ PriorState continue_run(const spec::Loaded& loaded, const fs::path& run_dir, Ori
     point.global_step = origin.manifest.global_step;
   }
   std::vector<std::string> damaged = damaged_history(run_dir);
-  if (const auto aside = put_aside(run_dir, point)) {
+  if (const auto superseded = supersede_history(run_dir, point)) {
     past.in_place = true;
     past.epochs = report::read_epochs(run_dir / "epochs.csv");
     mark_improved(past.epochs, loaded.experiment);
   }
   for (std::string& note : damaged) past.notices.push_back(std::move(note));
   if (is_own) warn_about_gap(run_dir, point, config_of(origin, run_dir), past);
-  if (origin.checkpoint.empty()) keep_aside(run_dir);  // no worker can reject the first step
+  if (origin.checkpoint.empty()) commit_superseded(run_dir);  // no worker can reject the first step
   if (is_own)
     checkpoint::Store(run_dir / "checkpoints").point(checkpoint::Link::last, origin.checkpoint);
   past.origin = std::move(origin);

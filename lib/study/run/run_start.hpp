@@ -19,7 +19,7 @@ namespace trainctl::study {
 
 /// The state that a start of a run takes over from earlier starts; empty for the first start.
 struct PriorState {
-  Origin origin;
+  ResumeOrigin origin;
   double wall_s = 0;                 // wall seconds of the earlier starts
   bool in_place = false;             // the folder was already that of a run
   std::vector<std::string> notices;  // printed as warnings
@@ -31,16 +31,16 @@ struct PriorState {
 /// Throws Error(config) that names the values that differ from the checkpoint's and cannot change
 /// in a resumed run.
 void expect_same_experiment(const spec::Loaded& loaded, const fs::path& run_dir,
-                            const Origin& origin, int world_size);
+                            const ResumeOrigin& origin, int world_size);
 
 /// Prepares the folder for a start at `origin`: compares the configs, notes damaged checkpoints,
 /// changes and missing rows of the tables, and moves files and rows after the origin to
-/// superseded/. take_back() undoes this until a worker reports that it has resumed. Throws
+/// superseded/. restore_superseded() undoes this until a worker reports that it has resumed. Throws
 /// Error(config) that names the values that cannot change before anything is written;
 /// Error(checkpoint), Error(resource).
 ///
 /// `world_size` is the number of ranks of this start; 0: unknown.
-PriorState continue_run(const spec::Loaded& loaded, const fs::path& run_dir, Origin origin,
+PriorState continue_run(const spec::Loaded& loaded, const fs::path& run_dir, ResumeOrigin origin,
                         int world_size = 0);
 
 /// A start of the run: its request and the state of earlier starts.
@@ -55,10 +55,10 @@ int world_size_of(const RunRequest& request);
 
 /// Returns the checkpoint that `--resume` selects in this folder; without the flag, the first step.
 /// Throws as choose_checkpoint() does.
-Origin first_origin(const RunRequest& request, const fs::path& folder);
+ResumeOrigin first_origin(const RunRequest& request, const fs::path& folder);
 
 /// Returns the first start in this folder, at its first_origin(). Throws as continue_run() does.
-Start first_start(const RunRequest& request, const fs::path& folder, Origin origin);
+Start first_start(const RunRequest& request, const fs::path& folder, ResumeOrigin origin);
 
 /// Returns the start that restarts.next() asks for. Throws as continue_run() does.
 Start restarted(const RunRequest& request, const fs::path& folder, const Restarts& restarts);
@@ -66,7 +66,7 @@ Start restarted(const RunRequest& request, const fs::path& folder, const Restart
 /// The range of steps that the last start of a run has made and that its tables must contain.
 struct HistoryRange {
   checkpoint::Moment from;     // where the start began or resumed
-  Point to;                    // the checkpoint of the last start
+  ResumePoint to;              // the checkpoint of the last start
   std::int64_t log_every = 0;  // steps between two lines of metrics.jsonl; 0: unknown
 };
 

@@ -113,7 +113,7 @@ class RunEvents {
   void on_event(int rank, const events::Event& event) {
     const auto* resumed = std::get_if<events::Resumed>(&event);
     if (resumed == nullptr) return take(rank, event);
-    keep_aside(folder_);
+    commit_superseded(folder_);
     events::Resumed adjusted = *resumed;
     if (const std::string& why = start_.past.why_not_bitwise; !why.empty()) {
       adjusted.bitwise = false;  // a worker only knows the current config
@@ -207,7 +207,7 @@ class SupervisedRun {
     // If the workers rejected the checkpoint, the newer checkpoints must not be lost.
     if (trains() && !outcome_.record.resumed) {
       keep_failure([&] {
-        if (take_back(outcome_.folder))
+        if (restore_superseded(outcome_.folder))
           log_line(outcome_.folder, 0, "the run did not resume: its earlier files are restored");
       });
     }
@@ -241,7 +241,8 @@ class SupervisedRun {
     // This comes first, so that --resume recognizes the folder of a run that is killed early as
     // training.
     if (trains()) make_folder(outcome_.folder / "checkpoints");
-    for (const std::string& note : move_damaged_aside(outcome_.folder)) log::get().warn("{}", note);
+    for (const std::string& note : rename_damaged_files(outcome_.folder))
+      log::get().warn("{}", note);
     write_provisional_result();
     reserved_.emplace(outcome_.folder / "result.json", kResultBytes);
     make_folder(outcome_.folder / "logs");

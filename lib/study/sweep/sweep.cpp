@@ -31,8 +31,8 @@ void await_holder(const fs::path& run_dir, const SweepHooks& hooks) {
   const double deadline = hooks.clock.now() + kMostS;
   for (;;) {
     const auto holder = lock_holder(run_dir);
-    if (!holder || why_gone(*holder, this_process())) return;
-    ENSURE(resource, surely_lives(*holder, this_process()) && hooks.clock.now() < deadline,
+    if (!holder || why_exited(*holder, this_process())) return;
+    ENSURE(resource, is_certainly_alive(*holder, this_process()) && hooks.clock.now() < deadline,
            "the sweep's run {} is in use by pid {} on {}\nhint: wait for that process or stop it; "
            "if it no longer exists, remove {}",
            printable(run_dir.string()), holder->pid, printable(holder->host),

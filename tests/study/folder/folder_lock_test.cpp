@@ -150,26 +150,26 @@ TEST_CASE("FolderLock: unfinished files of an exited run are removed with its lo
   CHECK(std::ranges::all_of(kept, there));
 }
 
-TEST_CASE("why_gone: a lock from before the last boot is stale for any pid") {
+TEST_CASE("why_exited: a lock from before the last boot is stale for any pid") {
   LockHolder holder = this_process();
   holder.host = "node7";
   LockHolder here = holder;
   holder.boot_id = "00000000-0000-0000-0000-000000000000";
-  CHECK_THAT(why_gone(holder, here).value_or(""), Contains("has rebooted"));
+  CHECK_THAT(why_exited(holder, here).value_or(""), Contains("has rebooted"));
   here.host = holder.host = "localhost";  // many machines have this name
-  CHECK_FALSE(why_gone(holder, here));
+  CHECK_FALSE(why_exited(holder, here));
 }
 
-TEST_CASE("why_gone: a lock is stale if another process has its pid") {
+TEST_CASE("why_exited: a lock is stale if another process has its pid") {
   LockHolder holder = this_process();
   holder.started -= 1;
-  CHECK_THAT(why_gone(holder, this_process()).value_or(""), Contains("another process"));
+  CHECK_THAT(why_exited(holder, this_process()).value_or(""), Contains("another process"));
   const TempFolder folder;
   write_lock(folder.path(), lock_line(holder));
   CHECK(refusal(folder.path()) == "taken");
 }
 
-TEST_CASE("why_gone: a lock is not stale if its holder cannot be checked") {
+TEST_CASE("why_exited: a lock is not stale if its holder cannot be checked") {
   const LockHolder here = this_process();
   LockHolder elsewhere = dead_process();
   elsewhere.host += "-not";
@@ -180,13 +180,13 @@ TEST_CASE("why_gone: a lock is not stale if its holder cannot be checked") {
   LockHolder bootless = dead_process();
   bootless.boot_id.clear();
   for (const LockHolder& holder : {elsewhere, contained, unknown, bootless}) {
-    CHECK_FALSE(why_gone(holder, here));
+    CHECK_FALSE(why_exited(holder, here));
     const TempFolder folder;
     write_lock(folder.path(), lock_line(holder));
     CHECK_THAT(refusal(folder.path()),
                StartsWith("11 ") && Contains("pid " + std::to_string(holder.pid) + " on "));
   }
-  CHECK_FALSE(why_gone(here, here));
+  CHECK_FALSE(why_exited(here, here));
 }
 
 TEST_CASE("FolderLock: an unreadable lock is respected without --break-lock") {

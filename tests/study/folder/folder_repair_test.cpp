@@ -21,13 +21,13 @@ std::string text_of(const fs::path& file) {
 
 }  // namespace
 
-TEST_CASE("move_damaged_aside: damaged files are renamed and reported") {
+TEST_CASE("rename_damaged_files: damaged files are renamed and reported") {
   TempFolder run;
   for (const char* name : {"task.json", "result.json", "manifest.json", "config.resolved.yaml"})
     put_text(run / name, "{\"cut");
   CHECK(study::damaged_files(run.path()).size() == 4);
   CHECK(fs::exists(run / "task.json"));  // only moved when the start writes the file again
-  const auto notes = study::move_damaged_aside(run.path());
+  const auto notes = study::rename_damaged_files(run.path());
   REQUIRE(notes.size() == 4);
   for (const char* name : {"task.json", "result.json", "manifest.json", "config.resolved.yaml"}) {
     CHECK_FALSE(fs::exists(run / name));
@@ -36,16 +36,16 @@ TEST_CASE("move_damaged_aside: damaged files are renamed and reported") {
   CHECK_THAT(notes[0], StartsWith((run / "task.json").string() + " is damaged (") &&
                            EndsWith("moved to corrupt-task.json and written again"));
   put_text(run / "task.json", "again");
-  CHECK_THAT(study::move_damaged_aside(run.path()).at(0), Contains("corrupt-task.json-2"));
+  CHECK_THAT(study::rename_damaged_files(run.path()).at(0), Contains("corrupt-task.json-2"));
 }
 
-TEST_CASE("move_damaged_aside: valid and missing files are unchanged") {
+TEST_CASE("rename_damaged_files: valid and missing files are unchanged") {
   TempFolder run;
-  CHECK(study::move_damaged_aside(run.path()).empty());
+  CHECK(study::rename_damaged_files(run.path()).empty());
   put_text(run / "task.json", spec::dump_task({.until_epoch = 3}));
   put_text(run / "result.json", "{}");
   put_text(run / "config.resolved.yaml", "name: x\n");
-  CHECK(study::move_damaged_aside(run.path()).empty());
+  CHECK(study::rename_damaged_files(run.path()).empty());
   CHECK(fs::exists(run / "task.json"));
 }
 

@@ -30,27 +30,27 @@ TEST_CASE("find_run: finds a run by folder, by experiment or as latest") {
   CHECK(find_run(newest.string(), root / "none") == newest);
   CHECK(find_run((root / "other").string(), root / "none") == root / "other/20260102-000000-cccc");
   CHECK_THROWS_WITH(find_run("nothing", root.path()), Contains("cannot find the run 'nothing'"));
-  CHECK_FALSE(study::run_called("", root.path()));
-  CHECK_FALSE(study::run_called("digits/nothing", root.path()));
+  CHECK_FALSE(study::lookup_run("", root.path()));
+  CHECK_FALSE(study::lookup_run("digits/nothing", root.path()));
 }
 
-TEST_CASE("run_called: newer runs that do not satisfy the requirement are skipped") {
+TEST_CASE("lookup_run: newer runs that do not satisfy the requirement are skipped") {
   TempFolder root;
   const fs::path older = root / "digits/20260101-000000-aaaa";
   const fs::path newer = root / "digits/20260103-000000-bbbb";
   make_run(older);
   make_run(newer);
   for (const char* word : {"digits", "latest"}) {
-    CHECK(study::run_called(word, root.path(), study::RunNeeds::weights)->folder == newer);
+    CHECK(study::lookup_run(word, root.path(), study::RunNeeds::weights)->folder == newer);
   }
   put_text(older / "checkpoints/best.safetensors", "");
   for (const char* word : {"digits", "latest"}) {
-    const auto found = study::run_called(word, root.path(), study::RunNeeds::weights);
+    const auto found = study::lookup_run(word, root.path(), study::RunNeeds::weights);
     CHECK(found->folder == older);
     CHECK(found->skipped == std::vector<fs::path>{newer});
-    CHECK(study::run_called(word, root.path())->folder == newer);
+    CHECK(study::lookup_run(word, root.path())->folder == newer);
   }
-  CHECK(study::run_called(newer.string(), root.path(), study::RunNeeds::weights)->folder == newer);
+  CHECK(study::lookup_run(newer.string(), root.path(), study::RunNeeds::weights)->folder == newer);
 }
 
 namespace {
@@ -107,7 +107,7 @@ TEST_CASE("newest_run: returns the newest run that satisfies the requirement") {
   CHECK(found(RunNeeds::checkpoint) == weights_only);
 }
 
-TEST_CASE("run_called: a run without its config is recognized by its checkpoints") {
+TEST_CASE("lookup_run: a run without its config is recognized by its checkpoints") {
   TempFolder root;
   const fs::path run = root / "digits/20260101-000000-aaaa";
   save_checkpoint(run, 10);
@@ -128,7 +128,7 @@ TEST_CASE("is_training: with a damaged task.json a run with checkpoints is train
   CHECK(study::meets(root / "r", study::RunNeeds::last_weights));
 }
 
-TEST_CASE("run_called: latest is first in every search, also among all experiments") {
+TEST_CASE("lookup_run: latest is first in every search, also among all experiments") {
   TempFolder root;
   make_run(root / "digits/20260101-000000-aaaa");
   make_run(root / "digits/20260103-000000-aaaa");

@@ -41,7 +41,7 @@ void write_run(const fs::path& run) {
 TEST_CASE("LiveRun: a run without a process or result is gone, and its files are shown") {
   TempFolder folder;
   write_run(folder.path());
-  const report::TopView view = LiveRun(folder.path()).look(0);
+  const report::TopView view = LiveRun(folder.path()).snapshot(0);
   CHECK(view.state == TopState::gone);
   CHECK(view.step == 150);
   CHECK(view.epoch == 1);
@@ -64,7 +64,7 @@ TEST_CASE("LiveRun: without metrics.jsonl the last row of epochs.csv is shown") 
   write_text(
       folder / "epochs.csv",
       "epoch,step,lr,train/loss,val/loss,wall_s\n1,100,0.1,2.0,,2.0\n2,200,0.05,1.5,1.75,2.0\n");
-  const report::TopView view = LiveRun(folder.path()).look(0);
+  const report::TopView view = LiveRun(folder.path()).snapshot(0);
   CHECK(view.epoch == 2);
   CHECK(view.step == 200);
   CHECK(view.lr == 0.05);
@@ -83,14 +83,14 @@ TEST_CASE("LiveRun: repeated steps of a resumed run replace the earlier ones") {
              "\n"
              R"({"type":"step","step":50,"elapsed_s":1.0,"train/loss":3.0})"
              "\n");
-  CHECK(LiveRun(folder.path()).look(0).losses == std::vector<double>{3.0});
+  CHECK(LiveRun(folder.path()).snapshot(0).losses == std::vector<double>{3.0});
 }
 
 TEST_CASE("LiveRun: a finished run has its result") {
   TempFolder folder;
   write_run(folder.path());
   write_text(folder / "result.json", R"({"verdict": "ok", "exit_code": 0, "message": ""})");
-  const report::TopView view = LiveRun(folder.path()).look(0);
+  const report::TopView view = LiveRun(folder.path()).snapshot(0);
   CHECK(view.state == TopState::ended);
   CHECK(view.verdict == "ok");
   CHECK(view.exit_code == 0);
@@ -103,7 +103,7 @@ TEST_CASE("LiveRun: a run on another host is reported with the host") {
   LockHolder holder = this_process();
   holder.host = "some-other-host";
   write_text(folder / ".lock", lock_line(holder));
-  const report::TopView view = LiveRun(folder.path()).look(0);
+  const report::TopView view = LiveRun(folder.path()).snapshot(0);
   CHECK(view.state == TopState::elsewhere);
   CHECK(view.host == "some-other-host");
 }
@@ -116,7 +116,7 @@ TEST_CASE("LiveRun: damaged files count as missing") {
     for (const char* name : {"manifest.json", "metrics.jsonl", "epochs.csv", "result.json", ".lock",
                              "logs/rank_0.log"})
       write_text(folder / name, text);
-    const report::TopView view = LiveRun(folder.path()).look(0);
+    const report::TopView view = LiveRun(folder.path()).snapshot(0);
     CHECK(view.state == TopState::gone);
     CHECK(view.step == 0);
   }

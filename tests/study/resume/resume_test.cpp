@@ -43,7 +43,7 @@ std::string refusal(ErrorKind kind, const Body& body) {
   return "accepted";
 }
 
-std::int64_t step_of(const study::Origin& origin) { return origin.manifest.global_step; }
+std::int64_t step_of(const study::ResumeOrigin& origin) { return origin.manifest.global_step; }
 
 }  // namespace
 
@@ -148,7 +148,7 @@ TEST_CASE("resumed_folder: uses --run-dir, the path or the newest run of the nam
         fs::canonical(root / "x/20260101-000000-aaaa"));
 
   for (const fs::path& path : {newer, newer / "checkpoints" / saves::name_of(10)}) {
-    const study::ResumeWish request = study::parse_resume(path.string());
+    const study::ResumeRequest request = study::parse_resume(path.string());
     CHECK(study::resumed_folder(requested, request).fixed == fs::canonical(newer));
     CHECK(study::run_folder_of(request) == fs::canonical(newer));
   }
@@ -170,7 +170,8 @@ TEST_CASE("run --resume by name skips runs without a checkpoint") {
     CHECK(found.fixed == trained);
     CHECK(found.skipped == std::vector{unfinished, failed});
     const std::string lacking = std::string(word) == "best" ? "'best'" : "to resume from";
-    const study::Origin origin = study::choose_checkpoint(trained, study::parse_resume("auto"));
+    const study::ResumeOrigin origin =
+        study::choose_checkpoint(trained, study::parse_resume("auto"));
     CHECK_THAT(study::resume_notice(found, trained, origin),
                StartsWith("resuming " + trained.string() + " from checkpoint ") &&
                    Contains(saves::name_of(20)) &&

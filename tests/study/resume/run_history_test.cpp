@@ -10,7 +10,7 @@
 #include "support/temp_folder.hpp"
 
 using namespace trainctl;
-using study::Point;
+using study::ResumePoint;
 
 namespace {
 
@@ -45,7 +45,7 @@ TEST_CASE("run history: after a kill and a resume it equals that of an uninterru
     TempFolder resumed;
     write_epochs(uninterrupted.path(), 0, 3);
     write_epochs(resumed.path(), 0, 2);
-    study::put_aside(resumed.path(), Point{epoch, 938 * epoch});
+    study::supersede_history(resumed.path(), ResumePoint{epoch, 938 * epoch});
     write_epochs(resumed.path(), epoch, 3);
     for (const std::string& name : kHistories) {
       INFO(name << " from epoch " << epoch);
@@ -57,7 +57,7 @@ TEST_CASE("run history: after a kill and a resume it equals that of an uninterru
 TEST_CASE("run history: steps before a checkpoint within an epoch are kept") {
   TempFolder folder;
   write_epochs(folder.path(), 0, 1);
-  study::put_aside(folder.path(), Point{1, 938 + 300});
+  study::supersede_history(folder.path(), ResumePoint{1, 938 + 300});
   const std::string kept = text_of(folder / "metrics.jsonl");
   CHECK_THAT(kept, Contains("\"step\":1238") && !Contains("\"step\":1538"));
   CHECK_THAT(kept, EndsWith("}\n") && !Contains("\"type\":\"epoch\",\"epoch\":2"));
@@ -69,14 +69,14 @@ TEST_CASE("run history: each row is in the file or in superseded, with the heade
   TempFolder folder;
   write_epochs(folder.path(), 0, 2);
   const std::string before = text_of(folder / "epochs.csv");
-  const auto superseded = study::put_aside(folder.path(), Point{1, 938});
+  const auto superseded = study::supersede_history(folder.path(), ResumePoint{1, 938});
   REQUIRE(superseded == folder / "superseded/1");
   const std::string kept = text_of(folder / "epochs.csv");
   const std::string moved = text_of(*superseded / "epochs.csv");
   const std::string header = before.substr(0, before.find('\n') + 1);
   CHECK(moved.starts_with(header));
   CHECK(kept + moved.substr(header.size()) == before);
-  study::put_aside(folder.path(), Point{0, 0});
+  study::supersede_history(folder.path(), ResumePoint{0, 0});
   CHECK(text_of(folder / "epochs.csv") == header);
   CHECK(fs::exists(folder / "superseded/2/epochs.csv"));
 }
@@ -87,7 +87,7 @@ TEST_CASE("run history: a truncated last line is moved, other files are unchange
   put_text(folder / "metrics.jsonl", "{\"type\":\"step\",\"step\":5}\n{\"type\":\"st");
   put_text(folder / "mine.csv", "a,b\n7,8\n");
   put_text(folder / "logs/rank_0.log", "logged\n");
-  study::put_aside(folder.path(), Point{5, 100});
+  study::supersede_history(folder.path(), ResumePoint{5, 100});
   CHECK(text_of(folder / "epochs.csv") == "epoch,step\n1,10\n");
   CHECK(text_of(folder / "superseded/1/epochs.csv") == "epoch,step\n2,2\n");
   CHECK(text_of(folder / "metrics.jsonl") == "{\"type\":\"step\",\"step\":5}\n");
@@ -97,11 +97,11 @@ TEST_CASE("run history: a truncated last line is moved, other files are unchange
 
 TEST_CASE("run history: files that a start rewrites are copied") {
   TempFolder folder;
-  CHECK_FALSE(study::put_aside(folder.path(), Point{}));
+  CHECK_FALSE(study::supersede_history(folder.path(), ResumePoint{}));
   CHECK(fs::is_empty(folder.path()));
   put_text(folder / "result.json", "{\"verdict\": \"hang\"}");
   put_text(folder / "config.yaml", "name: x");
-  REQUIRE(study::put_aside(folder.path(), Point{3, 30}));
+  REQUIRE(study::supersede_history(folder.path(), ResumePoint{3, 30}));
   CHECK(text_of(folder / "superseded/1/result.json") == "{\"verdict\": \"hang\"}");
   CHECK(text_of(folder / "config.yaml") == "name: x");
 }
@@ -110,7 +110,7 @@ TEST_CASE("run history: checkpoints of later steps are moved") {
   TempFolder folder;
   checkpoint::Store store(folder / "checkpoints");
   for (const std::int64_t step : {10, 20, 30}) saves::save(store, step);
-  study::put_aside(folder.path(), Point{2, 20});
+  study::supersede_history(folder.path(), ResumePoint{2, 20});
   CHECK(store.list().size() == 2);
   CHECK(saves::holds(folder / "superseded/1/checkpoints" / saves::name_of(30), 30));
   CHECK_NOTHROW(saves::save(store, 30));
@@ -122,7 +122,7 @@ TEST_CASE("run history: checkpoints of one step are ordered by epoch") {
   saves::save(store, 20);
   const fs::path ended = folder / "checkpoints" / checkpoint::folder_name({20, 3});
   fs::copy(folder / "checkpoints" / saves::name_of(20), ended, fs::copy_options::recursive);
-  study::put_aside(folder.path(), Point{2, 20});
+  study::supersede_history(folder.path(), ResumePoint{2, 20});
   CHECK(fs::exists(folder / "checkpoints" / saves::name_of(20)));
   CHECK_FALSE(fs::exists(ended));
   CHECK(fs::exists(folder / "superseded/1/checkpoints" / ended.filename()));
@@ -132,7 +132,8 @@ TEST_CASE("run history: resuming from another run moves all checkpoints") {
   TempFolder folder;
   checkpoint::Store store(folder / "checkpoints");
   for (const std::int64_t step : {0, 10, 20}) saves::save(store, step);
-  study::put_aside(folder.path(), Point{.epoch = 2, .global_step = 20, .of_this_run = false});
+  study::supersede_history(folder.path(),
+                           ResumePoint{.epoch = 2, .global_step = 20, .of_this_run = false});
   CHECK(store.list().empty());
   for (const std::int64_t step : {0, 10, 20})
     CHECK(saves::holds(folder / "superseded/1/checkpoints" / saves::name_of(step), step));
@@ -144,8 +145,8 @@ TEST_CASE("run history: each resume uses a separate superseded folder") {
   for (const int number : {1, 2}) {
     for (const std::int64_t step : {10, 20})
       if (!fs::exists(folder / "checkpoints" / saves::name_of(step))) saves::save(store, step);
-    study::put_aside(folder.path(), Point{1, 10});
-    study::keep_aside(folder.path());
+    study::supersede_history(folder.path(), ResumePoint{1, 10});
+    study::commit_superseded(folder.path());
     const fs::path superseded = folder / "superseded" / std::to_string(number);
     CHECK(saves::holds(superseded / "checkpoints" / saves::name_of(20), 20));
   }

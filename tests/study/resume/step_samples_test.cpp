@@ -41,7 +41,7 @@ TEST_CASE("the loader.batch_size that keeps the global batch is accepted, and no
   study::accept_same_global_batch(other, samples);
   CHECK(other[0].effect == ChangeEffect::refused);
   try {
-    study::refuse_changes(other, "checkpoint", study::keeping_batch_clause(samples));
+    study::refuse_changes(other, "checkpoint", study::same_global_batch_clause(samples));
     FAIL("accepted");
   } catch (const Error& error) {
     CHECK_THAT(error.what(), Contains("loader.batch_size: 50 -> 30; loader.batch_size=25 keeps the "

@@ -9,7 +9,7 @@
 #include <vector>
 
 using namespace trainctl;
-using study::Point;
+using study::ResumePoint;
 
 namespace {
 
@@ -51,17 +51,17 @@ TEST_CASE("superseded files: a failed start is undone completely") {
   fill(folder.path());
   put_text(folder / "result.json", "{}");
   const auto before = content_of(folder.path());
-  REQUIRE(study::put_aside(folder.path(), Point{1, 10}));
+  REQUIRE(study::supersede_history(folder.path(), ResumePoint{1, 10}));
   checkpoint::Store(folder / "checkpoints")
       .point(checkpoint::Link::last, folder / "checkpoints" / saves::name_of(10));
   CHECK(content_of(folder.path()) != before);
   CHECK(has_rollback(folder.path()));
-  CHECK(study::take_back(folder.path()));
+  CHECK(study::restore_superseded(folder.path()));
   CHECK(content_of(folder.path()) == before);
   CHECK_FALSE(has_rollback(folder.path()));
   CHECK_FALSE(fs::exists(folder / "superseded/1/epochs.csv"));
   CHECK(fs::exists(folder / "superseded/1/result.json"));
-  CHECK_FALSE(study::take_back(folder.path()));
+  CHECK_FALSE(study::restore_superseded(folder.path()));
 }
 
 TEST_CASE("superseded files: rewritten and restored files keep their modification times") {
@@ -74,20 +74,20 @@ TEST_CASE("superseded files: rewritten and restored files keep their modificatio
     for (const fs::path& file : files)
       CHECK(fs::last_write_time(file) - before < std::chrono::seconds(1));
   };
-  REQUIRE(study::put_aside(folder.path(), Point{1, 10}));
+  REQUIRE(study::supersede_history(folder.path(), ResumePoint{1, 10}));
   check_times();
-  REQUIRE(study::take_back(folder.path()));
+  REQUIRE(study::restore_superseded(folder.path()));
   check_times();
 }
 
 TEST_CASE("superseded files: nothing is restored after the run has resumed") {
   TempFolder folder;
   fill(folder.path());
-  study::put_aside(folder.path(), Point{1, 10});
-  study::keep_aside(folder.path());
+  study::supersede_history(folder.path(), ResumePoint{1, 10});
+  study::commit_superseded(folder.path());
   const auto after = content_of(folder.path());
   CHECK_FALSE(has_rollback(folder.path()));
-  CHECK_FALSE(study::take_back(folder.path()));
+  CHECK_FALSE(study::restore_superseded(folder.path()));
   CHECK(content_of(folder.path()) == after);
   CHECK(saves::holds(folder / "superseded/1/checkpoints" / saves::name_of(30), 30));
 }
@@ -96,10 +96,10 @@ TEST_CASE("superseded files: a newer checkpoint shows that the run has resumed")
   for (const std::int64_t step : {15, 20}) {  // 20: the step of a superseded checkpoint
     TempFolder folder;
     fill(folder.path());
-    study::put_aside(folder.path(), Point{1, 10});
+    study::supersede_history(folder.path(), ResumePoint{1, 10});
     checkpoint::Store store(folder / "checkpoints");
     saves::save(store, step);
-    CHECK_FALSE(study::take_back(folder.path()));
+    CHECK_FALSE(study::restore_superseded(folder.path()));
     CHECK(store.list().size() == 2);
     CHECK_FALSE(has_rollback(folder.path()));
   }
@@ -109,20 +109,20 @@ TEST_CASE("superseded files: a start killed while moving or restoring files can 
   TempFolder folder;
   fill(folder.path());
   const auto before = content_of(folder.path());
-  study::put_aside(folder.path(), Point{1, 10});
+  study::supersede_history(folder.path(), ResumePoint{1, 10});
   const fs::path superseded = folder / "superseded/1";
   const std::string name = saves::name_of(20);
   fs::rename(superseded / "checkpoints" / name, folder / "checkpoints" / name);
   fs::rename(superseded / "rollback/epochs.csv", folder / "epochs.csv");
-  CHECK(study::take_back(folder.path()));
+  CHECK(study::restore_superseded(folder.path()));
   CHECK(content_of(folder.path()) == before);
 }
 
 TEST_CASE("superseded files: without superseded files nothing is restored") {
   TempFolder folder;
-  CHECK_FALSE(study::take_back(folder.path()));
+  CHECK_FALSE(study::restore_superseded(folder.path()));
   put_text(folder / "superseded/notes/rollback/a", "mine");
   put_text(folder / "superseded/2/epochs.csv", kRows);
-  CHECK_FALSE(study::take_back(folder.path()));
+  CHECK_FALSE(study::restore_superseded(folder.path()));
   CHECK(fs::exists(folder / "superseded/notes/rollback/a"));
 }

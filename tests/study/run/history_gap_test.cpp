@@ -9,7 +9,7 @@
 
 using namespace trainctl;
 using study::HistoryRange;
-using study::Point;
+using study::ResumePoint;
 
 namespace {
 
@@ -27,7 +27,7 @@ void write_tables(const fs::path& folder, std::int64_t epochs, std::int64_t step
   }
 }
 
-std::string missing(const TempFolder& folder, const Point& to, checkpoint::Moment from = {}) {
+std::string missing(const TempFolder& folder, const ResumePoint& to, checkpoint::Moment from = {}) {
   return study::missing_history(folder.path(), {from, to, 100});
 }
 
