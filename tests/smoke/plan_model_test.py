@@ -121,7 +121,7 @@ class PlansOfModels(PlanAndRun):
         self.assertGreaterEqual(speed["rounds"], 3)
         self.assertAlmostEqual(speed["epoch_s"], 10 * speed["step_s"], places=6)
         self.assertIsNone(speed["mfu"])
-        self.assertIn("an epoch", self.call("plan", config, "--probe").stdout)
+        self.assertIn("per epoch", self.call("plan", config, "--probe").stdout)
 
     def test_a_batch_that_no_machine_holds_is_extrapolated(self):
         config = self.config(model="{type: mlp, hidden: [60000]}", size=8, batch=80000, samples=80000)
