@@ -163,8 +163,8 @@ TEST_CASE("a line that is older than a phase of the epoch is read, and the phase
 TEST_CASE("codec: the error for an invalid line names the expected value") {
   CHECK_THAT(refusal(""), Contains("not JSON"));
   CHECK_THAT(refusal("{\"event\":"), Contains("not JSON"));
-  CHECK_THAT(refusal("[1]"), Contains("no 'event'"));
-  CHECK_THAT(refusal("{\"event\":7}"), Contains("no 'event'"));
+  CHECK_THAT(refusal("[1]"), Contains("field 'event' is missing"));
+  CHECK_THAT(refusal("{\"event\":7}"), Contains("field 'event' is missing"));
   CHECK_THAT(refusal("{\"event\":\"party\"}"), Contains("'party'"));
   CHECK_THAT(refusal("{\"event\":\"warning\"}"), Contains("a field 'message'"));
   CHECK_THAT(refusal("{\"event\":\"warning\",\"message\":1,\"sample\":\"\"}"),

@@ -35,7 +35,7 @@ bool Head::adopt_arrivals(double now) {
   bool has_come = false;
   listener_.serve(now);
   for (const std::string& refusal : listener_.take_refusals())
-    log::get().warn("{}", printable(refusal));
+    log::get().warn("{}", one_line(refusal));
   for (Listener::Arrival& arrival : listener_.take_arrivals()) {
     const int number = arrival.claim.number;
     if (arrival.claim.role == Role::node) {
@@ -159,8 +159,9 @@ void RemoteNodes::take(Node& node, const NodeMessage& message, double now) {
                         },
                         [&](const NodeLeaves& leaves) { leave(node, leaves); },
                         [&](const auto&) {
-                          log::get().warn("node {} has sent what only the head may say; ignored",
-                                          node.number);
+                          log::get().warn(
+                              "node {} sent a message that only node 0 may send; ignored",
+                              node.number);
                         }},
              message);
 }
@@ -178,22 +179,23 @@ void RemoteNodes::greet(Node& node, const NodeHello& hello, double now) {
 std::optional<Refused> RemoteNodes::objection(const Node& node, const NodeHello& hello) const {
   const int number = node.number;
   if (hello.version != facts_.version)
-    return refusal(fmt::format("node {} runs trainctl {}, and the head {}: install the same on all",
-                               number, printable(hello.version), facts_.version));
+    return refusal(fmt::format(
+        "node {} runs trainctl {}, node 0 runs {}\nhint: install the same version on all nodes",
+        number, printable(hello.version), facts_.version));
   if (hello.accelerator != facts_.accelerator)
-    return refusal(
-        fmt::format("node {} would compute on '{}', and the head on '{}': set trainer.accelerator",
-                    number, printable(hello.accelerator), facts_.accelerator));
+    return refusal(fmt::format(
+        "node {} uses accelerator '{}', node 0 uses '{}'\nhint: set trainer.accelerator", number,
+        printable(hello.accelerator), facts_.accelerator));
   if (hello.ranks != facts_.ranks_per_node)
     return refusal(
-        fmt::format("node {} has {} device(s), and the head {}: set trainer.devices to "
-                    "what all nodes have",
+        fmt::format("node {} has {} device(s), node 0 has {}\nhint: set trainer.devices to the "
+                    "number that all nodes have",
                     number, hello.ranks, facts_.ranks_per_node));
   if (hello.node != number || hello.first_rank != number * facts_.ranks_per_node)
-    return refusal(fmt::format("node {} says that it is node {} with ranks from {}", number,
+    return refusal(fmt::format("node {} reports that it is node {} with ranks from {}", number,
                                hello.node, hello.first_rank));
   if (hello.config == facts_.config) return std::nullopt;
-  Refused other = refusal(fmt::format("node {} has another config than the head", number));
+  Refused other = refusal(fmt::format("node {} has a different config than node 0", number));
   other.run_dir = welcome_.run_dir;
   return other;
 }
@@ -209,7 +211,7 @@ void RemoteNodes::welcome(Node& node, double now) {
 }
 
 void RemoteNodes::refuse(Node& node, const Refused& refusal, double now) {
-  log::get().warn("{} is turned away: {}", printable(node.peer), refusal.reason);
+  log::get().warn("{} is rejected: {}", printable(node.peer), one_line(refusal.reason));
   node.link->send(refusal, now);
   node.link->hang_up();  // the other side closes after reading this
   node.is_leaving = true;
@@ -338,8 +340,8 @@ std::vector<std::string> RemoteNodes::missing() const {
   std::vector<std::string> texts;
   for (const Node& node : nodes_) {
     if (node.is_busy && node.attempt == welcome_.attempt) continue;
-    const char* absent = node.was_here ? "has left and not joined again" : "has not joined";
-    const char* what = node.link ? "has not been let in" : absent;
+    const char* absent = node.was_here ? "has left and not rejoined" : "has not joined";
+    const char* what = node.link ? "is connected but not accepted" : absent;
     const int first = node.number * facts_.ranks_per_node;
     texts.push_back(fmt::format("node {} ({}) {}", node.number,
                                 ranks_text(first, facts_.ranks_per_node), what));

@@ -51,9 +51,9 @@ void NodeLink::serve(double now, const Handler& handler) {
   using State = events::LineReader::State;
   if (state == State::more) heard_at_ = now;
   if (state == State::closed) lose("its connection has closed");
-  if (state == State::too_long) lose("it sent a line above the limit of 1 MiB");
+  if (state == State::too_long) lose("it sent a line longer than 1 MiB");
   if (!lost_ && now - heard_at_ > times_.silence_s)
-    lose(fmt::format("it has been silent for {}", human_duration(now - heard_at_)));
+    lose(fmt::format("it sent nothing for {}", human_duration(now - heard_at_)));
   if (lost_) return;
   if (now - sent_at_ >= times_.beat_s && output_.empty()) send(Beat{}, now);
   flush(now);
@@ -87,7 +87,7 @@ void NodeLink::flush(double now) {
   }
   output_.erase(0, sent);
   if (is_cut_off_) output_.clear();
-  if (output_.size() > kMostQueued) lose("it does not read what it is sent");
+  if (output_.size() > kMostQueued) lose("it does not read its messages");
 }
 
 void NodeLink::hang_up() {
@@ -190,7 +190,7 @@ namespace {
 constexpr int kMostRanks = 1 << 16;
 
 void check_rank(int rank) {
-  ENSURE(unexpected, rank >= 0 && rank < kMostRanks, "there is no rank {}", rank);
+  ENSURE(unexpected, rank >= 0 && rank < kMostRanks, "rank {} does not exist", rank);
 }
 
 void check(const auto& /*message*/) {}
@@ -226,14 +226,13 @@ NodeMessage decode_as(const std::string& name, const Json& document,
     if (name == Message::kName) found = read_message<Message>(document);
   };
   (try_one(static_cast<const Messages*>(nullptr)), ...);
-  ENSURE(unexpected, found.has_value(), "there is no message '{}'", printable(name));
+  ENSURE(unexpected, found.has_value(), "unknown message '{}'", printable(name));
   return std::move(*found);
 }
 
 [[noreturn]] void refuse(std::string_view line, const std::string& why) {
-  throw Error(ErrorKind::unexpected,
-              fmt::format("a line that is no message between supervisors ({}): '{}...'",
-                          printable(why), printable(line.substr(0, 60))));
+  throw Error(ErrorKind::unexpected, fmt::format("an invalid supervisor message ({}): '{}...'",
+                                                 printable(why), printable(line.substr(0, 60))));
 }
 
 }  // namespace
@@ -255,7 +254,7 @@ std::string encode(const NodeMessage& message) {
 NodeMessage decode_node_message(std::string_view line) {
   try {
     const Json document = Json::parse(line);
-    ENSURE(unexpected, document.is_object(), "it is no object");
+    ENSURE(unexpected, document.is_object(), "it is not a JSON object");
     std::string name;
     events::read(document.at("message"), name);
     return decode_as(name, document, static_cast<const NodeMessage*>(nullptr));

@@ -82,10 +82,8 @@ class NodeWatch {
     for (const int signal : signals_.take()) {
       switch (shutdown_.handle_signal(signal, clock_.now(), kNoLimit)) {
         case ShutdownController::Action::stop:
-          log::get().info(
-              "{}: all nodes are asked to save and to end; a second signal ends them at "
-              "once",
-              signal_name(signal));
+          log::get().info("{}: all nodes save a checkpoint and exit; a second signal kills them",
+                          signal_name(signal));
           link_.send(StopAsked{signal, false}, clock_.now());
           here_.terminate();
           break;
@@ -131,14 +129,15 @@ class NodeWatch {
       outcome_.over = *over;
       kill_all();
     } else {
-      log::get().warn("the head has said what makes no sense while ranks run; ignored");
+      log::get().warn("node 0 sent a message that is not valid while ranks run; ignored");
     }
   }
 
   void check_head() {
     if (!link_.lost() || outcome_.lost || outcome_.over) return;
     outcome_.lost = link_.lost();
-    log::get().warn("the head is lost: {}; the ranks of this node are ended", *outcome_.lost);
+    log::get().warn("the connection to node 0 is lost: {}; killing the ranks of this node",
+                    *outcome_.lost);
     kill_all();
   }
 

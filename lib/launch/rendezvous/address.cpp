@@ -104,7 +104,7 @@ Resolved resolve(const Endpoint& endpoint) {
     if (info->ai_family == AF_INET || info->ai_family == AF_INET6)
       found.addresses.push_back(address_of(*info));
   }
-  if (found.addresses.empty()) found.failure = "it has no address of IPv4 or IPv6";
+  if (found.addresses.empty()) found.failure = "it has no IPv4 or IPv6 address";
   std::ranges::stable_partition(found.addresses, [](const Address& address) {
     return reach_of(address) != Reach::this_machine;
   });
@@ -115,14 +115,14 @@ Endpoint endpoint_of(const Address& address) {
   std::array<char, NI_MAXHOST> host{};
   const int failure = ::getnameinfo(address.get(), address.size, host.data(), host.size(), nullptr,
                                     0, NI_NUMERICHOST);
-  ENSURE(resource, failure == 0, "an address cannot be written down: {}", ::gai_strerror(failure));
+  ENSURE(resource, failure == 0, "cannot format a network address: {}", ::gai_strerror(failure));
   return {host.data(), ntohs(is_v4(address) ? v4(address).sin_port : v6(address).sin6_port)};
 }
 
 Address local_address(const Fd& socket) {
   Address address;
   ENSURE(resource, ::getsockname(socket.get(), address.get(), &address.size) == 0,
-         "a connection has no address: {}", std::strerror(errno));
+         "cannot read the local address of a connection: {}", std::strerror(errno));
   return address;
 }
 
@@ -213,8 +213,8 @@ std::string interface_address(const std::string& wish, const std::string& like) 
   const int family = family_of(wish);
   if (family != AF_UNSPEC) {
     ENSURE(config, is_ours(wish, family),
-           "distributed.interface: {} is no address of this machine, which has {}", printable(wish),
-           list_of(all));
+           "distributed.interface: {} is not an address of this machine, which has {}",
+           printable(wish), list_of(all));
     return wish;
   }
   const int wanted = family_of(like);
@@ -222,10 +222,10 @@ std::string interface_address(const std::string& wish, const std::string& like) 
   auto found = std::ranges::find_if(
       all, [&](const Interface& each) { return of_that_name(each) && each.family == wanted; });
   if (found == all.end()) found = std::ranges::find_if(all, of_that_name);
-  ENSURE(config, found != all.end(),
-         "distributed.interface: this machine has no network interface '{}' with an address; there "
-         "are {}",
-         printable(wish), list_of(all));
+  ENSURE(
+      config, found != all.end(),
+      "distributed.interface: this machine has no network interface '{}' with an address, only {}",
+      printable(wish), list_of(all));
   return found->address;
 }
 

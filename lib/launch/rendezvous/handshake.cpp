@@ -47,9 +47,9 @@ Nonce read_nonce(wire::Reader& reader) {
 
 Claim read_claim(wire::Reader& reader) {
   const auto role = reader.number<std::uint8_t>();
-  ENSURE(unexpected, role == 1 || role == 2, "role {} is unknown", role);
+  ENSURE(unexpected, role == 1 || role == 2, "unknown role {}", role);
   const auto number = reader.number<std::uint32_t>();
-  ENSURE(unexpected, std::in_range<int>(number), "number {} is above what a rank can have", number);
+  ENSURE(unexpected, std::in_range<int>(number), "rank {} is too large", number);
   return {static_cast<Role>(role), static_cast<int>(number)};
 }
 
@@ -100,7 +100,7 @@ std::optional<std::string> FrameGatherer::take(std::string_view bytes) {
   if (pending_.size() < kHeadBytes) return std::nullopt;
   const auto length = wire::Reader(pending_).number<std::uint32_t>();
   ENSURE(unexpected, length > 0 && length <= kMaxHandshakeBytes,
-         "what it says ({}) is no frame of at most {} bytes", shown(pending_), kMaxHandshakeBytes);
+         "it sent {}, which is not a frame of 1 to {} bytes", shown(pending_), kMaxHandshakeBytes);
   if (pending_.size() < kHeadBytes + length) return std::nullopt;
   std::string body = pending_.substr(kHeadBytes);
   pending_.clear();
@@ -128,12 +128,12 @@ void HeadHandshake::take(std::string_view bytes) {
 }
 
 void HeadHandshake::take_hello(std::string_view body) {
-  ENSURE(unexpected, body.starts_with(kMagic), "what it says ({}) is not this protocol",
+  ENSURE(unexpected, body.starts_with(kMagic), "it sent {}, which is not the rendezvous protocol",
          shown(body));
   wire::Reader reader(body.substr(kMagic.size()));
   const auto version = reader.number<std::uint8_t>();
   ENSURE(unexpected, version == kHandshakeVersion,
-         "it speaks version {} of the protocol, this side version {}: run one trainctl everywhere",
+         "it uses protocol version {}, this node uses {}\nhint: run the same trainctl on all nodes",
          version, kHandshakeVersion);
   exchange_.claim = read_claim(reader);
   exchange_.joiner = read_nonce(reader);
@@ -146,9 +146,9 @@ void HeadHandshake::take_hello(std::string_view body) {
 void HeadHandshake::take_proof(std::string_view body) {
   const Sha256 expected = joiner_proof(token_, exchange_);
   const bool is_right = same_in_constant_time(body, as_text(expected));
-  ENSURE(unexpected, asked_for_ == exchange_.run_id, "it joins run {}, this is run {}",
+  ENSURE(unexpected, asked_for_ == exchange_.run_id, "it joins run {}, but this is run {}",
          shown(asked_for_), shown(exchange_.run_id));
-  ENSURE(unexpected, is_right, "it has another token");
+  ENSURE(unexpected, is_right, "its token is different");
   proved_ = exchange_.claim;
 }
 
@@ -197,7 +197,7 @@ void JoinHandshake::take_answer(std::string_view body) {
   const Sha256 expected = head_proof(token_, exchange_, answer);
   ENSURE(unexpected, same_in_constant_time(proof, as_text(expected)), "it does not know the token");
   ENSURE(unexpected, verdict >= 1 && verdict <= static_cast<std::uint8_t>(Verdict::out_of_range),
-         "verdict {} is unknown", verdict);
+         "unknown answer {}", verdict);
   answer_ = std::move(answer);
 }
 

@@ -47,45 +47,50 @@ struct Attempt {
 
 Setback nobody_listens(const std::string& why) {
   return {ErrorKind::hang,
-          fmt::format("nobody listens there ({}): is node 0 running, is the endpoint where others "
-                      "reach it, and does a firewall let the port through?",
-                      why),
+          fmt::format(
+              "nothing listens there ({})\nhint: check that node 0 is running, that the endpoint "
+              "is its address, and that no firewall blocks the port",
+              why),
           kEver};
 }
 
 Setback unknown_name(const std::string& why) {
-  return {ErrorKind::config,
-          fmt::format("the name has no address here ({}): is it spelt right, and known to the name "
-                      "service of this machine?",
-                      why),
-          kEver};
+  return {
+      ErrorKind::config,
+      fmt::format("cannot resolve the host name: {}\nhint: check its spelling and the DNS of this "
+                  "machine",
+                  why),
+      kEver};
 }
 
 Setback silence() {
   return {
       ErrorKind::hang,
-      "somebody listens there and has not answered: is it the head of a run, or is that stopped?",
+      "the process that listens there does not answer\nhint: check that it is node 0 of this run "
+      "and not suspended",
       kEver};
 }
 
 // If the connection closes before the head has proved the token, the head itself may have ended.
 Setback hung_up(const JoinHandshake& handshake) {
   if (!handshake.has_proved())
-    return {ErrorKind::rank_failed,
-            "each connection was closed at once: node 0 ended, or what listens there is no head, "
-            "or one of another version of trainctl, which its log tells",
-            kSomeS};
+    return {
+        ErrorKind::rank_failed,
+        "each connection was closed immediately: node 0 exited, has another version of trainctl, "
+        "or another program listens there\nhint: see the log of node 0",
+        kSomeS};
   return {ErrorKind::config,
-          "the head does not accept the token: on node 0 it is another one, or the run has another "
-          "id, which its log tells (TRAINCTL_RDZV_TOKEN or --rdzv-token-file, and --rdzv-id, have "
-          "to be the same on all nodes)",
+          "node 0 rejects the token or the run id\nhint: use the same TRAINCTL_RDZV_TOKEN or "
+          "--rdzv-token-file, and the same --rdzv-id, on all nodes (see the log of node 0)",
           kLittleS};
 }
 
 Setback stranger(const Error& error) {
   return {ErrorKind::config,
-          fmt::format("what listens there is not the head of this run ({}): check port and token",
-                      error.message()),
+          fmt::format(
+              "the process that listens there is not node 0 of this run: {}\nhint: check the port "
+              "and the token",
+              error.message()),
           kLittleS};
 }
 
@@ -94,10 +99,9 @@ std::optional<Setback> setback_of(const Answer& answer) {
   if (answer.verdict == Verdict::welcome) return std::nullopt;
   const bool is_taken = answer.verdict == Verdict::taken;
   return Setback{ErrorKind::config,
-                 fmt::format("the head refuses: {} ({})", printable(answer.reason),
-                             is_taken ? "were two nodes started with one --node-rank?"
-                                      : "--nnodes and trainer.devices have to be the same on all "
-                                        "nodes"),
+                 fmt::format("node 0 rejects it: {}\nhint: {}", printable(answer.reason),
+                             is_taken ? "check that every node has its own --node-rank"
+                                      : "use the same --nnodes and trainer.devices on all nodes"),
                  is_taken ? kSomeS : 0};
 }
 
@@ -147,7 +151,8 @@ class Joining {
     }
     if (failure != 0) return nobody_listens(std::strerror(failure));
     // Without a listener, TCP can connect a socket to itself if its own port is the destination.
-    if (local_address(socket) == address) return nobody_listens("it met itself");
+    if (local_address(socket) == address)
+      return nobody_listens("the connection led back to itself");
     make_lively(socket);
     return std::nullopt;
   }
@@ -205,9 +210,8 @@ class Joining {
   }
 
   void check_whether_to_give_up() const {
-    ENSURE(interrupted, !request_.give_up || !request_.give_up(),
-           "stopped while it joined {} as {}", printable(to_text(request_.endpoint)),
-           to_text(request_.claim));
+    ENSURE(interrupted, !request_.give_up || !request_.give_up(), "stopped while joining {} as {}",
+           printable(to_text(request_.endpoint)), to_text(request_.claim));
   }
 
   const Join& request_;
@@ -225,13 +229,13 @@ class Joining {
 
 Joined join(const Join& request) {
   ENSURE(config, request.run_id.size() <= kMaxRunIdBytes,
-         "the rendezvous id has {} bytes, the limit is {}", request.run_id.size(), kMaxRunIdBytes);
+         "--rdzv-id must have at most {1} bytes, got {0}", request.run_id.size(), kMaxRunIdBytes);
   ASSERT(request.claim.number >= 0);
   const double began = steady_clock().now();
   Joining joining(request, began + request.timeout_s);
   double pause_s = kFirstPauseS;
   double since = began;  // start of consecutive failures with the same patience
-  Setback last{ErrorKind::hang, "there was no time", 0};
+  Setback last{ErrorKind::hang, "the time limit was reached", 0};
   bool has_told = false;
   std::optional<Setback> gone;
   while (true) {

@@ -40,7 +40,7 @@ class Refusals {
     const int besides = in_period_ - kMostInPeriod;
     in_period_ = 0;
     if (besides <= 0 || sentences_.size() >= kMostKept) return;
-    sentences_.push_back(fmt::format("{} more connections were turned away within {:g} s",
+    sentences_.push_back(fmt::format("{} more connections were rejected within {:g} s",
                                      with_thousands(besides), kPeriodS));
   }
 
@@ -105,16 +105,16 @@ bool send(Guest& guest) {
 }
 
 std::string joining_part(int first, int last) {
-  if (first > last) return "none joins";
-  return first == last ? fmt::format("only {} joins", first)
-                       : fmt::format("{} to {} join", first, last);
+  if (first > last) return "none can join";
+  return first == last ? fmt::format("only {} can join", first)
+                       : fmt::format("{} to {} can join", first, last);
 }
 
 void check(const Listener::Options& options) {
   ASSERT(options.nodes >= 1 && options.world_size >= 1);
   ASSERT(options.world_size % options.nodes == 0);
   ENSURE(config, options.run_id.size() <= kMaxRunIdBytes,
-         "the rendezvous id has {} bytes, the limit is {}", options.run_id.size(), kMaxRunIdBytes);
+         "--rdzv-id must have at most {1} bytes, got {0}", options.run_id.size(), kMaxRunIdBytes);
 }
 
 }  // namespace
@@ -136,11 +136,10 @@ struct Listener::State {
     const std::string& host = options.endpoint.host;
     const bool is_local = reach_of(local_address(socket)) == Reach::this_machine;
     if (!is_local || is_numeric(host) || host == "localhost" || options.nodes < 2) return;
-    refusals.add(
-        fmt::format("{} is {} here, which no other machine can reach: nodes on others need "
-                    "an address of the network in --rdzv-endpoint",
-                    printable(host), endpoint.host),
-        0);
+    refusals.add(fmt::format("{} resolves to {}, which other machines cannot reach\nhint: set "
+                             "--rdzv-endpoint to a network address if nodes run on other machines",
+                             printable(host), endpoint.host),
+                 0);
   }
 
   void accept_some(double now) {
@@ -151,7 +150,7 @@ struct Listener::State {
           (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)) {
         // poll() keeps reporting the socket; without a pause the supervisor would be busy with it.
         accepts_from = now + kNoDescriptorPauseS;
-        refusals.add(fmt::format("a connection has to wait: {}; `ulimit -n` sets the limit",
+        refusals.add(fmt::format("cannot accept a connection yet: {}\nhint: raise `ulimit -n`",
                                  std::strerror(errno)),
                      now);
         return;
@@ -173,10 +172,10 @@ struct Listener::State {
     try {
       stays = converse(guest, now);
     } catch (const Error& error) {
-      turn_away(guest, error.message(), now);
+      turn_away(guest, error.what(), now);
     }
     if (stays && now - guest.since > kGuestHandshakeS) {
-      turn_away(guest, fmt::format("it has not proved the token within {:g} s", kGuestHandshakeS),
+      turn_away(guest, fmt::format("it did not prove the token within {:g} s", kGuestHandshakeS),
                 now);
       stays = false;
     }
@@ -197,7 +196,7 @@ struct Listener::State {
       if (!guest.welcome) turn_away(guest, answer.reason, now);
     }
     if (!connected || !send(guest)) {
-      if (!guest.answered) turn_away(guest, "it hung up before it had proved the token", now);
+      if (!guest.answered) turn_away(guest, "it disconnected before it proved the token", now);
       return false;
     }
     if (!guest.answered || !guest.output.empty()) return true;
@@ -212,13 +211,13 @@ struct Listener::State {
     const int end = is_rank ? options.world_size : options.nodes;
     if (claim.number < first || claim.number >= end)
       return {Verdict::out_of_range,
-              fmt::format("{} cannot join: of the {} of this run {}", to_text(claim),
+              fmt::format("{} cannot join: of the {} of this run, {}", to_text(claim),
                           fmt::format("{} {}", end, is_rank ? "ranks" : "nodes"),
                           joining_part(first, end - 1))};
     const auto found = taken.find(claim);
     if (found == taken.end()) return {};
     return {Verdict::taken,
-            fmt::format("{} is taken already, by {}", to_text(claim), found->second)};
+            fmt::format("{} has already joined, from {}", to_text(claim), found->second)};
   }
 
   void receive_arrival(Guest& guest) {
@@ -226,7 +225,7 @@ struct Listener::State {
   }
 
   void turn_away(const Guest& guest, std::string_view why, double now) {
-    refusals.add(fmt::format("{} was turned away: {}", guest.peer, why), now);
+    refusals.add(fmt::format("{} was rejected: {}", guest.peer, why), now);
   }
 };
 

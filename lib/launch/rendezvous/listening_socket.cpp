@@ -127,29 +127,31 @@ std::optional<Obstacle> forbidden(const Address& address, const Listener::Option
     case Reach::this_machine:
     case Reach::private_network: return std::nullopt;
     case Reach::every_address:
-      return Obstacle{.what = fmt::format("{} stands for all addresses of a machine; give the one "
-                                          "by which the other nodes reach this one",
+      return Obstacle{.what = fmt::format("{} means all addresses of a machine\nhint: use the "
+                                          "address by which other nodes reach this one",
                                           host)};
-    case Reach::group: return Obstacle{.what = fmt::format("{} is no address of a machine", host)};
+    case Reach::group:
+      return Obstacle{.what = fmt::format("{} is not the address of a machine", host)};
     case Reach::public_network: break;
   }
   if (options.any_address) return std::nullopt;
   return Obstacle{.what = fmt::format(
-                      "{} is a public address, and connections between nodes are not encrypted: "
-                      "use an address of a private network, or --allow-public-address if a "
-                      "firewall protects the port",
+                      "{} is a public address, and connections between nodes are not encrypted\n"
+                      "hint: use a private address, or --allow-public-address if a firewall "
+                      "protects the port",
                       host)};
 }
 
 Obstacle obstacle_of(int cause, const Address& address) {
   const Endpoint at = endpoint_of(address);
   if (cause == EADDRINUSE)
-    return {ErrorKind::resource, fmt::format("port {} of {} is taken", at.port, at.host), true,
+    return {ErrorKind::resource, fmt::format("port {} of {} is in use", at.port, at.host), true,
             address};
   if (cause == EADDRNOTAVAIL || cause == EAFNOSUPPORT)
-    return {.what = fmt::format("{} is no address of this machine ({}): the endpoint is where node "
-                                "0 is reached, and only node 0 listens",
-                                at.host, std::strerror(cause))};
+    return {.what =
+                fmt::format("{} is not an address of this machine ({})\nhint: set the endpoint to "
+                            "an address of node 0, and start node 0 there",
+                            at.host, std::strerror(cause))};
   return {.kind = ErrorKind::resource,
           .what = fmt::format("port {} of {}: {}", at.port, at.host, std::strerror(cause))};
 }
@@ -193,8 +195,8 @@ Resolved of_network(const Listener::Options& options) {
   const std::vector<Address>& found = v4.empty() ? v6 : v4;
   if (found.size() == 1) return {found, {}};
   return {{},
-          fmt::format("but one that only this machine can reach, and {}; give the one by which the "
-                      "other hosts reach it with --rdzv-endpoint",
+          fmt::format("only a loopback address, and {}\nhint: set --rdzv-endpoint to the address "
+                      "by which other hosts reach this one",
                       found.empty() ? "there is no network" : "there are several networks")};
 }
 
@@ -213,8 +215,8 @@ BindAttempt attempt(const Listener::Options& options) {
   const Resolved resolved = resolved_for(options);
   if (resolved.addresses.empty())
     return {{},
-            {.what = fmt::format("the name {} has no address here ({})",
-                                 printable(options.endpoint.host), resolved.failure),
+            {.what = fmt::format("cannot resolve the name {}: {}", printable(options.endpoint.host),
+                                 resolved.failure),
              .may_pass = resolve(options.endpoint).addresses.empty()}};
   std::optional<Obstacle> worst;
   for (const Address& address : resolved.addresses) {
@@ -229,7 +231,7 @@ BindAttempt attempt(const Listener::Options& options) {
   std::string owner;
   if (obstacle.taken) {
     const std::string name = owner_of_port(*obstacle.taken);
-    owner = fmt::format("{}{}, and still was after {:g} s; choose another port",
+    owner = fmt::format("{}{} and did not become free within {:g} s\nhint: choose another port",
                         name.empty() ? "" : " by ", name, options.port_wait_s);
   }
   throw Error(obstacle.kind,
@@ -251,7 +253,7 @@ Listening listen_at(const Listener::Options& options) {
     if (one.listening) return std::move(*one.listening);
     if (!one.obstacle.may_pass || steady_clock().now() >= end) fail(one.obstacle, options);
     ENSURE(interrupted, !options.give_up || !options.give_up(),
-           "stopped while it waited to listen at {}", printable(to_text(options.endpoint)));
+           "stopped while waiting to listen at {}", printable(to_text(options.endpoint)));
     std::this_thread::sleep_for(std::chrono::duration<double>(kPauseS));
   }
 }

@@ -164,7 +164,7 @@ TEST_CASE("a line that is no message is refused, and so are ranks that cannot be
         R"({"message": "pulses", "ranks": 3})", R"({"message": "pulses", "ranks": [3]})",
         R"({"message": "ended", "rank": 99999999})"}) {
     INFO(line);
-    CHECK_THAT(problem_with(line), Contains("no message between supervisors"));
+    CHECK_THAT(problem_with(line), Contains("invalid supervisor message"));
   }
 }
 
@@ -202,7 +202,7 @@ TEST_CASE("a link beats while nothing else is said, and the other side's silence
   CHECK_FALSE(link.lost());
   serve(link, 128.5);
   REQUIRE(link.lost());
-  CHECK_THAT(*link.lost(), Contains("silent for 15"));
+  CHECK_THAT(*link.lost(), Contains("sent nothing for 15"));
 }
 
 TEST_CASE("silence is counted anew where this side was busy, and may be longer in a pause") {

@@ -68,7 +68,7 @@ class Nodes {
     serve();
     const auto refused = heard<Refused>(link);
     CHECK_FALSE(rank(2).is_alive());
-    return refused ? refused->reason : "let in";
+    return refused ? refused->reason : "accepted";
   }
 
   double now = 50;
@@ -154,8 +154,8 @@ TEST_CASE("a node that does not fit is refused with what differs, and its place 
   CHECK_THAT(nodes.refusal_of(other), Contains("ranks from 4"));
   other = Nodes::hello(1);
   other.config = "another";
-  CHECK_THAT(nodes.refusal_of(other), Contains("another config"));
-  CHECK(nodes.refusal_of(Nodes::hello(2)) != "let in");
+  CHECK_THAT(nodes.refusal_of(other), Contains("a different config"));
+  CHECK(nodes.refusal_of(Nodes::hello(2)) != "accepted");
   nodes.joined(1);
 }
 
@@ -180,7 +180,7 @@ TEST_CASE("a node whose connection closes takes its ranks with it and may come a
     CHECK_THAT(end.report->message, Contains("node 1 (host1) is lost: its connection has closed"));
   }
   CHECK(nodes.remote.take_gone() == std::vector<int>{1});
-  CHECK(nodes.remote.missing().at(0) == "node 1 (ranks 2 to 3) has left and not joined again");
+  CHECK(nodes.remote.missing().at(0) == "node 1 (ranks 2 to 3) has left and not rejoined");
 }
 
 TEST_CASE("a node that is silent for three beats is lost, one that beats is not") {
@@ -193,7 +193,7 @@ TEST_CASE("a node that is silent for three beats is lost, one that beats is not"
     nodes.serve();
   }
   CHECK_FALSE(nodes.rank(2).is_alive());
-  CHECK_THAT(nodes.rank(2).end().report->message, Contains("silent for 20"));
+  CHECK_THAT(nodes.rank(2).end().report->message, Contains("sent nothing for 20"));
   CHECK(nodes.rank(4).is_alive());
 }
 

@@ -29,7 +29,7 @@ TEST_CASE("an interface stands for its address, and an address of this machine f
 TEST_CASE("an interface or address that this machine does not have is named beside those it has") {
   CHECK_THAT(problem_with("nothing0"), Contains("distributed.interface") &&
                                            Contains("'nothing0'") && Contains("lo (127.0.0.1"));
-  CHECK_THAT(problem_with("192.0.2.1"), Contains("192.0.2.1 is no address of this machine"));
+  CHECK_THAT(problem_with("192.0.2.1"), Contains("192.0.2.1 is not an address of this machine"));
   CHECK_THAT(problem_with("\x1b[1m"), Contains("\\x1b"));
 }
 

@@ -79,9 +79,9 @@ TEST_CASE("what follows the handshake is left where it is") {
 }
 
 TEST_CASE("another token, run or version is told apart") {
-  CHECK(reason_of(head(token_of(8)), whole_story()) == "it has another token");
+  CHECK(reason_of(head(token_of(8)), whole_story()) == "its token is different");
   CHECK(reason_of(head(kToken, "other"), whole_story()) ==
-        "it joins run 'run', this is run 'other'");
+        "it joins run 'run', but this is run 'other'");
   std::string newer = whole_story();
   newer[4 + 8] = static_cast<char>(kHandshakeVersion + 1);
   CHECK_THAT(reason_of(head(), newer), Contains("version 2"));
@@ -131,7 +131,7 @@ TEST_CASE("the head's proof is no joiner's proof, nor the other way round") {
   feed(host, joiner.take_output());
   const Sha256 heads = head_proof(kToken, exchange, {});
   CHECK_THROWS_WITH(feed(host, wire::framed(std::string(as_text(heads)))),
-                    Contains("another token"));
+                    Contains("token is different"));
 
   // A mirror returns each frame unchanged.
   JoinHandshake before_mirror(request(), kJoinNonce);
@@ -161,21 +161,21 @@ TEST_CASE("lengths are checked before anything is kept for them") {
   for (const std::string_view length :
        {std::string_view("\xff\xff\xff\xff", 4), std::string_view("\0\0\0\0", 4),
         std::string_view("\x01\x02\0\0", 4), std::string_view("GET ", 4)})
-    CHECK_THAT(reason_of(head(), std::string(length)), Contains("no frame"));
-  CHECK_THAT(reason_of(head(), wire::framed("trainctl")), Contains("too early"));
-  CHECK_THAT(reason_of(head(), wire::framed("trainctm")), Contains("not this protocol"));
+    CHECK_THAT(reason_of(head(), std::string(length)), Contains("not a frame"));
+  CHECK_THAT(reason_of(head(), wire::framed("trainctl")), Contains("too short"));
+  CHECK_THAT(reason_of(head(), wire::framed("trainctm")), Contains("not the rendezvous protocol"));
 
   const Join join = request();
   std::string hello = JoinHandshake(join, kJoinNonce).take_output();
   const std::size_t at = hello.size() - join.run_id.size() - 4;
   hello[at + 3] = '\x7f';  // in the length of the run id
-  CHECK_THAT(reason_of(head(), hello), Contains("a text of"));
+  CHECK_THAT(reason_of(head(), hello), Contains("a text must have"));
   std::string role = JoinHandshake(join, kJoinNonce).take_output();
   role[4 + 9] = 3;
   CHECK_THAT(reason_of(head(), role), Contains("role 3"));
   std::string number = JoinHandshake(join, kJoinNonce).take_output();
   number[4 + 13] = '\xff';
-  CHECK_THAT(reason_of(head(), number), Contains("above what a rank can have"));
+  CHECK_THAT(reason_of(head(), number), Contains("too large"));
 }
 
 TEST_CASE("noise is refused by both sides") {

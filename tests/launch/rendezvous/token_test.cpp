@@ -76,9 +76,9 @@ TEST_CASE("a link where the token's file goes is replaced, not followed") {
 TEST_CASE("a token's file that is not one, or that others may use, is refused") {
   const TempFolder folder;
   CHECK_THAT(reason_of(folder / "nothing"), Contains("No such file"));
-  CHECK_THAT(reason_of(folder.path()), Contains("no regular file"));
+  CHECK_THAT(reason_of(folder.path()), Contains("not a regular file"));
   REQUIRE(::mkfifo((folder / "pipe").c_str(), 0600) == 0);
-  CHECK_THAT(reason_of(folder / "pipe"), Contains("no regular file"));
+  CHECK_THAT(reason_of(folder / "pipe"), Contains("not a regular file"));
   for (const mode_t mode : {0640U, 0604U, 0620U, 0602U, 0644U}) {
     put_text(folder / "open", token_digits(token_of(1)));
     REQUIRE(::chmod((folder / "open").c_str(), mode) == 0);
@@ -86,7 +86,7 @@ TEST_CASE("a token's file that is not one, or that others may use, is refused") 
   }
   put_text(folder / "long", std::string(100'000, 'a'));
   REQUIRE(::chmod((folder / "long").c_str(), 0600) == 0);
-  CHECK_THAT(reason_of(folder / "long"), Contains("no token"));
+  CHECK_THAT(reason_of(folder / "long"), Contains("not a token file"));
   put_text(folder / "short", "abc\n");
   REQUIRE(::chmod((folder / "short").c_str(), 0600) == 0);
   CHECK_THAT(reason_of(folder / "short"), Contains("3 characters"));
