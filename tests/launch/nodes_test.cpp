@@ -28,16 +28,16 @@ class TwoNodes {
  public:
   TwoNodes(const std::vector<std::string>& words, int ranks)
       : job(words, 2 * ranks),
-        head(Listener({.endpoint = {"127.0.0.1", 0},
-                       .run_id = "test",
-                       .world_size = 2 * ranks,
-                       .nodes = 2}),
-             {2, ranks, "1", "config", "cpu"}, kBeats),
+        coordinator(Listener({.endpoint = {"127.0.0.1", 0},
+                              .run_id = "test",
+                              .world_size = 2 * ranks,
+                              .nodes = 2}),
+                    {2, ranks, "1", "config", "cpu"}, kBeats),
         words_(words),
         ranks_(ranks) {
     job.spec.placement.nodes = 2;
-    job.spec.coordinator = &head;
-    head.set_folder(job.spec.log_folder.string(), "");
+    job.spec.coordinator = &coordinator;
+    coordinator.set_folder(job.spec.log_folder.string(), "");
   }
   ~TwoNodes() {
     if (other <= 0) return;
@@ -49,7 +49,7 @@ class TwoNodes {
 
   void start_other() {
     std::vector<std::string> argv{
-        TRAINCTL_FAKE_WORKER,  "join", std::to_string(head.endpoint().port), "2", "1",
+        TRAINCTL_FAKE_WORKER,  "join", std::to_string(coordinator.endpoint().port), "2", "1",
         std::to_string(ranks_)};
     argv.insert(argv.end(), words_.begin(), words_.end());
     std::vector<char*> pointers;
@@ -68,7 +68,8 @@ class TwoNodes {
   /// Reports the end to the other node; returns its exit code, or 128 plus the signal that ended
   /// it.
   int finish(const Outcome& outcome) {
-    head.nodes().end({outcome.exit_code, outcome.verdict, outcome.message}, steady_clock().now());
+    coordinator.nodes().end({outcome.exit_code, outcome.verdict, outcome.message},
+                            steady_clock().now());
     int status = 0;
     REQUIRE(::waitpid(std::exchange(other, 0), &status, 0) > 0);
     CHECK(job.survivors() == 0);
@@ -76,7 +77,7 @@ class TwoNodes {
   }
 
   Job job;
-  Head head;
+  Head coordinator;
   pid_t other = 0;
 
  private:
@@ -146,11 +147,11 @@ TEST_CASE("a supervisor of another node that is killed takes its ranks along and
 }
 
 TEST_CASE("a stop signal to either supervisor stops the ranks of both, which save") {
-  for (const bool at_head : {true, false}) {
+  for (const bool at_coordinator : {true, false}) {
     for (const int signal : {SIGTERM, SIGINT}) {
       TwoNodes nodes({"catch_term", "hello", "agree_in=train", "save_for=5", "leave=75"}, 2);
-      const Outcome outcome =
-          nodes.run(once_all_train(4, [&] { ::kill(at_head ? ::getpid() : nodes.other, signal); }));
+      const Outcome outcome = nodes.run(
+          once_all_train(4, [&] { ::kill(at_coordinator ? ::getpid() : nodes.other, signal); }));
       const int code = signal == SIGINT ? 130 : 75;
       CHECK(outcome.exit_code == code);
       CHECK_FALSE(outcome.first_failure);
@@ -166,10 +167,10 @@ TEST_CASE("a node that never joins ends the job with 8, named with its ranks and
   const Outcome outcome = nodes.run({}, LeapingClock(nodes.job, 2));
   CHECK(outcome.exit_code == 8);
   CHECK_THAT(outcome.message, Contains("rank 2 (not started) failed"));
-  CHECK_THAT(
-      outcome.message,
-      Contains("ranks 2, 3 of 4") && Contains("node 1 (ranks 2 to 3) has not joined") &&
-          Contains("--rdzv-endpoint 127.0.0.1:" + std::to_string(nodes.head.endpoint().port)));
+  CHECK_THAT(outcome.message, Contains("ranks 2, 3 of 4") &&
+                                  Contains("node 1 (ranks 2 to 3) has not joined") &&
+                                  Contains("--rdzv-endpoint 127.0.0.1:" +
+                                           std::to_string(nodes.coordinator.endpoint().port)));
   CHECK(nodes.job.survivors() == 0);
 }
 
@@ -192,23 +193,23 @@ TEST_CASE("what a handler throws ends the ranks of the other node as well") {
   CHECK(nodes.finish({.exit_code = 11, .verdict = "failed", .message = "disk full"}) == 11);
 }
 
-TEST_CASE("a node that comes when the head has failed already is told why") {
+TEST_CASE("a node that comes when the coordinator has failed already is told why") {
   TwoNodes nodes({"hello", "wait"}, 1);
   nodes.start_other();
-  nodes.head.end({11, "failed", "the folder is locked"}, 60);
-  CHECK_FALSE(nodes.head.nodes().lacks_nodes());
+  nodes.coordinator.end({11, "failed", "the folder is locked"}, 60);
+  CHECK_FALSE(nodes.coordinator.nodes().lacks_nodes());
   int status = 0;
   REQUIRE(::waitpid(std::exchange(nodes.other, 0), &status, 0) > 0);
   REQUIRE(WIFEXITED(status));
   CHECK(WEXITSTATUS(status) == 11);
 }
 
-TEST_CASE("a head that has failed waits no longer for other nodes than it is told") {
+TEST_CASE("a coordinator that has failed waits no longer for other nodes than it is told") {
   TwoNodes nodes({"hello", "wait"}, 1);
-  nodes.head.end({11, "failed", "no"}, 0.1);
-  CHECK(nodes.head.nodes().lacks_nodes());
-  nodes.head.end({11, "failed", "no"}, 3600, [] { return true; });
-  CHECK(nodes.head.nodes().lacks_nodes());
+  nodes.coordinator.end({11, "failed", "no"}, 0.1);
+  CHECK(nodes.coordinator.nodes().lacks_nodes());
+  nodes.coordinator.end({11, "failed", "no"}, 3600, [] { return true; });
+  CHECK(nodes.coordinator.nodes().lacks_nodes());
 }
 
 TEST_CASE("the same nodes go on with a further attempt") {

@@ -19,7 +19,7 @@
 namespace trainctl::launch {
 namespace {
 
-bool try_again() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
+bool would_block() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
 
 }  // namespace
 
@@ -59,7 +59,7 @@ bool StoreServer::receive(Client& client) {
   if (!client.output.empty()) return true;
   std::array<char, 1 << 16> buffer;
   const ssize_t count = ::recv(client.socket.get(), buffer.data(), buffer.size(), 0);
-  if (count < 0) return try_again();
+  if (count < 0) return would_block();
   client.input.append(buffer.data(), static_cast<std::size_t>(count));
   handle_frames(client);
   return count > 0;
@@ -70,9 +70,9 @@ void StoreServer::handle_frames(Client& client) {
   while (client.output.empty()) {
     const std::string_view rest = std::string_view(client.input).substr(at);
     const auto length = body_bytes(rest);
-    if (!length || rest.size() < kFrameHeadBytes + *length) break;
-    Request request = decode_request(rest.substr(kFrameHeadBytes, *length));
-    at += kFrameHeadBytes + *length;
+    if (!length || rest.size() < kFrameLengthBytes + *length) break;
+    Request request = decode_request(rest.substr(kFrameLengthBytes, *length));
+    at += kFrameLengthBytes + *length;
     client.waiting.reset();
     if (const auto reply = answer(request)) {
       client.output += encode_reply(*reply);
@@ -87,7 +87,7 @@ bool StoreServer::send(Client& client) {
   while (!client.output.empty()) {
     const ssize_t sent =
         ::send(client.socket.get(), client.output.data(), client.output.size(), MSG_NOSIGNAL);
-    if (sent < 0) return try_again();
+    if (sent < 0) return would_block();
     client.output.erase(0, static_cast<std::size_t>(sent));
   }
   return true;
@@ -211,7 +211,7 @@ struct StoreClient::State {
     const std::lock_guard lock(mutex);
     request.id = ++last_id;
     const std::string frame = encode_request(request);
-    ENSURE(unexpected, frame.size() <= kFrameHeadBytes + kMaxFrameBytes,
+    ENSURE(unexpected, frame.size() <= kFrameLengthBytes + kMaxFrameBytes,
            "a store request must have at most {1} bytes, got {0}", frame.size(), kMaxFrameBytes);
     send(frame);
     while (true) {
@@ -250,9 +250,9 @@ struct StoreClient::State {
   std::optional<Reply> take_reply(std::uint32_t id) {
     while (true) {
       const auto length = body_bytes(input);
-      if (!length || input.size() < kFrameHeadBytes + *length) return std::nullopt;
-      Reply reply = decode_reply(std::string_view(input).substr(kFrameHeadBytes, *length));
-      input.erase(0, kFrameHeadBytes + *length);
+      if (!length || input.size() < kFrameLengthBytes + *length) return std::nullopt;
+      Reply reply = decode_reply(std::string_view(input).substr(kFrameLengthBytes, *length));
+      input.erase(0, kFrameLengthBytes + *length);
       if (reply.id == id) return reply;
     }
   }
@@ -382,8 +382,8 @@ Reply decode_reply(std::string_view body) {
 }
 
 std::optional<std::size_t> body_bytes(std::string_view bytes) {
-  if (bytes.size() < kFrameHeadBytes) return std::nullopt;
-  const auto length = Reader(bytes.substr(0, kFrameHeadBytes)).number<std::uint32_t>();
+  if (bytes.size() < kFrameLengthBytes) return std::nullopt;
+  const auto length = Reader(bytes.substr(0, kFrameLengthBytes)).number<std::uint32_t>();
   ENSURE(unexpected, length <= kMaxFrameBytes, "a frame must have at most {1} bytes, got {0}",
          length, kMaxFrameBytes);
   return length;

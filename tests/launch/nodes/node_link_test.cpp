@@ -82,14 +82,15 @@ TEST_CASE("messages between nodes come out as they went in") {
   CHECK(hello.host == "far \"away\"");
   CHECK(hello.accelerator == "gpu");
 
-  const RankEvent told = again(RankEvent{5, events::Warning{"a \"quoted\" \\ word\n", ""}});
-  CHECK(told.rank == 5);
-  CHECK(std::get<events::Warning>(told.event).message == "a \"quoted\" \\ word\n");
+  const RankEvent event = again(RankEvent{5, events::Warning{"a \"quoted\" \\ word\n", ""}});
+  CHECK(event.rank == 5);
+  CHECK(std::get<events::Warning>(event.event).message == "a \"quoted\" \\ word\n");
 
-  const NodePulses pulses = again(NodePulses{{{4, 17, 1, 123456789012345, 9}, {5, 18, 0, 0, 0}}});
-  REQUIRE(pulses.ranks.size() == 2);
-  CHECK(pulses.ranks[0].stamp == 123456789012345);
-  CHECK(pulses.ranks[1].step == 18);
+  const NodeHeartbeats heartbeats =
+      again(NodeHeartbeats{{{4, 17, 1, 123456789012345, 9}, {5, 18, 0, 0, 0}}});
+  REQUIRE(heartbeats.ranks.size() == 2);
+  CHECK(heartbeats.ranks[0].stamp == 123456789012345);
+  CHECK(heartbeats.ranks[1].step == 18);
 
   const Welcome welcome = again(Welcome{"/runs/a", "{\"pid\": 3}\n", 2});
   CHECK(welcome.run_dir == "/runs/a");
@@ -158,10 +159,10 @@ TEST_CASE("a line that is no message is refused, and so are ranks that cannot be
         R"({"message": "welcome"})",
         R"({"message": "welcome", "run_dir": 3, "mark": "", "attempt": 1})",
         R"({"message": "stop", "signal": "15"})",
-        R"({"message": "stop_asked", "signal": 1, "at_once": 1})",
+        R"({"message": "stop_requested", "signal": 1, "at_once": 1})",
         R"({"message": "event", "rank": -1, "event": {"event": "warning"}})",
         R"({"message": "event", "rank": 1, "event": {"event": "nothing"}})",
-        R"({"message": "pulses", "ranks": 3})", R"({"message": "pulses", "ranks": [3]})",
+        R"({"message": "heartbeats", "ranks": 3})", R"({"message": "heartbeats", "ranks": [3]})",
         R"({"message": "ended", "rank": 99999999})"}) {
     INFO(line);
     CHECK_THAT(problem_with(line), Contains("invalid supervisor message"));

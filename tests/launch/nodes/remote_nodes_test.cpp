@@ -20,13 +20,13 @@ namespace {
 /// Three nodes of two ranks, as the coordinator sees them; the test has the links' other ends.
 class Nodes {
  public:
-  Nodes() { remote.begin(welcome, {}, now); }
+  Nodes() { remote.begin_attempt(welcome, {}, now); }
 
   /// Returns the other end of a node's link.
   NodeLink connect(int node) {
     std::array<int, 2> ends{};
     REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) == 0);
-    remote.adopt(node, Fd(ends[0]), "10.0.0.7:1234", now);
+    remote.add_link(node, Fd(ends[0]), "10.0.0.7:1234", now);
     return {Fd(ends[1]), BeatTimes{}, now};
   }
 
@@ -105,7 +105,7 @@ TEST_CASE("events, stamps and ends of a node's ranks are those of its ranks alon
   NodeLink link = nodes.joined(1);
   link.send(RankEvent{3, events::Hello{.rank = 3}}, nodes.now);
   link.send(RankEvent{5, events::Hello{.rank = 5}}, nodes.now);  // of another node
-  link.send(NodePulses{{{3, 41, static_cast<int>(events::Phase::train), 999, 0}}}, nodes.now);
+  link.send(NodeHeartbeats{{{3, 41, static_cast<int>(events::Phase::train), 999, 0}}}, nodes.now);
   nodes.serve();
   REQUIRE(nodes.events.size() == 1);
   CHECK(nodes.events[0].first == 3);
@@ -179,7 +179,7 @@ TEST_CASE("a node whose connection closes takes its ranks with it and may come a
     CHECK_FALSE(lost_peer(end));
     CHECK_THAT(end.report->message, Contains("node 1 (host1) is lost: its connection has closed"));
   }
-  CHECK(nodes.remote.take_gone() == std::vector<int>{1});
+  CHECK(nodes.remote.take_disconnected() == std::vector<int>{1});
   CHECK(nodes.remote.missing().at(0) == "node 1 (ranks 2 to 3) has left and not rejoined");
 }
 
@@ -268,7 +268,7 @@ TEST_CASE("a further attempt starts a node again once its ranks of the last one 
   nodes.remote.stop(0, nodes.now);
   nodes.now += 200;  // the link was not read in the meantime
   nodes.welcome.attempt = 2;
-  nodes.remote.begin(nodes.welcome, {}, nodes.now);
+  nodes.remote.begin_attempt(nodes.welcome, {}, nodes.now);
   link.send(RankEnded{{.rank = 2, .pid = 7, .signal = SIGKILL}}, nodes.now);  // of attempt 1
   nodes.serve();
   CHECK_FALSE(nodes.rank(2).has_end());

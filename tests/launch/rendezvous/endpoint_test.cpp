@@ -1,6 +1,6 @@
 #include "launch/rendezvous/address.hpp"
 #include "launch/rendezvous/rendezvous.hpp"
-#include "launch/strangers.hpp"
+#include "launch/rendezvous_peers.hpp"
 #include "support/catch.hpp"
 
 #include <utility>
@@ -8,11 +8,11 @@
 namespace trainctl::launch {
 namespace {
 
-Reach reach(const std::string& host) {
-  const Resolved found = resolve({host, 1});
+AddressScope reach(const std::string& host) {
+  const ResolvedAddresses found = resolve({host, 1});
   INFO(host << ": " << found.failure);
   REQUIRE(found.addresses.size() == 1);
-  return reach_of(found.addresses[0]);
+  return scope_of(found.addresses[0]);
 }
 
 }  // namespace
@@ -67,21 +67,21 @@ TEST_CASE("what is no endpoint is refused with the reason") {
 
 TEST_CASE("it is known who can reach an address") {
   for (const char* host : {"0.0.0.0", "::", "::ffff:0.0.0.0"})
-    CHECK(reach(host) == Reach::every_address);
+    CHECK(reach(host) == AddressScope::any);
   for (const char* host : {"127.0.0.1", "127.255.0.9", "::1", "::ffff:127.0.0.1"})
-    CHECK(reach(host) == Reach::this_machine);
+    CHECK(reach(host) == AddressScope::loopback);
   for (const char* host : {"10.255.0.1", "172.16.0.1", "172.31.255.1", "192.168.7.7", "169.254.1.1",
                            "100.64.0.1", "100.127.0.1", "fe80::1", "fd12:3456::1", "fc00::1"})
-    CHECK(reach(host) == Reach::private_network);
+    CHECK(reach(host) == AddressScope::private_network);
   for (const char* host : {"8.8.8.8", "172.15.0.1", "172.32.0.1", "192.169.0.1", "11.0.0.1",
                            "100.63.0.1", "100.128.0.1", "2001:db8::1", "::ffff:8.8.8.8", "fb00::1"})
-    CHECK(reach(host) == Reach::public_network);
+    CHECK(reach(host) == AddressScope::public_network);
   for (const char* host : {"224.0.0.1", "239.1.1.1", "255.255.255.255", "ff02::1"})
-    CHECK(reach(host) == Reach::group);
+    CHECK(reach(host) == AddressScope::multicast);
 }
 
 TEST_CASE("an address of IPv4 in IPv6's dress is taken for what it is") {
-  const Resolved found = resolve({"::ffff:127.0.0.1", 4711});
+  const ResolvedAddresses found = resolve({"::ffff:127.0.0.1", 4711});
   REQUIRE(found.addresses.size() == 1);
   CHECK(to_text(endpoint_of(found.addresses[0])) == "127.0.0.1:4711");
 }

@@ -7,9 +7,9 @@
 namespace trainctl::launch {
 namespace {
 
-std::string problem_with(const std::string& wish) {
+std::string problem_with(const std::string& name_or_address) {
   try {
-    return "accepted as " + interface_address(wish, "10.0.0.1");
+    return "accepted as " + interface_address(name_or_address, "10.0.0.1");
   } catch (const Error& error) {
     CHECK(error.kind() == ErrorKind::config);
     return error.what();

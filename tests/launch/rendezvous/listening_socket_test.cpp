@@ -1,6 +1,6 @@
 #include "base/error.hpp"
 #include "launch/rendezvous/rendezvous.hpp"
-#include "launch/strangers.hpp"
+#include "launch/rendezvous_peers.hpp"
 #include "support/catch.hpp"
 
 #include <unistd.h>
@@ -16,13 +16,13 @@ namespace {
 constexpr Claim kNode1{Role::node, 1};
 
 Error refused(const std::string& host, bool any_address = false) {
-  Listener::Options options = head_of_two(host);
+  Listener::Options options = two_node_options(host);
   options.any_address = any_address;
-  return thrown_by([&] { Listener head(options); });
+  return thrown_by([&] { Listener coordinator(options); });
 }
 
 /// Returns an endpoint with a port that nothing listens on.
-Endpoint free_endpoint() { return Listener(head_of_two()).endpoint(); }
+Endpoint free_endpoint() { return Listener(two_node_options()).endpoint(); }
 
 /// Only listens on a port, or only binds it.
 class Bare {
@@ -42,7 +42,7 @@ class Bare {
   Fd socket_;
 };
 
-Join request_at(const Endpoint& endpoint, double timeout_s) {
+JoinOptions request_at(const Endpoint& endpoint, double timeout_s) {
   return {.endpoint = endpoint,
           .token = token_of(7),
           .run_id = "run",
@@ -73,14 +73,14 @@ TEST_CASE("a public address is refused unless it is asked for") {
 }
 
 TEST_CASE("where nodes are on other hosts, no name stands for a loopback address") {
-  Listener::Options options = head_of_two("0x7f.1");  // resolved to 127.0.0.1, not numeric
+  Listener::Options options = two_node_options("0x7f.1");  // resolved to 127.0.0.1, not numeric
   CHECK(Listener(options).endpoint().host == "127.0.0.1");
   options.other_hosts = true;
   options.any_address = true;
   options.port_wait_s = 3600;
   try {
-    const Listener head(options);  // on the machine's only network
-    CHECK_THAT(head.endpoint().host, !StartsWith("127."));
+    const Listener coordinator(options);  // on the machine's only network
+    CHECK_THAT(coordinator.endpoint().host, !StartsWith("127."));
   } catch (const Error& error) {
     CHECK(error.kind() == ErrorKind::config);
     CHECK_THAT(error.what(), Contains("only a loopback address") && Contains("--rdzv-endpoint"));
@@ -90,18 +90,18 @@ TEST_CASE("where nodes are on other hosts, no name stands for a loopback address
 }
 
 TEST_CASE("a port that is taken is an error that names it and its owner") {
-  const Listener first(head_of_two());
-  Listener::Options options = head_of_two();
+  const Listener first(two_node_options());
+  Listener::Options options = two_node_options();
   options.endpoint.port = first.endpoint().port;
-  const Error error = thrown_by([&] { Listener head(options); });
+  const Error error = thrown_by([&] { Listener coordinator(options); });
   CHECK(error.kind() == ErrorKind::resource);
   CHECK_THAT(error.what(), Contains(fmt::format("port {}", first.endpoint().port)) &&
                                Contains(fmt::format("process {} (", ::getpid())));
 }
 
 TEST_CASE("a port that is given up while it is waited for is taken") {
-  std::optional<Listener> first(head_of_two());
-  Listener::Options options = head_of_two();
+  std::optional<Listener> first(two_node_options());
+  Listener::Options options = two_node_options();
   options.endpoint.port = first->endpoint().port;
   options.port_wait_s = 30;
   options.give_up = [&] {
@@ -113,26 +113,26 @@ TEST_CASE("a port that is given up while it is waited for is taken") {
 }
 
 TEST_CASE("waiting for a port can be ended") {
-  const Listener first(head_of_two());
-  Listener::Options options = head_of_two();
+  const Listener first(two_node_options());
+  Listener::Options options = two_node_options();
   options.endpoint.port = first.endpoint().port;
   options.port_wait_s = 30;
   options.give_up = [] { return true; };
-  CHECK(thrown_by([&] { Listener head(options); }).kind() == ErrorKind::interrupted);
+  CHECK(thrown_by([&] { Listener coordinator(options); }).kind() == ErrorKind::interrupted);
 }
 
 TEST_CASE("a port is free again at once when its connections have ended") {
   Endpoint endpoint;
   {
-    Listener head(head_of_two());
-    endpoint = head.endpoint();
-    auto joining = join_aside(request_to(head, kNode1));
-    Listener::Arrival arrival = arrival_at(head);
+    Listener coordinator(two_node_options());
+    endpoint = coordinator.endpoint();
+    auto joining = join_async(join_options(coordinator, kNode1));
+    Listener::Arrival arrival = next_arrival(coordinator);
     const Joined joined = joining.get();
     arrival.socket.reset();  // the side that closes first stays in TIME_WAIT
     CHECK(joined.socket.valid());
   }
-  Listener::Options options = head_of_two();
+  Listener::Options options = two_node_options();
   options.endpoint = endpoint;
   CHECK(Listener(options).endpoint().port == endpoint.port);
 }
@@ -146,33 +146,33 @@ TEST_CASE("where nobody listens, joining ends with what to check") {
                                Contains("nothing listens there") && Contains("firewall"));
 }
 
-TEST_CASE("who comes before the head waits for it") {
-  Listener::Options options = head_of_two();
+TEST_CASE("who comes before the coordinator waits for it") {
+  Listener::Options options = two_node_options();
   std::optional<Bare> port(false);
   options.endpoint = port->endpoint();
   options.port_wait_s = 30;
   std::promise<void> waiting;
-  Join request = request_at(options.endpoint, 30);
+  JoinOptions request = request_at(options.endpoint, 30);
   request.give_up = [&, told = false]() mutable {
     if (!std::exchange(told, true)) waiting.set_value();
     return false;
   };
-  auto joining = join_aside(request);
+  auto joining = join_async(request);
   waiting.get_future().wait();
   port.reset();
-  Listener head(options);
-  CHECK(arrival_at(head).claim == kNode1);
+  Listener coordinator(options);
+  CHECK(next_arrival(coordinator).claim == kNode1);
   CHECK(joining.get().socket.valid());
 }
 
 TEST_CASE("joining can be ended") {
-  Join request = request_at(free_endpoint(), 30);
+  JoinOptions request = request_at(free_endpoint(), 30);
   request.give_up = [] { return true; };
   const Error error = thrown_by([&] { join(request); });
   CHECK(error.kind() == ErrorKind::interrupted);
 }
 
-TEST_CASE("a head that answers nothing, hangs up or babbles is told apart") {
+TEST_CASE("a coordinator that answers nothing, hangs up or babbles is told apart") {
   const Bare bare;
   const Error silent = thrown_within(
       0.3, ErrorKind::hang, [&](double limit_s) { join(request_at(bare.endpoint(), limit_s)); });
@@ -183,7 +183,7 @@ TEST_CASE("a head that answers nothing, hangs up or babbles is told apart") {
     const Bare host;
     const ErrorKind expected = words.empty() ? ErrorKind::rank_failed : ErrorKind::config;
     const Error error = thrown_within(2, expected, [&](double limit_s) {
-      auto joining = join_aside(request_at(host.endpoint(), limit_s));
+      auto joining = join_async(request_at(host.endpoint(), limit_s));
       wait_until([&] {
         const Fd guest = host.accept();
         if (guest.valid()) ::send(guest.get(), words.data(), words.size(), MSG_NOSIGNAL);
@@ -209,10 +209,10 @@ TEST_CASE("a name that nobody knows is a mistake in the endpoint") {
 }
 
 TEST_CASE("an id that is too long is refused on both sides") {
-  Listener::Options options = head_of_two();
+  Listener::Options options = two_node_options();
   options.run_id = std::string(257, 'x');
-  CHECK(thrown_by([&] { Listener head(options); }).kind() == ErrorKind::config);
-  Join request = request_at({"127.0.0.1", 1}, 0);
+  CHECK(thrown_by([&] { Listener coordinator(options); }).kind() == ErrorKind::config);
+  JoinOptions request = request_at({"127.0.0.1", 1}, 0);
   request.run_id = options.run_id;
   CHECK(thrown_by([&] { join(request); }).kind() == ErrorKind::config);
 }

@@ -239,11 +239,11 @@ TEST_CASE("pipelined requests are all answered, in order") {
     const ssize_t count = ::recv(ends.client.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
     if (count > 0) input.append(buffer.data(), static_cast<std::size_t>(count));
     while (const auto length = body_bytes(input)) {
-      if (input.size() < kFrameHeadBytes + *length) break;
-      const Reply reply = decode_reply(std::string_view(input).substr(kFrameHeadBytes, *length));
+      if (input.size() < kFrameLengthBytes + *length) break;
+      const Reply reply = decode_reply(std::string_view(input).substr(kFrameLengthBytes, *length));
       CHECK(reply.id == expected);
       CHECK(reply.value == std::to_string(++expected));
-      input.erase(0, kFrameHeadBytes + *length);
+      input.erase(0, kFrameLengthBytes + *length);
     }
   }
   CHECK(expected == 50);

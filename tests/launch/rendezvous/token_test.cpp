@@ -1,6 +1,6 @@
 #include "base/strings.hpp"
 #include "launch/rendezvous/rendezvous.hpp"
-#include "launch/strangers.hpp"
+#include "launch/rendezvous_peers.hpp"
 #include "support/catch.hpp"
 #include "support/put_text.hpp"
 #include "support/temp_folder.hpp"
