@@ -96,13 +96,13 @@ std::string refusal(std::string_view line) {
 
 }  // namespace
 
-TEST_CASE("every record comes back from its line unchanged") {
+TEST_CASE("codec: every record survives a round trip") {
   for (unsigned seed = 0; seed < 200; ++seed) {
     check_every_type(seed, std::make_index_sequence<std::variant_size_v<Event>>());
   }
 }
 
-TEST_CASE("values survive the line, not only the text") {
+TEST_CASE("codec: values are equal after a round trip") {
   EpochEnded epoch;
   epoch.metrics = {{"train/loss", 0.1}, {"val/loss", std::numeric_limits<double>::infinity()}};
   epoch.timing.samples = 1'234'567'890'123;
@@ -121,7 +121,7 @@ TEST_CASE("values survive the line, not only the text") {
   CHECK(std::isnan(std::get<StepLogged>(decode(encode(step))).loss));
 }
 
-TEST_CASE("control characters and broken UTF-8 in a message cannot break the line") {
+TEST_CASE("codec: control characters and invalid UTF-8 in a message cannot break the line") {
   const std::string line = encode(Warning{"one\ntwo\x1b[2J \xff\xfe three"});
   CHECK(line.find('\n') == std::string::npos);
   CHECK(line.find('\x1b') == std::string::npos);
@@ -135,7 +135,7 @@ TEST_CASE("codec: unknown fields are ignored") {
   CHECK(std::get<Warning>(event).message == "hi");
 }
 
-TEST_CASE("a line of an earlier version, which did not know an optional field, is read") {
+TEST_CASE("codec: a line without an optional field of a later version is accepted") {
   Json old = Json::parse(encode(EpochEnded{.epoch = 7, .usage = Usage{.span_s = 2}}));
   old.erase("usage");
   old["timing"].erase("gpu_util");
@@ -149,7 +149,7 @@ TEST_CASE("a line of an earlier version, which did not know an optional field, i
   CHECK_THAT(refusal(old.dump()), Contains("an object in 'usage'"));
 }
 
-TEST_CASE("a line that is older than a phase of the epoch is read, and the phase took no time") {
+TEST_CASE("codec: a phase that a line lacks has no time") {
   EpochEnded ended;
   ended.timing.wall_s = 9;
   ended.timing.eval_s = 4;
@@ -184,7 +184,7 @@ TEST_CASE("codec: a truncated event is rejected") {
     CHECK_THROWS_AS(decode(line.substr(0, cut)), Error);
 }
 
-TEST_CASE("shared documents write metrics as an object in their order") {
+TEST_CASE("codec: metrics are an object in their order") {
   CHECK(to_json(Metrics{{"z", 1.0}, {"a", 2.0}}).dump() == R"({"z":1.0,"a":2.0})");
   CHECK(to_json(Timing{}).contains("wall_s"));
 }

@@ -68,7 +68,7 @@ Listener::Options four_rank_options() {
 
 }  // namespace
 
-TEST_CASE("ranks of other nodes meet in the store") {
+TEST_CASE("StoreServer: ranks of other nodes exchange keys over TCP") {
   StoreHost coordinator(four_rank_options());
   std::atomic<int> met = 0;
   std::vector<std::thread> ranks;
@@ -89,7 +89,9 @@ TEST_CASE("ranks of other nodes meet in the store") {
   CHECK(coordinator.cuts().empty());
 }
 
-TEST_CASE("a rank that claims a key of 8 GiB is cut off, and the others are served on") {
+TEST_CASE(
+    "StoreServer: a rank that announces a key of 8 GiB is disconnected, and the others are "
+    "served") {
   StoreHost coordinator(four_rank_options());
   StoreClient other(join(coordinator.request(2)).socket.release());
   const Joined hostile = join(coordinator.request(3));
@@ -110,7 +112,7 @@ TEST_CASE("a rank that claims a key of 8 GiB is cut off, and the others are serv
   CHECK(coordinator.stored_bytes() < 100);
 }
 
-TEST_CASE("without its coordinator a joined rank fails as a lost one") {
+TEST_CASE("StoreClient: a joined rank whose coordinator exited fails with rank_failed") {
   auto coordinator = std::make_unique<StoreHost>(four_rank_options());
   StoreClient store(join(coordinator->request(7)).socket.release());
   store.set("key", "value");

@@ -95,7 +95,7 @@ EventHandler once_all_train(int ranks, Body body) {
 
 }  // namespace
 
-TEST_CASE("ranks of two nodes are one job: they meet, are told their places, and finish") {
+TEST_CASE("nodes: ranks of two nodes are one job with rank numbers and a common store") {
   TwoNodes nodes({"hello", "meet", "print_env=RANK", "print_env=WORLD_SIZE", "print_env=LOCAL_RANK",
                   "print_env=LOCAL_WORLD_SIZE", "finish"},
                  2);
@@ -109,7 +109,7 @@ TEST_CASE("ranks of two nodes are one job: they meet, are told their places, and
   CHECK(nodes.finish(outcome) == 0);
 }
 
-TEST_CASE("a rank that dies on another node is the first cause, with host, signal and step") {
+TEST_CASE("nodes: a rank killed on another node is the first failure, with host, signal and step") {
   TwoNodes nodes({"catch_term", "hello", "meet", "3:step=41", "3:kill=9", "train"}, 2);
   const Outcome outcome = nodes.run();
   CHECK(outcome.exit_code == 7);
@@ -121,7 +121,7 @@ TEST_CASE("a rank that dies on another node is the first cause, with host, signa
   CHECK(nodes.finish(outcome) == 7);
 }
 
-TEST_CASE("a rank's own error ends the job with its kind, wherever it is") {
+TEST_CASE("nodes: an error of a rank on any node ends the job with its kind") {
   for (const int rank : {0, 1}) {
     TwoNodes nodes({"catch_term", "hello", "meet", std::to_string(rank) + ":fail=9", "train"}, 1);
     const Outcome outcome = nodes.run();
@@ -133,7 +133,7 @@ TEST_CASE("a rank's own error ends the job with its kind, wherever it is") {
   }
 }
 
-TEST_CASE("a supervisor of another node that is killed takes its ranks along and is named") {
+TEST_CASE("nodes: a killed supervisor of another node is named, and its ranks are killed") {
   TwoNodes nodes({"catch_term", "hello", "meet", "announce", "train"}, 2);
   const Outcome outcome = nodes.run(once_all_train(4, [&] { ::kill(nodes.other, SIGKILL); }));
   CHECK(outcome.exit_code == 7);
@@ -146,7 +146,7 @@ TEST_CASE("a supervisor of another node that is killed takes its ranks along and
   CHECK(nodes.finish(outcome) == 128 + SIGKILL);
 }
 
-TEST_CASE("a stop signal to either supervisor stops the ranks of both, which save") {
+TEST_CASE("nodes: a stop signal to either supervisor lets the ranks of both save and exit") {
   for (const bool at_coordinator : {true, false}) {
     for (const int signal : {SIGTERM, SIGINT}) {
       TwoNodes nodes({"catch_term", "hello", "agree_in=train", "save_for=5", "leave=75"}, 2);
@@ -160,7 +160,8 @@ TEST_CASE("a stop signal to either supervisor stops the ranks of both, which sav
   }
 }
 
-TEST_CASE("a node that never joins ends the job with 8, named with its ranks and the endpoint") {
+TEST_CASE(
+    "nodes: a node that never joins ends the job with 8, named with its ranks and the endpoint") {
   TwoNodes nodes({"hello", "wait"}, 2);
   nodes.other = -1;
   nodes.job.spec.init_timeout_s = 1000;
@@ -174,7 +175,8 @@ TEST_CASE("a node that never joins ends the job with 8, named with its ranks and
   CHECK(nodes.job.survivors() == 0);
 }
 
-TEST_CASE("a rank that hangs on another node is blamed, with the stacks that its node wrote") {
+TEST_CASE(
+    "nodes: a hung rank on another node is the failure, with the stacks that its node wrote") {
   TwoNodes nodes({"catch_term", "hello", "meet", "step=3", "1:stop", "train"}, 1);
   nodes.job.spec.hang_timeout_s = 5;
   const Outcome outcome = nodes.run();
@@ -185,7 +187,7 @@ TEST_CASE("a rank that hangs on another node is blamed, with the stacks that its
   CHECK(nodes.finish(outcome) == 8);
 }
 
-TEST_CASE("what a handler throws ends the ranks of the other node as well") {
+TEST_CASE("nodes: an exception of the event handler ends the ranks of the other node") {
   TwoNodes nodes({"hello", "meet", "ignore_term", "announce", "wait"}, 1);
   const EventHandler full_disk =
       once_all_train(2, [] { throw Error(ErrorKind::resource, "disk full"); });
@@ -193,7 +195,7 @@ TEST_CASE("what a handler throws ends the ranks of the other node as well") {
   CHECK(nodes.finish({.exit_code = 11, .verdict = "failed", .message = "disk full"}) == 11);
 }
 
-TEST_CASE("a node that comes when the coordinator has failed already is told why") {
+TEST_CASE("nodes: a node that joins after the coordinator has failed receives the reason") {
   TwoNodes nodes({"hello", "wait"}, 1);
   nodes.start_other();
   nodes.coordinator.end({11, "failed", "the folder is locked"}, 60);
@@ -204,7 +206,7 @@ TEST_CASE("a node that comes when the coordinator has failed already is told why
   CHECK(WEXITSTATUS(status) == 11);
 }
 
-TEST_CASE("a coordinator that has failed waits no longer for other nodes than it is told") {
+TEST_CASE("nodes: a failed coordinator waits for other nodes at most for its time limit") {
   TwoNodes nodes({"hello", "wait"}, 1);
   nodes.coordinator.end({11, "failed", "no"}, 0.1);
   CHECK(nodes.coordinator.nodes().lacks_nodes());
@@ -212,7 +214,7 @@ TEST_CASE("a coordinator that has failed waits no longer for other nodes than it
   CHECK(nodes.coordinator.nodes().lacks_nodes());
 }
 
-TEST_CASE("the same nodes go on with a further attempt") {
+TEST_CASE("nodes: the same nodes run further attempts") {
   TwoNodes nodes({"catch_term", "hello", "meet", "finish"}, 2);
   nodes.start_other();
   for (int attempt = 1; attempt <= 3; ++attempt) {

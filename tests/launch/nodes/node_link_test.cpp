@@ -68,7 +68,7 @@ std::string problem_with(const std::string& line) {
 
 }  // namespace
 
-TEST_CASE("messages between nodes come out as they went in") {
+TEST_CASE("encode: messages between nodes survive a round trip") {
   const NodeHello hello = again(NodeHello{.node = 3,
                                           .first_rank = 12,
                                           .ranks = 4,
@@ -108,7 +108,7 @@ TEST_CASE("messages between nodes come out as they went in") {
   again(WriteStacks{});
 }
 
-TEST_CASE("what is put back is heard once more, before what follows, by whoever serves next") {
+TEST_CASE("NodeLink: a message that was put back is handled first in the next serve call") {
   Ends ends = connected();
   NodeLink link(std::move(ends.ours), {}, 0);
   write_raw(ends.theirs, encode(Welcome{"/runs/a", "", 1}) + "\n" + encode(StopRanks{15}) + "\n");
@@ -124,7 +124,7 @@ TEST_CASE("what is put back is heard once more, before what follows, by whoever 
   CHECK(serve(link, 0).empty());
 }
 
-TEST_CASE("the end of a rank travels with all that decides about it") {
+TEST_CASE("encode: the exit of a rank keeps all fields") {
   const RankEnd end = again(RankEnded{{.rank = 2,
                                        .host = "far",
                                        .pid = 77,
@@ -153,7 +153,7 @@ TEST_CASE("the end of a rank travels with all that decides about it") {
   CHECK_FALSE(again(RankEnded{{.rank = 1, .exit_code = 75}}).end.report);
 }
 
-TEST_CASE("a line that is no message is refused, and so are ranks that cannot be") {
+TEST_CASE("decode_node_message: invalid lines and rank numbers are rejected") {
   for (const char* line :
        {"", "{", "[]", "3", "{}", R"({"message": 3})", R"({"message": "sing"})",
         R"({"message": "welcome"})",
@@ -169,7 +169,7 @@ TEST_CASE("a line that is no message is refused, and so are ranks that cannot be
   }
 }
 
-TEST_CASE("messages arrive in order, however they are cut") {
+TEST_CASE("NodeLink: messages arrive in order in pieces of any size") {
   Ends ends = connected();
   NodeLink link(std::move(ends.ours), {}, 0);
   const std::string bytes =
@@ -185,7 +185,7 @@ TEST_CASE("messages arrive in order, however they are cut") {
   CHECK_FALSE(link.lost());
 }
 
-TEST_CASE("a link beats while nothing else is said, and the other side's silence loses it") {
+TEST_CASE("NodeLink: an idle link sends keepalives, and a silent peer is lost") {
   Ends ends = connected();
   NodeLink link(std::move(ends.ours), {.beat_s = 5, .silence_s = 15}, 100);
   serve(link, 104);
@@ -206,7 +206,7 @@ TEST_CASE("a link beats while nothing else is said, and the other side's silence
   CHECK_THAT(*link.lost(), Contains("sent nothing for 15"));
 }
 
-TEST_CASE("silence is counted anew where this side was busy, and may be longer in a pause") {
+TEST_CASE("NodeLink: the silence timer can be reset, and its timeout can be changed") {
   Ends ends = connected();
   NodeLink link(std::move(ends.ours), {.beat_s = 5, .silence_s = 15}, 0);
   link.forgive(100);
@@ -219,7 +219,7 @@ TEST_CASE("silence is counted anew where this side was busy, and may be longer i
   CHECK(link.lost());
 }
 
-TEST_CASE("what breaks the protocol loses the link, with what it was") {
+TEST_CASE("NodeLink: a protocol violation closes the link and is quoted in the reason") {
   Ends ends = connected();
   NodeLink garbled(std::move(ends.ours), {}, 0);
   write_raw(ends.theirs, "GET / HTTP/1.1\r\n" + encode(KillRanks{}) + "\n");
@@ -238,7 +238,7 @@ TEST_CASE("what breaks the protocol loses the link, with what it was") {
   CHECK_THAT(*endless.lost(), Contains("1 MiB"));
 }
 
-TEST_CASE("the last word of a side that has closed is still heard") {
+TEST_CASE("NodeLink: the last message before the peer closed is handled") {
   Ends ends = connected();
   NodeLink link(std::move(ends.ours), {}, 0);
   write_raw(ends.theirs, encode(RunOver{7, "failed", "rank 1"}) + "\n");
@@ -253,7 +253,7 @@ TEST_CASE("the last word of a side that has closed is still heard") {
   CHECK_THAT(*link.lost(), Contains("closed"));
 }
 
-TEST_CASE("what the other side does not read is kept within bounds") {
+TEST_CASE("NodeLink: output that the peer does not read is bounded") {
   Ends ends = connected();
   NodeLink link(std::move(ends.ours), {.beat_s = 5, .silence_s = 1e9}, 0);
   const RankEvent large{0, events::Warning{std::string(100'000, 'x'), ""}};
@@ -269,7 +269,7 @@ TEST_CASE("what the other side does not read is kept within bounds") {
   CHECK_THAT(*link.lost(), Contains("does not read"));
 }
 
-TEST_CASE("what waits to be sent goes as the other side reads") {
+TEST_CASE("NodeLink: queued output is sent when the peer reads") {
   Ends ends = connected();
   NodeLink link(std::move(ends.ours), {}, 0);
   const RankEvent large{0, events::Warning{std::string(900'000, 'x'), ""}};
@@ -284,7 +284,7 @@ TEST_CASE("what waits to be sent goes as the other side reads") {
   CHECK(link.has_sent_all());
 }
 
-TEST_CASE("what a handler throws comes through") {
+TEST_CASE("NodeLink: exceptions of the handler are passed on") {
   Ends ends = connected();
   NodeLink link(std::move(ends.ours), {}, 0);
   write_raw(ends.theirs, encode(KillRanks{}) + "\n");

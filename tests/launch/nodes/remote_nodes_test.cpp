@@ -80,7 +80,7 @@ class Nodes {
 
 }  // namespace
 
-TEST_CASE("a node that has joined is told where to start its ranks, which count from then on") {
+TEST_CASE("RemoteNodes: a joined node is asked to start its ranks in the run folder") {
   Nodes nodes;
   REQUIRE(nodes.remote.ranks().size() == 4);
   CHECK_FALSE(nodes.rank(2).is_alive());
@@ -100,7 +100,7 @@ TEST_CASE("a node that has joined is told where to start its ranks, which count 
   CHECK(nodes.remote.missing() == std::vector<std::string>{"node 1 (ranks 2 to 3) has not joined"});
 }
 
-TEST_CASE("events, stamps and ends of a node's ranks are those of its ranks alone") {
+TEST_CASE("RemoteNodes: events, heartbeats and exits of a node apply only to its own ranks") {
   Nodes nodes;
   NodeLink link = nodes.joined(1);
   link.send(RankEvent{3, events::Hello{.rank = 3}}, nodes.now);
@@ -126,7 +126,7 @@ TEST_CASE("events, stamps and ends of a node's ranks are those of its ranks alon
   CHECK(nodes.remote.take_ended().empty());
 }
 
-TEST_CASE("a rank's own word stays the reason of its end") {
+TEST_CASE("RemoteNodes: the error that a rank reported remains its reason") {
   Nodes nodes;
   NodeLink link = nodes.joined(1);
   link.send(RankEvent{2, events::Failed{2, 9, "bad row", 17, events::Phase::train}}, nodes.now);
@@ -138,7 +138,7 @@ TEST_CASE("a rank's own word stays the reason of its end") {
   CHECK(end.step == 17);
 }
 
-TEST_CASE("a node that does not fit is refused with what differs, and its place stays free") {
+TEST_CASE("RemoteNodes: a node that differs is rejected with the difference, and can join later") {
   Nodes nodes;
   NodeHello other = Nodes::hello(1);
   other.version = "0.9";
@@ -159,7 +159,7 @@ TEST_CASE("a node that does not fit is refused with what differs, and its place 
   nodes.joined(1);
 }
 
-TEST_CASE("a node whose connection closes takes its ranks with it and may come again") {
+TEST_CASE("RemoteNodes: a closed connection fails the ranks of the node, which may join again") {
   Nodes nodes;
   {
     NodeLink link = nodes.joined(1);
@@ -183,7 +183,7 @@ TEST_CASE("a node whose connection closes takes its ranks with it and may come a
   CHECK(nodes.remote.missing().at(0) == "node 1 (ranks 2 to 3) has left and not rejoined");
 }
 
-TEST_CASE("a node that is silent for three beats is lost, one that beats is not") {
+TEST_CASE("RemoteNodes: a node is lost after three missed keepalives") {
   Nodes nodes;
   NodeLink silent = nodes.joined(1);
   NodeLink loud = nodes.joined(2);
@@ -197,7 +197,7 @@ TEST_CASE("a node that is silent for three beats is lost, one that beats is not"
   CHECK(nodes.rank(4).is_alive());
 }
 
-TEST_CASE("a node that cannot take part ends the job for its own reason") {
+TEST_CASE("RemoteNodes: a node that cannot take part ends the job with its reason") {
   Nodes nodes;
   NodeLink link = nodes.joined(1);
   link.send(NodeLeaves{11, "it does not see /runs/a"}, nodes.now);
@@ -208,7 +208,7 @@ TEST_CASE("a node that cannot take part ends the job for its own reason") {
   CHECK_THAT(end.report->message, Contains("does not see /runs/a"));
 }
 
-TEST_CASE("a node that cannot even say hello ends the job for its own reason") {
+TEST_CASE("RemoteNodes: a node that fails before its hello ends the job with its reason") {
   Nodes nodes;
   NodeLink link = nodes.connect(1);
   link.send(NodeLeaves{11, "it has no GPU"}, nodes.now);
@@ -224,7 +224,8 @@ TEST_CASE("a node that cannot even say hello ends the job for its own reason") {
   CHECK_FALSE(nodes.rank(4).has_end());
 }
 
-TEST_CASE("a node that leaves because of a stop signal stops the job and has not failed") {
+TEST_CASE(
+    "RemoteNodes: a node that leaves because of a stop signal stops the job without a failure") {
   const std::vector<std::pair<int, int>> kinds{{130, SIGINT}, {143, SIGTERM}, {75, SIGTERM}};
   for (const auto& [kind, signal] : kinds) {
     Nodes nodes;
@@ -241,7 +242,9 @@ TEST_CASE("a node that leaves because of a stop signal stops the job and has not
   }
 }
 
-TEST_CASE("stop, kill and stacks go to the nodes that run ranks, stop signals come from them") {
+TEST_CASE(
+    "RemoteNodes: stop, kill and stack requests reach nodes that run ranks, which report stop "
+    "signals") {
   Nodes nodes;
   NodeLink link = nodes.joined(1);
   nodes.remote.ask_for_stacks(nodes.now);
@@ -262,7 +265,7 @@ TEST_CASE("stop, kill and stacks go to the nodes that run ranks, stop signals co
   CHECK_FALSE(nodes.heard<Welcome>(late));  // the attempt is ending
 }
 
-TEST_CASE("a further attempt starts a node again once its ranks of the last one are gone") {
+TEST_CASE("RemoteNodes: a further attempt starts on a node after its previous ranks have exited") {
   Nodes nodes;
   NodeLink link = nodes.joined(1);
   nodes.remote.stop(0, nodes.now);
@@ -281,7 +284,7 @@ TEST_CASE("a further attempt starts a node again once its ranks of the last one 
   CHECK(nodes.rank(2).is_alive());
 }
 
-TEST_CASE("all nodes are told how the run has ended") {
+TEST_CASE("RemoteNodes: all nodes receive the result of the run") {
   Nodes nodes;
   NodeLink link = nodes.joined(1);
   std::optional<RunOver> over;

@@ -17,7 +17,7 @@ AddressScope reach(const std::string& host) {
 
 }  // namespace
 
-TEST_CASE("an endpoint is a name or an address, and a port") {
+TEST_CASE("parse_endpoint: accepts a name or an address, and a port") {
   const std::vector<std::pair<std::string, Endpoint>> good{
       {"10.0.0.1:29500", {"10.0.0.1", 29500}},
       {"[::1]:29500", {"::1", 29500}},
@@ -36,7 +36,7 @@ TEST_CASE("an endpoint is a name or an address, and a port") {
   }
 }
 
-TEST_CASE("what is no endpoint is refused with the reason") {
+TEST_CASE("parse_endpoint: the error for an invalid endpoint has the reason") {
   const std::vector<std::pair<std::string, std::string>> bad{
       {"", "no host"},
       {":29500", "no host"},
@@ -65,7 +65,7 @@ TEST_CASE("what is no endpoint is refused with the reason") {
   }
 }
 
-TEST_CASE("it is known who can reach an address") {
+TEST_CASE("scope_of: classifies addresses") {
   for (const char* host : {"0.0.0.0", "::", "::ffff:0.0.0.0"})
     CHECK(reach(host) == AddressScope::any);
   for (const char* host : {"127.0.0.1", "127.255.0.9", "::1", "::ffff:127.0.0.1"})
@@ -80,7 +80,7 @@ TEST_CASE("it is known who can reach an address") {
     CHECK(reach(host) == AddressScope::multicast);
 }
 
-TEST_CASE("an address of IPv4 in IPv6's dress is taken for what it is") {
+TEST_CASE("resolve: an IPv4-mapped IPv6 address becomes an IPv4 address") {
   const ResolvedAddresses found = resolve({"::ffff:127.0.0.1", 4711});
   REQUIRE(found.addresses.size() == 1);
   CHECK(to_text(endpoint_of(found.addresses[0])) == "127.0.0.1:4711");

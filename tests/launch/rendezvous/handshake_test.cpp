@@ -50,7 +50,7 @@ std::string whole_story(const JoinOptions& join = request()) {
 
 }  // namespace
 
-TEST_CASE("both sides prove the token, in pieces of any size") {
+TEST_CASE("handshake: both sides prove the token in pieces of any size") {
   for (const std::size_t piece : {1, 3, 7, 1000}) {
     JoinHandshake joiner(request({Role::node, 1}), kJoinNonce);
     CoordinatorHandshake host = coordinator();
@@ -71,14 +71,14 @@ TEST_CASE("both sides prove the token, in pieces of any size") {
   }
 }
 
-TEST_CASE("what follows the handshake is left where it is") {
+TEST_CASE("handshake: bytes after the handshake are not consumed") {
   CoordinatorHandshake host = coordinator();
   const std::string story = whole_story();
   CHECK(feed(host, story + "the store protocol") == story.size());
   CHECK(host.proved_claim() == Claim{Role::rank, 3});
 }
 
-TEST_CASE("another token, run or version is told apart") {
+TEST_CASE("handshake: a different token, run id or version is reported") {
   CHECK(reason_of(coordinator(token_of(8)), whole_story()) == "its token is different");
   CHECK(reason_of(coordinator(kToken, "other"), whole_story()) ==
         "it joins run 'run', but this is run 'other'");
@@ -87,7 +87,7 @@ TEST_CASE("another token, run or version is told apart") {
   CHECK_THAT(reason_of(coordinator(), newer), Contains("version 2"));
 }
 
-TEST_CASE("each flipped bit of what a joiner says is refused") {
+TEST_CASE("CoordinatorHandshake: each flipped bit of a joiner's message is rejected") {
   const std::string story = whole_story();
   for (std::size_t bit = 0; bit < 8 * story.size(); ++bit) {
     std::string flipped = story;
@@ -103,7 +103,7 @@ TEST_CASE("each flipped bit of what a joiner says is refused") {
   }
 }
 
-TEST_CASE("each flipped bit of what a coordinator says is refused") {
+TEST_CASE("JoinHandshake: each flipped bit of a coordinator's message is rejected") {
   CoordinatorHandshake host = coordinator();
   feed(host, whole_story());
   host.answer({JoinStatus::out_of_range, "why"});
@@ -122,7 +122,7 @@ TEST_CASE("each flipped bit of what a coordinator says is refused") {
   }
 }
 
-TEST_CASE("the coordinator's proof is no joiner's proof, nor the other way round") {
+TEST_CASE("handshake: proofs of coordinator and joiner are not interchangeable") {
   const HandshakeTranscript transcript{{Role::rank, 3}, "run", kJoinNonce, kCoordinatorNonce};
   CHECK(joiner_proof(kToken, transcript) != coordinator_proof(kToken, transcript, {}));
 
@@ -143,7 +143,7 @@ TEST_CASE("the coordinator's proof is no joiner's proof, nor the other way round
   CHECK_FALSE(before_mirror.answer());
 }
 
-TEST_CASE("a proof holds for one claim, run and pair of nonces") {
+TEST_CASE("handshake: a proof is valid for one claim, run and pair of nonces") {
   const HandshakeTranscript transcript{{Role::rank, 3}, "run", kJoinNonce, kCoordinatorNonce};
   const Sha256 proof = joiner_proof(kToken, transcript);
   for (const HandshakeTranscript& other :
@@ -158,7 +158,7 @@ TEST_CASE("a proof holds for one claim, run and pair of nonces") {
   CHECK(make_nonce() != make_nonce());
 }
 
-TEST_CASE("lengths are checked before anything is kept for them") {
+TEST_CASE("handshake: lengths are checked before memory is allocated") {
   for (const std::string_view length :
        {std::string_view("\xff\xff\xff\xff", 4), std::string_view("\0\0\0\0", 4),
         std::string_view("\x01\x02\0\0", 4), std::string_view("GET ", 4)})
@@ -180,7 +180,7 @@ TEST_CASE("lengths are checked before anything is kept for them") {
   CHECK_THAT(reason_of(coordinator(), number), Contains("too large"));
 }
 
-TEST_CASE("noise is refused by both sides") {
+TEST_CASE("handshake: random bytes are rejected by both sides") {
   std::mt19937_64 rng(11);
   for (int i = 0; i < 2000; ++i) {
     std::string body;
@@ -199,7 +199,7 @@ TEST_CASE("noise is refused by both sides") {
   }
 }
 
-TEST_CASE("texts are compared to their ends") {
+TEST_CASE("equal_in_constant_time: compares texts completely") {
   CHECK(equal_in_constant_time("", ""));
   CHECK(equal_in_constant_time("abc", "abc"));
   CHECK_FALSE(equal_in_constant_time("abc", "abd"));

@@ -52,7 +52,7 @@ JoinOptions request_at(const Endpoint& endpoint, double timeout_s) {
 
 }  // namespace
 
-TEST_CASE("the wildcard address is refused even where any address will do") {
+TEST_CASE("Listener: the wildcard address is rejected even if any address is allowed") {
   for (const char* host : {"0.0.0.0", "::", "::ffff:0.0.0.0"}) {
     for (const bool any : {false, true}) {
       const Error error = refused(host, any);
@@ -62,7 +62,7 @@ TEST_CASE("the wildcard address is refused even where any address will do") {
   }
 }
 
-TEST_CASE("a public address is refused unless it is asked for") {
+TEST_CASE("Listener: a public address is rejected unless it is allowed") {
   const Error error = refused("8.8.8.8");
   CHECK(error.kind() == ErrorKind::config);
   CHECK_THAT(error.what(), Contains("public") && Contains("--allow-public-address"));
@@ -72,7 +72,7 @@ TEST_CASE("a public address is refused unless it is asked for") {
   CHECK_THAT(refused("224.0.0.1", true).what(), Contains("not the address of a machine"));
 }
 
-TEST_CASE("where nodes are on other hosts, no name stands for a loopback address") {
+TEST_CASE("Listener: with other hosts, a name does not resolve to a loopback address") {
   Listener::Options options = two_node_options("0x7f.1");  // resolved to 127.0.0.1, not numeric
   CHECK(Listener(options).endpoint().host == "127.0.0.1");
   options.other_hosts = true;
@@ -89,7 +89,7 @@ TEST_CASE("where nodes are on other hosts, no name stands for a loopback address
   CHECK(Listener(options).endpoint().host == "127.0.0.1");
 }
 
-TEST_CASE("a port that is taken is an error that names it and its owner") {
+TEST_CASE("Listener: the error for a port in use names the port and its owner") {
   const Listener first(two_node_options());
   Listener::Options options = two_node_options();
   options.endpoint.port = first.endpoint().port;
@@ -99,7 +99,7 @@ TEST_CASE("a port that is taken is an error that names it and its owner") {
                                Contains(fmt::format("process {} (", ::getpid())));
 }
 
-TEST_CASE("a port that is given up while it is waited for is taken") {
+TEST_CASE("Listener: a port that becomes free during the wait is used") {
   std::optional<Listener> first(two_node_options());
   Listener::Options options = two_node_options();
   options.endpoint.port = first->endpoint().port;
@@ -112,7 +112,7 @@ TEST_CASE("a port that is given up while it is waited for is taken") {
   CHECK(second.endpoint().port == options.endpoint.port);
 }
 
-TEST_CASE("waiting for a port can be ended") {
+TEST_CASE("Listener: the wait for a port can be interrupted") {
   const Listener first(two_node_options());
   Listener::Options options = two_node_options();
   options.endpoint.port = first.endpoint().port;
@@ -121,7 +121,7 @@ TEST_CASE("waiting for a port can be ended") {
   CHECK(thrown_by([&] { Listener coordinator(options); }).kind() == ErrorKind::interrupted);
 }
 
-TEST_CASE("a port is free again at once when its connections have ended") {
+TEST_CASE("Listener: a port is free immediately after its connections have closed") {
   Endpoint endpoint;
   {
     Listener coordinator(two_node_options());
@@ -137,7 +137,7 @@ TEST_CASE("a port is free again at once when its connections have ended") {
   CHECK(Listener(options).endpoint().port == endpoint.port);
 }
 
-TEST_CASE("where nobody listens, joining ends with what to check") {
+TEST_CASE("join: the error for an endpoint without a listener has a hint") {
   const Bare port(false);
   const Endpoint nobody = port.endpoint();
   const Error error = thrown_by([&] { join(request_at(nobody, 1)); });
@@ -146,7 +146,7 @@ TEST_CASE("where nobody listens, joining ends with what to check") {
                                Contains("nothing listens there") && Contains("firewall"));
 }
 
-TEST_CASE("who comes before the coordinator waits for it") {
+TEST_CASE("join: a node that starts before the coordinator waits for it") {
   Listener::Options options = two_node_options();
   std::optional<Bare> port(false);
   options.endpoint = port->endpoint();
@@ -165,14 +165,14 @@ TEST_CASE("who comes before the coordinator waits for it") {
   CHECK(joining.get().socket.valid());
 }
 
-TEST_CASE("joining can be ended") {
+TEST_CASE("join: can be interrupted") {
   JoinOptions request = request_at(free_endpoint(), 30);
   request.give_up = [] { return true; };
   const Error error = thrown_by([&] { join(request); });
   CHECK(error.kind() == ErrorKind::interrupted);
 }
 
-TEST_CASE("a coordinator that answers nothing, hangs up or babbles is told apart") {
+TEST_CASE("join: the error distinguishes no answer, a closed connection and another protocol") {
   const Bare bare;
   const Error silent = thrown_within(
       0.3, ErrorKind::hang, [&](double limit_s) { join(request_at(bare.endpoint(), limit_s)); });
@@ -199,7 +199,7 @@ TEST_CASE("a coordinator that answers nothing, hangs up or babbles is told apart
   }
 }
 
-TEST_CASE("a name that nobody knows is a mistake in the endpoint") {
+TEST_CASE("join: an unknown host name is a config error") {
   const Error error = thrown_by([&] {
     join(request_at({std::string(70, 'a'), 29400}, 0));
   });  // a label has at most 63
@@ -208,7 +208,7 @@ TEST_CASE("a name that nobody knows is a mistake in the endpoint") {
   CHECK_THAT(refused(std::string(70, 'a')).what(), Contains("cannot resolve the name"));
 }
 
-TEST_CASE("an id that is too long is refused on both sides") {
+TEST_CASE("rendezvous: a run id that is too long is rejected on both sides") {
   Listener::Options options = two_node_options();
   options.run_id = std::string(257, 'x');
   CHECK(thrown_by([&] { Listener coordinator(options); }).kind() == ErrorKind::config);

@@ -77,7 +77,7 @@ Answer answer_to(Listener& coordinator, const Claim& claim) {
 
 }  // namespace
 
-TEST_CASE("who knows the token arrives with its claim and a connection") {
+TEST_CASE("Listener: a peer that knows the token arrives with its claim and connection") {
   Listener coordinator(two_node_options());
   for (const Claim& claim : {kRank2, kRank3, kNode1}) {
     auto joining = join_async(join_options(coordinator, claim));
@@ -98,7 +98,7 @@ TEST_CASE("who knows the token arrives with its claim and a connection") {
   CHECK(num_connections(coordinator) == 1);
 }
 
-TEST_CASE("a run is joined over IPv6 as well") {
+TEST_CASE("join: works over IPv6") {
   Listener::Options options = two_node_options("::1");
   std::unique_ptr<Listener> coordinator;
   try {
@@ -112,7 +112,7 @@ TEST_CASE("a run is joined over IPv6 as well") {
   CHECK(joining.get().local_address == "::1");
 }
 
-TEST_CASE("who has another token is turned away without a word") {
+TEST_CASE("Listener: a peer with a different token gets no answer") {
   Listener coordinator(two_node_options());
   JoinOptions request = join_options(coordinator, kRank2);
   request.token = token_of(8);
@@ -127,7 +127,7 @@ TEST_CASE("who has another token is turned away without a word") {
   CHECK(coordinator.take_arrivals().empty());
 }
 
-TEST_CASE("another token or run id is a mistake in what was given, told on both sides") {
+TEST_CASE("join: a different token or run id is a config error, reported on both sides") {
   for (const bool is_token : {true, false}) {
     Listener coordinator(two_node_options());
     JoinOptions request = join_options(coordinator, kRank2);
@@ -145,7 +145,7 @@ TEST_CASE("another token or run id is a mistake in what was given, told on both 
   }
 }
 
-TEST_CASE("what one connection has said is worth nothing in another") {
+TEST_CASE("Listener: a replayed handshake is rejected") {
   Listener coordinator(two_node_options());
   std::string said;
   {
@@ -164,7 +164,7 @@ TEST_CASE("what one connection has said is worth nothing in another") {
   CHECK(coordinator.take_arrivals().empty());
 }
 
-TEST_CASE("who gives the coordinator's own words back proves nothing") {
+TEST_CASE("Listener: a peer that echoes the challenge is rejected") {
   Listener coordinator(two_node_options());
   RawPeer mirror(coordinator.endpoint());
   JoinHandshake handshake(join_options(coordinator, kRank2), make_nonce());
@@ -176,7 +176,7 @@ TEST_CASE("who gives the coordinator's own words back proves nothing") {
   CHECK_THAT(next_warning(coordinator), Contains("token is different"));
 }
 
-TEST_CASE("what is no handshake is cut at its length") {
+TEST_CASE("Listener: another protocol is rejected at the frame length") {
   Listener coordinator(two_node_options());
   for (const std::string_view bytes :
        {std::string_view("\0\0\0\0\2\0\0\0", 8),  // 8 GiB
@@ -187,7 +187,7 @@ TEST_CASE("what is no handshake is cut at its length") {
   }
 }
 
-TEST_CASE("who speaks slowly or not at all has five seconds") {
+TEST_CASE("Listener: a slow or silent peer is disconnected after five seconds") {
   Listener coordinator(two_node_options());
   RawPeer silent(coordinator.endpoint());
   RawPeer slow(coordinator.endpoint());
@@ -208,7 +208,7 @@ TEST_CASE("who speaks slowly or not at all has five seconds") {
   wait_until([&] { return slow.receive().empty() && slow.is_closed(); });
 }
 
-TEST_CASE("a bounded number of peers is listened to, and the next in turn") {
+TEST_CASE("Listener: the number of unauthenticated connections is bounded, and others follow") {
   rlimit before{};
   REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
   rlimit few = before;
@@ -232,7 +232,7 @@ TEST_CASE("a bounded number of peers is listened to, and the next in turn") {
       *coordinator, [&] { return num_connections(*coordinator) == 1 + 8; }, 6);
 }
 
-TEST_CASE("peers cannot flood the log") {
+TEST_CASE("Listener: rejected connections cannot flood the log") {
   Listener coordinator(two_node_options());
   for (int i = 0; i < 30; ++i) {
     RawPeer peer(coordinator.endpoint());
@@ -251,7 +251,7 @@ TEST_CASE("peers cannot flood the log") {
   CHECK_THAT(rest[0], StartsWith("22 more connections"));
 }
 
-TEST_CASE("a claim is taken until it is released") {
+TEST_CASE("Listener: a claim can be made once until it is released") {
   Listener coordinator(two_node_options());
   CHECK(answer_to(coordinator, kRank2).status == JoinStatus::accepted);
   const Listener::Arrival first = next_arrival(coordinator);
@@ -269,7 +269,7 @@ TEST_CASE("a claim is taken until it is released") {
   CHECK(answer_to(coordinator, kRank2).status == JoinStatus::accepted);
 }
 
-TEST_CASE("who waits for a claim that is taken gets it once it is released") {
+TEST_CASE("join: retries a claim until it is released") {
   Listener coordinator(two_node_options());
   CHECK(answer_to(coordinator, kRank2).status == JoinStatus::accepted);
   next_arrival(coordinator);
@@ -280,7 +280,7 @@ TEST_CASE("who waits for a claim that is taken gets it once it is released") {
   CHECK(joining.get().socket.valid());
 }
 
-TEST_CASE("neither the coordinator's own ranks nor those that are not there can be claimed") {
+TEST_CASE("Listener: ranks of node 0 and ranks out of range cannot be claimed") {
   Listener coordinator(two_node_options());
   for (const Claim& claim : {Claim{Role::rank, 0}, Claim{Role::rank, 1}, Claim{Role::rank, 4},
                              Claim{Role::rank, 2'000'000'000}}) {
@@ -302,7 +302,7 @@ TEST_CASE("neither the coordinator's own ranks nor those that are not there can 
   CHECK_THAT(error.what(), Contains("rank 9") && Contains("--nnodes"));
 }
 
-TEST_CASE("what is said behind the handshake is left for who serves the connection") {
+TEST_CASE("Listener: bytes after the handshake are left in the connection") {
   Listener coordinator(two_node_options());
   RawPeer joiner(coordinator.endpoint());
   JoinHandshake handshake(join_options(coordinator, kRank2), make_nonce());
@@ -320,7 +320,7 @@ TEST_CASE("what is said behind the handshake is left for who serves the connecti
   CHECK(std::string(buffer.data(), static_cast<std::size_t>(count)) == "the store protocol");
 }
 
-TEST_CASE("two runs on one host keep apart") {
+TEST_CASE("rendezvous: two runs on one host do not interfere") {
   Listener one(two_node_options());
   Listener::Options options = two_node_options();
   options.token = token_of(9);
@@ -340,7 +340,7 @@ TEST_CASE("two runs on one host keep apart") {
   CHECK(second.get().socket.valid());
 }
 
-TEST_CASE("it is listened on one address and no other") {
+TEST_CASE("Listener: listens on exactly one address") {
   const Listener coordinator(two_node_options("localhost"));
   const auto addresses = listened_on(coordinator.endpoint().port);
   REQUIRE(addresses.size() == 1);

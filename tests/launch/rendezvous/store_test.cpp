@@ -83,7 +83,7 @@ std::optional<std::string> reaction(StoreServer& server, const std::string& byte
 
 }  // namespace
 
-TEST_CASE("clients of a store see each other's keys") {
+TEST_CASE("StoreClient: clients see each other's keys") {
   Service service(2);
   StoreClient a(service.socket(0));
   StoreClient b(service.socket(1));
@@ -102,7 +102,7 @@ TEST_CASE("clients of a store see each other's keys") {
   CHECK(b.look("empty") == "");
 }
 
-TEST_CASE("ranks wait for each other's keys") {
+TEST_CASE("StoreClient: ranks wait for each other's keys") {
   constexpr int kWorld = 4;
   Service service(kWorld);
   std::atomic<int> met = 0;
@@ -126,7 +126,7 @@ TEST_CASE("ranks wait for each other's keys") {
 }
 
 TEST_CASE(
-    "a wait that is not answered ends with a hang that names the key, and the client goes on") {
+    "StoreClient: a wait that times out is a hang with the key, and the client stays usable") {
   Service service(1);
   StoreClient store(service.socket(0));
   try {
@@ -141,7 +141,7 @@ TEST_CASE(
   CHECK(store.look("never") == "now");
 }
 
-TEST_CASE("threads of one rank share its client") {
+TEST_CASE("StoreClient: threads of one rank share a client") {
   Service service(2);
   StoreClient shared(service.socket(0));
   StoreClient other(service.socket(1));
@@ -152,7 +152,7 @@ TEST_CASE("threads of one rank share its client") {
   CHECK(other.look("n") == "100");
 }
 
-TEST_CASE("without a supervisor a client fails as a lost rank") {
+TEST_CASE("StoreClient: fails with rank_failed without a supervisor") {
   Ends ends = socket_pair();
   StoreClient store(ends.client.release());
   ends.server.reset();
@@ -164,7 +164,7 @@ TEST_CASE("without a supervisor a client fails as a lost rank") {
   }
 }
 
-TEST_CASE("limits are kept on both sides") {
+TEST_CASE("store: limits are checked on both sides") {
   Service service(1);
   StoreClient store(service.socket(0));
   CHECK_THROWS_AS(store.set(std::string(kMaxKeyBytes + 1, 'k'), ""), Error);
@@ -178,7 +178,7 @@ TEST_CASE("limits are kept on both sides") {
   CHECK_THROWS_AS(store.add("big", 1), Error);
 }
 
-TEST_CASE("a full store refuses more and still serves") {
+TEST_CASE("StoreServer: a full store rejects new values and still serves") {
   StoreServer server;
   const std::string value(kMaxValueBytes, 'v');
   for (int i = 0; i < 100; ++i) {
@@ -192,7 +192,7 @@ TEST_CASE("a full store refuses more and still serves") {
   CHECK(server.stored_bytes() < kMaxStoreBytes - kMaxValueBytes);
 }
 
-TEST_CASE("a request that breaks the form is cut off with its reason") {
+TEST_CASE("StoreServer: a malformed request disconnects the client with the reason") {
   StoreServer server;
   CHECK_THAT(reaction(server, std::string("\xff\xff\xff\xff", 4)).value(),
              Contains("bytes, got 4294967295"));
@@ -211,7 +211,7 @@ TEST_CASE("a request that breaks the form is cut off with its reason") {
   CHECK(server.clients() == 0);
 }
 
-TEST_CASE("a client that asks and never reads costs a bounded amount") {
+TEST_CASE("StoreServer: memory for a client that never reads is bounded") {
   StoreServer server;
   CHECK_FALSE(reaction(
       server, encode_request(
@@ -222,7 +222,7 @@ TEST_CASE("a client that asks and never reads costs a bounded amount") {
   CHECK_FALSE(reaction(server, many));  // no more is read while replies are pending
 }
 
-TEST_CASE("pipelined requests are all answered, in order") {
+TEST_CASE("StoreServer: pipelined requests are answered in order") {
   StoreServer server;
   Ends ends = socket_pair();
   server.add_client(0, std::move(ends.server));
@@ -249,7 +249,7 @@ TEST_CASE("pipelined requests are all answered, in order") {
   CHECK(expected == 50);
 }
 
-TEST_CASE("hostile bytes neither crash the server nor fill its memory") {
+TEST_CASE("StoreServer: hostile bytes neither crash the server nor fill its memory") {
   std::mt19937_64 rng(7);
   StoreServer server;
   for (int i = 0; i < 3000; ++i) {

@@ -28,7 +28,7 @@ std::string reason_of(const fs::path& path) {
 
 }  // namespace
 
-TEST_CASE("a token is read as it is written, and no two are the same") {
+TEST_CASE("parse_token: reads the output of token_digits, and each token is different") {
   const Token token = make_token();
   CHECK(token != make_token());
   const std::string digits = token_digits(token);
@@ -40,7 +40,7 @@ TEST_CASE("a token is read as it is written, and no two are the same") {
   CHECK(parse_token(upper, "here") == token);
 }
 
-TEST_CASE("what is no token is refused without a word of it") {
+TEST_CASE("parse_token: the error for an invalid token does not quote it") {
   const std::string digits = token_digits(token_of(0xAB));
   for (const std::string& text :
        {std::string(), digits.substr(1), digits + "a", digits.substr(1) + "g", "0x" + digits}) {
@@ -51,7 +51,7 @@ TEST_CASE("what is no token is refused without a word of it") {
   }
 }
 
-TEST_CASE("a token's file is its owner's alone and takes the place of the one before") {
+TEST_CASE("write_token_file: only the owner can read the file, which replaces an earlier one") {
   const TempFolder folder;
   const fs::path path = folder / ".rendezvous-1";
   write_token_file(path, token_of(1));
@@ -64,7 +64,7 @@ TEST_CASE("a token's file is its owner's alone and takes the place of the one be
   CHECK(std::distance(fs::directory_iterator(folder.path()), {}) == 1);
 }
 
-TEST_CASE("a link where the token's file goes is replaced, not followed") {
+TEST_CASE("write_token_file: a symbolic link is replaced, not followed") {
   const TempFolder folder;
   put_text(folder / "target", "precious");
   fs::create_symlink(folder / "target", folder / "token");
@@ -73,7 +73,7 @@ TEST_CASE("a link where the token's file goes is replaced, not followed") {
   CHECK(fs::file_size(folder / "target") == 8);
 }
 
-TEST_CASE("a token's file that is not one, or that others may use, is refused") {
+TEST_CASE("read_token_file: other files, and files that others can read, are rejected") {
   const TempFolder folder;
   CHECK_THAT(reason_of(folder / "nothing"), Contains("No such file"));
   CHECK_THAT(reason_of(folder.path()), Contains("not a regular file"));
@@ -92,7 +92,7 @@ TEST_CASE("a token's file that is not one, or that others may use, is refused") 
   CHECK_THAT(reason_of(folder / "short"), Contains("3 characters"));
 }
 
-TEST_CASE("a token's file that cannot be written says why and leaves nothing") {
+TEST_CASE("write_token_file: a failure has the reason and leaves no file") {
   const TempFolder folder;
   const Error error = thrown_by([&] { write_token_file(folder / "no/token", token_of(1)); });
   CHECK(error.kind() == ErrorKind::resource);
