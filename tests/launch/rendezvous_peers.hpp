@@ -101,16 +101,16 @@ inline Listener::Arrival next_arrival(Listener& coordinator) {
 
 /// Returns the next message about a rejected connection.
 inline std::string next_warning(Listener& coordinator, double now = 0) {
-  std::vector<std::string> refusals;
+  std::vector<std::string> warnings;
   serve_until(
       coordinator,
       [&] {
-        refusals = coordinator.take_warnings();
-        return !refusals.empty();
+        warnings = coordinator.take_warnings();
+        return !warnings.empty();
       },
       now);
-  CHECK(refusals.size() == 1);
-  return refusals[0];
+  CHECK(warnings.size() == 1);
+  return warnings[0];
 }
 
 inline std::future<Joined> join_async(JoinOptions request) {
@@ -156,16 +156,16 @@ class RawPeer {
 /// Runs the handshake until the coordinator has answered or closed, and returns all that was sent.
 inline std::string run_handshake(Listener& coordinator, RawPeer& raw_peer,
                                  JoinHandshake& handshake) {
-  std::string said;
+  std::string sent;
   serve_until(coordinator, [&] {
     const std::string bytes = handshake.take_output();
     raw_peer.send_bytes(bytes);
-    said += bytes;
-    const std::string heard = raw_peer.receive(handshake.bytes_needed());
-    if (!heard.empty()) handshake.take(heard);
+    sent += bytes;
+    const std::string received = raw_peer.receive(handshake.bytes_needed());
+    if (!received.empty()) handshake.take(received);
     return raw_peer.is_closed() || handshake.answer().has_value();
   });
-  return said;
+  return sent;
 }
 
 }  // namespace trainctl::launch

@@ -16,12 +16,12 @@
 namespace trainctl::launch {
 namespace {
 
-struct Ends {
+struct SocketPair {
   Fd ours;
   Fd theirs;
 };
 
-Ends connected() {
+SocketPair connected_sockets() {
   std::array<int, 2> ends{};
   REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) == 0);
   return {Fd(ends[0]), Fd(ends[1])};
@@ -50,13 +50,13 @@ std::string drain(const Fd& fd) {
 }
 
 template <class Message>
-Message again(const Message& message) {
+Message round_trip(const Message& message) {
   const NodeMessage read = decode_node_message(encode(message));
   REQUIRE(std::holds_alternative<Message>(read));
   return std::get<Message>(read);
 }
 
-std::string problem_with(const std::string& line) {
+std::string decode_error(const std::string& line) {
   try {
     decode_node_message(line);
   } catch (const Error& error) {
@@ -69,47 +69,47 @@ std::string problem_with(const std::string& line) {
 }  // namespace
 
 TEST_CASE("encode: messages between nodes survive a round trip") {
-  const NodeHello hello = again(NodeHello{.node = 3,
-                                          .first_rank = 12,
-                                          .ranks = 4,
-                                          .host = "far \"away\"",
-                                          .version = "0.1",
-                                          .config = "ab",
-                                          .accelerator = "gpu"});
+  const NodeHello hello = round_trip(NodeHello{.node = 3,
+                                               .first_rank = 12,
+                                               .ranks = 4,
+                                               .host = "far \"away\"",
+                                               .version = "0.1",
+                                               .config = "ab",
+                                               .accelerator = "gpu"});
   CHECK(hello.node == 3);
   CHECK(hello.first_rank == 12);
   CHECK(hello.ranks == 4);
   CHECK(hello.host == "far \"away\"");
   CHECK(hello.accelerator == "gpu");
 
-  const RankEvent event = again(RankEvent{5, events::Warning{"a \"quoted\" \\ word\n", ""}});
+  const RankEvent event = round_trip(RankEvent{5, events::Warning{"a \"quoted\" \\ word\n", ""}});
   CHECK(event.rank == 5);
   CHECK(std::get<events::Warning>(event.event).message == "a \"quoted\" \\ word\n");
 
   const NodeHeartbeats heartbeats =
-      again(NodeHeartbeats{{{4, 17, 1, 123456789012345, 9}, {5, 18, 0, 0, 0}}});
+      round_trip(NodeHeartbeats{{{4, 17, 1, 123456789012345, 9}, {5, 18, 0, 0, 0}}});
   REQUIRE(heartbeats.ranks.size() == 2);
   CHECK(heartbeats.ranks[0].stamp == 123456789012345);
   CHECK(heartbeats.ranks[1].step == 18);
 
-  const Welcome welcome = again(Welcome{"/runs/a", "{\"pid\": 3}\n", 2});
+  const Welcome welcome = round_trip(Welcome{"/runs/a", "{\"pid\": 3}\n", 2});
   CHECK(welcome.run_dir == "/runs/a");
   CHECK(welcome.mark == "{\"pid\": 3}\n");
   CHECK(welcome.attempt == 2);
 
-  CHECK(again(StopRanks{SIGTERM}).signal == SIGTERM);
-  CHECK(again(StopAsked{SIGINT, true}).at_once);
-  CHECK(again(Refused{2, "no", "/runs/a"}).reason == "no");
-  CHECK(again(RunOver{75, "stopped", "by SIGTERM"}).exit_code == 75);
-  CHECK(again(NodeLeaves{11, "no folder"}).kind == 11);
-  again(Beat{});
-  again(NodeFinished{});
-  again(KillRanks{});
-  again(WriteStacks{});
+  CHECK(round_trip(StopRanks{SIGTERM}).signal == SIGTERM);
+  CHECK(round_trip(StopAsked{SIGINT, true}).at_once);
+  CHECK(round_trip(Refused{2, "no", "/runs/a"}).reason == "no");
+  CHECK(round_trip(RunOver{75, "stopped", "by SIGTERM"}).exit_code == 75);
+  CHECK(round_trip(NodeLeaves{11, "no folder"}).kind == 11);
+  round_trip(Beat{});
+  round_trip(NodeFinished{});
+  round_trip(KillRanks{});
+  round_trip(WriteStacks{});
 }
 
 TEST_CASE("NodeLink: a message that was put back is handled first in the next serve call") {
-  Ends ends = connected();
+  SocketPair ends = connected_sockets();
   NodeLink link(std::move(ends.ours), {}, 0);
   write_raw(ends.theirs, encode(Welcome{"/runs/a", "", 1}) + "\n" + encode(StopRanks{15}) + "\n");
   bool welcomed = false;
@@ -125,17 +125,17 @@ TEST_CASE("NodeLink: a message that was put back is handled first in the next se
 }
 
 TEST_CASE("encode: the exit of a rank keeps all fields") {
-  const RankEnd end = again(RankEnded{{.rank = 2,
-                                       .host = "far",
-                                       .pid = 77,
-                                       .signal = SIGKILL,
-                                       .dumped_core = true,
-                                       .sigterm_sent = true,
-                                       .report = FailureReport{9, "bad row"},
-                                       .memory_hint = " (memory)",
-                                       .step = 41,
-                                       .phase = "train",
-                                       .collective = "all-reduce"}})
+  const RankEnd end = round_trip(RankEnded{{.rank = 2,
+                                            .host = "far",
+                                            .pid = 77,
+                                            .signal = SIGKILL,
+                                            .dumped_core = true,
+                                            .sigterm_sent = true,
+                                            .report = FailureReport{9, "bad row"},
+                                            .memory_hint = " (memory)",
+                                            .step = 41,
+                                            .phase = "train",
+                                            .collective = "all-reduce"}})
                           .end;
   CHECK(end.rank == 2);
   CHECK(end.host == "far");
@@ -150,7 +150,7 @@ TEST_CASE("encode: the exit of a rank keeps all fields") {
   CHECK(end.step == 41);
   CHECK(end.phase == "train");
   CHECK(end.collective == "all-reduce");
-  CHECK_FALSE(again(RankEnded{{.rank = 1, .exit_code = 75}}).end.report);
+  CHECK_FALSE(round_trip(RankEnded{{.rank = 1, .exit_code = 75}}).end.report);
 }
 
 TEST_CASE("decode_node_message: invalid lines and rank numbers are rejected") {
@@ -165,12 +165,12 @@ TEST_CASE("decode_node_message: invalid lines and rank numbers are rejected") {
         R"({"message": "heartbeats", "ranks": 3})", R"({"message": "heartbeats", "ranks": [3]})",
         R"({"message": "ended", "rank": 99999999})"}) {
     INFO(line);
-    CHECK_THAT(problem_with(line), Contains("invalid supervisor message"));
+    CHECK_THAT(decode_error(line), Contains("invalid supervisor message"));
   }
 }
 
 TEST_CASE("NodeLink: messages arrive in order in pieces of any size") {
-  Ends ends = connected();
+  SocketPair ends = connected_sockets();
   NodeLink link(std::move(ends.ours), {}, 0);
   const std::string bytes =
       encode(StopRanks{15}) + "\n" + encode(Beat{}) + "\n" + encode(KillRanks{}) + "\n";
@@ -186,7 +186,7 @@ TEST_CASE("NodeLink: messages arrive in order in pieces of any size") {
 }
 
 TEST_CASE("NodeLink: an idle link sends keepalives, and a silent peer is lost") {
-  Ends ends = connected();
+  SocketPair ends = connected_sockets();
   NodeLink link(std::move(ends.ours), {.beat_s = 5, .silence_s = 15}, 100);
   serve(link, 104);
   CHECK(drain(ends.theirs).empty());
@@ -207,7 +207,7 @@ TEST_CASE("NodeLink: an idle link sends keepalives, and a silent peer is lost") 
 }
 
 TEST_CASE("NodeLink: the silence timer can be reset, and its timeout can be changed") {
-  Ends ends = connected();
+  SocketPair ends = connected_sockets();
   NodeLink link(std::move(ends.ours), {.beat_s = 5, .silence_s = 15}, 0);
   link.forgive(100);
   serve(link, 110);
@@ -220,14 +220,14 @@ TEST_CASE("NodeLink: the silence timer can be reset, and its timeout can be chan
 }
 
 TEST_CASE("NodeLink: a protocol violation closes the link and is quoted in the reason") {
-  Ends ends = connected();
+  SocketPair ends = connected_sockets();
   NodeLink garbled(std::move(ends.ours), {}, 0);
   write_raw(ends.theirs, "GET / HTTP/1.1\r\n" + encode(KillRanks{}) + "\n");
   CHECK(serve(garbled, 0).empty());  // nor what follows
   REQUIRE(garbled.lost());
   CHECK_THAT(*garbled.lost(), Contains("GET / HTTP"));
 
-  Ends others = connected();
+  SocketPair others = connected_sockets();
   NodeLink endless(std::move(others.ours), {}, 0);
   const std::string piece(10'000, 'x');
   for (int i = 0; i < 200 && !endless.lost(); ++i) {
@@ -239,7 +239,7 @@ TEST_CASE("NodeLink: a protocol violation closes the link and is quoted in the r
 }
 
 TEST_CASE("NodeLink: the last message before the peer closed is handled") {
-  Ends ends = connected();
+  SocketPair ends = connected_sockets();
   NodeLink link(std::move(ends.ours), {}, 0);
   write_raw(ends.theirs, encode(RunOver{7, "failed", "rank 1"}) + "\n");
   ends.theirs.reset();
@@ -254,7 +254,7 @@ TEST_CASE("NodeLink: the last message before the peer closed is handled") {
 }
 
 TEST_CASE("NodeLink: output that the peer does not read is bounded") {
-  Ends ends = connected();
+  SocketPair ends = connected_sockets();
   NodeLink link(std::move(ends.ours), {.beat_s = 5, .silence_s = 1e9}, 0);
   const RankEvent large{0, events::Warning{std::string(100'000, 'x'), ""}};
   int sent = 0;
@@ -270,7 +270,7 @@ TEST_CASE("NodeLink: output that the peer does not read is bounded") {
 }
 
 TEST_CASE("NodeLink: queued output is sent when the peer reads") {
-  Ends ends = connected();
+  SocketPair ends = connected_sockets();
   NodeLink link(std::move(ends.ours), {}, 0);
   const RankEvent large{0, events::Warning{std::string(900'000, 'x'), ""}};
   link.send(large, 0);
@@ -285,7 +285,7 @@ TEST_CASE("NodeLink: queued output is sent when the peer reads") {
 }
 
 TEST_CASE("NodeLink: exceptions of the handler are passed on") {
-  Ends ends = connected();
+  SocketPair ends = connected_sockets();
   NodeLink link(std::move(ends.ours), {}, 0);
   write_raw(ends.theirs, encode(KillRanks{}) + "\n");
   const auto full = [](const NodeMessage&) { throw Error(ErrorKind::resource, "disk full"); };

@@ -30,11 +30,11 @@ class Nodes {
     return {Fd(ends[1]), BeatTimes{}, now};
   }
 
-  NodeLink joined(int node) {
+  NodeLink join(int node) {
     NodeLink link = connect(node);
     link.send(hello(node), now);
     serve();
-    REQUIRE(heard<Welcome>(link));
+    REQUIRE(received<Welcome>(link));
     return link;
   }
 
@@ -50,7 +50,7 @@ class Nodes {
 
   /// Returns the first message of that type among those that have arrived.
   template <class Message>
-  std::optional<Message> heard(NodeLink& link) const {
+  std::optional<Message> received(NodeLink& link) const {
     std::optional<Message> found;
     link.serve(now, [&](const NodeMessage& message) {
       if (const auto* one = std::get_if<Message>(&message); one != nullptr && !found) found = *one;
@@ -62,11 +62,11 @@ class Nodes {
     return *remote.ranks().at(static_cast<std::size_t>(number - 2));
   }
 
-  std::string refusal_of(const NodeHello& said) {
+  std::string rejection_of(const NodeHello& message) {
     NodeLink link = connect(1);
-    link.send(said, now);
+    link.send(message, now);
     serve();
-    const auto refused = heard<Refused>(link);
+    const auto refused = received<Refused>(link);
     CHECK_FALSE(rank(2).is_alive());
     return refused ? refused->reason : "accepted";
   }
@@ -90,7 +90,7 @@ TEST_CASE("RemoteNodes: a joined node is asked to start its ranks in the run fol
   NodeLink link = nodes.connect(2);
   link.send(Nodes::hello(2), nodes.now);
   nodes.serve();
-  const auto welcome = nodes.heard<Welcome>(link);
+  const auto welcome = nodes.received<Welcome>(link);
   REQUIRE(welcome);
   CHECK(welcome->run_dir == "/runs/a");
   CHECK(welcome->mark == "mark");
@@ -102,7 +102,7 @@ TEST_CASE("RemoteNodes: a joined node is asked to start its ranks in the run fol
 
 TEST_CASE("RemoteNodes: events, heartbeats and exits of a node apply only to its own ranks") {
   Nodes nodes;
-  NodeLink link = nodes.joined(1);
+  NodeLink link = nodes.join(1);
   link.send(RankEvent{3, events::Hello{.rank = 3}}, nodes.now);
   link.send(RankEvent{5, events::Hello{.rank = 5}}, nodes.now);  // of another node
   link.send(NodeHeartbeats{{{3, 41, static_cast<int>(events::Phase::train), 999, 0}}}, nodes.now);
@@ -128,7 +128,7 @@ TEST_CASE("RemoteNodes: events, heartbeats and exits of a node apply only to its
 
 TEST_CASE("RemoteNodes: the error that a rank reported remains its reason") {
   Nodes nodes;
-  NodeLink link = nodes.joined(1);
+  NodeLink link = nodes.join(1);
   link.send(RankEvent{2, events::Failed{2, 9, "bad row", 17, events::Phase::train}}, nodes.now);
   link.send(RankEnded{{.rank = 2, .pid = 7, .exit_code = 9}}, nodes.now);
   nodes.serve();
@@ -142,27 +142,27 @@ TEST_CASE("RemoteNodes: a node that differs is rejected with the difference, and
   Nodes nodes;
   NodeHello other = Nodes::hello(1);
   other.version = "0.9";
-  CHECK_THAT(nodes.refusal_of(other), Contains("0.9") && Contains("1.0"));
+  CHECK_THAT(nodes.rejection_of(other), Contains("0.9") && Contains("1.0"));
   other = Nodes::hello(1);
   other.ranks = 4;
-  CHECK_THAT(nodes.refusal_of(other), Contains("4 device") && Contains("trainer.devices"));
+  CHECK_THAT(nodes.rejection_of(other), Contains("4 device") && Contains("trainer.devices"));
   other = Nodes::hello(1);
   other.accelerator = "gpu";
-  CHECK_THAT(nodes.refusal_of(other), Contains("'gpu'") && Contains("'cpu'"));
+  CHECK_THAT(nodes.rejection_of(other), Contains("'gpu'") && Contains("'cpu'"));
   other = Nodes::hello(1);
   other.first_rank = 4;
-  CHECK_THAT(nodes.refusal_of(other), Contains("ranks from 4"));
+  CHECK_THAT(nodes.rejection_of(other), Contains("ranks from 4"));
   other = Nodes::hello(1);
   other.config = "another";
-  CHECK_THAT(nodes.refusal_of(other), Contains("a different config"));
-  CHECK(nodes.refusal_of(Nodes::hello(2)) != "accepted");
-  nodes.joined(1);
+  CHECK_THAT(nodes.rejection_of(other), Contains("a different config"));
+  CHECK(nodes.rejection_of(Nodes::hello(2)) != "accepted");
+  nodes.join(1);
 }
 
 TEST_CASE("RemoteNodes: a closed connection fails the ranks of the node, which may join again") {
   Nodes nodes;
   {
-    NodeLink link = nodes.joined(1);
+    NodeLink link = nodes.join(1);
     link.send(RankEvent{2, events::Hello{.rank = 2, .pid = 7}}, nodes.now);
     nodes.serve();
   }
@@ -185,8 +185,8 @@ TEST_CASE("RemoteNodes: a closed connection fails the ranks of the node, which m
 
 TEST_CASE("RemoteNodes: a node is lost after three missed keepalives") {
   Nodes nodes;
-  NodeLink silent = nodes.joined(1);
-  NodeLink loud = nodes.joined(2);
+  NodeLink silent = nodes.join(1);
+  NodeLink loud = nodes.join(2);
   for (int i = 0; i < 4; ++i) {
     nodes.now += 5;
     loud.send(Beat{}, nodes.now);
@@ -199,7 +199,7 @@ TEST_CASE("RemoteNodes: a node is lost after three missed keepalives") {
 
 TEST_CASE("RemoteNodes: a node that cannot take part ends the job with its reason") {
   Nodes nodes;
-  NodeLink link = nodes.joined(1);
+  NodeLink link = nodes.join(1);
   link.send(NodeLeaves{11, "it does not see /runs/a"}, nodes.now);
   nodes.serve();
   const RankEnd end = nodes.rank(2).end();
@@ -229,7 +229,7 @@ TEST_CASE(
   const std::vector<std::pair<int, int>> kinds{{130, SIGINT}, {143, SIGTERM}, {75, SIGTERM}};
   for (const auto& [kind, signal] : kinds) {
     Nodes nodes;
-    NodeLink link = nodes.joined(1);
+    NodeLink link = nodes.join(1);
     link.send(NodeLeaves{kind, "stopped while it joined"}, nodes.now);
     nodes.serve();
     CHECK_FALSE(nodes.rank(2).is_alive());
@@ -246,13 +246,13 @@ TEST_CASE(
     "RemoteNodes: stop, kill and stack requests reach nodes that run ranks, which report stop "
     "signals") {
   Nodes nodes;
-  NodeLink link = nodes.joined(1);
+  NodeLink link = nodes.join(1);
   nodes.remote.ask_for_stacks(nodes.now);
-  CHECK(nodes.heard<WriteStacks>(link));
+  CHECK(nodes.received<WriteStacks>(link));
   nodes.remote.stop(SIGTERM, nodes.now);
-  CHECK(nodes.heard<StopRanks>(link)->signal == SIGTERM);
+  CHECK(nodes.received<StopRanks>(link)->signal == SIGTERM);
   nodes.remote.kill(nodes.now);
-  CHECK(nodes.heard<KillRanks>(link));
+  CHECK(nodes.received<KillRanks>(link));
   link.send(StopAsked{SIGINT, false}, nodes.now);
   nodes.serve();
   const auto asked = nodes.remote.take_asked();
@@ -262,12 +262,12 @@ TEST_CASE(
   NodeLink late = nodes.connect(2);
   late.send(Nodes::hello(2), nodes.now);
   nodes.serve();
-  CHECK_FALSE(nodes.heard<Welcome>(late));  // the attempt is ending
+  CHECK_FALSE(nodes.received<Welcome>(late));  // the attempt is ending
 }
 
 TEST_CASE("RemoteNodes: a further attempt starts on a node after its previous ranks have exited") {
   Nodes nodes;
-  NodeLink link = nodes.joined(1);
+  NodeLink link = nodes.join(1);
   nodes.remote.stop(0, nodes.now);
   nodes.now += 200;  // the link was not read in the meantime
   nodes.welcome.attempt = 2;
@@ -275,10 +275,10 @@ TEST_CASE("RemoteNodes: a further attempt starts on a node after its previous ra
   link.send(RankEnded{{.rank = 2, .pid = 7, .signal = SIGKILL}}, nodes.now);  // of attempt 1
   nodes.serve();
   CHECK_FALSE(nodes.rank(2).has_end());
-  CHECK_FALSE(nodes.heard<Welcome>(link));
+  CHECK_FALSE(nodes.received<Welcome>(link));
   link.send(NodeFinished{}, nodes.now);
   nodes.serve();
-  const auto welcome = nodes.heard<Welcome>(link);
+  const auto welcome = nodes.received<Welcome>(link);
   REQUIRE(welcome);
   CHECK(welcome->attempt == 2);
   CHECK(nodes.rank(2).is_alive());
@@ -286,7 +286,7 @@ TEST_CASE("RemoteNodes: a further attempt starts on a node after its previous ra
 
 TEST_CASE("RemoteNodes: all nodes receive the result of the run") {
   Nodes nodes;
-  NodeLink link = nodes.joined(1);
+  NodeLink link = nodes.join(1);
   std::optional<RunOver> over;
   std::thread other([&] {
     while (!link.lost() && !over) {

@@ -7,7 +7,7 @@
 namespace trainctl::launch {
 namespace {
 
-std::string problem_with(const std::string& name_or_address) {
+std::string error_of(const std::string& name_or_address) {
   try {
     return "accepted as " + interface_address(name_or_address, "10.0.0.1");
   } catch (const Error& error) {
@@ -27,10 +27,10 @@ TEST_CASE("interface_address: returns the address of an interface, and local add
 }
 
 TEST_CASE("interface_address: the error lists the existing interfaces") {
-  CHECK_THAT(problem_with("nothing0"), Contains("distributed.interface") &&
-                                           Contains("'nothing0'") && Contains("lo (127.0.0.1"));
-  CHECK_THAT(problem_with("192.0.2.1"), Contains("192.0.2.1 is not an address of this machine"));
-  CHECK_THAT(problem_with("\x1b[1m"), Contains("\\x1b"));
+  CHECK_THAT(error_of("nothing0"), Contains("distributed.interface") && Contains("'nothing0'") &&
+                                       Contains("lo (127.0.0.1"));
+  CHECK_THAT(error_of("192.0.2.1"), Contains("192.0.2.1 is not an address of this machine"));
+  CHECK_THAT(error_of("\x1b[1m"), Contains("\\x1b"));
 }
 
 }  // namespace trainctl::launch

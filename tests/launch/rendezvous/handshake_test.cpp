@@ -18,7 +18,8 @@ JoinOptions request(Claim claim = {Role::rank, 3}) {
   return {.endpoint = {"127.0.0.1", 1}, .token = kToken, .run_id = "run", .claim = claim};
 }
 
-CoordinatorHandshake coordinator(const Token& token = kToken, const std::string& run_id = "run") {
+CoordinatorHandshake make_coordinator(const Token& token = kToken,
+                                      const std::string& run_id = "run") {
   return {token, run_id, kCoordinatorNonce};
 }
 
@@ -34,18 +35,18 @@ std::size_t feed(Machine& machine, std::string_view bytes, std::size_t piece = 1
   return taken;
 }
 
-std::string reason_of(CoordinatorHandshake machine, const std::string& bytes) {
+std::string rejection_of(CoordinatorHandshake machine, const std::string& bytes) {
   const Error error = thrown_by([&] { feed(machine, bytes); });
   CHECK_FALSE(machine.proved_claim());
   return error.message();
 }
 
 /// Returns all that a joiner sends to a coordinator with kCoordinatorNonce.
-std::string whole_story(const JoinOptions& join = request()) {
+std::string joiner_messages(const JoinOptions& join = request()) {
   JoinHandshake joiner(join, kJoinNonce);
-  std::string said = joiner.take_output();
+  std::string hello = joiner.take_output();
   feed(joiner, wire::framed(std::string(wire::as_text(kCoordinatorNonce))));
-  return said + joiner.take_output();
+  return hello + joiner.take_output();
 }
 
 }  // namespace
@@ -53,17 +54,17 @@ std::string whole_story(const JoinOptions& join = request()) {
 TEST_CASE("handshake: both sides prove the token in pieces of any size") {
   for (const std::size_t piece : {1, 3, 7, 1000}) {
     JoinHandshake joiner(request({Role::node, 1}), kJoinNonce);
-    CoordinatorHandshake host = coordinator();
-    feed(host, joiner.take_output(), piece);
+    CoordinatorHandshake coordinator = make_coordinator();
+    feed(coordinator, joiner.take_output(), piece);
     CHECK_FALSE(joiner.has_sent_proof());
-    feed(joiner, host.take_output(), piece);
+    feed(joiner, coordinator.take_output(), piece);
     CHECK(joiner.has_sent_proof());
-    CHECK_FALSE(host.proved_claim());
-    feed(host, joiner.take_output(), piece);
-    CHECK(host.proved_claim() == Claim{Role::node, 1});
-    CHECK(host.bytes_needed() == 0);
-    host.answer({JoinStatus::already_joined, "by another"});
-    feed(joiner, host.take_output(), piece);
+    CHECK_FALSE(coordinator.proved_claim());
+    feed(coordinator, joiner.take_output(), piece);
+    CHECK(coordinator.proved_claim() == Claim{Role::node, 1});
+    CHECK(coordinator.bytes_needed() == 0);
+    coordinator.answer({JoinStatus::already_joined, "by another"});
+    feed(joiner, coordinator.take_output(), piece);
     REQUIRE(joiner.answer());
     CHECK(joiner.answer()->status == JoinStatus::already_joined);
     CHECK(joiner.answer()->reason == "by another");
@@ -72,44 +73,44 @@ TEST_CASE("handshake: both sides prove the token in pieces of any size") {
 }
 
 TEST_CASE("handshake: bytes after the handshake are not consumed") {
-  CoordinatorHandshake host = coordinator();
-  const std::string story = whole_story();
-  CHECK(feed(host, story + "the store protocol") == story.size());
-  CHECK(host.proved_claim() == Claim{Role::rank, 3});
+  CoordinatorHandshake coordinator = make_coordinator();
+  const std::string messages = joiner_messages();
+  CHECK(feed(coordinator, messages + "the store protocol") == messages.size());
+  CHECK(coordinator.proved_claim() == Claim{Role::rank, 3});
 }
 
 TEST_CASE("handshake: a different token, run id or version is reported") {
-  CHECK(reason_of(coordinator(token_of(8)), whole_story()) == "its token is different");
-  CHECK(reason_of(coordinator(kToken, "other"), whole_story()) ==
+  CHECK(rejection_of(make_coordinator(token_of(8)), joiner_messages()) == "its token is different");
+  CHECK(rejection_of(make_coordinator(kToken, "other"), joiner_messages()) ==
         "it joins run 'run', but this is run 'other'");
-  std::string newer = whole_story();
+  std::string newer = joiner_messages();
   newer[4 + 8] = static_cast<char>(kHandshakeVersion + 1);
-  CHECK_THAT(reason_of(coordinator(), newer), Contains("version 2"));
+  CHECK_THAT(rejection_of(make_coordinator(), newer), Contains("version 2"));
 }
 
 TEST_CASE("CoordinatorHandshake: each flipped bit of a joiner's message is rejected") {
-  const std::string story = whole_story();
-  for (std::size_t bit = 0; bit < 8 * story.size(); ++bit) {
-    std::string flipped = story;
+  const std::string messages = joiner_messages();
+  for (std::size_t bit = 0; bit < 8 * messages.size(); ++bit) {
+    std::string flipped = messages;
     flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ (1 << (bit % 8)));
-    CoordinatorHandshake host = coordinator();
+    CoordinatorHandshake coordinator = make_coordinator();
     try {
-      feed(host, flipped);
+      feed(coordinator, flipped);
     } catch (const Error& error) {
       CHECK(error.kind() == ErrorKind::unexpected);
     }
     INFO("bit " << bit);
-    CHECK_FALSE(host.proved_claim());
+    CHECK_FALSE(coordinator.proved_claim());
   }
 }
 
 TEST_CASE("JoinHandshake: each flipped bit of a coordinator's message is rejected") {
-  CoordinatorHandshake host = coordinator();
-  feed(host, whole_story());
-  host.answer({JoinStatus::out_of_range, "why"});
-  const std::string said = host.take_output();
-  for (std::size_t bit = 0; bit < 8 * said.size(); ++bit) {
-    std::string flipped = said;
+  CoordinatorHandshake coordinator = make_coordinator();
+  feed(coordinator, joiner_messages());
+  coordinator.answer({JoinStatus::out_of_range, "why"});
+  const std::string hello = coordinator.take_output();
+  for (std::size_t bit = 0; bit < 8 * hello.size(); ++bit) {
+    std::string flipped = hello;
     flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ (1 << (bit % 8)));
     JoinHandshake joiner(request(), kJoinNonce);
     try {
@@ -126,11 +127,11 @@ TEST_CASE("handshake: proofs of coordinator and joiner are not interchangeable")
   const HandshakeTranscript transcript{{Role::rank, 3}, "run", kJoinNonce, kCoordinatorNonce};
   CHECK(joiner_proof(kToken, transcript) != coordinator_proof(kToken, transcript, {}));
 
-  CoordinatorHandshake host = coordinator();
+  CoordinatorHandshake coordinator = make_coordinator();
   JoinHandshake joiner(request(), kJoinNonce);
-  feed(host, joiner.take_output());
+  feed(coordinator, joiner.take_output());
   const Sha256 proof_of_coordinator = coordinator_proof(kToken, transcript, {});
-  CHECK_THROWS_WITH(feed(host, wire::framed(std::string(as_text(proof_of_coordinator)))),
+  CHECK_THROWS_WITH(feed(coordinator, wire::framed(std::string(as_text(proof_of_coordinator)))),
                     Contains("token is different"));
 
   // A mirror returns each frame unchanged.
@@ -162,22 +163,22 @@ TEST_CASE("handshake: lengths are checked before memory is allocated") {
   for (const std::string_view length :
        {std::string_view("\xff\xff\xff\xff", 4), std::string_view("\0\0\0\0", 4),
         std::string_view("\x01\x02\0\0", 4), std::string_view("GET ", 4)})
-    CHECK_THAT(reason_of(coordinator(), std::string(length)), Contains("not a frame"));
-  CHECK_THAT(reason_of(coordinator(), wire::framed("trainctl")), Contains("too short"));
-  CHECK_THAT(reason_of(coordinator(), wire::framed("trainctm")),
+    CHECK_THAT(rejection_of(make_coordinator(), std::string(length)), Contains("not a frame"));
+  CHECK_THAT(rejection_of(make_coordinator(), wire::framed("trainctl")), Contains("too short"));
+  CHECK_THAT(rejection_of(make_coordinator(), wire::framed("trainctm")),
              Contains("not the rendezvous protocol"));
 
   const JoinOptions join = request();
   std::string hello = JoinHandshake(join, kJoinNonce).take_output();
   const std::size_t at = hello.size() - join.run_id.size() - 4;
   hello[at + 3] = '\x7f';  // in the length of the run id
-  CHECK_THAT(reason_of(coordinator(), hello), Contains("a text must have"));
+  CHECK_THAT(rejection_of(make_coordinator(), hello), Contains("a text must have"));
   std::string role = JoinHandshake(join, kJoinNonce).take_output();
   role[4 + 9] = 3;
-  CHECK_THAT(reason_of(coordinator(), role), Contains("role 3"));
+  CHECK_THAT(rejection_of(make_coordinator(), role), Contains("role 3"));
   std::string number = JoinHandshake(join, kJoinNonce).take_output();
   number[4 + 13] = '\xff';
-  CHECK_THAT(reason_of(coordinator(), number), Contains("too large"));
+  CHECK_THAT(rejection_of(make_coordinator(), number), Contains("too large"));
 }
 
 TEST_CASE("handshake: random bytes are rejected by both sides") {
@@ -186,15 +187,15 @@ TEST_CASE("handshake: random bytes are rejected by both sides") {
     std::string body;
     for (std::size_t n = 1 + rng() % 120; n > 0; --n) body += static_cast<char>(rng());
     const std::string noise = wire::framed(body) + wire::framed(body);
-    CoordinatorHandshake host = coordinator();
+    CoordinatorHandshake coordinator = make_coordinator();
     JoinHandshake joiner(request(), kJoinNonce);
-    CHECK_THROWS_AS(feed(host, noise), Error);
+    CHECK_THROWS_AS(feed(coordinator, noise), Error);
     try {
       feed(joiner, noise);
     } catch (const Error& error) {
       CHECK(error.kind() == ErrorKind::unexpected);
     }
-    CHECK_FALSE(host.proved_claim());
+    CHECK_FALSE(coordinator.proved_claim());
     CHECK_FALSE(joiner.answer());
   }
 }

@@ -15,7 +15,7 @@ namespace {
 
 constexpr Claim kNode1{Role::node, 1};
 
-Error refused(const std::string& host, bool any_address = false) {
+Error listen_error(const std::string& host, bool any_address = false) {
   Listener::Options options = two_node_options(host);
   options.any_address = any_address;
   return thrown_by([&] { Listener coordinator(options); });
@@ -25,9 +25,9 @@ Error refused(const std::string& host, bool any_address = false) {
 Endpoint free_endpoint() { return Listener(two_node_options()).endpoint(); }
 
 /// Only listens on a port, or only binds it.
-class Bare {
+class PlainListener {
  public:
-  explicit Bare(bool listens = true) {
+  explicit PlainListener(bool listens = true) {
     Address address = resolve({"127.0.0.1", 0}).addresses.at(0);
     socket_ = tcp_socket(address);
     REQUIRE(::bind(socket_.get(), address.get(), address.size) == 0);
@@ -42,7 +42,7 @@ class Bare {
   Fd socket_;
 };
 
-JoinOptions request_at(const Endpoint& endpoint, double timeout_s) {
+JoinOptions options_at(const Endpoint& endpoint, double timeout_s) {
   return {.endpoint = endpoint,
           .token = token_of(7),
           .run_id = "run",
@@ -55,7 +55,7 @@ JoinOptions request_at(const Endpoint& endpoint, double timeout_s) {
 TEST_CASE("Listener: the wildcard address is rejected even if any address is allowed") {
   for (const char* host : {"0.0.0.0", "::", "::ffff:0.0.0.0"}) {
     for (const bool any : {false, true}) {
-      const Error error = refused(host, any);
+      const Error error = listen_error(host, any);
       CHECK(error.kind() == ErrorKind::config);
       CHECK_THAT(error.what(), Contains("all addresses"));
     }
@@ -63,13 +63,13 @@ TEST_CASE("Listener: the wildcard address is rejected even if any address is all
 }
 
 TEST_CASE("Listener: a public address is rejected unless it is allowed") {
-  const Error error = refused("8.8.8.8");
+  const Error error = listen_error("8.8.8.8");
   CHECK(error.kind() == ErrorKind::config);
   CHECK_THAT(error.what(), Contains("public") && Contains("--allow-public-address"));
-  const Error elsewhere = refused("8.8.8.8", true);
+  const Error elsewhere = listen_error("8.8.8.8", true);
   CHECK(elsewhere.kind() == ErrorKind::config);
   CHECK_THAT(elsewhere.what(), Contains("not an address of this machine"));
-  CHECK_THAT(refused("224.0.0.1", true).what(), Contains("not the address of a machine"));
+  CHECK_THAT(listen_error("224.0.0.1", true).what(), Contains("not the address of a machine"));
 }
 
 TEST_CASE("Listener: with other hosts, a name does not resolve to a loopback address") {
@@ -138,9 +138,9 @@ TEST_CASE("Listener: a port is free immediately after its connections have close
 }
 
 TEST_CASE("join: the error for an endpoint without a listener has a hint") {
-  const Bare port(false);
+  const PlainListener port(false);
   const Endpoint nobody = port.endpoint();
-  const Error error = thrown_by([&] { join(request_at(nobody, 1)); });
+  const Error error = thrown_by([&] { join(options_at(nobody, 1)); });
   CHECK(error.kind() == ErrorKind::hang);
   CHECK_THAT(error.what(), Contains(to_text(nobody)) && Contains("as node 1") &&
                                Contains("nothing listens there") && Contains("firewall"));
@@ -148,13 +148,13 @@ TEST_CASE("join: the error for an endpoint without a listener has a hint") {
 
 TEST_CASE("join: a node that starts before the coordinator waits for it") {
   Listener::Options options = two_node_options();
-  std::optional<Bare> port(false);
+  std::optional<PlainListener> port(false);
   options.endpoint = port->endpoint();
   options.port_wait_s = 30;
   std::promise<void> waiting;
-  JoinOptions request = request_at(options.endpoint, 30);
-  request.give_up = [&, told = false]() mutable {
-    if (!std::exchange(told, true)) waiting.set_value();
+  JoinOptions request = options_at(options.endpoint, 30);
+  request.give_up = [&, reported = false]() mutable {
+    if (!std::exchange(reported, true)) waiting.set_value();
     return false;
   };
   auto joining = join_async(request);
@@ -166,53 +166,53 @@ TEST_CASE("join: a node that starts before the coordinator waits for it") {
 }
 
 TEST_CASE("join: can be interrupted") {
-  JoinOptions request = request_at(free_endpoint(), 30);
+  JoinOptions request = options_at(free_endpoint(), 30);
   request.give_up = [] { return true; };
   const Error error = thrown_by([&] { join(request); });
   CHECK(error.kind() == ErrorKind::interrupted);
 }
 
 TEST_CASE("join: the error distinguishes no answer, a closed connection and another protocol") {
-  const Bare bare;
+  const PlainListener plain;
   const Error silent = thrown_within(
-      0.3, ErrorKind::hang, [&](double limit_s) { join(request_at(bare.endpoint(), limit_s)); });
+      0.3, ErrorKind::hang, [&](double limit_s) { join(options_at(plain.endpoint(), limit_s)); });
   CHECK(silent.kind() == ErrorKind::hang);
   CHECK_THAT(silent.what(), Contains("does not answer"));
 
-  for (const std::string_view words : {"", "SSH-2.0-OpenSSH_9.2\r\n"}) {
-    const Bare host;
-    const ErrorKind expected = words.empty() ? ErrorKind::rank_failed : ErrorKind::config;
+  for (const std::string_view reply : {"", "SSH-2.0-OpenSSH_9.2\r\n"}) {
+    const PlainListener host;
+    const ErrorKind expected = reply.empty() ? ErrorKind::rank_failed : ErrorKind::config;
     const Error error = thrown_within(2, expected, [&](double limit_s) {
-      auto joining = join_async(request_at(host.endpoint(), limit_s));
+      auto joining = join_async(options_at(host.endpoint(), limit_s));
       wait_until([&] {
-        const Fd guest = host.accept();
-        if (guest.valid()) ::send(guest.get(), words.data(), words.size(), MSG_NOSIGNAL);
+        const Fd peer = host.accept();
+        if (peer.valid()) ::send(peer.get(), reply.data(), reply.size(), MSG_NOSIGNAL);
         // Unread input would reset the connection and lose the reply.
         std::array<char, 1000> buffer;
-        if (guest.valid()) ::recv(guest.get(), buffer.data(), buffer.size(), 0);
+        if (peer.valid()) ::recv(peer.get(), buffer.data(), buffer.size(), 0);
         return is_ready(joining);
       });
       (void)joining.get();
     });
     CHECK(error.kind() == expected);
-    CHECK_THAT(error.what(), Contains(words.empty() ? "closed immediately" : "'SSH-'"));
+    CHECK_THAT(error.what(), Contains(reply.empty() ? "closed immediately" : "'SSH-'"));
   }
 }
 
 TEST_CASE("join: an unknown host name is a config error") {
   const Error error = thrown_by([&] {
-    join(request_at({std::string(70, 'a'), 29400}, 0));
+    join(options_at({std::string(70, 'a'), 29400}, 0));
   });  // a label has at most 63
   CHECK(error.kind() == ErrorKind::config);
   CHECK_THAT(error.what(), Contains("cannot resolve the host name"));
-  CHECK_THAT(refused(std::string(70, 'a')).what(), Contains("cannot resolve the name"));
+  CHECK_THAT(listen_error(std::string(70, 'a')).what(), Contains("cannot resolve the name"));
 }
 
 TEST_CASE("rendezvous: a run id that is too long is rejected on both sides") {
   Listener::Options options = two_node_options();
   options.run_id = std::string(257, 'x');
   CHECK(thrown_by([&] { Listener coordinator(options); }).kind() == ErrorKind::config);
-  JoinOptions request = request_at({"127.0.0.1", 1}, 0);
+  JoinOptions request = options_at({"127.0.0.1", 1}, 0);
   request.run_id = options.run_id;
   CHECK(thrown_by([&] { join(request); }).kind() == ErrorKind::config);
 }

@@ -36,7 +36,7 @@ int option(const Fd& socket, int level, int name) {
 }
 
 /// Returns the local addresses that listen on that port, in the format of /proc.
-std::vector<std::string> listened_on(std::uint16_t port) {
+std::vector<std::string> listening_addresses(std::uint16_t port) {
   const std::string ending = fmt::format(":{:04X}", port);
   std::vector<std::string> found;
   for (const char* table : {"/proc/net/tcp", "/proc/net/tcp6"}) {
@@ -57,7 +57,7 @@ std::size_t num_connections(const Listener& coordinator) {
 }
 
 /// Returns the error of a node that the coordinator rejects until its time is over.
-Error refused_join(Listener& coordinator, JoinOptions request) {
+Error rejected_join(Listener& coordinator, JoinOptions request) {
   return thrown_within(2, ErrorKind::config, [&](double limit_s) {
     request.timeout_s = limit_s;
     auto joining = join_async(request);
@@ -121,9 +121,9 @@ TEST_CASE("Listener: a peer with a different token gets no answer") {
   run_handshake(coordinator, peer, handshake);
   CHECK(peer.is_closed());
   CHECK_FALSE(handshake.answer());
-  const std::string refusal = next_warning(coordinator);
-  CHECK_THAT(refusal, StartsWith(to_text(endpoint_of(local_address(peer.socket())))));
-  CHECK_THAT(refusal, Contains("token is different"));
+  const std::string warning = next_warning(coordinator);
+  CHECK_THAT(warning, StartsWith(to_text(endpoint_of(local_address(peer.socket())))));
+  CHECK_THAT(warning, Contains("token is different"));
   CHECK(coordinator.take_arrivals().empty());
 }
 
@@ -133,13 +133,13 @@ TEST_CASE("join: a different token or run id is a config error, reported on both
     JoinOptions request = join_options(coordinator, kRank2);
     if (is_token) request.token = token_of(8);
     if (!is_token) request.run_id = "other";
-    const Error error = refused_join(coordinator, request);
+    const Error error = rejected_join(coordinator, request);
     CHECK(error.kind() == ErrorKind::config);
     CHECK_THAT(error.what(), Contains(to_text(coordinator.endpoint())) && Contains("as rank 2") &&
                                  Contains("TRAINCTL_RDZV_TOKEN") && Contains("--rdzv-id"));
-    const auto refusals = coordinator.take_warnings();
-    REQUIRE_FALSE(refusals.empty());
-    CHECK_THAT(refusals[0],
+    const auto warnings = coordinator.take_warnings();
+    REQUIRE_FALSE(warnings.empty());
+    CHECK_THAT(warnings[0],
                Contains(is_token ? "token is different" : "run 'other', but this is run 'run'"));
     CHECK(coordinator.take_arrivals().empty());
   }
@@ -147,18 +147,18 @@ TEST_CASE("join: a different token or run id is a config error, reported on both
 
 TEST_CASE("Listener: a replayed handshake is rejected") {
   Listener coordinator(two_node_options());
-  std::string said;
+  std::string sent_bytes;
   {
     RawPeer joiner(coordinator.endpoint());
     JoinHandshake handshake(join_options(coordinator, kRank2), make_nonce());
-    said = run_handshake(coordinator, joiner, handshake);
+    sent_bytes = run_handshake(coordinator, joiner, handshake);
     REQUIRE(handshake.answer());
     CHECK(handshake.answer()->status == JoinStatus::accepted);
     CHECK(next_arrival(coordinator).claim == kRank2);
   }
   coordinator.release(kRank2);
   RawPeer again(coordinator.endpoint());
-  again.send_bytes(said);
+  again.send_bytes(sent_bytes);
   CHECK_THAT(next_warning(coordinator), Contains("token is different"));
   wait_until([&] { return again.receive().empty() && again.is_closed(); });
   CHECK(coordinator.take_arrivals().empty());
@@ -201,10 +201,10 @@ TEST_CASE("Listener: a slow or silent peer is disconnected after five seconds") 
   }
   coordinator.serve(5.1);
   CHECK(num_connections(coordinator) == 1);
-  const auto refusals = coordinator.take_warnings();
-  REQUIRE(refusals.size() == 2);
-  CHECK_THAT(refusals[0], Contains("within 5 s"));
-  CHECK_THAT(refusals[1], Contains("within 5 s"));
+  const auto warnings = coordinator.take_warnings();
+  REQUIRE(warnings.size() == 2);
+  CHECK_THAT(warnings[0], Contains("within 5 s"));
+  CHECK_THAT(warnings[1], Contains("within 5 s"));
   wait_until([&] { return slow.receive().empty() && slow.is_closed(); });
 }
 
@@ -261,7 +261,7 @@ TEST_CASE("Listener: a claim can be made once until it is released") {
   CHECK_THAT(next_warning(coordinator), Contains("rank 2 has already joined"));
   CHECK(answer_to(coordinator, kNode1).status == JoinStatus::accepted);
 
-  const Error error = refused_join(coordinator, join_options(coordinator, kRank2));
+  const Error error = rejected_join(coordinator, join_options(coordinator, kRank2));
   CHECK(error.kind() == ErrorKind::config);
   CHECK_THAT(error.what(), Contains("already joined") && Contains("--node-rank"));
 
@@ -342,7 +342,7 @@ TEST_CASE("rendezvous: two runs on one host do not interfere") {
 
 TEST_CASE("Listener: listens on exactly one address") {
   const Listener coordinator(two_node_options("localhost"));
-  const auto addresses = listened_on(coordinator.endpoint().port);
+  const auto addresses = listening_addresses(coordinator.endpoint().port);
   REQUIRE(addresses.size() == 1);
   const std::string address = addresses[0].substr(0, addresses[0].find(':'));
   CHECK(address == (address.size() == 8 ? "0100007F" : "00000000000000000000000001000000"));
