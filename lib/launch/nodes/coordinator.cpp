@@ -34,8 +34,8 @@ void Head::serve(double now, int round, const EventHandler& on_event) {
 bool Head::accept_arrivals(double now) {
   bool has_joined = false;
   listener_.serve(now);
-  for (const std::string& refusal : listener_.take_warnings())
-    log::get().warn("{}", one_line(refusal));
+  for (const std::string& warning : listener_.take_warnings())
+    log::get().warn("{}", one_line(warning));
   for (Listener::Arrival& arrival : listener_.take_arrivals()) {
     const int number = arrival.claim.number;
     if (arrival.claim.role == Role::node) {
@@ -246,7 +246,7 @@ void RemoteNodes::handle_leave(Node& node, const NodeLeaves& leaves) {
 void RemoteNodes::handle_stopped_leave(Node& node, const NodeLeaves& leaves) {
   const bool interrupted = leaves.kind == static_cast<int>(ErrorKind::interrupted);
   const ErrorKind kind = interrupted ? ErrorKind::interrupted : ErrorKind::terminated;
-  log::get().info("node {} leaves: {}", node.number, printable(leaves.reason));
+  log::get().info("node {} leaves: {}", node.number, one_line(leaves.reason));
   stop_requests_.push_back({interrupted ? SIGINT : SIGTERM, false});
   for (const auto& rank : ranks_) {
     if (rank_of(node, rank->number()) == nullptr || !rank->is_alive()) continue;
