@@ -76,7 +76,8 @@ HandshakeTranscript transcript_of(std::string_view hello) {
   HandshakeTranscript transcript{.claim = {}, .run_id = {}, .coordinator_nonce = kCoordinatorNonce};
   transcript.claim.role = static_cast<Role>(reader.number<std::uint8_t>());
   transcript.claim.number = static_cast<int>(reader.number<std::uint32_t>());
-  std::ranges::transform(reader.take(transcript.joiner_nonce.size()), transcript.joiner_nonce.begin(),
+  std::ranges::transform(reader.take(transcript.joiner_nonce.size()),
+                         transcript.joiner_nonce.begin(),
                          [](char c) { return static_cast<std::byte>(c); });
   transcript.run_id = reader.text(kMaxRunIdBytes);
   return transcript;

@@ -55,20 +55,16 @@ JoinFailure nothing_listens(const std::string& why) {
 }
 
 JoinFailure unknown_host(const std::string& why) {
-  return {
-      ErrorKind::config,
-      fmt::format("cannot resolve the host name: {}\nhint: check its spelling and the DNS of this "
-                  "machine",
-                  why),
-      kRetryForever};
+  return {ErrorKind::config,
+          fmt::format("cannot resolve the host name: {}\nhint: check its spelling and DNS", why),
+          kRetryForever};
 }
 
 JoinFailure no_answer() {
-  return {
-      ErrorKind::hang,
-      "the process that listens there does not answer\nhint: check that it is node 0 of this run "
-      "and not suspended",
-      kRetryForever};
+  return {ErrorKind::hang,
+          "the process that listens there does not answer\nhint: check that it is node 0 and not "
+          "suspended",
+          kRetryForever};
 }
 
 // If the connection closes before node 0 has proved the token, node 0 itself may have ended.
@@ -87,10 +83,9 @@ JoinFailure closed_early(const JoinHandshake& handshake) {
 
 JoinFailure not_coordinator(const Error& error) {
   return {ErrorKind::config,
-          fmt::format(
-              "the process that listens there is not node 0 of this run: {}\nhint: check the port "
-              "and the token",
-              error.message()),
+          fmt::format("the process that listens there is not node 0 of this run: {}\nhint: check "
+                      "port and token",
+                      error.message()),
           kRetryShortS};
 }
 
