@@ -104,7 +104,7 @@ static_assert(kNames.size() == std::variant_size_v<Event>);
 [[noreturn]] void refuse(std::string_view what, std::string_view line) {
   constexpr std::size_t kShown = 160;
   throw Error(ErrorKind::unexpected,
-              fmt::format("not an event: {}, in '{}'{}", printable(what),
+              fmt::format("invalid event ({}): '{}'{}", printable(what),
                           printable(line.substr(0, kShown)), line.size() > kShown ? "..." : ""));
 }
 
@@ -141,7 +141,7 @@ Event decode(std::string_view line) {
   if (json.is_discarded()) refuse("it is not JSON", line);
   const auto name = json.is_object() ? json.find("event") : json.end();
   if (!json.is_object() || name == json.end() || !name->is_string())
-    refuse("it has no 'event'", line);
+    refuse("the field 'event' is missing", line);
   try {
     return event_named(name->get_ref<const std::string&>(), json);
   } catch (const Mismatch& mismatch) {

@@ -12,9 +12,9 @@ namespace trainctl::events {
 namespace {
 
 // Fills any record with random values, including edge cases.
-class Inventor {
+class RandomRecord {
  public:
-  explicit Inventor(unsigned seed) : rng_(seed) {}
+  explicit RandomRecord(unsigned seed) : rng_(seed) {}
 
   void fill(bool& value) { value = below(2) == 1; }
   void fill(int& value) { value = static_cast<int>(rng_()); }
@@ -71,7 +71,7 @@ class Inventor {
 template <std::size_t Index>
 void check_round_trips(unsigned seed) {
   std::variant_alternative_t<Index, Event> record;
-  Inventor(seed).fill_record(record);
+  RandomRecord(seed).fill_record(record);
   const std::string line = encode(record);
   CHECK(line.find('\n') == std::string::npos);
   const Event back = decode(line);
@@ -84,7 +84,7 @@ void check_every_type(unsigned seed, std::index_sequence<Index...>) {
   (check_round_trips<Index>(seed), ...);
 }
 
-std::string refusal(std::string_view line) {
+std::string decode_error(std::string_view line) {
   try {
     decode(line);
   } catch (const Error& error) {
@@ -96,13 +96,13 @@ std::string refusal(std::string_view line) {
 
 }  // namespace
 
-TEST_CASE("every record comes back from its line unchanged") {
+TEST_CASE("codec: every record survives a round trip") {
   for (unsigned seed = 0; seed < 200; ++seed) {
     check_every_type(seed, std::make_index_sequence<std::variant_size_v<Event>>());
   }
 }
 
-TEST_CASE("values survive the line, not only the text") {
+TEST_CASE("codec: values are equal after a round trip") {
   EpochEnded epoch;
   epoch.metrics = {{"train/loss", 0.1}, {"val/loss", std::numeric_limits<double>::infinity()}};
   epoch.timing.samples = 1'234'567'890'123;
@@ -121,7 +121,7 @@ TEST_CASE("values survive the line, not only the text") {
   CHECK(std::isnan(std::get<StepLogged>(decode(encode(step))).loss));
 }
 
-TEST_CASE("control characters and broken UTF-8 in a message cannot break the line") {
+TEST_CASE("codec: control characters and invalid UTF-8 in a message cannot break the line") {
   const std::string line = encode(Warning{"one\ntwo\x1b[2J \xff\xfe three"});
   CHECK(line.find('\n') == std::string::npos);
   CHECK(line.find('\x1b') == std::string::npos);
@@ -135,7 +135,7 @@ TEST_CASE("codec: unknown fields are ignored") {
   CHECK(std::get<Warning>(event).message == "hi");
 }
 
-TEST_CASE("a line of an earlier version, which did not know an optional field, is read") {
+TEST_CASE("codec: a line without an optional field of a later version is accepted") {
   Json old = Json::parse(encode(EpochEnded{.epoch = 7, .usage = Usage{.span_s = 2}}));
   old.erase("usage");
   old["timing"].erase("gpu_util");
@@ -144,12 +144,12 @@ TEST_CASE("a line of an earlier version, which did not know an optional field, i
   CHECK_FALSE(back.usage.has_value());
   CHECK_FALSE(back.timing.gpu_util.has_value());
   old["usage"] = {{"span_s", 2}};
-  CHECK_THAT(refusal(old.dump()), Contains("a field 'cores' in 'usage'"));
+  CHECK_THAT(decode_error(old.dump()), Contains("a field 'cores' in 'usage'"));
   old["usage"] = "much";
-  CHECK_THAT(refusal(old.dump()), Contains("an object in 'usage'"));
+  CHECK_THAT(decode_error(old.dump()), Contains("an object in 'usage'"));
 }
 
-TEST_CASE("a line that is older than a phase of the epoch is read, and the phase took no time") {
+TEST_CASE("codec: a phase that a line lacks has no time") {
   EpochEnded ended;
   ended.timing.wall_s = 9;
   ended.timing.eval_s = 4;
@@ -161,21 +161,21 @@ TEST_CASE("a line that is older than a phase of the epoch is read, and the phase
 }
 
 TEST_CASE("codec: the error for an invalid line names the expected value") {
-  CHECK_THAT(refusal(""), Contains("not JSON"));
-  CHECK_THAT(refusal("{\"event\":"), Contains("not JSON"));
-  CHECK_THAT(refusal("[1]"), Contains("no 'event'"));
-  CHECK_THAT(refusal("{\"event\":7}"), Contains("no 'event'"));
-  CHECK_THAT(refusal("{\"event\":\"party\"}"), Contains("'party'"));
-  CHECK_THAT(refusal("{\"event\":\"warning\"}"), Contains("a field 'message'"));
-  CHECK_THAT(refusal("{\"event\":\"warning\",\"message\":1,\"sample\":\"\"}"),
+  CHECK_THAT(decode_error(""), Contains("not JSON"));
+  CHECK_THAT(decode_error("{\"event\":"), Contains("not JSON"));
+  CHECK_THAT(decode_error("[1]"), Contains("field 'event' is missing"));
+  CHECK_THAT(decode_error("{\"event\":7}"), Contains("field 'event' is missing"));
+  CHECK_THAT(decode_error("{\"event\":\"party\"}"), Contains("'party'"));
+  CHECK_THAT(decode_error("{\"event\":\"warning\"}"), Contains("a field 'message'"));
+  CHECK_THAT(decode_error("{\"event\":\"warning\",\"message\":1,\"sample\":\"\"}"),
              Contains("a string in 'message'"));
-  CHECK_THAT(refusal(R"({"event":"stopped_early","epoch":1.5,"reason":""})"),
+  CHECK_THAT(decode_error(R"({"event":"stopped_early","epoch":1.5,"reason":""})"),
              Contains("an integer in 'epoch'"));
-  CHECK_THAT(refusal(R"({"event":"stopped_early","epoch":9223372036854775808,"reason":""})"),
+  CHECK_THAT(decode_error(R"({"event":"stopped_early","epoch":9223372036854775808,"reason":""})"),
              Contains("64 bits"));
   const std::string long_control = "\x1b" + std::string(100'000, 'x');
-  CHECK(refusal(long_control).size() < 300);
-  CHECK(refusal(long_control).find('\x1b') == std::string::npos);
+  CHECK(decode_error(long_control).size() < 300);
+  CHECK(decode_error(long_control).find('\x1b') == std::string::npos);
 }
 
 TEST_CASE("codec: a truncated event is rejected") {
@@ -184,7 +184,7 @@ TEST_CASE("codec: a truncated event is rejected") {
     CHECK_THROWS_AS(decode(line.substr(0, cut)), Error);
 }
 
-TEST_CASE("shared documents write metrics as an object in their order") {
+TEST_CASE("codec: metrics are an object in their order") {
   CHECK(to_json(Metrics{{"z", 1.0}, {"a", 2.0}}).dump() == R"({"z":1.0,"a":2.0})");
   CHECK(to_json(Timing{}).contains("wall_s"));
 }

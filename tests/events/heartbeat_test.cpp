@@ -8,7 +8,7 @@
 
 namespace trainctl::events {
 
-TEST_CASE("a stamp of a process that was killed can still be read") {
+TEST_CASE("Heartbeat: the last stamp of a killed process can be read") {
   const HeartbeatPage page = HeartbeatPage::create();
   const pid_t child = ::fork();
   if (child == 0) {
@@ -32,7 +32,7 @@ TEST_CASE("Heartbeat: without listeners all events count as recorded") {
   CHECK(page.has_recorded(2));
 }
 
-TEST_CASE("the collective of a process that was killed can still be read") {
+TEST_CASE("Heartbeat: the last collective of a killed process can be read") {
   const HeartbeatPage page = HeartbeatPage::create();
   CHECK(page.get().collective().name.empty());
   CHECK_FALSE(page.get().collective().under_way);
@@ -58,7 +58,7 @@ TEST_CASE("Heartbeat: a finished collective keeps its name, and a long name is t
   CHECK(page.get().collective().name.find('\x1b') == std::string::npos);
 }
 
-TEST_CASE("a worker attaches to the page it inherits and cannot shrink it") {
+TEST_CASE("HeartbeatPage: a worker attaches to the inherited page and cannot shrink it") {
   const HeartbeatPage page = HeartbeatPage::create();
   {
     const HeartbeatPage attached = HeartbeatPage::attach(page.fd());

@@ -43,7 +43,7 @@ Reading read_all(LineReader& reader, int fd) {
 
 }  // namespace
 
-TEST_CASE("events of many threads arrive as whole lines") {
+TEST_CASE("EventWriter: events of several threads arrive as whole lines") {
   Pipe pipe;
   EventWriter writer(pipe.writer.get());
   LineReader reader;
@@ -66,7 +66,7 @@ TEST_CASE("events of many threads arrive as whole lines") {
   CHECK(seen.size() == kThreads * kEach);
 }
 
-TEST_CASE("a line may come in pieces, an unfinished one is dropped at the end") {
+TEST_CASE("LineReader: joins the pieces of a line and drops an unfinished last line") {
   Pipe pipe;
   LineReader reader;
   write_all(pipe.writer.get(), "first\nsec", "pipe");
@@ -78,7 +78,7 @@ TEST_CASE("a line may come in pieces, an unfinished one is dropped at the end") 
   CHECK(rest.end == LineReader::State::closed);
 }
 
-TEST_CASE("a line above the limit is reported and not stored") {
+TEST_CASE("LineReader: a line above the limit is reported and not stored") {
   Pipe pipe;
   LineReader reader(100);
   write_all(pipe.writer.get(), std::string(100, 'a') + "\n" + std::string(101, 'b'), "pipe");
@@ -87,7 +87,7 @@ TEST_CASE("a line above the limit is reported and not stored") {
   CHECK(reading.end == LineReader::State::too_long);
 }
 
-TEST_CASE("a writer survives the exit of its reader") {
+TEST_CASE("EventWriter: survives the exit of its reader") {
   Pipe pipe;
   EventWriter writer(pipe.writer.get());
   pipe.reader.reset();
@@ -96,7 +96,7 @@ TEST_CASE("a writer survives the exit of its reader") {
   writer.write(Warning{"still nobody"});
 }
 
-TEST_CASE("an event above the limit and a broken pipe are errors") {
+TEST_CASE("EventWriter: an event above the limit and an invalid descriptor are errors") {
   Pipe pipe;
   EventWriter writer(pipe.writer.get());
   CHECK_THROWS_AS(writer.write(Warning{std::string(kMaxLineBytes, 'x')}), Error);

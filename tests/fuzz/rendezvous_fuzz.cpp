@@ -26,7 +26,7 @@ std::array<std::byte, 32> all_of(unsigned char value) {
 
 // The seeds use the same values.
 const Token kToken = all_of(7);
-const Nonce kHeadNonce = all_of(1);
+const Nonce kCoordinatorNonce = all_of(1);
 const Nonce kJoinNonce = all_of(2);
 
 /// Feeds the handshake at most as many bytes as it wants at a time, and returns how many it takes.
@@ -35,9 +35,9 @@ template <class Machine>
 std::size_t feed(Machine& machine, std::string_view bytes) {
   std::size_t taken = 0;
   try {
-    while (taken < bytes.size() && machine.wanted() > 0) {
-      if (machine.wanted() > 4 + kMaxHandshakeBytes) std::abort();
-      const std::size_t count = std::min(machine.wanted(), bytes.size() - taken);
+    while (taken < bytes.size() && machine.bytes_needed() > 0) {
+      if (machine.bytes_needed() > 4 + kMaxHandshakeBytes) std::abort();
+      const std::size_t count = std::min(machine.bytes_needed(), bytes.size() - taken);
       machine.take(bytes.substr(taken, count));
       taken += count;
     }
@@ -48,13 +48,13 @@ std::size_t feed(Machine& machine, std::string_view bytes) {
 }
 
 void feed_coordinator(std::string_view bytes) {
-  HeadHandshake head(kToken, "run", kHeadNonce);
-  const std::size_t taken = feed(head, bytes);
-  HeadHandshake stranger(all_of(8), "run", kHeadNonce);
-  feed(stranger, bytes);
-  if (stranger.proved()) std::abort();
-  if (!head.proved()) return;
-  head.answer({});
+  CoordinatorHandshake coordinator(kToken, "run", kCoordinatorNonce);
+  const std::size_t taken = feed(coordinator, bytes);
+  CoordinatorHandshake other_run(all_of(8), "run", kCoordinatorNonce);
+  feed(other_run, bytes);
+  if (other_run.proved_claim()) std::abort();
+  if (!coordinator.proved_claim()) return;
+  coordinator.answer({});
   fuzz::expect_sound_store(bytes.substr(taken));
 }
 
@@ -69,17 +69,18 @@ void feed_joiner(std::string_view bytes) {
   if (answer_with(all_of(8))) std::abort();
 }
 
-/// Returns the exchange that follows from an accepted hello: "trainctl", version, role, number,
+/// Returns the transcript that follows from an accepted hello: "trainctl", version, role, number,
 /// nonce, run id.
-Exchange exchange_of(std::string_view hello) {
+HandshakeTranscript transcript_of(std::string_view hello) {
   wire::Reader reader(hello.substr(9));
-  Exchange exchange{.claim = {}, .run_id = {}, .head = kHeadNonce};
-  exchange.claim.role = static_cast<Role>(reader.number<std::uint8_t>());
-  exchange.claim.number = static_cast<int>(reader.number<std::uint32_t>());
-  std::ranges::transform(reader.take(exchange.joiner.size()), exchange.joiner.begin(),
+  HandshakeTranscript transcript{.claim = {}, .run_id = {}, .coordinator_nonce = kCoordinatorNonce};
+  transcript.claim.role = static_cast<Role>(reader.number<std::uint8_t>());
+  transcript.claim.number = static_cast<int>(reader.number<std::uint32_t>());
+  std::ranges::transform(reader.take(transcript.joiner_nonce.size()),
+                         transcript.joiner_nonce.begin(),
                          [](char c) { return static_cast<std::byte>(c); });
-  exchange.run_id = reader.text(kMaxRunIdBytes);
-  return exchange;
+  transcript.run_id = reader.text(kMaxRunIdBytes);
+  return transcript;
 }
 
 /// Sends a hello, whose length is the first byte, followed by the proof that it needs.
@@ -87,16 +88,16 @@ void feed_coordinator_with_proof(std::string_view bytes) {
   if (bytes.empty()) return;
   const auto length = static_cast<unsigned char>(bytes[0]);
   const std::string hello(bytes.substr(1, length));
-  HeadHandshake head(kToken, "run", kHeadNonce);
-  feed(head, wire::framed(hello));
-  if (head.take_output().empty()) return;
-  const Exchange exchange = exchange_of(hello);
-  feed(head, wire::framed(std::string(as_text(joiner_proof(kToken, exchange)))));
-  const bool should_be_proved = exchange.run_id == "run";
-  if (head.proved().has_value() != should_be_proved) std::abort();
-  if (!head.proved()) return;
-  if (head.proved() != exchange.claim) std::abort();
-  head.answer({Verdict::taken, "taken"});
+  CoordinatorHandshake coordinator(kToken, "run", kCoordinatorNonce);
+  feed(coordinator, wire::framed(hello));
+  if (coordinator.take_output().empty()) return;
+  const HandshakeTranscript transcript = transcript_of(hello);
+  feed(coordinator, wire::framed(std::string(as_text(joiner_proof(kToken, transcript)))));
+  const bool should_be_proved = transcript.run_id == "run";
+  if (coordinator.proved_claim().has_value() != should_be_proved) std::abort();
+  if (!coordinator.proved_claim()) return;
+  if (coordinator.proved_claim() != transcript.claim) std::abort();
+  coordinator.answer({JoinStatus::already_joined, "taken"});
   fuzz::expect_sound_store(bytes.substr(1 + hello.size()));
 }
 

@@ -20,7 +20,7 @@ template <class Decode, class Encode>
 void expect_same_when_written(std::string_view body, Decode decode, Encode encode) {
   try {
     const std::string frame = encode(decode(body));
-    if (std::string_view(frame).substr(launch::kFrameHeadBytes) != body) std::abort();
+    if (std::string_view(frame).substr(launch::kFrameLengthBytes) != body) std::abort();
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::unexpected || error.message().empty()) std::abort();
   }

@@ -43,9 +43,9 @@ inline void expect_sound_store(std::string_view bytes) {
   const std::string answers = answers_of(server, bytes);
   for (std::string_view rest = answers; !rest.empty();) {
     const auto length = launch::body_bytes(rest);
-    if (!length || rest.size() < launch::kFrameHeadBytes + *length) std::abort();
-    launch::decode_reply(rest.substr(launch::kFrameHeadBytes, *length));
-    rest.remove_prefix(launch::kFrameHeadBytes + *length);
+    if (!length || rest.size() < launch::kFrameLengthBytes + *length) std::abort();
+    launch::decode_reply(rest.substr(launch::kFrameLengthBytes, *length));
+    rest.remove_prefix(launch::kFrameLengthBytes + *length);
   }
   for (const launch::StoreServer::Cut& cut : server.take_cuts()) {
     if (cut.reason.empty()) std::abort();

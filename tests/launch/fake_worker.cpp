@@ -43,7 +43,7 @@ class Worker {
   explicit Worker(launch::WorkerEnv env)
       : env_(env), events_(env.event_fd), page_(events::HeartbeatPage::attach(env.heartbeat_fd)) {}
 
-  void obey(std::string word) {
+  void execute(std::string word) {
     const std::size_t colon = word.find(':');
     if (colon != std::string::npos) {
       if (std::stoi(word) != env_.rank) return;
@@ -75,7 +75,7 @@ class Worker {
 
   // Like in a run, a rank that gets a stop signal reports it to the others at its next step.
   void agree_in(const std::string& name) {
-    const events::Phase phase = phase_called(name);
+    const events::Phase phase = parse_phase(name);
     events_.write(events::Progress{.phase = phase});
     for (std::int64_t step = 1;; ++step) {
       page_.get().stamp(phase, step);
@@ -124,7 +124,7 @@ class Worker {
     ::_exit(kind);
   }
 
-  static events::Phase phase_called(const std::string& name) {
+  static events::Phase parse_phase(const std::string& name) {
     using events::Phase;
     for (const Phase phase : {Phase::startup, Phase::train, Phase::validate, Phase::checkpoint,
                               Phase::shutdown, Phase::load}) {
@@ -395,6 +395,6 @@ int main(int argc, char** argv) {
   const launch::WorkerEnv env = launch::read_worker_env();
   launch::install_stack_handler(env.stacks_fd);
   Worker worker(env);
-  for (int i = 1; i < argc; ++i) worker.obey(argv[i]);
+  for (int i = 1; i < argc; ++i) worker.execute(argv[i]);
   return 0;
 }

@@ -1,6 +1,6 @@
 #include "launch/rendezvous/rendezvous.hpp"
 #include "launch/rendezvous/store.hpp"
-#include "launch/strangers.hpp"
+#include "launch/rendezvous_peers.hpp"
 #include "support/catch.hpp"
 
 #include <atomic>
@@ -12,22 +12,22 @@ namespace {
 constexpr std::chrono::seconds kLong{30};
 
 /// A coordinator in a separate thread that serves the store to each rank that joins.
-class Head {
+class StoreHost {
  public:
-  explicit Head(Listener::Options options) : listener_(std::move(options)) {
+  explicit StoreHost(Listener::Options options) : listener_(std::move(options)) {
     endpoint_ = listener_.endpoint();
     thread_ = std::thread([this] { serve(); });
   }
-  ~Head() { stop(); }
+  ~StoreHost() { stop(); }
 
-  Head(const Head&) = delete;
-  Head& operator=(const Head&) = delete;
+  StoreHost(const StoreHost&) = delete;
+  StoreHost& operator=(const StoreHost&) = delete;
 
   void stop() {
     over_ = true;
     if (thread_.joinable()) thread_.join();
   }
-  [[nodiscard]] Join request(int rank) const {
+  [[nodiscard]] JoinOptions request(int rank) const {
     return {.endpoint = endpoint_,
             .token = token_of(7),
             .run_id = "run",
@@ -59,8 +59,8 @@ class Head {
   std::thread thread_;
 };
 
-Listener::Options head_of_four() {
-  Listener::Options options = head_of_two();
+Listener::Options four_rank_options() {
+  Listener::Options options = two_node_options();
   options.world_size = 8;
   options.nodes = 4;
   return options;
@@ -68,12 +68,12 @@ Listener::Options head_of_four() {
 
 }  // namespace
 
-TEST_CASE("ranks of other nodes meet in the store") {
-  Head head(head_of_four());
+TEST_CASE("StoreServer: ranks of other nodes exchange keys over TCP") {
+  StoreHost coordinator(four_rank_options());
   std::atomic<int> met = 0;
   std::vector<std::thread> ranks;
   for (int rank = 2; rank < 8; ++rank) {
-    ranks.emplace_back([&, request = head.request(rank)] {
+    ranks.emplace_back([&, request = coordinator.request(rank)] {
       StoreClient store(join(request).socket.release());
       store.set(std::to_string(request.claim.number), std::string(kMaxValueBytes, 'v'));
       std::vector<std::string> keys;
@@ -85,14 +85,16 @@ TEST_CASE("ranks of other nodes meet in the store") {
   }
   for (std::thread& rank : ranks) rank.join();
   CHECK(met == 6);
-  head.stop();
-  CHECK(head.cuts().empty());
+  coordinator.stop();
+  CHECK(coordinator.cuts().empty());
 }
 
-TEST_CASE("a rank that claims a key of 8 GiB is cut off, and the others are served on") {
-  Head head(head_of_four());
-  StoreClient other(join(head.request(2)).socket.release());
-  const Joined hostile = join(head.request(3));
+TEST_CASE(
+    "StoreServer: a rank that announces a key of 8 GiB is disconnected, and the others are "
+    "served") {
+  StoreHost coordinator(four_rank_options());
+  StoreClient other(join(coordinator.request(2)).socket.release());
+  const Joined hostile = join(coordinator.request(3));
   // The key of a frame of 64 KiB claims a length of 4 GiB minus one byte, the maximum.
   std::string frame = encode_request(
       {.operation = Operation::set, .keys = {std::string(1 << 16, 'k')}, .value = "v"});
@@ -102,19 +104,19 @@ TEST_CASE("a rank that claims a key of 8 GiB is cut off, and the others are serv
   CHECK(::recv(hostile.socket.get(), buffer.data(), buffer.size(), 0) <= 0);
   other.set("key", "value");
   CHECK(other.look("key") == "value");
-  head.stop();
-  const auto cuts = head.cuts();
+  coordinator.stop();
+  const auto cuts = coordinator.cuts();
   REQUIRE(cuts.size() == 1);
   CHECK(cuts[0].rank == 3);
-  CHECK_THAT(cuts[0].reason, Contains("a text of 4294967295 bytes"));
-  CHECK(head.stored_bytes() < 100);
+  CHECK_THAT(cuts[0].reason, Contains("bytes, got 4294967295"));
+  CHECK(coordinator.stored_bytes() < 100);
 }
 
-TEST_CASE("without its head a joined rank fails as a lost one") {
-  auto head = std::make_unique<Head>(head_of_four());
-  StoreClient store(join(head->request(7)).socket.release());
+TEST_CASE("StoreClient: a joined rank whose coordinator exited fails with rank_failed") {
+  auto coordinator = std::make_unique<StoreHost>(four_rank_options());
+  StoreClient store(join(coordinator->request(7)).socket.release());
   store.set("key", "value");
-  head.reset();
+  coordinator.reset();
   CHECK(thrown_by([&] { store.look("key"); }).kind() == ErrorKind::rank_failed);
 }
 

@@ -28,16 +28,16 @@ class TwoNodes {
  public:
   TwoNodes(const std::vector<std::string>& words, int ranks)
       : job(words, 2 * ranks),
-        head(Listener({.endpoint = {"127.0.0.1", 0},
-                       .run_id = "test",
-                       .world_size = 2 * ranks,
-                       .nodes = 2}),
-             {2, ranks, "1", "config", "cpu"}, kBeats),
+        coordinator(Listener({.endpoint = {"127.0.0.1", 0},
+                              .run_id = "test",
+                              .world_size = 2 * ranks,
+                              .nodes = 2}),
+                    {2, ranks, "1", "config", "cpu"}, kBeats),
         words_(words),
         ranks_(ranks) {
     job.spec.placement.nodes = 2;
-    job.spec.coordinator = &head;
-    head.set_folder(job.spec.log_folder.string(), "");
+    job.spec.coordinator = &coordinator;
+    coordinator.set_folder(job.spec.log_folder.string(), "");
   }
   ~TwoNodes() {
     if (other <= 0) return;
@@ -49,7 +49,7 @@ class TwoNodes {
 
   void start_other() {
     std::vector<std::string> argv{
-        TRAINCTL_FAKE_WORKER,  "join", std::to_string(head.endpoint().port), "2", "1",
+        TRAINCTL_FAKE_WORKER,  "join", std::to_string(coordinator.endpoint().port), "2", "1",
         std::to_string(ranks_)};
     argv.insert(argv.end(), words_.begin(), words_.end());
     std::vector<char*> pointers;
@@ -68,7 +68,8 @@ class TwoNodes {
   /// Reports the end to the other node; returns its exit code, or 128 plus the signal that ended
   /// it.
   int finish(const Outcome& outcome) {
-    head.nodes().end({outcome.exit_code, outcome.verdict, outcome.message}, steady_clock().now());
+    coordinator.nodes().end({outcome.exit_code, outcome.verdict, outcome.message},
+                            steady_clock().now());
     int status = 0;
     REQUIRE(::waitpid(std::exchange(other, 0), &status, 0) > 0);
     CHECK(job.survivors() == 0);
@@ -76,7 +77,7 @@ class TwoNodes {
   }
 
   Job job;
-  Head head;
+  Head coordinator;
   pid_t other = 0;
 
  private:
@@ -94,7 +95,7 @@ EventHandler once_all_train(int ranks, Body body) {
 
 }  // namespace
 
-TEST_CASE("ranks of two nodes are one job: they meet, are told their places, and finish") {
+TEST_CASE("nodes: ranks of two nodes are one job with rank numbers and a common store") {
   TwoNodes nodes({"hello", "meet", "print_env=RANK", "print_env=WORLD_SIZE", "print_env=LOCAL_RANK",
                   "print_env=LOCAL_WORLD_SIZE", "finish"},
                  2);
@@ -108,7 +109,7 @@ TEST_CASE("ranks of two nodes are one job: they meet, are told their places, and
   CHECK(nodes.finish(outcome) == 0);
 }
 
-TEST_CASE("a rank that dies on another node is the first cause, with host, signal and step") {
+TEST_CASE("nodes: a rank killed on another node is the first failure, with host, signal and step") {
   TwoNodes nodes({"catch_term", "hello", "meet", "3:step=41", "3:kill=9", "train"}, 2);
   const Outcome outcome = nodes.run();
   CHECK(outcome.exit_code == 7);
@@ -120,7 +121,7 @@ TEST_CASE("a rank that dies on another node is the first cause, with host, signa
   CHECK(nodes.finish(outcome) == 7);
 }
 
-TEST_CASE("a rank's own error ends the job with its kind, wherever it is") {
+TEST_CASE("nodes: an error of a rank on any node ends the job with its kind") {
   for (const int rank : {0, 1}) {
     TwoNodes nodes({"catch_term", "hello", "meet", std::to_string(rank) + ":fail=9", "train"}, 1);
     const Outcome outcome = nodes.run();
@@ -132,7 +133,7 @@ TEST_CASE("a rank's own error ends the job with its kind, wherever it is") {
   }
 }
 
-TEST_CASE("a supervisor of another node that is killed takes its ranks along and is named") {
+TEST_CASE("nodes: a killed supervisor of another node is named, and its ranks are killed") {
   TwoNodes nodes({"catch_term", "hello", "meet", "announce", "train"}, 2);
   const Outcome outcome = nodes.run(once_all_train(4, [&] { ::kill(nodes.other, SIGKILL); }));
   CHECK(outcome.exit_code == 7);
@@ -145,12 +146,12 @@ TEST_CASE("a supervisor of another node that is killed takes its ranks along and
   CHECK(nodes.finish(outcome) == 128 + SIGKILL);
 }
 
-TEST_CASE("a stop signal to either supervisor stops the ranks of both, which save") {
-  for (const bool at_head : {true, false}) {
+TEST_CASE("nodes: a stop signal to either supervisor lets the ranks of both save and exit") {
+  for (const bool at_coordinator : {true, false}) {
     for (const int signal : {SIGTERM, SIGINT}) {
       TwoNodes nodes({"catch_term", "hello", "agree_in=train", "save_for=5", "leave=75"}, 2);
-      const Outcome outcome =
-          nodes.run(once_all_train(4, [&] { ::kill(at_head ? ::getpid() : nodes.other, signal); }));
+      const Outcome outcome = nodes.run(
+          once_all_train(4, [&] { ::kill(at_coordinator ? ::getpid() : nodes.other, signal); }));
       const int code = signal == SIGINT ? 130 : 75;
       CHECK(outcome.exit_code == code);
       CHECK_FALSE(outcome.first_failure);
@@ -159,21 +160,23 @@ TEST_CASE("a stop signal to either supervisor stops the ranks of both, which sav
   }
 }
 
-TEST_CASE("a node that never joins ends the job with 8, named with its ranks and the endpoint") {
+TEST_CASE(
+    "nodes: a node that never joins ends the job with 8, named with its ranks and the endpoint") {
   TwoNodes nodes({"hello", "wait"}, 2);
   nodes.other = -1;
   nodes.job.spec.init_timeout_s = 1000;
   const Outcome outcome = nodes.run({}, LeapingClock(nodes.job, 2));
   CHECK(outcome.exit_code == 8);
   CHECK_THAT(outcome.message, Contains("rank 2 (not started) failed"));
-  CHECK_THAT(
-      outcome.message,
-      Contains("ranks 2, 3 of 4") && Contains("node 1 (ranks 2 to 3) has not joined") &&
-          Contains("--rdzv-endpoint 127.0.0.1:" + std::to_string(nodes.head.endpoint().port)));
+  CHECK_THAT(outcome.message, Contains("ranks 2, 3 of 4") &&
+                                  Contains("node 1 (ranks 2 to 3) has not joined") &&
+                                  Contains("--rdzv-endpoint 127.0.0.1:" +
+                                           std::to_string(nodes.coordinator.endpoint().port)));
   CHECK(nodes.job.survivors() == 0);
 }
 
-TEST_CASE("a rank that hangs on another node is blamed, with the stacks that its node wrote") {
+TEST_CASE(
+    "nodes: a hung rank on another node is the failure, with the stacks that its node wrote") {
   TwoNodes nodes({"catch_term", "hello", "meet", "step=3", "1:stop", "train"}, 1);
   nodes.job.spec.hang_timeout_s = 5;
   const Outcome outcome = nodes.run();
@@ -184,7 +187,7 @@ TEST_CASE("a rank that hangs on another node is blamed, with the stacks that its
   CHECK(nodes.finish(outcome) == 8);
 }
 
-TEST_CASE("what a handler throws ends the ranks of the other node as well") {
+TEST_CASE("nodes: an exception of the event handler ends the ranks of the other node") {
   TwoNodes nodes({"hello", "meet", "ignore_term", "announce", "wait"}, 1);
   const EventHandler full_disk =
       once_all_train(2, [] { throw Error(ErrorKind::resource, "disk full"); });
@@ -192,26 +195,26 @@ TEST_CASE("what a handler throws ends the ranks of the other node as well") {
   CHECK(nodes.finish({.exit_code = 11, .verdict = "failed", .message = "disk full"}) == 11);
 }
 
-TEST_CASE("a node that comes when the head has failed already is told why") {
+TEST_CASE("nodes: a node that joins after the coordinator has failed receives the reason") {
   TwoNodes nodes({"hello", "wait"}, 1);
   nodes.start_other();
-  nodes.head.end({11, "failed", "the folder is locked"}, 60);
-  CHECK_FALSE(nodes.head.nodes().lacks_nodes());
+  nodes.coordinator.end({11, "failed", "the folder is locked"}, 60);
+  CHECK_FALSE(nodes.coordinator.nodes().lacks_nodes());
   int status = 0;
   REQUIRE(::waitpid(std::exchange(nodes.other, 0), &status, 0) > 0);
   REQUIRE(WIFEXITED(status));
   CHECK(WEXITSTATUS(status) == 11);
 }
 
-TEST_CASE("a head that has failed waits no longer for other nodes than it is told") {
+TEST_CASE("nodes: a failed coordinator waits for other nodes at most for its time limit") {
   TwoNodes nodes({"hello", "wait"}, 1);
-  nodes.head.end({11, "failed", "no"}, 0.1);
-  CHECK(nodes.head.nodes().lacks_nodes());
-  nodes.head.end({11, "failed", "no"}, 3600, [] { return true; });
-  CHECK(nodes.head.nodes().lacks_nodes());
+  nodes.coordinator.end({11, "failed", "no"}, 0.1);
+  CHECK(nodes.coordinator.nodes().lacks_nodes());
+  nodes.coordinator.end({11, "failed", "no"}, 3600, [] { return true; });
+  CHECK(nodes.coordinator.nodes().lacks_nodes());
 }
 
-TEST_CASE("the same nodes go on with a further attempt") {
+TEST_CASE("nodes: the same nodes run further attempts") {
   TwoNodes nodes({"catch_term", "hello", "meet", "finish"}, 2);
   nodes.start_other();
   for (int attempt = 1; attempt <= 3; ++attempt) {

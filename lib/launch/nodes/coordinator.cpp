@@ -13,10 +13,10 @@
 namespace trainctl::launch {
 
 void Head::begin(const LaunchSpec& spec, double now) {
-  for (const int rank : std::exchange(claimed_, {})) listener_.release({Role::rank, rank});
+  for (const int rank : std::exchange(claimed_ranks_, {})) listener_.release({Role::rank, rank});
   arrivals_.clear();
   ++welcome_.attempt;
-  nodes_.begin(welcome_, spec.hang_timeout_s, now);
+  nodes_.begin_attempt(welcome_, spec.hang_timeout_s, now);
 }
 
 void Head::append_to(std::vector<pollfd>& polls) const {
@@ -25,40 +25,40 @@ void Head::append_to(std::vector<pollfd>& polls) const {
 }
 
 void Head::serve(double now, int round, const EventHandler& on_event) {
-  adopt_arrivals(now);
+  accept_arrivals(now);
   nodes_.serve(now, round, on_event);
-  for (const int node : nodes_.take_gone()) listener_.release({Role::node, node});
+  for (const int node : nodes_.take_disconnected()) listener_.release({Role::node, node});
 }
 
 // Returns true if a node has joined.
-bool Head::adopt_arrivals(double now) {
-  bool has_come = false;
+bool Head::accept_arrivals(double now) {
+  bool has_joined = false;
   listener_.serve(now);
-  for (const std::string& refusal : listener_.take_refusals())
-    log::get().warn("{}", printable(refusal));
+  for (const std::string& warning : listener_.take_warnings())
+    log::get().warn("{}", one_line(warning));
   for (Listener::Arrival& arrival : listener_.take_arrivals()) {
     const int number = arrival.claim.number;
     if (arrival.claim.role == Role::node) {
-      nodes_.adopt(number, std::move(arrival.socket), arrival.peer, now);
-      has_come = true;
+      nodes_.add_link(number, std::move(arrival.socket), arrival.peer, now);
+      has_joined = true;
     } else {
-      claimed_.push_back(number);
+      claimed_ranks_.push_back(number);
       arrivals_.push_back({number, std::move(arrival.socket)});
     }
   }
-  return has_come;
+  return has_joined;
 }
 
-void Head::end(const RunOver& over, double patience_s, const GiveUp& give_up) {
+void Head::end(const RunOver& over, double timeout_s, const GiveUp& give_up) {
   constexpr int kTickMs = 50;
   const Clock& clock = steady_clock();
-  const double until = clock.now() + patience_s;
+  const double until = clock.now() + timeout_s;
   nodes_.end(over, clock.now());
   while (nodes_.lacks_nodes() && clock.now() < until && !(give_up && give_up())) {
     std::vector<pollfd> polls;
     listener_.append_to(polls);
     ::poll(polls.data(), polls.size(), kTickMs);
-    if (adopt_arrivals(clock.now())) nodes_.end(over, clock.now());
+    if (accept_arrivals(clock.now())) nodes_.end(over, clock.now());
   }
 }
 
@@ -76,7 +76,7 @@ std::string ranks_text(int first, int number) {
                      : fmt::format("ranks {} to {}", first, first + number - 1);
 }
 
-Refused refusal(const std::string& reason) {
+Refused config_refusal(const std::string& reason) {
   return {static_cast<int>(ErrorKind::config), reason, {}};
 }
 
@@ -87,11 +87,12 @@ RemoteNodes::RemoteNodes(JobFacts facts, const BeatTimes& times)
   for (int number = 1; number < facts_.nodes; ++number) nodes_.push_back({.number = number});
 }
 
-void RemoteNodes::begin(const Welcome& welcome, std::optional<double> hang_timeout_s, double now) {
+void RemoteNodes::begin_attempt(const Welcome& welcome, std::optional<double> hang_timeout_s,
+                                double now) {
   welcome_ = welcome;
   is_open_ = true;
   ranks_.clear();
-  asked_.clear();
+  stop_requests_.clear();
   ended_.clear();
   for (int rank = facts_.ranks_per_node; rank < facts_.nodes * facts_.ranks_per_node; ++rank)
     ranks_.push_back(std::make_unique<RemoteRank>(rank, hang_timeout_s));
@@ -102,12 +103,12 @@ void RemoteNodes::begin(const Welcome& welcome, std::optional<double> hang_timeo
   }
 }
 
-void RemoteNodes::adopt(int node, Fd socket, const std::string& peer, double now) {
+void RemoteNodes::add_link(int node, Fd socket, const std::string& peer, double now) {
   ASSERT(node >= 1 && node < facts_.nodes);
-  Node& place = nodes_.at(static_cast<std::size_t>(node - 1));
-  place = {.number = node,
-           .link = std::make_unique<NodeLink>(std::move(socket), times_, now),
-           .peer = peer};
+  Node& slot = nodes_.at(static_cast<std::size_t>(node - 1));
+  slot = {.number = node,
+          .link = std::make_unique<NodeLink>(std::move(socket), times_, now),
+          .peer = peer};
 }
 
 void RemoteNodes::append_to(std::vector<pollfd>& polls) const {
@@ -121,79 +122,83 @@ void RemoteNodes::serve(double now, int round, const EventHandler& on_event) {
   on_event_ = &on_event;
   for (Node& node : nodes_) {
     if (!node.link) continue;
-    node.link->serve(now, [&](const NodeMessage& message) { take(node, message, now); });
+    node.link->serve(now, [&](const NodeMessage& message) { handle(node, message, now); });
     if (!node.link->lost()) continue;
     if (node.is_leaving) {
-      forget(node);
+      remove(node);
       continue;
     }
     const std::string who = node.host.empty() ? node.peer : printable(node.host);
-    lose(node, {static_cast<int>(ErrorKind::rank_failed),
-                fmt::format("node {} ({}) is lost: {}", node.number, who, *node.link->lost())});
+    mark_lost(node,
+              {static_cast<int>(ErrorKind::rank_failed),
+               fmt::format("node {} ({}) is lost: {}", node.number, who, *node.link->lost())});
   }
   on_event_ = nullptr;
 }
 
-void RemoteNodes::take(Node& node, const NodeMessage& message, double now) {
+void RemoteNodes::handle(Node& node, const NodeMessage& message, double now) {
   const bool counts = node.is_busy && node.attempt == welcome_.attempt && !node.is_leaving;
-  std::visit(Overloaded{[&](const NodeHello& hello) { greet(node, hello, now); },
-                        [&](const RankEvent& told) {
-                          RemoteRank* rank = counts ? rank_of(node, told.rank) : nullptr;
+  std::visit(Overloaded{[&](const NodeHello& hello) { handle_hello(node, hello, now); },
+                        [&](const RankEvent& forwarded) {
+                          RemoteRank* rank = counts ? rank_of(node, forwarded.rank) : nullptr;
                           if (rank == nullptr) return;
-                          rank->take(told.event, round_);
-                          (*on_event_)(told.rank, told.event);
+                          rank->take(forwarded.event, round_);
+                          (*on_event_)(forwarded.rank, forwarded.event);
                         },
-                        [&](const NodePulses& pulses) {
-                          for (const RankPulse& pulse : pulses.ranks) {
-                            if (RemoteRank* rank = counts ? rank_of(node, pulse.rank) : nullptr)
-                              rank->stamp(pulse);
+                        [&](const NodeHeartbeats& heartbeats) {
+                          for (const RankPulse& heartbeat : heartbeats.ranks) {
+                            if (RemoteRank* rank = counts ? rank_of(node, heartbeat.rank) : nullptr)
+                              rank->stamp(heartbeat);
                           }
                         },
                         [&](const RankEnded& ended) {
-                          if (counts && rank_of(node, ended.end.rank) != nullptr) take_ended(ended);
+                          if (counts && rank_of(node, ended.end.rank) != nullptr)
+                            handle_ended(ended);
                         },
-                        [&](const StopAsked& asked) { asked_.push_back(asked); },
+                        [&](const StopAsked& asked) { stop_requests_.push_back(asked); },
                         [&](const NodeFinished&) {
                           node.is_busy = false;
                           if (node.attempt != welcome_.attempt) welcome(node, now);
                         },
-                        [&](const NodeLeaves& leaves) { leave(node, leaves); },
+                        [&](const NodeLeaves& leaves) { handle_leave(node, leaves); },
                         [&](const auto&) {
-                          log::get().warn("node {} has sent what only the head may say; ignored",
-                                          node.number);
+                          log::get().warn(
+                              "node {} sent a message that only node 0 may send; ignored",
+                              node.number);
                         }},
              message);
 }
 
 // A second hello is ignored.
-void RemoteNodes::greet(Node& node, const NodeHello& hello, double now) {
+void RemoteNodes::handle_hello(Node& node, const NodeHello& hello, double now) {
   if (!node.host.empty() || node.is_leaving) return;
-  if (const auto objected = objection(node, hello)) return refuse(node, *objected, now);
+  if (const auto mismatch = find_mismatch(node, hello)) return reject(node, *mismatch, now);
   node.host = hello.host.empty() ? node.peer : hello.host;
   log::get().info("node {} has joined: {} ({}), {}", node.number, printable(node.host),
                   printable(node.peer), ranks_text(hello.first_rank, hello.ranks));
   welcome(node, now);
 }
 
-std::optional<Refused> RemoteNodes::objection(const Node& node, const NodeHello& hello) const {
+std::optional<Refused> RemoteNodes::find_mismatch(const Node& node, const NodeHello& hello) const {
   const int number = node.number;
   if (hello.version != facts_.version)
-    return refusal(fmt::format("node {} runs trainctl {}, and the head {}: install the same on all",
-                               number, printable(hello.version), facts_.version));
+    return config_refusal(fmt::format(
+        "node {} runs trainctl {}, node 0 runs {}\nhint: install the same version on all nodes",
+        number, printable(hello.version), facts_.version));
   if (hello.accelerator != facts_.accelerator)
-    return refusal(
-        fmt::format("node {} would compute on '{}', and the head on '{}': set trainer.accelerator",
-                    number, printable(hello.accelerator), facts_.accelerator));
+    return config_refusal(fmt::format(
+        "node {} uses accelerator '{}', node 0 uses '{}'\nhint: set trainer.accelerator", number,
+        printable(hello.accelerator), facts_.accelerator));
   if (hello.ranks != facts_.ranks_per_node)
-    return refusal(
-        fmt::format("node {} has {} device(s), and the head {}: set trainer.devices to "
-                    "what all nodes have",
+    return config_refusal(
+        fmt::format("node {} has {} device(s), node 0 has {}\nhint: set trainer.devices to the "
+                    "number that all nodes have",
                     number, hello.ranks, facts_.ranks_per_node));
   if (hello.node != number || hello.first_rank != number * facts_.ranks_per_node)
-    return refusal(fmt::format("node {} says that it is node {} with ranks from {}", number,
-                               hello.node, hello.first_rank));
+    return config_refusal(fmt::format("node {} reports that it is node {} with ranks from {}",
+                                      number, hello.node, hello.first_rank));
   if (hello.config == facts_.config) return std::nullopt;
-  Refused other = refusal(fmt::format("node {} has another config than the head", number));
+  Refused other = config_refusal(fmt::format("node {} has a different config than node 0", number));
   other.run_dir = welcome_.run_dir;
   return other;
 }
@@ -208,14 +213,14 @@ void RemoteNodes::welcome(Node& node, double now) {
   node.link->send(welcome_, now);
 }
 
-void RemoteNodes::refuse(Node& node, const Refused& refusal, double now) {
-  log::get().warn("{} is turned away: {}", printable(node.peer), refusal.reason);
+void RemoteNodes::reject(Node& node, const Refused& refusal, double now) {
+  log::get().warn("{} is rejected: {}", printable(node.peer), one_line(refusal.reason));
   node.link->send(refusal, now);
   node.link->hang_up();  // the other side closes after reading this
   node.is_leaving = true;
 }
 
-void RemoteNodes::take_ended(const RankEnded& ended) {
+void RemoteNodes::handle_ended(const RankEnded& ended) {
   for (const auto& rank : ranks_) {
     if (rank->number() != ended.end.rank || !rank->is_alive()) continue;
     rank->record_exit(ended.end, round_);
@@ -224,9 +229,9 @@ void RemoteNodes::take_ended(const RankEnded& ended) {
 }
 
 // A node may leave before its hello; nothing should wait for ranks that will not start.
-void RemoteNodes::leave(Node& node, const NodeLeaves& leaves) {
+void RemoteNodes::handle_leave(Node& node, const NodeLeaves& leaves) {
   if (node.is_leaving) return;
-  if (is_stop_code(leaves.kind)) return leave_stopped(node, leaves);
+  if (is_stop_code(leaves.kind)) return handle_stopped_leave(node, leaves);
   const std::string who = node.host.empty() ? node.peer : node.host;
   const FailureReport why{leaves.kind, fmt::format("node {} ({}) cannot take part: {}", node.number,
                                                    printable(who), leaves.reason)};
@@ -234,41 +239,41 @@ void RemoteNodes::leave(Node& node, const NodeLeaves& leaves) {
     const bool waits = is_open_ && !rank->has_end();
     if (waits && rank_of(node, rank->number()) != nullptr) rank->lose(why, round_);
   }
-  lose(node, why);
+  mark_lost(node, why);
 }
 
 // The node got a signal while it started its ranks: the job is asked to stop, nothing has failed.
-void RemoteNodes::leave_stopped(Node& node, const NodeLeaves& leaves) {
+void RemoteNodes::handle_stopped_leave(Node& node, const NodeLeaves& leaves) {
   const bool interrupted = leaves.kind == static_cast<int>(ErrorKind::interrupted);
   const ErrorKind kind = interrupted ? ErrorKind::interrupted : ErrorKind::terminated;
-  log::get().info("node {} leaves: {}", node.number, printable(leaves.reason));
-  asked_.push_back({interrupted ? SIGINT : SIGTERM, false});
+  log::get().info("node {} leaves: {}", node.number, one_line(leaves.reason));
+  stop_requests_.push_back({interrupted ? SIGINT : SIGTERM, false});
   for (const auto& rank : ranks_) {
     if (rank_of(node, rank->number()) == nullptr || !rank->is_alive()) continue;
     rank->record_exit({.rank = rank->number(), .exit_code = static_cast<int>(kind)}, round_);
     ended_.push_back(rank->end());
   }
-  dismiss(node);
+  close_link(node);
 }
 
-void RemoteNodes::lose(Node& node, const FailureReport& why) {
+void RemoteNodes::mark_lost(Node& node, const FailureReport& why) {
   log::get().warn("{}", one_line(why.message));
   for (const auto& rank : ranks_) {
     if (rank_of(node, rank->number()) != nullptr && rank->is_alive()) rank->lose(why, round_);
   }
-  dismiss(node);
+  close_link(node);
 }
 
-void RemoteNodes::dismiss(Node& node) {
-  if (node.link->lost()) return forget(node);
+void RemoteNodes::close_link(Node& node) {
+  if (node.link->lost()) return remove(node);
   node.link->hang_up();  // the other side closes as well
   node.is_leaving = true;
 }
 
-void RemoteNodes::forget(Node& node) {
+void RemoteNodes::remove(Node& node) {
   const int number = node.number;
-  gone_.push_back(number);
-  node = {.number = number, .was_here = true};
+  disconnected_.push_back(number);
+  node = {.number = number, .has_joined_before = true};
 }
 
 RemoteRank* RemoteNodes::rank_of(const Node& node, int rank) {
@@ -278,7 +283,7 @@ RemoteRank* RemoteNodes::rank_of(const Node& node, int rank) {
   return at < ranks_.size() ? ranks_[at].get() : nullptr;
 }
 
-void RemoteNodes::tell_busy(const NodeMessage& message, double now) {
+void RemoteNodes::send_to_busy(const NodeMessage& message, double now) {
   for (Node& node : nodes_) {
     if (node.link && node.is_busy) node.link->send(message, now);
   }
@@ -286,15 +291,15 @@ void RemoteNodes::tell_busy(const NodeMessage& message, double now) {
 
 void RemoteNodes::stop(int signal, double now) {
   is_open_ = false;
-  tell_busy(StopRanks{signal}, now);
+  send_to_busy(StopRanks{signal}, now);
 }
 
 void RemoteNodes::kill(double now) {
   is_open_ = false;
-  tell_busy(KillRanks{}, now);
+  send_to_busy(KillRanks{}, now);
 }
 
-void RemoteNodes::ask_for_stacks(double now) { tell_busy(WriteStacks{}, now); }
+void RemoteNodes::ask_for_stacks(double now) { send_to_busy(WriteStacks{}, now); }
 
 void RemoteNodes::end(const RunOver& over, double now) {
   using SystemClock = std::chrono::steady_clock;
@@ -325,21 +330,22 @@ void RemoteNodes::end(const RunOver& over, double now) {
     ::poll(polls.data(), polls.size(), 50);
   }
   for (Node& node : nodes_) {
-    node.was_here = node.was_here || node.link != nullptr;
+    node.has_joined_before = node.has_joined_before || node.link != nullptr;
     node.link.reset();
   }
 }
 
 bool RemoteNodes::lacks_nodes() const {
-  return std::ranges::any_of(nodes_, [](const Node& node) { return !node.link && !node.was_here; });
+  return std::ranges::any_of(
+      nodes_, [](const Node& node) { return !node.link && !node.has_joined_before; });
 }
 
 std::vector<std::string> RemoteNodes::missing() const {
   std::vector<std::string> texts;
   for (const Node& node : nodes_) {
     if (node.is_busy && node.attempt == welcome_.attempt) continue;
-    const char* absent = node.was_here ? "has left and not joined again" : "has not joined";
-    const char* what = node.link ? "has not been let in" : absent;
+    const char* absent = node.has_joined_before ? "has left and not rejoined" : "has not joined";
+    const char* what = node.link ? "is connected but not accepted" : absent;
     const int first = node.number * facts_.ranks_per_node;
     texts.push_back(fmt::format("node {} ({}) {}", node.number,
                                 ranks_text(first, facts_.ranks_per_node), what));
@@ -347,8 +353,8 @@ std::vector<std::string> RemoteNodes::missing() const {
   return texts;
 }
 
-std::vector<StopAsked> RemoteNodes::take_asked() { return std::exchange(asked_, {}); }
+std::vector<StopAsked> RemoteNodes::take_asked() { return std::exchange(stop_requests_, {}); }
 std::vector<RankEnd> RemoteNodes::take_ended() { return std::exchange(ended_, {}); }
-std::vector<int> RemoteNodes::take_gone() { return std::exchange(gone_, {}); }
+std::vector<int> RemoteNodes::take_disconnected() { return std::exchange(disconnected_, {}); }
 
 }  // namespace trainctl::launch

@@ -31,9 +31,9 @@ class RemoteNodes {
 
   /// Starts a new attempt, in which no rank has started. Connected nodes are asked to start their
   /// ranks now, other nodes when they join.
-  void begin(const Welcome& welcome, std::optional<double> hang_timeout_s, double now);
+  void begin_attempt(const Welcome& welcome, std::optional<double> hang_timeout_s, double now);
   /// Adds the connection of node `node` (1 or above), which has proved that it knows the token.
-  void adopt(int node, Fd socket, const std::string& peer, double now);
+  void add_link(int node, Fd socket, const std::string& peer, double now);
 
   void append_to(std::vector<pollfd>& polls) const;
   /// Reads and sends without blocking. Calls the handler for events of the attempt's ranks.
@@ -57,7 +57,7 @@ class RemoteNodes {
   /// Returns the ranks that have ended since the last call.
   std::vector<RankEnd> take_ended();
   /// Returns the nodes whose link has closed since the last call; they may join again.
-  std::vector<int> take_gone();
+  std::vector<int> take_disconnected();
 
  private:
   /// A node other than node 0.
@@ -69,34 +69,35 @@ class RemoteNodes {
     int attempt = 0;       // last attempt that the node was asked to start
     bool is_busy = false;  // runs that attempt
     bool is_leaving = false;
-    bool was_here = false;
+    bool has_joined_before = false;
   };
 
-  void take(Node& node, const NodeMessage& message, double now);
-  void greet(Node& node, const NodeHello& hello, double now);
+  void handle(Node& node, const NodeMessage& message, double now);
+  void handle_hello(Node& node, const NodeHello& hello, double now);
   void welcome(Node& node, double now);
-  void refuse(Node& node, const Refused& refusal, double now);
-  void take_ended(const RankEnded& ended);
-  void leave(Node& node, const NodeLeaves& leaves);
-  void leave_stopped(Node& node, const NodeLeaves& leaves);
-  void lose(Node& node, const FailureReport& why);
-  void dismiss(Node& node);
-  void forget(Node& node);
-  [[nodiscard]] std::optional<Refused> objection(const Node& node, const NodeHello& hello) const;
+  void reject(Node& node, const Refused& refusal, double now);
+  void handle_ended(const RankEnded& ended);
+  void handle_leave(Node& node, const NodeLeaves& leaves);
+  void handle_stopped_leave(Node& node, const NodeLeaves& leaves);
+  void mark_lost(Node& node, const FailureReport& why);
+  void close_link(Node& node);
+  void remove(Node& node);
+  [[nodiscard]] std::optional<Refused> find_mismatch(const Node& node,
+                                                     const NodeHello& hello) const;
   [[nodiscard]] RemoteRank* rank_of(const Node& node, int rank);
-  void tell_busy(const NodeMessage& message, double now);
+  void send_to_busy(const NodeMessage& message, double now);
 
   JobFacts facts_;
   BeatTimes times_;
-  std::vector<Node> nodes_;  // by number, without the head
+  std::vector<Node> nodes_;  // by number, without node 0
   std::vector<std::unique_ptr<RemoteRank>> ranks_;
   Welcome welcome_;
   bool is_open_ = false;  // the attempt is running: joining nodes are asked to start
   int round_ = 0;
   const EventHandler* on_event_ = nullptr;  // set while serve() runs
-  std::vector<StopAsked> asked_;
+  std::vector<StopAsked> stop_requests_;
   std::vector<RankEnd> ended_;
-  std::vector<int> gone_;
+  std::vector<int> disconnected_;
 };
 
 /// The coordinator (node 0) of a job with several nodes: the listener that they join, and their
@@ -117,9 +118,9 @@ class Head {
   void append_to(std::vector<pollfd>& polls) const;
   /// Accepts waiting connections and serves the nodes.
   void serve(double now, int round, const EventHandler& on_event);
-  /// Sends the result of the run to the connected nodes and, for at most `patience_s`, to nodes
+  /// Sends the result of the run to the connected nodes and, for at most `timeout_s`, to nodes
   /// that join late and would otherwise search for this one in vain. `give_up` ends the wait.
-  void end(const RunOver& over, double patience_s, const GiveUp& give_up = {});
+  void end(const RunOver& over, double timeout_s, const GiveUp& give_up = {});
   struct RankArrival {
     int rank;
     Fd socket;
@@ -131,12 +132,12 @@ class Head {
   [[nodiscard]] const Endpoint& endpoint() const { return listener_.endpoint(); }
 
  private:
-  bool adopt_arrivals(double now);
+  bool accept_arrivals(double now);
 
   Listener listener_;
   RemoteNodes nodes_;
   Welcome welcome_{.attempt = 0};
-  std::vector<int> claimed_;  // ranks whose connection has arrived in this attempt
+  std::vector<int> claimed_ranks_;  // ranks whose connection has arrived in this attempt
   std::vector<RankArrival> arrivals_;
 };
 

@@ -17,14 +17,14 @@
 namespace trainctl::launch {
 namespace {
 
-constexpr std::size_t kRoom = std::size_t{4} << 20;
+constexpr std::size_t kQueueLimit = std::size_t{4} << 20;
 // A peer that leaves this many bytes unread counts as lost.
-constexpr std::size_t kMostQueued = std::size_t{16} << 20;
+constexpr std::size_t kMaxQueuedBytes = std::size_t{16} << 20;
 
 }  // namespace
 
 NodeLink::NodeLink(Fd socket, const BeatTimes& times, double now)
-    : socket_(std::move(socket)), times_(times), heard_at_(now), sent_at_(now) {
+    : socket_(std::move(socket)), times_(times), received_at_(now), sent_at_(now) {
   const int flags = ::fcntl(socket_.get(), F_GETFL);
   ::fcntl(socket_.get(), F_SETFL, flags | O_NONBLOCK);
 }
@@ -35,7 +35,7 @@ void NodeLink::append_to(std::vector<pollfd>& polls) const {
   polls.push_back({socket_.get(), static_cast<short>(wanted), 0});
 }
 
-bool NodeLink::has_room() const { return output_.size() < kRoom; }
+bool NodeLink::has_room() const { return output_.size() < kQueueLimit; }
 
 void NodeLink::send(const NodeMessage& message, double now) {
   if (lost_ || is_cut_off_) return;
@@ -44,28 +44,28 @@ void NodeLink::send(const NodeMessage& message, double now) {
 }
 
 void NodeLink::serve(double now, const Handler& handler) {
-  for (const NodeMessage& message : std::exchange(held_, {})) handler(message);
+  for (const NodeMessage& message : std::exchange(put_back_, {})) handler(message);
   if (lost_) return;
   const auto state =
-      lines_.read_some(socket_.get(), [&](std::string_view line) { take(line, handler); });
+      lines_.read_some(socket_.get(), [&](std::string_view line) { handle_line(line, handler); });
   using State = events::LineReader::State;
-  if (state == State::more) heard_at_ = now;
-  if (state == State::closed) lose("its connection has closed");
-  if (state == State::too_long) lose("it sent a line above the limit of 1 MiB");
-  if (!lost_ && now - heard_at_ > times_.silence_s)
-    lose(fmt::format("it has been silent for {}", human_duration(now - heard_at_)));
+  if (state == State::more) received_at_ = now;
+  if (state == State::closed) mark_lost("its connection has closed");
+  if (state == State::too_long) mark_lost("it sent a line longer than 1 MiB");
+  if (!lost_ && now - received_at_ > times_.silence_s)
+    mark_lost(fmt::format("it sent nothing for {}", human_duration(now - received_at_)));
   if (lost_) return;
   if (now - sent_at_ >= times_.beat_s && output_.empty()) send(Beat{}, now);
   flush(now);
 }
 
-void NodeLink::take(std::string_view line, const Handler& handler) {
+void NodeLink::handle_line(std::string_view line, const Handler& handler) {
   if (lost_) return;  // an earlier line was invalid
   std::optional<NodeMessage> message;
   try {
     message = decode_node_message(line);
   } catch (const Error& error) {
-    lose("it sent " + error.message());
+    mark_lost("it sent " + error.message());
     return;
   }
   if (!std::holds_alternative<Beat>(*message)) handler(*message);
@@ -87,7 +87,7 @@ void NodeLink::flush(double now) {
   }
   output_.erase(0, sent);
   if (is_cut_off_) output_.clear();
-  if (output_.size() > kMostQueued) lose("it does not read what it is sent");
+  if (output_.size() > kMaxQueuedBytes) mark_lost("it does not read its messages");
 }
 
 void NodeLink::hang_up() {
@@ -96,7 +96,7 @@ void NodeLink::hang_up() {
   output_.clear();
 }
 
-void NodeLink::lose(std::string why) {
+void NodeLink::mark_lost(std::string why) {
   if (!lost_) lost_ = std::move(why);
 }
 
@@ -148,7 +148,7 @@ void each_field(Like<RankEnd> auto& m, auto&& visit) {
 
 void each_field(Like<RankEnded> auto& m, auto&& visit) { each_field(m.end, visit); }
 
-void each_field(Like<NodePulses> auto& m, auto&& visit) { visit("ranks", m.ranks); }
+void each_field(Like<NodeHeartbeats> auto& m, auto&& visit) { visit("ranks", m.ranks); }
 
 void each_field(Like<StopAsked> auto& m, auto&& visit) {
   visit("signal", m.signal);
@@ -177,7 +177,7 @@ void each_field(Like<Refused> auto& m, auto&& visit) {
 void each_field(Like<RunOver> auto& m, auto&& visit) {
   visit("exit_code", m.exit_code);
   visit("verdict", m.verdict);
-  visit("said", m.message);  // "message" is the name of the message
+  visit("text", m.message);  // "message" is the name of the message
 }
 
 /// Messages without fields.
@@ -187,17 +187,17 @@ void each_field(Empty auto& /*message*/, auto&& /*visit*/) {}
 
 namespace {
 
-constexpr int kMostRanks = 1 << 16;
+constexpr int kMaxRanks = 1 << 16;
 
 void check_rank(int rank) {
-  ENSURE(unexpected, rank >= 0 && rank < kMostRanks, "there is no rank {}", rank);
+  ENSURE(unexpected, rank >= 0 && rank < kMaxRanks, "rank {} does not exist", rank);
 }
 
 void check(const auto& /*message*/) {}
 void check(const RankEnded& message) { check_rank(message.end.rank); }
-void check(const NodePulses& message) {
-  ENSURE(unexpected, message.ranks.size() <= std::size_t{kMostRanks}, "'ranks' is too long");
-  for (const RankPulse& pulse : message.ranks) check_rank(pulse.rank);
+void check(const NodeHeartbeats& message) {
+  ENSURE(unexpected, message.ranks.size() <= std::size_t{kMaxRanks}, "'ranks' is too long");
+  for (const RankPulse& heartbeat : message.ranks) check_rank(heartbeat.rank);
 }
 
 template <class Message>
@@ -226,23 +226,22 @@ NodeMessage decode_as(const std::string& name, const Json& document,
     if (name == Message::kName) found = read_message<Message>(document);
   };
   (try_one(static_cast<const Messages*>(nullptr)), ...);
-  ENSURE(unexpected, found.has_value(), "there is no message '{}'", printable(name));
+  ENSURE(unexpected, found.has_value(), "unknown message '{}'", printable(name));
   return std::move(*found);
 }
 
 [[noreturn]] void refuse(std::string_view line, const std::string& why) {
-  throw Error(ErrorKind::unexpected,
-              fmt::format("a line that is no message between supervisors ({}): '{}...'",
-                          printable(why), printable(line.substr(0, 60))));
+  throw Error(ErrorKind::unexpected, fmt::format("an invalid supervisor message ({}): '{}...'",
+                                                 printable(why), printable(line.substr(0, 60))));
 }
 
 }  // namespace
 
 std::string encode(const NodeMessage& message) {
   // The event is nested as an object: escaping its quotes in a string would double its size.
-  if (const auto* told = std::get_if<RankEvent>(&message))
-    return fmt::format(R"({{"message":"event","rank":{},"event":{}}})", told->rank,
-                       events::encode(told->event));
+  if (const auto* event = std::get_if<RankEvent>(&message))
+    return fmt::format(R"({{"message":"event","rank":{},"event":{}}})", event->rank,
+                       events::encode(event->event));
   return std::visit(
       []<class Message>(const Message& one) {
         Json document{{"message", Message::kName}};
@@ -255,7 +254,7 @@ std::string encode(const NodeMessage& message) {
 NodeMessage decode_node_message(std::string_view line) {
   try {
     const Json document = Json::parse(line);
-    ENSURE(unexpected, document.is_object(), "it is no object");
+    ENSURE(unexpected, document.is_object(), "it is not a JSON object");
     std::string name;
     events::read(document.at("message"), name);
     return decode_as(name, document, static_cast<const NodeMessage*>(nullptr));

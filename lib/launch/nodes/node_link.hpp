@@ -60,8 +60,8 @@ struct RankPulse {
   std::string collective;  // the last one entered
   bool in_collective = false;
 };
-struct NodePulses {
-  static constexpr auto kName = "pulses";
+struct NodeHeartbeats {
+  static constexpr auto kName = "heartbeats";
   std::vector<RankPulse> ranks;
 };
 
@@ -73,7 +73,7 @@ struct RankEnded {
 
 /// Reports that the node got a stop signal. at_once: a second signal.
 struct StopAsked {
-  static constexpr auto kName = "stop_asked";
+  static constexpr auto kName = "stop_requested";
   int signal = 0;
   bool at_once = false;
 };
@@ -131,7 +131,7 @@ struct RunOver {
 };
 
 using NodeMessage =
-    std::variant<Beat, NodeHello, RankEvent, NodePulses, RankEnded, StopAsked, NodeFinished,
+    std::variant<Beat, NodeHello, RankEvent, NodeHeartbeats, RankEnded, StopAsked, NodeFinished,
                  NodeLeaves, Welcome, StopRanks, KillRanks, WriteStacks, Refused, RunOver>;
 
 /// Returns the message as one line without the newline.
@@ -162,9 +162,9 @@ class NodeLink {
   /// and sends a beat if one is due. Exceptions of the handler are passed on.
   void serve(double now, const Handler& handler);
   /// Stores a message for the handler of the next serve() call.
-  void put_back(const NodeMessage& message) { held_.push_back(message); }
+  void put_back(const NodeMessage& message) { put_back_.push_back(message); }
   /// Restarts the silence timeout, for example after this side was busy elsewhere.
-  void forgive(double now) { heard_at_ = now; }
+  void forgive(double now) { received_at_ = now; }
   /// Sets the silence timeout of the other side.
   void allow_silence(double seconds) { times_.silence_s = seconds; }
   /// Closes the sending direction; the other side sees the end of the connection.
@@ -178,15 +178,15 @@ class NodeLink {
 
  private:
   void flush(double now);
-  void take(std::string_view line, const Handler& handler);
-  void lose(std::string why);
+  void handle_line(std::string_view line, const Handler& handler);
+  void mark_lost(std::string why);
 
   Fd socket_;
   BeatTimes times_;
   events::LineReader lines_{kMaxNodeLineBytes};
-  std::vector<NodeMessage> held_;
+  std::vector<NodeMessage> put_back_;
   std::string output_;
-  double heard_at_;
+  double received_at_;
   double sent_at_;
   bool is_cut_off_ = false;  // nothing can be sent, but received data can still be read
   std::optional<std::string> lost_;

@@ -19,32 +19,32 @@
 namespace trainctl::launch {
 namespace {
 
-RankPulse pulse_of(int rank, const events::Heartbeat& page) {
-  RankPulse pulse;
-  pulse.rank = rank;
-  pulse.stamp = page.monotonic_ns.load(std::memory_order_acquire);
-  pulse.step = page.global_step.load(std::memory_order_relaxed);
-  pulse.phase = page.phase.load(std::memory_order_relaxed);
-  pulse.loaded = page.loaded.load(std::memory_order_relaxed);
+RankPulse heartbeat_of(int rank, const events::Heartbeat& page) {
+  RankPulse heartbeat;
+  heartbeat.rank = rank;
+  heartbeat.stamp = page.monotonic_ns.load(std::memory_order_acquire);
+  heartbeat.step = page.global_step.load(std::memory_order_relaxed);
+  heartbeat.phase = page.phase.load(std::memory_order_relaxed);
+  heartbeat.loaded = page.loaded.load(std::memory_order_relaxed);
   const events::Collective last = page.collective();
-  pulse.collective = last.name;
-  pulse.in_collective = last.under_way;
-  return pulse;
+  heartbeat.collective = last.name;
+  heartbeat.in_collective = last.under_way;
+  return heartbeat;
 }
 
-class NodeWatch {
+class NodeSupervisor {
  public:
-  NodeWatch(const LaunchSpec& spec, NodeLink& link, const Clock& clock)
-      : spec_(spec), link_(link), clock_(clock), here_(spec, clock), shutdown_(spec.grace_s) {}
+  NodeSupervisor(const LaunchSpec& spec, NodeLink& link, const Clock& clock)
+      : spec_(spec), link_(link), clock_(clock), ranks_(spec, clock), shutdown_(spec.grace_s) {}
 
   void start(const ConnectRank& connect) {
     make_folder(spec_.log_folder);
-    here_.start(signals_.child_mask(), connect);
+    ranks_.start(signals_.child_mask(), connect);
   }
 
   NodeAttempt run() {
-    while (!is_over()) turn();
-    for (const auto& rank : here_.ranks()) {
+    while (!is_over()) poll_once();
+    for (const auto& rank : ranks_.ranks()) {
       if (rank->is_alive()) send_end(*rank);  // it could not be killed
     }
     link_.send(NodeFinished{}, clock_.now());
@@ -53,26 +53,26 @@ class NodeWatch {
 
  private:
   static constexpr double kTickS = 0.2;
-  static constexpr double kBurialS = 5;  // to wait after SIGKILL
+  static constexpr double kReapTimeoutS = 5;  // to wait after SIGKILL
   // The coordinator decides when the time of the ranks is up.
   static constexpr double kNoLimit = std::numeric_limits<double>::infinity();
 
   // Only poll() blocks here; other calls on descriptors return EAGAIN.
-  void turn() {
+  void poll_once() {
     wait();
-    here_.reap(forward_, round_, [this](Rank& rank) { send_end(rank); });
+    ranks_.reap(forward_, round_, [this](Rank& rank) { send_end(rank); });
     read_events();
     take_signals();  // the coordinator must see a failure before the stop that follows it
-    link_.serve(clock_.now(), [&](const NodeMessage& message) { follow(message); });
-    check_head();
-    here_.kill_finished();
+    link_.serve(clock_.now(), [&](const NodeMessage& message) { handle_command(message); });
+    check_coordinator();
+    ranks_.kill_finished();
     if (clock_.now() >= next_tick_) tick();
     ++round_;
   }
 
   void wait() {
     std::vector<pollfd> polls{{signals_.fd(), POLLIN, 0}};
-    if (link_.has_room()) here_.append_to(polls);
+    if (link_.has_room()) ranks_.append_to(polls);
     link_.append_to(polls);
     const double left = std::clamp(next_tick_ - clock_.now(), 0.0, kTickS);
     ::poll(polls.data(), polls.size(), static_cast<int>(std::ceil(left * 1000)));
@@ -82,12 +82,10 @@ class NodeWatch {
     for (const int signal : signals_.take()) {
       switch (shutdown_.handle_signal(signal, clock_.now(), kNoLimit)) {
         case ShutdownController::Action::stop:
-          log::get().info(
-              "{}: all nodes are asked to save and to end; a second signal ends them at "
-              "once",
-              signal_name(signal));
+          log::get().info("{}: all nodes save a checkpoint and exit; a second signal kills them",
+                          signal_name(signal));
           link_.send(StopAsked{signal, false}, clock_.now());
-          here_.terminate();
+          ranks_.terminate();
           break;
         case ShutdownController::Action::kill:
           link_.send(StopAsked{signal, true}, clock_.now());
@@ -101,7 +99,7 @@ class NodeWatch {
   // Events stay in the pipes of the ranks while the coordinator does not accept them.
   void read_events() {
     if (!link_.has_room()) return;
-    for (const auto& rank : here_.ranks()) {
+    for (const auto& rank : ranks_.ranks()) {
       const bool had_failed = rank->has_failed();
       rank->read_events(forward_, round_);
       const auto report = rank->end().report;
@@ -119,45 +117,46 @@ class NodeWatch {
     link_.send(RankEnded{std::move(end)}, clock_.now());
   }
 
-  void follow(const NodeMessage& message) {
+  void handle_command(const NodeMessage& message) {
     if (const auto* stop = std::get_if<StopRanks>(&message)) {
       shutdown_.begin_stop(stop->signal, clock_.now(), kNoLimit);
-      here_.terminate();
+      ranks_.terminate();
     } else if (std::holds_alternative<KillRanks>(message)) {
       kill_all();
     } else if (std::holds_alternative<WriteStacks>(message)) {
-      write_stacks(spec_.log_folder, here_.stack_sources());
+      write_stacks(spec_.log_folder, ranks_.stack_sources());
     } else if (const auto* over = std::get_if<RunOver>(&message)) {
       outcome_.over = *over;
       kill_all();
     } else {
-      log::get().warn("the head has said what makes no sense while ranks run; ignored");
+      log::get().warn("node 0 sent a message that is not valid while ranks run; ignored");
     }
   }
 
-  void check_head() {
+  void check_coordinator() {
     if (!link_.lost() || outcome_.lost || outcome_.over) return;
     outcome_.lost = link_.lost();
-    log::get().warn("the head is lost: {}; the ranks of this node are ended", *outcome_.lost);
+    log::get().warn("the connection to node 0 is lost: {}; killing the ranks of this node",
+                    *outcome_.lost);
     kill_all();
   }
 
   void tick() {
     next_tick_ = clock_.now() + kTickS;
-    NodePulses pulses;
-    for (const auto& rank : here_.ranks()) {
-      if (rank->is_alive()) pulses.ranks.push_back(pulse_of(rank->number(), rank->page()));
+    NodeHeartbeats heartbeats;
+    for (const auto& rank : ranks_.ranks()) {
+      if (rank->is_alive()) heartbeats.ranks.push_back(heartbeat_of(rank->number(), rank->page()));
     }
-    if (!pulses.ranks.empty() && link_.has_room()) link_.send(pulses, clock_.now());
+    if (!heartbeats.ranks.empty() && link_.has_room()) link_.send(heartbeats, clock_.now());
   }
 
   void kill_all() {
     if (!killed_at_) killed_at_ = clock_.now();
-    here_.kill();
+    ranks_.kill();
   }
 
   [[nodiscard]] bool is_over() const {
-    return here_.none_alive() || (killed_at_ && clock_.now() - *killed_at_ > kBurialS);
+    return ranks_.none_alive() || (killed_at_ && clock_.now() - *killed_at_ > kReapTimeoutS);
   }
 
   const LaunchSpec& spec_;
@@ -170,7 +169,7 @@ class NodeWatch {
   // Destroyed in reverse order: ranks end while orphans are tracked and signals are blocked.
   SignalGuard signals_;
   OrphanReaper orphans_;
-  LocalRanks here_;
+  LocalRanks ranks_;
 
   int round_ = 1;
   double next_tick_ = 0;
@@ -185,9 +184,9 @@ NodeAttempt supervise_node(const LaunchSpec& spec, NodeLink& link, const Connect
                            const Clock& clock) {
   ASSERT(spec.placement.node > 0 && spec.placement.node < spec.placement.nodes);
   ASSERT(spec.world_size % spec.placement.nodes == 0);
-  NodeWatch watch(spec, link, clock);
-  watch.start(connect);
-  return watch.run();
+  NodeSupervisor supervisor(spec, link, clock);
+  supervisor.start(connect);
+  return supervisor.run();
 }
 
 }  // namespace trainctl::launch

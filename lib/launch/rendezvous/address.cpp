@@ -28,31 +28,32 @@ const sockaddr_in6& v6(const Address& address) {
 }
 bool is_v4(const Address& address) { return address.storage.ss_family == AF_INET; }
 
-Reach reach_of_v4(std::uint32_t bits) {
+AddressScope scope_of_v4(std::uint32_t bits) {
   const auto within = [bits](std::uint32_t network, int prefix) {
     return (bits ^ network) >> (32 - prefix) == 0;
   };
-  if (bits == 0) return Reach::every_address;
-  if (within(0x7F000000, 8)) return Reach::this_machine;
-  if (within(0xE0000000, 4) || bits == 0xFFFFFFFF) return Reach::group;
+  if (bits == 0) return AddressScope::any;
+  if (within(0x7F000000, 8)) return AddressScope::loopback;
+  if (within(0xE0000000, 4) || bits == 0xFFFFFFFF) return AddressScope::multicast;
   const bool is_private = within(0x0A000000, 8) || within(0xAC100000, 12) ||
                           within(0xC0A80000, 16) || within(0xA9FE0000, 16) ||
                           within(0x64400000, 10);
-  return is_private ? Reach::private_network : Reach::public_network;
+  return is_private ? AddressScope::private_network : AddressScope::public_network;
 }
 
 bool starts_with(const in6_addr& bits, std::initializer_list<unsigned> front) {
   return std::equal(front.begin(), front.end(), std::begin(bits.s6_addr));
 }
 
-Reach reach_of_v6(const in6_addr& bits) {
-  constexpr in6_addr kEvery{};
-  if (std::memcmp(&bits, &kEvery, sizeof bits) == 0) return Reach::every_address;
-  if (std::memcmp(&bits, &in6addr_loopback, sizeof bits) == 0) return Reach::this_machine;
-  if (starts_with(bits, {0xFF})) return Reach::group;
+AddressScope scope_of_v6(const in6_addr& bits) {
+  constexpr in6_addr kAny{};
+  if (std::memcmp(&bits, &kAny, sizeof bits) == 0) return AddressScope::any;
+  if (std::memcmp(&bits, &in6addr_loopback, sizeof bits) == 0) return AddressScope::loopback;
+  if (starts_with(bits, {0xFF})) return AddressScope::multicast;
   const bool is_link_local = bits.s6_addr[0] == 0xFE && (bits.s6_addr[1] & 0xC0U) == 0x80;
   const bool is_unique_local = (bits.s6_addr[0] & 0xFEU) == 0xFC;
-  return is_link_local || is_unique_local ? Reach::private_network : Reach::public_network;
+  return is_link_local || is_unique_local ? AddressScope::private_network
+                                          : AddressScope::public_network;
 }
 
 Address address_of(const addrinfo& info) {
@@ -84,12 +85,12 @@ void set_option(const Fd& socket, int level, int name, int value) {
 
 }  // namespace
 
-Reach reach_of(const Address& address) {
-  if (is_v4(address)) return reach_of_v4(ntohl(v4(address).sin_addr.s_addr));
-  return reach_of_v6(v6(address).sin6_addr);
+AddressScope scope_of(const Address& address) {
+  if (is_v4(address)) return scope_of_v4(ntohl(v4(address).sin_addr.s_addr));
+  return scope_of_v6(v6(address).sin6_addr);
 }
 
-Resolved resolve(const Endpoint& endpoint) {
+ResolvedAddresses resolve(const Endpoint& endpoint) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_NUMERICSERV;
@@ -99,14 +100,14 @@ Resolved resolve(const Endpoint& endpoint) {
   if (failure != 0)
     return {{}, failure == EAI_SYSTEM ? std::strerror(errno) : ::gai_strerror(failure)};
   const std::unique_ptr<addrinfo, Release> list(first);
-  Resolved found;
+  ResolvedAddresses found;
   for (const addrinfo* info = first; info != nullptr; info = info->ai_next) {
     if (info->ai_family == AF_INET || info->ai_family == AF_INET6)
       found.addresses.push_back(address_of(*info));
   }
-  if (found.addresses.empty()) found.failure = "it has no address of IPv4 or IPv6";
+  if (found.addresses.empty()) found.failure = "it has no IPv4 or IPv6 address";
   std::ranges::stable_partition(found.addresses, [](const Address& address) {
-    return reach_of(address) != Reach::this_machine;
+    return scope_of(address) != AddressScope::loopback;
   });
   return found;
 }
@@ -115,14 +116,14 @@ Endpoint endpoint_of(const Address& address) {
   std::array<char, NI_MAXHOST> host{};
   const int failure = ::getnameinfo(address.get(), address.size, host.data(), host.size(), nullptr,
                                     0, NI_NUMERICHOST);
-  ENSURE(resource, failure == 0, "an address cannot be written down: {}", ::gai_strerror(failure));
+  ENSURE(resource, failure == 0, "cannot format a network address: {}", ::gai_strerror(failure));
   return {host.data(), ntohs(is_v4(address) ? v4(address).sin_port : v6(address).sin6_port)};
 }
 
 Address local_address(const Fd& socket) {
   Address address;
   ENSURE(resource, ::getsockname(socket.get(), address.get(), &address.size) == 0,
-         "a connection has no address: {}", std::strerror(errno));
+         "cannot read the local address of a connection: {}", std::strerror(errno));
   return address;
 }
 
@@ -139,7 +140,7 @@ Fd tcp_socket(const Address& address) {
 }
 
 // The options are not essential, so failures are ignored.
-void make_lively(const Fd& socket) {
+void enable_keepalive(const Fd& socket) {
   set_option(socket, IPPROTO_TCP, TCP_NODELAY, 1);
   set_option(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
   set_option(socket, IPPROTO_TCP, TCP_KEEPIDLE, 5);
@@ -188,16 +189,16 @@ int family_of(const std::string& address) {
 }
 
 // 127.0.0.2 belongs to no interface but to this machine, so bind() decides.
-bool is_ours(const std::string& address, int family) {
-  Address place;
-  place.storage.ss_family = static_cast<sa_family_t>(family);
-  place.size = family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
+bool is_local_address(const std::string& address, int family) {
+  Address local;
+  local.storage.ss_family = static_cast<sa_family_t>(family);
+  local.size = family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
   void* bytes = family == AF_INET
-                    ? static_cast<void*>(&reinterpret_cast<sockaddr_in&>(place.storage).sin_addr)
-                    : &reinterpret_cast<sockaddr_in6&>(place.storage).sin6_addr;
+                    ? static_cast<void*>(&reinterpret_cast<sockaddr_in&>(local.storage).sin_addr)
+                    : &reinterpret_cast<sockaddr_in6&>(local.storage).sin6_addr;
   ::inet_pton(family, address.c_str(), bytes);
-  const Fd socket = tcp_socket(place);
-  return socket.valid() && ::bind(socket.get(), place.get(), place.size) == 0;
+  const Fd socket = tcp_socket(local);
+  return socket.valid() && ::bind(socket.get(), local.get(), local.size) == 0;
 }
 
 std::string list_of(const std::vector<Interface>& all) {
@@ -208,24 +209,24 @@ std::string list_of(const std::vector<Interface>& all) {
 
 }  // namespace
 
-std::string interface_address(const std::string& wish, const std::string& like) {
+std::string interface_address(const std::string& name_or_address, const std::string& peer) {
   const std::vector<Interface> all = interfaces();
-  const int family = family_of(wish);
+  const int family = family_of(name_or_address);
   if (family != AF_UNSPEC) {
-    ENSURE(config, is_ours(wish, family),
-           "distributed.interface: {} is no address of this machine, which has {}", printable(wish),
-           list_of(all));
-    return wish;
+    ENSURE(config, is_local_address(name_or_address, family),
+           "distributed.interface: {} is not an address of this machine, which has {}",
+           printable(name_or_address), list_of(all));
+    return name_or_address;
   }
-  const int wanted = family_of(like);
-  const auto of_that_name = [&](const Interface& each) { return each.name == wish; };
+  const int wanted = family_of(peer);
+  const auto has_name = [&](const Interface& each) { return each.name == name_or_address; };
   auto found = std::ranges::find_if(
-      all, [&](const Interface& each) { return of_that_name(each) && each.family == wanted; });
-  if (found == all.end()) found = std::ranges::find_if(all, of_that_name);
-  ENSURE(config, found != all.end(),
-         "distributed.interface: this machine has no network interface '{}' with an address; there "
-         "are {}",
-         printable(wish), list_of(all));
+      all, [&](const Interface& each) { return has_name(each) && each.family == wanted; });
+  if (found == all.end()) found = std::ranges::find_if(all, has_name);
+  ENSURE(
+      config, found != all.end(),
+      "distributed.interface: this machine has no network interface '{}' with an address, only {}",
+      printable(name_or_address), list_of(all));
   return found->address;
 }
 

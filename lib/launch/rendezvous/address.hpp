@@ -21,21 +21,21 @@ struct Address {
 };
 
 /// The hosts that can reach a socket that listens on an address.
-enum class Reach {
-  every_address,  // 0.0.0.0, ::
-  this_machine,
+enum class AddressScope {
+  any,  // 0.0.0.0, ::
+  loopback,
   private_network,  // also link-local and shared (RFC 6598) addresses
   public_network,
-  group,  // multicast and broadcast
+  multicast,  // also broadcast
 };
-Reach reach_of(const Address& address);
+AddressScope scope_of(const Address& address);
 
-struct Resolved {
+struct ResolvedAddresses {
   std::vector<Address> addresses;  // loopback addresses come last
   std::string failure;             // the reason if there is no address
 };
 /// Resolves a numeric address or a name. Blocks until the name service answers.
-Resolved resolve(const Endpoint& endpoint);
+ResolvedAddresses resolve(const Endpoint& endpoint);
 
 /// Returns the address in numeric form, with the scope of a link-local address.
 Endpoint endpoint_of(const Address& address);
@@ -47,14 +47,14 @@ bool operator==(const Address& a, const Address& b);
 Fd tcp_socket(const Address& address);
 /// Sets TCP_NODELAY and keep-alive, so that small messages are sent immediately and a peer that
 /// disappears is noticed after 20 s.
-void make_lively(const Fd& socket);
+void enable_keepalive(const Fd& socket);
 
 // The functions below find the address by which ranks of other nodes reach this node.
 
-/// Returns the address for `wish`, an interface of this machine ("eth0") or one of its addresses.
-/// If an interface has several, the first one of the family of `like`, a numeric address, is used.
-/// Throws Error(config) naming the existing interfaces.
-std::string interface_address(const std::string& wish, const std::string& like);
+/// Returns the address for `name_or_address`, an interface of this machine ("eth0") or one of its
+/// addresses. If an interface has several, the first one of the family of `peer`, a numeric
+/// address, is used. Throws Error(config) naming the existing interfaces.
+std::string interface_address(const std::string& name_or_address, const std::string& peer);
 
 /// Returns the numeric addresses of all interfaces, including loopback, without link-local IPv6
 /// addresses. Throws Error(resource).
@@ -65,7 +65,7 @@ std::string interface_of(const std::string& address);
 
 // ---- The socket of the coordinator.
 
-struct Listening {
+struct ListeningSocket {
   Fd socket;
   Address address;  // with the assigned port
 };
@@ -75,7 +75,7 @@ bool is_numeric(const std::string& host);
 
 /// Listens on the first suitable address of the endpoint, and on no other. Waits while the port is
 /// in use. Throws as the constructor of Listener.
-Listening listen_at(const Listener::Options& options);
+ListeningSocket listen_at(const Listener::Options& options);
 
 /// Returns the host name, or "this machine" if the system reports none.
 std::string host_name();

@@ -11,30 +11,30 @@ namespace trainctl::launch {
 namespace {
 
 constexpr std::string_view kMagic = "trainctl";
-constexpr std::size_t kHeadBytes = 4;  // length of a frame
+constexpr std::size_t kLengthBytes = 4;  // length of a frame
 constexpr std::size_t kShownBytes = 60;
 
 // Texts are prefixed with their length and other fields have a fixed size: the encoding is unique.
-std::string proved_text(std::string_view side, const Exchange& exchange) {
+std::string signed_text(std::string_view side, const HandshakeTranscript& transcript) {
   std::string text;
   wire::put_text(text, "trainctl rendezvous");
   wire::put_text(text, side);
   wire::put(text, kHandshakeVersion);
-  text += wire::as_text(exchange.joiner);
-  text += wire::as_text(exchange.head);
-  wire::put(text, static_cast<std::uint8_t>(exchange.claim.role));
-  wire::put(text, static_cast<std::uint32_t>(exchange.claim.number));
-  wire::put_text(text, exchange.run_id);
+  text += wire::as_text(transcript.joiner_nonce);
+  text += wire::as_text(transcript.coordinator_nonce);
+  wire::put(text, static_cast<std::uint8_t>(transcript.claim.role));
+  wire::put(text, static_cast<std::uint32_t>(transcript.claim.number));
+  wire::put_text(text, transcript.run_id);
   return text;
 }
 
-std::string hello_body(const Exchange& exchange) {
+std::string hello_body(const HandshakeTranscript& transcript) {
   std::string body(kMagic);
   wire::put(body, kHandshakeVersion);
-  wire::put(body, static_cast<std::uint8_t>(exchange.claim.role));
-  wire::put(body, static_cast<std::uint32_t>(exchange.claim.number));
-  body += wire::as_text(exchange.joiner);
-  wire::put_text(body, exchange.run_id);
+  wire::put(body, static_cast<std::uint8_t>(transcript.claim.role));
+  wire::put(body, static_cast<std::uint32_t>(transcript.claim.number));
+  body += wire::as_text(transcript.joiner_nonce);
+  wire::put_text(body, transcript.run_id);
   return body;
 }
 
@@ -47,9 +47,9 @@ Nonce read_nonce(wire::Reader& reader) {
 
 Claim read_claim(wire::Reader& reader) {
   const auto role = reader.number<std::uint8_t>();
-  ENSURE(unexpected, role == 1 || role == 2, "role {} is unknown", role);
+  ENSURE(unexpected, role == 1 || role == 2, "unknown role {}", role);
   const auto number = reader.number<std::uint32_t>();
-  ENSURE(unexpected, std::in_range<int>(number), "number {} is above what a rank can have", number);
+  ENSURE(unexpected, std::in_range<int>(number), "rank {} is too large", number);
   return {static_cast<Role>(role), static_cast<int>(number)};
 }
 
@@ -66,7 +66,7 @@ Nonce make_nonce() {
   return nonce;
 }
 
-bool same_in_constant_time(std::string_view a, std::string_view b) {
+bool equal_in_constant_time(std::string_view a, std::string_view b) {
   if (a.size() != b.size()) return false;
   // `volatile` keeps the compiler from returning early.
   volatile unsigned difference = 0;
@@ -77,103 +77,108 @@ bool same_in_constant_time(std::string_view a, std::string_view b) {
   return difference == 0;
 }
 
-Sha256 joiner_proof(const Token& token, const Exchange& exchange) {
-  return hmac_sha256(wire::as_text(token), proved_text("joiner", exchange));
+Sha256 joiner_proof(const Token& token, const HandshakeTranscript& transcript) {
+  return hmac_sha256(wire::as_text(token), signed_text("joiner", transcript));
 }
 
-Sha256 head_proof(const Token& token, const Exchange& exchange, const Answer& answer) {
-  std::string text = proved_text("head", exchange);
-  wire::put(text, static_cast<std::uint8_t>(answer.verdict));
+Sha256 coordinator_proof(const Token& token, const HandshakeTranscript& transcript,
+                         const Answer& answer) {
+  std::string text = signed_text("head", transcript);
+  wire::put(text, static_cast<std::uint8_t>(answer.status));
   wire::put_text(text, answer.reason);
   return hmac_sha256(wire::as_text(token), text);
 }
 
-std::size_t FrameGatherer::wanted() const {
-  if (pending_.size() < kHeadBytes) return kHeadBytes - pending_.size();
+std::size_t FrameReader::bytes_needed() const {
+  if (pending_.size() < kLengthBytes) return kLengthBytes - pending_.size();
   const auto length = wire::Reader(pending_).number<std::uint32_t>();
-  return kHeadBytes + length - pending_.size();
+  return kLengthBytes + length - pending_.size();
 }
 
-std::optional<std::string> FrameGatherer::take(std::string_view bytes) {
-  ASSERT(bytes.size() <= wanted());
+std::optional<std::string> FrameReader::take(std::string_view bytes) {
+  ASSERT(bytes.size() <= bytes_needed());
   pending_ += bytes;
-  if (pending_.size() < kHeadBytes) return std::nullopt;
+  if (pending_.size() < kLengthBytes) return std::nullopt;
   const auto length = wire::Reader(pending_).number<std::uint32_t>();
   ENSURE(unexpected, length > 0 && length <= kMaxHandshakeBytes,
-         "what it says ({}) is no frame of at most {} bytes", shown(pending_), kMaxHandshakeBytes);
-  if (pending_.size() < kHeadBytes + length) return std::nullopt;
-  std::string body = pending_.substr(kHeadBytes);
+         "it sent {}, which is not a frame of 1 to {} bytes", shown(pending_), kMaxHandshakeBytes);
+  if (pending_.size() < kLengthBytes + length) return std::nullopt;
+  std::string body = pending_.substr(kLengthBytes);
   pending_.clear();
   return body;
 }
 
 // ---- the coordinator
 
-HeadHandshake::HeadHandshake(const Token& token, std::string run_id, const Nonce& nonce)
+CoordinatorHandshake::CoordinatorHandshake(const Token& token, std::string run_id,
+                                           const Nonce& nonce)
     : token_(token) {
-  exchange_.run_id = std::move(run_id);
-  exchange_.head = nonce;
+  transcript_.run_id = std::move(run_id);
+  transcript_.coordinator_nonce = nonce;
 }
 
-std::size_t HeadHandshake::wanted() const { return proved_ ? 0 : gatherer_.wanted(); }
+std::size_t CoordinatorHandshake::bytes_needed() const {
+  return proved_claim_ ? 0 : frames_.bytes_needed();
+}
 
-void HeadHandshake::take(std::string_view bytes) {
-  const auto body = gatherer_.take(bytes);
+void CoordinatorHandshake::take(std::string_view bytes) {
+  const auto body = frames_.take(bytes);
   if (!body) return;
-  if (greeted_) {
+  if (has_hello_) {
     take_proof(*body);
   } else {
     take_hello(*body);
   }
 }
 
-void HeadHandshake::take_hello(std::string_view body) {
-  ENSURE(unexpected, body.starts_with(kMagic), "what it says ({}) is not this protocol",
+void CoordinatorHandshake::take_hello(std::string_view body) {
+  ENSURE(unexpected, body.starts_with(kMagic), "it sent {}, which is not the rendezvous protocol",
          shown(body));
   wire::Reader reader(body.substr(kMagic.size()));
   const auto version = reader.number<std::uint8_t>();
   ENSURE(unexpected, version == kHandshakeVersion,
-         "it speaks version {} of the protocol, this side version {}: run one trainctl everywhere",
+         "it uses protocol version {}, this node uses {}\nhint: run the same trainctl on all nodes",
          version, kHandshakeVersion);
-  exchange_.claim = read_claim(reader);
-  exchange_.joiner = read_nonce(reader);
-  asked_for_ = reader.text(kMaxRunIdBytes);
+  transcript_.claim = read_claim(reader);
+  transcript_.joiner_nonce = read_nonce(reader);
+  requested_run_id_ = reader.text(kMaxRunIdBytes);
   reader.finish();
-  greeted_ = true;
-  output_ += wire::framed(std::string(wire::as_text(exchange_.head)));
+  has_hello_ = true;
+  output_ += wire::framed(std::string(wire::as_text(transcript_.coordinator_nonce)));
 }
 
-void HeadHandshake::take_proof(std::string_view body) {
-  const Sha256 expected = joiner_proof(token_, exchange_);
-  const bool is_right = same_in_constant_time(body, as_text(expected));
-  ENSURE(unexpected, asked_for_ == exchange_.run_id, "it joins run {}, this is run {}",
-         shown(asked_for_), shown(exchange_.run_id));
-  ENSURE(unexpected, is_right, "it has another token");
-  proved_ = exchange_.claim;
+void CoordinatorHandshake::take_proof(std::string_view body) {
+  const Sha256 expected = joiner_proof(token_, transcript_);
+  const bool is_valid = equal_in_constant_time(body, as_text(expected));
+  ENSURE(unexpected, requested_run_id_ == transcript_.run_id, "it joins run {}, but this is run {}",
+         shown(requested_run_id_), shown(transcript_.run_id));
+  ENSURE(unexpected, is_valid, "its token is different");
+  proved_claim_ = transcript_.claim;
 }
 
-void HeadHandshake::answer(const Answer& answer) {
-  ASSERT(proved_ && answer.reason.size() <= kMaxReasonBytes);
+void CoordinatorHandshake::answer(const Answer& answer) {
+  ASSERT(proved_claim_ && answer.reason.size() <= kMaxReasonBytes);
   std::string body;
-  wire::put(body, static_cast<std::uint8_t>(answer.verdict));
+  wire::put(body, static_cast<std::uint8_t>(answer.status));
   wire::put_text(body, answer.reason);
-  body += as_text(head_proof(token_, exchange_, answer));
+  body += as_text(coordinator_proof(token_, transcript_, answer));
   output_ += wire::framed(body);
 }
 
 // ---- the joining side
 
-JoinHandshake::JoinHandshake(const Join& request, const Nonce& nonce) : token_(request.token) {
-  exchange_ = {request.claim, request.run_id, nonce, {}};
-  output_ = wire::framed(hello_body(exchange_));
+JoinHandshake::JoinHandshake(const JoinOptions& request, const Nonce& nonce)
+    : token_(request.token) {
+  transcript_ = {request.claim, request.run_id, nonce, {}};
+  output_ = wire::framed(hello_body(transcript_));
 }
 
-std::size_t JoinHandshake::wanted() const { return answer_ ? 0 : gatherer_.wanted(); }
+std::size_t JoinHandshake::bytes_needed() const { return answer_ ? 0 : frames_.bytes_needed(); }
 
 void JoinHandshake::take(std::string_view bytes) {
-  const auto body = gatherer_.take(bytes);
+  const auto body = frames_.take(bytes);
   if (!body) return;
-  if (challenged_) {
+  if (has_challenge_) {
     take_answer(*body);
   } else {
     take_challenge(*body);
@@ -182,22 +187,23 @@ void JoinHandshake::take(std::string_view bytes) {
 
 void JoinHandshake::take_challenge(std::string_view body) {
   wire::Reader reader(body);
-  exchange_.head = read_nonce(reader);
+  transcript_.coordinator_nonce = read_nonce(reader);
   reader.finish();
-  challenged_ = true;
-  output_ += wire::framed(std::string(as_text(joiner_proof(token_, exchange_))));
+  has_challenge_ = true;
+  output_ += wire::framed(std::string(as_text(joiner_proof(token_, transcript_))));
 }
 
 void JoinHandshake::take_answer(std::string_view body) {
   wire::Reader reader(body);
-  const auto verdict = reader.number<std::uint8_t>();
-  Answer answer{static_cast<Verdict>(verdict), reader.text(kMaxReasonBytes)};
+  const auto status = reader.number<std::uint8_t>();
+  Answer answer{static_cast<JoinStatus>(status), reader.text(kMaxReasonBytes)};
   const std::string_view proof = reader.take(Sha256{}.size());
   reader.finish();
-  const Sha256 expected = head_proof(token_, exchange_, answer);
-  ENSURE(unexpected, same_in_constant_time(proof, as_text(expected)), "it does not know the token");
-  ENSURE(unexpected, verdict >= 1 && verdict <= static_cast<std::uint8_t>(Verdict::out_of_range),
-         "verdict {} is unknown", verdict);
+  const Sha256 expected = coordinator_proof(token_, transcript_, answer);
+  ENSURE(unexpected, equal_in_constant_time(proof, as_text(expected)),
+         "it does not know the token");
+  ENSURE(unexpected, status >= 1 && status <= static_cast<std::uint8_t>(JoinStatus::out_of_range),
+         "unknown answer {}", status);
   answer_ = std::move(answer);
 }
 

@@ -24,9 +24,9 @@ namespace {
 
 // How long join() retries: forever (up to its time-out), some time for errors that a restart fixes,
 // a short time for errors that rarely go away.
-constexpr double kEver = std::numeric_limits<double>::infinity();
-constexpr double kSomeS = 20;
-constexpr double kLittleS = 1;
+constexpr double kRetryForever = std::numeric_limits<double>::infinity();
+constexpr double kRetryLongS = 20;
+constexpr double kRetryShortS = 1;
 constexpr double kConnectS = 5;     // for one address
 constexpr double kHandshakeS = 15;  // the coordinator may be busy
 constexpr double kSliceS = 0.1;     // between two checks of give_up
@@ -34,87 +34,87 @@ constexpr double kFirstPauseS = 0.05;
 constexpr double kLongestPauseS = 2;
 
 /// The reason why an attempt failed, and how long to retry in that case.
-struct Setback {
+struct JoinFailure {
   ErrorKind kind;
-  std::string what;
-  double patience_s;
+  std::string message;
+  double retry_s;
 };
 
 struct Attempt {
   std::optional<Joined> joined;
-  std::optional<Setback> setback;
+  std::optional<JoinFailure> failure;
 };
 
-Setback nobody_listens(const std::string& why) {
+JoinFailure nothing_listens(const std::string& why) {
   return {ErrorKind::hang,
-          fmt::format("nobody listens there ({}): is node 0 running, is the endpoint where others "
-                      "reach it, and does a firewall let the port through?",
-                      why),
-          kEver};
+          fmt::format(
+              "nothing listens there ({})\nhint: check that node 0 is running, that the endpoint "
+              "is its address, and that no firewall blocks the port",
+              why),
+          kRetryForever};
 }
 
-Setback unknown_name(const std::string& why) {
+JoinFailure unknown_host(const std::string& why) {
   return {ErrorKind::config,
-          fmt::format("the name has no address here ({}): is it spelt right, and known to the name "
-                      "service of this machine?",
-                      why),
-          kEver};
+          fmt::format("cannot resolve the host name: {}\nhint: check its spelling and DNS", why),
+          kRetryForever};
 }
 
-Setback silence() {
-  return {
-      ErrorKind::hang,
-      "somebody listens there and has not answered: is it the head of a run, or is that stopped?",
-      kEver};
+JoinFailure no_answer() {
+  return {ErrorKind::hang,
+          "the process that listens there does not answer\nhint: check that it is node 0 and not "
+          "suspended",
+          kRetryForever};
 }
 
-// If the connection closes before the head has proved the token, the head itself may have ended.
-Setback hung_up(const JoinHandshake& handshake) {
-  if (!handshake.has_proved())
-    return {ErrorKind::rank_failed,
-            "each connection was closed at once: node 0 ended, or what listens there is no head, "
-            "or one of another version of trainctl, which its log tells",
-            kSomeS};
+// If the connection closes before node 0 has proved the token, node 0 itself may have ended.
+JoinFailure closed_early(const JoinHandshake& handshake) {
+  if (!handshake.has_sent_proof())
+    return {
+        ErrorKind::rank_failed,
+        "each connection was closed immediately: node 0 exited, has another version of trainctl, "
+        "or another program listens there\nhint: see the log of node 0",
+        kRetryLongS};
   return {ErrorKind::config,
-          "the head does not accept the token: on node 0 it is another one, or the run has another "
-          "id, which its log tells (TRAINCTL_RDZV_TOKEN or --rdzv-token-file, and --rdzv-id, have "
-          "to be the same on all nodes)",
-          kLittleS};
+          "node 0 rejects the token or the run id\nhint: use the same TRAINCTL_RDZV_TOKEN or "
+          "--rdzv-token-file, and the same --rdzv-id, on all nodes (see the log of node 0)",
+          kRetryShortS};
 }
 
-Setback stranger(const Error& error) {
+JoinFailure not_coordinator(const Error& error) {
   return {ErrorKind::config,
-          fmt::format("what listens there is not the head of this run ({}): check port and token",
+          fmt::format("the process that listens there is not node 0 of this run: {}\nhint: check "
+                      "port and token",
                       error.message()),
-          kLittleS};
+          kRetryShortS};
 }
 
-/// Returns nothing for Verdict::welcome. A claim may be taken by a rank that has just ended.
-std::optional<Setback> setback_of(const Answer& answer) {
-  if (answer.verdict == Verdict::welcome) return std::nullopt;
-  const bool is_taken = answer.verdict == Verdict::taken;
-  return Setback{ErrorKind::config,
-                 fmt::format("the head refuses: {} ({})", printable(answer.reason),
-                             is_taken ? "were two nodes started with one --node-rank?"
-                                      : "--nnodes and trainer.devices have to be the same on all "
-                                        "nodes"),
-                 is_taken ? kSomeS : 0};
+/// Returns nothing for JoinStatus::accepted. A claim may be taken by a rank that has just ended.
+std::optional<JoinFailure> failure_of(const Answer& answer) {
+  if (answer.status == JoinStatus::accepted) return std::nullopt;
+  const bool is_taken = answer.status == JoinStatus::already_joined;
+  return JoinFailure{
+      ErrorKind::config,
+      fmt::format("node 0 rejects it: {}\nhint: {}", printable(answer.reason),
+                  is_taken ? "check that every node has its own --node-rank"
+                           : "use the same --nnodes and trainer.devices on all nodes"),
+      is_taken ? kRetryLongS : 0};
 }
 
 /// The attempts of one call of join().
-class Joining {
+class Joiner {
  public:
-  Joining(const Join& request, double end) : request_(request), end_(end) {}
+  Joiner(const JoinOptions& request, double end) : request_(request), end_(end) {}
 
   Attempt attempt() {
-    const Resolved resolved = resolve(request_.endpoint);
-    if (resolved.addresses.empty()) return {{}, unknown_name(resolved.failure)};
-    std::optional<Setback> first;
+    const ResolvedAddresses resolved = resolve(request_.endpoint);
+    if (resolved.addresses.empty()) return {{}, unknown_host(resolved.failure)};
+    std::optional<JoinFailure> first;
     for (const Address& address : resolved.addresses) {
       Fd socket;
-      auto setback = connect(address, socket);
-      if (!setback) return converse(std::move(socket));
-      if (!first) first = std::move(setback);
+      auto failure = connect(address, socket);
+      if (!failure) return authenticate(std::move(socket));
+      if (!first) first = std::move(failure);
     }
     return {{}, std::move(first)};
   }
@@ -123,7 +123,7 @@ class Joining {
   bool pause(double seconds) {
     const double until = std::min(steady_clock().now() + seconds, end_);
     while (true) {
-      check_whether_to_give_up();
+      check_give_up();
       const double left = until - steady_clock().now();
       if (left <= 0) return !is_over();
       std::this_thread::sleep_for(std::chrono::duration<double>(std::min(left, kSliceS)));
@@ -133,36 +133,37 @@ class Joining {
   [[nodiscard]] bool is_over() const { return steady_clock().now() >= end_; }
 
  private:
-  std::optional<Setback> connect(const Address& address, Fd& socket) {
+  std::optional<JoinFailure> connect(const Address& address, Fd& socket) {
     socket = tcp_socket(address);
-    if (!socket.valid() && errno == EAFNOSUPPORT) return nobody_listens(std::strerror(errno));
+    if (!socket.valid() && errno == EAFNOSUPPORT) return nothing_listens(std::strerror(errno));
     ENSURE(resource, socket.valid(), "cannot connect to {}: {}", to_text(endpoint_of(address)),
            std::strerror(errno));
     int failure = ::connect(socket.get(), address.get(), address.size) == 0 ? 0 : errno;
     if (failure == EINPROGRESS) {
       const double end = std::min(end_, steady_clock().now() + kConnectS);
-      if (!wait(socket, POLLOUT, end)) return nobody_listens("no answer");
+      if (!wait(socket, POLLOUT, end)) return nothing_listens("no answer");
       socklen_t size = sizeof failure;
       if (::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &failure, &size) != 0) failure = errno;
     }
-    if (failure != 0) return nobody_listens(std::strerror(failure));
+    if (failure != 0) return nothing_listens(std::strerror(failure));
     // Without a listener, TCP can connect a socket to itself if its own port is the destination.
-    if (local_address(socket) == address) return nobody_listens("it met itself");
-    make_lively(socket);
+    if (local_address(socket) == address)
+      return nothing_listens("the connection led back to itself");
+    enable_keepalive(socket);
     return std::nullopt;
   }
 
-  Attempt converse(Fd socket) {
+  Attempt authenticate(Fd socket) {
     JoinHandshake handshake(request_, make_nonce());
     try {
       const double end = std::min(end_, steady_clock().now() + kHandshakeS);
-      if (!exchange(socket, handshake, end)) return {{}, silence()};
+      if (!run_handshake(socket, handshake, end)) return {{}, no_answer()};
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::unexpected) throw;
-      return {{}, stranger(error)};
+      return {{}, not_coordinator(error)};
     }
-    if (!handshake.answer()) return {{}, hung_up(handshake)};
-    if (auto setback = setback_of(*handshake.answer())) return {{}, std::move(setback)};
+    if (!handshake.answer()) return {{}, closed_early(handshake)};
+    if (auto failure = failure_of(*handshake.answer())) return {{}, std::move(failure)};
     const int flags = ::fcntl(socket.get(), F_GETFL);
     ::fcntl(socket.get(), F_SETFL, flags & ~O_NONBLOCK);
     std::string host = endpoint_of(local_address(socket)).host;
@@ -171,9 +172,9 @@ class Joining {
 
   /// Returns false if `end` has passed. If it returns true without an answer, the other side has
   /// closed the connection.
-  bool exchange(const Fd& socket, JoinHandshake& handshake, double end) {
+  bool run_handshake(const Fd& socket, JoinHandshake& handshake, double end) {
     std::string output;
-    while (handshake.wanted() > 0) {
+    while (handshake.bytes_needed() > 0) {
       output += handshake.take_output();
       while (!output.empty()) {
         const ssize_t sent = ::send(socket.get(), output.data(), output.size(), MSG_NOSIGNAL);
@@ -183,7 +184,7 @@ class Joining {
       }
       if (!wait(socket, POLLIN, end)) return false;
       std::array<char, kMaxHandshakeBytes> buffer;
-      const std::size_t most = std::min(buffer.size(), handshake.wanted());
+      const std::size_t most = std::min(buffer.size(), handshake.bytes_needed());
       const ssize_t count = ::recv(socket.get(), buffer.data(), most, 0);
       if (count < 0 && (errno == EAGAIN || errno == EINTR)) continue;
       if (count <= 0) return true;
@@ -195,7 +196,7 @@ class Joining {
   /// Returns false if `end` has passed. Errors appear in the caller's next system call.
   bool wait(const Fd& socket, short event, double end) {
     while (true) {
-      check_whether_to_give_up();
+      check_give_up();
       const double left = end - steady_clock().now();
       if (left <= 0) return false;
       pollfd ready{socket.get(), event, 0};
@@ -204,52 +205,52 @@ class Joining {
     }
   }
 
-  void check_whether_to_give_up() const {
-    ENSURE(interrupted, !request_.give_up || !request_.give_up(),
-           "stopped while it joined {} as {}", printable(to_text(request_.endpoint)),
-           to_text(request_.claim));
+  void check_give_up() const {
+    ENSURE(interrupted, !request_.give_up || !request_.give_up(), "stopped while joining {} as {}",
+           printable(to_text(request_.endpoint)), to_text(request_.claim));
   }
 
-  const Join& request_;
+  const JoinOptions& request_;
   double end_;
 };
 
-[[noreturn]] void fail(const Join& request, const Setback& setback, double tried_s) {
-  throw Error(setback.kind,
+[[noreturn]] void fail(const JoinOptions& request, const JoinFailure& failure, double tried_s) {
+  throw Error(failure.kind,
               fmt::format("cannot join the run at {} as {} (tried for {}): {}",
                           printable(to_text(request.endpoint)), to_text(request.claim),
-                          human_duration(tried_s), setback.what));
+                          human_duration(tried_s), failure.message));
 }
 
 }  // namespace
 
-Joined join(const Join& request) {
+Joined join(const JoinOptions& request) {
   ENSURE(config, request.run_id.size() <= kMaxRunIdBytes,
-         "the rendezvous id has {} bytes, the limit is {}", request.run_id.size(), kMaxRunIdBytes);
+         "--rdzv-id must have at most {1} bytes, got {0}", request.run_id.size(), kMaxRunIdBytes);
   ASSERT(request.claim.number >= 0);
-  const double began = steady_clock().now();
-  Joining joining(request, began + request.timeout_s);
+  const double started = steady_clock().now();
+  Joiner joiner(request, started + request.timeout_s);
   double pause_s = kFirstPauseS;
-  double since = began;  // start of consecutive failures with the same patience
-  Setback last{ErrorKind::hang, "there was no time", 0};
-  bool has_told = false;
-  std::optional<Setback> gone;
+  double since = started;  // start of consecutive failures with the same retry time
+  JoinFailure last{ErrorKind::hang, "the time limit was reached", 0};
+  bool has_failed = false;
+  std::optional<JoinFailure> gone;
   while (true) {
-    Attempt attempt = joining.attempt();
+    Attempt attempt = joiner.attempt();
     if (attempt.joined) return std::move(*attempt.joined);
     // A coordinator that was reachable has ended: either it is restarted soon or not at all.
-    if (attempt.setback->kind == ErrorKind::rank_failed) gone = attempt.setback;
-    if (gone && attempt.setback->patience_s == kEver) attempt.setback = gone;
+    if (attempt.failure->kind == ErrorKind::rank_failed) gone = attempt.failure;
+    if (gone && attempt.failure->retry_s == kRetryForever) attempt.failure = gone;
     // A time-out in the final attempt is less informative than the failure before.
-    const bool tells = !has_told || !joining.is_over() || attempt.setback->kind != ErrorKind::hang;
+    const bool is_informative =
+        !has_failed || !joiner.is_over() || attempt.failure->kind != ErrorKind::hang;
     const double now = steady_clock().now();
-    if (tells) {
-      if (!has_told || last.patience_s != attempt.setback->patience_s) since = now;
-      last = std::move(*attempt.setback);
-      has_told = true;
+    if (is_informative) {
+      if (!has_failed || last.retry_s != attempt.failure->retry_s) since = now;
+      last = std::move(*attempt.failure);
+      has_failed = true;
     }
-    const bool is_worth_it = now - since + pause_s <= last.patience_s;
-    if (!is_worth_it || !joining.pause(pause_s)) fail(request, last, now - began);
+    const bool may_retry = now - since + pause_s <= last.retry_s;
+    if (!may_retry || !joiner.pause(pause_s)) fail(request, last, now - started);
     pause_s = std::min(pause_s * 1.5, kLongestPauseS);
   }
 }

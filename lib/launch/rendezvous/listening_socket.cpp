@@ -21,7 +21,7 @@
 namespace trainctl::launch {
 namespace {
 
-struct Holder {
+struct SocketOwner {
   std::string user;
   std::string inode;
 };
@@ -42,7 +42,7 @@ std::string address_digits(const Address& address) {
   return digits;
 }
 
-bool holds(const std::string& local, const Address& address) {
+bool is_bound_to(const std::string& local, const Address& address) {
   const std::string port = fmt::format(":{:04X}", endpoint_of(address).port);
   if (!local.ends_with(port)) return false;
   const std::string at = local.substr(0, local.size() - port.size());
@@ -50,21 +50,21 @@ bool holds(const std::string& local, const Address& address) {
 }
 
 // A listening socket has priority over a connection on the same port.
-std::optional<Holder> holder_in(const char* table, const Address& address) {
+std::optional<SocketOwner> find_owner(const char* table, const Address& address) {
   constexpr const char* kListening = "0A";
   std::ifstream lines(table);
-  std::optional<Holder> found;
+  std::optional<SocketOwner> found;
   std::string line;
   std::getline(lines, line);  // skip the column headers
   while (std::getline(lines, line)) {
     std::istringstream words(line);
     std::string slot, local, remote, state, queues, timer, retries, timeout;
-    Holder holder;
-    words >> slot >> local >> remote >> state >> queues >> timer >> retries >> holder.user >>
-        timeout >> holder.inode;
-    if (!words || !holds(local, address)) continue;
-    if (state == kListening) return holder;
-    if (!found && holder.inode != "0") found = holder;
+    SocketOwner owner;
+    words >> slot >> local >> remote >> state >> queues >> timer >> retries >> owner.user >>
+        timeout >> owner.inode;
+    if (!words || !is_bound_to(local, address)) continue;
+    if (state == kListening) return owner;
+    if (!found && owner.inode != "0") found = owner;
   }
   return found;
 }
@@ -97,10 +97,10 @@ std::string process_with(const std::string& inode) {
 /// 4711 (python3)", "a process of user id 1000"; empty if none is visible.
 std::string owner_of_port(const Address& address) {
   for (const char* table : {"/proc/net/tcp", "/proc/net/tcp6"}) {
-    const auto holder = holder_in(table, address);
-    if (!holder) continue;
-    const std::string process = process_with(holder->inode);
-    return process.empty() ? fmt::format("a process of user id {}", holder->user) : process;
+    const auto owner = find_owner(table, address);
+    if (!owner) continue;
+    const std::string process = process_with(owner->inode);
+    return process.empty() ? fmt::format("a process of user id {}", owner->user) : process;
   }
   return {};
 }
@@ -109,49 +109,54 @@ constexpr int kBacklog = 1024;
 constexpr double kPauseS = 0.1;
 
 /// The reason why an address cannot be listened on.
-struct Obstacle {
+struct ListenFailure {
   ErrorKind kind = ErrorKind::config;
-  std::string what;
-  bool may_pass = false;
-  std::optional<Address> taken;  // the address whose owner to report
+  std::string message;
+  bool may_recover = false;
+  std::optional<Address> in_use;  // the address whose owner to report
 };
 
 struct BindAttempt {
-  std::optional<Listening> listening;
-  Obstacle obstacle;
+  std::optional<ListeningSocket> listening;
+  ListenFailure failure;
 };
 
-std::optional<Obstacle> forbidden(const Address& address, const Listener::Options& options) {
+std::optional<ListenFailure> address_restriction(const Address& address,
+                                                 const Listener::Options& options) {
   const std::string host = endpoint_of(address).host;
-  switch (reach_of(address)) {
-    case Reach::this_machine:
-    case Reach::private_network: return std::nullopt;
-    case Reach::every_address:
-      return Obstacle{.what = fmt::format("{} stands for all addresses of a machine; give the one "
-                                          "by which the other nodes reach this one",
-                                          host)};
-    case Reach::group: return Obstacle{.what = fmt::format("{} is no address of a machine", host)};
-    case Reach::public_network: break;
+  switch (scope_of(address)) {
+    case AddressScope::loopback:
+    case AddressScope::private_network: return std::nullopt;
+    case AddressScope::any:
+      return ListenFailure{.message =
+                               fmt::format("{} means all addresses of a machine\nhint: use the "
+                                           "address by which other nodes reach this one",
+                                           host)};
+    case AddressScope::multicast:
+      return ListenFailure{.message = fmt::format("{} is not the address of a machine", host)};
+    case AddressScope::public_network: break;
   }
   if (options.any_address) return std::nullopt;
-  return Obstacle{.what = fmt::format(
-                      "{} is a public address, and connections between nodes are not encrypted: "
-                      "use an address of a private network, or --allow-public-address if a "
-                      "firewall protects the port",
+  return ListenFailure{
+      .message =
+          fmt::format("{} is a public address, and connections between nodes are not encrypted\n"
+                      "hint: use a private address, or --allow-public-address if a firewall "
+                      "protects the port",
                       host)};
 }
 
-Obstacle obstacle_of(int cause, const Address& address) {
+ListenFailure failure_of(int cause, const Address& address) {
   const Endpoint at = endpoint_of(address);
   if (cause == EADDRINUSE)
-    return {ErrorKind::resource, fmt::format("port {} of {} is taken", at.port, at.host), true,
+    return {ErrorKind::resource, fmt::format("port {} of {} is in use", at.port, at.host), true,
             address};
   if (cause == EADDRNOTAVAIL || cause == EAFNOSUPPORT)
-    return {.what = fmt::format("{} is no address of this machine ({}): the endpoint is where node "
-                                "0 is reached, and only node 0 listens",
-                                at.host, std::strerror(cause))};
+    return {.message =
+                fmt::format("{} is not an address of this machine ({})\nhint: set the endpoint to "
+                            "an address of node 0, and start node 0 there",
+                            at.host, std::strerror(cause))};
   return {.kind = ErrorKind::resource,
-          .what = fmt::format("port {} of {}: {}", at.port, at.host, std::strerror(cause))};
+          .message = fmt::format("port {} of {}: {}", at.port, at.host, std::strerror(cause))};
 }
 
 // On Linux SO_REUSEADDR allows a port whose last connections are in TIME_WAIT, but never one with a
@@ -168,20 +173,20 @@ int bind_and_listen(const Fd& socket, const Address& address) {
   return ::listen(socket.get(), kBacklog) == 0 ? 0 : errno;
 }
 
-BindAttempt attempt_at(const Address& address, const Listener::Options& options) {
-  if (auto obstacle = forbidden(address, options)) return {{}, std::move(*obstacle)};
+BindAttempt bind_to(const Address& address, const Listener::Options& options) {
+  if (auto failure = address_restriction(address, options)) return {{}, std::move(*failure)};
   Fd socket = tcp_socket(address);
   const int cause = socket.valid() ? bind_and_listen(socket, address) : errno;
-  if (cause != 0) return {{}, obstacle_of(cause, address)};
+  if (cause != 0) return {{}, failure_of(cause, address)};
   const Address bound = local_address(socket);
-  return {Listening{std::move(socket), bound}, {}};
+  return {ListeningSocket{std::move(socket), bound}, {}};
 }
 
-bool is_local(const Address& address) { return reach_of(address) == Reach::this_machine; }
+bool is_local(const Address& address) { return scope_of(address) == AddressScope::loopback; }
 
 // If the machine's name resolves to a loopback address for itself, often 127.0.1.1, other machines
 // know it by the address of an interface. With several interfaces the user must choose.
-Resolved of_network(const Listener::Options& options) {
+ResolvedAddresses resolve_to_network(const Listener::Options& options) {
   std::vector<Address> v4;
   std::vector<Address> v6;
   for (const std::string& text : interface_addresses()) {
@@ -193,48 +198,49 @@ Resolved of_network(const Listener::Options& options) {
   const std::vector<Address>& found = v4.empty() ? v6 : v4;
   if (found.size() == 1) return {found, {}};
   return {{},
-          fmt::format("but one that only this machine can reach, and {}; give the one by which the "
-                      "other hosts reach it with --rdzv-endpoint",
+          fmt::format("only a loopback address, and {}\nhint: set --rdzv-endpoint to the address "
+                      "by which other hosts reach this one",
                       found.empty() ? "there is no network" : "there are several networks")};
 }
 
 // A loopback address that the user specifies is used.
-Resolved resolved_for(const Listener::Options& options) {
+ResolvedAddresses resolve_endpoint(const Listener::Options& options) {
   const std::string& host = options.endpoint.host;
-  Resolved resolved = resolve(options.endpoint);
+  ResolvedAddresses resolved = resolve(options.endpoint);
   const bool may_be_local = !options.other_hosts || is_numeric(host) || host == "localhost";
   if (may_be_local || resolved.addresses.empty()) return resolved;
   std::erase_if(resolved.addresses, is_local);
-  return resolved.addresses.empty() ? of_network(options) : resolved;
+  return resolved.addresses.empty() ? resolve_to_network(options) : resolved;
 }
 
-// The reported obstacle is the first that may go away, or else the first one.
+// The reported failure is the first that may go away, or else the first one.
 BindAttempt attempt(const Listener::Options& options) {
-  const Resolved resolved = resolved_for(options);
+  const ResolvedAddresses resolved = resolve_endpoint(options);
   if (resolved.addresses.empty())
     return {{},
-            {.what = fmt::format("the name {} has no address here ({})",
-                                 printable(options.endpoint.host), resolved.failure),
-             .may_pass = resolve(options.endpoint).addresses.empty()}};
-  std::optional<Obstacle> worst;
+            {.message = fmt::format("cannot resolve the name {}: {}",
+                                    printable(options.endpoint.host), resolved.failure),
+             .may_recover = resolve(options.endpoint).addresses.empty()}};
+  std::optional<ListenFailure> reported;
   for (const Address& address : resolved.addresses) {
-    BindAttempt one = attempt_at(address, options);
+    BindAttempt one = bind_to(address, options);
     if (one.listening) return one;
-    if (!worst || (one.obstacle.may_pass && !worst->may_pass)) worst = std::move(one.obstacle);
+    if (!reported || (one.failure.may_recover && !reported->may_recover))
+      reported = std::move(one.failure);
   }
-  return {{}, std::move(*worst)};
+  return {{}, std::move(*reported)};
 }
 
-[[noreturn]] void fail(const Obstacle& obstacle, const Listener::Options& options) {
+[[noreturn]] void fail(const ListenFailure& failure, const Listener::Options& options) {
   std::string owner;
-  if (obstacle.taken) {
-    const std::string name = owner_of_port(*obstacle.taken);
-    owner = fmt::format("{}{}, and still was after {:g} s; choose another port",
+  if (failure.in_use) {
+    const std::string name = owner_of_port(*failure.in_use);
+    owner = fmt::format("{}{} and did not become free within {:g} s\nhint: choose another port",
                         name.empty() ? "" : " by ", name, options.port_wait_s);
   }
-  throw Error(obstacle.kind,
+  throw Error(failure.kind,
               fmt::format("cannot listen for other nodes at {}: {}{}",
-                          printable(to_text(options.endpoint)), obstacle.what, owner));
+                          printable(to_text(options.endpoint)), failure.message, owner));
 }
 
 }  // namespace
@@ -244,14 +250,14 @@ bool is_numeric(const std::string& host) {
          host.find_first_not_of("0123456789.") == std::string::npos;
 }
 
-Listening listen_at(const Listener::Options& options) {
+ListeningSocket listen_at(const Listener::Options& options) {
   const double end = steady_clock().now() + options.port_wait_s;
   while (true) {
     BindAttempt one = attempt(options);
     if (one.listening) return std::move(*one.listening);
-    if (!one.obstacle.may_pass || steady_clock().now() >= end) fail(one.obstacle, options);
+    if (!one.failure.may_recover || steady_clock().now() >= end) fail(one.failure, options);
     ENSURE(interrupted, !options.give_up || !options.give_up(),
-           "stopped while it waited to listen at {}", printable(to_text(options.endpoint)));
+           "stopped while waiting to listen at {}", printable(to_text(options.endpoint)));
     std::this_thread::sleep_for(std::chrono::duration<double>(kPauseS));
   }
 }

@@ -21,11 +21,12 @@ constexpr std::size_t kMaxHostBytes = 253;  // maximum length of a DNS name
 constexpr std::size_t kShownEndpointBytes = 80;
 
 [[noreturn]] void refuse(std::string_view text, const std::string& why) {
-  throw Error(ErrorKind::config,
-              fmt::format("'{}'{} is no endpoint: {} (HOST:PORT, as node1:{} or [fd00::1]:{})",
-                          printable(text.substr(0, kShownEndpointBytes)),
-                          text.size() > kShownEndpointBytes ? "..." : "", why, kRendezvousPort,
-                          kRendezvousPort));
+  throw Error(
+      ErrorKind::config,
+      fmt::format(
+          "an endpoint must be HOST:PORT, such as node1:{3} or [fd00::1]:{3}; got '{0}'{1}: {2}",
+          printable(text.substr(0, kShownEndpointBytes)),
+          text.size() > kShownEndpointBytes ? "..." : "", why, kRendezvousPort));
 }
 
 bool is_letter_or_digit(char c) {
@@ -51,7 +52,7 @@ bool may_be_ipv6(std::string_view host) {
 std::uint16_t parse_port(std::string_view port, std::string_view text) {
   const auto value = parse_number<std::uint16_t>(port).value_or(0);
   if (value == 0)
-    refuse(text, fmt::format("the port is '{}', not 1 to 65535",
+    refuse(text, fmt::format("the port must be 1 to 65535, got '{}'",
                              printable(port.substr(0, kShownEndpointBytes))));
   return value;
 }
@@ -65,10 +66,10 @@ Parts parts_in_brackets(std::string_view text) {
   const std::size_t close = text.find(']');
   if (close == std::string_view::npos) refuse(text, "the bracket is not closed");
   const std::string_view host = text.substr(1, close - 1);
-  if (!may_be_ipv6(host)) refuse(text, "what is in brackets is no address of IPv6");
+  if (!may_be_ipv6(host)) refuse(text, "the text in brackets is not an IPv6 address");
   const std::string_view rest = text.substr(close + 1);
   if (rest.empty()) return {host, std::nullopt};
-  if (rest.front() != ':') refuse(text, "behind the bracket there is no ':'");
+  if (rest.front() != ':') refuse(text, "the bracket is not followed by ':'");
   return {host, rest.substr(1)};
 }
 
@@ -78,7 +79,7 @@ Parts parts_of(std::string_view text) {
   const std::string_view host = text.substr(0, colon);
   if (colon == std::string_view::npos) return {host, std::nullopt};
   if (text.find(':', colon + 1) != std::string_view::npos)
-    refuse(text, "an address of IPv6 stands in brackets");
+    refuse(text, "an IPv6 address must be in brackets");
   return {host, text.substr(colon + 1)};
 }
 
@@ -86,10 +87,10 @@ Parts parts_of(std::string_view text) {
 
 Endpoint parse_endpoint(std::string_view text) {
   const Parts parts = parts_of(text);
-  if (parts.host.empty()) refuse(text, "it names no host");
+  if (parts.host.empty()) refuse(text, "the host is missing");
   if (parts.host.size() > kMaxHostBytes) refuse(text, "the host is too long");
   if (!may_be_ipv6(parts.host) && !may_be_name(parts.host))
-    refuse(text, "the host has characters that no name has");
+    refuse(text, "the host has invalid characters");
   return {std::string(parts.host), parts.port ? parse_port(*parts.port, text) : kRendezvousPort};
 }
 
@@ -141,7 +142,7 @@ std::string read_at_most(int fd, std::size_t limit, const std::string& label) {
 Fd make_own_file(const fs::path& path) {
   ::unlink(path.c_str());  // left by a killed process with the same pid
   Fd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
-  ENSURE(resource, fd.valid(), "cannot write a token to {}: {}", printable(path.string()),
+  ENSURE(resource, fd.valid(), "cannot write the token to {}: {}", printable(path.string()),
          std::strerror(errno));
   return fd;
 }
@@ -157,15 +158,15 @@ Token make_token() {
 Token parse_token(std::string_view hex, std::string_view where) {
   const std::string_view digits = trimmed(hex);
   ENSURE(config, digits.size() == kDigits,
-         "{}: a rendezvous token has {} hexadecimal digits, this one {} characters (`openssl rand "
-         "-hex 32` makes one)",
+         "{}: a rendezvous token must have {} hexadecimal digits, got {} characters\nhint: create "
+         "one with `openssl rand -hex 32`",
          where, kDigits, digits.size());
   Token token{};
   for (std::size_t i = 0; i < kDigits; ++i) {
     const int value = digit_value(digits[i]);
     ENSURE(config, value >= 0,
-           "{}: a rendezvous token has {} hexadecimal digits; character {} is none", where, kDigits,
-           i + 1);
+           "{}: a rendezvous token must have {} hexadecimal digits, but character {} is not one",
+           where, kDigits, i + 1);
     token[i / 2] = token[i / 2] << 4U | static_cast<std::byte>(value);
   }
   return token;
@@ -184,14 +185,14 @@ Token read_token_file(const fs::path& path) {
   ENSURE(config, fd.valid(), "cannot read the token in {}: {}", label, std::strerror(errno));
   struct stat info {};
   ENSURE(config, ::fstat(fd.get(), &info) == 0 && S_ISREG(info.st_mode),
-         "the token in {} cannot be read: it is no regular file", label);
+         "cannot read the token in {}: it is not a regular file", label);
   ENSURE(config, (info.st_mode & kOthers) == 0,
-         "others than its owner may use the token in {} (mode {:04o}): `chmod 600` it, and make a "
-         "new one if they are not trusted",
+         "other users can read the token in {} (mode {:04o})\nhint: run `chmod 600` on it, and "
+         "create a new token if they are not trusted",
          label, static_cast<unsigned>(info.st_mode & 07777));
   const std::string text = read_at_most(fd.get(), kMaxFileBytes, label);
-  ENSURE(config, text.size() <= kMaxFileBytes, "{} has more than {} bytes: it is no token", label,
-         kMaxFileBytes);
+  ENSURE(config, text.size() <= kMaxFileBytes, "{} is not a token file: it has more than {} bytes",
+         label, kMaxFileBytes);
   return parse_token(text, label);
 }
 
@@ -205,7 +206,7 @@ void write_token_file(const fs::path& path, const Token& token) {
     ENSURE(resource,
            ::fchmod(fd.get(), 0600) == 0 && ::fstat(fd.get(), &info) == 0 &&
                (info.st_mode & kOthers) == 0,
-           "the file system of {} does not keep a token from others: hand it over in "
+           "the file system of {} cannot hide the token from other users\nhint: pass it in "
            "TRAINCTL_RDZV_TOKEN",
            label);
     write_all(fd.get(), token_digits(token) + "\n", label);
@@ -219,7 +220,7 @@ void write_token_file(const fs::path& path, const Token& token) {
 void fill_with_random(std::span<std::byte> bytes) {
   while (!bytes.empty()) {
     const ssize_t count = ::getrandom(bytes.data(), bytes.size(), 0);
-    ENSURE(resource, count >= 0 || errno == EINTR, "the kernel gives no random numbers: {}",
+    ENSURE(resource, count >= 0 || errno == EINTR, "cannot read random numbers from the kernel: {}",
            std::strerror(errno));
     if (count > 0) bytes = bytes.subspan(static_cast<std::size_t>(count));
   }

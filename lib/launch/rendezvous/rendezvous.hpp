@@ -15,7 +15,7 @@
 #include <string_view>
 #include <vector>
 
-// How the supervisors of several nodes find each other: the coordinator (node 0, "the head")
+// How the supervisors of several nodes find each other: the coordinator (node 0)
 // listens on one address, the others connect over TCP and prove that they know the run's token. The
 // connections are neither encrypted nor authenticated afterwards: the network must be private.
 
@@ -109,7 +109,7 @@ class Listener {
   std::vector<Arrival> take_arrivals();
   /// Returns a bounded number of messages for the log: rejected connections with the reason, and
   /// problems that can keep nodes from joining.
-  std::vector<std::string> take_refusals();
+  std::vector<std::string> take_warnings();
   /// Reports that the connection of a claim has closed, so that it can be claimed again.
   void release(const Claim& claim);
 
@@ -119,7 +119,7 @@ class Listener {
 };
 
 /// The parameters of a connection to the coordinator.
-struct Join {
+struct JoinOptions {
   Endpoint endpoint;
   Token token{};
   std::string run_id;
@@ -138,7 +138,7 @@ struct Joined {
 /// coordinator closed each connection, or closed one and did not return within 20 s, Error(config)
 /// if the name is unknown, the token or run id differs, or the claim is taken or out of range. Each
 /// names the endpoint and what to check.
-Joined join(const Join& request);
+Joined join(const JoinOptions& request);
 
 /// Fills the bytes from the kernel's cryptographic random numbers. Throws Error(resource).
 void fill_with_random(std::span<std::byte> bytes);

@@ -19,13 +19,14 @@
 namespace trainctl::launch {
 namespace {
 
-bool try_again() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
+bool would_block() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
 
 }  // namespace
 
 void StoreServer::add_client(int rank, Fd socket) {
   constexpr std::size_t kMaxClients = 1024;
-  ENSURE(resource, clients_.size() < kMaxClients, "the store serves at most {} ranks", kMaxClients);
+  ENSURE(resource, clients_.size() < kMaxClients, "the store supports at most {} ranks",
+         kMaxClients);
   const int flags = ::fcntl(socket.get(), F_GETFL);
   ::fcntl(socket.get(), F_SETFL, flags | O_NONBLOCK);
   clients_.push_back({rank, std::move(socket), {}, {}, {}});
@@ -58,7 +59,7 @@ bool StoreServer::receive(Client& client) {
   if (!client.output.empty()) return true;
   std::array<char, 1 << 16> buffer;
   const ssize_t count = ::recv(client.socket.get(), buffer.data(), buffer.size(), 0);
-  if (count < 0) return try_again();
+  if (count < 0) return would_block();
   client.input.append(buffer.data(), static_cast<std::size_t>(count));
   handle_frames(client);
   return count > 0;
@@ -69,9 +70,9 @@ void StoreServer::handle_frames(Client& client) {
   while (client.output.empty()) {
     const std::string_view rest = std::string_view(client.input).substr(at);
     const auto length = body_bytes(rest);
-    if (!length || rest.size() < kFrameHeadBytes + *length) break;
-    Request request = decode_request(rest.substr(kFrameHeadBytes, *length));
-    at += kFrameHeadBytes + *length;
+    if (!length || rest.size() < kFrameLengthBytes + *length) break;
+    Request request = decode_request(rest.substr(kFrameLengthBytes, *length));
+    at += kFrameLengthBytes + *length;
     client.waiting.reset();
     if (const auto reply = answer(request)) {
       client.output += encode_reply(*reply);
@@ -86,7 +87,7 @@ bool StoreServer::send(Client& client) {
   while (!client.output.empty()) {
     const ssize_t sent =
         ::send(client.socket.get(), client.output.data(), client.output.size(), MSG_NOSIGNAL);
-    if (sent < 0) return try_again();
+    if (sent < 0) return would_block();
     client.output.erase(0, static_cast<std::size_t>(sent));
   }
   return true;
@@ -173,13 +174,15 @@ using SteadyTime = std::chrono::steady_clock::time_point;
 constexpr Milliseconds kReplyTimeout{60'000};
 
 [[noreturn]] void supervisor_gone() {
-  throw Error(ErrorKind::rank_failed,
-              "the supervisor's store is gone: it ended, or this rank broke its protocol");
+  throw Error(
+      ErrorKind::rank_failed,
+      "lost the connection to the supervisor's store: the supervisor exited, or this rank violated "
+      "the protocol");
 }
 
 void check_key(const std::string& key) {
   ENSURE(unexpected, key.size() <= kMaxKeyBytes,
-         "a store key of {} bytes is above the limit of {}: '{}...'", key.size(), kMaxKeyBytes,
+         "a store key must have at most {1} bytes, got {0}: '{2}...'", key.size(), kMaxKeyBytes,
          printable(key.substr(0, 60)));
 }
 
@@ -208,8 +211,8 @@ struct StoreClient::State {
     const std::lock_guard lock(mutex);
     request.id = ++last_id;
     const std::string frame = encode_request(request);
-    ENSURE(unexpected, frame.size() <= kFrameHeadBytes + kMaxFrameBytes,
-           "a store request of {} bytes is above the limit of {}", frame.size(), kMaxFrameBytes);
+    ENSURE(unexpected, frame.size() <= kFrameLengthBytes + kMaxFrameBytes,
+           "a store request must have at most {1} bytes, got {0}", frame.size(), kMaxFrameBytes);
     send(frame);
     while (true) {
       if (auto reply = take_reply(request.id)) return reply;
@@ -222,7 +225,7 @@ struct StoreClient::State {
 
   Reply ask(Request request) {
     auto reply = ask(std::move(request), kReplyTimeout);
-    ENSURE(hang, reply.has_value(), "the supervisor's store has not answered for {} s",
+    ENSURE(hang, reply.has_value(), "the supervisor's store did not answer within {} s",
            kReplyTimeout.count() / 1000);
     return std::move(*reply);
   }
@@ -247,9 +250,9 @@ struct StoreClient::State {
   std::optional<Reply> take_reply(std::uint32_t id) {
     while (true) {
       const auto length = body_bytes(input);
-      if (!length || input.size() < kFrameHeadBytes + *length) return std::nullopt;
-      Reply reply = decode_reply(std::string_view(input).substr(kFrameHeadBytes, *length));
-      input.erase(0, kFrameHeadBytes + *length);
+      if (!length || input.size() < kFrameLengthBytes + *length) return std::nullopt;
+      Reply reply = decode_reply(std::string_view(input).substr(kFrameLengthBytes, *length));
+      input.erase(0, kFrameLengthBytes + *length);
       if (reply.id == id) return reply;
     }
   }
@@ -261,10 +264,10 @@ StoreClient::~StoreClient() = default;
 void StoreClient::set(const std::string& key, const std::string& value) {
   check_key(key);
   ENSURE(unexpected, value.size() <= kMaxValueBytes,
-         "the value of store key '{}' has {} bytes, above the limit of {}", printable(key),
+         "the value of store key '{0}' must have at most {2} bytes, got {1}", printable(key),
          value.size(), kMaxValueBytes);
   const Reply reply = state_->ask({.operation = Operation::set, .keys = {key}, .value = value});
-  ENSURE(resource, reply.status == Status::ok, "the store is full: no room for key '{}'",
+  ENSURE(resource, reply.status == Status::ok, "cannot store key '{}': the store is full",
          printable(key));
 }
 
@@ -278,10 +281,10 @@ std::optional<std::string> StoreClient::look(const std::string& key) {
 std::int64_t StoreClient::add(const std::string& key, std::int64_t delta) {
   check_key(key);
   const Reply reply = state_->ask({.operation = Operation::add, .keys = {key}, .delta = delta});
-  ENSURE(resource, reply.status != Status::full, "the store is full: no room for key '{}'",
+  ENSURE(resource, reply.status != Status::full, "cannot store key '{}': the store is full",
          printable(key));
   ENSURE(unexpected, reply.status == Status::ok,
-         "store key '{}' is no number that {} could be added to", printable(key), delta);
+         "cannot add {1} to store key '{0}': its value is not a number", printable(key), delta);
   return replied_number(reply.value);
 }
 
@@ -295,7 +298,7 @@ std::int64_t StoreClient::size() {
 }
 
 void StoreClient::wait(const std::vector<std::string>& keys, std::chrono::milliseconds timeout) {
-  ENSURE(unexpected, keys.size() <= kMaxWaitKeys, "cannot wait for {} keys, the limit is {}",
+  ENSURE(unexpected, keys.size() <= kMaxWaitKeys, "cannot wait for {} store keys: the limit is {}",
          keys.size(), kMaxWaitKeys);
   for (const std::string& key : keys) check_key(key);
   const auto end = std::chrono::steady_clock::now() + timeout;
@@ -312,7 +315,7 @@ void StoreClient::wait(const std::vector<std::string>& keys, std::chrono::millis
   throw Error(
       ErrorKind::hang,
       fmt::format(
-          "not all of {} store keys were set within {} (the first is '{}'): a rank is missing",
+          "a rank is missing: not all of {} store keys were set within {} (the first is '{}')",
           keys.size(), human_duration(static_cast<double>(timeout.count()) / 1000), first));
 }
 
@@ -351,11 +354,12 @@ Request decode_request(std::string_view body) {
   request.id = reader.number<std::uint32_t>();
   const auto operation = reader.number<std::uint8_t>();
   ENSURE(unexpected, operation >= 1 && operation <= static_cast<std::uint8_t>(Operation::wait),
-         "operation {} is unknown", operation);
+         "unknown operation {}", operation);
   request.operation = static_cast<Operation>(operation);
   std::size_t keys = request.operation == Operation::size ? 0 : 1;
   if (request.operation == Operation::wait) keys = reader.number<std::uint32_t>();
-  ENSURE(unexpected, keys <= kMaxWaitKeys, "{} keys are above the limit of {}", keys, kMaxWaitKeys);
+  ENSURE(unexpected, keys <= kMaxWaitKeys, "a request must have at most {1} keys, got {0}", keys,
+         kMaxWaitKeys);
   while (request.keys.size() < keys) request.keys.push_back(reader.text(kMaxKeyBytes));
   if (request.operation == Operation::set) request.value = reader.text(kMaxValueBytes);
   if (request.operation == Operation::add)
@@ -370,7 +374,7 @@ Reply decode_reply(std::string_view body) {
   reply.id = reader.number<std::uint32_t>();
   const auto status = reader.number<std::uint8_t>();
   ENSURE(unexpected, status >= 1 && status <= static_cast<std::uint8_t>(Status::not_a_number),
-         "status {} is unknown", status);
+         "unknown status {}", status);
   reply.status = static_cast<Status>(status);
   reply.value = reader.text(kMaxValueBytes);
   reader.finish();
@@ -378,9 +382,9 @@ Reply decode_reply(std::string_view body) {
 }
 
 std::optional<std::size_t> body_bytes(std::string_view bytes) {
-  if (bytes.size() < kFrameHeadBytes) return std::nullopt;
-  const auto length = Reader(bytes.substr(0, kFrameHeadBytes)).number<std::uint32_t>();
-  ENSURE(unexpected, length <= kMaxFrameBytes, "a frame of {} bytes is above the limit of {}",
+  if (bytes.size() < kFrameLengthBytes) return std::nullopt;
+  const auto length = Reader(bytes.substr(0, kFrameLengthBytes)).number<std::uint32_t>();
+  ENSURE(unexpected, length <= kMaxFrameBytes, "a frame must have at most {1} bytes, got {0}",
          length, kMaxFrameBytes);
   return length;
 }

@@ -54,7 +54,7 @@ inline constexpr std::size_t kMaxValueBytes = std::size_t{1} << 20;
 inline constexpr std::size_t kMaxStoreBytes = std::size_t{64} << 20;  // keys and values in total
 inline constexpr std::size_t kMaxWaitKeys = 1024;
 inline constexpr std::size_t kMaxFrameBytes = kMaxKeyBytes + kMaxValueBytes + 64;
-inline constexpr std::size_t kFrameHeadBytes = 4;
+inline constexpr std::size_t kFrameLengthBytes = 4;
 
 enum class Operation : std::uint8_t { set = 1, look, add, erase, size, wait };
 enum class Status : std::uint8_t { ok = 1, absent, full, not_a_number };

@@ -53,13 +53,13 @@ class Reader {
 
   std::string text(std::size_t limit) {
     const auto length = number<std::uint32_t>();
-    ENSURE(unexpected, length <= limit, "a text of {} bytes is above the limit of {}", length,
+    ENSURE(unexpected, length <= limit, "a text must have at most {1} bytes, got {0}", length,
            limit);
     return std::string(take(length));
   }
 
   std::string_view take(std::size_t count) {
-    ENSURE(unexpected, count <= bytes_.size(), "a frame ends {} bytes too early",
+    ENSURE(unexpected, count <= bytes_.size(), "a frame is {} bytes too short",
            count - bytes_.size());
     const std::string_view front = bytes_.substr(0, count);
     bytes_.remove_prefix(count);
@@ -67,7 +67,7 @@ class Reader {
   }
 
   void finish() const {
-    ENSURE(unexpected, bytes_.empty(), "{} bytes too many in a frame", bytes_.size());
+    ENSURE(unexpected, bytes_.empty(), "a frame is {} bytes too long", bytes_.size());
   }
 
  private:

@@ -16,12 +16,12 @@
 namespace trainctl::launch {
 namespace {
 
-struct Ends {
+struct SocketPair {
   Fd ours;
   Fd theirs;
 };
 
-Ends connected() {
+SocketPair connected_sockets() {
   std::array<int, 2> ends{};
   REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) == 0);
   return {Fd(ends[0]), Fd(ends[1])};
@@ -50,13 +50,13 @@ std::string drain(const Fd& fd) {
 }
 
 template <class Message>
-Message again(const Message& message) {
+Message round_trip(const Message& message) {
   const NodeMessage read = decode_node_message(encode(message));
   REQUIRE(std::holds_alternative<Message>(read));
   return std::get<Message>(read);
 }
 
-std::string problem_with(const std::string& line) {
+std::string decode_error(const std::string& line) {
   try {
     decode_node_message(line);
   } catch (const Error& error) {
@@ -68,47 +68,48 @@ std::string problem_with(const std::string& line) {
 
 }  // namespace
 
-TEST_CASE("messages between nodes come out as they went in") {
-  const NodeHello hello = again(NodeHello{.node = 3,
-                                          .first_rank = 12,
-                                          .ranks = 4,
-                                          .host = "far \"away\"",
-                                          .version = "0.1",
-                                          .config = "ab",
-                                          .accelerator = "gpu"});
+TEST_CASE("encode: messages between nodes survive a round trip") {
+  const NodeHello hello = round_trip(NodeHello{.node = 3,
+                                               .first_rank = 12,
+                                               .ranks = 4,
+                                               .host = "far \"away\"",
+                                               .version = "0.1",
+                                               .config = "ab",
+                                               .accelerator = "gpu"});
   CHECK(hello.node == 3);
   CHECK(hello.first_rank == 12);
   CHECK(hello.ranks == 4);
   CHECK(hello.host == "far \"away\"");
   CHECK(hello.accelerator == "gpu");
 
-  const RankEvent told = again(RankEvent{5, events::Warning{"a \"quoted\" \\ word\n", ""}});
-  CHECK(told.rank == 5);
-  CHECK(std::get<events::Warning>(told.event).message == "a \"quoted\" \\ word\n");
+  const RankEvent event = round_trip(RankEvent{5, events::Warning{"a \"quoted\" \\ word\n", ""}});
+  CHECK(event.rank == 5);
+  CHECK(std::get<events::Warning>(event.event).message == "a \"quoted\" \\ word\n");
 
-  const NodePulses pulses = again(NodePulses{{{4, 17, 1, 123456789012345, 9}, {5, 18, 0, 0, 0}}});
-  REQUIRE(pulses.ranks.size() == 2);
-  CHECK(pulses.ranks[0].stamp == 123456789012345);
-  CHECK(pulses.ranks[1].step == 18);
+  const NodeHeartbeats heartbeats =
+      round_trip(NodeHeartbeats{{{4, 17, 1, 123456789012345, 9}, {5, 18, 0, 0, 0}}});
+  REQUIRE(heartbeats.ranks.size() == 2);
+  CHECK(heartbeats.ranks[0].stamp == 123456789012345);
+  CHECK(heartbeats.ranks[1].step == 18);
 
-  const Welcome welcome = again(Welcome{"/runs/a", "{\"pid\": 3}\n", 2});
+  const Welcome welcome = round_trip(Welcome{"/runs/a", "{\"pid\": 3}\n", 2});
   CHECK(welcome.run_dir == "/runs/a");
   CHECK(welcome.mark == "{\"pid\": 3}\n");
   CHECK(welcome.attempt == 2);
 
-  CHECK(again(StopRanks{SIGTERM}).signal == SIGTERM);
-  CHECK(again(StopAsked{SIGINT, true}).at_once);
-  CHECK(again(Refused{2, "no", "/runs/a"}).reason == "no");
-  CHECK(again(RunOver{75, "stopped", "by SIGTERM"}).exit_code == 75);
-  CHECK(again(NodeLeaves{11, "no folder"}).kind == 11);
-  again(Beat{});
-  again(NodeFinished{});
-  again(KillRanks{});
-  again(WriteStacks{});
+  CHECK(round_trip(StopRanks{SIGTERM}).signal == SIGTERM);
+  CHECK(round_trip(StopAsked{SIGINT, true}).at_once);
+  CHECK(round_trip(Refused{2, "no", "/runs/a"}).reason == "no");
+  CHECK(round_trip(RunOver{75, "stopped", "by SIGTERM"}).exit_code == 75);
+  CHECK(round_trip(NodeLeaves{11, "no folder"}).kind == 11);
+  round_trip(Beat{});
+  round_trip(NodeFinished{});
+  round_trip(KillRanks{});
+  round_trip(WriteStacks{});
 }
 
-TEST_CASE("what is put back is heard once more, before what follows, by whoever serves next") {
-  Ends ends = connected();
+TEST_CASE("NodeLink: a message that was put back is handled first in the next serve call") {
+  SocketPair ends = connected_sockets();
   NodeLink link(std::move(ends.ours), {}, 0);
   write_raw(ends.theirs, encode(Welcome{"/runs/a", "", 1}) + "\n" + encode(StopRanks{15}) + "\n");
   bool welcomed = false;
@@ -123,18 +124,18 @@ TEST_CASE("what is put back is heard once more, before what follows, by whoever 
   CHECK(serve(link, 0).empty());
 }
 
-TEST_CASE("the end of a rank travels with all that decides about it") {
-  const RankEnd end = again(RankEnded{{.rank = 2,
-                                       .host = "far",
-                                       .pid = 77,
-                                       .signal = SIGKILL,
-                                       .dumped_core = true,
-                                       .sigterm_sent = true,
-                                       .report = FailureReport{9, "bad row"},
-                                       .memory_hint = " (memory)",
-                                       .step = 41,
-                                       .phase = "train",
-                                       .collective = "all-reduce"}})
+TEST_CASE("encode: the exit of a rank keeps all fields") {
+  const RankEnd end = round_trip(RankEnded{{.rank = 2,
+                                            .host = "far",
+                                            .pid = 77,
+                                            .signal = SIGKILL,
+                                            .dumped_core = true,
+                                            .sigterm_sent = true,
+                                            .report = FailureReport{9, "bad row"},
+                                            .memory_hint = " (memory)",
+                                            .step = 41,
+                                            .phase = "train",
+                                            .collective = "all-reduce"}})
                           .end;
   CHECK(end.rank == 2);
   CHECK(end.host == "far");
@@ -149,27 +150,27 @@ TEST_CASE("the end of a rank travels with all that decides about it") {
   CHECK(end.step == 41);
   CHECK(end.phase == "train");
   CHECK(end.collective == "all-reduce");
-  CHECK_FALSE(again(RankEnded{{.rank = 1, .exit_code = 75}}).end.report);
+  CHECK_FALSE(round_trip(RankEnded{{.rank = 1, .exit_code = 75}}).end.report);
 }
 
-TEST_CASE("a line that is no message is refused, and so are ranks that cannot be") {
+TEST_CASE("decode_node_message: invalid lines and rank numbers are rejected") {
   for (const char* line :
        {"", "{", "[]", "3", "{}", R"({"message": 3})", R"({"message": "sing"})",
         R"({"message": "welcome"})",
         R"({"message": "welcome", "run_dir": 3, "mark": "", "attempt": 1})",
         R"({"message": "stop", "signal": "15"})",
-        R"({"message": "stop_asked", "signal": 1, "at_once": 1})",
+        R"({"message": "stop_requested", "signal": 1, "at_once": 1})",
         R"({"message": "event", "rank": -1, "event": {"event": "warning"}})",
         R"({"message": "event", "rank": 1, "event": {"event": "nothing"}})",
-        R"({"message": "pulses", "ranks": 3})", R"({"message": "pulses", "ranks": [3]})",
+        R"({"message": "heartbeats", "ranks": 3})", R"({"message": "heartbeats", "ranks": [3]})",
         R"({"message": "ended", "rank": 99999999})"}) {
     INFO(line);
-    CHECK_THAT(problem_with(line), Contains("no message between supervisors"));
+    CHECK_THAT(decode_error(line), Contains("invalid supervisor message"));
   }
 }
 
-TEST_CASE("messages arrive in order, however they are cut") {
-  Ends ends = connected();
+TEST_CASE("NodeLink: messages arrive in order in pieces of any size") {
+  SocketPair ends = connected_sockets();
   NodeLink link(std::move(ends.ours), {}, 0);
   const std::string bytes =
       encode(StopRanks{15}) + "\n" + encode(Beat{}) + "\n" + encode(KillRanks{}) + "\n";
@@ -184,8 +185,8 @@ TEST_CASE("messages arrive in order, however they are cut") {
   CHECK_FALSE(link.lost());
 }
 
-TEST_CASE("a link beats while nothing else is said, and the other side's silence loses it") {
-  Ends ends = connected();
+TEST_CASE("NodeLink: an idle link sends keepalives, and a silent peer is lost") {
+  SocketPair ends = connected_sockets();
   NodeLink link(std::move(ends.ours), {.beat_s = 5, .silence_s = 15}, 100);
   serve(link, 104);
   CHECK(drain(ends.theirs).empty());
@@ -202,11 +203,11 @@ TEST_CASE("a link beats while nothing else is said, and the other side's silence
   CHECK_FALSE(link.lost());
   serve(link, 128.5);
   REQUIRE(link.lost());
-  CHECK_THAT(*link.lost(), Contains("silent for 15"));
+  CHECK_THAT(*link.lost(), Contains("sent nothing for 15"));
 }
 
-TEST_CASE("silence is counted anew where this side was busy, and may be longer in a pause") {
-  Ends ends = connected();
+TEST_CASE("NodeLink: the silence timer can be reset, and its timeout can be changed") {
+  SocketPair ends = connected_sockets();
   NodeLink link(std::move(ends.ours), {.beat_s = 5, .silence_s = 15}, 0);
   link.forgive(100);
   serve(link, 110);
@@ -218,15 +219,15 @@ TEST_CASE("silence is counted anew where this side was busy, and may be longer i
   CHECK(link.lost());
 }
 
-TEST_CASE("what breaks the protocol loses the link, with what it was") {
-  Ends ends = connected();
+TEST_CASE("NodeLink: a protocol violation closes the link and is quoted in the reason") {
+  SocketPair ends = connected_sockets();
   NodeLink garbled(std::move(ends.ours), {}, 0);
   write_raw(ends.theirs, "GET / HTTP/1.1\r\n" + encode(KillRanks{}) + "\n");
   CHECK(serve(garbled, 0).empty());  // nor what follows
   REQUIRE(garbled.lost());
   CHECK_THAT(*garbled.lost(), Contains("GET / HTTP"));
 
-  Ends others = connected();
+  SocketPair others = connected_sockets();
   NodeLink endless(std::move(others.ours), {}, 0);
   const std::string piece(10'000, 'x');
   for (int i = 0; i < 200 && !endless.lost(); ++i) {
@@ -237,8 +238,8 @@ TEST_CASE("what breaks the protocol loses the link, with what it was") {
   CHECK_THAT(*endless.lost(), Contains("1 MiB"));
 }
 
-TEST_CASE("the last word of a side that has closed is still heard") {
-  Ends ends = connected();
+TEST_CASE("NodeLink: the last message before the peer closed is handled") {
+  SocketPair ends = connected_sockets();
   NodeLink link(std::move(ends.ours), {}, 0);
   write_raw(ends.theirs, encode(RunOver{7, "failed", "rank 1"}) + "\n");
   ends.theirs.reset();
@@ -252,8 +253,8 @@ TEST_CASE("the last word of a side that has closed is still heard") {
   CHECK_THAT(*link.lost(), Contains("closed"));
 }
 
-TEST_CASE("what the other side does not read is kept within bounds") {
-  Ends ends = connected();
+TEST_CASE("NodeLink: output that the peer does not read is bounded") {
+  SocketPair ends = connected_sockets();
   NodeLink link(std::move(ends.ours), {.beat_s = 5, .silence_s = 1e9}, 0);
   const RankEvent large{0, events::Warning{std::string(100'000, 'x'), ""}};
   int sent = 0;
@@ -268,8 +269,8 @@ TEST_CASE("what the other side does not read is kept within bounds") {
   CHECK_THAT(*link.lost(), Contains("does not read"));
 }
 
-TEST_CASE("what waits to be sent goes as the other side reads") {
-  Ends ends = connected();
+TEST_CASE("NodeLink: queued output is sent when the peer reads") {
+  SocketPair ends = connected_sockets();
   NodeLink link(std::move(ends.ours), {}, 0);
   const RankEvent large{0, events::Warning{std::string(900'000, 'x'), ""}};
   link.send(large, 0);
@@ -283,8 +284,8 @@ TEST_CASE("what waits to be sent goes as the other side reads") {
   CHECK(link.has_sent_all());
 }
 
-TEST_CASE("what a handler throws comes through") {
-  Ends ends = connected();
+TEST_CASE("NodeLink: exceptions of the handler are passed on") {
+  SocketPair ends = connected_sockets();
   NodeLink link(std::move(ends.ours), {}, 0);
   write_raw(ends.theirs, encode(KillRanks{}) + "\n");
   const auto full = [](const NodeMessage&) { throw Error(ErrorKind::resource, "disk full"); };

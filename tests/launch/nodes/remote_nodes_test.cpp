@@ -20,21 +20,21 @@ namespace {
 /// Three nodes of two ranks, as the coordinator sees them; the test has the links' other ends.
 class Nodes {
  public:
-  Nodes() { remote.begin(welcome, {}, now); }
+  Nodes() { remote.begin_attempt(welcome, {}, now); }
 
   /// Returns the other end of a node's link.
   NodeLink connect(int node) {
     std::array<int, 2> ends{};
     REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) == 0);
-    remote.adopt(node, Fd(ends[0]), "10.0.0.7:1234", now);
+    remote.add_link(node, Fd(ends[0]), "10.0.0.7:1234", now);
     return {Fd(ends[1]), BeatTimes{}, now};
   }
 
-  NodeLink joined(int node) {
+  NodeLink join(int node) {
     NodeLink link = connect(node);
     link.send(hello(node), now);
     serve();
-    REQUIRE(heard<Welcome>(link));
+    REQUIRE(received<Welcome>(link));
     return link;
   }
 
@@ -50,7 +50,7 @@ class Nodes {
 
   /// Returns the first message of that type among those that have arrived.
   template <class Message>
-  std::optional<Message> heard(NodeLink& link) const {
+  std::optional<Message> received(NodeLink& link) const {
     std::optional<Message> found;
     link.serve(now, [&](const NodeMessage& message) {
       if (const auto* one = std::get_if<Message>(&message); one != nullptr && !found) found = *one;
@@ -62,13 +62,13 @@ class Nodes {
     return *remote.ranks().at(static_cast<std::size_t>(number - 2));
   }
 
-  std::string refusal_of(const NodeHello& said) {
+  std::string rejection_of(const NodeHello& message) {
     NodeLink link = connect(1);
-    link.send(said, now);
+    link.send(message, now);
     serve();
-    const auto refused = heard<Refused>(link);
+    const auto refused = received<Refused>(link);
     CHECK_FALSE(rank(2).is_alive());
-    return refused ? refused->reason : "let in";
+    return refused ? refused->reason : "accepted";
   }
 
   double now = 50;
@@ -80,7 +80,7 @@ class Nodes {
 
 }  // namespace
 
-TEST_CASE("a node that has joined is told where to start its ranks, which count from then on") {
+TEST_CASE("RemoteNodes: a joined node is asked to start its ranks in the run folder") {
   Nodes nodes;
   REQUIRE(nodes.remote.ranks().size() == 4);
   CHECK_FALSE(nodes.rank(2).is_alive());
@@ -90,7 +90,7 @@ TEST_CASE("a node that has joined is told where to start its ranks, which count 
   NodeLink link = nodes.connect(2);
   link.send(Nodes::hello(2), nodes.now);
   nodes.serve();
-  const auto welcome = nodes.heard<Welcome>(link);
+  const auto welcome = nodes.received<Welcome>(link);
   REQUIRE(welcome);
   CHECK(welcome->run_dir == "/runs/a");
   CHECK(welcome->mark == "mark");
@@ -100,12 +100,12 @@ TEST_CASE("a node that has joined is told where to start its ranks, which count 
   CHECK(nodes.remote.missing() == std::vector<std::string>{"node 1 (ranks 2 to 3) has not joined"});
 }
 
-TEST_CASE("events, stamps and ends of a node's ranks are those of its ranks alone") {
+TEST_CASE("RemoteNodes: events, heartbeats and exits of a node apply only to its own ranks") {
   Nodes nodes;
-  NodeLink link = nodes.joined(1);
+  NodeLink link = nodes.join(1);
   link.send(RankEvent{3, events::Hello{.rank = 3}}, nodes.now);
   link.send(RankEvent{5, events::Hello{.rank = 5}}, nodes.now);  // of another node
-  link.send(NodePulses{{{3, 41, static_cast<int>(events::Phase::train), 999, 0}}}, nodes.now);
+  link.send(NodeHeartbeats{{{3, 41, static_cast<int>(events::Phase::train), 999, 0}}}, nodes.now);
   nodes.serve();
   REQUIRE(nodes.events.size() == 1);
   CHECK(nodes.events[0].first == 3);
@@ -126,9 +126,9 @@ TEST_CASE("events, stamps and ends of a node's ranks are those of its ranks alon
   CHECK(nodes.remote.take_ended().empty());
 }
 
-TEST_CASE("a rank's own word stays the reason of its end") {
+TEST_CASE("RemoteNodes: the error that a rank reported remains its reason") {
   Nodes nodes;
-  NodeLink link = nodes.joined(1);
+  NodeLink link = nodes.join(1);
   link.send(RankEvent{2, events::Failed{2, 9, "bad row", 17, events::Phase::train}}, nodes.now);
   link.send(RankEnded{{.rank = 2, .pid = 7, .exit_code = 9}}, nodes.now);
   nodes.serve();
@@ -138,31 +138,31 @@ TEST_CASE("a rank's own word stays the reason of its end") {
   CHECK(end.step == 17);
 }
 
-TEST_CASE("a node that does not fit is refused with what differs, and its place stays free") {
+TEST_CASE("RemoteNodes: a node that differs is rejected with the difference, and can join later") {
   Nodes nodes;
   NodeHello other = Nodes::hello(1);
   other.version = "0.9";
-  CHECK_THAT(nodes.refusal_of(other), Contains("0.9") && Contains("1.0"));
+  CHECK_THAT(nodes.rejection_of(other), Contains("0.9") && Contains("1.0"));
   other = Nodes::hello(1);
   other.ranks = 4;
-  CHECK_THAT(nodes.refusal_of(other), Contains("4 device") && Contains("trainer.devices"));
+  CHECK_THAT(nodes.rejection_of(other), Contains("4 device") && Contains("trainer.devices"));
   other = Nodes::hello(1);
   other.accelerator = "gpu";
-  CHECK_THAT(nodes.refusal_of(other), Contains("'gpu'") && Contains("'cpu'"));
+  CHECK_THAT(nodes.rejection_of(other), Contains("'gpu'") && Contains("'cpu'"));
   other = Nodes::hello(1);
   other.first_rank = 4;
-  CHECK_THAT(nodes.refusal_of(other), Contains("ranks from 4"));
+  CHECK_THAT(nodes.rejection_of(other), Contains("ranks from 4"));
   other = Nodes::hello(1);
   other.config = "another";
-  CHECK_THAT(nodes.refusal_of(other), Contains("another config"));
-  CHECK(nodes.refusal_of(Nodes::hello(2)) != "let in");
-  nodes.joined(1);
+  CHECK_THAT(nodes.rejection_of(other), Contains("a different config"));
+  CHECK(nodes.rejection_of(Nodes::hello(2)) != "accepted");
+  nodes.join(1);
 }
 
-TEST_CASE("a node whose connection closes takes its ranks with it and may come again") {
+TEST_CASE("RemoteNodes: a closed connection fails the ranks of the node, which may join again") {
   Nodes nodes;
   {
-    NodeLink link = nodes.joined(1);
+    NodeLink link = nodes.join(1);
     link.send(RankEvent{2, events::Hello{.rank = 2, .pid = 7}}, nodes.now);
     nodes.serve();
   }
@@ -179,27 +179,27 @@ TEST_CASE("a node whose connection closes takes its ranks with it and may come a
     CHECK_FALSE(lost_peer(end));
     CHECK_THAT(end.report->message, Contains("node 1 (host1) is lost: its connection has closed"));
   }
-  CHECK(nodes.remote.take_gone() == std::vector<int>{1});
-  CHECK(nodes.remote.missing().at(0) == "node 1 (ranks 2 to 3) has left and not joined again");
+  CHECK(nodes.remote.take_disconnected() == std::vector<int>{1});
+  CHECK(nodes.remote.missing().at(0) == "node 1 (ranks 2 to 3) has left and not rejoined");
 }
 
-TEST_CASE("a node that is silent for three beats is lost, one that beats is not") {
+TEST_CASE("RemoteNodes: a node is lost after three missed keepalives") {
   Nodes nodes;
-  NodeLink silent = nodes.joined(1);
-  NodeLink loud = nodes.joined(2);
+  NodeLink silent = nodes.join(1);
+  NodeLink loud = nodes.join(2);
   for (int i = 0; i < 4; ++i) {
     nodes.now += 5;
     loud.send(Beat{}, nodes.now);
     nodes.serve();
   }
   CHECK_FALSE(nodes.rank(2).is_alive());
-  CHECK_THAT(nodes.rank(2).end().report->message, Contains("silent for 20"));
+  CHECK_THAT(nodes.rank(2).end().report->message, Contains("sent nothing for 20"));
   CHECK(nodes.rank(4).is_alive());
 }
 
-TEST_CASE("a node that cannot take part ends the job for its own reason") {
+TEST_CASE("RemoteNodes: a node that cannot take part ends the job with its reason") {
   Nodes nodes;
-  NodeLink link = nodes.joined(1);
+  NodeLink link = nodes.join(1);
   link.send(NodeLeaves{11, "it does not see /runs/a"}, nodes.now);
   nodes.serve();
   const RankEnd end = nodes.rank(2).end();
@@ -208,7 +208,7 @@ TEST_CASE("a node that cannot take part ends the job for its own reason") {
   CHECK_THAT(end.report->message, Contains("does not see /runs/a"));
 }
 
-TEST_CASE("a node that cannot even say hello ends the job for its own reason") {
+TEST_CASE("RemoteNodes: a node that fails before its hello ends the job with its reason") {
   Nodes nodes;
   NodeLink link = nodes.connect(1);
   link.send(NodeLeaves{11, "it has no GPU"}, nodes.now);
@@ -224,11 +224,12 @@ TEST_CASE("a node that cannot even say hello ends the job for its own reason") {
   CHECK_FALSE(nodes.rank(4).has_end());
 }
 
-TEST_CASE("a node that leaves because of a stop signal stops the job and has not failed") {
+TEST_CASE(
+    "RemoteNodes: a node that leaves because of a stop signal stops the job without a failure") {
   const std::vector<std::pair<int, int>> kinds{{130, SIGINT}, {143, SIGTERM}, {75, SIGTERM}};
   for (const auto& [kind, signal] : kinds) {
     Nodes nodes;
-    NodeLink link = nodes.joined(1);
+    NodeLink link = nodes.join(1);
     link.send(NodeLeaves{kind, "stopped while it joined"}, nodes.now);
     nodes.serve();
     CHECK_FALSE(nodes.rank(2).is_alive());
@@ -241,15 +242,17 @@ TEST_CASE("a node that leaves because of a stop signal stops the job and has not
   }
 }
 
-TEST_CASE("stop, kill and stacks go to the nodes that run ranks, stop signals come from them") {
+TEST_CASE(
+    "RemoteNodes: stop, kill and stack requests reach nodes that run ranks, which report stop "
+    "signals") {
   Nodes nodes;
-  NodeLink link = nodes.joined(1);
+  NodeLink link = nodes.join(1);
   nodes.remote.ask_for_stacks(nodes.now);
-  CHECK(nodes.heard<WriteStacks>(link));
+  CHECK(nodes.received<WriteStacks>(link));
   nodes.remote.stop(SIGTERM, nodes.now);
-  CHECK(nodes.heard<StopRanks>(link)->signal == SIGTERM);
+  CHECK(nodes.received<StopRanks>(link)->signal == SIGTERM);
   nodes.remote.kill(nodes.now);
-  CHECK(nodes.heard<KillRanks>(link));
+  CHECK(nodes.received<KillRanks>(link));
   link.send(StopAsked{SIGINT, false}, nodes.now);
   nodes.serve();
   const auto asked = nodes.remote.take_asked();
@@ -259,31 +262,31 @@ TEST_CASE("stop, kill and stacks go to the nodes that run ranks, stop signals co
   NodeLink late = nodes.connect(2);
   late.send(Nodes::hello(2), nodes.now);
   nodes.serve();
-  CHECK_FALSE(nodes.heard<Welcome>(late));  // the attempt is ending
+  CHECK_FALSE(nodes.received<Welcome>(late));  // the attempt is ending
 }
 
-TEST_CASE("a further attempt starts a node again once its ranks of the last one are gone") {
+TEST_CASE("RemoteNodes: a further attempt starts on a node after its previous ranks have exited") {
   Nodes nodes;
-  NodeLink link = nodes.joined(1);
+  NodeLink link = nodes.join(1);
   nodes.remote.stop(0, nodes.now);
   nodes.now += 200;  // the link was not read in the meantime
   nodes.welcome.attempt = 2;
-  nodes.remote.begin(nodes.welcome, {}, nodes.now);
+  nodes.remote.begin_attempt(nodes.welcome, {}, nodes.now);
   link.send(RankEnded{{.rank = 2, .pid = 7, .signal = SIGKILL}}, nodes.now);  // of attempt 1
   nodes.serve();
   CHECK_FALSE(nodes.rank(2).has_end());
-  CHECK_FALSE(nodes.heard<Welcome>(link));
+  CHECK_FALSE(nodes.received<Welcome>(link));
   link.send(NodeFinished{}, nodes.now);
   nodes.serve();
-  const auto welcome = nodes.heard<Welcome>(link);
+  const auto welcome = nodes.received<Welcome>(link);
   REQUIRE(welcome);
   CHECK(welcome->attempt == 2);
   CHECK(nodes.rank(2).is_alive());
 }
 
-TEST_CASE("all nodes are told how the run has ended") {
+TEST_CASE("RemoteNodes: all nodes receive the result of the run") {
   Nodes nodes;
-  NodeLink link = nodes.joined(1);
+  NodeLink link = nodes.join(1);
   std::optional<RunOver> over;
   std::thread other([&] {
     while (!link.lost() && !over) {

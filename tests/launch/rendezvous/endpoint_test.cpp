@@ -1,6 +1,6 @@
 #include "launch/rendezvous/address.hpp"
 #include "launch/rendezvous/rendezvous.hpp"
-#include "launch/strangers.hpp"
+#include "launch/rendezvous_peers.hpp"
 #include "support/catch.hpp"
 
 #include <utility>
@@ -8,16 +8,16 @@
 namespace trainctl::launch {
 namespace {
 
-Reach reach(const std::string& host) {
-  const Resolved found = resolve({host, 1});
+AddressScope reach(const std::string& host) {
+  const ResolvedAddresses found = resolve({host, 1});
   INFO(host << ": " << found.failure);
   REQUIRE(found.addresses.size() == 1);
-  return reach_of(found.addresses[0]);
+  return scope_of(found.addresses[0]);
 }
 
 }  // namespace
 
-TEST_CASE("an endpoint is a name or an address, and a port") {
+TEST_CASE("parse_endpoint: accepts a name or an address, and a port") {
   const std::vector<std::pair<std::string, Endpoint>> good{
       {"10.0.0.1:29500", {"10.0.0.1", 29500}},
       {"[::1]:29500", {"::1", 29500}},
@@ -36,24 +36,24 @@ TEST_CASE("an endpoint is a name or an address, and a port") {
   }
 }
 
-TEST_CASE("what is no endpoint is refused with the reason") {
+TEST_CASE("parse_endpoint: the error for an invalid endpoint has the reason") {
   const std::vector<std::pair<std::string, std::string>> bad{
-      {"", "no host"},
-      {":29500", "no host"},
-      {"node1:", "the port is ''"},
-      {"node1:0", "the port is '0'"},
-      {"node1:65536", "the port is '65536'"},
-      {"node1:-1", "the port is '-1'"},
-      {"node1:80 ", "the port is '80 '"},
-      {"node1:29500/run", "the port is '29500/run'"},
+      {"", "host is missing"},
+      {":29500", "host is missing"},
+      {"node1:", "got ''"},
+      {"node1:0", "got '0'"},
+      {"node1:65536", "got '65536'"},
+      {"node1:-1", "got '-1'"},
+      {"node1:80 ", "got '80 '"},
+      {"node1:29500/run", "got '29500/run'"},
       {"::1", "in brackets"},
       {"fd00::1:29500", "in brackets"},
       {"[::1", "not closed"},
-      {"[::1]29500", "no ':'"},
-      {"[node1]:29500", "no address of IPv6"},
-      {"[]:29500", "no address of IPv6"},
-      {"http//node1:80", "characters that no name has"},
-      {"no de:80", "characters that no name has"},
+      {"[::1]29500", "not followed by ':'"},
+      {"[node1]:29500", "not an IPv6 address"},
+      {"[]:29500", "not an IPv6 address"},
+      {"http//node1:80", "invalid characters"},
+      {"no de:80", "invalid characters"},
       {"node\x1b[31m:80", "\\x1b"},
       {std::string(300, 'a') + ":80", "too long"},
   };
@@ -65,23 +65,23 @@ TEST_CASE("what is no endpoint is refused with the reason") {
   }
 }
 
-TEST_CASE("it is known who can reach an address") {
+TEST_CASE("scope_of: classifies addresses") {
   for (const char* host : {"0.0.0.0", "::", "::ffff:0.0.0.0"})
-    CHECK(reach(host) == Reach::every_address);
+    CHECK(reach(host) == AddressScope::any);
   for (const char* host : {"127.0.0.1", "127.255.0.9", "::1", "::ffff:127.0.0.1"})
-    CHECK(reach(host) == Reach::this_machine);
+    CHECK(reach(host) == AddressScope::loopback);
   for (const char* host : {"10.255.0.1", "172.16.0.1", "172.31.255.1", "192.168.7.7", "169.254.1.1",
                            "100.64.0.1", "100.127.0.1", "fe80::1", "fd12:3456::1", "fc00::1"})
-    CHECK(reach(host) == Reach::private_network);
+    CHECK(reach(host) == AddressScope::private_network);
   for (const char* host : {"8.8.8.8", "172.15.0.1", "172.32.0.1", "192.169.0.1", "11.0.0.1",
                            "100.63.0.1", "100.128.0.1", "2001:db8::1", "::ffff:8.8.8.8", "fb00::1"})
-    CHECK(reach(host) == Reach::public_network);
+    CHECK(reach(host) == AddressScope::public_network);
   for (const char* host : {"224.0.0.1", "239.1.1.1", "255.255.255.255", "ff02::1"})
-    CHECK(reach(host) == Reach::group);
+    CHECK(reach(host) == AddressScope::multicast);
 }
 
-TEST_CASE("an address of IPv4 in IPv6's dress is taken for what it is") {
-  const Resolved found = resolve({"::ffff:127.0.0.1", 4711});
+TEST_CASE("resolve: an IPv4-mapped IPv6 address becomes an IPv4 address") {
+  const ResolvedAddresses found = resolve({"::ffff:127.0.0.1", 4711});
   REQUIRE(found.addresses.size() == 1);
   CHECK(to_text(endpoint_of(found.addresses[0])) == "127.0.0.1:4711");
 }

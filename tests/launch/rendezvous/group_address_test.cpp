@@ -7,9 +7,9 @@
 namespace trainctl::launch {
 namespace {
 
-std::string problem_with(const std::string& wish) {
+std::string error_of(const std::string& name_or_address) {
   try {
-    return "accepted as " + interface_address(wish, "10.0.0.1");
+    return "accepted as " + interface_address(name_or_address, "10.0.0.1");
   } catch (const Error& error) {
     CHECK(error.kind() == ErrorKind::config);
     return error.what();
@@ -18,7 +18,7 @@ std::string problem_with(const std::string& wish) {
 
 }  // namespace
 
-TEST_CASE("an interface stands for its address, and an address of this machine for itself") {
+TEST_CASE("interface_address: returns the address of an interface, and local addresses unchanged") {
   CHECK(interface_address("lo", "127.0.0.5") == "127.0.0.1");
   CHECK(interface_address("127.0.0.1", "10.0.0.1") == "127.0.0.1");
   CHECK(interface_address("127.0.0.2", "10.0.0.1") == "127.0.0.2");  // no interface has it
@@ -26,11 +26,11 @@ TEST_CASE("an interface stands for its address, and an address of this machine f
   CHECK(interface_of("192.0.2.1").empty());
 }
 
-TEST_CASE("an interface or address that this machine does not have is named beside those it has") {
-  CHECK_THAT(problem_with("nothing0"), Contains("distributed.interface") &&
-                                           Contains("'nothing0'") && Contains("lo (127.0.0.1"));
-  CHECK_THAT(problem_with("192.0.2.1"), Contains("192.0.2.1 is no address of this machine"));
-  CHECK_THAT(problem_with("\x1b[1m"), Contains("\\x1b"));
+TEST_CASE("interface_address: the error lists the existing interfaces") {
+  CHECK_THAT(error_of("nothing0"), Contains("distributed.interface") && Contains("'nothing0'") &&
+                                       Contains("lo (127.0.0.1"));
+  CHECK_THAT(error_of("192.0.2.1"), Contains("192.0.2.1 is not an address of this machine"));
+  CHECK_THAT(error_of("\x1b[1m"), Contains("\\x1b"));
 }
 
 }  // namespace trainctl::launch

@@ -1,7 +1,7 @@
 #include "launch/rendezvous/handshake.hpp"
 
 #include "launch/rendezvous/wire.hpp"
-#include "launch/strangers.hpp"
+#include "launch/rendezvous_peers.hpp"
 #include "support/catch.hpp"
 
 #include <algorithm>
@@ -11,105 +11,106 @@ namespace trainctl::launch {
 namespace {
 
 const Token kToken = token_of(7);
-const Nonce kHeadNonce = token_of(1);
+const Nonce kCoordinatorNonce = token_of(1);
 const Nonce kJoinNonce = token_of(2);
 
-Join request(Claim claim = {Role::rank, 3}) {
+JoinOptions request(Claim claim = {Role::rank, 3}) {
   return {.endpoint = {"127.0.0.1", 1}, .token = kToken, .run_id = "run", .claim = claim};
 }
 
-HeadHandshake head(const Token& token = kToken, const std::string& run_id = "run") {
-  return {token, run_id, kHeadNonce};
+CoordinatorHandshake make_coordinator(const Token& token = kToken,
+                                      const std::string& run_id = "run") {
+  return {token, run_id, kCoordinatorNonce};
 }
 
 /// Passes all bytes to a machine, at most `piece` and at most as many as it wants at a time.
 template <class Machine>
 std::size_t feed(Machine& machine, std::string_view bytes, std::size_t piece = 1000) {
   std::size_t taken = 0;
-  while (taken < bytes.size() && machine.wanted() > 0) {
-    const std::size_t count = std::min({machine.wanted(), piece, bytes.size() - taken});
+  while (taken < bytes.size() && machine.bytes_needed() > 0) {
+    const std::size_t count = std::min({machine.bytes_needed(), piece, bytes.size() - taken});
     machine.take(bytes.substr(taken, count));
     taken += count;
   }
   return taken;
 }
 
-std::string reason_of(HeadHandshake machine, const std::string& bytes) {
+std::string rejection_of(CoordinatorHandshake machine, const std::string& bytes) {
   const Error error = thrown_by([&] { feed(machine, bytes); });
-  CHECK_FALSE(machine.proved());
+  CHECK_FALSE(machine.proved_claim());
   return error.message();
 }
 
-/// Returns all that a joiner sends to a coordinator with kHeadNonce.
-std::string whole_story(const Join& join = request()) {
+/// Returns all that a joiner sends to a coordinator with kCoordinatorNonce.
+std::string joiner_messages(const JoinOptions& join = request()) {
   JoinHandshake joiner(join, kJoinNonce);
-  std::string said = joiner.take_output();
-  feed(joiner, wire::framed(std::string(wire::as_text(kHeadNonce))));
-  return said + joiner.take_output();
+  std::string hello = joiner.take_output();
+  feed(joiner, wire::framed(std::string(wire::as_text(kCoordinatorNonce))));
+  return hello + joiner.take_output();
 }
 
 }  // namespace
 
-TEST_CASE("both sides prove the token, in pieces of any size") {
+TEST_CASE("handshake: both sides prove the token in pieces of any size") {
   for (const std::size_t piece : {1, 3, 7, 1000}) {
     JoinHandshake joiner(request({Role::node, 1}), kJoinNonce);
-    HeadHandshake host = head();
-    feed(host, joiner.take_output(), piece);
-    CHECK_FALSE(joiner.has_proved());
-    feed(joiner, host.take_output(), piece);
-    CHECK(joiner.has_proved());
-    CHECK_FALSE(host.proved());
-    feed(host, joiner.take_output(), piece);
-    CHECK(host.proved() == Claim{Role::node, 1});
-    CHECK(host.wanted() == 0);
-    host.answer({Verdict::taken, "by another"});
-    feed(joiner, host.take_output(), piece);
+    CoordinatorHandshake coordinator = make_coordinator();
+    feed(coordinator, joiner.take_output(), piece);
+    CHECK_FALSE(joiner.has_sent_proof());
+    feed(joiner, coordinator.take_output(), piece);
+    CHECK(joiner.has_sent_proof());
+    CHECK_FALSE(coordinator.proved_claim());
+    feed(coordinator, joiner.take_output(), piece);
+    CHECK(coordinator.proved_claim() == Claim{Role::node, 1});
+    CHECK(coordinator.bytes_needed() == 0);
+    coordinator.answer({JoinStatus::already_joined, "by another"});
+    feed(joiner, coordinator.take_output(), piece);
     REQUIRE(joiner.answer());
-    CHECK(joiner.answer()->verdict == Verdict::taken);
+    CHECK(joiner.answer()->status == JoinStatus::already_joined);
     CHECK(joiner.answer()->reason == "by another");
-    CHECK(joiner.wanted() == 0);
+    CHECK(joiner.bytes_needed() == 0);
   }
 }
 
-TEST_CASE("what follows the handshake is left where it is") {
-  HeadHandshake host = head();
-  const std::string story = whole_story();
-  CHECK(feed(host, story + "the store protocol") == story.size());
-  CHECK(host.proved() == Claim{Role::rank, 3});
+TEST_CASE("handshake: bytes after the handshake are not consumed") {
+  CoordinatorHandshake coordinator = make_coordinator();
+  const std::string messages = joiner_messages();
+  CHECK(feed(coordinator, messages + "the store protocol") == messages.size());
+  CHECK(coordinator.proved_claim() == Claim{Role::rank, 3});
 }
 
-TEST_CASE("another token, run or version is told apart") {
-  CHECK(reason_of(head(token_of(8)), whole_story()) == "it has another token");
-  CHECK(reason_of(head(kToken, "other"), whole_story()) ==
-        "it joins run 'run', this is run 'other'");
-  std::string newer = whole_story();
+TEST_CASE("handshake: a different token, run id or version is reported") {
+  CHECK(rejection_of(make_coordinator(token_of(8)), joiner_messages()) == "its token is different");
+  CHECK(rejection_of(make_coordinator(kToken, "other"), joiner_messages()) ==
+        "it joins run 'run', but this is run 'other'");
+  std::string newer = joiner_messages();
   newer[4 + 8] = static_cast<char>(kHandshakeVersion + 1);
-  CHECK_THAT(reason_of(head(), newer), Contains("version 2"));
+  CHECK_THAT(rejection_of(make_coordinator(), newer), Contains("version 2"));
 }
 
-TEST_CASE("each flipped bit of what a joiner says is refused") {
-  const std::string story = whole_story();
-  for (std::size_t bit = 0; bit < 8 * story.size(); ++bit) {
-    std::string flipped = story;
+TEST_CASE("CoordinatorHandshake: each flipped bit of a joiner's message is rejected") {
+  const std::string messages = joiner_messages();
+  for (std::size_t bit = 0; bit < 8 * messages.size(); ++bit) {
+    std::string flipped = messages;
     flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ (1 << (bit % 8)));
-    HeadHandshake host = head();
+    CoordinatorHandshake coordinator = make_coordinator();
     try {
-      feed(host, flipped);
+      feed(coordinator, flipped);
     } catch (const Error& error) {
       CHECK(error.kind() == ErrorKind::unexpected);
     }
     INFO("bit " << bit);
-    CHECK_FALSE(host.proved());
+    CHECK_FALSE(coordinator.proved_claim());
   }
 }
 
-TEST_CASE("each flipped bit of what a head says is refused") {
-  HeadHandshake host = head();
-  feed(host, whole_story());
-  host.answer({Verdict::out_of_range, "why"});
-  const std::string said = host.take_output();
-  for (std::size_t bit = 0; bit < 8 * said.size(); ++bit) {
-    std::string flipped = said;
+TEST_CASE("JoinHandshake: each flipped bit of a coordinator's message is rejected") {
+  CoordinatorHandshake coordinator = make_coordinator();
+  feed(coordinator, joiner_messages());
+  coordinator.answer({JoinStatus::out_of_range, "why"});
+  const std::string hello = coordinator.take_output();
+  for (std::size_t bit = 0; bit < 8 * hello.size(); ++bit) {
+    std::string flipped = hello;
     flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ (1 << (bit % 8)));
     JoinHandshake joiner(request(), kJoinNonce);
     try {
@@ -122,16 +123,16 @@ TEST_CASE("each flipped bit of what a head says is refused") {
   }
 }
 
-TEST_CASE("the head's proof is no joiner's proof, nor the other way round") {
-  const Exchange exchange{{Role::rank, 3}, "run", kJoinNonce, kHeadNonce};
-  CHECK(joiner_proof(kToken, exchange) != head_proof(kToken, exchange, {}));
+TEST_CASE("handshake: proofs of coordinator and joiner are not interchangeable") {
+  const HandshakeTranscript transcript{{Role::rank, 3}, "run", kJoinNonce, kCoordinatorNonce};
+  CHECK(joiner_proof(kToken, transcript) != coordinator_proof(kToken, transcript, {}));
 
-  HeadHandshake host = head();
+  CoordinatorHandshake coordinator = make_coordinator();
   JoinHandshake joiner(request(), kJoinNonce);
-  feed(host, joiner.take_output());
-  const Sha256 heads = head_proof(kToken, exchange, {});
-  CHECK_THROWS_WITH(feed(host, wire::framed(std::string(as_text(heads)))),
-                    Contains("another token"));
+  feed(coordinator, joiner.take_output());
+  const Sha256 proof_of_coordinator = coordinator_proof(kToken, transcript, {});
+  CHECK_THROWS_WITH(feed(coordinator, wire::framed(std::string(as_text(proof_of_coordinator)))),
+                    Contains("token is different"));
 
   // A mirror returns each frame unchanged.
   JoinHandshake before_mirror(request(), kJoinNonce);
@@ -143,66 +144,68 @@ TEST_CASE("the head's proof is no joiner's proof, nor the other way round") {
   CHECK_FALSE(before_mirror.answer());
 }
 
-TEST_CASE("a proof holds for one claim, run and pair of nonces") {
-  const Exchange exchange{{Role::rank, 3}, "run", kJoinNonce, kHeadNonce};
-  const Sha256 proof = joiner_proof(kToken, exchange);
-  for (const Exchange& other : {Exchange{{Role::rank, 2}, "run", kJoinNonce, kHeadNonce},
-                                Exchange{{Role::node, 3}, "run", kJoinNonce, kHeadNonce},
-                                Exchange{{Role::rank, 3}, "run2", kJoinNonce, kHeadNonce},
-                                Exchange{{Role::rank, 3}, "run", kHeadNonce, kHeadNonce},
-                                Exchange{{Role::rank, 3}, "run", kJoinNonce, kJoinNonce},
-                                Exchange{{Role::rank, 3}, "run", kHeadNonce, kJoinNonce}})
+TEST_CASE("handshake: a proof is valid for one claim, run and pair of nonces") {
+  const HandshakeTranscript transcript{{Role::rank, 3}, "run", kJoinNonce, kCoordinatorNonce};
+  const Sha256 proof = joiner_proof(kToken, transcript);
+  for (const HandshakeTranscript& other :
+       {HandshakeTranscript{{Role::rank, 2}, "run", kJoinNonce, kCoordinatorNonce},
+        HandshakeTranscript{{Role::node, 3}, "run", kJoinNonce, kCoordinatorNonce},
+        HandshakeTranscript{{Role::rank, 3}, "run2", kJoinNonce, kCoordinatorNonce},
+        HandshakeTranscript{{Role::rank, 3}, "run", kCoordinatorNonce, kCoordinatorNonce},
+        HandshakeTranscript{{Role::rank, 3}, "run", kJoinNonce, kJoinNonce},
+        HandshakeTranscript{{Role::rank, 3}, "run", kCoordinatorNonce, kJoinNonce}})
     CHECK(joiner_proof(kToken, other) != proof);
-  CHECK(joiner_proof(token_of(8), exchange) != proof);
+  CHECK(joiner_proof(token_of(8), transcript) != proof);
   CHECK(make_nonce() != make_nonce());
 }
 
-TEST_CASE("lengths are checked before anything is kept for them") {
+TEST_CASE("handshake: lengths are checked before memory is allocated") {
   for (const std::string_view length :
        {std::string_view("\xff\xff\xff\xff", 4), std::string_view("\0\0\0\0", 4),
         std::string_view("\x01\x02\0\0", 4), std::string_view("GET ", 4)})
-    CHECK_THAT(reason_of(head(), std::string(length)), Contains("no frame"));
-  CHECK_THAT(reason_of(head(), wire::framed("trainctl")), Contains("too early"));
-  CHECK_THAT(reason_of(head(), wire::framed("trainctm")), Contains("not this protocol"));
+    CHECK_THAT(rejection_of(make_coordinator(), std::string(length)), Contains("not a frame"));
+  CHECK_THAT(rejection_of(make_coordinator(), wire::framed("trainctl")), Contains("too short"));
+  CHECK_THAT(rejection_of(make_coordinator(), wire::framed("trainctm")),
+             Contains("not the rendezvous protocol"));
 
-  const Join join = request();
+  const JoinOptions join = request();
   std::string hello = JoinHandshake(join, kJoinNonce).take_output();
   const std::size_t at = hello.size() - join.run_id.size() - 4;
   hello[at + 3] = '\x7f';  // in the length of the run id
-  CHECK_THAT(reason_of(head(), hello), Contains("a text of"));
+  CHECK_THAT(rejection_of(make_coordinator(), hello), Contains("a text must have"));
   std::string role = JoinHandshake(join, kJoinNonce).take_output();
   role[4 + 9] = 3;
-  CHECK_THAT(reason_of(head(), role), Contains("role 3"));
+  CHECK_THAT(rejection_of(make_coordinator(), role), Contains("role 3"));
   std::string number = JoinHandshake(join, kJoinNonce).take_output();
   number[4 + 13] = '\xff';
-  CHECK_THAT(reason_of(head(), number), Contains("above what a rank can have"));
+  CHECK_THAT(rejection_of(make_coordinator(), number), Contains("too large"));
 }
 
-TEST_CASE("noise is refused by both sides") {
+TEST_CASE("handshake: random bytes are rejected by both sides") {
   std::mt19937_64 rng(11);
   for (int i = 0; i < 2000; ++i) {
     std::string body;
     for (std::size_t n = 1 + rng() % 120; n > 0; --n) body += static_cast<char>(rng());
     const std::string noise = wire::framed(body) + wire::framed(body);
-    HeadHandshake host = head();
+    CoordinatorHandshake coordinator = make_coordinator();
     JoinHandshake joiner(request(), kJoinNonce);
-    CHECK_THROWS_AS(feed(host, noise), Error);
+    CHECK_THROWS_AS(feed(coordinator, noise), Error);
     try {
       feed(joiner, noise);
     } catch (const Error& error) {
       CHECK(error.kind() == ErrorKind::unexpected);
     }
-    CHECK_FALSE(host.proved());
+    CHECK_FALSE(coordinator.proved_claim());
     CHECK_FALSE(joiner.answer());
   }
 }
 
-TEST_CASE("texts are compared to their ends") {
-  CHECK(same_in_constant_time("", ""));
-  CHECK(same_in_constant_time("abc", "abc"));
-  CHECK_FALSE(same_in_constant_time("abc", "abd"));
-  CHECK_FALSE(same_in_constant_time("abc", "bbc"));
-  CHECK_FALSE(same_in_constant_time("abc", "ab"));
+TEST_CASE("equal_in_constant_time: compares texts completely") {
+  CHECK(equal_in_constant_time("", ""));
+  CHECK(equal_in_constant_time("abc", "abc"));
+  CHECK_FALSE(equal_in_constant_time("abc", "abd"));
+  CHECK_FALSE(equal_in_constant_time("abc", "bbc"));
+  CHECK_FALSE(equal_in_constant_time("abc", "ab"));
 }
 
 }  // namespace trainctl::launch

@@ -1,6 +1,6 @@
 #include "base/error.hpp"
 #include "launch/rendezvous/rendezvous.hpp"
-#include "launch/strangers.hpp"
+#include "launch/rendezvous_peers.hpp"
 #include "support/catch.hpp"
 
 #include <unistd.h>
@@ -15,19 +15,19 @@ namespace {
 
 constexpr Claim kNode1{Role::node, 1};
 
-Error refused(const std::string& host, bool any_address = false) {
-  Listener::Options options = head_of_two(host);
+Error listen_error(const std::string& host, bool any_address = false) {
+  Listener::Options options = two_node_options(host);
   options.any_address = any_address;
-  return thrown_by([&] { Listener head(options); });
+  return thrown_by([&] { Listener coordinator(options); });
 }
 
 /// Returns an endpoint with a port that nothing listens on.
-Endpoint free_endpoint() { return Listener(head_of_two()).endpoint(); }
+Endpoint free_endpoint() { return Listener(two_node_options()).endpoint(); }
 
 /// Only listens on a port, or only binds it.
-class Bare {
+class PlainListener {
  public:
-  explicit Bare(bool listens = true) {
+  explicit PlainListener(bool listens = true) {
     Address address = resolve({"127.0.0.1", 0}).addresses.at(0);
     socket_ = tcp_socket(address);
     REQUIRE(::bind(socket_.get(), address.get(), address.size) == 0);
@@ -42,7 +42,7 @@ class Bare {
   Fd socket_;
 };
 
-Join request_at(const Endpoint& endpoint, double timeout_s) {
+JoinOptions options_at(const Endpoint& endpoint, double timeout_s) {
   return {.endpoint = endpoint,
           .token = token_of(7),
           .run_id = "run",
@@ -52,57 +52,56 @@ Join request_at(const Endpoint& endpoint, double timeout_s) {
 
 }  // namespace
 
-TEST_CASE("the wildcard address is refused even where any address will do") {
+TEST_CASE("Listener: the wildcard address is rejected even if any address is allowed") {
   for (const char* host : {"0.0.0.0", "::", "::ffff:0.0.0.0"}) {
     for (const bool any : {false, true}) {
-      const Error error = refused(host, any);
+      const Error error = listen_error(host, any);
       CHECK(error.kind() == ErrorKind::config);
       CHECK_THAT(error.what(), Contains("all addresses"));
     }
   }
 }
 
-TEST_CASE("a public address is refused unless it is asked for") {
-  const Error error = refused("8.8.8.8");
+TEST_CASE("Listener: a public address is rejected unless it is allowed") {
+  const Error error = listen_error("8.8.8.8");
   CHECK(error.kind() == ErrorKind::config);
   CHECK_THAT(error.what(), Contains("public") && Contains("--allow-public-address"));
-  const Error elsewhere = refused("8.8.8.8", true);
+  const Error elsewhere = listen_error("8.8.8.8", true);
   CHECK(elsewhere.kind() == ErrorKind::config);
-  CHECK_THAT(elsewhere.what(), Contains("no address of this machine"));
-  CHECK_THAT(refused("224.0.0.1", true).what(), Contains("no address of a machine"));
+  CHECK_THAT(elsewhere.what(), Contains("not an address of this machine"));
+  CHECK_THAT(listen_error("224.0.0.1", true).what(), Contains("not the address of a machine"));
 }
 
-TEST_CASE("where nodes are on other hosts, no name stands for a loopback address") {
-  Listener::Options options = head_of_two("0x7f.1");  // resolved to 127.0.0.1, not numeric
+TEST_CASE("Listener: with other hosts, a name does not resolve to a loopback address") {
+  Listener::Options options = two_node_options("0x7f.1");  // resolved to 127.0.0.1, not numeric
   CHECK(Listener(options).endpoint().host == "127.0.0.1");
   options.other_hosts = true;
   options.any_address = true;
   options.port_wait_s = 3600;
   try {
-    const Listener head(options);  // on the machine's only network
-    CHECK_THAT(head.endpoint().host, !StartsWith("127."));
+    const Listener coordinator(options);  // on the machine's only network
+    CHECK_THAT(coordinator.endpoint().host, !StartsWith("127."));
   } catch (const Error& error) {
     CHECK(error.kind() == ErrorKind::config);
-    CHECK_THAT(error.what(),
-               Contains("only this machine can reach") && Contains("--rdzv-endpoint"));
+    CHECK_THAT(error.what(), Contains("only a loopback address") && Contains("--rdzv-endpoint"));
   }
   options.endpoint.host = "127.0.0.1";  // as typed by the user
   CHECK(Listener(options).endpoint().host == "127.0.0.1");
 }
 
-TEST_CASE("a port that is taken is an error that names it and its owner") {
-  const Listener first(head_of_two());
-  Listener::Options options = head_of_two();
+TEST_CASE("Listener: the error for a port in use names the port and its owner") {
+  const Listener first(two_node_options());
+  Listener::Options options = two_node_options();
   options.endpoint.port = first.endpoint().port;
-  const Error error = thrown_by([&] { Listener head(options); });
+  const Error error = thrown_by([&] { Listener coordinator(options); });
   CHECK(error.kind() == ErrorKind::resource);
   CHECK_THAT(error.what(), Contains(fmt::format("port {}", first.endpoint().port)) &&
                                Contains(fmt::format("process {} (", ::getpid())));
 }
 
-TEST_CASE("a port that is given up while it is waited for is taken") {
-  std::optional<Listener> first(head_of_two());
-  Listener::Options options = head_of_two();
+TEST_CASE("Listener: a port that becomes free during the wait is used") {
+  std::optional<Listener> first(two_node_options());
+  Listener::Options options = two_node_options();
   options.endpoint.port = first->endpoint().port;
   options.port_wait_s = 30;
   options.give_up = [&] {
@@ -113,107 +112,107 @@ TEST_CASE("a port that is given up while it is waited for is taken") {
   CHECK(second.endpoint().port == options.endpoint.port);
 }
 
-TEST_CASE("waiting for a port can be ended") {
-  const Listener first(head_of_two());
-  Listener::Options options = head_of_two();
+TEST_CASE("Listener: the wait for a port can be interrupted") {
+  const Listener first(two_node_options());
+  Listener::Options options = two_node_options();
   options.endpoint.port = first.endpoint().port;
   options.port_wait_s = 30;
   options.give_up = [] { return true; };
-  CHECK(thrown_by([&] { Listener head(options); }).kind() == ErrorKind::interrupted);
+  CHECK(thrown_by([&] { Listener coordinator(options); }).kind() == ErrorKind::interrupted);
 }
 
-TEST_CASE("a port is free again at once when its connections have ended") {
+TEST_CASE("Listener: a port is free immediately after its connections have closed") {
   Endpoint endpoint;
   {
-    Listener head(head_of_two());
-    endpoint = head.endpoint();
-    auto joining = join_aside(request_to(head, kNode1));
-    Listener::Arrival arrival = arrival_at(head);
+    Listener coordinator(two_node_options());
+    endpoint = coordinator.endpoint();
+    auto joining = join_async(join_options(coordinator, kNode1));
+    Listener::Arrival arrival = next_arrival(coordinator);
     const Joined joined = joining.get();
     arrival.socket.reset();  // the side that closes first stays in TIME_WAIT
     CHECK(joined.socket.valid());
   }
-  Listener::Options options = head_of_two();
+  Listener::Options options = two_node_options();
   options.endpoint = endpoint;
   CHECK(Listener(options).endpoint().port == endpoint.port);
 }
 
-TEST_CASE("where nobody listens, joining ends with what to check") {
-  const Bare port(false);
+TEST_CASE("join: the error for an endpoint without a listener has a hint") {
+  const PlainListener port(false);
   const Endpoint nobody = port.endpoint();
-  const Error error = thrown_by([&] { join(request_at(nobody, 1)); });
+  const Error error = thrown_by([&] { join(options_at(nobody, 1)); });
   CHECK(error.kind() == ErrorKind::hang);
   CHECK_THAT(error.what(), Contains(to_text(nobody)) && Contains("as node 1") &&
-                               Contains("nobody listens") && Contains("firewall"));
+                               Contains("nothing listens there") && Contains("firewall"));
 }
 
-TEST_CASE("who comes before the head waits for it") {
-  Listener::Options options = head_of_two();
-  std::optional<Bare> port(false);
+TEST_CASE("join: a node that starts before the coordinator waits for it") {
+  Listener::Options options = two_node_options();
+  std::optional<PlainListener> port(false);
   options.endpoint = port->endpoint();
   options.port_wait_s = 30;
   std::promise<void> waiting;
-  Join request = request_at(options.endpoint, 30);
-  request.give_up = [&, told = false]() mutable {
-    if (!std::exchange(told, true)) waiting.set_value();
+  JoinOptions request = options_at(options.endpoint, 30);
+  request.give_up = [&, reported = false]() mutable {
+    if (!std::exchange(reported, true)) waiting.set_value();
     return false;
   };
-  auto joining = join_aside(request);
+  auto joining = join_async(request);
   waiting.get_future().wait();
   port.reset();
-  Listener head(options);
-  CHECK(arrival_at(head).claim == kNode1);
+  Listener coordinator(options);
+  CHECK(next_arrival(coordinator).claim == kNode1);
   CHECK(joining.get().socket.valid());
 }
 
-TEST_CASE("joining can be ended") {
-  Join request = request_at(free_endpoint(), 30);
+TEST_CASE("join: can be interrupted") {
+  JoinOptions request = options_at(free_endpoint(), 30);
   request.give_up = [] { return true; };
   const Error error = thrown_by([&] { join(request); });
   CHECK(error.kind() == ErrorKind::interrupted);
 }
 
-TEST_CASE("a head that answers nothing, hangs up or babbles is told apart") {
-  const Bare bare;
+TEST_CASE("join: the error distinguishes no answer, a closed connection and another protocol") {
+  const PlainListener plain;
   const Error silent = thrown_within(
-      0.3, ErrorKind::hang, [&](double limit_s) { join(request_at(bare.endpoint(), limit_s)); });
+      0.3, ErrorKind::hang, [&](double limit_s) { join(options_at(plain.endpoint(), limit_s)); });
   CHECK(silent.kind() == ErrorKind::hang);
-  CHECK_THAT(silent.what(), Contains("has not answered"));
+  CHECK_THAT(silent.what(), Contains("does not answer"));
 
-  for (const std::string_view words : {"", "SSH-2.0-OpenSSH_9.2\r\n"}) {
-    const Bare host;
-    const ErrorKind expected = words.empty() ? ErrorKind::rank_failed : ErrorKind::config;
+  for (const std::string_view reply : {"", "SSH-2.0-OpenSSH_9.2\r\n"}) {
+    const PlainListener host;
+    const ErrorKind expected = reply.empty() ? ErrorKind::rank_failed : ErrorKind::config;
     const Error error = thrown_within(2, expected, [&](double limit_s) {
-      auto joining = join_aside(request_at(host.endpoint(), limit_s));
+      auto joining = join_async(options_at(host.endpoint(), limit_s));
       wait_until([&] {
-        const Fd guest = host.accept();
-        if (guest.valid()) ::send(guest.get(), words.data(), words.size(), MSG_NOSIGNAL);
+        const Fd peer = host.accept();
+        if (peer.valid()) ::send(peer.get(), reply.data(), reply.size(), MSG_NOSIGNAL);
         // Unread input would reset the connection and lose the reply.
         std::array<char, 1000> buffer;
-        if (guest.valid()) ::recv(guest.get(), buffer.data(), buffer.size(), 0);
+        if (peer.valid()) ::recv(peer.get(), buffer.data(), buffer.size(), 0);
         return is_ready(joining);
       });
       (void)joining.get();
     });
     CHECK(error.kind() == expected);
-    CHECK_THAT(error.what(), Contains(words.empty() ? "closed at once" : "'SSH-'"));
+    CHECK_THAT(error.what(), Contains(reply.empty() ? "closed immediately" : "'SSH-'"));
   }
 }
 
-TEST_CASE("a name that nobody knows is a mistake in the endpoint") {
+TEST_CASE("join: an unknown host name is a config error") {
   const Error error = thrown_by([&] {
-    join(request_at({std::string(70, 'a'), 29400}, 0));
+    join(options_at({std::string(70, 'a'), 29400}, 0));
   });  // a label has at most 63
   CHECK(error.kind() == ErrorKind::config);
-  CHECK_THAT(error.what(), Contains("the name has no address here"));
-  CHECK_THAT(refused(std::string(70, 'a')).what(), Contains("has no address here"));
+  CHECK_THAT(error.what(), Contains("cannot resolve the host name"));
+  CHECK_THAT(listen_error(std::string(70, 'a')).what(), Contains("cannot resolve the name"));
 }
 
-TEST_CASE("an id that is too long is refused on both sides") {
-  Listener::Options options = head_of_two();
+TEST_CASE("rendezvous: a run id that is too long is rejected on both sides") {
+  Listener::Options options = two_node_options();
   options.run_id = std::string(257, 'x');
-  CHECK(thrown_by([&] { Listener head(options); }).kind() == ErrorKind::config);
-  Join request = request_at({"127.0.0.1", 1}, 0);
+  CHECK(thrown_by([&] { Listener coordinator(options); }).kind() == ErrorKind::config);
+  JoinOptions request = options_at({"127.0.0.1", 1}, 0);
   request.run_id = options.run_id;
   CHECK(thrown_by([&] { join(request); }).kind() == ErrorKind::config);
 }

@@ -27,9 +27,9 @@ Ends socket_pair() {
 }
 
 // A server in a separate thread, driven like by the supervisor's loop.
-class Service {
+class StoreThread {
  public:
-  explicit Service(int clients) {
+  explicit StoreThread(int clients) {
     for (int rank = 0; rank < clients; ++rank) {
       Ends ends = socket_pair();
       server_.add_client(rank, std::move(ends.server));
@@ -44,7 +44,7 @@ class Service {
       }
     });
   }
-  ~Service() { stop(); }
+  ~StoreThread() { stop(); }
 
   void stop() {
     over_ = true;
@@ -62,7 +62,7 @@ class Service {
 constexpr std::chrono::seconds kLong{30};
 
 // Drives a server with the bytes of one client and returns the reason if the client was cut off.
-std::optional<std::string> reaction(StoreServer& server, const std::string& bytes) {
+std::optional<std::string> disconnect_reason(StoreServer& server, const std::string& bytes) {
   Ends ends = socket_pair();
   server.add_client(5, std::move(ends.server));
   std::size_t sent = 0;
@@ -83,8 +83,8 @@ std::optional<std::string> reaction(StoreServer& server, const std::string& byte
 
 }  // namespace
 
-TEST_CASE("clients of a store see each other's keys") {
-  Service service(2);
+TEST_CASE("StoreClient: clients see each other's keys") {
+  StoreThread service(2);
   StoreClient a(service.socket(0));
   StoreClient b(service.socket(1));
   const std::string bytes("\0\n\xff value", 9);
@@ -102,9 +102,9 @@ TEST_CASE("clients of a store see each other's keys") {
   CHECK(b.look("empty") == "");
 }
 
-TEST_CASE("ranks wait for each other's keys") {
+TEST_CASE("StoreClient: ranks wait for each other's keys") {
   constexpr int kWorld = 4;
-  Service service(kWorld);
+  StoreThread service(kWorld);
   std::atomic<int> met = 0;
   std::vector<std::thread> ranks;
   for (int rank = 0; rank < kWorld; ++rank) {
@@ -126,8 +126,8 @@ TEST_CASE("ranks wait for each other's keys") {
 }
 
 TEST_CASE(
-    "a wait that is not answered ends with a hang that names the key, and the client goes on") {
-  Service service(1);
+    "StoreClient: a wait that times out is a hang with the key, and the client stays usable") {
+  StoreThread service(1);
   StoreClient store(service.socket(0));
   try {
     store.wait({"never"}, std::chrono::milliseconds(30));
@@ -141,8 +141,8 @@ TEST_CASE(
   CHECK(store.look("never") == "now");
 }
 
-TEST_CASE("threads of one rank share its client") {
-  Service service(2);
+TEST_CASE("StoreClient: threads of one rank share a client") {
+  StoreThread service(2);
   StoreClient shared(service.socket(0));
   StoreClient other(service.socket(1));
   std::thread waiting([&] { shared.wait({"go"}, kLong); });
@@ -152,7 +152,7 @@ TEST_CASE("threads of one rank share its client") {
   CHECK(other.look("n") == "100");
 }
 
-TEST_CASE("without a supervisor a client fails as a lost rank") {
+TEST_CASE("StoreClient: fails with rank_failed without a supervisor") {
   Ends ends = socket_pair();
   StoreClient store(ends.client.release());
   ends.server.reset();
@@ -164,8 +164,8 @@ TEST_CASE("without a supervisor a client fails as a lost rank") {
   }
 }
 
-TEST_CASE("limits are kept on both sides") {
-  Service service(1);
+TEST_CASE("store: limits are checked on both sides") {
+  StoreThread service(1);
   StoreClient store(service.socket(0));
   CHECK_THROWS_AS(store.set(std::string(kMaxKeyBytes + 1, 'k'), ""), Error);
   CHECK_THROWS_AS(store.set("key", std::string(kMaxValueBytes + 1, 'v')), Error);
@@ -173,56 +173,57 @@ TEST_CASE("limits are kept on both sides") {
   store.set(std::string(kMaxKeyBytes, 'k'), std::string(kMaxValueBytes, 'v'));
   CHECK(store.look(std::string(kMaxKeyBytes, 'k')).value().size() == kMaxValueBytes);
   store.set("text", "abc");
-  CHECK_THROWS_WITH(store.add("text", 1), Contains("no number"));
+  CHECK_THROWS_WITH(store.add("text", 1), Contains("not a number"));
   store.set("big", "9223372036854775807");
   CHECK_THROWS_AS(store.add("big", 1), Error);
 }
 
-TEST_CASE("a full store refuses more and still serves") {
+TEST_CASE("StoreServer: a full store rejects new values and still serves") {
   StoreServer server;
   const std::string value(kMaxValueBytes, 'v');
   for (int i = 0; i < 100; ++i) {
     const std::string frame =
         encode_request({.operation = Operation::set, .keys = {std::to_string(i)}, .value = value});
-    CHECK_FALSE(reaction(server, frame));
+    CHECK_FALSE(disconnect_reason(server, frame));
     CHECK(server.stored_bytes() <= kMaxStoreBytes);
   }
   CHECK(server.stored_bytes() > kMaxStoreBytes - 2 * kMaxValueBytes);
-  CHECK_FALSE(reaction(server, encode_request({.operation = Operation::erase, .keys = {"0"}})));
+  CHECK_FALSE(
+      disconnect_reason(server, encode_request({.operation = Operation::erase, .keys = {"0"}})));
   CHECK(server.stored_bytes() < kMaxStoreBytes - kMaxValueBytes);
 }
 
-TEST_CASE("a request that breaks the form is cut off with its reason") {
+TEST_CASE("StoreServer: a malformed request disconnects the client with the reason") {
   StoreServer server;
-  CHECK_THAT(reaction(server, std::string("\xff\xff\xff\xff", 4)).value(),
-             Contains("4294967295 bytes is above the limit"));
-  CHECK_THAT(reaction(server, std::string("\0\0\0\0", 4)).value(), Contains("too early"));
-  CHECK_THAT(reaction(server, std::string("\5\0\0\0\0\0\0\0\x63", 9)).value(),
+  CHECK_THAT(disconnect_reason(server, std::string("\xff\xff\xff\xff", 4)).value(),
+             Contains("bytes, got 4294967295"));
+  CHECK_THAT(disconnect_reason(server, std::string("\0\0\0\0", 4)).value(), Contains("too short"));
+  CHECK_THAT(disconnect_reason(server, std::string("\5\0\0\0\0\0\0\0\x63", 9)).value(),
              Contains("operation 99"));
   std::string keys = encode_request({.operation = Operation::wait});
   keys[9] = keys[10] = keys[11] = '\x7f';
-  CHECK_THAT(reaction(server, keys).value(), Contains("keys are above the limit"));
+  CHECK_THAT(disconnect_reason(server, keys).value(), Contains("a request must have at most"));
   std::string longer = encode_request({.operation = Operation::look, .keys = {"key"}});
   longer[0] = static_cast<char>(longer[0] + 1);
-  CHECK_THAT(reaction(server, longer + "x").value(), Contains("1 bytes too many"));
+  CHECK_THAT(disconnect_reason(server, longer + "x").value(), Contains("1 bytes too long"));
   std::string text = encode_request({.operation = Operation::look, .keys = {"key"}});
   text[11] = '\x7f';
-  CHECK_THAT(reaction(server, text).value(), Contains("a text of"));
+  CHECK_THAT(disconnect_reason(server, text).value(), Contains("a text must have"));
   CHECK(server.clients() == 0);
 }
 
-TEST_CASE("a client that asks and never reads costs a bounded amount") {
+TEST_CASE("StoreServer: memory for a client that never reads is bounded") {
   StoreServer server;
-  CHECK_FALSE(reaction(
+  CHECK_FALSE(disconnect_reason(
       server, encode_request(
                   {.operation = Operation::set, .keys = {"k"}, .value = std::string(1000, 'v')})));
   std::string many;
   for (int i = 0; i < 100'000; ++i)
     many += encode_request({.operation = Operation::look, .keys = {"k"}});
-  CHECK_FALSE(reaction(server, many));  // no more is read while replies are pending
+  CHECK_FALSE(disconnect_reason(server, many));  // no more is read while replies are pending
 }
 
-TEST_CASE("pipelined requests are all answered, in order") {
+TEST_CASE("StoreServer: pipelined requests are answered in order") {
   StoreServer server;
   Ends ends = socket_pair();
   server.add_client(0, std::move(ends.server));
@@ -239,17 +240,17 @@ TEST_CASE("pipelined requests are all answered, in order") {
     const ssize_t count = ::recv(ends.client.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
     if (count > 0) input.append(buffer.data(), static_cast<std::size_t>(count));
     while (const auto length = body_bytes(input)) {
-      if (input.size() < kFrameHeadBytes + *length) break;
-      const Reply reply = decode_reply(std::string_view(input).substr(kFrameHeadBytes, *length));
+      if (input.size() < kFrameLengthBytes + *length) break;
+      const Reply reply = decode_reply(std::string_view(input).substr(kFrameLengthBytes, *length));
       CHECK(reply.id == expected);
       CHECK(reply.value == std::to_string(++expected));
-      input.erase(0, kFrameHeadBytes + *length);
+      input.erase(0, kFrameLengthBytes + *length);
     }
   }
   CHECK(expected == 50);
 }
 
-TEST_CASE("hostile bytes neither crash the server nor fill its memory") {
+TEST_CASE("StoreServer: hostile bytes neither crash the server nor fill its memory") {
   std::mt19937_64 rng(7);
   StoreServer server;
   for (int i = 0; i < 3000; ++i) {
@@ -268,7 +269,7 @@ TEST_CASE("hostile bytes neither crash the server nor fill its memory") {
       for (std::size_t n = rng() % 4; n > 0; --n)
         bytes[rng() % bytes.size()] ^= static_cast<char>(1 << (rng() % 8));
     }
-    reaction(server, bytes);
+    disconnect_reason(server, bytes);
     CHECK(server.clients() == 0);
     CHECK(server.stored_bytes() < 1 << 20);
   }

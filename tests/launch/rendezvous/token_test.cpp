@@ -1,6 +1,6 @@
 #include "base/strings.hpp"
 #include "launch/rendezvous/rendezvous.hpp"
-#include "launch/strangers.hpp"
+#include "launch/rendezvous_peers.hpp"
 #include "support/catch.hpp"
 #include "support/put_text.hpp"
 #include "support/temp_folder.hpp"
@@ -28,7 +28,7 @@ std::string reason_of(const fs::path& path) {
 
 }  // namespace
 
-TEST_CASE("a token is read as it is written, and no two are the same") {
+TEST_CASE("parse_token: reads the output of token_digits, and each token is different") {
   const Token token = make_token();
   CHECK(token != make_token());
   const std::string digits = token_digits(token);
@@ -40,7 +40,7 @@ TEST_CASE("a token is read as it is written, and no two are the same") {
   CHECK(parse_token(upper, "here") == token);
 }
 
-TEST_CASE("what is no token is refused without a word of it") {
+TEST_CASE("parse_token: the error for an invalid token does not quote it") {
   const std::string digits = token_digits(token_of(0xAB));
   for (const std::string& text :
        {std::string(), digits.substr(1), digits + "a", digits.substr(1) + "g", "0x" + digits}) {
@@ -51,7 +51,7 @@ TEST_CASE("what is no token is refused without a word of it") {
   }
 }
 
-TEST_CASE("a token's file is its owner's alone and takes the place of the one before") {
+TEST_CASE("write_token_file: only the owner can read the file, which replaces an earlier one") {
   const TempFolder folder;
   const fs::path path = folder / ".rendezvous-1";
   write_token_file(path, token_of(1));
@@ -64,7 +64,7 @@ TEST_CASE("a token's file is its owner's alone and takes the place of the one be
   CHECK(std::distance(fs::directory_iterator(folder.path()), {}) == 1);
 }
 
-TEST_CASE("a link where the token's file goes is replaced, not followed") {
+TEST_CASE("write_token_file: a symbolic link is replaced, not followed") {
   const TempFolder folder;
   put_text(folder / "target", "precious");
   fs::create_symlink(folder / "target", folder / "token");
@@ -73,12 +73,12 @@ TEST_CASE("a link where the token's file goes is replaced, not followed") {
   CHECK(fs::file_size(folder / "target") == 8);
 }
 
-TEST_CASE("a token's file that is not one, or that others may use, is refused") {
+TEST_CASE("read_token_file: other files, and files that others can read, are rejected") {
   const TempFolder folder;
   CHECK_THAT(reason_of(folder / "nothing"), Contains("No such file"));
-  CHECK_THAT(reason_of(folder.path()), Contains("no regular file"));
+  CHECK_THAT(reason_of(folder.path()), Contains("not a regular file"));
   REQUIRE(::mkfifo((folder / "pipe").c_str(), 0600) == 0);
-  CHECK_THAT(reason_of(folder / "pipe"), Contains("no regular file"));
+  CHECK_THAT(reason_of(folder / "pipe"), Contains("not a regular file"));
   for (const mode_t mode : {0640U, 0604U, 0620U, 0602U, 0644U}) {
     put_text(folder / "open", token_digits(token_of(1)));
     REQUIRE(::chmod((folder / "open").c_str(), mode) == 0);
@@ -86,13 +86,13 @@ TEST_CASE("a token's file that is not one, or that others may use, is refused") 
   }
   put_text(folder / "long", std::string(100'000, 'a'));
   REQUIRE(::chmod((folder / "long").c_str(), 0600) == 0);
-  CHECK_THAT(reason_of(folder / "long"), Contains("no token"));
+  CHECK_THAT(reason_of(folder / "long"), Contains("not a token file"));
   put_text(folder / "short", "abc\n");
   REQUIRE(::chmod((folder / "short").c_str(), 0600) == 0);
   CHECK_THAT(reason_of(folder / "short"), Contains("3 characters"));
 }
 
-TEST_CASE("a token's file that cannot be written says why and leaves nothing") {
+TEST_CASE("write_token_file: a failure has the reason and leaves no file") {
   const TempFolder folder;
   const Error error = thrown_by([&] { write_token_file(folder / "no/token", token_of(1)); });
   CHECK(error.kind() == ErrorKind::resource);

@@ -53,7 +53,7 @@ inline Token token_of(unsigned char value) {
 }
 
 /// Returns options for four ranks on two nodes: ranks 2 and 3 and node 1 may join.
-inline Listener::Options head_of_two(std::string host = "127.0.0.1") {
+inline Listener::Options two_node_options(std::string host = "127.0.0.1") {
   return {.endpoint = {std::move(host), 0},
           .token = token_of(7),
           .run_id = "run",
@@ -62,8 +62,8 @@ inline Listener::Options head_of_two(std::string host = "127.0.0.1") {
           .port_wait_s = 0};
 }
 
-inline Join request_to(const Listener& head, const Claim& claim) {
-  return {.endpoint = head.endpoint(),
+inline JoinOptions join_options(const Listener& coordinator, const Claim& claim) {
+  return {.endpoint = coordinator.endpoint(),
           .token = token_of(7),
           .run_id = "run",
           .claim = claim,
@@ -82,17 +82,17 @@ void wait_until(Done&& done) {
 
 /// Serves the listener at the time `now` until `done` returns true.
 template <class Done>
-void serve_until(Listener& head, Done&& done, double now = 0) {
+void serve_until(Listener& coordinator, Done&& done, double now = 0) {
   wait_until([&] {
-    head.serve(now);
+    coordinator.serve(now);
     return done();
   });
 }
 
-inline Listener::Arrival arrival_at(Listener& head) {
+inline Listener::Arrival next_arrival(Listener& coordinator) {
   std::vector<Listener::Arrival> arrivals;
-  serve_until(head, [&] {
-    arrivals = head.take_arrivals();
+  serve_until(coordinator, [&] {
+    arrivals = coordinator.take_arrivals();
     return !arrivals.empty();
   });
   REQUIRE(arrivals.size() == 1);
@@ -100,20 +100,20 @@ inline Listener::Arrival arrival_at(Listener& head) {
 }
 
 /// Returns the next message about a rejected connection.
-inline std::string refusal_of(Listener& head, double now = 0) {
-  std::vector<std::string> refusals;
+inline std::string next_warning(Listener& coordinator, double now = 0) {
+  std::vector<std::string> warnings;
   serve_until(
-      head,
+      coordinator,
       [&] {
-        refusals = head.take_refusals();
-        return !refusals.empty();
+        warnings = coordinator.take_warnings();
+        return !warnings.empty();
       },
       now);
-  CHECK(refusals.size() == 1);
-  return refusals[0];
+  CHECK(warnings.size() == 1);
+  return warnings[0];
 }
 
-inline std::future<Joined> join_aside(Join request) {
+inline std::future<Joined> join_async(JoinOptions request) {
   return std::async(std::launch::async, [request = std::move(request)] { return join(request); });
 }
 
@@ -123,48 +123,49 @@ bool is_ready(const std::future<Value>& future) {
 }
 
 /// A connection to a listener that sends arbitrary bytes.
-class Stranger {
+class RawPeer {
  public:
-  explicit Stranger(const Endpoint& endpoint) {
+  explicit RawPeer(const Endpoint& endpoint) {
     const Address address = resolve(endpoint).addresses.at(0);
     socket_ = Fd(::socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
     if (::connect(socket_.get(), address.get(), address.size) != 0)
       throw std::runtime_error("connect");
   }
 
-  void say(std::string_view bytes) const {
+  void send_bytes(std::string_view bytes) const {
     ::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
   }
   /// Returns the received bytes, at most `most`, without blocking.
-  std::string hear(std::size_t most = 4096) {
+  std::string receive(std::size_t most = 4096) {
     std::string bytes(most, '\0');
     const ssize_t count = ::recv(socket_.get(), bytes.data(), most, MSG_DONTWAIT);
-    is_cut_ = is_cut_ || count == 0 || (count < 0 && errno != EAGAIN && errno != EINTR);
+    is_closed_ = is_closed_ || count == 0 || (count < 0 && errno != EAGAIN && errno != EINTR);
     bytes.resize(count > 0 ? static_cast<std::size_t>(count) : 0);
     return bytes;
   }
-  /// Returns whether hear() found that the other side has closed.
-  [[nodiscard]] bool is_cut() const { return is_cut_; }
-  void hang_up() { socket_.reset(); }
+  /// Returns whether receive() found that the other side has closed.
+  [[nodiscard]] bool is_closed() const { return is_closed_; }
+  void close() { socket_.reset(); }
   [[nodiscard]] const Fd& socket() const { return socket_; }
 
  private:
   Fd socket_;
-  bool is_cut_ = false;
+  bool is_closed_ = false;
 };
 
 /// Runs the handshake until the coordinator has answered or closed, and returns all that was sent.
-inline std::string introduce(Listener& head, Stranger& stranger, JoinHandshake& handshake) {
-  std::string said;
-  serve_until(head, [&] {
+inline std::string run_handshake(Listener& coordinator, RawPeer& raw_peer,
+                                 JoinHandshake& handshake) {
+  std::string sent;
+  serve_until(coordinator, [&] {
     const std::string bytes = handshake.take_output();
-    stranger.say(bytes);
-    said += bytes;
-    const std::string heard = stranger.hear(handshake.wanted());
-    if (!heard.empty()) handshake.take(heard);
-    return stranger.is_cut() || handshake.answer().has_value();
+    raw_peer.send_bytes(bytes);
+    sent += bytes;
+    const std::string received = raw_peer.receive(handshake.bytes_needed());
+    if (!received.empty()) handshake.take(received);
+    return raw_peer.is_closed() || handshake.answer().has_value();
   });
-  return said;
+  return sent;
 }
 
 }  // namespace trainctl::launch
