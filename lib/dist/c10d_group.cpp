@@ -153,7 +153,7 @@ class LaunchStore final : public c10d::Store {
   }
   Bytes get(const std::string& key) override {
     client_->wait({key}, timeout_);
-    const auto value = client_->look(key);
+    const auto value = client_->try_get(key);
     ENSURE(rank_failed, value.has_value(), "rendezvous key '{}' was deleted", key);
     return {value->begin(), value->end()};
   }
@@ -163,7 +163,7 @@ class LaunchStore final : public c10d::Store {
   bool deleteKey(const std::string& key) override { return client_->erase(key); }
   bool check(const Keys& keys) override {
     return std::all_of(keys.begin(), keys.end(),
-                       [&](const auto& key) { return client_->look(key).has_value(); });
+                       [&](const auto& key) { return client_->try_get(key).has_value(); });
   }
   std::int64_t getNumKeys() override { return client_->size(); }
   void wait(const Keys& keys) override { wait(keys, timeout_); }

@@ -138,12 +138,12 @@ struct RunStarted {
   std::int64_t global_batch = 0;
   int num_workers = 0;
   int prefetch_factor = 0;
-  std::string num_workers_why;  // "asked", "probe: a batch takes 71 ms to load, a step 20 ms; ..."
+  std::string num_workers_why;  // "configured", "probe: a batch takes 71 ms to load, a step ..."
   int num_threads = 1;
-  std::string num_threads_why;    // "asked", "probe: 2 threads take 1.70x of 1"
+  std::string num_threads_why;    // "configured", "probe: 2 threads take 1.70x of 1"
   double num_threads_taken = 0;   // share of the cores that others took during the choice
   bool channels_last = false;     // memory format of images
-  std::string channels_last_why;  // "asked", "97 % of the operations are ..."
+  std::string channels_last_why;  // "configured", "97 % of the operations are ..."
   bool recomputes = false;        // activation checkpointing
   std::string recomputes_why;     // "activations take about ..."; empty: requested by the user
   std::string precision;

@@ -28,7 +28,7 @@ TEST_CASE("the engine trains from a run folder and emits events") {
   REQUIRE(started != nullptr);
   CHECK(started->parameters == 784 * 16 + 16 + 16 * 10 + 10);
   CHECK(started->steps_per_epoch == 10);
-  CHECK(started->num_threads_why == "asked");
+  CHECK(started->num_threads_why == "configured");
   CHECK(started->monitor == "val/loss");
   CHECK(started->data_fingerprints.contains("val"));
   REQUIRE(std::holds_alternative<events::Finished>(ended.events.back()));
@@ -78,7 +78,7 @@ TEST_CASE("auto chooses the loader's threads by a probe, and no batch or weight 
   const auto [asked, expected] = outcome(", num_workers: 3, prefetch_factor: 5");
   CHECK(asked.num_workers == 3);
   CHECK(asked.prefetch_factor == 5);
-  CHECK(asked.num_workers_why == "asked");
+  CHECK(asked.num_workers_why == "configured");
   const auto [probed, found] = outcome("");
   CHECK_THAT(probed.num_workers_why, StartsWith("probe: a batch takes ") && Contains("a step "));
   CHECK(probed.prefetch_factor >= 1);

@@ -47,8 +47,8 @@ inline void expect_sound_store(std::string_view bytes) {
     launch::decode_reply(rest.substr(launch::kFrameLengthBytes, *length));
     rest.remove_prefix(launch::kFrameLengthBytes + *length);
   }
-  for (const launch::StoreServer::Cut& cut : server.take_cuts()) {
-    if (cut.reason.empty()) std::abort();
+  for (const launch::StoreServer::Disconnect& lost : server.take_disconnects()) {
+    if (lost.reason.empty()) std::abort();
   }
 }
 

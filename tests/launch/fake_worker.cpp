@@ -114,7 +114,7 @@ class Worker {
   void lose(const std::string& peer, int kind) {
     const auto key = "pid" + peer;
     store().wait({key}, std::chrono::seconds(60));
-    const auto pid = std::stoi(store().look(key).value());
+    const auto pid = std::stoi(store().try_get(key).value());
     const auto fd = static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
     pollfd end{fd, POLLIN, 0};
     while (fd >= 0 && ::poll(&end, 1, -1) < 0) {
@@ -209,7 +209,7 @@ class Worker {
     }
   }
 
-  void meet() {
+  void barrier() {
     launch::StoreClient& store = this->store();
     store.set("rank" + std::to_string(env_.rank), "here");
     std::vector<std::string> keys;
@@ -247,8 +247,8 @@ class Worker {
        [this](const auto&) { events_.write(events::Finished{.stop_reason = "max_epochs"}); }},
       {"warn", [this](const auto& text) { events_.write(events::Warning{text}); }},
       {"step", [this](const auto& n) { page_.get().stamp(events::Phase::train, std::stoll(n)); }},
-      {"exchange", [this](const auto& name) { page_.get().begin_collective(name); }},
-      {"exchanged", [this](const auto&) { page_.get().end_collective(); }},
+      {"begin_collective", [this](const auto& name) { page_.get().begin_collective(name); }},
+      {"end_collective", [this](const auto&) { page_.get().end_collective(); }},
       {"save",
        [this](const auto& n) { page_.get().stamp(events::Phase::checkpoint, std::stoll(n)); }},
       {"load", [this](const auto&) { load_for(1); }},
@@ -331,7 +331,7 @@ class Worker {
        }},
       {"flood", [this](const auto&) { flood(); }},
       {"close_pipe", [this](const auto&) { ::close(env_.event_fd); }},
-      {"meet", [this](const auto&) { meet(); }},
+      {"barrier", [this](const auto&) { barrier(); }},
       {"break_store_protocol", [this](const auto&) { break_store_protocol(); }},
   };
 };
@@ -360,16 +360,16 @@ int join_words(int argc, char** argv) {
   const auto connect = [&](launch::Role role, int number) {
     return launch::join({.endpoint = endpoint, .run_id = "test", .claim = {role, number}}).socket;
   };
-  launch::NodeLink link(connect(launch::Role::node, place.node), {.beat_s = 0.2, .silence_s = 60},
-                        steady_clock().now());
+  launch::NodeLink link(connect(launch::Role::node, place.node),
+                        {.interval_s = 0.2, .timeout_s = 60}, steady_clock().now());
   link.send(launch::NodeHello{place.node, place.node * ranks, ranks, "far", "1", "config", "cpu"},
             steady_clock().now());
-  std::optional<launch::RunOver> over;
+  std::optional<launch::RunEnded> over;
   while (!over && !link.lost()) {
     std::optional<launch::Welcome> welcome;
     link.serve(steady_clock().now(), [&](const launch::NodeMessage& message) {
       if (const auto* one = std::get_if<launch::Welcome>(&message)) welcome = *one;
-      if (const auto* one = std::get_if<launch::RunOver>(&message)) over = *one;
+      if (const auto* one = std::get_if<launch::RunEnded>(&message)) over = *one;
     });
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
     if (!welcome) continue;

@@ -53,7 +53,7 @@ std::set<std::string> shared_memory() {
 enum class Moment { at_once, starting, training, stopping, all_at_random, end };
 
 void kill_at(Moment moment, SupervisorProcess& supervisor, const Job& job, Random& random) {
-  if (moment == Moment::training || moment == Moment::stopping) supervisor.await_hellos(2);
+  if (moment == Moment::training || moment == Moment::stopping) supervisor.wait_for_hellos(2);
   if (moment == Moment::stopping) ::kill(supervisor.pid(), SIGTERM);
   if (moment != Moment::at_once) wait_at_random(random, 20);
   if (moment == Moment::all_at_random) {

@@ -35,7 +35,7 @@ class StoreHost {
             .timeout_s = 60};
   }
   /// Returns the clients that were cut off; call it after stop().
-  std::vector<StoreServer::Cut> cuts() { return store_.take_cuts(); }
+  std::vector<StoreServer::Disconnect> cuts() { return store_.take_disconnects(); }
   [[nodiscard]] std::size_t stored_bytes() const { return store_.stored_bytes(); }
 
  private:
@@ -79,7 +79,7 @@ TEST_CASE("StoreServer: ranks of other nodes exchange keys over TCP") {
       std::vector<std::string> keys;
       for (int peer = 2; peer < 8; ++peer) keys.push_back(std::to_string(peer));
       store.wait(keys, kLong);
-      met += store.look(keys.back()).value().size() == kMaxValueBytes ? 1 : 0;
+      met += store.try_get(keys.back()).value().size() == kMaxValueBytes ? 1 : 0;
       store.add("over", 1);
     });
   }
@@ -94,7 +94,7 @@ TEST_CASE(
     "served") {
   StoreHost coordinator(four_rank_options());
   StoreClient other(join(coordinator.request(2)).socket.release());
-  const Joined hostile = join(coordinator.request(3));
+  const JoinedConnection hostile = join(coordinator.request(3));
   // The key of a frame of 64 KiB claims a length of 4 GiB minus one byte, the maximum.
   std::string frame = encode_request(
       {.operation = Operation::set, .keys = {std::string(1 << 16, 'k')}, .value = "v"});
@@ -103,7 +103,7 @@ TEST_CASE(
   std::array<char, 16> buffer;
   CHECK(::recv(hostile.socket.get(), buffer.data(), buffer.size(), 0) <= 0);
   other.set("key", "value");
-  CHECK(other.look("key") == "value");
+  CHECK(other.try_get("key") == "value");
   coordinator.stop();
   const auto cuts = coordinator.cuts();
   REQUIRE(cuts.size() == 1);
@@ -117,7 +117,7 @@ TEST_CASE("StoreClient: a joined rank whose coordinator exited fails with rank_f
   StoreClient store(join(coordinator->request(7)).socket.release());
   store.set("key", "value");
   coordinator.reset();
-  CHECK(thrown_by([&] { store.look("key"); }).kind() == ErrorKind::rank_failed);
+  CHECK(thrown_by([&] { store.try_get("key"); }).kind() == ErrorKind::rank_failed);
 }
 
 }  // namespace trainctl::launch

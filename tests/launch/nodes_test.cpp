@@ -22,7 +22,7 @@ extern char** environ;
 namespace trainctl::launch {
 namespace {
 
-constexpr BeatTimes kBeats{.beat_s = 0.2, .silence_s = 60};
+constexpr KeepaliveTimes kKeepalive{.interval_s = 0.2, .timeout_s = 60};
 
 class TwoNodes {
  public:
@@ -32,7 +32,7 @@ class TwoNodes {
                               .run_id = "test",
                               .world_size = 2 * ranks,
                               .nodes = 2}),
-                    {2, ranks, "1", "config", "cpu"}, kBeats),
+                    {2, ranks, "1", "config", "cpu"}, kKeepalive),
         words_(words),
         ranks_(ranks) {
     job.spec.placement.nodes = 2;
@@ -77,7 +77,7 @@ class TwoNodes {
   }
 
   Job job;
-  Head coordinator;
+  Coordinator coordinator;
   pid_t other = 0;
 
  private:
@@ -96,8 +96,8 @@ EventHandler once_all_train(int ranks, Body body) {
 }  // namespace
 
 TEST_CASE("nodes: ranks of two nodes are one job with rank numbers and a common store") {
-  TwoNodes nodes({"hello", "meet", "print_env=RANK", "print_env=WORLD_SIZE", "print_env=LOCAL_RANK",
-                  "print_env=LOCAL_WORLD_SIZE", "finish"},
+  TwoNodes nodes({"hello", "barrier", "print_env=RANK", "print_env=WORLD_SIZE",
+                  "print_env=LOCAL_RANK", "print_env=LOCAL_WORLD_SIZE", "finish"},
                  2);
   const Outcome outcome = nodes.run();
   CHECK(outcome.exit_code == 0);
@@ -110,7 +110,7 @@ TEST_CASE("nodes: ranks of two nodes are one job with rank numbers and a common 
 }
 
 TEST_CASE("nodes: a rank killed on another node is the first failure, with host, signal and step") {
-  TwoNodes nodes({"catch_term", "hello", "meet", "3:step=41", "3:kill=9", "train"}, 2);
+  TwoNodes nodes({"catch_term", "hello", "barrier", "3:step=41", "3:kill=9", "train"}, 2);
   const Outcome outcome = nodes.run();
   CHECK(outcome.exit_code == 7);
   REQUIRE(outcome.first_failure);
@@ -123,7 +123,8 @@ TEST_CASE("nodes: a rank killed on another node is the first failure, with host,
 
 TEST_CASE("nodes: an error of a rank on any node ends the job with its kind") {
   for (const int rank : {0, 1}) {
-    TwoNodes nodes({"catch_term", "hello", "meet", std::to_string(rank) + ":fail=9", "train"}, 1);
+    TwoNodes nodes({"catch_term", "hello", "barrier", std::to_string(rank) + ":fail=9", "train"},
+                   1);
     const Outcome outcome = nodes.run();
     CHECK(outcome.exit_code == 9);
     REQUIRE(outcome.first_failure);
@@ -134,7 +135,7 @@ TEST_CASE("nodes: an error of a rank on any node ends the job with its kind") {
 }
 
 TEST_CASE("nodes: a killed supervisor of another node is named, and its ranks are killed") {
-  TwoNodes nodes({"catch_term", "hello", "meet", "announce", "train"}, 2);
+  TwoNodes nodes({"catch_term", "hello", "barrier", "announce", "train"}, 2);
   const Outcome outcome = nodes.run(once_all_train(4, [&] { ::kill(nodes.other, SIGKILL); }));
   CHECK(outcome.exit_code == 7);
   REQUIRE(outcome.first_failure);
@@ -177,7 +178,7 @@ TEST_CASE(
 
 TEST_CASE(
     "nodes: a hung rank on another node is the failure, with the stacks that its node wrote") {
-  TwoNodes nodes({"catch_term", "hello", "meet", "step=3", "1:stop", "train"}, 1);
+  TwoNodes nodes({"catch_term", "hello", "barrier", "step=3", "1:stop", "train"}, 1);
   nodes.job.spec.hang_timeout_s = 5;
   const Outcome outcome = nodes.run();
   CHECK(outcome.exit_code == 8);
@@ -188,7 +189,7 @@ TEST_CASE(
 }
 
 TEST_CASE("nodes: an exception of the event handler ends the ranks of the other node") {
-  TwoNodes nodes({"hello", "meet", "ignore_term", "announce", "wait"}, 1);
+  TwoNodes nodes({"hello", "barrier", "ignore_term", "announce", "wait"}, 1);
   const EventHandler full_disk =
       once_all_train(2, [] { throw Error(ErrorKind::resource, "disk full"); });
   CHECK_THROWS_WITH(nodes.run(full_disk), "disk full");
@@ -199,7 +200,7 @@ TEST_CASE("nodes: a node that joins after the coordinator has failed receives th
   TwoNodes nodes({"hello", "wait"}, 1);
   nodes.start_other();
   nodes.coordinator.end({11, "failed", "the folder is locked"}, 60);
-  CHECK_FALSE(nodes.coordinator.nodes().lacks_nodes());
+  CHECK_FALSE(nodes.coordinator.nodes().has_missing_nodes());
   int status = 0;
   REQUIRE(::waitpid(std::exchange(nodes.other, 0), &status, 0) > 0);
   REQUIRE(WIFEXITED(status));
@@ -209,13 +210,13 @@ TEST_CASE("nodes: a node that joins after the coordinator has failed receives th
 TEST_CASE("nodes: a failed coordinator waits for other nodes at most for its time limit") {
   TwoNodes nodes({"hello", "wait"}, 1);
   nodes.coordinator.end({11, "failed", "no"}, 0.1);
-  CHECK(nodes.coordinator.nodes().lacks_nodes());
+  CHECK(nodes.coordinator.nodes().has_missing_nodes());
   nodes.coordinator.end({11, "failed", "no"}, 3600, [] { return true; });
-  CHECK(nodes.coordinator.nodes().lacks_nodes());
+  CHECK(nodes.coordinator.nodes().has_missing_nodes());
 }
 
 TEST_CASE("nodes: the same nodes run further attempts") {
-  TwoNodes nodes({"catch_term", "hello", "meet", "finish"}, 2);
+  TwoNodes nodes({"catch_term", "hello", "barrier", "finish"}, 2);
   nodes.start_other();
   for (int attempt = 1; attempt <= 3; ++attempt) {
     const Outcome outcome = nodes.run();

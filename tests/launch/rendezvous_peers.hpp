@@ -113,7 +113,7 @@ inline std::string next_warning(Listener& coordinator, double now = 0) {
   return warnings[0];
 }
 
-inline std::future<Joined> join_async(JoinOptions request) {
+inline std::future<JoinedConnection> join_async(JoinOptions request) {
   return std::async(std::launch::async, [request = std::move(request)] { return join(request); });
 }
 

@@ -149,7 +149,7 @@ TEST_CASE("SignalGuard: an outer guard holds late signals until results are writ
 TEST_CASE("stop: Ctrl-C at a terminal reaches only the supervisor, so workers exit cleanly") {
   Job job({});
   SupervisorProcess supervisor(job, {"catch_term", "hello", "train"}, 2);
-  supervisor.await_hellos(2);
+  supervisor.wait_for_hellos(2);
   for (const int pid : job.processes()) {
     if (pid != supervisor.pid()) CHECK(::getpgid(pid) == pid);
   }

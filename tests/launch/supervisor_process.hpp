@@ -52,7 +52,7 @@ class SupervisorProcess {
 
   [[nodiscard]] pid_t pid() const { return pid_; }
 
-  void await_hellos(int world) const {
+  void wait_for_hellos(int world) const {
     std::string text;
     while (std::ranges::count(text, '\n') < world) {
       std::array<char, 256> buffer;

@@ -41,14 +41,14 @@ class MemoryFormatOfImages(Smoke):
     def test_all_runs_of_a_bench_have_the_format_of_its_warm_up(self):
         document, choices = self.bench("--workers", "0,1")
         (value,) = document["channels_last"].values()
-        self.assertEqual(choices, [(value, "asked")] * 2)
+        self.assertEqual(choices, [(value, "configured")] * 2)
         self.assertEqual(self.choice(self.warm_ups[-1])[0], value)
-        self.assertNotEqual(self.choice(self.warm_ups[-1])[1], "asked")
+        self.assertNotEqual(self.choice(self.warm_ups[-1])[1], "configured")
 
     def test_a_format_that_a_row_sets_is_no_choice_for_the_others(self):
         document, choices = self.bench("trainer.num_threads=auto", "--grid", "trainer.channels_last=true,auto")
         (value,) = document["channels_last"].values()
-        self.assertEqual(choices, [(True, "asked"), (value, "asked")])
+        self.assertEqual(choices, [(True, "configured"), (value, "configured")])
         self.assertTrue(any("channels_last: auto" in self.config(folder) for folder in self.warm_ups), self.err)
 
     def test_a_baseline_pins_the_format_of_its_runs(self):
@@ -59,7 +59,7 @@ class MemoryFormatOfImages(Smoke):
             document["channels_last"] = {inputs: value}
             (self.folder / "base.json").write_text(json.dumps(document))
             again, choices = self.bench(*against)
-            self.assertEqual(choices, [(value, "asked")])
+            self.assertEqual(choices, [(value, "configured")])
             self.assertEqual((again["channels_last"], self.warm_ups), ({inputs: value}, []))
             self.assertIn(f"memory format {'channels_last' if value else 'contiguous'}", self.err)
 
@@ -71,7 +71,7 @@ class MemoryFormatOfImages(Smoke):
             manifest["channels_last"]["value"] = value
             file.write_text(json.dumps(manifest))
             _, choices = self.bench("--baseline", self.run_dir, "--fail-on", "train/loss>+1000%")
-            self.assertEqual(choices, [(value, "asked")])
+            self.assertEqual(choices, [(value, "configured")])
 
     def test_all_runs_of_tune_have_the_format_of_the_first(self):
         code, out, err = run(self.folder, "tune", "convolutions.yaml", "--budget", "30s", "--repeats", "3", "--json")
@@ -79,12 +79,12 @@ class MemoryFormatOfImages(Smoke):
         folders = sorted((self.folder / "runs/tune/convolutions").glob("2*/runs/2*"))
         self.assertGreater(len(folders), 1, err)
         value, why = self.choice(folders[0])
-        self.assertNotEqual(why, "asked")
+        self.assertNotEqual(why, "configured")
         changed = {one["key"] for one in json.loads(out)["tried"]} & {"trainer.precision", "trainer.channels_last"}
         pinned = [self.choice(folder) for folder in folders[1:] if (folder / "manifest.json").exists()]
-        self.assertIn((value, "asked"), pinned)
+        self.assertIn((value, "configured"), pinned)
         if not changed:  # a run that sets one of these keys has its own format
-            self.assertEqual(set(pinned), {(value, "asked")})
+            self.assertEqual(set(pinned), {(value, "configured")})
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ struct LoadingLimits {
 struct LoadingChoice {
   int num_workers = 0;
   int prefetch_factor = kUsualPrefetch;
-  std::string why = "asked";  // "probe: a batch takes 71.2 ms to load, a step 20.1 ms; ..."
+  std::string why = "configured";  // "probe: a batch takes 71.2 ms to load, a step 20.1 ms; ..."
 
   static constexpr int kUsualPrefetch = 2;
   static constexpr int kMostPrefetch = 4;  // limit of auto

@@ -109,7 +109,7 @@ std::function<void()> throwaway_step(const ProbeContext& context) {
 
 train::ThreadChoice choose_threads(const ProbeContext& context, dist::Communicator& communicator) {
   const spec::Trainer& trainer = context.experiment.trainer;
-  if (trainer.num_threads.value) return fixed(*trainer.num_threads.value, "asked");
+  if (trainer.num_threads.value) return fixed(*trainer.num_threads.value, "configured");
   if (!context.device.is_cpu()) return fixed(1, "the GPU computes");
   if (trainer.deterministic) return fixed(1, "deterministic");
   train::ThreadChoice choice{0, "rank 0's choice"};
@@ -199,7 +199,7 @@ train::LayoutChoice choose_if_it_computes(const ProbeContext& context) {
 
 train::LayoutChoice resolve_layout(const ProbeContext& context, dist::Communicator& communicator) {
   const auto& asked = context.experiment.trainer.channels_last;
-  if (!asked.is_auto()) return {*asked.value, "asked"};
+  if (!asked.is_auto()) return {*asked.value, "configured"};
   train::LayoutChoice choice{false, "rank 0's choice"};
   if (communicator.rank_info().rank == 0) choice = choose_if_it_computes(context);
   const at::Tensor chosen = at::full({1}, choice.channels_last ? 1 : 0, at::kInt);

@@ -12,26 +12,26 @@
 
 namespace trainctl::launch {
 
-void Head::begin(const LaunchSpec& spec, double now) {
+void Coordinator::begin_attempt(const LaunchSpec& spec, double now) {
   for (const int rank : std::exchange(claimed_ranks_, {})) listener_.release({Role::rank, rank});
   arrivals_.clear();
   ++welcome_.attempt;
   nodes_.begin_attempt(welcome_, spec.hang_timeout_s, now);
 }
 
-void Head::append_to(std::vector<pollfd>& polls) const {
+void Coordinator::append_to(std::vector<pollfd>& polls) const {
   listener_.append_to(polls);
   nodes_.append_to(polls);
 }
 
-void Head::serve(double now, int round, const EventHandler& on_event) {
+void Coordinator::serve(double now, int round, const EventHandler& on_event) {
   accept_arrivals(now);
   nodes_.serve(now, round, on_event);
   for (const int node : nodes_.take_disconnected()) listener_.release({Role::node, node});
 }
 
 // Returns true if a node has joined.
-bool Head::accept_arrivals(double now) {
+bool Coordinator::accept_arrivals(double now) {
   bool has_joined = false;
   listener_.serve(now);
   for (const std::string& warning : listener_.take_warnings())
@@ -49,12 +49,12 @@ bool Head::accept_arrivals(double now) {
   return has_joined;
 }
 
-void Head::end(const RunOver& over, double timeout_s, const GiveUp& give_up) {
+void Coordinator::end(const RunEnded& over, double timeout_s, const GiveUp& give_up) {
   constexpr int kTickMs = 50;
   const Clock& clock = steady_clock();
   const double until = clock.now() + timeout_s;
   nodes_.end(over, clock.now());
-  while (nodes_.lacks_nodes() && clock.now() < until && !(give_up && give_up())) {
+  while (nodes_.has_missing_nodes() && clock.now() < until && !(give_up && give_up())) {
     std::vector<pollfd> polls;
     listener_.append_to(polls);
     ::poll(polls.data(), polls.size(), kTickMs);
@@ -76,13 +76,13 @@ std::string ranks_text(int first, int number) {
                      : fmt::format("ranks {} to {}", first, first + number - 1);
 }
 
-Refused config_refusal(const std::string& reason) {
+JoinRefusal config_refusal(const std::string& reason) {
   return {static_cast<int>(ErrorKind::config), reason, {}};
 }
 
 }  // namespace
 
-RemoteNodes::RemoteNodes(JobFacts facts, const BeatTimes& times)
+RemoteNodes::RemoteNodes(JobFacts facts, const KeepaliveTimes& times)
     : facts_(std::move(facts)), times_(times) {
   for (int number = 1; number < facts_.nodes; ++number) nodes_.push_back({.number = number});
 }
@@ -98,7 +98,7 @@ void RemoteNodes::begin_attempt(const Welcome& welcome, std::optional<double> ha
     ranks_.push_back(std::make_unique<RemoteRank>(rank, hang_timeout_s));
   for (Node& node : nodes_) {
     if (!node.link) continue;
-    node.link->forgive(now);  // the link was not read since the last attempt
+    node.link->reset_silence_timer(now);  // the link was not read since the last attempt
     this->welcome(node, now);
   }
 }
@@ -142,20 +142,20 @@ void RemoteNodes::handle(Node& node, const NodeMessage& message, double now) {
                         [&](const RankEvent& forwarded) {
                           RemoteRank* rank = counts ? rank_of(node, forwarded.rank) : nullptr;
                           if (rank == nullptr) return;
-                          rank->take(forwarded.event, round_);
+                          rank->add_event(forwarded.event, round_);
                           (*on_event_)(forwarded.rank, forwarded.event);
                         },
                         [&](const NodeHeartbeats& heartbeats) {
-                          for (const RankPulse& heartbeat : heartbeats.ranks) {
+                          for (const RankHeartbeat& heartbeat : heartbeats.ranks) {
                             if (RemoteRank* rank = counts ? rank_of(node, heartbeat.rank) : nullptr)
-                              rank->stamp(heartbeat);
+                              rank->set_heartbeat(heartbeat);
                           }
                         },
                         [&](const RankEnded& ended) {
                           if (counts && rank_of(node, ended.end.rank) != nullptr)
                             handle_ended(ended);
                         },
-                        [&](const StopAsked& asked) { stop_requests_.push_back(asked); },
+                        [&](const StopRequested& asked) { stop_requests_.push_back(asked); },
                         [&](const NodeFinished&) {
                           node.is_busy = false;
                           if (node.attempt != welcome_.attempt) welcome(node, now);
@@ -179,7 +179,8 @@ void RemoteNodes::handle_hello(Node& node, const NodeHello& hello, double now) {
   welcome(node, now);
 }
 
-std::optional<Refused> RemoteNodes::find_mismatch(const Node& node, const NodeHello& hello) const {
+std::optional<JoinRefusal> RemoteNodes::find_mismatch(const Node& node,
+                                                      const NodeHello& hello) const {
   const int number = node.number;
   if (hello.version != facts_.version)
     return config_refusal(fmt::format(
@@ -198,7 +199,8 @@ std::optional<Refused> RemoteNodes::find_mismatch(const Node& node, const NodeHe
     return config_refusal(fmt::format("node {} reports that it is node {} with ranks from {}",
                                       number, hello.node, hello.first_rank));
   if (hello.config == facts_.config) return std::nullopt;
-  Refused other = config_refusal(fmt::format("node {} has a different config than node 0", number));
+  JoinRefusal other =
+      config_refusal(fmt::format("node {} has a different config than node 0", number));
   other.run_dir = welcome_.run_dir;
   return other;
 }
@@ -208,15 +210,15 @@ void RemoteNodes::welcome(Node& node, double now) {
   node.attempt = welcome_.attempt;
   node.is_busy = true;
   for (const auto& rank : ranks_) {
-    if (rank_of(node, rank->number()) != nullptr) rank->begin(node.host);
+    if (rank_of(node, rank->number()) != nullptr) rank->mark_requested(node.host);
   }
   node.link->send(welcome_, now);
 }
 
-void RemoteNodes::reject(Node& node, const Refused& refusal, double now) {
+void RemoteNodes::reject(Node& node, const JoinRefusal& refusal, double now) {
   log::get().warn("{} is rejected: {}", printable(node.peer), one_line(refusal.reason));
   node.link->send(refusal, now);
-  node.link->hang_up();  // the other side closes after reading this
+  node.link->close_sending();  // the other side closes after reading this
   node.is_leaving = true;
 }
 
@@ -237,7 +239,7 @@ void RemoteNodes::handle_leave(Node& node, const NodeLeaves& leaves) {
                                                    printable(who), leaves.reason)};
   for (const auto& rank : ranks_) {
     const bool waits = is_open_ && !rank->has_end();
-    if (waits && rank_of(node, rank->number()) != nullptr) rank->lose(why, round_);
+    if (waits && rank_of(node, rank->number()) != nullptr) rank->mark_lost(why, round_);
   }
   mark_lost(node, why);
 }
@@ -259,14 +261,14 @@ void RemoteNodes::handle_stopped_leave(Node& node, const NodeLeaves& leaves) {
 void RemoteNodes::mark_lost(Node& node, const FailureReport& why) {
   log::get().warn("{}", one_line(why.message));
   for (const auto& rank : ranks_) {
-    if (rank_of(node, rank->number()) != nullptr && rank->is_alive()) rank->lose(why, round_);
+    if (rank_of(node, rank->number()) != nullptr && rank->is_alive()) rank->mark_lost(why, round_);
   }
   close_link(node);
 }
 
 void RemoteNodes::close_link(Node& node) {
   if (node.link->lost()) return remove(node);
-  node.link->hang_up();  // the other side closes as well
+  node.link->close_sending();  // the other side closes as well
   node.is_leaving = true;
 }
 
@@ -299,9 +301,9 @@ void RemoteNodes::kill(double now) {
   send_to_busy(KillRanks{}, now);
 }
 
-void RemoteNodes::ask_for_stacks(double now) { send_to_busy(WriteStacks{}, now); }
+void RemoteNodes::request_stacks(double now) { send_to_busy(WriteStacks{}, now); }
 
-void RemoteNodes::end(const RunOver& over, double now) {
+void RemoteNodes::end(const RunEnded& over, double now) {
   using SystemClock = std::chrono::steady_clock;
   constexpr std::chrono::milliseconds kPatience{2000};
   is_open_ = false;
@@ -316,7 +318,7 @@ void RemoteNodes::end(const RunOver& over, double now) {
     std::vector<pollfd> polls;
     for (Node& node : nodes_) {
       if (!node.link) continue;
-      node.link->forgive(now);
+      node.link->reset_silence_timer(now);
       node.link->serve(now, [](const NodeMessage&) {});
       sent = sent && (node.link->has_sent_all() || node.link->lost());
       node.link->append_to(polls);
@@ -324,7 +326,7 @@ void RemoteNodes::end(const RunOver& over, double now) {
     if (polls.empty()) break;
     if (sent && !std::exchange(hung_up, true)) {
       for (Node& node : nodes_) {
-        if (node.link) node.link->hang_up();
+        if (node.link) node.link->close_sending();
       }
     }
     ::poll(polls.data(), polls.size(), 50);
@@ -335,7 +337,7 @@ void RemoteNodes::end(const RunOver& over, double now) {
   }
 }
 
-bool RemoteNodes::lacks_nodes() const {
+bool RemoteNodes::has_missing_nodes() const {
   return std::ranges::any_of(
       nodes_, [](const Node& node) { return !node.link && !node.has_joined_before; });
 }
@@ -353,7 +355,9 @@ std::vector<std::string> RemoteNodes::missing() const {
   return texts;
 }
 
-std::vector<StopAsked> RemoteNodes::take_asked() { return std::exchange(stop_requests_, {}); }
+std::vector<StopRequested> RemoteNodes::take_stop_requests() {
+  return std::exchange(stop_requests_, {});
+}
 std::vector<RankEnd> RemoteNodes::take_ended() { return std::exchange(ended_, {}); }
 std::vector<int> RemoteNodes::take_disconnected() { return std::exchange(disconnected_, {}); }
 

@@ -27,7 +27,7 @@ struct JobFacts {
 /// passes all times, in seconds of a steady clock.
 class RemoteNodes {
  public:
-  RemoteNodes(JobFacts facts, const BeatTimes& times);
+  RemoteNodes(JobFacts facts, const KeepaliveTimes& times);
 
   /// Starts a new attempt, in which no rank has started. Connected nodes are asked to start their
   /// ranks now, other nodes when they join.
@@ -43,17 +43,17 @@ class RemoteNodes {
   void stop(int signal, double now);
   /// Asks the nodes for SIGKILL to their ranks.
   void kill(double now);
-  void ask_for_stacks(double now);
+  void request_stacks(double now);
   /// Sends the result of the run to all nodes and closes all links. Blocks for at most 2 s.
-  void end(const RunOver& over, double now);
+  void end(const RunEnded& over, double now);
   /// Returns whether some node has never joined.
-  [[nodiscard]] bool lacks_nodes() const;
+  [[nodiscard]] bool has_missing_nodes() const;
 
   [[nodiscard]] const std::vector<std::unique_ptr<RemoteRank>>& ranks() const { return ranks_; }
   /// Returns "node 1 (ranks 2 and 3) has not joined" for each missing node.
   [[nodiscard]] std::vector<std::string> missing() const;
   /// Returns the stop signals that nodes have reported since the last call.
-  std::vector<StopAsked> take_asked();
+  std::vector<StopRequested> take_stop_requests();
   /// Returns the ranks that have ended since the last call.
   std::vector<RankEnd> take_ended();
   /// Returns the nodes whose link has closed since the last call; they may join again.
@@ -75,52 +75,52 @@ class RemoteNodes {
   void handle(Node& node, const NodeMessage& message, double now);
   void handle_hello(Node& node, const NodeHello& hello, double now);
   void welcome(Node& node, double now);
-  void reject(Node& node, const Refused& refusal, double now);
+  void reject(Node& node, const JoinRefusal& refusal, double now);
   void handle_ended(const RankEnded& ended);
   void handle_leave(Node& node, const NodeLeaves& leaves);
   void handle_stopped_leave(Node& node, const NodeLeaves& leaves);
   void mark_lost(Node& node, const FailureReport& why);
   void close_link(Node& node);
   void remove(Node& node);
-  [[nodiscard]] std::optional<Refused> find_mismatch(const Node& node,
-                                                     const NodeHello& hello) const;
+  [[nodiscard]] std::optional<JoinRefusal> find_mismatch(const Node& node,
+                                                         const NodeHello& hello) const;
   [[nodiscard]] RemoteRank* rank_of(const Node& node, int rank);
   void send_to_busy(const NodeMessage& message, double now);
 
   JobFacts facts_;
-  BeatTimes times_;
+  KeepaliveTimes times_;
   std::vector<Node> nodes_;  // by number, without node 0
   std::vector<std::unique_ptr<RemoteRank>> ranks_;
   Welcome welcome_;
   bool is_open_ = false;  // the attempt is running: joining nodes are asked to start
   int round_ = 0;
   const EventHandler* on_event_ = nullptr;  // set while serve() runs
-  std::vector<StopAsked> stop_requests_;
+  std::vector<StopRequested> stop_requests_;
   std::vector<RankEnd> ended_;
   std::vector<int> disconnected_;
 };
 
 /// The coordinator (node 0) of a job with several nodes: the listener that they join, and their
 /// state. Lives longer than all attempts of the job.
-class Head {
+class Coordinator {
  public:
-  Head(Listener listener, JobFacts facts, const BeatTimes& times)
+  Coordinator(Listener listener, JobFacts facts, const KeepaliveTimes& times)
       : listener_(std::move(listener)), nodes_(std::move(facts), times) {}
 
   /// Sets the part of the Welcome message that is the same for all attempts.
-  void set_folder(std::string run_dir, std::string mark) {
+  void set_folder(std::string run_dir, std::string lock_text) {
     welcome_.run_dir = std::move(run_dir);
-    welcome_.mark = std::move(mark);
+    welcome_.lock_text = std::move(lock_text);
   }
   /// Starts the next attempt; rank connections of the previous one are dropped.
-  void begin(const LaunchSpec& spec, double now);
+  void begin_attempt(const LaunchSpec& spec, double now);
 
   void append_to(std::vector<pollfd>& polls) const;
   /// Accepts waiting connections and serves the nodes.
   void serve(double now, int round, const EventHandler& on_event);
   /// Sends the result of the run to the connected nodes and, for at most `timeout_s`, to nodes
   /// that join late and would otherwise search for this one in vain. `give_up` ends the wait.
-  void end(const RunOver& over, double timeout_s, const GiveUp& give_up = {});
+  void end(const RunEnded& over, double timeout_s, const GiveUp& give_up = {});
   struct RankArrival {
     int rank;
     Fd socket;

@@ -23,7 +23,7 @@ constexpr std::size_t kMaxQueuedBytes = std::size_t{16} << 20;
 
 }  // namespace
 
-NodeLink::NodeLink(Fd socket, const BeatTimes& times, double now)
+NodeLink::NodeLink(Fd socket, const KeepaliveTimes& times, double now)
     : socket_(std::move(socket)), times_(times), received_at_(now), sent_at_(now) {
   const int flags = ::fcntl(socket_.get(), F_GETFL);
   ::fcntl(socket_.get(), F_SETFL, flags | O_NONBLOCK);
@@ -52,10 +52,10 @@ void NodeLink::serve(double now, const Handler& handler) {
   if (state == State::more) received_at_ = now;
   if (state == State::closed) mark_lost("its connection has closed");
   if (state == State::too_long) mark_lost("it sent a line longer than 1 MiB");
-  if (!lost_ && now - received_at_ > times_.silence_s)
+  if (!lost_ && now - received_at_ > times_.timeout_s)
     mark_lost(fmt::format("it sent nothing for {}", human_duration(now - received_at_)));
   if (lost_) return;
-  if (now - sent_at_ >= times_.beat_s && output_.empty()) send(Beat{}, now);
+  if (now - sent_at_ >= times_.interval_s && output_.empty()) send(Keepalive{}, now);
   flush(now);
 }
 
@@ -68,7 +68,7 @@ void NodeLink::handle_line(std::string_view line, const Handler& handler) {
     mark_lost("it sent " + error.message());
     return;
   }
-  if (!std::holds_alternative<Beat>(*message)) handler(*message);
+  if (!std::holds_alternative<Keepalive>(*message)) handler(*message);
 }
 
 void NodeLink::flush(double now) {
@@ -90,7 +90,7 @@ void NodeLink::flush(double now) {
   if (output_.size() > kMaxQueuedBytes) mark_lost("it does not read its messages");
 }
 
-void NodeLink::hang_up() {
+void NodeLink::close_sending() {
   ::shutdown(socket_.get(), SHUT_WR);
   is_cut_off_ = true;
   output_.clear();
@@ -114,7 +114,7 @@ void each_field(Like<NodeHello> auto& m, auto&& visit) {
   visit("accelerator", m.accelerator);
 }
 
-void each_field(Like<RankPulse> auto& m, auto&& visit) {
+void each_field(Like<RankHeartbeat> auto& m, auto&& visit) {
   visit("rank", m.rank);
   visit("step", m.step);
   visit("phase", m.phase);
@@ -150,7 +150,7 @@ void each_field(Like<RankEnded> auto& m, auto&& visit) { each_field(m.end, visit
 
 void each_field(Like<NodeHeartbeats> auto& m, auto&& visit) { visit("ranks", m.ranks); }
 
-void each_field(Like<StopAsked> auto& m, auto&& visit) {
+void each_field(Like<StopRequested> auto& m, auto&& visit) {
   visit("signal", m.signal);
   visit("at_once", m.at_once);
 }
@@ -162,19 +162,19 @@ void each_field(Like<NodeLeaves> auto& m, auto&& visit) {
 
 void each_field(Like<Welcome> auto& m, auto&& visit) {
   visit("run_dir", m.run_dir);
-  visit("mark", m.mark);
+  visit("lock_text", m.lock_text);
   visit("attempt", m.attempt);
 }
 
 void each_field(Like<StopRanks> auto& m, auto&& visit) { visit("signal", m.signal); }
 
-void each_field(Like<Refused> auto& m, auto&& visit) {
+void each_field(Like<JoinRefusal> auto& m, auto&& visit) {
   visit("kind", m.kind);
   visit("reason", m.reason);
   visit("run_dir", m.run_dir);
 }
 
-void each_field(Like<RunOver> auto& m, auto&& visit) {
+void each_field(Like<RunEnded> auto& m, auto&& visit) {
   visit("exit_code", m.exit_code);
   visit("verdict", m.verdict);
   visit("text", m.message);  // "message" is the name of the message
@@ -197,7 +197,7 @@ void check(const auto& /*message*/) {}
 void check(const RankEnded& message) { check_rank(message.end.rank); }
 void check(const NodeHeartbeats& message) {
   ENSURE(unexpected, message.ranks.size() <= std::size_t{kMaxRanks}, "'ranks' is too long");
-  for (const RankPulse& heartbeat : message.ranks) check_rank(heartbeat.rank);
+  for (const RankHeartbeat& heartbeat : message.ranks) check_rank(heartbeat.rank);
 }
 
 template <class Message>

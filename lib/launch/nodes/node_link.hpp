@@ -25,8 +25,8 @@ namespace trainctl::launch {
 inline constexpr std::size_t kMaxNodeLineBytes = (std::size_t{1} << 20) + 256;
 
 /// Sent in both directions every few seconds as a sign of life.
-struct Beat {
-  static constexpr auto kName = "beat";
+struct Keepalive {
+  static constexpr auto kName = "keepalive";
 };
 
 // ---- Messages from a joined node to the coordinator.
@@ -51,7 +51,7 @@ struct RankEvent {
 };
 
 /// The last values of a rank's events::Heartbeat.
-struct RankPulse {
+struct RankHeartbeat {
   int rank = 0;
   std::int64_t step = 0;
   int phase = 0;
@@ -62,7 +62,7 @@ struct RankPulse {
 };
 struct NodeHeartbeats {
   static constexpr auto kName = "heartbeats";
-  std::vector<RankPulse> ranks;
+  std::vector<RankHeartbeat> ranks;
 };
 
 /// Reports how a rank ended.
@@ -72,7 +72,7 @@ struct RankEnded {
 };
 
 /// Reports that the node got a stop signal. at_once: a second signal.
-struct StopAsked {
+struct StopRequested {
   static constexpr auto kName = "stop_requested";
   int signal = 0;
   bool at_once = false;
@@ -95,8 +95,8 @@ struct NodeLeaves {
 /// Asks the node to start the ranks of an attempt.
 struct Welcome {
   static constexpr auto kName = "welcome";
-  std::string run_dir;  // absolute
-  std::string mark;     // content of the file .lock, since two folders may have the same name
+  std::string run_dir;    // absolute
+  std::string lock_text;  // content of the file .lock, since two folders may have the same name
   int attempt = 1;
 };
 
@@ -115,7 +115,7 @@ struct WriteStacks {
 };
 
 /// Rejects the node; the connection closes.
-struct Refused {
+struct JoinRefusal {
   static constexpr auto kName = "refused";
   int kind = 2;
   std::string reason;
@@ -123,16 +123,16 @@ struct Refused {
 };
 
 /// Reports that the run has ended, and its result.
-struct RunOver {
+struct RunEnded {
   static constexpr auto kName = "over";
   int exit_code = 0;
   std::string verdict;
   std::string message;
 };
 
-using NodeMessage =
-    std::variant<Beat, NodeHello, RankEvent, NodeHeartbeats, RankEnded, StopAsked, NodeFinished,
-                 NodeLeaves, Welcome, StopRanks, KillRanks, WriteStacks, Refused, RunOver>;
+using NodeMessage = std::variant<Keepalive, NodeHello, RankEvent, NodeHeartbeats, RankEnded,
+                                 StopRequested, NodeFinished, NodeLeaves, Welcome, StopRanks,
+                                 KillRanks, WriteStacks, JoinRefusal, RunEnded>;
 
 /// Returns the message as one line without the newline.
 std::string encode(const NodeMessage& message);
@@ -140,9 +140,9 @@ std::string encode(const NodeMessage& message);
 NodeMessage decode_node_message(std::string_view line);
 
 /// The intervals of the sign of life between both sides of a link, in seconds.
-struct BeatTimes {
-  double beat_s = 5;      // longest pause between two messages
-  double silence_s = 15;  // silence after which the other side is considered lost
+struct KeepaliveTimes {
+  double interval_s = 5;  // longest pause between two messages
+  double timeout_s = 15;  // silence after which the other side is considered lost
 };
 
 /// One end of the connection between the coordinator and another node: sends messages and beats,
@@ -151,7 +151,7 @@ struct BeatTimes {
 class NodeLink {
  public:
   /// Takes ownership of the socket and makes it non-blocking.
-  NodeLink(Fd socket, const BeatTimes& times, double now);
+  NodeLink(Fd socket, const KeepaliveTimes& times, double now);
 
   /// Adds the descriptors and events to poll for.
   void append_to(std::vector<pollfd>& polls) const;
@@ -164,11 +164,11 @@ class NodeLink {
   /// Stores a message for the handler of the next serve() call.
   void put_back(const NodeMessage& message) { put_back_.push_back(message); }
   /// Restarts the silence timeout, for example after this side was busy elsewhere.
-  void forgive(double now) { received_at_ = now; }
+  void reset_silence_timer(double now) { received_at_ = now; }
   /// Sets the silence timeout of the other side.
-  void allow_silence(double seconds) { times_.silence_s = seconds; }
+  void set_silence_timeout(double seconds) { times_.timeout_s = seconds; }
   /// Closes the sending direction; the other side sees the end of the connection.
-  void hang_up();
+  void close_sending();
 
   /// Returns whether less than 4 MiB wait to be sent. Callers that can wait should wait otherwise.
   [[nodiscard]] bool has_room() const;
@@ -182,7 +182,7 @@ class NodeLink {
   void mark_lost(std::string why);
 
   Fd socket_;
-  BeatTimes times_;
+  KeepaliveTimes times_;
   events::LineReader lines_{kMaxNodeLineBytes};
   std::vector<NodeMessage> put_back_;
   std::string output_;

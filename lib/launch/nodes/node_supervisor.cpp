@@ -19,8 +19,8 @@
 namespace trainctl::launch {
 namespace {
 
-RankPulse heartbeat_of(int rank, const events::Heartbeat& page) {
-  RankPulse heartbeat;
+RankHeartbeat heartbeat_of(int rank, const events::Heartbeat& page) {
+  RankHeartbeat heartbeat;
   heartbeat.rank = rank;
   heartbeat.stamp = page.monotonic_ns.load(std::memory_order_acquire);
   heartbeat.step = page.global_step.load(std::memory_order_relaxed);
@@ -84,11 +84,11 @@ class NodeSupervisor {
         case ShutdownController::Action::stop:
           log::get().info("{}: all nodes save a checkpoint and exit; a second signal kills them",
                           signal_name(signal));
-          link_.send(StopAsked{signal, false}, clock_.now());
+          link_.send(StopRequested{signal, false}, clock_.now());
           ranks_.terminate();
           break;
         case ShutdownController::Action::kill:
-          link_.send(StopAsked{signal, true}, clock_.now());
+          link_.send(StopRequested{signal, true}, clock_.now());
           kill_all();
           break;
         case ShutdownController::Action::none: break;
@@ -125,7 +125,7 @@ class NodeSupervisor {
       kill_all();
     } else if (std::holds_alternative<WriteStacks>(message)) {
       write_stacks(spec_.log_folder, ranks_.stack_sources());
-    } else if (const auto* over = std::get_if<RunOver>(&message)) {
+    } else if (const auto* over = std::get_if<RunEnded>(&message)) {
       outcome_.over = *over;
       kill_all();
     } else {

@@ -12,7 +12,7 @@ namespace trainctl::launch {
 
 /// The result of an attempt on a joined node.
 struct NodeAttempt {
-  std::optional<RunOver> over;      // the coordinator has ended the run
+  std::optional<RunEnded> over;     // the coordinator has ended the run
   std::optional<std::string> lost;  // why the coordinator is lost; the ranks were killed
 };
 

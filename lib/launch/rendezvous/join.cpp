@@ -41,7 +41,7 @@ struct JoinFailure {
 };
 
 struct Attempt {
-  std::optional<Joined> joined;
+  std::optional<JoinedConnection> joined;
   std::optional<JoinFailure> failure;
 };
 
@@ -167,7 +167,7 @@ class Joiner {
     const int flags = ::fcntl(socket.get(), F_GETFL);
     ::fcntl(socket.get(), F_SETFL, flags & ~O_NONBLOCK);
     std::string host = endpoint_of(local_address(socket)).host;
-    return {Joined{std::move(socket), std::move(host)}, {}};
+    return {JoinedConnection{std::move(socket), std::move(host)}, {}};
   }
 
   /// Returns false if `end` has passed. If it returns true without an answer, the other side has
@@ -223,7 +223,7 @@ class Joiner {
 
 }  // namespace
 
-Joined join(const JoinOptions& request) {
+JoinedConnection join(const JoinOptions& request) {
   ENSURE(config, request.run_id.size() <= kMaxRunIdBytes,
          "--rdzv-id must have at most {1} bytes, got {0}", request.run_id.size(), kMaxRunIdBytes);
   ASSERT(request.claim.number >= 0);

@@ -128,7 +128,7 @@ struct JoinOptions {
   GiveUp give_up{};
 };
 
-struct Joined {
+struct JoinedConnection {
   Fd socket;                  // blocking, close-on-exec, TCP_NODELAY, keep-alive
   std::string local_address;  // numeric address of this side, by which other nodes can reach it
 };
@@ -138,7 +138,7 @@ struct Joined {
 /// coordinator closed each connection, or closed one and did not return within 20 s, Error(config)
 /// if the name is unknown, the token or run id differs, or the claim is taken or out of range. Each
 /// names the endpoint and what to check.
-Joined join(const JoinOptions& request);
+JoinedConnection join(const JoinOptions& request);
 
 /// Fills the bytes from the kernel's cryptographic random numbers. Throws Error(resource).
 void fill_with_random(std::span<std::byte> bytes);

@@ -49,7 +49,7 @@ bool StoreServer::serve(Client& client) {
   try {
     return send(client) && receive(client) && send(client);
   } catch (const Error& error) {
-    cuts_.push_back({client.rank, error.message()});
+    disconnects_.push_back({client.rank, error.message()});
     return false;
   }
 }
@@ -101,7 +101,7 @@ std::optional<Reply> StoreServer::answer(const Request& request) {
     case Operation::set: return store(request.keys[0], request.value, reply);
     case Operation::add: return add(request);
     case Operation::size: reply.value = std::to_string(values_.size()); return reply;
-    case Operation::look: {
+    case Operation::try_get: {
       const auto found = values_.find(request.keys[0]);
       reply.status = found == values_.end() ? Status::absent : Status::ok;
       if (found != values_.end()) reply.value = found->second;
@@ -163,7 +163,9 @@ void StoreServer::answer_waiting() {
   }
 }
 
-std::vector<StoreServer::Cut> StoreServer::take_cuts() { return std::exchange(cuts_, {}); }
+std::vector<StoreServer::Disconnect> StoreServer::take_disconnects() {
+  return std::exchange(disconnects_, {});
+}
 
 namespace {
 
@@ -271,9 +273,9 @@ void StoreClient::set(const std::string& key, const std::string& value) {
          printable(key));
 }
 
-std::optional<std::string> StoreClient::look(const std::string& key) {
+std::optional<std::string> StoreClient::try_get(const std::string& key) {
   check_key(key);
-  Reply reply = state_->ask({.operation = Operation::look, .keys = {key}});
+  Reply reply = state_->ask({.operation = Operation::try_get, .keys = {key}});
   if (reply.status != Status::ok) return std::nullopt;
   return std::move(reply.value);
 }

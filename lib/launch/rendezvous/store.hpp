@@ -30,7 +30,7 @@ class StoreClient {
   /// Sets a value. Keys have up to 64 KiB, values up to 1 MiB, the store up to 64 MiB; throws
   /// Error(resource) if it is full.
   void set(const std::string& key, const std::string& value);
-  std::optional<std::string> look(const std::string& key);  // does not block
+  std::optional<std::string> try_get(const std::string& key);  // does not block
   /// Adds to a decimal number and returns the sum; a missing key counts as 0.
   std::int64_t add(const std::string& key, std::int64_t delta);
   bool erase(const std::string& key);
@@ -56,7 +56,7 @@ inline constexpr std::size_t kMaxWaitKeys = 1024;
 inline constexpr std::size_t kMaxFrameBytes = kMaxKeyBytes + kMaxValueBytes + 64;
 inline constexpr std::size_t kFrameLengthBytes = 4;
 
-enum class Operation : std::uint8_t { set = 1, look, add, erase, size, wait };
+enum class Operation : std::uint8_t { set = 1, try_get, add, erase, size, wait };
 enum class Status : std::uint8_t { ok = 1, absent, full, not_a_number };
 
 struct Request {
@@ -70,7 +70,7 @@ struct Request {
 struct Reply {
   std::uint32_t id = 0;
   Status status = Status::ok;
-  std::string value;  // for look; decimal for add and size
+  std::string value;  // for try_get; decimal for add and size
 };
 
 /// Returns a whole frame with its length. The caller respects the limits.
@@ -97,12 +97,12 @@ class StoreServer {
   void serve();
 
   /// A client that was disconnected, and the reason.
-  struct Cut {
+  struct Disconnect {
     int rank;
     std::string reason;
   };
   /// Returns the clients that were cut off since the last call because they broke the protocol.
-  std::vector<Cut> take_cuts();
+  std::vector<Disconnect> take_disconnects();
   [[nodiscard]] std::size_t stored_bytes() const { return stored_bytes_; }
   [[nodiscard]] std::size_t clients() const { return clients_.size(); }
 
@@ -127,7 +127,7 @@ class StoreServer {
   std::map<std::string, std::string> values_;
   std::size_t stored_bytes_ = 0;
   std::vector<Client> clients_;
-  std::vector<Cut> cuts_;
+  std::vector<Disconnect> disconnects_;
 };
 
 }  // namespace trainctl::launch

@@ -108,7 +108,7 @@ void JobRanks::start(const sigset_t& mask, StoreServer& store) {
                [&](int rank) { return spec_.world_size > 1 ? connect_store(store, rank) : Fd(); });
   for (const auto& rank : local_.ranks()) all_.push_back(rank.get());
   if (spec_.coordinator == nullptr) return;
-  spec_.coordinator->begin(spec_, clock_.now());
+  spec_.coordinator->begin_attempt(spec_, clock_.now());
   for (const auto& rank : spec_.coordinator->nodes().ranks()) all_.push_back(rank.get());
 }
 
@@ -152,7 +152,7 @@ void JobRanks::kill() {
 // The rank that caused the hang comes first, since time may run out for the others. Other nodes
 // write theirs at the same time, before they follow the command to end.
 std::string JobRanks::write_stacks(const RankState& hung) {
-  if (spec_.coordinator != nullptr) spec_.coordinator->nodes().ask_for_stacks(clock_.now());
+  if (spec_.coordinator != nullptr) spec_.coordinator->nodes().request_stacks(clock_.now());
   const int number = hung.number();
   const std::vector<int> written =
       launch::write_stacks(spec_.log_folder, local_.stack_sources(&hung));

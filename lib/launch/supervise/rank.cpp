@@ -249,19 +249,19 @@ RemoteRank::RemoteRank(int rank, std::unique_ptr<events::Heartbeat> copy,
                        std::optional<double> limit)
     : RankState(rank, *copy, limit), copy_(std::move(copy)) {}
 
-void RemoteRank::begin(const std::string& host) {
+void RemoteRank::mark_requested(const std::string& host) {
   end_.host = host;
   start();
 }
 
-void RemoteRank::take(const events::Event& event, int round) {
+void RemoteRank::add_event(const events::Event& event, int round) {
   // The node also reports the pid with the end, but that message is missing if the node is lost.
   if (const auto* hello = std::get_if<events::Hello>(&event))
     end_.pid = static_cast<pid_t>(hello->pid);
   handle_event(event, round);
 }
 
-void RemoteRank::stamp(const RankPulse& heartbeat) {
+void RemoteRank::set_heartbeat(const RankHeartbeat& heartbeat) {
   copy_->global_step.store(heartbeat.step, std::memory_order_relaxed);
   copy_->phase.store(heartbeat.phase, std::memory_order_relaxed);
   copy_->loaded.store(heartbeat.loaded, std::memory_order_relaxed);
@@ -286,7 +286,7 @@ void RemoteRank::record_exit(const RankEnd& end, int round) {
   freeze_reported_position();
 }
 
-void RemoteRank::lose(const FailureReport& why, int round) {
+void RemoteRank::mark_lost(const FailureReport& why, int round) {
   freeze_position();
   end_.node_lost = !end_.report && why.kind == static_cast<int>(ErrorKind::rank_failed);
   mark_failed(why, round);

@@ -147,12 +147,12 @@ class RemoteRank final : public RankState {
   RemoteRank(int rank, std::optional<double> hang_timeout_s);
 
   /// Records that its node was asked to start it.
-  void begin(const std::string& host);
-  void take(const events::Event& event, int round);
-  void stamp(const RankPulse& heartbeat);
+  void mark_requested(const std::string& host);
+  void add_event(const events::Event& event, int round);
+  void set_heartbeat(const RankHeartbeat& heartbeat);
   void record_exit(const RankEnd& end, int round);
   /// Records that its node is lost or cannot take part.
-  void lose(const FailureReport& why, int round);
+  void mark_lost(const FailureReport& why, int round);
 
  private:
   RemoteRank(int rank, std::unique_ptr<events::Heartbeat> copy, std::optional<double> limit);

@@ -105,7 +105,7 @@ class Supervisor {
 
   void serve_store() {
     if (spec_.coordinator != nullptr) {
-      for (Head::RankArrival& arrival : spec_.coordinator->take_rank_arrivals())
+      for (Coordinator::RankArrival& arrival : spec_.coordinator->take_rank_arrivals())
         store_.add_client(arrival.rank, std::move(arrival.socket));
     }
     store_.serve();
@@ -124,11 +124,12 @@ class Supervisor {
 
   void handle_node_stops() {
     if (spec_.coordinator == nullptr) return;
-    for (const StopAsked& asked : spec_.coordinator->nodes().take_asked()) handle_node_stop(asked);
+    for (const StopRequested& asked : spec_.coordinator->nodes().take_stop_requests())
+      handle_node_stop(asked);
   }
 
   // A stop signal to the supervisor of another node stops the whole job.
-  void handle_node_stop(const StopAsked& asked) {
+  void handle_node_stop(const StopRequested& asked) {
     if (!shutdown_.has_begun()) {
       log::get().info("{} on another node: the run saves a checkpoint and exits",
                       signal_name(asked.signal));
@@ -220,9 +221,10 @@ class Supervisor {
   }
 
   void report_disconnects() {
-    for (const StoreServer::Cut& cut : store_.take_cuts()) {
-      on_event_(cut.rank, events::Warning{fmt::format("rank {} was disconnected from the store: {}",
-                                                      cut.rank, cut.reason)});
+    for (const StoreServer::Disconnect& lost : store_.take_disconnects()) {
+      on_event_(lost.rank,
+                events::Warning{fmt::format("rank {} was disconnected from the store: {}",
+                                            lost.rank, lost.reason)});
     }
   }
 

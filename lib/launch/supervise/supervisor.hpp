@@ -19,7 +19,7 @@ namespace trainctl::launch {
 /// cores (docs/adr/0012).
 enum class OmpWaitPolicy { sleep, spin };
 
-class Head;
+class Coordinator;
 
 /// The position of this supervisor's ranks in a job of several nodes.
 struct NodePlacement {
@@ -37,7 +37,7 @@ struct LaunchSpec {
   std::vector<std::string> argv;  // argv[0] is the path of the executable
   int world_size = 1;             // of the whole job
   NodePlacement placement = {};
-  Head* coordinator = nullptr;  // on node 0: the other nodes; must outlive the call
+  Coordinator* coordinator = nullptr;  // on node 0: the other nodes; must outlive the call
   std::map<std::string, std::string>
       environment;  // added; the user's value is kept for names in `user_variables`
   std::vector<std::string> user_variables;  // e.g. OMP_WAIT_POLICY

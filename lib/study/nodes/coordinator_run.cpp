@@ -36,7 +36,7 @@ CoordinatorRun::CoordinatorRun(const RunRequest& request, const fs::path& folder
                          .version = request.version,
                          .config = config_digest(request.loaded),
                          .accelerator = devices.gpu ? "gpu" : "cpu"};
-  coordinator_.emplace(std::move(listener), std::move(facts), beat_times());
+  coordinator_.emplace(std::move(listener), std::move(facts), keepalive_times());
   constexpr std::uint64_t kMostBytes = 1 << 16;
   // A folder on two machines may have the same path without being the same folder, so the nodes
   // compare the content of the lock.
@@ -66,7 +66,7 @@ void CoordinatorRun::end(const report::RunResult& ending) {
   has_ended_ = true;
   // This precedes the report to the other nodes: once one of them exits, its launcher may kill this
   // process.
-  if (!coordinator_->nodes().lacks_nodes()) withdraw(plan_);
+  if (!coordinator_->nodes().has_missing_nodes()) withdraw(plan_);
   coordinator_->end({ending.exit_code, ending.verdict, ending.message}, kLateJoinTimeoutS,
                     [this] { return guard_.received_stop(); });
   withdraw(plan_);
@@ -88,7 +88,7 @@ void report_failure(const RunRequest& request, const Error& error, launch::Signa
                                .port_wait_s = 0,
                                .give_up = give_up});
     const launch::Endpoint bound = listener.endpoint();
-    launch::Head coordinator(std::move(listener), {.nodes = plan.nodes}, beat_times());
+    launch::Coordinator coordinator(std::move(listener), {.nodes = plan.nodes}, keepalive_times());
     announce(plan, bound, request.connect_store);
     coordinator.end({error.exit_code(), "failed", error.what()}, kLateJoinTimeoutS, give_up);
   } catch (const Error& obstacle) {

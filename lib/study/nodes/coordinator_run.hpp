@@ -22,7 +22,7 @@ class CoordinatorRun {
   CoordinatorRun(const CoordinatorRun&) = delete;
   CoordinatorRun& operator=(const CoordinatorRun&) = delete;
 
-  [[nodiscard]] launch::Head& coordinator() { return *coordinator_; }
+  [[nodiscard]] launch::Coordinator& coordinator() { return *coordinator_; }
   /// Returns the address at which other nodes reach this one.
   [[nodiscard]] const std::string& local_address() const { return coordinator_->endpoint().host; }
   /// Sends the ending of the run to all nodes. Waits a few seconds for nodes that have not
@@ -33,7 +33,7 @@ class CoordinatorRun {
  private:
   NodePlan plan_;
   launch::SignalGuard& guard_;
-  std::optional<launch::Head> coordinator_;
+  std::optional<launch::Coordinator> coordinator_;
   bool has_ended_ = false;
 };
 

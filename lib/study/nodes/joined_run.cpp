@@ -66,7 +66,7 @@ bool sees_folder(const launch::Welcome& welcome) {
     if (i > 0) std::this_thread::sleep_for(kPause);
     try {
       const fs::path lock = fs::path(welcome.run_dir) / FolderLock::kFileName;
-      if (read_file(lock, kMostBytes, ReadFailure::resource) == welcome.mark) return true;
+      if (read_file(lock, kMostBytes, ReadFailure::resource) == welcome.lock_text) return true;
     } catch (const Error&) {  // missing, or not visible yet
     }
   }
@@ -110,11 +110,12 @@ class JoinedRun {
     print_(fmt::format("node {} of {} is connecting to node 0 at {}", plan_.node, plan_.nodes,
                        launch::to_text(plan_.endpoint)));
     try {
-      launch::Joined joined = join_coordinator(plan_, {.claim = {launch::Role::node, plan_.node},
-                                                       .give_up = [&] { return stops_.received(); },
-                                                       .connect_store = request_.connect_store});
+      launch::JoinedConnection joined =
+          join_coordinator(plan_, {.claim = {launch::Role::node, plan_.node},
+                                   .give_up = [&] { return stops_.received(); },
+                                   .connect_store = request_.connect_store});
       local_address_ = joined.local_address;
-      link_.emplace(std::move(joined.socket), beats_, clock_.now());
+      link_.emplace(std::move(joined.socket), keepalive_, clock_.now());
     } catch (const Error& error) {
       if (error.kind() == ErrorKind::interrupted && stops_.received()) return false;
       throw;
@@ -141,7 +142,7 @@ class JoinedRun {
   }
 
   Order wait_for_order() {
-    link_->allow_silence(kPauseS);
+    link_->set_silence_timeout(kPauseS);
     int requested = 0;
     for (;;) {
       std::vector<pollfd> polls{{stops_.fd(), POLLIN, 0}};
@@ -151,7 +152,7 @@ class JoinedRun {
         // Before the run there is nothing to save; between attempts node 0 decides.
         if (folder_.empty() || stops_.number() > 1) return stopped_by(stops_.first());
         if (std::exchange(requested, 1) == 0)
-          link_->send(launch::StopAsked{stops_.first(), false}, clock_.now());
+          link_->send(launch::StopRequested{stops_.first(), false}, clock_.now());
       }
       std::optional<Order> order;
       link_->serve(clock_.now(), [&](const launch::NodeMessage& message) {
@@ -168,8 +169,8 @@ class JoinedRun {
 
   std::optional<Order> order_of(const launch::NodeMessage& message) const {
     if (const auto* welcome = std::get_if<launch::Welcome>(&message)) return *welcome;
-    if (const auto* refused = std::get_if<launch::Refused>(&message)) refuse(*refused);
-    if (const auto* over = std::get_if<launch::RunOver>(&message))
+    if (const auto* refused = std::get_if<launch::JoinRefusal>(&message)) refuse(*refused);
+    if (const auto* over = std::get_if<launch::RunEnded>(&message))
       return JoinedOutcome{over->exit_code, over->verdict, over->message, folder_};
     return std::nullopt;  // orders for ranks that have already exited
   }
@@ -188,8 +189,8 @@ class JoinedRun {
                            plan_.node, plan_.nodes, launch::to_text(plan_.endpoint), first,
                            first + devices_.ranks - 1, folder.string()));
       folder_ = folder;
-      link_->allow_silence(beats_.silence_s);
-      link_->forgive(clock_.now());
+      link_->set_silence_timeout(keepalive_.timeout_s);
+      link_->reset_silence_timer(clock_.now());
       const launch::LaunchSpec spec = launch_spec({request_, folder, machine_, devices_, address_});
       const auto connect = [&](int rank) {
         return std::move(join_coordinator(plan_, {.claim = {launch::Role::rank, rank},
@@ -206,7 +207,7 @@ class JoinedRun {
     } catch (const Error& error) {
       if (error.kind() == ErrorKind::interrupted && stops_.received()) {
         JoinedOutcome stopped = stopped_by(stops_.first());
-        link_->send(launch::StopAsked{stops_.first(), false}, clock_.now());
+        link_->send(launch::StopRequested{stops_.first(), false}, clock_.now());
         leave({stopped.exit_code, stopped.message});
         return stopped;
       }
@@ -217,7 +218,7 @@ class JoinedRun {
 
   // Throws the rejection with the values that differ, if they are known from the config in node 0's
   // run folder.
-  [[noreturn]] void refuse(const launch::Refused& refused) const {
+  [[noreturn]] void refuse(const launch::JoinRefusal& refused) const {
     constexpr std::uint64_t kMostBytes = 16 << 20;
     std::string reason = refused.reason;
     if (!refused.run_dir.empty()) {
@@ -250,7 +251,7 @@ class JoinedRun {
       link_->serve(clock_.now(), [](const launch::NodeMessage&) {});
       std::this_thread::sleep_for(std::chrono::milliseconds(kTickMs / 2));
     }
-    link_->hang_up();
+    link_->close_sending();
   }
 
   const RunRequest& request_;
@@ -261,7 +262,7 @@ class JoinedRun {
   DeviceChoice devices_;
   std::optional<Error> device_error_;  // why no devices could be chosen
   StopSignals stops_;
-  launch::BeatTimes beats_ = beat_times();
+  launch::KeepaliveTimes keepalive_ = keepalive_times();
   std::optional<NodeLink> link_;
   std::string local_address_;
   std::string address_;

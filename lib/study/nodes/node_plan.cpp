@@ -273,7 +273,7 @@ bool refresh_rendezvous(NodePlan& plan, const ConnectStore& connect_store) {
   return before != std::pair(launch::to_text(plan.endpoint), plan.token);
 }
 
-launch::Joined join_coordinator(NodePlan& plan, const JoinRequest& request) {
+launch::JoinedConnection join_coordinator(NodePlan& plan, const JoinRequest& request) {
   constexpr double kSlice = 5;
   constexpr double kOtherCoordinatorS = 20;  // as in launch::join()
   const Clock& clock = steady_clock();

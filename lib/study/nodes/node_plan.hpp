@@ -92,7 +92,7 @@ struct JoinRequest {
 };
 /// Calls launch::join() by a plan, and reads the announcement again in between, because the first
 /// one may be from an earlier run. Throws as launch::join() does.
-launch::Joined join_coordinator(NodePlan& plan, const JoinRequest& request);
+launch::JoinedConnection join_coordinator(NodePlan& plan, const JoinRequest& request);
 
 /// Additional settings of a launcher task's worker: its local rank, the tasks on the same host, and
 /// variables such as CUDA_VISIBLE_DEVICES.

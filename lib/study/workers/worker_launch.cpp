@@ -96,7 +96,7 @@ std::vector<std::string> library_path() {
   return {std::string(root) + "/lib", std::string(root) + "/../nvidia/cu13/lib"};
 }
 
-constexpr const char* kBeat = "TRAINCTL_NODE_BEAT_S";
+constexpr const char* kKeepaliveVariable = "TRAINCTL_NODE_BEAT_S";
 constexpr const char* kVisibleGpus = "CUDA_VISIBLE_DEVICES";
 constexpr const char* kPerNode = "distributed.interface";  // may differ between nodes
 
@@ -202,19 +202,19 @@ launch::LaunchSpec worker_launch(const WorkerLaunch& workers) {
   return launch;
 }
 
-launch::BeatTimes beat_times() {
+launch::KeepaliveTimes keepalive_times() {
   constexpr double kLeast = 0.1;
   constexpr double kMost = 60;
   constexpr double kMissed = 3;
-  launch::BeatTimes times;
-  const char* text = std::getenv(kBeat);
+  launch::KeepaliveTimes times;
+  const char* text = std::getenv(kKeepaliveVariable);
   if (text == nullptr) return times;
-  const auto beat_s = parse_number<double>(text);
-  ENSURE(config, beat_s && *beat_s >= kLeast && *beat_s <= kMost,
-         "environment variable {} must be seconds from {} to {}, got '{}'", kBeat, kLeast, kMost,
-         printable(text));
-  times.beat_s = *beat_s;
-  times.silence_s = kMissed * times.beat_s;
+  const auto interval_s = parse_number<double>(text);
+  ENSURE(config, interval_s && *interval_s >= kLeast && *interval_s <= kMost,
+         "environment variable {} must be seconds from {} to {}, got '{}'", kKeepaliveVariable,
+         kLeast, kMost, printable(text));
+  times.interval_s = *interval_s;
+  times.timeout_s = kMissed * times.interval_s;
   return times;
 }
 

@@ -44,7 +44,7 @@ launch::LaunchSpec worker_launch(const WorkerLaunch& workers);
 /// Returns 5 s between heartbeats and 15 s of silence. For tests, TRAINCTL_NODE_BEAT_S sets another
 /// interval, which must be the same on every node; the silence is three intervals. Throws
 /// Error(config) when the variable is invalid.
-launch::BeatTimes beat_times();
+launch::KeepaliveTimes keepalive_times();
 
 /// Returns a digest of the resolved config without distributed.interface, which may differ between
 /// nodes.

@@ -37,7 +37,7 @@ double time_steps(const std::function<void()>& step, const Clock& clock);
 /// The memory format of images and of convolution weights.
 struct LayoutChoice {
   bool channels_last = false;
-  std::string why;  // "asked", "97 % of the operations are convolutions of images"
+  std::string why;  // "configured", "97 % of the operations are convolutions of images"
 };
 
 /// The floating-point operations of a model's forward pass.

@@ -64,7 +64,7 @@ TEST_CASE("channels_last=auto: a deterministic run is not decided by time") {
 }
 
 TEST_CASE("channels_last: a value that is set decides") {
-  CHECK(choice_for(kConvolutions, "channels_last: false").why == "asked");
+  CHECK(choice_for(kConvolutions, "channels_last: false").why == "configured");
   CHECK(choice_for(kConvolutions, "channels_last: true").channels_last);
   CHECK(choice_for("{ type: mlp, hidden: [16] }", "channels_last: true").channels_last);
 }
@@ -78,7 +78,7 @@ TEST_CASE(
   const Ended by_hand = run_engine(
       asked, config_of(kConvolutions, last ? "channels_last: true" : "channels_last: false"));
   REQUIRE(by_hand.code == 0);
-  CHECK(by_hand.find<events::RunStarted>()->channels_last_why == "asked");
+  CHECK(by_hand.find<events::RunStarted>()->channels_last_why == "configured");
   CHECK(digest_of(by_probe) == digest_of(by_hand));
 }
 

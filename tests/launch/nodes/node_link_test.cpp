@@ -94,15 +94,15 @@ TEST_CASE("encode: messages between nodes survive a round trip") {
 
   const Welcome welcome = round_trip(Welcome{"/runs/a", "{\"pid\": 3}\n", 2});
   CHECK(welcome.run_dir == "/runs/a");
-  CHECK(welcome.mark == "{\"pid\": 3}\n");
+  CHECK(welcome.lock_text == "{\"pid\": 3}\n");
   CHECK(welcome.attempt == 2);
 
   CHECK(round_trip(StopRanks{SIGTERM}).signal == SIGTERM);
-  CHECK(round_trip(StopAsked{SIGINT, true}).at_once);
-  CHECK(round_trip(Refused{2, "no", "/runs/a"}).reason == "no");
-  CHECK(round_trip(RunOver{75, "stopped", "by SIGTERM"}).exit_code == 75);
+  CHECK(round_trip(StopRequested{SIGINT, true}).at_once);
+  CHECK(round_trip(JoinRefusal{2, "no", "/runs/a"}).reason == "no");
+  CHECK(round_trip(RunEnded{75, "stopped", "by SIGTERM"}).exit_code == 75);
   CHECK(round_trip(NodeLeaves{11, "no folder"}).kind == 11);
-  round_trip(Beat{});
+  round_trip(Keepalive{});
   round_trip(NodeFinished{});
   round_trip(KillRanks{});
   round_trip(WriteStacks{});
@@ -157,7 +157,7 @@ TEST_CASE("decode_node_message: invalid lines and rank numbers are rejected") {
   for (const char* line :
        {"", "{", "[]", "3", "{}", R"({"message": 3})", R"({"message": "sing"})",
         R"({"message": "welcome"})",
-        R"({"message": "welcome", "run_dir": 3, "mark": "", "attempt": 1})",
+        R"({"message": "welcome", "run_dir": 3, "lock_text": "", "attempt": 1})",
         R"({"message": "stop", "signal": "15"})",
         R"({"message": "stop_requested", "signal": 1, "at_once": 1})",
         R"({"message": "event", "rank": -1, "event": {"event": "warning"}})",
@@ -173,7 +173,7 @@ TEST_CASE("NodeLink: messages arrive in order in pieces of any size") {
   SocketPair ends = connected_sockets();
   NodeLink link(std::move(ends.ours), {}, 0);
   const std::string bytes =
-      encode(StopRanks{15}) + "\n" + encode(Beat{}) + "\n" + encode(KillRanks{}) + "\n";
+      encode(StopRanks{15}) + "\n" + encode(Keepalive{}) + "\n" + encode(KillRanks{}) + "\n";
   std::vector<NodeMessage> messages;
   for (const char byte : bytes) {
     write_raw(ends.theirs, std::string(1, byte));
@@ -187,17 +187,17 @@ TEST_CASE("NodeLink: messages arrive in order in pieces of any size") {
 
 TEST_CASE("NodeLink: an idle link sends keepalives, and a silent peer is lost") {
   SocketPair ends = connected_sockets();
-  NodeLink link(std::move(ends.ours), {.beat_s = 5, .silence_s = 15}, 100);
+  NodeLink link(std::move(ends.ours), {.interval_s = 5, .timeout_s = 15}, 100);
   serve(link, 104);
   CHECK(drain(ends.theirs).empty());
   serve(link, 105);
-  CHECK(drain(ends.theirs) == encode(Beat{}) + "\n");
+  CHECK(drain(ends.theirs) == encode(Keepalive{}) + "\n");
   link.send(KillRanks{}, 108);
   drain(ends.theirs);
   serve(link, 112);  // 4 s after the last message
   CHECK(drain(ends.theirs).empty());
 
-  write_raw(ends.theirs, encode(Beat{}) + "\n");
+  write_raw(ends.theirs, encode(Keepalive{}) + "\n");
   serve(link, 113);
   serve(link, 128);
   CHECK_FALSE(link.lost());
@@ -208,11 +208,11 @@ TEST_CASE("NodeLink: an idle link sends keepalives, and a silent peer is lost") 
 
 TEST_CASE("NodeLink: the silence timer can be reset, and its timeout can be changed") {
   SocketPair ends = connected_sockets();
-  NodeLink link(std::move(ends.ours), {.beat_s = 5, .silence_s = 15}, 0);
-  link.forgive(100);
+  NodeLink link(std::move(ends.ours), {.interval_s = 5, .timeout_s = 15}, 0);
+  link.reset_silence_timer(100);
   serve(link, 110);
   CHECK_FALSE(link.lost());
-  link.allow_silence(300);
+  link.set_silence_timeout(300);
   serve(link, 390);
   CHECK_FALSE(link.lost());
   serve(link, 401);
@@ -241,12 +241,12 @@ TEST_CASE("NodeLink: a protocol violation closes the link and is quoted in the r
 TEST_CASE("NodeLink: the last message before the peer closed is handled") {
   SocketPair ends = connected_sockets();
   NodeLink link(std::move(ends.ours), {}, 0);
-  write_raw(ends.theirs, encode(RunOver{7, "failed", "rank 1"}) + "\n");
+  write_raw(ends.theirs, encode(RunEnded{7, "failed", "rank 1"}) + "\n");
   ends.theirs.reset();
-  link.send(Beat{}, 0);
+  link.send(Keepalive{}, 0);
   const auto messages = serve(link, 0);
   REQUIRE(messages.size() == 1);
-  CHECK(std::get<RunOver>(messages[0]).exit_code == 7);
+  CHECK(std::get<RunEnded>(messages[0]).exit_code == 7);
   CHECK_FALSE(link.lost());
   serve(link, 0);
   REQUIRE(link.lost());
@@ -255,7 +255,7 @@ TEST_CASE("NodeLink: the last message before the peer closed is handled") {
 
 TEST_CASE("NodeLink: output that the peer does not read is bounded") {
   SocketPair ends = connected_sockets();
-  NodeLink link(std::move(ends.ours), {.beat_s = 5, .silence_s = 1e9}, 0);
+  NodeLink link(std::move(ends.ours), {.interval_s = 5, .timeout_s = 1e9}, 0);
   const RankEvent large{0, events::Warning{std::string(100'000, 'x'), ""}};
   int sent = 0;
   while (link.has_room() && sent < 1000) {

@@ -27,7 +27,7 @@ class Nodes {
     std::array<int, 2> ends{};
     REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) == 0);
     remote.add_link(node, Fd(ends[0]), "10.0.0.7:1234", now);
-    return {Fd(ends[1]), BeatTimes{}, now};
+    return {Fd(ends[1]), KeepaliveTimes{}, now};
   }
 
   NodeLink join(int node) {
@@ -66,7 +66,7 @@ class Nodes {
     NodeLink link = connect(1);
     link.send(message, now);
     serve();
-    const auto refused = received<Refused>(link);
+    const auto refused = received<JoinRefusal>(link);
     CHECK_FALSE(rank(2).is_alive());
     return refused ? refused->reason : "accepted";
   }
@@ -74,7 +74,7 @@ class Nodes {
   double now = 50;
   int round = 0;
   Welcome welcome{"/runs/a", "mark", 1};
-  RemoteNodes remote{{3, 2, "1.0", "digest", "cpu"}, {.beat_s = 5, .silence_s = 15}};
+  RemoteNodes remote{{3, 2, "1.0", "digest", "cpu"}, {.interval_s = 5, .timeout_s = 15}};
   std::vector<std::pair<int, events::Event>> events;
 };
 
@@ -93,7 +93,7 @@ TEST_CASE("RemoteNodes: a joined node is asked to start its ranks in the run fol
   const auto welcome = nodes.received<Welcome>(link);
   REQUIRE(welcome);
   CHECK(welcome->run_dir == "/runs/a");
-  CHECK(welcome->mark == "mark");
+  CHECK(welcome->lock_text == "mark");
   CHECK(nodes.rank(4).is_alive());
   CHECK(nodes.rank(5).end().host == "host2");
   CHECK_FALSE(nodes.rank(3).is_alive());
@@ -189,7 +189,7 @@ TEST_CASE("RemoteNodes: a node is lost after three missed keepalives") {
   NodeLink loud = nodes.join(2);
   for (int i = 0; i < 4; ++i) {
     nodes.now += 5;
-    loud.send(Beat{}, nodes.now);
+    loud.send(Keepalive{}, nodes.now);
     nodes.serve();
   }
   CHECK_FALSE(nodes.rank(2).is_alive());
@@ -236,7 +236,7 @@ TEST_CASE(
     CHECK_FALSE(nodes.rank(2).has_failed());
     CHECK(stop_signal_of(nodes.rank(2).end()) == signal);
     CHECK(nodes.remote.take_ended().size() == 2);
-    const auto asked = nodes.remote.take_asked();
+    const auto asked = nodes.remote.take_stop_requests();
     REQUIRE(asked.size() == 1);
     CHECK(asked[0].signal == signal);
   }
@@ -247,15 +247,15 @@ TEST_CASE(
     "signals") {
   Nodes nodes;
   NodeLink link = nodes.join(1);
-  nodes.remote.ask_for_stacks(nodes.now);
+  nodes.remote.request_stacks(nodes.now);
   CHECK(nodes.received<WriteStacks>(link));
   nodes.remote.stop(SIGTERM, nodes.now);
   CHECK(nodes.received<StopRanks>(link)->signal == SIGTERM);
   nodes.remote.kill(nodes.now);
   CHECK(nodes.received<KillRanks>(link));
-  link.send(StopAsked{SIGINT, false}, nodes.now);
+  link.send(StopRequested{SIGINT, false}, nodes.now);
   nodes.serve();
-  const auto asked = nodes.remote.take_asked();
+  const auto asked = nodes.remote.take_stop_requests();
   REQUIRE(asked.size() == 1);
   CHECK(asked[0].signal == SIGINT);
 
@@ -287,15 +287,15 @@ TEST_CASE("RemoteNodes: a further attempt starts on a node after its previous ra
 TEST_CASE("RemoteNodes: all nodes receive the result of the run") {
   Nodes nodes;
   NodeLink link = nodes.join(1);
-  std::optional<RunOver> over;
+  std::optional<RunEnded> over;
   std::thread other([&] {
     while (!link.lost() && !over) {
       link.serve(nodes.now, [&](const NodeMessage& message) {
-        if (const auto* one = std::get_if<RunOver>(&message)) over = *one;
+        if (const auto* one = std::get_if<RunEnded>(&message)) over = *one;
       });
       std::this_thread::yield();
     }
-    link.hang_up();
+    link.close_sending();
   });
   nodes.remote.end({7, "failed", "rank 1 failed"}, nodes.now);
   other.join();

@@ -30,7 +30,7 @@ TEST_CASE("process group: processes of workers do not outlive a killed superviso
   for (int i = 0; i < 5; ++i) {
     const Job job({});
     SupervisorProcess supervisor(job, {"end_group", "grandchild", "hello", "wait"}, 2);
-    supervisor.await_hellos(2);
+    supervisor.wait_for_hellos(2);
     ::kill(supervisor.pid(), SIGKILL);
     supervisor.wait();
     REQUIRE(job.survivors() == 0);

@@ -117,8 +117,8 @@ TEST_CASE("hang: a stopped process has the step limit in every phase") {
 }
 
 TEST_CASE("hang: a stopped process is the cause, not one that has waited longer") {
-  Job job({"hello", "0:exchange=sum of the losses", "0:step=40", "meet", "1:sleep_ms=700",
-           "1:exchange=sum of the losses", "1:step=41", "1:stop", "wait"},
+  Job job({"hello", "0:begin_collective=sum of the losses", "0:step=40", "barrier",
+           "1:sleep_ms=700", "1:begin_collective=sum of the losses", "1:step=41", "1:stop", "wait"},
           2);
   job.spec.hang_timeout_s = 5;
   job.spec.grace_s = 0.5;

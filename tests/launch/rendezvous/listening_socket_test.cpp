@@ -128,7 +128,7 @@ TEST_CASE("Listener: a port is free immediately after its connections have close
     endpoint = coordinator.endpoint();
     auto joining = join_async(join_options(coordinator, kNode1));
     Listener::Arrival arrival = next_arrival(coordinator);
-    const Joined joined = joining.get();
+    const JoinedConnection joined = joining.get();
     arrival.socket.reset();  // the side that closes first stays in TIME_WAIT
     CHECK(joined.socket.valid());
   }

@@ -82,7 +82,7 @@ TEST_CASE("Listener: a peer that knows the token arrives with its claim and conn
   for (const Claim& claim : {kRank2, kRank3, kNode1}) {
     auto joining = join_async(join_options(coordinator, claim));
     Listener::Arrival arrival = next_arrival(coordinator);
-    const Joined joined = joining.get();
+    const JoinedConnection joined = joining.get();
     CHECK(arrival.claim == claim);
     CHECK(joined.local_address == "127.0.0.1");
     CHECK(arrival.peer == to_text(endpoint_of(local_address(joined.socket))));

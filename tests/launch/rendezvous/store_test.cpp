@@ -75,7 +75,7 @@ std::optional<std::string> disconnect_reason(StoreServer& server, const std::str
   server.serve();
   ends.client.reset();
   server.serve();
-  const auto cuts = server.take_cuts();
+  const auto cuts = server.take_disconnects();
   if (cuts.empty()) return std::nullopt;
   CHECK(cuts[0].rank == 5);
   return cuts[0].reason;
@@ -89,17 +89,17 @@ TEST_CASE("StoreClient: clients see each other's keys") {
   StoreClient b(service.socket(1));
   const std::string bytes("\0\n\xff value", 9);
   a.set("key", bytes);
-  CHECK(b.look("key") == bytes);
-  CHECK_FALSE(b.look("other"));
+  CHECK(b.try_get("key") == bytes);
+  CHECK_FALSE(b.try_get("other"));
   CHECK(a.add("count", 5) == 5);
   CHECK(b.add("count", -7) == -2);
-  CHECK(b.look("count") == "-2");
+  CHECK(b.try_get("count") == "-2");
   CHECK(a.size() == 2);
   CHECK(b.erase("key"));
   CHECK_FALSE(b.erase("key"));
   CHECK(a.size() == 1);
   a.set("empty", "");
-  CHECK(b.look("empty") == "");
+  CHECK(b.try_get("empty") == "");
 }
 
 TEST_CASE("StoreClient: ranks wait for each other's keys") {
@@ -117,7 +117,7 @@ TEST_CASE("StoreClient: ranks wait for each other's keys") {
         keys.clear();
         for (int peer = 0; peer < kWorld; ++peer) keys.push_back(name + std::to_string(peer));
         store.wait(keys, kLong);
-        if (store.look(keys.back()).value().size() == 1000) ++met;
+        if (store.try_get(keys.back()).value().size() == 1000) ++met;
       }
     });
   }
@@ -138,7 +138,7 @@ TEST_CASE(
   }
   store.set("never", "now");
   store.wait({"never"}, kLong);
-  CHECK(store.look("never") == "now");
+  CHECK(store.try_get("never") == "now");
 }
 
 TEST_CASE("StoreClient: threads of one rank share a client") {
@@ -149,7 +149,7 @@ TEST_CASE("StoreClient: threads of one rank share a client") {
   for (int i = 0; i < 100; ++i) shared.add("n", 1);
   other.set("go", "");
   waiting.join();
-  CHECK(other.look("n") == "100");
+  CHECK(other.try_get("n") == "100");
 }
 
 TEST_CASE("StoreClient: fails with rank_failed without a supervisor") {
@@ -171,7 +171,7 @@ TEST_CASE("store: limits are checked on both sides") {
   CHECK_THROWS_AS(store.set("key", std::string(kMaxValueBytes + 1, 'v')), Error);
   CHECK_THROWS_AS(store.wait(std::vector<std::string>(kMaxWaitKeys + 1, "k"), kLong), Error);
   store.set(std::string(kMaxKeyBytes, 'k'), std::string(kMaxValueBytes, 'v'));
-  CHECK(store.look(std::string(kMaxKeyBytes, 'k')).value().size() == kMaxValueBytes);
+  CHECK(store.try_get(std::string(kMaxKeyBytes, 'k')).value().size() == kMaxValueBytes);
   store.set("text", "abc");
   CHECK_THROWS_WITH(store.add("text", 1), Contains("not a number"));
   store.set("big", "9223372036854775807");
@@ -203,10 +203,10 @@ TEST_CASE("StoreServer: a malformed request disconnects the client with the reas
   std::string keys = encode_request({.operation = Operation::wait});
   keys[9] = keys[10] = keys[11] = '\x7f';
   CHECK_THAT(disconnect_reason(server, keys).value(), Contains("a request must have at most"));
-  std::string longer = encode_request({.operation = Operation::look, .keys = {"key"}});
+  std::string longer = encode_request({.operation = Operation::try_get, .keys = {"key"}});
   longer[0] = static_cast<char>(longer[0] + 1);
   CHECK_THAT(disconnect_reason(server, longer + "x").value(), Contains("1 bytes too long"));
-  std::string text = encode_request({.operation = Operation::look, .keys = {"key"}});
+  std::string text = encode_request({.operation = Operation::try_get, .keys = {"key"}});
   text[11] = '\x7f';
   CHECK_THAT(disconnect_reason(server, text).value(), Contains("a text must have"));
   CHECK(server.clients() == 0);
@@ -219,7 +219,7 @@ TEST_CASE("StoreServer: memory for a client that never reads is bounded") {
                   {.operation = Operation::set, .keys = {"k"}, .value = std::string(1000, 'v')})));
   std::string many;
   for (int i = 0; i < 100'000; ++i)
-    many += encode_request({.operation = Operation::look, .keys = {"k"}});
+    many += encode_request({.operation = Operation::try_get, .keys = {"k"}});
   CHECK_FALSE(disconnect_reason(server, many));  // no more is read while replies are pending
 }
 

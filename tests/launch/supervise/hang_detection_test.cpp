@@ -234,8 +234,8 @@ TEST_CASE("hang: the job ends with 8 and names the rank that hangs") {
 
 TEST_CASE("hang: of two stalled ranks, the one that waits for the other is not the cause") {
   const FastClock clock;
-  Job job({"catch_term", "hello", "0:step=41", "meet", "1:step=41", "exchange=sum of the losses",
-           "1:exchanged", "wait"},
+  Job job({"catch_term", "hello", "0:step=41", "barrier", "1:step=41",
+           "begin_collective=sum of the losses", "1:end_collective", "wait"},
           2);
   job.spec.grace_s = 20;
   job.spec.init_timeout_s = 60'000;
@@ -249,7 +249,9 @@ TEST_CASE("hang: of two stalled ranks, the one that waits for the other is not t
 
 TEST_CASE("hang: if all ranks wait in a collective, the one that stalled first is named") {
   const FastClock clock;
-  Job job({"catch_term", "hello", "1:step=41", "meet", "0:step=42", "exchange=copy", "wait"}, 2);
+  Job job(
+      {"catch_term", "hello", "1:step=41", "barrier", "0:step=42", "begin_collective=copy", "wait"},
+      2);
   job.spec.grace_s = 20;
   job.spec.init_timeout_s = 60'000;
   const Outcome outcome = job.run({}, clock);
@@ -260,9 +262,9 @@ TEST_CASE("hang: if all ranks wait in a collective, the one that stalled first i
 
 TEST_CASE("hang: a rank stopped within a collective is the cause, not one that waits in it") {
   const FastClock clock;
-  Job job(
-      {"catch_term", "hello", "0:step=41", "meet", "1:step=41", "exchange=copy", "1:stop", "wait"},
-      2);
+  Job job({"catch_term", "hello", "0:step=41", "barrier", "1:step=41", "begin_collective=copy",
+           "1:stop", "wait"},
+          2);
   job.spec.grace_s = 20;
   job.spec.init_timeout_s = 60'000;
   const Outcome outcome = job.run({}, clock);

@@ -274,7 +274,7 @@ TEST_CASE("supervise: a worker that closes its pipe has not finished") {
 TEST_CASE(
     "supervise: ranks meet through the store, and one that breaks its protocol is disconnected") {
   for (const int world : {2, 4}) {
-    Job job({"hello", "meet", "finish"}, world);
+    Job job({"hello", "barrier", "finish"}, world);
     CHECK(job.run().exit_code == 0);
   }
   Job job({"hello", "1:break_store_protocol", "sleep_ms=100", "finish"}, 2);

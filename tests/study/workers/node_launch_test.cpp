@@ -10,7 +10,7 @@ using namespace trainctl;
 
 namespace {
 
-constexpr const char* kBeat = "TRAINCTL_NODE_BEAT_S";
+constexpr const char* kKeepaliveVariable = "TRAINCTL_NODE_BEAT_S";
 
 std::string digest(const std::vector<std::string>& overrides) {
   return study::config_digest(load_sound(overrides));
@@ -37,18 +37,19 @@ TEST_CASE("the first value that differs is named with both sides") {
 }
 
 TEST_CASE(
-    "beat_times: 5 s between heartbeats and 15 s of silence unless a test sets another interval") {
-  ::unsetenv(kBeat);
-  CHECK(study::beat_times().beat_s == 5);
-  CHECK(study::beat_times().silence_s == 15);
-  ::setenv(kBeat, "0.5", 1);
-  CHECK(study::beat_times().beat_s == 0.5);
-  CHECK(study::beat_times().silence_s == 1.5);
+    "keepalive_times: 5 s between heartbeats and 15 s of silence unless a test sets another "
+    "interval") {
+  ::unsetenv(kKeepaliveVariable);
+  CHECK(study::keepalive_times().interval_s == 5);
+  CHECK(study::keepalive_times().timeout_s == 15);
+  ::setenv(kKeepaliveVariable, "0.5", 1);
+  CHECK(study::keepalive_times().interval_s == 0.5);
+  CHECK(study::keepalive_times().timeout_s == 1.5);
   for (const char* garbage : {"", "x", "0", "61", "5s", "nan"}) {
-    ::setenv(kBeat, garbage, 1);
-    CHECK_THROWS_WITH(study::beat_times(), Contains(kBeat));
+    ::setenv(kKeepaliveVariable, garbage, 1);
+    CHECK_THROWS_WITH(study::keepalive_times(), Contains(kKeepaliveVariable));
   }
-  ::unsetenv(kBeat);
+  ::unsetenv(kKeepaliveVariable);
 }
 
 TEST_CASE("group_address: uses distributed.interface, otherwise the address of the supervisors") {
