@@ -183,18 +183,19 @@ TEST_CASE("an image without an area cannot be tilted, and any other can") {
 
 TEST_CASE("options that make no sense are refused with what to write") {
   const std::vector<std::array<std::string, 3>> mistakes{
-      {"random_crop", "{size: [1, 2, 3]}", "size has 3 values"},
-      {"random_crop", "{size: 4, padding: [1, 2, 3]}", "padding has 3 values"},
+      {"random_crop", "{size: [1, 2, 3]}", "size must have 1 or 2 values, got 3"},
+      {"random_crop", "{size: 4, padding: [1, 2, 3]}", "padding must have 1, 2 or 4 values, got 3"},
       {"random_crop", "{size: 4, fill: 256}", "fill"},
       {"random_erasing", "{value: random}", "'value' must be"},
       {"random_erasing", "{scale: [0.5, 0.1]}", "[smallest, largest]"},
       {"color_jitter", "{brightness: [1.2, 0.8]}", "or [smallest, largest]"},
-      {"color_jitter", "{hue: -0.1}", "must not be negative"},
+      {"color_jitter", "{hue: -0.1}", "hue must be a nonnegative number"},
       {"color_jitter", "{hue: 0.7}", "hue"},
       {"gaussian_blur", "{kernel_size: 4}", "kernel_size must be odd, got 4x4"},
       {"gaussian_blur", "{kernel_size: 3, sigma: [2, 1]}", "[smallest, largest]"},
-      {"random_rotation", "{degrees: -5}", "must not be negative"},
-      {"random_affine", "{degrees: 5, shear: [1, 2, 3]}", "shear has 3 values"},
+      {"random_rotation", "{degrees: -5}", "hue must be a nonnegative number"},
+      {"random_affine", "{degrees: 5, shear: [1, 2, 3]}",
+       "shear must have 1, 2 or 4 values, got 3"},
       {"random_affine", "{degrees: 5, scale: [2, 1]}", "[smallest, largest]"},
       {"random_affine", "{degrees: 1e308}", "degrees"},
       {"random_affine", "{degrees: 5, scale: [1, 1e300]}", "scale"},
@@ -208,7 +209,7 @@ TEST_CASE("options that make no sense are refused with what to write") {
       {"random_resized_crop", "{size: 4, ratio: [1, 1e300]}", "ratio"},
       {"color_jitter", "{saturation: 1e300}", "saturation"},
       {"gaussian_blur", "{kernel_size: 3, sigma: 1e-300}", "sigma"},
-      {"rand_augment", "{magnitude: 31}", "write 30 or less"},
+      {"rand_augment", "{magnitude: 31}", "set magnitude to 30 or less"},
       {"trivial_augment_wide", "{num_magnitude_bins: 1}", "num_magnitude_bins"},
   };
   for (const auto& [type, options, message] : mistakes) {
@@ -233,7 +234,7 @@ TEST_CASE(
   CHECK_THAT(failure_of([] {
                transform("color_jitter", "{hue: 0.1}")->output({4, 4, 2});
              }),
-             Contains("2: the images have 2"));
+             Contains("3 (RGB) channels, got 2"));
   const auto blur = transform("gaussian_blur", "{kernel_size: 9}");
   CHECK_THAT(failure_of([&] {
                blur->output({4, 40, 3});

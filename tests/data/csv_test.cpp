@@ -178,10 +178,10 @@ TEST_CASE("what is wrong with a CSV names line and column") {
              Contains("train.csv:3:1: 3 fields, but the first line names 2 columns"));
   CHECK_THAT(failure("a,y\n1,0\n1x,1\n"),
              Contains("train.csv:3:1: '1x' in column 'a' is not a number\nhint: if it is a name"));
-  CHECK_THAT(failure("a,y\ninf,0\n"), Contains("'inf' in column 'a' is no number"));
+  CHECK_THAT(failure("a,y\ninf,0\n"), Contains("'inf' in column 'a' is not a number"));
   CHECK_THAT(failure("a,y\n1e99,0\n"),
              Contains("train.csv:2:1: 1e+99 does not fit a 32-bit float"));
-  CHECK_THAT(failure("a,y\n1 ,0\n"), Contains("'1 ' in column 'a' is no number"));
+  CHECK_THAT(failure("a,y\n1 ,0\n"), Contains("'1 ' in column 'a' is not a number"));
   auto options = tables.with("a,y\n1,0\n");
   options.rows = 2;
   CHECK_THAT(
@@ -190,7 +190,7 @@ TEST_CASE("what is wrong with a CSV names line and column") {
           "train.csv ends at byte 8 (line 2) and has 1 rows, but 'rows' is 2; it may be cut off"));
   options = tables.with("a,y\n1,0\n");
   options.delimiter = "::";
-  CHECK_THAT(Tables::failure(options), StartsWith("2: delimiter is '::'"));
+  CHECK_THAT(Tables::failure(options), StartsWith("2: delimiter must be one byte"));
   options = tables.with("a,y\n1,0\n");
   options.features = {"a", "y"};
   CHECK_THAT(Tables::failure(options), StartsWith("2: the label 'y' is among the features"));
@@ -249,10 +249,10 @@ TEST_CASE("CSV labels that are numbers and no classes are refused unless they ar
   const auto failure = [&](const std::string& text) { return Tables::failure(tables.with(text)); };
   CHECK_THAT(failure("a,y\n1,1\n1,-1\n"),
              Contains("train.csv:3:3: the label '-1' is not a class") && Contains("'classes'"));
-  CHECK_THAT(failure("a,y\n1, 0\n1,1\n"), Contains("train.csv:2:3: the label ' 0' is a number"));
+  CHECK_THAT(failure("a,y\n1, 0\n1,1\n"), Contains("train.csv:2:3: the label ' 0' is not a class"));
   CHECK_THAT(failure("a,y\n1,1\n1,1\n1,0.5\n"),
-             Contains("train.csv:4:3: the label '0.5' is a number"));
-  CHECK_THAT(failure("a,y\n1,4e9\n"), Contains("train.csv:2:3: the label '4e9' is a number"));
+             Contains("train.csv:4:3: the label '0.5' is not a class"));
+  CHECK_THAT(failure("a,y\n1,4e9\n"), Contains("train.csv:2:3: the label '4e9' is not a class"));
   auto options = tables.with("a,y\n1,1\n1,-1\n");
   options.classes = {"-1", "1"};
   CHECK(values<std::int64_t>(*build("csv", options), 0, 1) == std::vector<std::int64_t>{1});

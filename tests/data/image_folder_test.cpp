@@ -195,7 +195,7 @@ TEST_CASE(
   fs::remove(folder / "cat/1.jpg");
   CHECK_THAT(failure(options), Contains("contains no images in its 2 class folders"));
   REQUIRE(::mkfifo((folder / "cat/2.jpg").c_str(), 0600) == 0);
-  CHECK_THAT(failure(options), Contains("2.jpg is no regular file"));
+  CHECK_THAT(failure(options), Contains("2.jpg is not a regular file"));
 }
 
 TEST_CASE("symbolic links are refused by name, or followed with follow_links") {

@@ -92,8 +92,8 @@ TEST_CASE("what is wrong with an image list names line and column") {
   CHECK_THAT(listed.failure("a/1.jpg,1\na/2.jpg,1,2\n"),
              Contains("list.csv:2:1: 3 fields, but the first row has 2"));
   CHECK_THAT(listed.failure("a/1.jpg,1,2\na/2.jpg,1,two\n"),
-             Contains("list.csv:2:11: 'two' is no number"));
-  CHECK_THAT(listed.failure("a/1.jpg,1,2\na/2.jpg,1,nan\n"), Contains("'nan' is no number"));
+             Contains("list.csv:2:11: 'two' is not a number"));
+  CHECK_THAT(listed.failure("a/1.jpg,1,2\na/2.jpg,1,nan\n"), Contains("'nan' is not a number"));
   CHECK_THAT(listed.failure("a/1.jpg,1\na/2.exe,1\n"),
              Contains("list.csv:2:1: 'a/2.exe' must end in .jpg"));
   CHECK_THAT(listed.failure("a/1.jpg,\n"), Contains("list.csv:1: the label is empty"));

@@ -55,7 +55,7 @@ TEST_CASE("numpy's header is not read as tokens") {
   auto options = stream(folder, bytes, 3);
   CHECK_THAT(failure_of([&] { (void)build("tokens", options); }),
              StartsWith("9: ") && Contains("t.bin is a .npy file of u2") &&
-                 Contains("write 'header_bytes: 128'"));
+                 Contains("set 'header_bytes: 128'"));
   options.header_bytes = 128;
   CHECK(values<std::int64_t>(*build("tokens", options), 0, 0) == Numbers{256, 257, 258});
 }

@@ -207,7 +207,7 @@ TEST_CASE("mode device without a device is an error in a run, and mode auto for 
   cache.mode = CacheMode::device;
   CacheBudget run = CacheBudget::of_run(cache, 1, nullptr);
   CHECK_THAT(failure_of([&] { with_cache(varied(9), run); }),
-             Contains("2: dataset.cache.mode=device") && Contains("write 'mode: decoded'"));
+             Contains("2: dataset.cache.mode=device") && Contains("set 'mode: decoded'"));
   CacheBudget verb(cache, 1);
   const Pipeline plain = varied(9);
   CHECK(digest_epochs(with_cache(plain, verb), options_of(0), 2).epochs ==

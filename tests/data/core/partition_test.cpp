@@ -74,7 +74,7 @@ TEST_CASE("partition: every sample is in one part, and the seed decides which") 
 TEST_CASE("partition: a share too small for one sample is refused") {
   CHECK(failure_of([] {
           (void)partition(parts_request(10, {0.99, 0.01, 0}));
-        }) == "2: a share of 0.01 of 10 samples leaves none for val: raise it");
+        }) == "2: a share of 0.01 of 10 samples leaves none for val\nhint: raise the share");
 }
 
 TEST_CASE("partition: strata have the same shares, to within one sample, and totals are exact") {

@@ -144,7 +144,7 @@ TEST_CASE("an error about a transform without a plan names it and what to do") {
              Contains("transform 2 fills with another color"));
   CHECK_THAT(obstacle_of({erasing_of({0}), flip_of(true), erasing_of({0})}),
              Contains("transform 3 erases a second time"));
-  CHECK_THAT(obstacle_of({flip_of(false)}, {0, 0, 3}), Contains("the images differ in size"));
+  CHECK_THAT(obstacle_of({flip_of(false)}, {0, 0, 3}), Contains("images must have one size"));
   spec::transform::RandomCrop mirrored;
   mirrored.size = {{8}};
   mirrored.padding = {{2}};

@@ -142,8 +142,8 @@ TEST_CASE("a wrong header is refused with what was found and what was expected")
              Contains("has 3936 bytes, but its header promises 4 samples, which take 3152"));
   CHECK_THAT(failure_with(4, 6),
              Contains("promises 6 samples (byte 4), which take 4720 bytes, but the file has 3936"));
-  CHECK_THAT(failure_with(4, 0x80000000), Contains("has 2147483648 samples"));
-  CHECK_THAT(failure_with(4, 0xFFFFFFFF), Contains("has 4294967295 samples"));
+  CHECK_THAT(failure_with(4, 0x80000000), Contains("promises 2147483648 samples"));
+  CHECK_THAT(failure_with(4, 0xFFFFFFFF), Contains("promises 4294967295 samples"));
   CHECK_THAT(failure_with(8, 27), Contains("has images of 27 rows (byte 8): they must have 28"));
   CHECK_THAT(failure_with(12, 0xFFFFFFFF), Contains("has images of 4294967295 columns (byte 12)"));
 }
@@ -188,7 +188,7 @@ TEST_CASE("a gzip bomb is stopped at the size that the header promises") {
   Bytes labels = idx_labels(2);
   labels.resize(64 << 20);
   write_file(folder / "train-labels-idx1-ubyte.gz", gzip(labels));
-  CHECK_THAT(load_failure(folder), Contains("continues after byte 10, where its 2 samples end"));
+  CHECK_THAT(load_failure(folder), Contains("continues after byte 10, the end of its 2 samples"));
 }
 
 TEST_CASE(
@@ -200,7 +200,7 @@ TEST_CASE(
   put(images, 4, 0xFFFFFFFF);
   write_file(folder / "train-images-idx3-ubyte.gz", gzip(images));
   CHECK_THAT(load_failure(folder),
-             Contains("has 4294967295 samples") && Contains("unpacked it has at most"));
+             Contains("promises 4294967295 samples") && Contains("unpacked it has at most"));
 }
 
 TEST_CASE("missing files and folders are named") {

@@ -55,7 +55,8 @@ TEST_CASE("what is no CSV is refused with file, line and column") {
   CHECK_THAT(failure("a,b\n1,x\"y\n"), StartsWith("9: t.csv:2:4: a quote within a field"));
   CHECK_THAT(failure("\"a\"b,c\n"), StartsWith("9: t.csv:1:4: text after a closing quote"));
   CHECK_THAT(failure("a\rb\r"), StartsWith("9: t.csv:1:2: a carriage return without a line feed"));
-  CHECK_THAT(failure(std::string("a,\0b\n", 5)), StartsWith("9: t.csv has a zero byte at byte 2"));
+  CHECK_THAT(failure(std::string("a,\0b\n", 5)),
+             StartsWith("9: t.csv is not a text file: it has a zero byte at byte 2"));
   CHECK_THAT(failure("\xFF\xFE"
                      "a"),
              StartsWith("9: t.csv is UTF-16"));

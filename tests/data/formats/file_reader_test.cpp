@@ -35,9 +35,10 @@ TEST_CASE("a file that the machine cannot open is no damaged file") {
   for (const auto& open : std::vector<std::function<void()>>{
            [&] { (void)FileReader(folder / "a.jpg"); }, [&] { (void)refusing.open("a.jpg"); },
            [&] { (void)following.open("a.jpg"); }}) {
-    CHECK_THAT(failure_without_descriptors(open),
-               StartsWith("11: cannot read ") && EndsWith("a.jpg: Too many open files; raise the "
-                                                          "limit of open files (ulimit -n)"));
+    CHECK_THAT(
+        failure_without_descriptors(open),
+        StartsWith("11: cannot read ") && EndsWith("a.jpg: Too many open files\nhint: raise the "
+                                                   "limit of open files (ulimit -n)"));
     CHECK(failure_of(open).empty());
   }
   CHECK_THAT(failure_without_descriptors([&] { DataRoot another(folder.path()); }),

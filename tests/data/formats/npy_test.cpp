@@ -138,7 +138,7 @@ TEST_CASE("what an npy file may not hold is named with what to do") {
   CHECK_THAT(failure(npy("|O", "(2, 2)", four)),
              Contains("Python objects, which are never unpickled"));
   CHECK_THAT(failure(npy("<c8", "(2,)", four)), Contains("items of type '<c8'"));
-  CHECK_THAT(failure(npy("<f4", "(4,)", four)), Contains("x.npy has 4 rows, and "));
+  CHECK_THAT(failure(npy("<f4", "(4,)", four)), Contains("x.npy has 4 rows, but "));
   CHECK_THAT(failure(npy("<f4", "(0, 2)", "")), Contains("has no rows"));
   CHECK_THAT(failure(npy("<f4", "()", "1234")), Contains("has no rows"));
   CHECK_THAT(failure(npy("<f4", "(2, 2147483647, 2147483647, 2147483647, 2147483647)", four)),

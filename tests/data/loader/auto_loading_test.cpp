@@ -89,7 +89,7 @@ TEST_CASE("only options set to auto are probed") {
   const LoadingChoice asked = bench.choice(0.01, 8, requested);
   CHECK(asked.num_workers == 5);
   CHECK(asked.prefetch_factor == 3);
-  CHECK(asked.why == "asked");
+  CHECK(asked.why == "configured");
   requested.num_workers.value = 0;
   requested.prefetch_factor.value.reset();
   CHECK(bench.choice(0.01, 8, requested).num_workers == 0);

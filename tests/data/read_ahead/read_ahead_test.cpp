@@ -177,8 +177,9 @@ TEST_CASE(
       const std::string failure = failure_of([&] { rows += loader.next()->rows; });
       if (failure.empty()) continue;
       ++failed;
-      CHECK_THAT(failure, StartsWith("9: epoch 1, batch " + std::to_string(i + 1) + ": sample ") &&
-                              Contains(images->path(1).string() + " ends at byte 900000; bytes "));
+      CHECK_THAT(failure,
+                 StartsWith("9: epoch 1, batch " + std::to_string(i + 1) + ": sample ") &&
+                     Contains(images->path(1).string() + " ends at byte 900000, expected bytes "));
     }
     CHECK(failed > 0);
     CHECK(failed <= 4);

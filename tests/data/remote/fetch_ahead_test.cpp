@@ -225,7 +225,7 @@ TEST_CASE("remote data: a stop signal ends the wait for the network and is repor
   });
   const std::string failure = failure_of([&] { (void)loader.next(); });
   CHECK_THAT(failure, StartsWith(signal == SIGINT ? "130: " : "143: "));
-  CHECK_THAT(failure, Contains("asked to stop"));
+  CHECK_THAT(failure, Contains("stopped while data was read"));
 }
 
 TEST_CASE("FetchAhead: cached images are not downloaded again") {

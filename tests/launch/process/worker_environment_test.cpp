@@ -113,7 +113,7 @@ TEST_CASE("worker environment: an invalid variable is an error that names it") {
   for (const char* garbage :
        {"", "x", "1x", " 1", "+1", "-1", "4", "99999999999999999999", "1.0", "\x1b"}) {
     CHECK_THAT(refusal({{kRank, garbage}}),
-               Contains("2 environment variable RANK is") && Contains("from 0 to 3"));
+               Contains("2 environment variable RANK must be") && Contains("from 0 to 3"));
   }
   CHECK_THAT(refusal({{kRank, "unset"}}), Contains("RANK is not set"));
   CHECK_THAT(refusal({{kWorldSize, "0"}}), Contains("WORLD_SIZE"));
@@ -123,7 +123,7 @@ TEST_CASE("worker environment: an invalid variable is an error that names it") {
              Contains("TRAINCTL_EVENT_FD names descriptor 987654, which is not open"));
   CHECK_THAT(refusal({{kStoreFd, "0"}}), Contains("TRAINCTL_STORE_FD"));
   CHECK_THAT(refusal({{kAccelerator, "tpu"}}),
-             Contains("2 environment variable TRAINCTL_ACCELERATOR is 'tpu'"));
+             Contains("2 environment variable TRAINCTL_ACCELERATOR must be cpu or gpu, got 'tpu'"));
 }
 
 TEST_CASE("worker environment: a worker without its supervisor does not start") {

@@ -69,8 +69,8 @@ TEST_CASE("draw_kill_points: at most every step of the range is drawn") {
   std::vector<std::int64_t> points = draw_kill_points(1, 5, {3, 7});
   std::ranges::sort(points);
   CHECK(points == std::vector<std::int64_t>{3, 4, 5, 6, 7});
-  CHECK_THROWS_WITH(draw_kill_points(1, 6, {3, 7}), Contains("has 5 steps"));
-  CHECK_THROWS_WITH(draw_kill_points(1, 1, {1, 0}), Contains("has 0 steps"));
+  CHECK_THROWS_WITH(draw_kill_points(1, 6, {3, 7}), Contains("at most the 5 steps"));
+  CHECK_THROWS_WITH(draw_kill_points(1, 1, {1, 0}), Contains("at most the 0 steps"));
 }
 
 TEST_CASE("checkpoint_interval: about ten checkpoints, not only at the ends of epochs") {
