@@ -193,7 +193,7 @@ TEST_CASE("options that make no sense are refused with what to write") {
       {"color_jitter", "{hue: 0.7}", "hue"},
       {"gaussian_blur", "{kernel_size: 4}", "kernel_size must be odd, got 4x4"},
       {"gaussian_blur", "{kernel_size: 3, sigma: [2, 1]}", "[smallest, largest]"},
-      {"random_rotation", "{degrees: -5}", "hue must be a nonnegative number"},
+      {"random_rotation", "{degrees: -5}", "degrees must not be negative"},
       {"random_affine", "{degrees: 5, shear: [1, 2, 3]}",
        "shear must have 1, 2 or 4 values, got 3"},
       {"random_affine", "{degrees: 5, scale: [2, 1]}", "[smallest, largest]"},

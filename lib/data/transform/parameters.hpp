@@ -17,8 +17,7 @@ struct Range {
 inline Range angles(const char* name, const std::vector<double>& values, std::size_t first = 0) {
   if (values.size() == 1) {
     ENSURE(config, values[0] >= 0,
-           "{} is {}; a single number stands for -x to x and must not be negative", name,
-           values[0]);
+           "{} must not be negative (a single number x means -x to x), got {}", name, values[0]);
     return {-values[0], values[0]};
   }
   ENSURE(config, values.size() >= first + 2,
