@@ -133,7 +133,7 @@ TEST_CASE("images are kept on no CPU: an error that says where to keep them") {
   const Ended ended = run_engine(folder, config);
   CHECK(ended.code == 2);
   REQUIRE(ended.find<events::Failed>() != nullptr);
-  CHECK_THAT(ended.find<events::Failed>()->message, Contains("write 'mode: decoded'"));
+  CHECK_THAT(ended.find<events::Failed>()->message, Contains("set 'mode: decoded'"));
 }
 
 TEST_CASE("a GPU that keeps the images gives the losses of one that does not") {

@@ -183,7 +183,7 @@ class LinkAndForecast(Smoke):
         self.assertTrue(low / tolerance <= statistics.median(ran) <= tolerance * high, figures)
 
     def test_options_that_contradict_each_other_are_refused(self):
-        for words, why in [(["--link", "x.json"], "--devices N"), (["--devices", "2", "--bandwidth", "1GB/s"], "belong together"),
+        for words, why in [(["--link", "x.json"], "--devices N"), (["--devices", "2", "--bandwidth", "1GB/s"], "must be given together"),
                            (["--devices", "2", "--no-model"], "--no-model"),
                            (["--devices", "2", "--bandwidth", "fast", "--latency", "1us"], "25GB/s"),
                            (["--devices", "2", "--link", "digits.yaml"], "not JSON")]:
