@@ -152,7 +152,7 @@ trainer: {{max_epochs: 2, accelerator: cpu, devices: 1, num_threads: 1}}
         self.refused(9, r"--input '\S+/empty': it contains no images", "--input", "empty")
         self.refused(2, r"--input '\S+/nowhere': no such file or folder", "--input", "nowhere")
         os.mkfifo(self.folder / "pipe")
-        self.refused(2, r"--input '\S+/pipe': it is no regular file", "--input", "pipe")
+        self.refused(2, r"--input '\S+/pipe': it must be a regular file", "--input", "pipe")
         self.refused(2, r"--split", "--input", "val", "--split", "val")
         self.refused(2, r"--input", "--input", "")
         self.refused(10, r"fc.weight is 2x192 in the file", "--input", "val", "dataset.val.transforms=[]", "dataset.train.transforms=[]")

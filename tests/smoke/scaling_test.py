@@ -186,7 +186,7 @@ class LinkAndForecast(Smoke):
         for words, why in [(["--link", "x.json"], "--devices N"), (["--devices", "2", "--bandwidth", "1GB/s"], "must be given together"),
                            (["--devices", "2", "--no-model"], "--no-model"),
                            (["--devices", "2", "--bandwidth", "fast", "--latency", "1us"], "25GB/s"),
-                           (["--devices", "2", "--link", "digits.yaml"], "not JSON")]:
+                           (["--devices", "2", "--link", "digits.yaml"], "not valid JSON")]:
             code, _, err = run(self.folder, "plan", "digits.yaml", *words)
             self.assertEqual(code, 2, err)
             self.assertIn(why, err)
