@@ -184,8 +184,8 @@ void add_checkpoint_export(CLI::App& checkpoint, Context& context) {
       "  trainctl checkpoint export runs/mnist-ffn/latest --out weights.pth\n"
       "  trainctl checkpoint export runs/mnist-ffn/latest --out model.pt\n"
       "torch.load(\"weights.pth\", weights_only=True) returns a state dict, and\n"
-      "torch.jit.load(\"model.pt\") the model. TorchScript export reads the data set to find the\n"
-      "shape of a sample.");
+      "torch.jit.load(\"model.pt\") the model. TorchScript export reads the data set to find\n"
+      "the shape of a sample.");
   add_options(verb, {{"--weights", arguments.weights, "WHICH",
                       "weights to write: model, ema (average) or best (default: ema if present)"}});
 }
