@@ -24,12 +24,16 @@ struct AxisFlag {
 
 // The axes of the table are nested in this order, whatever the order on the command line.
 constexpr std::array kAxes{
-    AxisFlag{"--workers", "loader.num_workers", "numbers of loader threads to compare: 0,4,8"},
-    AxisFlag{"--devices", "trainer.devices", "numbers of devices to compare: 1,2"},
-    AxisFlag{"--batch-size", "loader.batch_size", "batch sizes per device to compare: 64,128"},
-    AxisFlag{"--precision", "trainer.precision", "precisions to compare"},
-    AxisFlag{"--pin-memory", "loader.pin_memory", "page-locked host memory to compare: true,false"},
-    AxisFlag{"--cache", "dataset.cache.mode", "sample caches to compare: none,encoded,decoded"},
+    AxisFlag{"--workers", "loader.num_workers",
+             "numbers of loader workers to compare, such as 0,4,8"},
+    AxisFlag{"--devices", "trainer.devices", "numbers of devices to compare, such as 1,2"},
+    AxisFlag{"--batch-size", "loader.batch_size",
+             "batch sizes per device to compare, such as 64,128"},
+    AxisFlag{"--precision", "trainer.precision", "values of trainer.precision to compare"},
+    AxisFlag{"--pin-memory", "loader.pin_memory",
+             "values of loader.pin_memory to compare: true,false"},
+    AxisFlag{"--cache", "dataset.cache.mode",
+             "values of dataset.cache.mode to compare, such as none,decoded"},
 };
 
 struct BenchFlags {
@@ -279,7 +283,7 @@ int bench(BenchFlags flags, Context& context) {
 
 void add_bench(CLI::App& program, Context& context) {
   const auto [verb, flags] = add_verb(program, context,
-                                      {"bench", "compare the speed of settings in interleaved runs",
+                                      {"bench", "compare the speed of settings in alternating runs",
                                        kTrainGroup, WorkingDirectory::existing},
                                       bench);
   add_config_arguments(verb, flags.config, context, Builtin::photographs);
@@ -292,18 +296,20 @@ void add_bench(CLI::App& program, Context& context) {
   add_options(
       verb,
       {{"--grid", flags.grid, "KEY=LIST",
-        "values of any key to compare: optimizer.lr=0.1,0.01; can be repeated"},
+        "values of any key to compare, such as optimizer.lr=0.1,0.01; can be repeated"},
        {"--against", flags.options.against, "FILE",
-        "compare the experiment with a patch file of tune"},
+        "compare without and with the changes in FILE, written by tune"},
        {"--scaling", flags.scaling, "HOW",
-        "with --devices: keep samples per device (weak) or per step (strong)",
+        "with --devices, keep the batch size per device (weak, default) or in total (strong)",
         one_of({"weak", "strong"})},
-       {"--repeats", flags.repeats, "N", "number of runs of each setting", whole_number(1, 1000)},
-       {"--budget", flags.budget, "TIME", "time limit, with fewer repeats if necessary: 10m"},
+       {"--repeats", flags.repeats, "N", "number of runs of each setting (default: 5)",
+        whole_number(1, 1000)},
+       {"--budget", flags.budget, "TIME",
+        "time limit, such as 10m; runs fewer repeats if necessary"},
        {"--fail-on", flags.options.fail_on, "CONDITIONS",
-        "fail on changes from the baseline: samples_per_s<-2.5%,val/accuracy<-0.5pt"},
+        "fail on changes such as samples_per_s<-2.5%,val/accuracy<-0.5pt (percentage points)"},
        {"--baseline", flags.baseline, "PATH",
-        "baseline of --fail-on: saved bench or run (default: first row)"},
+        "baseline of --fail-on: a saved benchmark or a run (default: first setting)"},
        {"--force-baseline", flags.options.force_baseline,
         "compare with the baseline even if machine or config differ"},
        {"--out", flags.out, "DIR", "parent folder of the run folders (default: runs)"},

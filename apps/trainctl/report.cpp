@@ -126,12 +126,14 @@ int make_report(ReportFlags flags, Context& context) {
 }  // namespace
 
 void add_report(CLI::App& program, Context& context) {
-  const auto [verb, flags] = add_verb(
-      program, context,
-      {"report", "write an HTML page about runs, a bench or a sweep", kTrainGroup}, make_report);
+  const auto [verb, flags] =
+      add_verb(program, context,
+               {"report", "write an HTML page about runs, a benchmark or a sweep", kTrainGroup},
+               make_report);
   add_options(
       verb,
-      {{"runs", flags.words, "PATH...", "runs (folder, name or latest), a saved bench or a sweep"},
+      {{"runs", flags.words, "PATH...",
+        "runs (folder, name or latest), a saved benchmark or a sweep"},
        {"--out", flags.out, "FILE", "page to write (default: report.html in the run or sweep)"},
        {"--worst", flags.worst.count, "N", "show the N samples with the worst predictions",
         within(1, 200)},
@@ -139,7 +141,7 @@ void add_report(CLI::App& program, Context& context) {
         "CSV file of 'trainctl predict' (default: predictions.csv of the run)"},
        {"--split", flags.worst.split, "SPLIT", "split of the predictions: train, val or test"}});
   verb.get_option("runs")->required();
-  verb.footer("Trains and computes nothing: the page shows what the runs have recorded.");
+  verb.footer("Uses only what the runs have recorded.");
 }
 
 }  // namespace trainctl::app

@@ -86,25 +86,29 @@ int tune(const TuneFlags& flags, Context& context) {
 }  // namespace
 
 void add_tune(CLI::App& program, Context& context) {
-  const auto [verb, flags] = add_verb(program, context,
-                                      {"tune", "find and prove settings that make training faster",
-                                       kTrainGroup, WorkingDirectory::existing},
-                                      tune);
+  const auto [verb, flags] =
+      add_verb(program, context,
+               {"tune", "find settings that make training faster, and verify the gain", kTrainGroup,
+                WorkingDirectory::existing},
+               tune);
   add_config_arguments(verb, flags.config, context, Builtin::photographs);
-  add_options(
-      verb,
-      {{"--budget", flags.budget, "TIME", "time limit for all runs together: 90s, 5m, 1h"},
-       {"--repeats", flags.repeats, "N", "pairs of runs for each change", whole_number(3, 100)},
-       {"--allow", flags.allow, "LIST",
-        "also try keys that change training or checkpoints: batch_size,precision"},
-       {"--tolerance", flags.tolerance, "SHARE", "largest allowed relative difference of losses"},
-       {"--out", flags.out, "DIR", "parent folder of the run folders (default: runs)"},
-       {"--patch", flags.patch, "FILE",
-        "write accepted changes to FILE (default: OUT/tune/NAME/TIME/tuned.patch.yaml)"}});
+  add_options(verb,
+              {{"--budget", flags.budget, "TIME",
+                "time limit for all runs together, such as 90s or 1h (default: 5m)"},
+               {"--repeats", flags.repeats, "N", "pairs of runs for each change (default: 5)",
+                whole_number(3, 100)},
+               {"--allow", flags.allow, "LIST",
+                "also try keys that change the training, such as batch_size,precision"},
+               {"--tolerance", flags.tolerance, "SHARE",
+                "largest relative difference of losses that rounding may cause (default: 0.001)"},
+               {"--out", flags.out, "DIR", "parent folder of the run folders (default: runs)"},
+               {"--patch", flags.patch, "FILE",
+                "write accepted changes to FILE (default: OUT/tune/NAME/TIME/tuned.patch.yaml)"}});
   verb.footer(
-      "Accepts a change if the 95 % interval of its gain is above 1.01 and losses are equal.\n"
-      "Exit codes: 0 all changes are decided, with or without a patch; 4 no patch, and noise or\n"
-      "the time limit left changes undecided.");
+      "Accepts a change if the 95 % confidence interval of its speed-up is above 1.01 and the\n"
+      "losses stay the same.\n"
+      "Exit codes: 0 a patch was written, or no change helps; 4 no patch was written, and noise\n"
+      "or the time limit left changes undecided.");
 }
 
 }  // namespace trainctl::app

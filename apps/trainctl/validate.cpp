@@ -97,15 +97,16 @@ void add_validate(CLI::App& program, Context& context) {
   verb.alias("check");
   add_options(
       verb, {{"words", arguments.words, "[CONFIG...] [key=value ...]",
-              "experiment files, and overrides that apply to each of them"},
-             {"-c,--config", arguments.words, "FILE", "another experiment file"},
+              "experiment files (default: ./config.yaml, else a built-in one)\n"
+              "overrides of each file, such as optimizer.lr=0.1"},
+             {"-c,--config", arguments.words, "FILE", "additional experiment file"},
              {"--model", arguments.model, "also build the model and check weights and patterns"}});
   verb.footer(
       "Example: trainctl validate configs/quickstart.yaml optimizer.lr=0.01\n"
       "Reads only what is needed to count and describe the samples: lists, file headers and\n"
       "whole tables (csv, parquet). 'trainctl data hash CONFIG' reads all data of an epoch.\n"
       "Exit codes: 0 all files are valid; 2 an error in a file; 9 an error in its data; 10 an\n"
-      "error in its weights; 11 its storage cannot be reached.");
+      "error in its weights; 11 remote data cannot be reached.");
 }
 
 }  // namespace trainctl::app

@@ -183,10 +183,11 @@ void add_checkpoint_export(CLI::App& checkpoint, Context& context) {
       "  trainctl checkpoint export runs/mnist-ffn/latest --out weights.safetensors\n"
       "  trainctl checkpoint export runs/mnist-ffn/latest --out weights.pth\n"
       "  trainctl checkpoint export runs/mnist-ffn/latest --out model.pt\n"
-      "Load the .pth with torch.load(\"weights.pth\", weights_only=True), the .pt with\n"
-      "torch.jit.load(\"model.pt\"). TorchScript needs the data for the shape of a sample.");
+      "torch.load(\"weights.pth\", weights_only=True) returns a state dict, and\n"
+      "torch.jit.load(\"model.pt\") the model. TorchScript export reads the data set to find\n"
+      "the shape of a sample.");
   add_options(verb, {{"--weights", arguments.weights, "WHICH",
-                      "weights to write: model, ema or best (default: ema if present)"}});
+                      "weights to write: model, ema (average) or best (default: ema if present)"}});
 }
 
 void add_checkpoint_import(CLI::App& checkpoint, Context& context) {

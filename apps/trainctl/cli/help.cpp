@@ -49,13 +49,19 @@ void add_row(std::vector<Section>& sections, const std::string& title, std::stri
 std::vector<Section> sections_of(const CLI::App& app) {
   std::vector<Section> sections;
   for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; })) {
-    const std::string title = app.get_parent() == nullptr ? verb->get_group() : "Verbs";
+    const std::string title = app.get_parent() == nullptr ? verb->get_group() : "Commands";
     if (!verb->get_group().empty())
       add_row(sections, title, row(verb->get_name(), verb->get_description()));
   }
   for (const CLI::Option* option : app.get_options()) {
-    if (option->get_positional())
-      add_row(sections, "Arguments", row(left_of(*option), option->get_description()));
+    if (!option->get_positional()) continue;
+    // A description of two lines is that of two arguments: "[CONFIG] [key=value ...]".
+    const std::string name = left_of(*option);
+    const std::vector<std::string> lines = split(option->get_description(), '\n');
+    const std::size_t end = lines.size() == 1 ? std::string::npos : name.find(' ');
+    add_row(sections, "Arguments", row(name.substr(0, end), lines[0]));
+    if (end != std::string::npos)
+      add_row(sections, "Arguments", row(name.substr(end + 1), lines[1]));
   }
   for (const bool global : {false, true}) {
     for (const CLI::Option* option : app.get_options()) {
@@ -145,7 +151,7 @@ std::string meant_verb(const CLI::App& app, const std::string& word) {
 
 std::string unknown_verb(const CLI::App& app, const std::string& word) {
   const std::string meant = meant_verb(app, word);
-  return fmt::format("unknown verb '{}'{}", printable(word),
+  return fmt::format("unknown command '{}'{}", printable(word),
                      meant.empty() ? "" : fmt::format("; did you mean '{}'?", meant));
 }
 
@@ -219,11 +225,11 @@ std::string unknown_flag(const CLI::App& app, const std::string& word,
 }  // namespace
 
 std::string usage_line(const CLI::App& app) {
-  if (app.get_parent() == nullptr) return "trainctl VERB [arguments] [flags]";
+  if (app.get_parent() == nullptr) return "trainctl COMMAND [arguments] [flags]";
   std::string path = app.get_name();
   for (const CLI::App* up = app.get_parent(); up != nullptr; up = up->get_parent())
     path = up->get_name() + " " + path;
-  if (!app.get_subcommands([](const CLI::App*) { return true; }).empty()) path += " VERB";
+  if (!app.get_subcommands([](const CLI::App*) { return true; }).empty()) path += " COMMAND";
   for (const CLI::Option* option : app.get_options()) {
     if (option->get_positional()) path += " " + option->get_type_name();
   }

@@ -180,12 +180,13 @@ void add_task_arguments(CLI::App& verb, TaskArguments& arguments, Context& conte
     arguments.config.file = of_run ? std::exchange(arguments.run_dir, {})
                                    : default_config(context, Builtin::quickstart);
   };
-  add_options(verb, {{"--checkpoint", arguments.checkpoint, "WHICH",
-                      "best, last, a checkpoint folder, .safetensors or .pth file"},
-                     {"--run-dir", arguments.run_dir, "DIR",
-                      "run folder of the checkpoint (default: newest of that name)"},
-                     {"--accept-data-change", arguments.accept_data_change,
-                      "evaluate even if dataset.split divides other data"}});
+  add_options(verb,
+              {{"--checkpoint", arguments.checkpoint, "WHICH",
+                "best, last, a checkpoint folder, .safetensors or .pth file"},
+               {"--run-dir", arguments.run_dir, "DIR",
+                "run folder of the checkpoint (default: the newest run of the experiment)"},
+               {"--accept-data-change", arguments.accept_data_change,
+                "continue even if dataset.split divides the data differently than in training"}});
   add_selection_flags(verb, arguments.selection);
   add_split_argument(verb, arguments.split);
 }

@@ -57,17 +57,18 @@ int hash(const HashArguments& arguments, Context& context) {
 }
 
 void add_hash(CLI::App& data, Context& context) {
-  const auto [verb, arguments] = add_verb(
-      data, context, {"hash", "print the digest of the training batches", kConfigGroup}, hash);
+  const auto [verb, arguments] =
+      add_verb(data, context, {"hash", "print a hash of the training batches", kConfigGroup}, hash);
   add_config_arguments(verb, arguments.config, context, Builtin::photographs);
   add_auto_option(verb, "--workers", arguments.workers,
                   "number of loader threads (default: loader.num_workers)", 0, 256);
   add_auto_option(verb, "--prefetch-factor", arguments.prefetch_factor,
                   "batches to prefetch (default: loader.prefetch_factor)", 1, 64);
-  add_options(verb, {{"--epochs", arguments.epochs, "E",
-                      "epochs to load (default: trainer.max_epochs)", whole_number(1, 1'000'000)},
-                     {"--world-size", arguments.world_size, "R",
-                      "load the batches of R ranks one after another", whole_number(1, 4096)}});
+  add_options(verb,
+              {{"--epochs", arguments.epochs, "E", "epochs to load (default: trainer.max_epochs)",
+                whole_number(1, 1'000'000)},
+               {"--world-size", arguments.world_size, "R",
+                "load the batches of R ranks, one rank after another", whole_number(1, 4096)}});
   verb.footer(
       "The digest does not depend on the number of workers, the prefetch factor or the number\n"
       "of ranks with the same global batch (loader.batch_size is per rank). Without\n"

@@ -186,7 +186,8 @@ void add_data_pack(CLI::App& data, Context& context) {
       {{"--mode", arguments.mode, "MODE", "how to store images: keep, baseline, resize or raw",
         CLI::IsMember({"keep", "baseline", "resize", "raw"}).description("")},
        {"--size", arguments.size, "PIXELS",
-        "shorter side of larger images (default: 256, raw: unchanged)", within(1, 65'535)},
+        "shrink images so that the shorter side is at most PIXELS (default: 256, raw: no limit)",
+        within(1, 65'535)},
        {"--quality", arguments.quality, "Q", "JPEG quality with resize (default: 90)",
         within(1, 100)},
        {"--workers", arguments.workers, "N", "number of threads (default: all cores)",
@@ -197,8 +198,9 @@ void add_data_pack(CLI::App& data, Context& context) {
       "resize    store smaller JPEGs\n"
       "raw       store pixels: no decoding, but much larger\n"
       "\n"
-      "Train with {type: pack, path: FILE}. Run an interrupted command again to resume it. With\n"
-      "dataset.on_error=skip, samples that cannot be decoded are left out.");
+      "Train with {type: pack, path: FILE}. If the command was interrupted, run it again: it\n"
+      "checks the unfinished file and continues. With dataset.on_error=skip, samples that\n"
+      "cannot be decoded are skipped.");
 }
 
 }  // namespace trainctl::app
