@@ -36,7 +36,7 @@ class Explains(Front):
 
     def test_every_verb_is_found(self):
         for verb in ("run", "bench", "lr-find", "doctor", "check", "data"):
-            self.assert_has(self.explained(verb), "  type     verb\n", "usage    trainctl ")
+            self.assert_has(self.explained(verb), "  type     command\n", "usage    trainctl ")
         hash_text = self.explained("data", "hash")
         self.assert_starts(hash_text, "hash: ")
         self.assert_has(hash_text, "--world-size")
