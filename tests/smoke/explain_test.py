@@ -40,7 +40,7 @@ class Explains(Front):
         hash_text = self.explained("data", "hash")
         self.assert_starts(hash_text, "hash: ")
         self.assert_has(hash_text, "--world-size")
-        self.assert_has(self.explained("checkpoint"), "type     section", "type     verb")
+        self.assert_has(self.explained("checkpoint"), "type     section", "type     command")
         also = self.program("explain", "checkpoint", "--json").json["also"]
         self.assertEqual(len(also), 1)
         self.assertEqual(also[0]["type"], "command")
