@@ -154,13 +154,13 @@ Meaning meaning_of(const CLI::App& verb) {
   for (const CLI::App* one : shown_verbs(verb)) below.push_back(one->get_name());
   const std::string name = verb.get_name();
   std::string text = fmt::format("{}: {}\n  {:<9}{}\n  {:<9}{}\n", name, verb.get_description(),
-                                 "type", "verb", "usage", usage);
-  if (!below.empty()) text += fmt::format("  {:<9}{}\n", "verbs", join(below, ", "));
+                                 "type", "command", "usage", usage);
+  if (!below.empty()) text += fmt::format("  {:<9}{}\n", "commands", join(below, ", "));
   if (!flags.empty()) text += fmt::format("  {:<9}{}\n", "flags", join(flags, ", "));
   return {text,
           {{"schema", "trainctl.explain/2"},
            {"key", name},
-           {"type", "verb"},
+           {"type", "command"},
            {"help", verb.get_description()},
            {"usage", usage},
            {"below", below},

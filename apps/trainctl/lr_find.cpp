@@ -117,16 +117,16 @@ void add_lr_find(CLI::App& program, Context& context) {
                                       lr_find);
   add_config_arguments(verb, flags.config, context);
   add_options(verb,
-              {{"--min", flags.range.low, "LR", "learning rate of the first step"},
-               {"--max", flags.range.high, "LR", "learning rate of the last step"},
-               {"--steps", flags.range.steps, "N", "number of optimizer steps",
+              {{"--min", flags.range.low, "LR", "learning rate of the first step (default: 1e-6)"},
+               {"--max", flags.range.high, "LR", "learning rate of the last step (default: 10)"},
+               {"--steps", flags.range.steps, "N", "number of optimizer steps (default: 200)",
                 whole_number(report::kFewestRates, 100'000)},
                {"--out", flags.out, "DIR", "parent folder of the run folders (default: runs)"}});
   verb.footer(
-      "The suggestion is below the learning rate where the smoothed loss has done most of its\n"
-      "fall, and well below the one where the loss is lowest.\n"
-      "Exit codes: 0 a rate is suggested; 4 the loss does not clearly fall; 6 the loss diverges\n"
-      "from the start.");
+      "The suggestion lies below the learning rate at which most of the drop of the smoothed loss\n"
+      "is over, and well below the one with the lowest loss.\n"
+      "Exit codes: 0 a learning rate is suggested; 4 the loss does not clearly fall; 6 the loss\n"
+      "diverges from the start.");
 }
 
 }  // namespace trainctl::app

@@ -30,9 +30,9 @@ void describe_program(CLI::App& program, Context& context) {
       ->group("Global options");
   for (const auto add : kVerbs) add(program, context);
   program.footer(
-      "A first run:  trainctl run configs/quickstart.yaml\n"
-      "One verb:     trainctl VERB --help\n"
-      "One key:      trainctl explain optimizer.adam.lr");
+      "Get started:         trainctl run\n"
+      "Help for a command:  trainctl COMMAND --help\n"
+      "Help for a key:      trainctl explain optimizer.adam.lr");
 }
 
 // CLI11 interprets a lone `++` as the end of a command's arguments and drops it.

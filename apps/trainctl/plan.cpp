@@ -43,23 +43,25 @@ int plan(PlanFlags flags, Context& context) {
 
 void add_scaling_options(CLI::App& verb, study::ScalingOptions& options) {
   constexpr int kMostRanks = 1 << 20;
-  add_options(
-      verb, {{"--devices", options.devices, "N", "predict the step time on N, 64 and 1,024 ranks",
-              whole_number(2, kMostRanks)},
-             {"--link", options.link_file, "FILE",
-              "use measurements of 'doctor --link --json' (default: measure now)"},
-             {"--bandwidth", options.bandwidth, "RATE",
-              "bandwidth between ranks, instead of --link: 25GB/s or 200Gbit/s"},
-             {"--latency", options.latency, "TIME", "latency of a message, with --bandwidth: 20us"},
-             {"--fake-ranks", options.fake_ranks, "N",
-              "check a run of N ranks without their devices", whole_number(1, kMostRanks)}});
+  add_options(verb,
+              {{"--devices", options.devices, "N",
+                "predict the step time on N devices (also shown: 64 and 1,024)",
+                whole_number(2, kMostRanks)},
+               {"--link", options.link_file, "FILE",
+                "network measurements of 'doctor --link --json' (default: measure now)"},
+               {"--bandwidth", options.bandwidth, "RATE",
+                "bandwidth between ranks instead of --link, for example 25GB/s or 200Gbit/s"},
+               {"--latency", options.latency, "TIME",
+                "with --bandwidth: latency of a message, for example 20us"},
+               {"--fake-ranks", options.fake_ranks, "N",
+                "check a run on N ranks without having N devices", whole_number(1, kMostRanks)}});
 }
 
 }  // namespace
 
 void add_plan(CLI::App& program, Context& context) {
   const auto [verb, flags] = add_verb(program, context,
-                                      {"plan", "predict the memory, work and time of a run",
+                                      {"plan", "predict the memory, FLOPs and time of a run",
                                        kConfigGroup, WorkingDirectory::existing},
                                       plan);
   add_config_arguments(verb, flags.config, context);
@@ -70,11 +72,12 @@ void add_plan(CLI::App& program, Context& context) {
   add_scaling_options(verb, flags.options.scaling);
   verb.footer(
       "Trains nothing. A separate process runs a few steps on synthetic samples to measure\n"
-      "memory. With loader.num_workers=auto the table shows the largest number of workers.\n"
-      "Exit codes: 0 a run would start, even if the estimate exceeds the memory ('exceeds'); 2\n"
-      "an error in the file, or the run of --fake-ranks would be rejected; 9 an error in the\n"
-      "data; 11 not enough memory to start a run or to measure the model; 1 or 7 the model\n"
-      "could not be measured for another reason.");
+      "memory. With loader.num_workers=auto the table assumes the most workers that may be\n"
+      "chosen.\n"
+      "Exit codes: 0 a run would start, even if the table says 'exceeds' because the estimate is\n"
+      "larger than the memory; 2 an error in the file, or the run of --fake-ranks would be\n"
+      "rejected; 9 an error in the data; 11 not enough memory to start a run or to measure the\n"
+      "model; 1 or 7 the model could not be measured for another reason.");
 }
 
 }  // namespace trainctl::app

@@ -181,10 +181,12 @@ void add_top(CLI::App& program, Context& context) {
   const auto [verb, flags] = add_verb(
       program, context, {"top", "watch a run: ranks, speed, loss, time left", kTrainGroup}, top);
   add_options(verb,
-              {{"run", flags.run, "RUN", "run folder, experiment name (its newest run) or latest"},
+              {{"run", flags.run, "[RUN]",
+                "run folder, experiment name (its newest run) or latest (default: latest)"},
                {"--out", flags.out, "DIR", "parent folder of the run folders (default: runs)"},
-               {"--interval", flags.interval, "S", "seconds between updates", within(0.1, 3600.0)},
-               {"--once", flags.once, "print once as text (default without a terminal)"}});
+               {"--interval", flags.interval, "S", "seconds between updates (default: 1)",
+                within(0.1, 3600.0)},
+               {"--once", flags.once, "print once as text (default if stdout is not a terminal)"}});
   verb.footer(
       "Press q or Ctrl-C to quit; the run continues. For a run that has ended, prints its result.");
 }

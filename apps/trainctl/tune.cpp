@@ -86,25 +86,30 @@ int tune(const TuneFlags& flags, Context& context) {
 }  // namespace
 
 void add_tune(CLI::App& program, Context& context) {
-  const auto [verb, flags] = add_verb(program, context,
-                                      {"tune", "find and prove settings that make training faster",
-                                       kTrainGroup, WorkingDirectory::existing},
-                                      tune);
+  const auto [verb, flags] =
+      add_verb(program, context,
+               {"tune", "find settings that make training faster, and verify the gain", kTrainGroup,
+                WorkingDirectory::existing},
+               tune);
   add_config_arguments(verb, flags.config, context, Builtin::photographs);
-  add_options(
-      verb,
-      {{"--budget", flags.budget, "TIME", "time limit for all runs together: 90s, 5m, 1h"},
-       {"--repeats", flags.repeats, "N", "pairs of runs for each change", whole_number(3, 100)},
-       {"--allow", flags.allow, "LIST",
-        "also try keys that change training or checkpoints: batch_size,precision"},
-       {"--tolerance", flags.tolerance, "SHARE", "largest allowed relative difference of losses"},
-       {"--out", flags.out, "DIR", "parent folder of the run folders (default: runs)"},
-       {"--patch", flags.patch, "FILE",
-        "write accepted changes to FILE (default: OUT/tune/NAME/TIME/tuned.patch.yaml)"}});
+  add_options(verb,
+              {{"--budget", flags.budget, "TIME",
+                "time limit for all runs together, for example 90s or 1h (default: 5m)"},
+               {"--repeats", flags.repeats, "N", "pairs of runs for each change (default: 5)",
+                whole_number(3, 100)},
+               {"--allow", flags.allow, "LIST",
+                "also try keys that change the training, for example batch_size,precision"},
+               {"--tolerance", flags.tolerance, "SHARE",
+                "accepted relative difference of losses if rounding changes (default: 0.001)"},
+               {"--out", flags.out, "DIR", "parent folder of the run folders (default: runs)"},
+               {"--patch", flags.patch, "FILE",
+                "file for the accepted changes (default: OUT/tune/NAME/TIME/tuned.patch.yaml)"}});
   verb.footer(
-      "Accepts a change if the 95 % interval of its gain is above 1.01 and losses are equal.\n"
-      "Exit codes: 0 all changes are decided, with or without a patch; 4 no patch, and noise or\n"
-      "the time limit left changes undecided.");
+      "Accepts a change if the 95 % confidence interval of its speed-up is above 1.01 and the\n"
+      "losses are equal; --tolerance applies to changes that affect rounding only.\n"
+      "Apply the patch with 'extends: [CONFIG, tuned.patch.yaml]' in an experiment file.\n"
+      "Exit codes: 0 a change was accepted, or no change helps; 4 no change was accepted, and\n"
+      "noise or the time limit left some undecided.");
 }
 
 }  // namespace trainctl::app

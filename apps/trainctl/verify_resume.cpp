@@ -53,13 +53,14 @@ int verify(const VerifyResumeFlags& flags, Context& context) {
 void add_verify_resume(CLI::App& program, Context& context) {
   const auto [verb, flags] =
       add_verb(program, context,
-               {"verify-resume", "kill and resume runs, and check that they stay bit-identical",
+               {"verify-resume", "kill and resume runs, and check that results stay bit-identical",
                 kTrainGroup, WorkingDirectory::existing},
                verify);
   add_config_arguments(verb, flags.config, context);
-  add_options(verb, {{"--kills", flags.kills, "N", "number of runs to kill, each at another step",
+  add_options(verb, {{"--kills", flags.kills, "N",
+                      "number of runs to kill, each at a different step (default: 5)",
                       whole_number(1, 10'000)},
-                     {"--seed", flags.seed, "S", "seed that chooses the steps"}});
+                     {"--seed", flags.seed, "S", "seed for choosing the steps (default: 0)"}});
   verb.footer(
       "Each run trains in a fresh process and a temporary folder, which is kept if runs\n"
       "differ. Compares the weights and optimizer state of the last checkpoint, and the loss\n"

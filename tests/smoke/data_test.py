@@ -61,8 +61,8 @@ class Hashes(DataVerbs):
         self.assert_has(self.refused("data", "hash", self.config, nowhere, code=9), "scripts/fetch-data mnist")
 
     def test_an_unknown_verb_names_the_closest_one(self):
-        self.assert_has(self.refused("data", "stat", "x.yaml"), "unknown verb 'stat'; did you mean 'stats'?")
-        self.assert_has(self.refused("data", "foo", code=None), "unknown verb 'foo'")
+        self.assert_has(self.refused("data", "stat", "x.yaml"), "unknown command 'stat'; did you mean 'stats'?")
+        self.assert_has(self.refused("data", "foo", code=None), "unknown command 'foo'")
 
     def test_the_parts_of_one_data_set_are_known(self):
         config = self.write("split.yaml", SPLIT)

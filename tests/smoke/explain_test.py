@@ -36,14 +36,14 @@ class Explains(Front):
 
     def test_every_verb_is_found(self):
         for verb in ("run", "bench", "lr-find", "doctor", "check", "data"):
-            self.assert_has(self.explained(verb), "  type     verb\n", "usage    trainctl ")
+            self.assert_has(self.explained(verb), "  type     command\n", "usage    trainctl ")
         hash_text = self.explained("data", "hash")
         self.assert_starts(hash_text, "hash: ")
         self.assert_has(hash_text, "--world-size")
-        self.assert_has(self.explained("checkpoint"), "type     section", "type     verb")
+        self.assert_has(self.explained("checkpoint"), "type     section", "type     command")
         also = self.program("explain", "checkpoint", "--json").json["also"]
         self.assertEqual(len(also), 1)
-        self.assertEqual(also[0]["type"], "verb")
+        self.assertEqual(also[0]["type"], "command")
 
     def test_every_exit_code_is_found(self):
         for code in (*range(12), 75, 93, 130, 143):
@@ -78,7 +78,7 @@ class Explains(Front):
 
 class WrongCommands(Front):
     def test_a_verb_of_another_program_gets_ours(self):
-        self.assert_has(self.refused("train"), "unknown verb 'train'; did you mean 'run'?")
+        self.assert_has(self.refused("train"), "unknown command 'train'; did you mean 'run'?")
         self.assert_has(self.refused("fit", "x.yaml"), "did you mean 'run'?")
         for verb, ours in (("trian", "run"), ("test", "eval --split test"), ("evaluate", "eval"), ("benchmark", "bench")):
             self.assert_has(self.refused(verb), f"did you mean '{ours}'?")

@@ -119,7 +119,7 @@ class Describes(CommandLine):
 
 class Refuses(CommandLine):
     def test_a_wrong_command_line_ends_with_2_and_names_the_closest_one(self):
-        for words, message in (("validat", "unknown verb 'validat'; did you mean 'validate'?"),
+        for words, message in (("validat", "unknown command 'validat'; did you mean 'validate'?"),
                                ("version --jsn", "unknown flag '--jsn'; did you mean '--json'?"),
                                ("version now", "unexpected argument 'now'"),
                                ("version --color blue", "'blue' is not one of auto, always, never"),

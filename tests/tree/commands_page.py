@@ -51,7 +51,7 @@ def page(program):
     for verb in commands_in(whole):
         text = without_global_options(printed(program, verb, "--help"))
         lines += section(f"trainctl {verb}", text, 2)
-        if "\nVerbs:\n" in text:
+        if "\nCommands:\n" in text:
             for inner in commands_in(text):
                 lines += section(f"trainctl {verb} {inner}", without_global_options(printed(program, verb, inner, "--help")), 3)
     lines += ["", "## Exit codes", "", "| code | meaning |", "| --- | --- |", *exit_codes(program)]

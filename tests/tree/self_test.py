@@ -362,7 +362,7 @@ class ConfigPage(unittest.TestCase):
 
 class CommandsPage(unittest.TestCase):
     def test_commands_are_read_from_the_lists_before_the_options(self):
-        text = "Works.\n\nUsage: x VERB\n\nVerbs:\n  lr-find   finds\n  ls        lists\n\nOptions:\n  not-one   of them\n\nGlobal options:\n  -h\n"
+        text = "Works.\n\nUsage: x COMMAND\n\nCommands:\n  lr-find   finds\n  ls        lists\n\nOptions:\n  not-one   of them\n\nGlobal options:\n  -h\n"
         self.assertEqual(commands_page.commands_in(text), ["lr-find", "ls"])
         self.assertNotIn("-h", commands_page.without_global_options(text))
 

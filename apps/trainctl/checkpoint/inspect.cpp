@@ -200,8 +200,8 @@ void add_checkpoint_inspect(CLI::App& checkpoint, Context& context) {
   const auto [verb, path] =
       add_verb(checkpoint, context,
                {"inspect", "show the contents and origin of a checkpoint", kTrainGroup}, inspect);
-  add_options(
-      verb, {{"path", path, "PATH", "checkpoint, its file, or a run folder (newest checkpoint)"}});
+  add_options(verb, {{"path", path, "PATH",
+                      "checkpoint folder, a file in it, or a run folder (its newest checkpoint)"}});
   verb.get_option("path")->required();
 }
 

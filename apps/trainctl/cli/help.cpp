@@ -30,12 +30,25 @@ std::string row(const std::string& left, const std::string& right) {
 
 // Returns "-c, --config FILE"; flags without a short form are aligned with the long names.
 std::string left_of(const CLI::Option& option) {
-  if (option.get_positional()) return option.get_type_name();
   const std::string short_name =
       option.get_snames().empty() ? "    " : "-" + option.get_snames()[0] + ", ";
   const std::string long_name = option.get_lnames().empty() ? "" : "--" + option.get_lnames()[0];
   const bool takes_value = option.get_items_expected_max() > 0;
   return short_name + long_name + (takes_value ? " " + option.get_type_name() : "");
+}
+
+// An argument such as "[CONFIG] [key=value ...]" has one row for each bracket and one line of
+// description for each row.
+std::vector<std::string> rows_of_argument(const CLI::Option& argument) {
+  std::vector<std::string> rows;
+  std::string left = argument.get_type_name();
+  for (const std::string& line : split(argument.get_description(), '\n')) {
+    const std::size_t space = left.find("] [");
+    const std::size_t length = space == std::string::npos ? left.size() : space + 1;
+    rows.push_back(row(left.substr(0, length), line));
+    left.erase(0, length + 1);
+  }
+  return rows;
 }
 
 using Section = std::pair<std::string, std::vector<std::string>>;
@@ -49,13 +62,13 @@ void add_row(std::vector<Section>& sections, const std::string& title, std::stri
 std::vector<Section> sections_of(const CLI::App& app) {
   std::vector<Section> sections;
   for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; })) {
-    const std::string title = app.get_parent() == nullptr ? verb->get_group() : "Verbs";
+    const std::string title = app.get_parent() == nullptr ? verb->get_group() : "Commands";
     if (!verb->get_group().empty())
       add_row(sections, title, row(verb->get_name(), verb->get_description()));
   }
   for (const CLI::Option* option : app.get_options()) {
-    if (option->get_positional())
-      add_row(sections, "Arguments", row(left_of(*option), option->get_description()));
+    if (!option->get_positional()) continue;
+    for (const std::string& one : rows_of_argument(*option)) add_row(sections, "Arguments", one);
   }
   for (const bool global : {false, true}) {
     for (const CLI::Option* option : app.get_options()) {
@@ -145,7 +158,7 @@ std::string meant_verb(const CLI::App& app, const std::string& word) {
 
 std::string unknown_verb(const CLI::App& app, const std::string& word) {
   const std::string meant = meant_verb(app, word);
-  return fmt::format("unknown verb '{}'{}", printable(word),
+  return fmt::format("unknown command '{}'{}", printable(word),
                      meant.empty() ? "" : fmt::format("; did you mean '{}'?", meant));
 }
 
@@ -219,15 +232,15 @@ std::string unknown_flag(const CLI::App& app, const std::string& word,
 }  // namespace
 
 std::string usage_line(const CLI::App& app) {
-  if (app.get_parent() == nullptr) return "trainctl VERB [arguments] [flags]";
+  if (app.get_parent() == nullptr) return "trainctl COMMAND [arguments] [options]";
   std::string path = app.get_name();
   for (const CLI::App* up = app.get_parent(); up != nullptr; up = up->get_parent())
     path = up->get_name() + " " + path;
-  if (!app.get_subcommands([](const CLI::App*) { return true; }).empty()) path += " VERB";
+  if (!app.get_subcommands([](const CLI::App*) { return true; }).empty()) path += " COMMAND";
   for (const CLI::Option* option : app.get_options()) {
     if (option->get_positional()) path += " " + option->get_type_name();
   }
-  return path + " [flags]";
+  return path + " [options]";
 }
 
 std::string help_text(const CLI::App& app) {

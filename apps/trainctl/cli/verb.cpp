@@ -97,17 +97,18 @@ CLI::Validator one_of(std::vector<std::string> words) {
 }
 
 void add_split_argument(CLI::App& verb, std::string& split) {
-  add_options(verb, {{"--split", split, "SPLIT", "split to use: train, val or test",
+  add_options(verb, {{"--split", split, "SPLIT",
+                      fmt::format("split to use: train, val or test (default: {})", split),
                       CLI::IsMember({"train", "val", "test"}).description("")}});
 }
 
 void add_selection_flags(CLI::App& verb, SelectionFlags& flags) {
-  add_options(
-      verb,
-      {{"--section", flags.section, "NAME", "key of the state dict in the file: state_dict_ema"},
-       {"--prefix", flags.prefix, "TEXT", "use tensors with this prefix and remove it: model."},
-       {"--key-map", flags.key_map, "FROM=TO",
-        "rename a tensor or a group (FROM.=TO.); can be repeated"}});
+  add_options(verb, {{"--section", flags.section, "NAME",
+                      "key of the state dict in the file, for example state_dict_ema"},
+                     {"--prefix", flags.prefix, "TEXT",
+                      "use only tensors with this prefix and remove it, for example model."},
+                     {"--key-map", flags.key_map, "FROM=TO",
+                      "rename a tensor, or a group of them with FROM.=TO.; can be repeated"}});
   make_repeatable(verb, "--key-map");
 }
 

@@ -57,8 +57,8 @@ int hash(const HashArguments& arguments, Context& context) {
 }
 
 void add_hash(CLI::App& data, Context& context) {
-  const auto [verb, arguments] = add_verb(
-      data, context, {"hash", "print the digest of the training batches", kConfigGroup}, hash);
+  const auto [verb, arguments] =
+      add_verb(data, context, {"hash", "print a hash of the training batches", kConfigGroup}, hash);
   add_config_arguments(verb, arguments.config, context, Builtin::photographs);
   add_auto_option(verb, "--workers", arguments.workers,
                   "number of loader threads (default: loader.num_workers)", 0, 256);
@@ -69,10 +69,10 @@ void add_hash(CLI::App& data, Context& context) {
                      {"--world-size", arguments.world_size, "R",
                       "load the batches of R ranks one after another", whole_number(1, 4096)}});
   verb.footer(
-      "The digest does not depend on the number of workers, the prefetch factor or the number\n"
-      "of ranks with the same global batch (loader.batch_size is per rank). Without\n"
-      "batch_transforms, loader.drop_last and trainer.limit_train_batches it does not depend on\n"
-      "the batch size either.");
+      "The hash does not depend on the number of workers, the prefetch factor, or the number of\n"
+      "ranks if the global batch size is the same (loader.batch_size is per rank). It depends on\n"
+      "the batch size only if batch_transforms, loader.drop_last or trainer.limit_train_batches\n"
+      "is set.");
 }
 
 }  // namespace

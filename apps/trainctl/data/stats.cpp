@@ -180,16 +180,18 @@ int stats(const StatsArguments& arguments, Context& context) {
 
 void add_data_stats(CLI::App& data, Context& context) {
   const auto [verb, arguments] = add_verb(
-      data, context, {"stats", "print mean, deviation, classes and sizes of a split", kConfigGroup},
+      data, context,
+      {"stats", "print mean, standard deviation, classes and sizes of a split", kConfigGroup},
       stats);
   add_config_arguments(verb, arguments.config, context, Builtin::photographs);
   add_split_argument(verb, arguments.split);
   add_options(verb, {{"--workers", arguments.workers, "N", "number of threads (default: all cores)",
                       within(0, 256)}});
   verb.footer(
-      "Mean and deviation of images are those of value / 255 over all stored pixels, before\n"
-      "any transform; add the printed line at the end of 'transforms'. Those of table columns\n"
-      "are of the numbers in the file, before values are filled in or standardized.");
+      "Images: mean and standard deviation of all stored pixels divided by 255, before any\n"
+      "transform. Copy the printed line to the end of 'transforms'.\n"
+      "Tables: statistics of each column as stored, before missing values are filled in or\n"
+      "values are standardized.");
 }
 
 }  // namespace trainctl::app
