@@ -24,16 +24,12 @@ struct AxisFlag {
 
 // The axes of the table are nested in this order, whatever the order on the command line.
 constexpr std::array kAxes{
-    AxisFlag{"--workers", "loader.num_workers",
-             "numbers of loader threads to compare, for example 0,4,8"},
+    AxisFlag{"--workers", "loader.num_workers", "loader threads to compare, for example 0,4,8"},
     AxisFlag{"--devices", "trainer.devices", "numbers of devices to compare, for example 1,2"},
-    AxisFlag{"--batch-size", "loader.batch_size",
-             "batch sizes per device to compare, for example 64,128"},
+    AxisFlag{"--batch-size", "loader.batch_size", "batch sizes per device, for example 64,128"},
     AxisFlag{"--precision", "trainer.precision", "precisions to compare"},
-    AxisFlag{"--pin-memory", "loader.pin_memory",
-             "values of loader.pin_memory to compare: true,false"},
-    AxisFlag{"--cache", "dataset.cache.mode",
-             "values of dataset.cache.mode to compare, for example none,decoded"},
+    AxisFlag{"--pin-memory", "loader.pin_memory", "values of loader.pin_memory: true,false"},
+    AxisFlag{"--cache", "dataset.cache.mode", "cache modes to compare, for example none,decoded"},
 };
 
 struct BenchFlags {
@@ -301,7 +297,7 @@ void add_bench(CLI::App& program, Context& context) {
              {"--scaling", flags.scaling, "HOW",
               "with --devices: keep the batch size per device (weak, default) or in total (strong)",
               one_of({"weak", "strong"})},
-             {"--repeats", flags.repeats, "N", "number of runs of each setting (default: 5)",
+             {"--repeats", flags.repeats, "N", "runs of each setting (default: 5)",
               whole_number(1, 1000)},
              {"--budget", flags.budget, "TIME",
               "time limit, for example 10m; fewer repeats if it is short (default: none)"},
@@ -315,18 +311,14 @@ void add_bench(CLI::App& program, Context& context) {
              {"--markdown", flags.markdown, "print tables as Markdown"},
              {"--save", flags.save, "FILE", "write the JSON document to a file"},
              {"--csv", flags.csv, "FILE", "write the measurements of every run to a CSV file"},
-             {"--junit", flags.junit, "FILE",
-              "write the results of --fail-on to a file as JUnit test cases"},
+             {"--junit", flags.junit, "FILE", "write the results of --fail-on as JUnit XML"},
              {"--html", flags.html, "FILE", "write an HTML page with charts to a file"}});
   make_repeatable(verb, "--grid");
   verb.footer(
-      "Built-in experiments have a --budget of 150s. Separate conditions of --fail-on with "
-      "commas:\n"
-      "  --fail-on \"samples_per_s<-2.5%,rss_mb>+10%,val/accuracy<-0.5pt\"  (pt: percentage "
-      "points)\n"
-      "Exit codes: 0 done; 3 a condition failed; 4 too noisy or too little time to decide; the "
-      "code\n"
-      "of a run that failed.");
+      "Built-in experiments have a --budget of 150s. Example of several conditions (pt means\n"
+      "percentage points): --fail-on \"samples_per_s<-2.5%, rss_mb>+10%, val/accuracy<-0.5pt\"\n"
+      "Exit codes: 0 done; 3 a condition failed; 4 too noisy or too little time to decide;\n"
+      "otherwise the code of a run that failed.");
 }
 
 }  // namespace trainctl::app

@@ -231,8 +231,7 @@ void add_compare(CLI::App& program, Context& context) {
        {"--fail-on", flags.fail_on.text, "CONDITIONS",
         "fail on these changes from the first run, for example val/accuracy<-0.5pt"},
        {"--force", flags.fail_on.force, "compare times and memory even if the machines differ"},
-       {"--junit", flags.junit, "FILE",
-        "write the results of --fail-on to a file as JUnit test cases"},
+       {"--junit", flags.junit, "FILE", "write the results of --fail-on as JUnit XML"},
        {"--html", flags.html, "FILE", "write an HTML page with curves to a file"}});
   verb.get_option("runs")->required();
   verb.footer(

@@ -173,7 +173,7 @@ void add_checkpoint_export(CLI::App& checkpoint, Context& context) {
       verb,
       {{"path", arguments.path, "PATH", "checkpoint, or a run folder (its newest checkpoint)"},
        {"--out", arguments.out, "FILE",
-        "required: file to write: .safetensors, .pth (state dict) or .pt (TorchScript)"},
+        "required: .safetensors, .pth (state dict) or .pt (TorchScript) file to write"},
        {"--force", arguments.force, kForceHelp}});
   verb.get_option("path")->required();
   verb.get_option("--out")->required();
@@ -187,9 +187,8 @@ void add_checkpoint_export(CLI::App& checkpoint, Context& context) {
       "  trainctl checkpoint export runs/mnist-ffn/latest --out weights.pth\n"
       "  trainctl checkpoint export runs/mnist-ffn/latest --out model.pt\n"
       "torch.load(\"weights.pth\", weights_only=True) returns a state dict.\n"
-      "torch.jit.load(\"model.pt\") returns the model in evaluation mode. The export of "
-      "TorchScript\n"
-      "reads the data set to find the shape of a sample.\n"
+      "torch.jit.load(\"model.pt\") returns the model in evaluation mode. To export TorchScript,\n"
+      "the data set must be there, because it defines the shape of a sample.\n"
       "Weights: model has the trained weights, ema their average by trainer.ema or trainer.swa,\n"
       "best the best weights of the run so far.");
   add_options(verb,
