@@ -24,16 +24,12 @@ struct AxisFlag {
 
 // The axes of the table are nested in this order, whatever the order on the command line.
 constexpr std::array kAxes{
-    AxisFlag{"--workers", "loader.num_workers",
-             "numbers of loader workers to compare, such as 0,4,8"},
-    AxisFlag{"--devices", "trainer.devices", "numbers of devices to compare, such as 1,2"},
-    AxisFlag{"--batch-size", "loader.batch_size",
-             "batch sizes per device to compare, such as 64,128"},
-    AxisFlag{"--precision", "trainer.precision", "values of trainer.precision to compare"},
-    AxisFlag{"--pin-memory", "loader.pin_memory",
-             "values of loader.pin_memory to compare: true,false"},
-    AxisFlag{"--cache", "dataset.cache.mode",
-             "values of dataset.cache.mode to compare, such as none,decoded"},
+    AxisFlag{"--workers", "loader.num_workers", "loader threads to compare, for example 0,4,8"},
+    AxisFlag{"--devices", "trainer.devices", "numbers of devices to compare, for example 1,2"},
+    AxisFlag{"--batch-size", "loader.batch_size", "batch sizes per device, for example 64,128"},
+    AxisFlag{"--precision", "trainer.precision", "precisions to compare"},
+    AxisFlag{"--pin-memory", "loader.pin_memory", "values of loader.pin_memory: true,false"},
+    AxisFlag{"--cache", "dataset.cache.mode", "cache modes to compare, for example none,decoded"},
 };
 
 struct BenchFlags {
@@ -294,31 +290,35 @@ void add_bench(CLI::App& program, Context& context) {
     add_options(verb, {{kAxes[i].flag, flags.lists[i], "LIST", help}});
   }
   add_options(
-      verb,
-      {{"--grid", flags.grid, "KEY=LIST",
-        "values of any key to compare, such as optimizer.lr=0.1,0.01; can be repeated"},
-       {"--against", flags.options.against, "FILE",
-        "compare without and with the changes in FILE, written by tune"},
-       {"--scaling", flags.scaling, "HOW",
-        "with --devices, keep the batch size per device (weak, default) or in total (strong)",
-        one_of({"weak", "strong"})},
-       {"--repeats", flags.repeats, "N", "number of runs of each setting (default: 5)",
-        whole_number(1, 1000)},
-       {"--budget", flags.budget, "TIME",
-        "time limit, such as 10m; runs fewer repeats if necessary"},
-       {"--fail-on", flags.options.fail_on, "CONDITIONS",
-        "fail on changes such as samples_per_s<-2.5%,val/accuracy<-0.5pt (percentage points)"},
-       {"--baseline", flags.baseline, "PATH",
-        "baseline of --fail-on: a saved benchmark or a run (default: first setting)"},
-       {"--force-baseline", flags.options.force_baseline,
-        "compare with the baseline even if machine or config differ"},
-       {"--out", flags.out, "DIR", "parent folder of the run folders (default: runs)"},
-       {"--markdown", flags.markdown, "print tables as Markdown"},
-       {"--save", flags.save, "FILE", "write the JSON document to a file"},
-       {"--csv", flags.csv, "FILE", "write the figures of every run to a CSV file"},
-       {"--junit", flags.junit, "FILE", "write conditions as JUnit test cases to a file"},
-       {"--html", flags.html, "FILE", "write an HTML page with charts to a file"}});
+      verb, {{"--grid", flags.grid, "KEY=LIST",
+              "values of any key to compare, for example optimizer.lr=0.1,0.01; can be repeated"},
+             {"--against", flags.options.against, "FILE",
+              "compare the experiment without and with the overrides in FILE, for example of tune"},
+             {"--scaling", flags.scaling, "HOW",
+              "with --devices: keep the batch size per device (weak, default) or in total (strong)",
+              one_of({"weak", "strong"})},
+             {"--repeats", flags.repeats, "N", "runs of each setting (default: 5)",
+              whole_number(1, 1000)},
+             {"--budget", flags.budget, "TIME",
+              "time limit, for example 10m; fewer repeats if it is short (default: none)"},
+             {"--fail-on", flags.options.fail_on, "CONDITIONS",
+              "fail on these changes from the baseline, for example samples_per_s<-2.5%"},
+             {"--baseline", flags.baseline, "PATH",
+              "baseline of --fail-on: a saved benchmark or a run (default: the first setting)"},
+             {"--force-baseline", flags.options.force_baseline,
+              "compare with the baseline even if machine or experiment differ"},
+             {"--out", flags.out, "DIR", "parent folder of the run folders (default: runs)"},
+             {"--markdown", flags.markdown, "print tables as Markdown"},
+             {"--save", flags.save, "FILE", "write the JSON document to a file"},
+             {"--csv", flags.csv, "FILE", "write the measurements of every run to a CSV file"},
+             {"--junit", flags.junit, "FILE", "write the results of --fail-on as JUnit XML"},
+             {"--html", flags.html, "FILE", "write an HTML page with charts to a file"}});
   make_repeatable(verb, "--grid");
+  verb.footer(
+      "Built-in experiments have a --budget of 150s. Example of several conditions (pt means\n"
+      "percentage points): --fail-on \"samples_per_s<-2.5%, rss_mb>+10%, val/accuracy<-0.5pt\"\n"
+      "Exit codes: 0 done; 3 a condition failed; 4 too noisy or too little time to decide;\n"
+      "otherwise the code of a run that failed.");
 }
 
 }  // namespace trainctl::app

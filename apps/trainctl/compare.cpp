@@ -224,18 +224,20 @@ void add_compare(CLI::App& program, Context& context) {
   add_options(
       verb,
       {{"runs", flags.words, "PATH...",
-        "runs (folder, name or latest; join a group with commas) or saved benchmarks"},
+        "runs (folder, experiment name or latest), groups of runs (A,B,C) or saved benchmarks"},
        {"--group", flags.group, "group runs that differ in the seed only"},
-       {"--assert-equal-loss", flags.assert_equal_loss, "fail unless all losses are bitwise equal"},
+       {"--assert-equal-loss", flags.assert_equal_loss,
+        "fail unless all losses are equal, bit by bit"},
        {"--fail-on", flags.fail_on.text, "CONDITIONS",
-        "fail on changes such as samples_per_s<-2.5%,val/accuracy<-0.5pt (percentage points)"},
+        "fail on these changes from the first run, for example val/accuracy<-0.5pt"},
        {"--force", flags.fail_on.force, "compare times and memory even if the machines differ"},
-       {"--junit", flags.junit, "FILE", "write conditions as JUnit test cases to a file"},
+       {"--junit", flags.junit, "FILE", "write the results of --fail-on as JUnit XML"},
        {"--html", flags.html, "FILE", "write an HTML page with curves to a file"}});
   verb.get_option("runs")->required();
   verb.footer(
-      "All runs are compared with the first. The runs of groups with the same seeds are\n"
-      "compared in pairs.\n"
+      "All runs are compared with the first. Saved benchmarks are files of 'bench --save'.\n"
+      "For groups of several seeds, a difference has a 95 % confidence interval (t-test; paired\n"
+      "if the seeds are the same). In --fail-on, pt means percentage points.\n"
       "Exit codes: 0 done; 2 a PATH is not valid, or --fail-on compares speeds of different\n"
       "machines; 3 a condition failed or a loss differs; 4 too noisy to decide.");
 }

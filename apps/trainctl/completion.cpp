@@ -248,7 +248,7 @@ _trainctl() {
       text += fmt::format("      '{}:{}'\n", name, escaped(verb.summary));
   }
   text += R"(    )
-    _describe verb verbs
+    _describe command verbs
     return
   fi
   local before=${words[CURRENT-1]}

@@ -190,12 +190,12 @@ int doctor(const DoctorFlags& flags, const Context& context) {
 void add_doctor(CLI::App& program, Context& context) {
   const auto [verb, flags] = add_verb(
       program, context, {"doctor", "check this machine and suggest fixes", kMachineGroup}, doctor);
-  add_options(
-      verb, {{"--link", flags.link, "measure latency and bandwidth between processes"},
-             {"--noise", flags.noise, "measure how much timings vary and the detectable slowdown"},
-             {"--devices", flags.devices, "N",
-              "number of processes for --link (default: one per GPU, at least 2)",
-              whole_number(2, 1024)}});
+  add_options(verb, {{"--link", flags.link, "measure latency and bandwidth between processes"},
+                     {"--noise", flags.noise,
+                      "measure how much timings vary, and the smallest detectable slowdown"},
+                     {"--devices", flags.devices, "N",
+                      "number of processes for --link (default: one per GPU, at least 2)",
+                      whole_number(2, 1024)}});
   verb.footer(
       "Exit codes: 0 trainctl can train on this machine; 11 something that it needs is missing.");
 }

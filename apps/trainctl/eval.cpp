@@ -39,10 +39,10 @@ void add_eval(CLI::App& program, Context& context) {
       {"eval", "evaluate a checkpoint on one split", kTrainGroup, WorkingDirectory::existing},
       evaluate);
   add_task_arguments(verb, flags.task, context);
-  add_options(verb,
-              {{"--out", flags.out, "DIR", "keep results and logs in a new or empty folder"}});
+  add_options(verb, {{"--out", flags.out, "DIR",
+                      "write results and logs to a new or empty folder (default: only print)"}});
   verb.footer(
-      "A run folder can replace the experiment file:\n"
+      "Example:\n"
       "  trainctl eval runs/mnist-ffn/latest --checkpoint best --split test");
 }
 

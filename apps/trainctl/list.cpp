@@ -64,7 +64,9 @@ int list(const ListArguments& arguments, const Context& context) {
 void add_list(CLI::App& program, Context& context) {
   const auto [verb, arguments] =
       add_verb(program, context,
-               {"list", "list data sets, models, optimizers and other stages", kConfigGroup}, list);
+               {"list", "list the stages: data sets, transforms, models, losses, optimizers, ...",
+                kConfigGroup},
+               list);
   add_options(verb,
               {{"kind", arguments.kind, "[KIND]",
                 "only this kind: dataset, transform, model, layer, loss, optimizer, scheduler, "

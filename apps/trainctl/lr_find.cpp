@@ -123,10 +123,10 @@ void add_lr_find(CLI::App& program, Context& context) {
                 whole_number(report::kFewestRates, 100'000)},
                {"--out", flags.out, "DIR", "parent folder of the run folders (default: runs)"}});
   verb.footer(
-      "The suggestion is below the learning rate at which the smoothed loss has almost stopped "
-      "falling.\n"
-      "Exit codes: 0 a rate is suggested; 4 the loss does not clearly fall; 6 the loss diverges\n"
-      "from the start.");
+      "The suggestion lies below the learning rate at which most of the drop of the smoothed loss\n"
+      "is over, and well below the one with the lowest loss.\n"
+      "Exit codes: 0 a learning rate is suggested; 4 the loss does not clearly fall; 6 the loss\n"
+      "diverges from the start.");
 }
 
 }  // namespace trainctl::app

@@ -43,17 +43,18 @@ int plan(PlanFlags flags, Context& context) {
 
 void add_scaling_options(CLI::App& verb, study::ScalingOptions& options) {
   constexpr int kMostRanks = 1 << 20;
-  add_options(verb, {{"--devices", options.devices, "N",
-                      "predict the step time with N devices (also shows 64 and 1,024)",
-                      whole_number(2, kMostRanks)},
-                     {"--link", options.link_file, "FILE",
-                      "use measurements of 'doctor --link --json' (default: measure now)"},
-                     {"--bandwidth", options.bandwidth, "RATE",
-                      "bandwidth between ranks instead of --link, such as 25GB/s or 200Gbit/s"},
-                     {"--latency", options.latency, "TIME",
-                      "latency of a message, with --bandwidth, such as 20us"},
-                     {"--fake-ranks", options.fake_ranks, "N",
-                      "check a run on N ranks without N devices", whole_number(1, kMostRanks)}});
+  add_options(verb,
+              {{"--devices", options.devices, "N",
+                "predict the step time on N devices (also shown: 64 and 1,024)",
+                whole_number(2, kMostRanks)},
+               {"--link", options.link_file, "FILE",
+                "network measurements of 'doctor --link --json' (default: measure now)"},
+               {"--bandwidth", options.bandwidth, "RATE",
+                "bandwidth between ranks instead of --link, for example 25GB/s or 200Gbit/s"},
+               {"--latency", options.latency, "TIME",
+                "with --bandwidth: latency of a message, for example 20us"},
+               {"--fake-ranks", options.fake_ranks, "N",
+                "check a run on N ranks without having N devices", whole_number(1, kMostRanks)}});
 }
 
 }  // namespace
@@ -71,12 +72,12 @@ void add_plan(CLI::App& program, Context& context) {
   add_scaling_options(verb, flags.options.scaling);
   verb.footer(
       "Trains nothing. A separate process runs a few steps on synthetic samples to measure\n"
-      "memory. With loader.num_workers=auto the table assumes the largest number that auto may\n"
-      "choose.\n"
-      "Exit codes: 0 the file is valid, even if the table says that the estimate exceeds the\n"
-      "memory; 2 an error in the file, or the run of --fake-ranks would be rejected; 9 an error\n"
-      "in the data; 11 not enough memory to start a run or to measure the model; 1 or 7 the\n"
-      "model could not be measured for another reason.");
+      "memory. With loader.num_workers=auto the table assumes the most workers that may be\n"
+      "chosen.\n"
+      "Exit codes: 0 a run would start, even if the table says 'exceeds' because the estimate is\n"
+      "larger than the memory; 2 an error in the file, or the run of --fake-ranks would be\n"
+      "rejected; 9 an error in the data; 11 not enough memory to start a run or to measure the\n"
+      "model; 1 or 7 the model could not be measured for another reason.");
 }
 
 }  // namespace trainctl::app

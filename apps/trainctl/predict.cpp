@@ -192,17 +192,21 @@ void add_predict(CLI::App& program, Context& context) {
                predict);
   add_task_arguments(verb, flags.task, context);
   add_options(verb,
-              {{"--input", flags.task.input, "PATH", "predict a folder, a list file or an image",
+              {{"--input", flags.task.input, "PATH",
+                "predict images instead of a split: a folder, a list file or one image",
                 CLI::Validator(
                     [](const std::string& path) { return path.empty() ? "it is empty" : ""; }, "")},
-               {"--out", flags.out, "FILE", "file to write"},
+               {"--out", flags.out, "FILE", "required: file to write (.csv, .npy or .jsonl)"},
                {"--outputs", flags.outputs, "LIST",
-                "outputs to write: logits,probabilities,class,prediction"},
+                "outputs to write: logits,probabilities,class,prediction (default: see below)"},
                {"--format", flags.format, "FORMAT",
-                "file format: csv, npy or jsonl (default: by extension)"},
+                "file format: csv, npy or jsonl (default: by the extension of --out)"},
                {"--force", flags.force, "replace an existing file"}});
   verb.get_option("--input")->excludes("--split");
   verb.footer(
+      "Default of --outputs: class,probabilities for classification, prediction for regression.\n"
+      "An NPY file holds one output only (default for classification: probabilities).\n"
+      "Examples:\n"
       "  trainctl predict runs/mnist-ffn/latest --checkpoint best --out digits.csv\n"
       "  trainctl predict runs/cats-dogs/latest --checkpoint best --input new/ --out new.csv");
 }

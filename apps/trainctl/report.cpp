@@ -130,18 +130,20 @@ void add_report(CLI::App& program, Context& context) {
       add_verb(program, context,
                {"report", "write an HTML page about runs, a benchmark or a sweep", kTrainGroup},
                make_report);
-  add_options(
-      verb,
-      {{"runs", flags.words, "PATH...",
-        "runs (folder, name or latest), a saved benchmark or a sweep"},
-       {"--out", flags.out, "FILE", "page to write (default: report.html in the run or sweep)"},
-       {"--worst", flags.worst.count, "N", "show the N samples with the worst predictions",
-        within(1, 200)},
-       {"--predictions", flags.worst.predictions, "FILE",
-        "CSV file of 'trainctl predict' (default: predictions.csv of the run)"},
-       {"--split", flags.worst.split, "SPLIT", "split of the predictions: train, val or test"}});
+  add_options(verb, {{"runs", flags.words, "PATH...",
+                      "runs (folder, experiment name or latest), a saved benchmark or a sweep"},
+                     {"--out", flags.out, "FILE", "page to write (default: see below)"},
+                     {"--worst", flags.worst.count, "N",
+                      "show the N samples with the worst predictions", within(1, 200)},
+                     {"--predictions", flags.worst.predictions, "FILE",
+                      "CSV file of 'trainctl predict' (default: predictions.csv of the run)"},
+                     {"--split", flags.worst.split, "SPLIT",
+                      "split of the predictions: train, val or test (default: val)"}});
   verb.get_option("runs")->required();
-  verb.footer("Uses only what the runs have recorded.");
+  verb.footer(
+      "Uses only what the runs have recorded. Default of --out: report.html in the folder of the\n"
+      "run or sweep, NAME.html next to the benchmark NAME.json, or ./comparison.html for several\n"
+      "runs.");
 }
 
 }  // namespace trainctl::app

@@ -68,7 +68,7 @@ void add_schema(CLI::App& program, Context& context) {
                {"schema", "print the JSON Schema of experiment files, for editors", kConfigGroup},
                show_schema);
   add_options(verb, {{"stage", arguments.wanted, "[KIND[/TYPE]]",
-                      "kind or type: optimizer, optimizer/adam (default: the whole file)"}});
+                      "stage, for example optimizer or optimizer/adam (default: the whole file)"}});
   add_plugin_option(verb, arguments.plugins);
 }
 

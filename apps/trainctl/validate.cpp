@@ -95,18 +95,18 @@ void add_validate(CLI::App& program, Context& context) {
       add_verb(program, context,
                {"validate", "report every error in experiment files", kConfigGroup}, validate);
   verb.alias("check");
-  add_options(
-      verb, {{"words", arguments.words, "[CONFIG...] [key=value ...]",
-              "experiment files (default: ./config.yaml, else a built-in one)\n"
-              "overrides of each file, such as optimizer.lr=0.1"},
-             {"-c,--config", arguments.words, "FILE", "additional experiment file"},
-             {"--model", arguments.model, "also build the model and check weights and patterns"}});
+  add_options(verb, {{"words", arguments.words, "[CONFIG...] [key=value ...]",
+                      "experiment files (default: ./config.yaml, else a built-in one)\n"
+                      "overrides for each of the files"},
+                     {"-c,--config", arguments.words, "FILE", "additional experiment file"},
+                     {"--model", arguments.model,
+                      "also build the model, and check weights and parameter patterns"}});
   verb.footer(
       "Example: trainctl validate configs/quickstart.yaml optimizer.lr=0.01\n"
       "Reads only what is needed to count and describe the samples: lists, file headers and\n"
       "whole tables (csv, parquet). 'trainctl data hash CONFIG' reads all data of an epoch.\n"
       "Exit codes: 0 all files are valid; 2 an error in a file; 9 an error in its data; 10 an\n"
-      "error in its weights; 11 remote data cannot be reached.");
+      "error in its weights; 11 its remote data cannot be reached.");
 }
 
 }  // namespace trainctl::app

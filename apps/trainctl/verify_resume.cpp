@@ -13,8 +13,7 @@ struct VerifyResumeFlags {
 };
 
 /// Runs the check. The files of a failed check are kept, unless a signal was the reason.
-report::ResumeCheck checked(const study::RunRequest& request,
-                            const study::VerifyResumeOptions& options,
+report::ResumeCheck checked(const study::RunRequest& request, const study::VerifyResume& options,
                             study::ScratchFolder& scratch) {
   try {
     report::ResumeCheck check = study::verify_resume(request, options, steady_clock());
@@ -30,12 +29,12 @@ report::ResumeCheck checked(const study::RunRequest& request,
 int verify(const VerifyResumeFlags& flags, Context& context) {
   keep_running_without_output(LostOutput::is_error);
   const study::RunRequest request = study::make_request(
-      invocation_of(flags.config, context), study::comparable_run_overrides(), context.diagnostics);
+      invocation_of(flags.config, context), study::comparable_run(), context.diagnostics);
   print_warnings(context);
   study::ScratchFolder scratch(study::temporary_folder());
-  study::VerifyResumeOptions options{
-      .kills = flags.kills, .seed = flags.seed, .scratch = scratch.path(), .print_line = {}};
-  options.print_line = [&context](const std::string& line) {
+  study::VerifyResume options{
+      .kills = flags.kills, .seed = flags.seed, .scratch = scratch.path(), .say = {}};
+  options.say = [&context](const std::string& line) {
     if (progress_for(context) != report::ProgressMode::none) writer_for(stderr)(line + "\n");
   };
   const report::ResumeCheck check = checked(request, options, scratch);
@@ -54,14 +53,14 @@ int verify(const VerifyResumeFlags& flags, Context& context) {
 void add_verify_resume(CLI::App& program, Context& context) {
   const auto [verb, flags] =
       add_verb(program, context,
-               {"verify-resume", "kill and resume runs, and check that the results stay the same",
+               {"verify-resume", "kill and resume runs, and check that results stay bit-identical",
                 kTrainGroup, WorkingDirectory::existing},
                verify);
   add_config_arguments(verb, flags.config, context);
   add_options(verb, {{"--kills", flags.kills, "N",
                       "number of runs to kill, each at a different step (default: 5)",
                       whole_number(1, 10'000)},
-                     {"--seed", flags.seed, "S", "seed for choosing the steps"}});
+                     {"--seed", flags.seed, "S", "seed for choosing the steps (default: 0)"}});
   verb.footer(
       "Each run trains in a fresh process and a temporary folder, which is kept if runs\n"
       "differ. Compares the weights and optimizer state of the last checkpoint, and the loss\n"

@@ -130,7 +130,7 @@ constexpr AliasGroup kGroups[] = {
     {"reload_dataloaders_every_n_epochs", "", "the data is read once: remove the key"},
     {"auto_scale_batch_size auto_find_batch_size", "loader.batch_size",
      "write 'loader.batch_size: auto'"},
-    {"auto_lr_find", "", "use the verb trainctl lr-find CONFIG"},
+    {"auto_lr_find", "", "use the command 'trainctl lr-find CONFIG'"},
     {"resume_from_checkpoint resume ckpt_path", "",
      "resuming is a flag: trainctl run CONFIG --resume last"},
     {"track_grad_norm", "trainer.log_norms", "write 'trainer.log_norms: true'"},
@@ -212,7 +212,7 @@ constexpr AliasGroup kGroups[] = {
     {"validation_batch_size eval_batch_size val_batch_size per_device_eval_batch_size",
      "loader.batch_size", "all splits have the same batch size"},
     {"do_train do_eval do_predict", "",
-     "each verb does one thing: trainctl run, trainctl eval, trainctl predict"},
+     "each command does one thing: trainctl run, trainctl eval, trainctl predict"},
     {"lr_scheduler_type", "scheduler.type", "write 'scheduler: {type: cosine_annealing_lr}'"},
     {"warmup_ratio", "scheduler.warmup",
      "a warm-up of 5 % of the run: write 'scheduler: {interval: step, warmup: 0.05}' with its "

@@ -167,9 +167,9 @@ int verify(const std::vector<std::string>& paths, Context& context) {
 void add_ls(CLI::App& checkpoint, Context& context) {
   const auto [verb, arguments] = add_verb(
       checkpoint, context, {"ls", "list the checkpoints of a run, newest first", kTrainGroup}, ls);
-  add_options(verb, {{"path", arguments.path, "PATH", "run folder or its checkpoints folder"},
-                     {"--verify", arguments.verify,
-                      "check every byte of each checkpoint, not only its manifest"}});
+  add_options(verb,
+              {{"path", arguments.path, "PATH", "run folder or its checkpoints folder"},
+               {"--verify", arguments.verify, "check every byte of each checkpoint (slower)"}});
   verb.get_option("path")->required();
 }
 
@@ -185,9 +185,10 @@ void add_verify(CLI::App& checkpoint, Context& context) {
 }  // namespace
 
 void add_checkpoint(CLI::App& program, Context& context) {
-  CLI::App& verb =
-      add_verb_group(program, context,
-                     {"checkpoint", "list, inspect, verify and convert checkpoints", kTrainGroup});
+  CLI::App& verb = add_verb_group(
+      program, context,
+      {"checkpoint", "list, inspect and verify checkpoints; export and import weights",
+       kTrainGroup});
   add_ls(verb, context);
   add_checkpoint_inspect(verb, context);
   add_verify(verb, context);

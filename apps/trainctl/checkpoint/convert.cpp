@@ -172,22 +172,28 @@ void add_checkpoint_export(CLI::App& checkpoint, Context& context) {
   add_options(
       verb,
       {{"path", arguments.path, "PATH", "checkpoint, or a run folder (its newest checkpoint)"},
-       {"--out", arguments.out, "FILE", "file to write: .safetensors, .pth or .pt (TorchScript)"},
+       {"--out", arguments.out, "FILE",
+        "required: .safetensors, .pth (state dict) or .pt (TorchScript) file to write"},
        {"--force", arguments.force, kForceHelp}});
   verb.get_option("path")->required();
   verb.get_option("--out")->required();
-  add_options(verb, {{"--format", arguments.format, "FORMAT",
-                      "file format: safetensors, pth or torchscript (default: by extension)"}});
+  add_options(
+      verb,
+      {{"--format", arguments.format, "FORMAT",
+        "file format: safetensors, pth or torchscript (default: by the extension of --out)"}});
   verb.footer(
       "Examples:\n"
       "  trainctl checkpoint export runs/mnist-ffn/latest --out weights.safetensors\n"
       "  trainctl checkpoint export runs/mnist-ffn/latest --out weights.pth\n"
       "  trainctl checkpoint export runs/mnist-ffn/latest --out model.pt\n"
-      "torch.load(\"weights.pth\", weights_only=True) returns a state dict, and\n"
-      "torch.jit.load(\"model.pt\") the model. TorchScript export reads the data set to find\n"
-      "the shape of a sample.");
-  add_options(verb, {{"--weights", arguments.weights, "WHICH",
-                      "weights to write: model, ema (average) or best (default: ema if present)"}});
+      "torch.load(\"weights.pth\", weights_only=True) returns a state dict.\n"
+      "torch.jit.load(\"model.pt\") returns the model in evaluation mode. To export TorchScript,\n"
+      "the data set must be there, because it defines the shape of a sample.\n"
+      "Weights: model has the trained weights, ema their average by trainer.ema or trainer.swa,\n"
+      "best the best weights of the run so far.");
+  add_options(verb,
+              {{"--weights", arguments.weights, "WHICH",
+                "weights to write: model, ema or best (default: ema if present, else model)"}});
 }
 
 void add_checkpoint_import(CLI::App& checkpoint, Context& context) {
@@ -195,13 +201,15 @@ void add_checkpoint_import(CLI::App& checkpoint, Context& context) {
       add_verb(checkpoint, context,
                {"import", "convert a PyTorch state dict to safetensors, in a sandbox", kTrainGroup},
                import_one);
-  add_options(verb, {{"path", arguments.path, "FILE.pth", "file written by torch.save"},
-                     {"--out", arguments.out, "FILE", "safetensors file to write"},
+  add_options(verb, {{"path", arguments.path, "FILE",
+                      "file written by torch.save, for example .pth, .ckpt or .pth.tar"},
+                     {"--out", arguments.out, "FILE", "required: safetensors file to write"},
                      {"--force", arguments.force, kForceHelp}});
   verb.get_option("path")->required();
   verb.get_option("--out")->required();
   add_selection_flags(verb, arguments.selection);
   verb.footer(
+      "Examples:\n"
       "  trainctl checkpoint import lightning.ckpt --prefix model. --out weights.safetensors\n"
       "  trainctl checkpoint import timm.pth.tar --section state_dict_ema --out ema.safetensors");
 }

@@ -61,8 +61,8 @@ void add_config_arguments(CLI::App& verb, ConfigArguments& arguments, Context& c
                       "experiment file, if it is not the first argument"}});
   verb.add_option_function<std::vector<std::string>>(
           "words", take,
-          "experiment file (default: ./config.yaml, else a built-in one)\noverrides, such as "
-          "optimizer.lr=0.1")
+          "experiment file (default: ./config.yaml, else a built-in one)\n"
+          "override: a.b=c sets a key, +a.b=c adds one, ++a.b=c does either, ~a.b deletes one")
       ->type_name("[CONFIG] [key=value ...]");
 }
 

@@ -30,12 +30,25 @@ std::string row(const std::string& left, const std::string& right) {
 
 // Returns "-c, --config FILE"; flags without a short form are aligned with the long names.
 std::string left_of(const CLI::Option& option) {
-  if (option.get_positional()) return option.get_type_name();
   const std::string short_name =
       option.get_snames().empty() ? "    " : "-" + option.get_snames()[0] + ", ";
   const std::string long_name = option.get_lnames().empty() ? "" : "--" + option.get_lnames()[0];
   const bool takes_value = option.get_items_expected_max() > 0;
   return short_name + long_name + (takes_value ? " " + option.get_type_name() : "");
+}
+
+// An argument such as "[CONFIG] [key=value ...]" has one row for each bracket and one line of
+// description for each row.
+std::vector<std::string> rows_of_argument(const CLI::Option& argument) {
+  std::vector<std::string> rows;
+  std::string left = argument.get_type_name();
+  for (const std::string& line : split(argument.get_description(), '\n')) {
+    const std::size_t space = left.find("] [");
+    const std::size_t length = space == std::string::npos ? left.size() : space + 1;
+    rows.push_back(row(left.substr(0, length), line));
+    left.erase(0, length + 1);
+  }
+  return rows;
 }
 
 using Section = std::pair<std::string, std::vector<std::string>>;
@@ -55,13 +68,7 @@ std::vector<Section> sections_of(const CLI::App& app) {
   }
   for (const CLI::Option* option : app.get_options()) {
     if (!option->get_positional()) continue;
-    // A description of two lines is that of two arguments: "[CONFIG] [key=value ...]".
-    const std::string name = left_of(*option);
-    const std::vector<std::string> lines = split(option->get_description(), '\n');
-    const std::size_t end = lines.size() == 1 ? std::string::npos : name.find(' ');
-    add_row(sections, "Arguments", row(name.substr(0, end), lines[0]));
-    if (end != std::string::npos)
-      add_row(sections, "Arguments", row(name.substr(end + 1), lines[1]));
+    for (const std::string& one : rows_of_argument(*option)) add_row(sections, "Arguments", one);
   }
   for (const bool global : {false, true}) {
     for (const CLI::Option* option : app.get_options()) {
@@ -225,7 +232,7 @@ std::string unknown_flag(const CLI::App& app, const std::string& word,
 }  // namespace
 
 std::string usage_line(const CLI::App& app) {
-  if (app.get_parent() == nullptr) return "trainctl COMMAND [arguments] [flags]";
+  if (app.get_parent() == nullptr) return "trainctl COMMAND [arguments] [options]";
   std::string path = app.get_name();
   for (const CLI::App* up = app.get_parent(); up != nullptr; up = up->get_parent())
     path = up->get_name() + " " + path;
@@ -233,7 +240,7 @@ std::string usage_line(const CLI::App& app) {
   for (const CLI::Option* option : app.get_options()) {
     if (option->get_positional()) path += " " + option->get_type_name();
   }
-  return path + " [flags]";
+  return path + " [options]";
 }
 
 std::string help_text(const CLI::App& app) {

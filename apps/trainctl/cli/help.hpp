@@ -13,7 +13,7 @@ namespace trainctl::app {
 /// Returns the --help text of the program or one command. It does not depend on the CLI11 version.
 std::string help_text(const CLI::App& app);
 
-/// Returns "trainctl run [CONFIG] [key=value ...] [flags]".
+/// Returns "trainctl run [CONFIG] [key=value ...] [options]".
 std::string usage_line(const CLI::App& app);
 
 /// Returns the message for a usage error: with the nearest command or flag for an unknown one, and

@@ -174,19 +174,19 @@ fs::path input_of(const TaskArguments& arguments) {
 
 void add_task_arguments(CLI::App& verb, TaskArguments& arguments, Context& context) {
   add_config_arguments(verb, arguments.config, context);
+  verb.get_option("words")->type_name("[CONFIG|RUN] [key=value ...]");
   context.complete_arguments[&verb] = [&arguments, &context] {
     if (!arguments.config.file.empty()) return;
     const bool of_run = !arguments.run_dir.empty();
     arguments.config.file = of_run ? std::exchange(arguments.run_dir, {})
                                    : default_config(context, Builtin::quickstart);
   };
-  add_options(verb,
-              {{"--checkpoint", arguments.checkpoint, "WHICH",
-                "best, last, a checkpoint folder, .safetensors or .pth file"},
-               {"--run-dir", arguments.run_dir, "DIR",
-                "run folder of the checkpoint (default: the newest run of the experiment)"},
-               {"--accept-data-change", arguments.accept_data_change,
-                "continue even if dataset.split divides the data differently than in training"}});
+  add_options(verb, {{"--checkpoint", arguments.checkpoint, "WHICH",
+                      "required: best, last, a checkpoint folder, .safetensors or .pth file"},
+                     {"--run-dir", arguments.run_dir, "DIR",
+                      "run folder of best and last (default: newest run of the experiment)"},
+                     {"--accept-data-change", arguments.accept_data_change,
+                      "continue even if dataset.split divides the data differently"}});
   add_selection_flags(verb, arguments.selection);
   add_split_argument(verb, arguments.split);
 }

@@ -7,7 +7,6 @@
 #include "spec/plugins.hpp"
 
 #include <dlfcn.h>
-#include <fmt/format.h>
 #include <unistd.h>
 
 namespace trainctl::app {
@@ -105,11 +104,11 @@ void add_split_argument(CLI::App& verb, std::string& split) {
 
 void add_selection_flags(CLI::App& verb, SelectionFlags& flags) {
   add_options(verb, {{"--section", flags.section, "NAME",
-                      "key of the state dict in the file, such as state_dict_ema"},
+                      "key of the state dict in the file, for example state_dict_ema"},
                      {"--prefix", flags.prefix, "TEXT",
-                      "use tensors with this prefix, such as model., and remove it"},
+                      "use only tensors with this prefix and remove it, for example model."},
                      {"--key-map", flags.key_map, "FROM=TO",
-                      "rename a tensor or a group (FROM.=TO.); can be repeated"}});
+                      "rename a tensor, or a group of them with FROM.=TO.; can be repeated"}});
   make_repeatable(verb, "--key-map");
 }
 

@@ -49,7 +49,7 @@ AddVerb add_data_bench, add_data_show, add_data_stats, add_data_pack;
 
 /// Headings of `trainctl --help`.
 inline constexpr const char* kTrainGroup = "Train and measure";
-inline constexpr const char* kConfigGroup = "Understand an experiment file";
+inline constexpr const char* kConfigGroup = "Check and inspect";
 inline constexpr const char* kMachineGroup = "This program and machine";
 
 /// `existing` is for commands that start processes, which use this working directory.
@@ -131,7 +131,7 @@ CLI::Validator within(Number least, Number most) {
   return CLI::Range(least, most).description("");
 }
 
-/// Adds --split train|val|test.
+/// Adds --split train|val|test; `split` has its default.
 void add_split_argument(CLI::App& verb, std::string& split);
 
 /// Flags that select and rename the tensors of a weights file.

@@ -36,11 +36,11 @@ void add_data_bench(CLI::App& data, Context& context) {
   add_config_arguments(verb, arguments.config, context, Builtin::photographs);
   add_options(verb,
               {{"--workers", arguments.options.workers, "LIST",
-                "numbers of loader threads to compare: 0,2,auto (default: loader.num_workers)"},
+                "loader threads to compare, for example 0,2,auto (default: loader.num_workers)"},
                {"--repeats", arguments.options.repeats, "N",
                 "number of measurements of each setting (default: 5)", within(1, 1000)},
-               {"--seconds", arguments.options.length.seconds, "S", "seconds per measurement",
-                within(0.01, 86400.0)},
+               {"--seconds", arguments.options.length.seconds, "S",
+                "seconds per measurement (default: 1)", within(0.01, 86400.0)},
                {"--epochs", arguments.options.length.epochs, "E",
                 "epochs per measurement, instead of --seconds", within(1, 1'000'000)}});
   verb.get_option("--epochs")->excludes("--seconds");

@@ -70,10 +70,10 @@ void add_hash(CLI::App& data, Context& context) {
                {"--world-size", arguments.world_size, "R",
                 "load the batches of R ranks, one rank after another", whole_number(1, 4096)}});
   verb.footer(
-      "The digest does not depend on the number of workers, the prefetch factor or the number\n"
-      "of ranks with the same global batch (loader.batch_size is per rank). Without\n"
-      "batch_transforms, loader.drop_last and trainer.limit_train_batches it does not depend on\n"
-      "the batch size either.");
+      "The hash does not depend on the number of workers, the prefetch factor, or the number of\n"
+      "ranks if the global batch size is the same (loader.batch_size is per rank). It depends on\n"
+      "the batch size only if batch_transforms, loader.drop_last or trainer.limit_train_batches\n"
+      "is set.");
 }
 
 }  // namespace

@@ -178,29 +178,29 @@ void add_data_pack(CLI::App& data, Context& context) {
   const auto [verb, arguments] = add_verb(
       data, context, {"pack", "pack the images of a split into one file", kConfigGroup}, pack);
   add_config_arguments(verb, arguments.config, context, Builtin::photographs);
-  add_options(verb, {{"--out", arguments.out, "FILE", "pack file to write"}});
+  add_options(verb, {{"--out", arguments.out, "FILE", "required: pack file to write"}});
   verb.get_option("--out")->required();
   add_split_argument(verb, arguments.split);
-  add_options(
-      verb,
-      {{"--mode", arguments.mode, "MODE", "how to store images: keep, baseline, resize or raw",
-        CLI::IsMember({"keep", "baseline", "resize", "raw"}).description("")},
-       {"--size", arguments.size, "PIXELS",
-        "shrink images so that the shorter side is at most PIXELS (default: 256, raw: no limit)",
-        within(1, 65'535)},
-       {"--quality", arguments.quality, "Q", "JPEG quality with resize (default: 90)",
-        within(1, 100)},
-       {"--workers", arguments.workers, "N", "number of threads (default: all cores)",
-        within(1, 256)}});
+  add_options(verb,
+              {{"--mode", arguments.mode, "MODE",
+                "how to store images: keep, baseline, resize or raw (default: keep)",
+                CLI::IsMember({"keep", "baseline", "resize", "raw"}).description("")},
+               {"--size", arguments.size, "PIXELS",
+                "with resize or raw: shrink the shorter side to PIXELS (default with resize: 256)",
+                within(1, 65'535)},
+               {"--quality", arguments.quality, "Q", "with resize: JPEG quality (default: 90)",
+                within(1, 100)},
+               {"--workers", arguments.workers, "N", "number of threads (default: all cores)",
+                within(1, 256)}});
   verb.footer(
       "keep      store the files unchanged\n"
       "baseline  convert slow progressive JPEGs to baseline JPEGs with the same pixels\n"
       "resize    store smaller JPEGs\n"
       "raw       store pixels: no decoding, but much larger\n"
       "\n"
-      "Train with {type: pack, path: FILE}. If the command was interrupted, run it again: it\n"
-      "checks the unfinished file and continues. With dataset.on_error=skip, samples that\n"
-      "cannot be decoded are skipped.");
+      "Train with dataset.train: {type: pack, path: FILE}. If packing was interrupted, run the\n"
+      "same command again: it checks the unfinished file and continues. With\n"
+      "dataset.on_error=skip, samples that cannot be decoded are left out.");
 }
 
 }  // namespace trainctl::app

@@ -188,9 +188,10 @@ void add_data_stats(CLI::App& data, Context& context) {
   add_options(verb, {{"--workers", arguments.workers, "N", "number of threads (default: all cores)",
                       within(0, 256)}});
   verb.footer(
-      "Images: mean and standard deviation of all pixels divided by 255, before any transform.\n"
-      "Copy the printed line to the end of 'transforms'. Tables: statistics of each column as\n"
-      "stored, before values are filled in or standardized.");
+      "Images: mean and standard deviation of all stored pixels divided by 255, before any\n"
+      "transform. Copy the printed line to the end of 'transforms'.\n"
+      "Tables: statistics of each column as stored, before missing values are filled in or\n"
+      "values are standardized.");
 }
 
 }  // namespace trainctl::app

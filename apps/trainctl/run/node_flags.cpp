@@ -117,18 +117,19 @@ std::vector<std::string> words_of(const NodeFlags& flags) {
 
 void add_node_flags(CLI::App& verb, NodeFlags& flags) {
   // torchrun accepts underscores too.
-  add_options(verb,
-              {{"--nnodes", flags.nodes, "N", "number of machines, like trainer.num_nodes",
-                within(1, kMostNodes)},
-               {"--node-rank,--node_rank", flags.node, "K",
-                "rank of this machine; node 0 writes the run folder", within(0, kMostNodes - 1)},
-               {"--rdzv-endpoint,--rdzv_endpoint", flags.endpoint, "HOST:PORT",
-                "address of node 0 in a private network"},
-               {"--rdzv-id,--rdzv_id", flags.id, "ID", "name of the run, the same on all nodes"},
-               {"--rdzv-token-file,--rdzv_token_file", flags.token_file, "FILE",
-                "file with the shared secret (default: the secret in $TRAINCTL_RDZV_TOKEN)"},
-               {"--allow-public-address", flags.any_address,
-                "listen on a public address without encryption"}});
+  add_options(
+      verb,
+      {{"--nnodes", flags.nodes, "N", "number of machines (default: trainer.num_nodes)",
+        within(1, kMostNodes)},
+       {"--node-rank,--node_rank", flags.node, "K",
+        "rank of this machine; node 0 writes the run folder", within(0, kMostNodes - 1)},
+       {"--rdzv-endpoint,--rdzv_endpoint", flags.endpoint, "HOST:PORT",
+        "address of node 0 in a private network"},
+       {"--rdzv-id,--rdzv_id", flags.id, "ID", "name of the run, the same on all nodes"},
+       {"--rdzv-token-file,--rdzv_token_file", flags.token_file, "FILE",
+        "file with the shared secret, mode 0600 (default: the secret in $TRAINCTL_RDZV_TOKEN)"},
+       {"--allow-public-address", flags.any_address,
+        "let node 0 listen on a public address, without encryption"}});
 }
 
 std::vector<std::string> overrides_of(const NodeFlags& flags) {

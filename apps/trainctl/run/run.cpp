@@ -257,19 +257,20 @@ void add_run(CLI::App& program, Context& context) {
       verb,
       {{"--out", flags.out, "DIR", "parent folder of the run folders (default: runs)"},
        {"--run-dir", flags.run_dir, "DIR", "run folder; new or empty unless --resume is given"},
-       {"--resume", flags.resume, "WHICH", "resume from: auto, last, best, or a run or checkpoint"},
+       {"--resume", flags.resume, "WHICH",
+        "resume from: auto (the newest checkpoint, if any), last, best, a path or run name"},
        {"--accept-data-change", flags.accept_data_change,
         "with --resume: accept changed data and restart the interrupted epoch"},
        {"--max-restarts", flags.max_restarts, "N", "restart up to N times after a failure or hang",
         within(0, 1000)},
        {"--until-epoch", flags.until_epoch, "N", "save a checkpoint and stop after epoch N",
         whole_number(1, 1'000'000'000)},
-       {"--break-lock", flags.break_lock, "remove the lock of a run that no longer exists"},
+       {"--break-lock", flags.break_lock, "remove the lock of a run that no longer runs"},
        {"--profile", flags.profile,
-        "profile a few steps; --profile=WAIT,WARMUP,ACTIVE chooses them"}});
+        "profile a few steps; --profile=WAIT,WARMUP,ACTIVE sets their numbers"}});
   add_node_flags(verb, flags.nodes);
   add_options(verb, {{"--replay-step", flags.replay_step, "PATH",
-                      "repeat the saved step of a diverged run"}});
+                      "repeat the saved step of a diverged run instead of training"}});
 }
 
 }  // namespace trainctl::app
