@@ -150,7 +150,7 @@ void print_once(const report::TopView& view, const Context& context) {
 report::TopView watch(study::LiveRun& run, double interval, const Context& context) {
   const FullScreen screen;
   for (;;) {
-    const report::TopView view = run.look(steady_clock().now());
+    const report::TopView view = run.snapshot(steady_clock().now());
     if (view.state == report::TopState::ended || view.state == report::TopState::gone) return view;
     report::Style style = style_for(context, stdout);
     const winsize size = size_of_screen();
@@ -164,7 +164,7 @@ report::TopView watch(study::LiveRun& run, double interval, const Context& conte
 int top(const TopFlags& flags, const Context& context) {
   study::LiveRun run(study::find_run(flags.run, flags.out));
   const bool on_screen = !flags.once && !context.json && ::isatty(STDOUT_FILENO) == 1;
-  const report::TopView first = run.look(steady_clock().now());
+  const report::TopView first = run.snapshot(steady_clock().now());
   const bool lives =
       first.state == report::TopState::running || first.state == report::TopState::elsewhere;
   if (!on_screen || !lives) {

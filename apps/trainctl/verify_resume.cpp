@@ -13,7 +13,8 @@ struct VerifyResumeFlags {
 };
 
 /// Runs the check. The files of a failed check are kept, unless a signal was the reason.
-report::ResumeCheck checked(const study::RunRequest& request, const study::VerifyResume& options,
+report::ResumeCheck checked(const study::RunRequest& request,
+                            const study::VerifyResumeOptions& options,
                             study::ScratchFolder& scratch) {
   try {
     report::ResumeCheck check = study::verify_resume(request, options, steady_clock());
@@ -29,12 +30,12 @@ report::ResumeCheck checked(const study::RunRequest& request, const study::Verif
 int verify(const VerifyResumeFlags& flags, Context& context) {
   keep_running_without_output(LostOutput::is_error);
   const study::RunRequest request = study::make_request(
-      invocation_of(flags.config, context), study::comparable_run(), context.diagnostics);
+      invocation_of(flags.config, context), study::comparable_run_overrides(), context.diagnostics);
   print_warnings(context);
   study::ScratchFolder scratch(study::temporary_folder());
-  study::VerifyResume options{
-      .kills = flags.kills, .seed = flags.seed, .scratch = scratch.path(), .say = {}};
-  options.say = [&context](const std::string& line) {
+  study::VerifyResumeOptions options{
+      .kills = flags.kills, .seed = flags.seed, .scratch = scratch.path(), .print_line = {}};
+  options.print_line = [&context](const std::string& line) {
     if (progress_for(context) != report::ProgressMode::none) writer_for(stderr)(line + "\n");
   };
   const report::ResumeCheck check = checked(request, options, scratch);

@@ -92,7 +92,7 @@ class LanguageModels(FromFolder):
         code, out, err = run(self.folder, "run", self.CONFIG, *self.SHORT, "dataset.train.vocab_size=100", "--run-dir",
                              self.folder / "short")
         self.assertEqual(code, 9, out + err)
-        self.assertIn("expected 0 to 99", err)
+        self.assertIn("tokens must be 0 to 99", err)
 
 
 class ListsOfLayers(FromFolder):
