@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
-"""Finds words that docs/glossary.txt replaces in names, strings, comments, docs and tests of the paths that it lists as clean."""
+"""Finds words that docs/glossary.txt replaces in names, strings, comments, docs and tests."""
 
 import re
-import sys
 
 import tree
 
 GLOSSARY = "docs/glossary.txt"
-TEXT = (".hpp", ".cpp", ".h", ".cu", ".cuh", ".def", ".py", ".md", ".yaml", ".yml", ".json", ".txt", ".cmake", ".sh")
+TEXT = (".hpp", ".inc", ".js", ".css", ".proto", ".sbatch", ".toml", ".in", ".cpp", ".h", ".cu", ".cuh", ".def", ".py", ".md", ".yaml", ".yml", ".json", ".txt", ".cmake", ".sh")
 CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
@@ -17,39 +16,33 @@ def words_of(line):
 
 
 def read_glossary(text):
-    """Returns (clean paths, [(pattern, replacement)], [(path, pattern)], lines that cannot be parsed)."""
-    clean, words, exceptions, wrong = [], [], [], []
+    """Returns ([(pattern, replacement)], [(path, pattern)], lines that cannot be parsed)."""
+    words, exceptions, wrong = [], [], []
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip() or line.startswith("#"):
             continue
         kind, _, rest = line.partition(" ")
         value, bar, note = rest.rpartition(" | ")
-        if kind == "clean" and rest:
-            clean.append(rest)
-        elif kind == "word" and bar and note:
+        if kind == "word" and bar and note:
             words.append((value, note))
         elif kind == "except" and bar and note and " " in value:
             exceptions.append(tuple(value.split(" ", 1)))
         else:
-            wrong.append(f"{GLOSSARY}:{number}: must be 'clean PATH', 'word PATTERN | REPLACEMENT' or 'except PATH PATTERN | REASON'")
-    return clean, words, exceptions, wrong
+            wrong.append(f"{GLOSSARY}:{number}: must be 'word PATTERN | REPLACEMENT' or 'except PATH PATTERN | REASON'")
+    return words, exceptions, wrong
 
 
-def below(path, folders):
-    return any(folder == "." or str(path) == folder or str(path).startswith(folder + "/") for folder in folders)
-
-
-def check(root, everywhere=False):
-    """Returns the violations in the clean paths, or in all files if `everywhere`."""
+def check(root):
     if not (tree.Path(root) / GLOSSARY).is_file():
         return [f"{GLOSSARY}: is missing"]
-    clean, words, exceptions, violations = read_glossary(tree.read(root, GLOSSARY))
+    words, exceptions, violations = read_glossary(tree.read(root, GLOSSARY))
     rules = [(re.compile(rf"(?<![a-z])(?:{pattern})(?![a-z])"), pattern, instead) for pattern, instead in words]
     used = set()
-    for path in tree.files(root, *TEXT, *(name for name in clean if "." not in name)):
-        if str(path) == GLOSSARY or "/golden/" in str(path) or not (everywhere or below(path, clean)):
+    for path in tree.files(root):
+        is_text = path.suffix in TEXT or "." not in path.name  # scripts have no suffix
+        if str(path) == GLOSSARY or {"golden", "seeds"} & set(path.parts) or not is_text:
             continue
-        allowed = {(folder, pattern) for folder, pattern in exceptions if below(path, [folder])}
+        allowed = {(place, pattern) for place, pattern in exceptions if path.is_relative_to(place)}
         for number, line in enumerate(tree.read(root, path).splitlines(), 1):
             text = words_of(line)
             for rule, pattern, instead in rules:
@@ -66,6 +59,4 @@ def check(root, everywhere=False):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) == 3 and sys.argv[2] == "--all":
-        tree.finish("language", check(sys.argv[1], everywhere=True))
     tree.run("language", check)
