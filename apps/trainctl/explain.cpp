@@ -20,7 +20,9 @@ constexpr std::array kExitCodes{
     NamedFact{"0", "done"},
     NamedFact{"1", "unexpected failure: a bug in trainctl, please report it"},
     NamedFact{"2", "error in the command line or in the experiment file"},
-    NamedFact{"3", "a gate failed: a condition of --fail-on does not hold"},
+    NamedFact{"3",
+              "a check failed: a change named in --fail-on occurred, or results that must be equal "
+              "differ"},
     NamedFact{"4", "inconclusive: the measurements are too noisy to decide; repeat more often"},
     NamedFact{"5", "some runs of a sweep failed; the table names them"},
     NamedFact{"6", "diverged: a loss or gradient is not finite; see trainer.on_divergence"},

@@ -9,7 +9,7 @@
 namespace trainctl::data {
 
 /// Runs `body` and appends to its data errors how to download intact files of the data set `type`.
-/// Other hints, and errors of a remote root, stay.
+/// Errors that have a hint, or a remote root, are passed on.
 template <class Body>
 auto with_fetch_advice(const std::string& type, const std::filesystem::path& root, Body&& body) {
   try {

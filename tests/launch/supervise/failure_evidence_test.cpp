@@ -1,19 +1,10 @@
 #include "launch/supervise/failure_evidence.hpp"
 
 #include "support/catch.hpp"
+#include "support/put_text.hpp"
 #include "support/temp_folder.hpp"
 
-#include <fstream>
-
 namespace trainctl::launch {
-namespace {
-
-void write(const std::filesystem::path& path, const std::string& text) {
-  std::filesystem::create_directories(path.parent_path());
-  std::ofstream(path) << text;
-}
-
-}  // namespace
 
 TEST_CASE("error file: it is read back, and damaged files are ignored") {
   const TempFolder folder;
@@ -26,7 +17,7 @@ TEST_CASE("error file: it is read back, and damaged files are ignored") {
   CHECK(failed->kind == 10);
   CHECK(failed->message == "checkpoint 'best': best.safetensors is cut");
   for (const char* text : {"", "{", "[]", "{\"kind\":\"9\",\"message\":\"x\"}", "{\"kind\":9}"}) {
-    write(folder / "rank_2.error.json", text);
+    put_text(folder / "rank_2.error.json", text);
     CHECK_FALSE(read_error_file(folder.path(), 2));
   }
   remove_error_file(folder.path(), 2);
@@ -39,11 +30,11 @@ TEST_CASE("log_tail: returns the last twenty lines in printable form") {
   CHECK(log_tail(log).empty());
   std::string text;
   for (int i = 1; i <= 5000; ++i) text += "line " + std::to_string(i) + "\n";
-  write(log, text + "\x1b[31mred");
+  put_text(log, text + "\x1b[31mred");
   const std::string tail = log_tail(log);
   CHECK(tail.starts_with("line 4982\n"));
   CHECK(tail.ends_with("line 5000\n\\x1b[31mred"));
-  write(log, std::string(100'000, 'x'));
+  put_text(log, std::string(100'000, 'x'));
   CHECK(log_tail(log).size() <= 16 << 10);
   CHECK(log_tail(folder.path()).empty());
 }
