@@ -30,6 +30,24 @@ function(trainctl_library name)
   endif()
 endfunction()
 
+# trainctl_backend(name SOURCES ...)
+# Adds sources of a folder to a backend, an interface library that a program or the engine links: trainctl_gpu has the code that
+# needs CUDA, trainctl_no_gpu has the same functions for a process that uses no GPU. Both refer to the libraries of lib/, which
+# refer to them, so they are objects.
+function(trainctl_backend name)
+  cmake_parse_arguments(arg "" "" "SOURCES" ${ARGN})
+  cmake_path(GET CMAKE_CURRENT_SOURCE_DIR FILENAME folder)
+  set(objects trainctl_${folder}_${name})
+  add_library(${objects} OBJECT ${arg_SOURCES})
+  target_link_libraries(${objects} PRIVATE trainctl::${folder} trainctl_warnings)
+  trainctl_use_torch_pch(${objects})
+  trainctl_use_unity(${objects})
+  if(NOT TARGET trainctl_${name})
+    add_library(trainctl_${name} INTERFACE)
+  endif()
+  target_sources(trainctl_${name} INTERFACE $<TARGET_OBJECTS:${objects}>)
+endfunction()
+
 # Compiles the sources of a target in batches, which share the cost of their headers. The grouping runs at the end of the calling
 # folder, when all sources are known. clang-tidy reads each source separately.
 function(trainctl_use_unity target)

@@ -30,19 +30,21 @@ target_include_directories(trainctl_torch SYSTEM INTERFACE "${CMAKE_BINARY_DIR}/
 target_compile_definitions(trainctl_torch INTERFACE USE_DISTRIBUTED USE_C10D_GLOO)
 target_link_options(trainctl_torch INTERFACE -Wl,--allow-shlib-undefined)
 
-# One link item, with libstdc++ first: libtorch exports an incomplete private copy of std::filesystem, and CMake would merge
-# repeated --no-as-needed flags so that libtorch_cuda could be dropped.
-set(_torch_item "-Wl,--no-as-needed,-lstdc++,${_torch_lib}/libtorch_cpu.so,${_torch_lib}/libc10.so")
+# One link item, with libstdc++ first: libtorch exports an incomplete private copy of std::filesystem. What is compiled against
+# trainctl_torch needs no CUDA library; trainctl_torch_cuda has those, for the code that runs on GPUs alone.
+target_link_libraries(trainctl_torch INTERFACE
+  "-Wl,--no-as-needed,-lstdc++,${_torch_lib}/libtorch_cpu.so,${_torch_lib}/libc10.so,--as-needed")
 set(TRAINCTL_HAVE_TORCH_CUDA OFF)
 if(NOT TRAINCTL_CUDA STREQUAL "OFF" AND EXISTS "${_torch_lib}/libtorch_cuda.so")
   set(TRAINCTL_HAVE_TORCH_CUDA ON)
   target_include_directories(trainctl_torch SYSTEM INTERFACE "${_site}/nvidia/cu13/include")
   target_compile_definitions(trainctl_torch INTERFACE USE_C10D_NCCL USE_CUDA)
-  string(APPEND _torch_item ",${_torch_lib}/libtorch_cuda.so,${_torch_lib}/libc10_cuda.so,${_site}/nvidia/cu13/lib/libcudart.so.13")
+  add_library(trainctl_torch_cuda INTERFACE)
+  # One link item, because CMake would merge repeated --no-as-needed flags, and libtorch_cuda could be dropped.
+  target_link_libraries(trainctl_torch_cuda INTERFACE "-Wl,--no-as-needed,${_torch_lib}/libtorch_cuda.so,${_torch_lib}/libc10_cuda.so,${_site}/nvidia/cu13/lib/libcudart.so.13,--as-needed")
 elseif(TRAINCTL_CUDA STREQUAL "ON")
   message(FATAL_ERROR "TRAINCTL_CUDA=ON, but ${_torch_lib} has no libtorch_cuda.so: use the CUDA build of torch 2.11")
 endif()
-target_link_libraries(trainctl_torch INTERFACE "${_torch_item},--as-needed")
 include(${CMAKE_CURRENT_LIST_DIR}/kernels.cmake)
 set(TRAINCTL_TORCH_LIB "${_torch_lib}" CACHE INTERNAL "folder of libtorch_cpu.so")
 set(TRAINCTL_TORCH_RPATH "${_torch_lib}")
