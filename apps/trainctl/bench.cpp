@@ -90,7 +90,8 @@ class Printer {
 std::string not_compared_note(const BenchOutcome& bench) {
   std::string text;
   for (const std::string& technique : bench.not_compared)
-    text += fmt::format("Not compared: {}: the baseline has no such row.\n", printable(technique));
+    text +=
+        fmt::format("Not compared: {} (the baseline has no such setting).\n", printable(technique));
   return text;
 }
 
@@ -103,9 +104,9 @@ bool is_whole(const std::vector<report::BenchRow>& rows) {
 void save(const BenchOutcome& bench, const Json& document, const BenchFlags& flags) {
   std::error_code ignored;
   if (!is_whole(bench.rows) && fs::exists(flags.save, ignored)) {
-    writer_for(stderr)(
-        fmt::format("warning: {} was not replaced: rows of this bench failed or did not run\n",
-                    printable(flags.save)));
+    writer_for(stderr)(fmt::format(
+        "warning: {} was not replaced: some settings of this bench failed or did not run\n",
+        printable(flags.save)));
     return;
   }
   write_atomically(flags.save, to_pretty(document) + "\n");
@@ -115,9 +116,9 @@ void print_tables(const BenchOutcome& bench, const BenchFlags& flags, const Cont
   Printer printer(flags, context);
   printer.show(report::bench_table(bench.rows),
                report::bench_notes(bench.rows) + bench.budget_note);
-  printer.show(
-      report::epochs_table(bench.rows),
-      "Warm-up is the median of the repeats; loss is the mean training loss of an epoch.\n");
+  printer.show(report::epochs_table(bench.rows),
+               "Times and memory are medians of the repeats; loss N is the mean training loss of "
+               "epoch N.\n");
   const report::Scaling mode = mode_of(flags);
   const std::vector<report::ScalingRow> scaling = report::scaling_rows(bench.rows, mode);
   if (!scaling.empty())
@@ -144,9 +145,12 @@ void print_bench(const BenchOutcome& bench, const Json& document, const BenchFla
   }
   if (const std::string warning = report::contention_warning(bench.rows); !warning.empty())
     writer_for(stderr)(fmt::format("warning: {}\n", warning));
+  const bool is_shown = !context.json && !context.quiet;  // below the table
   for (const report::BenchRow& row : bench.rows) {
-    if (row.failure)
-      writer_for(stderr)(fmt::format("error: {}\n", printable_lines(row.failure->message)));
+    if (!row.failure) continue;
+    const std::string why = is_shown ? printable(row.technique) + " failed; see 'Failed' above"
+                                     : printable_lines(row.failure->message);
+    writer_for(stderr)(fmt::format("error: {}\n", why));
   }
 }
 
@@ -163,7 +167,7 @@ void write_bench(const BenchOutcome& bench, const Json& document, const BenchFla
       cases.push_back({.group = group + " gate",
                        .name = technique,
                        .result = report::CaseResult::skipped,
-                       .message = "not compared: the baseline has no such row"});
+                       .message = "not compared: the baseline has no such setting"});
     write_atomically(flags.junit, report::junit_text("trainctl bench", cases));
   }
   if (!flags.html.empty()) {
@@ -229,10 +233,10 @@ void complete_options(BenchFlags& flags) {
 
 void warn_of_contention(const study::WarmUp& warm_up) {
   if (warm_up.taken == 0) return;
-  writer_for(stderr)(
-      fmt::format("warning: the number of CPU threads was chosen while other processes used {:.0f} "
-                  "% of the cores\nhint: set trainer.num_threads or run the bench again\n",
-                  100 * warm_up.taken));
+  writer_for(stderr)(fmt::format(
+      "warning: the number of CPU threads was chosen while other processes used {:.0f} "
+      "% of the cores, so it may be wrong\nhint: set trainer.num_threads or run the bench again\n",
+      100 * warm_up.taken));
 }
 
 int bench(BenchFlags flags, Context& context) {
@@ -293,7 +297,7 @@ void add_bench(CLI::App& program, Context& context) {
       verb, {{"--grid", flags.grid, "KEY=LIST",
               "values of any key to compare, for example optimizer.lr=0.1,0.01; can be repeated"},
              {"--against", flags.options.against, "FILE",
-              "compare the experiment without and with the overrides in FILE, for example of tune"},
+              "also measure with the overrides in FILE, for example tuned.patch.yaml of tune"},
              {"--scaling", flags.scaling, "HOW",
               "with --devices: keep the batch size per device (weak, default) or in total (strong)",
               one_of({"weak", "strong"})},
@@ -302,7 +306,7 @@ void add_bench(CLI::App& program, Context& context) {
              {"--budget", flags.budget, "TIME",
               "time limit, for example 10m; fewer repeats if it is short (default: none)"},
              {"--fail-on", flags.options.fail_on, "CONDITIONS",
-              "fail on these changes from the baseline, for example samples_per_s<-2.5%"},
+              "fail on changes from the baseline, such as 'samples_per_s<-2.5%, rss_mb>+10%'"},
              {"--baseline", flags.baseline, "PATH",
               "baseline of --fail-on: a saved benchmark or a run (default: the first setting)"},
              {"--force-baseline", flags.options.force_baseline,

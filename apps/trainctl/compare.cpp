@@ -42,13 +42,13 @@ CompareGate check_runs(const CompareConditions& conditions, const report::RunCom
   gate.notes = report::gate_notes(gate.findings, report::Pairing::interleaved);
   if (std::ranges::find(contests, report::Pairing::unpaired, &report::GateComparison::pairing) !=
       contests.end())
-    gate.notes += "Groups with different seeds are compared without pairs (Welch).\n";
+    gate.notes += "Groups with different seeds are compared without pairs (Welch's t-test).\n";
   return gate;
 }
 
 CompareGate check_benches(const CompareConditions& conditions, const report::RunComparison& benches,
                           const std::vector<std::string>& files) {
-  ENSURE(config, files.size() > 1, "--fail-on requires at least two benches, got one");
+  ENSURE(config, files.size() > 1, "--fail-on requires at least two saved benchmarks, got one");
   std::vector<report::Baseline> saved;
   for (const std::string& file : files) saved.push_back(study::load_baseline(file));
   const auto parsed = parsed_for(conditions, benches, report::gate_metrics(saved));
@@ -93,8 +93,8 @@ report::RunComparison compared_benches(const std::vector<std::string>& words) {
   for (std::size_t i = 0; i < words.size(); ++i) {
     const Json bench = report::read_document(words[i]);
     ENSURE(config, report::schema_of(bench).starts_with("trainctl.bench/"),
-           "{} is a document {}, not a run or a bench\nhint: compare runs with runs, and files of "
-           "'bench --save FILE' with each other",
+           "{} must be a saved benchmark, got a file of the schema '{}'\nhint: compare run "
+           "folders, or files of 'bench --save FILE'",
            printable(words[i]), printable(report::schema_of(bench)));
     compared.groups.push_back(report::group_of_bench(labels[i], bench));
   }
@@ -127,7 +127,7 @@ report::RunComparison compared_runs(const CompareFlags& flags) {
 
 report::RunComparison compared_of(const CompareFlags& flags) {
   ENSURE(config, flags.words.size() >= 2 || flags.group || flags.assert_equal_loss,
-         "compare requires two runs or two bench files, or with --group one list of runs");
+         "compare requires two runs, two saved benchmarks, or a list of runs with --group");
   std::error_code ignored;
   const bool benches = std::ranges::all_of(
       flags.words, [&](const std::string& word) { return fs::is_regular_file(word, ignored); });
@@ -229,7 +229,7 @@ void add_compare(CLI::App& program, Context& context) {
        {"--assert-equal-loss", flags.assert_equal_loss,
         "fail unless all losses are equal, bit by bit"},
        {"--fail-on", flags.fail_on.text, "CONDITIONS",
-        "fail on these changes from the first run, for example val/accuracy<-0.5pt"},
+        "fail on changes from the first run, such as 'train/loss>+1%, val/accuracy<-0.5pt'"},
        {"--force", flags.fail_on.force, "compare times and memory even if the machines differ"},
        {"--junit", flags.junit, "FILE", "write the results of --fail-on as JUnit XML"},
        {"--html", flags.html, "FILE", "write an HTML page with curves to a file"}});

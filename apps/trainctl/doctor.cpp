@@ -78,13 +78,13 @@ study::ProgramParts program_parts() {
 
 /// CPU processes may outnumber the cores: they are slower, but the measurement works.
 void check_processes(int ranks, const study::LinkDevices& places, const Context& context) {
-  constexpr std::uint64_t kEach = 512 << 20;  // memory of a process with libtorch and its tensors
+  constexpr std::uint64_t kEach = 256 << 20;  // memory of a process with libtorch and its tensors
   const std::uint64_t most = available_memory() / kEach;
-  ENSURE(resource, static_cast<std::uint64_t>(ranks) <= most,
-         "{} processes of about {} each do not fit into the available {} of memory\nhint: use "
-         "--devices {} or less",
-         ranks, human_bytes(static_cast<double>(kEach)),
-         human_bytes(static_cast<double>(available_memory())), most);
+  ENSURE(
+      resource, static_cast<std::uint64_t>(ranks) <= most,
+      "{} processes of about {} each do not fit into the available {} of memory\nhint: {}", ranks,
+      human_bytes(static_cast<double>(kEach)), human_bytes(static_cast<double>(available_memory())),
+      most < 2 ? std::string("free some memory") : fmt::format("use --devices {} or less", most));
   if (ranks > places.cores && !context.quiet)
     writer_for(stderr)(
         fmt::format("warning: {} processes share {} core{}, so the link seems slower than it is\n",
@@ -94,7 +94,8 @@ void check_processes(int ranks, const study::LinkDevices& places, const Context&
 /// Measures on GPUs if there are enough, else with processes that compute on the CPU.
 events::LinkMeasured measure(const DoctorFlags& flags, const Context& context) {
   ENSURE(resource, find_engine_library().has_value(),
-         "--link requires the engine, which this build does not have\nhint: build it with cmake "
+         "--link requires the training engine (libtrainctl_engine.so), which this build does not "
+         "have\nhint: build it with cmake "
          "--build --preset release");
   const study::LinkDevices places = study::count_link_devices();
   const int ranks = flags.devices > 0 ? flags.devices : std::max(places.gpus, 2);

@@ -27,12 +27,12 @@ constexpr std::array kExitCodes{
     NamedFact{"5", "some runs of a sweep failed; the table names them"},
     NamedFact{"6", "diverged: a loss or gradient is not finite; see trainer.on_divergence"},
     NamedFact{"7", "a rank failed and no restart was left; see trainer.max_restarts"},
-    NamedFact{"8", "hang or time-out: no step in trainer.hang_timeout"},
+    NamedFact{"8", "hang or time-out: no step within trainer.hang_timeout"},
     NamedFact{"9", "error in the data; the message names the file and the sample"},
     NamedFact{"10", "error in a checkpoint or in weights; see trainctl checkpoint verify"},
     NamedFact{"11", "a resource is missing: disk, memory, port, lock or device"},
     NamedFact{"75", "stopped on request after a verified checkpoint: resume with --resume auto"},
-    NamedFact{"93", "do not requeue: no progress in 3 restarts"},
+    NamedFact{"93", "no progress in 3 restarts; a batch system should not requeue the job"},
     NamedFact{"130", "interrupted with Ctrl-C"},
     NamedFact{"143", "terminated (SIGTERM) before a checkpoint could be saved"},
 };
@@ -44,7 +44,7 @@ constexpr std::array kValues{
     NamedFact{"train", "value of a metric on the training samples of an epoch, as in train/loss"},
     NamedFact{"val", "value of a metric on dataset.val after an epoch, as in val/accuracy"},
     NamedFact{"loss", "mean loss of the samples, as in train/loss and val/loss"},
-    NamedFact{"wall_s", "seconds of an epoch; the parts below sum to it"},
+    NamedFact{"wall_s", "seconds of an epoch, the sum of its parts (data_wait_s, h2d_s, ...)"},
 #define TIMING_PHASE(phase, member, kind, range, column, label, brief, help) \
   NamedFact{#member, help},
 #include "events/timing_fields.def"
@@ -58,16 +58,17 @@ constexpr std::array kValues{
     NamedFact{"gpu_mem_mb", "largest memory of the GPU in MB"},
     NamedFact{"read_mb_s", "MB read from disks per second"},
     NamedFact{"total_s", "seconds of a whole run, as bench compares them"},
-    NamedFact{"speedup", "ratio of the base's time to this one's, with its 95 % interval"},
-    NamedFact{"headroom", "factor that a run could gain at most, by its bottleneck verdict"},
-    NamedFact{"convert", "column of h2d_s on a CPU"},
-    NamedFact{"h2d", "column of h2d_s on a GPU"},
+    NamedFact{"speedup", "how many times as fast as the baseline, with its 95 % interval"},
+    NamedFact{"headroom",
+              "how many times as fast a run could be at most, by its bottleneck verdict"},
+    NamedFact{"convert", "h2d_s on a CPU, as a column of the epoch table"},
+    NamedFact{"h2d", "h2d_s on a GPU, as a column of the epoch table"},
 };
 
 /// Columns of the epoch table; the name is empty for a phase without a column.
 constexpr std::array kColumns{
 #define TIMING_PHASE(phase, member, kind, range, column, ...) \
-  NamedFact{column, "column of " #member},
+  NamedFact{column, #member ", as a column of the epoch table"},
 #include "events/timing_fields.def"
 #undef TIMING_PHASE
 };
@@ -226,7 +227,7 @@ int explain_bottlenecks(const Context& context) {
 
 int explain(const ExplainArguments& arguments, const Context& context) {
   ENSURE(config, arguments.words.empty() == arguments.bottlenecks,
-         "explain takes one NAME, as in 'trainctl explain optimizer.adam.lr', or --bottlenecks");
+         "explain requires either a NAME, as in 'trainctl explain lr', or --bottlenecks");
   if (arguments.bottlenecks) return explain_bottlenecks(context);
   use_plugin_files(arguments.plugins);
   const std::vector<Meaning> meanings = meanings_of(arguments.words, *context.program);

@@ -72,8 +72,8 @@ void print_finding(const LrFindFlags& flags, const study::LrFinding& finding,
     fact("stopped", fmt::format("early, after {} of {} rates: the loss diverged", finding.tried,
                                 flags.range.steps));
   if (finding.second)
-    fact("with it", fmt::format("{} rises, {:.3g} times the rate", finding.second->key,
-                                finding.second->ratio));
+    fact("also raised", fmt::format("{}, always {:.3g} times optimizer.lr", finding.second->key,
+                                    finding.second->ratio));
   fact("losses", (finding.run.folder / "lr_find.csv").string());
   if (!found.empty()) fact("next", next_command(flags, context, found));
   writer_for(stdout)(text);
@@ -123,8 +123,8 @@ void add_lr_find(CLI::App& program, Context& context) {
                 whole_number(report::kFewestRates, 100'000)},
                {"--out", flags.out, "DIR", "parent folder of the run folders (default: runs)"}});
   verb.footer(
-      "The suggestion lies below the learning rate at which most of the drop of the smoothed loss\n"
-      "is over, and well below the one with the lowest loss.\n"
+      "As the learning rate rises, the smoothed loss first falls and then rises again. The\n"
+      "suggestion is a rate at which it still falls, well below the rate of the lowest loss.\n"
       "Exit codes: 0 a learning rate is suggested; 4 the loss does not clearly fall; 6 the loss\n"
       "diverges from the start.");
 }

@@ -13,10 +13,11 @@ struct PlanFlags {
 void check_flags(const study::PlanOptions& options) {
   const bool has_devices = options.scaling.devices > 0;
   ENSURE(config, !has_devices || !options.no_model,
-         "--devices requires a measured step: remove --no-model");
+         "--devices measures the model, but --no-model is given\nhint: remove --no-model");
   ENSURE(resource, !has_devices || options.has_engine,
-         "--devices requires a measured step, but this build has no engine\nhint: build it with "
-         "cmake --build --preset release");
+         "--devices requires the step time of the model, but this build has no training "
+         "engine (libtrainctl_engine.so) to measure it\nhint: build it with cmake --build --preset "
+         "release");
   study::check_options(options.scaling);
 }
 
@@ -74,10 +75,10 @@ void add_plan(CLI::App& program, Context& context) {
       "Trains nothing. A separate process runs a few steps on synthetic samples to measure\n"
       "memory. With loader.num_workers=auto the table assumes the most workers that may be\n"
       "chosen.\n"
-      "Exit codes: 0 a run would start, even if the table says 'exceeds' because the estimate is\n"
-      "larger than the memory; 2 an error in the file, or the run of --fake-ranks would be\n"
-      "rejected; 9 an error in the data; 11 not enough memory to start a run or to measure the\n"
-      "model; 1 or 7 the model could not be measured for another reason.");
+      "Exit codes: 0 a run would start (with the verdict 'exceeds', it may run out of memory in a\n"
+      "step); 2 an error in the file, or the run of --fake-ranks would be rejected; 9 an error in\n"
+      "the data; 11 too little memory to start a run or to measure the model; 1 or 7 the model\n"
+      "could not be measured for another reason.");
 }
 
 }  // namespace trainctl::app

@@ -53,11 +53,12 @@ std::string shape_text(const data::Facts& facts) {
 void check_pictures(const Headers& headers) {
   ENSURE(config, headers.train.image() != nullptr,
          "--input requires a model of images, but the samples of dataset.train are not "
-         "images\nhint: predict a --split");
-  ENSURE(config, data::has_same_inputs(headers.predicted.layout, headers.train.layout),
-         "--input: after the transforms the images are {}, but the samples of dataset.train are "
-         "{}\nhint: image files have 3 channels; resize them with a transform",
-         shape_text(headers.predicted), shape_text(headers.train));
+         "images\nhint: use --split instead of --input");
+  ENSURE(
+      config, data::has_same_inputs(headers.predicted.layout, headers.train.layout),
+      "--input: the images must be {1} after the transforms, as in dataset.train, got {0}\nhint: "
+      "resize the images with a transform (image files are read with 3 channels)",
+      shape_text(headers.predicted), shape_text(headers.train));
 }
 
 Headers read_headers(const study::RunRequest& request) {
@@ -93,7 +94,7 @@ void warn_of_labels(const study::RunRequest& request, Context& context) {
   context.diagnostics.warning(
       split.dataset.position,
       fmt::format(
-          "dataset.{}: its labels are omitted, because they are not among the {} of dataset.train",
+          "the output has no labels: those of dataset.{} do not match the {} of dataset.train",
           task.split,
           enum_names(task.learned->targets).at(static_cast<std::size_t>(task.learned->targets))));
 }
@@ -147,9 +148,10 @@ void print_summary(const study::PredictionPlan& plan, const study::RunOutcome& o
     document["rows"] = rows;
     print_json(document);
   } else {
-    print(fmt::format("{}: {} rows of {} on {}", printable(plan.file.string()),
-                      with_thousands(rows), join(outputs, ", "),
-                      input.empty() ? outcome.record.evaluated->split : printable(input)));
+    print(
+        fmt::format("{}: {} rows with {} for {}", printable(plan.file.string()),
+                    with_thousands(rows), join(outputs, ", "),
+                    input.empty() ? "split " + outcome.record.evaluated->split : printable(input)));
   }
 }
 
@@ -175,7 +177,8 @@ int predict(const PredictFlags& flags, Context& context) {
   } catch (Error& error) {
     if (launch::is_stop_code(error.exit_code())) throw;
     scratch.keep();
-    error.add_frame(fmt::format("the predictions so far are kept in {}", scratch.path().string()));
+    error.add_frame(fmt::format("cannot finish the predictions (the finished part is in {})",
+                                scratch.path().string()));
     throw;
   }
   print_summary(plan, outcome, flags.task.input, context);
@@ -198,7 +201,8 @@ void add_predict(CLI::App& program, Context& context) {
                     [](const std::string& path) { return path.empty() ? "it is empty" : ""; }, "")},
                {"--out", flags.out, "FILE", "required: file to write (.csv, .npy or .jsonl)"},
                {"--outputs", flags.outputs, "LIST",
-                "outputs to write: logits,probabilities,class,prediction (default: see below)"},
+                "outputs to write: logits,probabilities,class,prediction (default: depends on the "
+                "task, see below)"},
                {"--format", flags.format, "FORMAT",
                 "file format: csv, npy or jsonl (default: by the extension of --out)"},
                {"--force", flags.force, "replace an existing file"}});

@@ -9,7 +9,8 @@
 namespace trainctl::app {
 namespace {
 
-constexpr const char* kLibraryName = "libtrainctl_engine.so";
+constexpr const char* kEngine = "libtrainctl_engine.so";
+constexpr const char* kEngineWithCuda = "libtrainctl_engine_cuda.so";
 
 [[noreturn]] void refuse(const fs::path& library, const char* cause) {
   throw Error(ErrorKind::resource,
@@ -36,10 +37,11 @@ std::string version_text() {
 
 fs::path executable_path() { return fs::read_symlink("/proc/self/exe"); }
 
-std::optional<fs::path> find_engine_library() {
+std::optional<fs::path> find_engine_library(bool with_cuda) {
+  const char* const name = with_cuda ? kEngineWithCuda : kEngine;
   const fs::path folder = executable_path().parent_path();
-  const std::array candidates{folder / ".." / "lib" / kLibraryName, folder / kLibraryName,
-                              folder / ".." / "lib" / "trainctl" / kLibraryName};
+  const std::array candidates{folder / ".." / "lib" / name, folder / name,
+                              folder / ".." / "lib" / "trainctl" / name};
   for (const fs::path& candidate : candidates) {
     std::error_code ignored;
     if (fs::exists(candidate, ignored)) return fs::weakly_canonical(candidate);
@@ -47,15 +49,21 @@ std::optional<fs::path> find_engine_library() {
   return std::nullopt;
 }
 
-TrainctlEngineRun load_engine() {
-  const auto library = find_engine_library();
+TrainctlEngineRun load_engine(bool with_cuda) {
+  const auto library = find_engine_library(with_cuda);
+  ENSURE(
+      resource, library.has_value() || !with_cuda || !find_engine_library(),
+      "cannot use a GPU: there is no {} next to {}\nhint: build it with the CUDA wheel of PyTorch "
+      "and cmake --build --preset release, or set trainer.accelerator=cpu",
+      kEngineWithCuda, executable_path().string());
   ENSURE(resource, library.has_value(),
-         "cannot find {} next to {}\nhint: build it with cmake --build --preset release",
-         kLibraryName, executable_path().string());
+         "cannot find {} next to {}\nhint: build it with cmake --build --preset release", kEngine,
+         executable_path().string());
   void* handle = open_library(*library);
   if (handle == nullptr) refuse(*library, ::dlerror());
   void* symbol = ::dlsym(handle, TRAINCTL_ENGINE_SYMBOL);
-  ENSURE(resource, symbol != nullptr, "{} has no {}: it belongs to another version of trainctl",
+  ENSURE(resource, symbol != nullptr,
+         "cannot load {}: it belongs to another version of trainctl (it has no function {})",
          library->string(), TRAINCTL_ENGINE_SYMBOL);
   return reinterpret_cast<TrainctlEngineRun>(symbol);
 }

@@ -34,11 +34,12 @@ std::string version_text();
 fs::path executable_path();
 
 /// Returns libtrainctl_engine.so in the executable's folder or in the lib folder next to that
-/// folder; nothing if it was not built.
-std::optional<fs::path> find_engine_library();
+/// folder; nothing if it was not built. Work on a GPU needs libtrainctl_engine_cuda.so, which loads
+/// the CUDA libraries.
+std::optional<fs::path> find_engine_library(bool with_cuda = false);
 
 /// Loads the engine with libtorch, which takes about a second, and returns its entry point. The
 /// library stays loaded. Throws Error(resource) that says what is missing and how to get it.
-TrainctlEngineRun load_engine();
+TrainctlEngineRun load_engine(bool with_cuda = false);
 
 }  // namespace trainctl::app

@@ -53,8 +53,8 @@ Made made_of_file(const fs::path& file) {
   const std::string schema = report::schema_of(document);
   if (schema.starts_with("trainctl.sweep/")) return made_of_sweep(file);
   ENSURE(config, schema.starts_with("trainctl.bench/"),
-         "{} is a document {}, but a page requires runs, benches (trainctl.bench/2) or sweeps "
-         "(trainctl.sweep/2)",
+         "{} must be a saved benchmark or a sweep, got a file of the schema '{}'\nhint: name a run "
+         "folder, a file of 'bench --save FILE' or a sweep folder",
          printable(file.string()), printable(schema));
   return {"bench",
           report::bench_page(document, file.filename().string()),
@@ -130,15 +130,17 @@ void add_report(CLI::App& program, Context& context) {
       add_verb(program, context,
                {"report", "write an HTML page about runs, a benchmark or a sweep", kTrainGroup},
                make_report);
-  add_options(verb, {{"runs", flags.words, "PATH...",
-                      "runs (folder, experiment name or latest), a saved benchmark or a sweep"},
-                     {"--out", flags.out, "FILE", "page to write (default: see below)"},
-                     {"--worst", flags.worst.count, "N",
-                      "show the N samples with the worst predictions", within(1, 200)},
-                     {"--predictions", flags.worst.predictions, "FILE",
-                      "CSV file of 'trainctl predict' (default: predictions.csv of the run)"},
-                     {"--split", flags.worst.split, "SPLIT",
-                      "split of the predictions: train, val or test (default: val)"}});
+  add_options(verb,
+              {{"runs", flags.words, "PATH...",
+                "runs (folder, experiment name or latest), a saved benchmark or a sweep"},
+               {"--out", flags.out, "FILE",
+                "page to write (default: report.html in the run folder; other cases: see below)"},
+               {"--worst", flags.worst.count, "N", "show the N samples with the worst predictions",
+                within(1, 200)},
+               {"--predictions", flags.worst.predictions, "FILE",
+                "CSV file of 'trainctl predict' (default: predictions.csv of the run)"},
+               {"--split", flags.worst.split, "SPLIT",
+                "split of the predictions: train, val or test (default: val)"}});
   verb.get_option("runs")->required();
   verb.footer(
       "Uses only what the runs have recorded. Default of --out: report.html in the folder of the\n"

@@ -150,7 +150,7 @@ void say_end(const study::SweepEnd& end, const report::Sweep& sweep, const std::
 void expect_one_task() {
   const auto task = launch::find_launcher_task([](const char* name) { return std::getenv(name); });
   ENSURE(config, !task || task->world_size == 1,
-         "{} started {} tasks of this sweep, but one task runs all of it\nhint: start one task",
+         "a sweep must run in one task, but {} started {}\nhint: start one task",
          launch::name_of(task->launcher), task->world_size);
 }
 
@@ -211,14 +211,14 @@ void add_sweep(CLI::App& program, Context& context) {
        {"--monitor", options.monitor, "METRIC",
         "metric that ranks settings, for example val/loss (default: checkpoint.monitor)"},
        {"--mode", options.mode, "HOW",
-        "whether a low (min) or high (max) metric is better (default: by the metric)",
+        "whether lower (min) or higher (max) values are better (default: depends on the metric)",
         one_of({"min", "max"})},
        {"--against", options.against, "WHICH",
         "setting to compare the others with: best or first (default: best)",
         one_of({"best", "first"})},
        {"--jobs", options.jobs, "N", "runs at the same time (default: 1)", whole_number(1, 1000)},
        {"--retries", options.retries, "N",
-        "retry runs that ran out of memory, disk space or devices N times (default: 1)",
+        "retries of each run that ends with exit code 11 or is killed (default: 1)",
         whole_number(0, 1000)},
        {"--fail-fast", options.fail_fast, "stop the sweep when a run fails"},
        {"--keep-going", flags.keep_going, "continue when a run fails (default)"},

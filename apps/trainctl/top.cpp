@@ -156,7 +156,7 @@ report::TopView watch(study::LiveRun& run, double interval, const Context& conte
     const winsize size = size_of_screen();
     style.width = size.ws_col;
     const std::string text = report::top_text(view, style, size.ws_row - 1);
-    screen.draw(text + paint("q ends", report::Ink::dim, style));
+    screen.draw(text + paint("press q to quit", report::Ink::dim, style));
     if (screen.wait(interval) == FullScreen::Request::end) return view;
   }
 }

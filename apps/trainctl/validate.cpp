@@ -95,16 +95,17 @@ void add_validate(CLI::App& program, Context& context) {
       add_verb(program, context,
                {"validate", "report every error in experiment files", kConfigGroup}, validate);
   verb.alias("check");
-  add_options(verb, {{"words", arguments.words, "[CONFIG...] [key=value ...]",
-                      "experiment files (default: ./config.yaml, else a built-in one)\n"
-                      "overrides for each of the files"},
-                     {"-c,--config", arguments.words, "FILE", "additional experiment file"},
-                     {"--model", arguments.model,
-                      "also build the model, and check weights and parameter patterns"}});
+  add_options(
+      verb, {{"words", arguments.words, "[CONFIG...] [key=value ...]",
+              "experiment files (default: ./config.yaml, else a built-in one)\n"
+              "overrides for each of the files"},
+             {"-c,--config", arguments.words, "FILE", "additional experiment file"},
+             {"--model", arguments.model,
+              "also build the model; check that weights, freeze and optimizer patterns match it"}});
   verb.footer(
       "Example: trainctl validate configs/quickstart.yaml optimizer.lr=0.01\n"
       "Reads only what is needed to count and describe the samples: lists, file headers and\n"
-      "whole tables (csv, parquet). 'trainctl data hash CONFIG' reads all data of an epoch.\n"
+      "whole tables (csv, parquet). 'trainctl data hash CONFIG' loads all training samples.\n"
       "Exit codes: 0 all files are valid; 2 an error in a file; 9 an error in its data; 10 an\n"
       "error in its weights; 11 its remote data cannot be reached.");
 }

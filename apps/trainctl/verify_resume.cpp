@@ -66,7 +66,7 @@ void add_verify_resume(CLI::App& program, Context& context) {
       "Each run trains in a fresh process and a temporary folder, which is kept if runs\n"
       "differ. Compares the weights and optimizer state of the last checkpoint, and the loss\n"
       "of every step.\n"
-      "Exit codes: 0 all runs are identical; 3 one differs or did not finish; 10 no run could\n"
+      "Exit codes: 0 all runs are identical; 3 a run differs or did not finish; 10 no run could\n"
       "be resumed.");
 }
 

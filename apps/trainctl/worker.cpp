@@ -17,9 +17,10 @@ int start_engine(const std::string& run_dir, const launch::WorkerEnv& environmen
   const spec::Task task = spec::read_task(run_dir);
   const std::string& accelerator = environment.accelerator;
   const std::string& address = environment.group_address;
+  const bool on_gpu = accelerator == "gpu";
   log::get().debug("rank {} of {}, pid {}, device '{}', engine {}", environment.rank,
                    environment.world_size, ::getpid(), accelerator,
-                   find_engine_library().value_or("not found").string());
+                   find_engine_library(on_gpu).value_or("not found").string());
   const TrainctlEngineRequest request{
       .run_dir = run_dir.c_str(),
       .mode = spec::name_of(task.kind),
@@ -33,7 +34,7 @@ int start_engine(const std::string& run_dir, const launch::WorkerEnv& environmen
       .stop_signal = launch::stop_signal(),
       .accelerator = accelerator.empty() ? nullptr : accelerator.c_str(),
       .group_address = address.empty() ? nullptr : address.c_str()};
-  const TrainctlEngineRun engine = load_engine();
+  const TrainctlEngineRun engine = load_engine(on_gpu);
   log::get().debug("rank {} of {}: the engine is loaded", environment.rank, environment.world_size);
   const int exit_code = engine(&request);
   log::get().debug("rank {}: the engine ended with {}", environment.rank, exit_code);

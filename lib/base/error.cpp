@@ -44,7 +44,7 @@ Error to_error(const std::exception& exception) {
   if (const auto* error = dynamic_cast<const Error*>(&exception)) return *error;
   if (dynamic_cast<const std::bad_alloc*>(&exception) != nullptr)
     return {ErrorKind::resource,
-            "out of memory: the machine, the container or a limit (ulimit -v) has no more"};
+            "out of memory: the limit of the machine, the container or ulimit -v is reached"};
   if (const auto* error = dynamic_cast<const std::filesystem::filesystem_error*>(&exception))
     return {ErrorKind::resource, message_of(*error)};
   if (const auto* error = dynamic_cast<const std::system_error*>(&exception))

@@ -25,10 +25,10 @@ namespace {
 [[noreturn]] void fail(const std::string& what, const std::string& label, int cause) {
   const char* hint = "";
   if (cause == ENOSPC || cause == EDQUOT)
-    hint = "\nhint: free some space or choose another folder with --out";
+    hint = "\nhint: free some space or choose another path with --out";
   if (cause == EFBIG) hint = "\nhint: raise the limit of file sizes (ulimit -f)";
   if (cause == EROFS || cause == EACCES || cause == EPERM || cause == ENOTDIR)
-    hint = "\nhint: choose a writable folder with --out";
+    hint = "\nhint: choose a writable path with --out";
   throw Error(ErrorKind::resource, fmt::format("cannot {} {}: {}{}", what, printable(label),
                                                std::strerror(cause), hint));
 }
@@ -62,7 +62,8 @@ fs::path temporary_name(const fs::path& target, std::string_view mark) {
 }
 
 void rename_or_fail(const fs::path& written, const fs::path& path) {
-  if (::rename(written.c_str(), path.c_str()) != 0) fail("rename to", path.string(), errno);
+  if (::rename(written.c_str(), path.c_str()) != 0)
+    fail("rename the temporary file to", path.string(), errno);
 }
 
 // The limit for a whole pipe, such as the one that `trainctl validate <(command)` passes.
@@ -289,7 +290,7 @@ FileMapping::FileMapping(const fs::path& path, ErrorKind kind)
   expect(fd_.valid(), kind, "open");
   struct stat info {};
   expect(::fstat(fd_.get(), &info) == 0, kind, "examine");
-  if (!S_ISREG(info.st_mode)) throw Error(kind, "must be a regular file");
+  if (!S_ISREG(info.st_mode)) throw Error(kind, "it must be a regular file");
   const auto size = static_cast<std::size_t>(info.st_size);
   if (size == 0) return;  // mmap() rejects an empty file
   void* mapping = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, fd_.get(), 0);

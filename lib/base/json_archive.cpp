@@ -97,15 +97,16 @@ void StateWriter::put(std::string_view key, Json value) {
 }
 
 StateReader::StateReader(const Json& json) {
-  ENSURE(checkpoint, json.is_object(), "the state must be an object, got {}", shown(json));
+  ENSURE(checkpoint, json.is_object(), "its saved state must be a JSON object, got {}",
+         shown(json));
   levels_.push_back({"", &json, {}});
 }
 
 void StateReader::value(std::string_view key, ValuePointer target) {
   const Json& found = take(key);
   const char* wanted = std::visit([&](auto* value) { return read(found, *value); }, target);
-  ENSURE(checkpoint, wanted == nullptr, "'{}{}' must be {}, got {}", levels_.back().path, key,
-         wanted, shown(found));
+  ENSURE(checkpoint, wanted == nullptr, "the saved value '{}{}' must be {}, got {}",
+         levels_.back().path, key, wanted, shown(found));
 }
 
 bool StateReader::has(std::string_view key) const { return levels_.back().json->contains(key); }
@@ -113,8 +114,8 @@ bool StateReader::has(std::string_view key) const { return levels_.back().json->
 void StateReader::enter(std::string_view key) {
   const Json& found = take(key);
   const std::string& above = levels_.back().path;
-  ENSURE(checkpoint, found.is_object(), "'{}{}' must be an object, got {}", above, key,
-         shown(found));
+  ENSURE(checkpoint, found.is_object(), "the saved value '{}{}' must be a JSON object, got {}",
+         above, key, shown(found));
   levels_.push_back({fmt::format("{}{}.", above, key), &found, {}});
 }
 
@@ -126,7 +127,8 @@ void StateReader::leave() {
 const Json& StateReader::take(std::string_view key) {
   Level& level = levels_.back();
   const auto found = level.json->find(key);
-  ENSURE(checkpoint, found != level.json->end(), "'{}{}' is missing", level.path, key);
+  ENSURE(checkpoint, found != level.json->end(), "the saved value '{}{}' is missing", level.path,
+         key);
   level.taken.emplace(key);
   return *found;
 }
@@ -134,7 +136,8 @@ const Json& StateReader::take(std::string_view key) {
 void StateReader::finish() const {
   const Level& level = levels_.back();
   for (const auto& [key, value] : level.json->items())
-    ENSURE(checkpoint, level.taken.contains(key), "'{}{}' is unknown", level.path, printable(key));
+    ENSURE(checkpoint, level.taken.contains(key), "the saved value '{}{}' is unknown", level.path,
+           printable(key));
 }
 
 }  // namespace trainctl

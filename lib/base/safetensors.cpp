@@ -90,20 +90,23 @@ View parse_tensor(const std::string& name, const Header& entry, std::span<const 
   ENSURE(checkpoint, element > 0, "unknown dtype '{}'", printable(view.dtype));
   for (const Header& extent : entry.at("shape")) {
     ENSURE(checkpoint, extent.is_number_unsigned(),
-           "a size in the shape must be a non-negative integer");
+           "a size in its shape must be a non-negative integer");
     view.shape.push_back(extent.get<std::int64_t>());
   }
   const Header& offsets = entry.at("data_offsets");
   ENSURE(checkpoint,
          offsets.is_array() && offsets.size() == 2 && offsets[0].is_number_unsigned() &&
              offsets[1].is_number_unsigned(),
-         "data_offsets must be two whole numbers");
+         "its data_offsets must be two whole numbers");
   const auto begin = offsets[0].get<std::uint64_t>();
   const auto end = offsets[1].get<std::uint64_t>();
   ENSURE(checkpoint, begin <= end && end <= data.size(),
-         "data_offsets must be within the {} bytes of data, got {} to {}", data.size(), begin, end);
-  ENSURE(checkpoint, byte_count(view.shape, element) == end - begin,
-         "shape and dtype must have the {} bytes of its data_offsets", end - begin);
+         "its data_offsets must be within the {} bytes of data, got {} to {}", data.size(), begin,
+         end);
+  const auto needed = byte_count(view.shape, element);
+  ENSURE(checkpoint, needed == end - begin,
+         "its shape and dtype need {} bytes, but its data_offsets cover {} bytes",
+         needed ? std::to_string(*needed) : "more than 2^64", end - begin);
   view.bytes = data.subspan(begin, end - begin);
   return view;
 }
@@ -116,13 +119,13 @@ void check_layout(std::vector<View>& tensors, std::span<const std::byte> data) {
   const std::byte* expected = data.data();
   for (const View& tensor : tensors) {
     ENSURE(checkpoint, tensor.bytes.data() == expected,
-           "the bytes of tensor '{}' must follow those of the tensor before",
+           "the bytes of tensor '{}' must follow directly after those of the previous tensor",
            printable(tensor.name));
     expected += tensor.bytes.size();
   }
   ENSURE(checkpoint, expected == data.data() + data.size(),
-         "the last tensor must end at the end of the file, got {} bytes more",
-         data.data() + data.size() - expected);
+         "the file has {} byte{} after the end of its last tensor",
+         data.data() + data.size() - expected, plural(data.data() + data.size() - expected));
 }
 
 /// Reads the header into memory: it is parsed twice, and a mapping could change in between.
@@ -179,11 +182,11 @@ File::File(const std::filesystem::path& path)
   in_context(printable(path.string()), [&] {
     const std::span<const std::byte> file = mapping_.bytes();
     ENSURE(checkpoint, file.size() >= kPrefix,
-           "a safetensors file must have at least 8 bytes, got {}", file.size());
+           "truncated or not a safetensors file: it has only {} bytes", file.size());
     const std::uint64_t length = from_little_endian(read_head(mapping_.fd(), 0, kPrefix));
     ENSURE(checkpoint, length <= kMaxHeader && length <= file.size() - kPrefix,
-           "its header claims {} bytes, but {} bytes follow: it is truncated or not a safetensors "
-           "file",
+           "truncated or not a safetensors file: its first 8 bytes announce a header of {} bytes, "
+           "but {} bytes follow",
            length, file.size() - kPrefix);
     parse(read_head(mapping_.fd(), kPrefix, length), file.subspan(kPrefix + length));
   });

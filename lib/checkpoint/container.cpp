@@ -35,7 +35,7 @@ class Source {
                   fmt::format("cannot open it: {}", std::strerror(cause)));
     struct stat info {};
     ENSURE(resource, ::fstat(fd_.get(), &info) == 0, "cannot stat it: {}", std::strerror(errno));
-    ENSURE(checkpoint, S_ISREG(info.st_mode), "is not a regular file");
+    ENSURE(checkpoint, S_ISREG(info.st_mode), "it must be a regular file");
     size_ = static_cast<std::size_t>(info.st_size);
   }
 
@@ -47,7 +47,7 @@ class Source {
                                     static_cast<off_t>(at + done));
       if (count < 0 && errno == EINTR) continue;
       ENSURE(resource, count >= 0, "cannot read it: {}", std::strerror(errno));
-      ENSURE(checkpoint, count > 0, "was truncated while it was read");
+      ENSURE(checkpoint, count > 0, "the file was truncated while it was read");
       done += static_cast<std::size_t>(count);
     }
   }
@@ -95,15 +95,16 @@ Head head_of(std::span<const Entry> entries, const Json& meta,
 /// Detects data that a reader would reject or read differently now, and not when the checkpoint is
 /// needed.
 void check_readable(const Head& head, std::span<const Entry> entries, const Json& meta) {
-  ENSURE(checkpoint, head.text.size() <= kMaxHeader, "the header takes {} bytes, the limit is {}",
-         head.text.size(), kMaxHeader);
+  ENSURE(
+      checkpoint, head.text.size() <= kMaxHeader,
+      "its header of tensor names and saved values would have {} bytes, more than the limit of {}",
+      head.text.size(), kMaxHeader);
   const Header back = read_header(head.text, head.file_bytes);
   for (std::size_t i = 0; i < entries.size(); ++i) {
     ENSURE(checkpoint, back.entries[i].entry.name == entries[i].name, "{} is not valid UTF-8",
            shown(entries[i].name));
   }
-  ENSURE(checkpoint, back.meta == meta,
-         "its meta holds a number that is not finite, or text that is not UTF-8");
+  ENSURE(checkpoint, back.meta == meta, "its saved values must be finite numbers or UTF-8 text");
 }
 
 constexpr std::align_val_t kPage{4096};
@@ -210,7 +211,7 @@ void File::Free::operator()(std::byte* bytes) const { ::operator delete[](bytes,
 
 File::Buffer File::allocate(std::size_t size) {
   void* memory = ::operator new[](size, kPage, std::nothrow);
-  ENSURE(resource, memory != nullptr, "cannot allocate {} bytes for it", size);
+  ENSURE(resource, memory != nullptr, "cannot allocate {} bytes to read the file", size);
   return Buffer(static_cast<std::byte*>(memory));
 }
 

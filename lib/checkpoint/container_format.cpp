@@ -82,7 +82,7 @@ class Document final : public nlohmann::json_sax<Json> {
     return true;
   }
   bool open(Json empty) {
-    ENSURE(checkpoint, open_.size() < kMostNested, "its header is nested more than {} deep",
+    ENSURE(checkpoint, open_.size() < kMostNested, "its header is nested more than {} levels deep",
            kMostNested);
     open_.push_back({&place(std::move(empty)), {}});
     return true;
@@ -99,12 +99,12 @@ class Document final : public nlohmann::json_sax<Json> {
 };
 
 void expect_keys(const Json& map, std::span<const char* const> keys) {
-  ENSURE(checkpoint, map.is_object(), "is not a JSON object");
+  ENSURE(checkpoint, map.is_object(), "it must be a JSON object");
   for (const auto& [key, value] : map.items()) {
     ENSURE(checkpoint, std::find(keys.begin(), keys.end(), key) != keys.end(),
-           "has {}, which format {} does not know", shown(key), kVersion);
+           "its key {} is unknown in format {}", shown(key), kVersion);
   }
-  for (const char* key : keys) ENSURE(checkpoint, map.contains(key), "has no '{}'", key);
+  for (const char* key : keys) ENSURE(checkpoint, map.contains(key), "'{}' is missing", key);
 }
 
 const std::string& text_of(const Json& map, const char* key) {
@@ -134,7 +134,7 @@ std::uint32_t checksum_in(const Json& map) {
   const std::string& text = text_of(map, "crc32c");
   ENSURE(checkpoint,
          text.size() == 8 && text.find_first_not_of("0123456789abcdef") == std::string::npos,
-         "its crc32c is not 8 hex digits");
+         "its crc32c must be 8 hexadecimal digits");
   std::uint32_t value = 0;
   std::from_chars(text.data(), text.data() + text.size(), value, 16);
   return value;
@@ -154,7 +154,7 @@ Listed parse_entry(const Json& map) {
   found.length = number_of(map, "length");
   found.checksum = checksum_in(map);
   ENSURE(checkpoint, safetensors::byte_count(found.entry.shape, element) == found.length,
-         "its shape and dtype do not give its length of {} bytes", found.length);
+         "its length of {} bytes does not match its shape and dtype", found.length);
   return found;
 }
 
@@ -173,15 +173,15 @@ void check_place(const Listed& listed, const Listed* before, std::uint64_t data_
          "its offset {} is out of order", listed.offset);
   ENSURE(checkpoint, listed.offset >= end, "its offset {} overlaps the entry before it",
          listed.offset);
-  ENSURE(checkpoint, listed.offset == aligned(end), "its offset {} leaves a hole: it should be {}",
+  ENSURE(checkpoint, listed.offset == aligned(end), "its offset {} leaves a gap, expected {}",
          listed.offset, aligned(end));
   ENSURE(checkpoint, listed.offset <= data_bytes && listed.length <= data_bytes - listed.offset,
-         "its {} bytes at offset {} leave the data of {} bytes", listed.length, listed.offset,
-         data_bytes);
+         "its {} bytes at offset {} extend beyond the data of {} bytes", listed.length,
+         listed.offset, data_bytes);
 }
 
 void check_layout(const std::vector<Listed>& entries, std::uint64_t begin, std::uint64_t bytes) {
-  ENSURE(checkpoint, begin <= bytes, "it ends at {}, before its data would begin", bytes);
+  ENSURE(checkpoint, begin <= bytes, "the file ends at byte {}, before its data begins", bytes);
   std::uint64_t end = 0;
   const Listed* before = nullptr;
   for (const Listed& listed : entries) {
@@ -189,7 +189,7 @@ void check_layout(const std::vector<Listed>& entries, std::uint64_t begin, std::
     end = listed.offset + listed.length;
     before = &listed;
   }
-  ENSURE(checkpoint, begin + end == bytes, "{} bytes at its end belong to no entry",
+  ENSURE(checkpoint, begin + end == bytes, "{} bytes at the end of the file belong to no tensor",
          bytes - begin - end);
 }
 
@@ -213,28 +213,29 @@ std::string pack(const Prefix& prefix) {
 }
 
 Prefix read_prefix(std::span<const std::byte> head, std::uint64_t real_bytes) {
-  ENSURE(checkpoint, head.size() >= kPrefixBytes, "is truncated: {} of at least {} bytes",
-         head.size(), kPrefixBytes);
+  ENSURE(checkpoint, head.size() >= kPrefixBytes,
+         "the file is truncated, got {} of at least {} bytes", head.size(), kPrefixBytes);
   ENSURE(checkpoint, std::memcmp(head.data(), kMagic.data(), kMagic.size()) == 0,
-         "is not a checkpoint of trainctl: it must begin with {}", kMagic);
+         "the file is not a checkpoint of trainctl (it must begin with {})", kMagic);
   const auto number = [&](std::size_t at, std::size_t bytes) {
     return from_little_endian(as_text(head.subspan(at, bytes)));
   };
   const Prefix prefix{static_cast<std::uint32_t>(number(8, 4)),
                       static_cast<std::uint32_t>(number(12, 4)), number(16, 8), number(24, 8)};
-  ENSURE(checkpoint, prefix.version <= kVersion, "was written by a newer trainctl (format {})",
-         prefix.version);
-  ENSURE(checkpoint, prefix.version == kVersion, "has the unknown format {}", prefix.version);
-  ENSURE(checkpoint, real_bytes >= prefix.file_bytes, "is truncated: {} of {} bytes",
+  ENSURE(checkpoint, prefix.version <= kVersion,
+         "the file was written by a newer trainctl (format {})", prefix.version);
+  ENSURE(checkpoint, prefix.version == kVersion, "unknown format {}", prefix.version);
+  ENSURE(checkpoint, real_bytes >= prefix.file_bytes, "the file is truncated, got {} of {} bytes",
          grouped(real_bytes), grouped(prefix.file_bytes));
-  ENSURE(checkpoint, real_bytes <= prefix.file_bytes, "has {} bytes after its end at {}",
-         grouped(real_bytes - prefix.file_bytes), grouped(prefix.file_bytes));
+  ENSURE(checkpoint, real_bytes <= prefix.file_bytes,
+         "the file has {} bytes, but its header states {}", grouped(real_bytes),
+         grouped(prefix.file_bytes));
   ENSURE(checkpoint, prefix.header_bytes <= kMaxHeader,
-         "its header claims {} bytes, the limit is {}", grouped(prefix.header_bytes),
-         grouped(kMaxHeader));
+         "its header is damaged: it states a length of {} bytes, more than the limit of {} bytes",
+         grouped(prefix.header_bytes), grouped(kMaxHeader));
   ENSURE(checkpoint, prefix.header_bytes <= real_bytes - kPrefixBytes,
-         "its header claims {} bytes, but {} follow", grouped(prefix.header_bytes),
-         grouped(real_bytes - kPrefixBytes));
+         "its header is damaged: it states a length of {} bytes, but only {} follow",
+         grouped(prefix.header_bytes), grouped(real_bytes - kPrefixBytes));
   return prefix;
 }
 
@@ -247,19 +248,21 @@ std::uint32_t checksum_of(const Prefix& prefix, std::string_view header) {
 
 void expect_sound(const Prefix& prefix, std::string_view header) {
   const std::uint32_t found = checksum_of(prefix, header);
-  ENSURE(checkpoint, found == prefix.checksum, "the checksum of its header is {:08x}, not {:08x}",
+  ENSURE(checkpoint, found == prefix.checksum,
+         "its header has changed since it was written: the checksum is {:08x}, expected {:08x}",
          found, prefix.checksum);
 }
 
 void expect_zero(std::span<const std::byte> padding) {
   const bool is_zero =
       std::ranges::all_of(padding, [](std::byte byte) { return byte == std::byte{0}; });
-  ENSURE(checkpoint, is_zero, "the padding before it is not zero");
+  ENSURE(checkpoint, is_zero, "the padding bytes before it must be zero");
 }
 
 void expect_checksum(const Listed& listed, std::uint32_t found) {
-  ENSURE(checkpoint, found == listed.checksum, "its checksum is {:08x}, not {:08x}", found,
-         listed.checksum);
+  ENSURE(checkpoint, found == listed.checksum,
+         "its bytes have changed since they were written: the checksum is {:08x}, expected {:08x}",
+         found, listed.checksum);
 }
 
 std::string shown(std::string_view name) {

@@ -44,7 +44,7 @@ Difference between(const container::Entry& expected, const container::Entry& fou
     return "has another dtype or shape";
   const auto at = std::ranges::mismatch(expected.bytes, found.bytes);
   if (at.in1 == expected.bytes.end() && at.in2 == found.bytes.end()) return std::nullopt;
-  return fmt::format("differs from byte {} of {} on", at.in1 - expected.bytes.begin(),
+  return fmt::format("differs, first at byte {} of {}", at.in1 - expected.bytes.begin(),
                      expected.bytes.size());
 }
 
@@ -63,7 +63,7 @@ Difference of_tensors(const PartReader& expected, const PartReader& found,
   }
   for (const container::Entry& entry : found.entries()) {
     if (is_in(entry, groups) && expected.find(entry.name) == nullptr)
-      return printable(entry.name) + " is unexpected";
+      return printable(entry.name) + " is not in the expected checkpoint";
   }
   return std::nullopt;
 }
@@ -123,9 +123,11 @@ std::optional<std::string> first_difference(const fs::path& expected, const fs::
   const Manifest wanted = read_manifest(expected);
   const Manifest got = read_manifest(found);
   if (wanted.global_step != got.global_step)
-    return fmt::format("it is of step {}, expected step {}", got.global_step, wanted.global_step);
+    return fmt::format("it was saved at step {}, expected step {}", got.global_step,
+                       wanted.global_step);
   if (wanted.parts.size() != got.parts.size())
-    return fmt::format("it is of {} ranks, expected {}", got.parts.size(), wanted.parts.size());
+    return fmt::format("it has the state of {} ranks, expected {}", got.parts.size(),
+                       wanted.parts.size());
   for (std::size_t rank = 0; rank < wanted.parts.size(); ++rank) {
     const PartReader a(expected, wanted, static_cast<int>(rank));
     const PartReader b(found, got, static_cast<int>(rank));

@@ -54,12 +54,14 @@ fs::path quarantine(const fs::path& checkpoint) {
   fs::path free = folder / name;
   std::error_code ignored;
   for (int n = 2; fs::symlink_status(free, ignored).type() != fs::file_type::not_found; ++n) {
-    ENSURE(resource, n < 10'000, "cannot rename damaged {}: 10000 renamed copies exist",
+    ENSURE(resource, n < 10'000,
+           "cannot rename the damaged checkpoint {}: 10000 renamed copies exist",
            printable(checkpoint.string()));
     free = folder / fmt::format("{}-{}", name, n);
   }
-  ENSURE(resource, ::rename(checkpoint.c_str(), free.c_str()) == 0, "cannot rename damaged {}: {}",
-         printable(checkpoint.string()), std::strerror(errno));
+  ENSURE(resource, ::rename(checkpoint.c_str(), free.c_str()) == 0,
+         "cannot rename the damaged checkpoint {}: {}", printable(checkpoint.string()),
+         std::strerror(errno));
   sync_folder(folder);
   return free;
 }
@@ -72,7 +74,7 @@ void quarantine_and_report(
   try {
     moved = quarantine(checkpoint);
   } catch (const Error& error) {
-    addition = fmt::format("; {}", error.what());
+    addition = fmt::format("; it stays in place: {}", error.what());
   }
   if (on_quarantine) on_quarantine(moved, why + addition);
 }

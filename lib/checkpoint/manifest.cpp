@@ -1,5 +1,6 @@
 #include "checkpoint/manifest.hpp"
 
+#include "base/numbers.hpp"
 #include "base/strings.hpp"
 
 #include <algorithm>
@@ -47,7 +48,7 @@ std::int64_t whole(const Json& object, const char* key) {
 template <class Number>
 Number whole_as(const Json& object, const char* key) {
   const std::int64_t value = whole(object, key);
-  ENSURE(checkpoint, std::in_range<Number>(value), "'{}' is {}", key, value);
+  ENSURE(checkpoint, std::in_range<Number>(value), "'{}' is out of range, got {}", key, value);
   return static_cast<Number>(value);
 }
 
@@ -110,10 +111,11 @@ bool is_weights_name(std::string_view name) {
 void check_shared(const std::vector<Manifest::SharedGroup>& shared) {
   std::set<std::string_view> groups;
   for (const Manifest::SharedGroup& one : shared) {
-    ENSURE(checkpoint, !one.group.empty() && groups.insert(one.group).second,
-           "the shared group '{}' must have a name and occur once", printable(one.group));
+    ENSURE(checkpoint, !one.group.empty(), "an entry of its list 'shared' has an empty 'group'");
+    ENSURE(checkpoint, groups.insert(one.group).second, "its list 'shared' names '{}' twice",
+           printable(one.group));
     ENSURE(checkpoint, !one.same_as.empty() || is_weights_name(one.file),
-           "the file of the shared group '{}' must be a name that ends in {}, got '{}'",
+           "the file of '{}' in its list 'shared' must be a file name that ends in {}, got '{}'",
            printable(one.group), kWeightsSuffix, printable(one.file));
   }
 }
@@ -123,7 +125,7 @@ std::map<std::string, std::string> facts_of(const Json& object) {
   ENSURE(checkpoint, facts.is_object(), "'facts' must be a JSON object");
   std::map<std::string, std::string> out;
   for (const auto& [key, value] : facts.items()) {
-    ENSURE(checkpoint, value.is_string(), "the fact '{}' must be a string", printable(key));
+    ENSURE(checkpoint, value.is_string(), "'facts.{}' must be a string", printable(key));
     out[key] = value.get<std::string>();
   }
   return out;
@@ -156,19 +158,20 @@ void check_epoch(const Json& document, const Manifest& manifest) {
   const std::int64_t epoch = whole(document, "epoch");
   const std::int64_t expected = manifest.moment().epoch_number();
   ENSURE(checkpoint, epoch == expected,
-         "'epoch' must be {} where 'next_epoch' is {} and {} steps of that are done, got {}",
-         expected, manifest.epoch + 1, manifest.step_in_epoch, epoch);
+         "'epoch' is {}, but must be {}, because 'next_epoch' is {} and 'step_in_epoch' is {}",
+         epoch, expected, manifest.epoch + 1, manifest.step_in_epoch);
 }
 
 }  // namespace
 
 UnsupportedFormat::UnsupportedFormat(std::int64_t found, std::int64_t expected)
     : Error(ErrorKind::checkpoint,
-            fmt::format("cannot read format {} of checkpoints: this trainctl reads format {}; the "
-                        "checkpoint is left where it is\nhint: finish the run with the trainctl "
-                        "that wrote it, or export the weights with that one (trainctl checkpoint "
-                        "export) and start a new run from them (weights=FILE)",
-                        found, expected)) {}
+            fmt::format(
+                "cannot read checkpoints of format {}: this version of trainctl reads format {}; "
+                "the checkpoint is not changed\nhint: finish the run with the version that wrote "
+                "it, or export the weights with that version (trainctl checkpoint export) and "
+                "start a new run with weights=FILE",
+                found, expected)) {}
 
 void check(const Manifest& manifest) {
   const auto expect_not_negative = [](const char* key, std::int64_t value) {
@@ -180,7 +183,8 @@ void check(const Manifest& manifest) {
   ENSURE(checkpoint, manifest.world_size >= 1 && manifest.world_size <= kMostRanks,
          "'world_size' must be from 1 to {}, got {}", kMostRanks, manifest.world_size);
   ENSURE(checkpoint, std::cmp_equal(manifest.parts.size(), manifest.world_size),
-         "got {} parts for a world size of {}", manifest.parts.size(), manifest.world_size);
+         "'parts' must have one entry per rank, got {} for {} rank{}", manifest.parts.size(),
+         manifest.world_size, plural(manifest.world_size));
   for (int rank = 0; rank < manifest.world_size; ++rank) {
     const std::string& file = manifest.parts[static_cast<std::size_t>(rank)].file;
     ENSURE(checkpoint, file == part_name(rank), "the part of rank {} is named '{}', expected '{}'",

@@ -84,7 +84,7 @@ void Store::commit(const fs::path& checkpoint, const Manifest& manifest) {
   FileGuard committed(checkpoint / kManifestName);
   container::write(committed.path(), {}, to_json(manifest));
   drop_from_cache(checkpoint, manifest);
-  in_context("verifying the saved checkpoint", [&] {
+  in_context("cannot verify the saved checkpoint", [&] {
     verify(checkpoint);
     seals_[checkpoint.filename().string()] = seal_of(checkpoint);
   });
@@ -155,10 +155,11 @@ std::optional<fs::path> Store::newest_valid(const OnQuarantine& on_quarantine) {
   }
   ENSURE(checkpoint, newest.empty(), "no checkpoint in {} is valid; the newest is damaged: {}",
          printable(folder_.string()), newest);
-  ENSURE(checkpoint, !holds_damaged_ones(),
-         "{} contains damaged checkpoints ({}...) and no valid one\nhint: remove them to start "
-         "from the beginning",
-         printable(folder_.string()), kQuarantinePrefix);
+  ENSURE(
+      checkpoint, !holds_damaged_ones(),
+      "{} contains no valid checkpoint, only damaged ones ({}*)\nhint: remove the {}* folders to "
+      "start from the beginning",
+      printable(folder_.string()), kQuarantinePrefix, kQuarantinePrefix);
   return std::nullopt;
 }
 
@@ -241,9 +242,10 @@ void Store::prune(std::span<const std::string> keep) {
   std::string quarantined;
   for (const auto& [path, damage] : surplus.damaged) {
     quarantine_and_report(path, damage, [&](const fs::path& moved, const std::string& why) {
-      quarantined +=
-          fmt::format("{}{} is damaged and was renamed to {}: {}", quarantined.empty() ? "" : "; ",
-                      path.filename().string(), moved.filename().string(), why);
+      const std::string name = path.filename().string();
+      const std::string renamed = moved.filename().string();
+      quarantined += fmt::format("{}{} is damaged{}: {}", quarantined.empty() ? "" : "; ", name,
+                                 renamed == name ? "" : " and was renamed to " + renamed, why);
     });
   }
   if (failed) throw Error(ErrorKind::resource, *failed);

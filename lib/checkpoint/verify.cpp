@@ -81,15 +81,15 @@ Manifest read_manifest(const fs::path& checkpoint) {
   const fs::path path = checkpoint / kManifestName;
   const std::string label = printable(path.string());
   const std::uint64_t bytes = readable_bytes(path);
-  ENSURE(checkpoint, bytes <= kMostManifestBytes, "{} is too large for a manifest: {} bytes", label,
-         bytes);
+  ENSURE(checkpoint, bytes <= kMostManifestBytes,
+         "{} has {} bytes, more than the limit of {} bytes", label, bytes, kMostManifestBytes);
   const container::File file(path);
   ENSURE(checkpoint, file.entries().empty(), "{} must not contain tensors", label);
   Manifest manifest = from_json(file.meta(), label);
   const auto named = parse_folder_name(checkpoint.filename().string());
   const std::string own_name = folder_name(manifest.moment());
-  ENSURE(checkpoint, !named || folder_name(*named) == own_name, "{} is the manifest of {}", label,
-         own_name);
+  ENSURE(checkpoint, !named || folder_name(*named) == own_name, "{} is from another checkpoint, {}",
+         label, own_name);
   return manifest;
 }
 

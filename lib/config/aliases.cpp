@@ -158,11 +158,11 @@ constexpr AliasGroup kGroups[] = {
      "write 'model: {type: NAME}' and, for its weights, 'weights: FILE'"},
     {"model_name", "model.type", "write 'model: {type: NAME}'"},
     {"val_split validation_split", "dataset.split.val",
-     "take a share of the training set: write 'dataset.split: {val: 0.1}'; or name the data set as "
-     "'dataset.val'"},
+     "take a share of the training set: write 'dataset.split: {val: 0.1}'; or add a separate data "
+     "set as 'dataset.val'"},
     {"test_split", "dataset.split.test",
-     "take a share of the training set: write 'dataset.split: {test: 0.1}'; or name the data set "
-     "as 'dataset.test'"},
+     "take a share of the training set: write 'dataset.split: {test: 0.1}'; or add a separate data "
+     "set as 'dataset.test'"},
     {"train_split", "dataset.train"},
     {"img_size image_size input_size", "dataset.train.transforms",
      "the size of images is that of their transforms: {type: random_resized_crop, size: 224}"},

@@ -14,10 +14,10 @@ namespace trainctl::config {
 
 std::string Secret::value() const {
   const char* found = std::getenv(name.c_str());
-  ENSURE(
-      config, found != nullptr && *found != '\0',
-      "the environment variable '{}' of ${{secret:{}}} is not set\nhint: set it before the start",
-      name, name);
+  ENSURE(config, found != nullptr && *found != '\0',
+         "the environment variable '{}' of ${{secret:{}}} is not set\nhint: set it before you "
+         "start trainctl",
+         name, name);
   const std::string_view text(found);
   ENSURE(config,
          std::all_of(text.begin(), text.end(),

@@ -1,6 +1,7 @@
 #include "device/device.hpp"
 
 #include "base/error.hpp"
+#include "base/numbers.hpp"
 
 #include <sys/resource.h>
 #include <unistd.h>
@@ -16,9 +17,10 @@ c10::Device choose_device(spec::Accelerator accelerator, int local_rank) {
   const int found = cuda_devices();
   if (accelerator == spec::Accelerator::automatic && found == 0) return c10::kCPU;
   ENSURE(resource, local_rank < found,
-         "trainer.accelerator requires a GPU for local rank {}, but {} were found\nhint: check the "
-         "driver with 'trainctl doctor', lower trainer.devices, or set trainer.accelerator=cpu",
-         local_rank, found);
+         "trainer.accelerator requires a GPU for local rank {}, but this machine has {} GPU{}\n"
+         "hint: check the driver with 'trainctl doctor', lower trainer.devices, or set "
+         "trainer.accelerator=cpu",
+         local_rank, found, plural(found));
   const c10::Device device(c10::kCUDA, static_cast<c10::DeviceIndex>(local_rank));
   use_cuda_device(device);
   return device;

@@ -28,8 +28,8 @@ double cpu_seconds();
 /// Returns the bytes that this process has read from storage; 0 if the kernel does not report them.
 std::int64_t storage_bytes_read();
 
-// Functions that need a CUDA device. cuda.cpp implements them; no_cuda.cpp is built instead if
-// libtorch has no CUDA support, and throws.
+// Functions that need a CUDA device. cuda.cpp implements them in the engine for GPUs, no_cuda.cpp
+// in the one for CPUs, which loads no CUDA library.
 
 /// Returns the number of usable GPUs; 0 without a driver.
 int cuda_devices();

@@ -5,9 +5,10 @@ namespace trainctl::device {
 namespace {
 
 [[noreturn]] void throw_no_cuda() {
-  throw Error(ErrorKind::resource,
-              "this build has no CUDA support\nhint: set trainer.accelerator=cpu, or build with "
-              "the CUDA wheel");
+  throw Error(
+      ErrorKind::resource,
+      "cannot use a GPU: this process has loaded trainctl's engine for CPUs, which has no CUDA "
+      "support\nhint: set trainer.accelerator=cpu");
 }
 
 }  // namespace

@@ -5,7 +5,7 @@ namespace trainctl::device {
 namespace {
 
 constexpr const char* kNoKernels =
-    "this build has no CUDA kernels, because no CUDA compiler was found";
+    "trainctl was built without CUDA kernels, because no CUDA compiler was found";
 
 }  // namespace
 

@@ -1,6 +1,7 @@
 #include "device/pixel_conversion.hpp"
 
 #include "base/error.hpp"
+#include "base/numbers.hpp"
 
 namespace trainctl::device {
 namespace {
@@ -23,9 +24,9 @@ PixelConversion::PixelConversion(std::int64_t channels,
   if (normalization) {
     for (const std::size_t given : {normalization->mean.size(), normalization->std.size()}) {
       ENSURE(config, given == 1 || given == tables_.size(),
-             "normalize has {} values, but the images have {} channels\nhint: set one value, or "
-             "one per channel",
-             given, channels);
+             "mean and std of normalize have {} value{}, but the images have {} channel{}\n"
+             "hint: set one value, or one per channel",
+             given, plural(given), channels, plural(channels));
     }
   }
   for (std::size_t c = 0; c < tables_.size(); ++c) {

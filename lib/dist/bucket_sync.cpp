@@ -140,7 +140,7 @@ class BucketSync final : public GradSync {
   void finish() {
     for (std::size_t i = 0; i < slots_.size(); ++i) {
       ENSURE(config, slots_[i].ready,
-             "{} got no gradient in a step\nhint: use it in the loss, or freeze it",
+             "{} got no gradient in a step\nhint: use the parameter in the loss, or freeze it",
              names_.empty() ? fmt::format("the trained parameter {} of {}", i + 1, slots_.size())
                             : "'" + names_[i] + "'");
     }

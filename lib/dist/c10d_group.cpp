@@ -108,9 +108,10 @@ class C10dCommunicator final : public Communicator {
   const std::string first_line = printable(cause.substr(0, cause.find('\n')));
   throw Error(
       timed_out ? ErrorKind::hang : ErrorKind::rank_failed,
-      fmt::format("rank {} of {}: '{}' failed because another rank {}: {}", rank_info.rank,
-                  rank_info.world_size, what,
-                  timed_out ? "timed out (distributed.timeout_s)" : "is unreachable", first_line));
+      fmt::format("rank {} of {}: the exchange '{}' failed because another rank {}: {}",
+                  rank_info.rank, rank_info.world_size, what,
+                  timed_out ? "did not answer within distributed.timeout_s" : "is unreachable",
+                  first_line));
 }
 
 }  // namespace
@@ -154,7 +155,7 @@ class LaunchStore final : public c10d::Store {
   Bytes get(const std::string& key) override {
     client_->wait({key}, timeout_);
     const auto value = client_->try_get(key);
-    ENSURE(rank_failed, value.has_value(), "rendezvous key '{}' was deleted", key);
+    ENSURE(rank_failed, value.has_value(), "the value '{}' that ranks share was deleted", key);
     return {value->begin(), value->end()};
   }
   std::int64_t add(const std::string& key, std::int64_t delta) override {

@@ -55,7 +55,7 @@ struct Caller {
 /// Does the same and shows the collective on the page until `body` returns.
 template <class Body>
 decltype(auto) run_collective(const std::string& what, const Caller& caller, Body&& body) {
-  const events::CollectiveStamp stamp(caller.page, what);
+  const events::CollectiveScope stamp(caller.page, what);
   return run_collective(what, caller.rank_info, std::forward<Body>(body));
 }
 

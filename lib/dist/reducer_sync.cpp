@@ -289,10 +289,12 @@ class ReducerSync final : public GradSync {
     names.resize(names.size() - more);
     std::string shown = fmt::format("{}", fmt::join(names, ", "));
     if (more > 0) shown += fmt::format(" and {} more", more);
+    const char* const them = names.size() > 1 ? "them" : "it";
     ENSURE(config, !finds_unused_,
-           "rank {}: the loss depends on {}, but the backward pass ended without its gradient: "
-           "distributed.find_unused_parameters cannot detect it",
-           rank_info_.rank, names.empty() ? "a parameter" : shown);
+           "rank {}: the backward pass computed no gradient of {}, although the loss depends on {}"
+           "\nhint: freeze {}; distributed.find_unused_parameters helps only with parameters on "
+           "which the loss does not depend",
+           rank_info_.rank, names.empty() ? "a parameter" : shown, them, them);
     throw Error(
         ErrorKind::config,
         fmt::format("rank {}: the loss does not depend on {}, which got no gradient\nhint: set "

@@ -29,12 +29,12 @@ class DeviceStamps {
   std::pair<double, double> end() {
     Step& step = steps_[current_];
     step.end->record(streams_.getStream(device_));
-    step.under_way = true;
+    step.in_progress = true;
     current_ = (current_ + 1) % steps_.size();
     std::pair<double, double> seconds{};
     for (Step& each : steps_) {
-      if (!each.under_way || !each.end->query()) continue;
-      each.under_way = false;
+      if (!each.in_progress || !each.end->query()) continue;
+      each.in_progress = false;
       seconds.first += each.first->elapsedTime(*each.last) * 1e-3;
       seconds.second += each.last->elapsedTime(*each.end) * 1e-3;
     }
@@ -44,10 +44,10 @@ class DeviceStamps {
  private:
   struct Step {
     std::optional<c10::Event> first, last, end;
-    bool under_way = false;
+    bool in_progress = false;
 
     void begin(c10::DeviceType type) {
-      under_way = false;
+      in_progress = false;
       for (std::optional<c10::Event>* event : {&first, &last, &end}) {
         if (!event->has_value()) event->emplace(type, c10::EventFlag::BACKEND_DEFAULT);
       }

@@ -80,8 +80,11 @@ std::string fetch_text(const TcpStoreAddress& store, const std::string& key) {
   return with_store(store, [&](c10d::Store& open) {
     await(open, key, store);
     const std::vector<std::uint8_t> value = open.get(key);
-    ENSURE(config, value.size() <= kMostBytes, "{} has {} for '{}': another program uses the store",
-           name_of(store), human_bytes(static_cast<double>(value.size())), key);
+    ENSURE(config, value.size() <= kMostBytes,
+           "another program uses {}: the value of the key '{}' must have at most {}, got {}\n"
+           "hint: use another port for this run",
+           name_of(store), key, human_bytes(static_cast<double>(kMostBytes)),
+           human_bytes(static_cast<double>(value.size())));
     return std::string(value.begin(), value.end());
   });
 }

@@ -37,7 +37,7 @@ std::string read_to_end(int fd) {
   while (text.size() <= kMostBytes) {
     const ssize_t count = ::read(fd, buffer.data(), buffer.size());
     if (count < 0 && errno == EINTR) continue;
-    ENSURE(unexpected, count >= 0, "cannot read the request of the exchange: {}",
+    ENSURE(unexpected, count >= 0, "cannot read the request for torchrun's store: {}",
            std::strerror(errno));
     if (count == 0) break;
     text.append(buffer.data(), static_cast<std::size_t>(count));
@@ -55,7 +55,7 @@ std::string answer_to(const Json& asked) {
   const auto key = asked.at("key").get<std::string>();
   const auto what = asked.at("do").get<std::string>();
   if (what == "fetch") return dist::fetch_text(store, key);
-  ENSURE(unexpected, what == "publish", "unknown exchange request '{}'", what);
+  ENSURE(unexpected, what == "publish", "unknown request '{}' for torchrun's store", what);
   dist::publish_text(store, key, asked.at("text").get<std::string>());
   return "";
 }
@@ -71,7 +71,7 @@ int exchange(const TrainctlEngineRequest& request) {
     kind = error.exit_code();
     answer = error.what();
   }
-  write_all(request.store_fd, answer, "the answer of the exchange");
+  write_all(request.store_fd, answer, "the answer of torchrun's store");
   return kind;
 }
 

@@ -59,11 +59,10 @@ events::Hello hello(int rank, at::Device device) {
 void check_allocator(spec::Allocator asked) {
   const std::string name = enum_names(asked)[static_cast<std::size_t>(asked)];
   const std::string loaded = loaded_allocator();
-  ENSURE(
-      resource, asked == spec::Allocator::system || loaded == name,
-      "trainer.allocator is {}, but {} is loaded\nhint: read the start of this rank's log, or set "
-      "trainer.allocator=system",
-      name, loaded);
+  ENSURE(resource, asked == spec::Allocator::system || loaded == name,
+         "trainer.allocator is {}, but the allocator {} is loaded\nhint: see the cause at the "
+         "start of this rank's log, or set trainer.allocator=system",
+         name, loaded);
 }
 
 void set_up_libtorch(const spec::Trainer& trainer) {
@@ -153,9 +152,9 @@ void emit_start(const events::RunStarted& started, const train::EventSink& emit)
   if (!(started.num_threads_taken > 0)) return;
   emit(events::Warning{
       fmt::format(
-          "trainer.num_threads: auto chose {} while other processes used {:.0f} % of the "
-          "cores in the last of three probes; trainer.num_threads=N sets the number, and the "
-          "verdict of a run of one process compares it again",
+          "trainer.num_threads: auto chose {}, but other processes used {:.0f} % of the cores "
+          "during the measurement, so the choice may be wrong; the summary of a run with one "
+          "process compares thread counts: set trainer.num_threads to the fastest one",
           started.num_threads, 100 * started.num_threads_taken),
       ""});
 }
@@ -330,16 +329,16 @@ void Worker::resume_or_start(train::TrainLoop& loop, const train::Session& sessi
       why_not_bitwise(saved, {session.origin, request_.world_size, loop.buckets(), is_local});
   ENSURE(checkpoint, why_not.empty() || !experiment.trainer.deterministic,
          "cannot resume bit for bit, as trainer.deterministic requires: {}\nhint: set "
-         "trainer.deterministic to false to resume all the same",
+         "trainer.deterministic to false to resume anyway",
          why_not);
   if (request_.rank != 0) return;
   write_split(request_, experiment);
   if (!changed.empty()) {
     emit_(events::Warning{
-        fmt::format("the data is not what the checkpoint was trained on ({}): epoch {} starts{} "
-                    "with the new data",
-                    changed, saved.epoch + 1,
-                    saved.step_in_epoch > 0 ? " again from its first batch" : ""),
+        fmt::format(
+            "the data has changed since the checkpoint was saved ({}); epoch {} starts{} with "
+            "the new data",
+            changed, saved.epoch + 1, saved.step_in_epoch > 0 ? " again from its first batch" : ""),
         {}});
     why_not += (why_not.empty() ? "" : "; ") + changed;
   }

@@ -104,7 +104,7 @@ static_assert(kNames.size() == std::variant_size_v<Event>);
 [[noreturn]] void refuse(std::string_view what, std::string_view line) {
   constexpr std::size_t kShown = 160;
   throw Error(ErrorKind::unexpected,
-              fmt::format("invalid event ({}): '{}'{}", printable(what),
+              fmt::format("invalid progress report ({}): '{}'{}", printable(what),
                           printable(line.substr(0, kShown)), line.size() > kShown ? "..." : ""));
 }
 
@@ -138,7 +138,7 @@ std::string encode(const Event& event) {
 
 Event decode(std::string_view line) {
   const Json json = Json::parse(line, nullptr, false);
-  if (json.is_discarded()) refuse("it is not JSON", line);
+  if (json.is_discarded()) refuse("not JSON", line);
   const auto name = json.is_object() ? json.find("event") : json.end();
   if (!json.is_object() || name == json.end() || !name->is_string())
     refuse("the field 'event' is missing", line);

@@ -169,7 +169,7 @@ RECORD_FIELDS(Usage, span_s, cores, cpu_stalled, io_stalled, memory_stalled, thr
               gpu_power_w, gpu_power_limit_w, pcie_mb_s, gpu_throttle, outside_cores, stolen_cores,
               idle_cores, core_wait)
 RECORD_FIELDS(Hello, rank, pid, host, device, startup_s, versions, allocator)
-RECORD_FIELDS(WeightsSet, path, format, loaded, redrawn, missing, ignored, frozen, notes)
+RECORD_FIELDS(WeightsSet, path, format, loaded, reinitialized, missing, ignored, frozen, notes)
 RECORD_FIELDS(RunStarted, world_size, parameters, trainable_parameters, train_samples, val_samples,
               steps_per_epoch, max_epochs, global_batch, num_workers, prefetch_factor,
               num_workers_why, num_threads, num_threads_why, num_threads_taken, channels_last,
@@ -201,7 +201,7 @@ RECORD_FIELDS(Measured, device, device_name, precision, parameters, trainable_pa
 RECORD_FIELDS(LinkMeasured, backend, device, device_name, ranks, bytes, seconds, repeats)
 RECORD_FIELDS(TensorSummary, name, dtype, shape, nan_count, inf_count, min, max, mean)
 RECORD_FIELDS(Replayed, rank, epoch, global_step, batch, rows, cause, recorded_loss, loss,
-              recorded_first, first, bitwise, why_not, drawn, non_finite_after_step, bad_rows,
+              recorded_first, first, bitwise, why_not, initialized, non_finite_after_step, bad_rows,
               notes, layers, tensors)
 
 #undef RECORD_FIELDS

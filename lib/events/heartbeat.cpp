@@ -22,7 +22,9 @@ static_assert(sizeof(Heartbeat) <= kPageBytes);
 Heartbeat* map_page(int fd, ErrorKind on_failure) {
   void* page = ::mmap(nullptr, kPageBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (page == MAP_FAILED) {
-    throw Error(on_failure, fmt::format("cannot map the heartbeat page: {}", std::strerror(errno)));
+    throw Error(on_failure,
+                fmt::format("cannot map the shared memory in which a rank reports its progress: {}",
+                            std::strerror(errno)));
   }
   return static_cast<Heartbeat*>(page);
 }
@@ -47,12 +49,12 @@ void Heartbeat::begin_collective(std::string_view name) {
 }
 
 Collective Heartbeat::collective() const {
-  const bool under_way = in_collective.load(std::memory_order_acquire) == 1;
+  const bool in_progress = in_collective.load(std::memory_order_acquire) == 1;
   std::array<std::uint64_t, kNameWords> words{};
   for (std::size_t i = 0; i < kNameWords; ++i)
     words[i] = collective_name[i].load(std::memory_order_relaxed);
   const std::string_view text(reinterpret_cast<const char*>(words.data()), sizeof words);
-  return {printable(text.substr(0, text.find('\0'))), under_way};
+  return {printable(text.substr(0, text.find('\0'))), in_progress};
 }
 
 HeartbeatPage HeartbeatPage::create() {
@@ -60,7 +62,8 @@ HeartbeatPage HeartbeatPage::create() {
   // The file is sealed: if a worker shrank it, the supervisor would get SIGBUS.
   const bool made = fd.valid() && ::ftruncate(fd.get(), kPageBytes) == 0 &&
                     ::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0;
-  ENSURE(resource, made, "cannot create the heartbeat page: {}", std::strerror(errno));
+  ENSURE(resource, made, "cannot create the shared memory in which a rank reports its progress: {}",
+         std::strerror(errno));
   Heartbeat* page = map_page(fd.get(), ErrorKind::resource);
   return {std::move(fd), page};
 }
@@ -68,7 +71,8 @@ HeartbeatPage HeartbeatPage::create() {
 HeartbeatPage HeartbeatPage::attach(int fd) {
   struct stat info {};
   const bool fits = ::fstat(fd, &info) == 0 && info.st_size >= static_cast<off_t>(kPageBytes);
-  ENSURE(config, fits, "descriptor {} is not a heartbeat page", fd);
+  ENSURE(config, fits,
+         "descriptor {} is not the shared memory in which a rank reports its progress", fd);
   return {Fd(), map_page(fd, ErrorKind::config)};
 }
 

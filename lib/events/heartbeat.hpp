@@ -15,8 +15,8 @@ namespace trainctl::events {
 
 /// The collective that a rank is in, or was in last.
 struct Collective {
-  std::string name;        // "all-reduce of the gradients"; empty: none so far
-  bool under_way = false;  // waits for other ranks
+  std::string name;          // "all-reduce of the gradients"; empty: none so far
+  bool in_progress = false;  // waits for other ranks
 };
 
 /// One page of shared memory per rank. The training thread writes it (any thread writes `loaded`
@@ -57,16 +57,16 @@ struct Heartbeat {
 static_assert(std::atomic<std::int64_t>::is_always_lock_free);
 
 /// Marks the collective `name` as running during its lifetime. `page` may be null.
-class CollectiveStamp {
+class CollectiveScope {
  public:
-  CollectiveStamp(Heartbeat* page, std::string_view name) : page_(page) {
+  CollectiveScope(Heartbeat* page, std::string_view name) : page_(page) {
     if (page_ != nullptr) page_->begin_collective(name);
   }
-  ~CollectiveStamp() {
+  ~CollectiveScope() {
     if (page_ != nullptr) page_->end_collective();
   }
-  CollectiveStamp(const CollectiveStamp&) = delete;
-  CollectiveStamp& operator=(const CollectiveStamp&) = delete;
+  CollectiveScope(const CollectiveScope&) = delete;
+  CollectiveScope& operator=(const CollectiveScope&) = delete;
 
  private:
   Heartbeat* page_;

@@ -32,9 +32,11 @@ void EventWriter::write(const Event& event) {
   std::string line = encode(event);
   line += '\n';
   if (line.size() > kMaxLineBytes) {
-    throw Error(ErrorKind::unexpected,
-                fmt::format("an event must have at most {1} bytes, got {0}: '{2}...'", line.size(),
-                            kMaxLineBytes, line.substr(0, 60)));
+    throw Error(
+        ErrorKind::unexpected,
+        fmt::format(
+            "a progress report must have at most {1} bytes, got {0} bytes that begin with '{2}'",
+            line.size(), kMaxLineBytes, line.substr(0, 60)));
   }
   const std::lock_guard lock(mutex_);
   if (cut_off_) return;
@@ -42,7 +44,8 @@ void EventWriter::write(const Event& event) {
   cut_off_ = failure == EPIPE;
   if (failure != 0 && !cut_off_) {
     throw Error(ErrorKind::resource,
-                fmt::format("cannot write to the event pipe: {}", std::strerror(failure)));
+                fmt::format("cannot report to the trainctl process that started this rank: {}",
+                            std::strerror(failure)));
   }
 }
 

@@ -140,12 +140,12 @@ struct RunStarted {
   int prefetch_factor = 0;
   std::string num_workers_why;  // "configured", "probe: a batch takes 71 ms to load, a step ..."
   int num_threads = 1;
-  std::string num_threads_why;    // "configured", "probe: 2 threads take 1.70x of 1"
+  std::string num_threads_why;    // "configured", "probe: 2 threads take 1.70x the time of 1"
   double num_threads_taken = 0;   // share of the cores that others took during the choice
   bool channels_last = false;     // memory format of images
   std::string channels_last_why;  // "configured", "97 % of the operations are ..."
   bool recomputes = false;        // activation checkpointing
-  std::string recomputes_why;     // "activations take about ..."; empty: requested by the user
+  std::string recomputes_why;     // "activations need about ..."; empty: requested by the user
   std::string precision;
   std::string monitor;  // metric that decides which weights are best
   std::map<std::string, std::string> data_fingerprints;  // split -> hex
@@ -158,9 +158,9 @@ struct WeightsSet {
   std::string path;    // of the weights file; empty: all weights are initialized from the seed
   std::string format;  // "safetensors", "torch"
   std::vector<std::string> loaded;
-  std::vector<std::string> redrawn;  // last layer: the file has another number of outputs
-  std::vector<std::string> missing;  // in the model only: initialized
-  std::vector<std::string> ignored;  // in the file only
+  std::vector<std::string> reinitialized;  // last layer: the file has another number of outputs
+  std::vector<std::string> missing;        // in the model only: initialized
+  std::vector<std::string> ignored;        // in the file only
   std::vector<std::string> frozen;
   std::vector<std::string> notes;  // "'module.' was removed from the front of all names"
 };
@@ -376,11 +376,11 @@ struct Replayed {
   double loss = 0;
   std::string recorded_first;  // where the first non-finite value occurred; empty: nowhere
   std::string first;
-  bool bitwise = false;            // loss, outputs and gradients equal the recorded ones
-  std::string why_not;             // what differs; empty if not known
-  std::vector<std::string> drawn;  // weights that the dump lacks in that form, initialized instead
-  std::string non_finite_after_step;  // a weight that an optimizer step would make non-finite
-  std::vector<std::string> bad_rows;  // "row 3, train/cat/3.jpg: loss inf"
+  bool bitwise = false;                  // loss, outputs and gradients equal the recorded ones
+  std::string why_not;                   // what differs; empty if not known
+  std::vector<std::string> initialized;  // weights that the dump lacks
+  std::string non_finite_after_step;     // a weight that an optimizer step would make non-finite
+  std::vector<std::string> bad_rows;     // "row 3, train/cat/3.jpg: loss inf"
   std::vector<std::string> notes;
   std::vector<TensorSummary> layers;   // output of each operator of the forward pass, in order
   std::vector<TensorSummary> tensors;  // inputs, outputs, weights, gradients; non-finite ones first

@@ -137,9 +137,9 @@ std::optional<Shape> LayerWalk::residual(const config::Stage& layer, const Layer
 
 void LayerWalk::refuse(const config::Stage& layer, const LayerInput& input,
                        const std::string& place, const std::string& problem, std::string hint) {
-  refusals_.push_back(
-      {fmt::format("{} gets {}: {}", named(layer, place), shape_text(input.shape), problem),
-       std::move(hint), place});
+  refusals_.push_back({fmt::format("{} cannot take an input of shape {}: {}", named(layer, place),
+                                   shape_text(input.shape), problem),
+                       std::move(hint), place});
 }
 
 }  // namespace trainctl::spec

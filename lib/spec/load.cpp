@@ -139,7 +139,7 @@ std::string as_fallback(const std::string& change) {
 void check_fallback(const Loaded& loaded, const std::vector<std::string>& changes,
                     config::Diagnostics& found) {
   if (changes.empty())
-    found.error({}, "it changes nothing, so the run would diverge again", "write KEY=VALUE");
+    found.error({}, "no key is changed, so the run would diverge again", "write KEY=VALUE");
   const auto names = [&](const std::string& key) {
     return std::ranges::any_of(changes, [&](const std::string& change) {
       const std::string found_key = key_of(change);
@@ -147,14 +147,16 @@ void check_fallback(const Loaded& loaded, const std::vector<std::string>& change
     });
   };
   if (names("plugins"))
-    return found.error({}, "the plug-ins are loaded once, before the first attempt",
-                       "write them into 'plugins' of the file");
+    return found.error(
+        {}, "'plugins' cannot be changed, as they are loaded once, before the first attempt",
+        "set 'plugins' in the file");
   const Loaded changed = overridden(loaded, changes, found);
   const bool is_wanted =
       names("loader.batch_size") || std::ranges::count(changes, "loader", key_of) > 0;
   if (is_wanted && changed.experiment.loader.batch_size.automatic)
-    found.error({}, "'loader.batch_size: auto' is determined once, before the first attempt",
-                "write a number, as in loader.batch_size=64");
+    found.error(
+        {}, "'loader.batch_size' cannot be auto, as it is chosen once, before the first attempt",
+        "write a number, as in loader.batch_size=64");
 }
 
 /// Returns the position of a problem in an entry: an override is a text in the file, and the
@@ -179,7 +181,7 @@ void check_fallbacks(const Loaded& loaded, config::Diagnostics& diagnostics) {
     check_fallback(loaded, fallbacks[i].values, found);
     for (config::Diagnostic& problem : found.sorted()) {
       if (problem.severity != config::Severity::error) continue;
-      problem.message = fmt::format("attempt {} of 'on_divergence': {}", i + 2, problem.message);
+      problem.message = fmt::format("entry {} of 'on_divergence': {}", i + 1, problem.message);
       if (i < written->items.size()) problem.position = place_of(problem, written->items[i]);
       diagnostics.add(std::move(problem));
     }

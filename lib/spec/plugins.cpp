@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kRebuild = "rebuild it against the headers of this trainctl";
+constexpr const char* kRebuild = "rebuild the plug-in against the headers of this trainctl";
 constexpr std::array<std::string_view, 10> kKinds{
     "batch_transform", "dataset", "loss",      "metric",  "model",
     "optimizer",       "sampler", "scheduler", "stopper", "transform"};
@@ -50,11 +50,10 @@ config::Vocabulary described_by(const Plugin& plugin) {
 
 void check_name(const config::Vocabulary& all, const std::string& kind, const std::string& name) {
   ENSURE(config, std::ranges::find(kKinds, kind) != kKinds.end(),
-         "it describes the {} '{}', but a plug-in can only have stages of these kinds: {}",
-         printable(kind), printable(name), fmt::join(kKinds, ", "));
+         "a plug-in cannot define the {} '{}', only {}", printable(kind), printable(name),
+         fmt::join(kKinds, ", "));
   ENSURE(config, all.find(kind, name) == nullptr,
-         "it describes the {} '{}', which already exists: give it another name", kind,
-         printable(name));
+         "the {} '{}' already exists\nhint: use another name", kind, printable(name));
 }
 
 }  // namespace
@@ -88,10 +87,10 @@ const void* plugin_symbol(const fs::path& library, const char* symbol) {
 
 void check_stamp(const fs::path& library, const PluginStamp& found, const std::string& own_abi) {
   ENSURE(config, found.layout == kPluginLayout,
-         "{} has entry layout {}, but this trainctl reads layout {}\nhint: {}", name_of(library),
-         found.layout, kPluginLayout, kRebuild);
+         "{} has version {} of the plug-in interface, but this trainctl reads version {}\nhint: {}",
+         name_of(library), found.layout, kPluginLayout, kRebuild);
   const std::string abi = found.abi == nullptr ? "" : found.abi;
-  ENSURE(config, abi == own_abi, "{} was built for '{}', but this is '{}'\nhint: {}",
+  ENSURE(config, abi == own_abi, "{} was built for '{}', but this trainctl is '{}'\nhint: {}",
          name_of(library), printable(abi), own_abi, kRebuild);
 }
 

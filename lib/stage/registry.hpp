@@ -58,7 +58,7 @@ class Registry {
   [[nodiscard]] std::unique_ptr<Interface> build(const config::Stage& stage,
                                                  const Context& context) const {
     const auto found = factories_.find(stage.type);
-    ENSURE(config, found != factories_.end(), "{} '{}' is not part of this build; it has: {}",
+    ENSURE(config, found != factories_.end(), "{} '{}' is not part of this build, which has: {}",
            stage.kind, stage.type, fmt::join(names(), ", "));
     return in_context(stage.kind + " '" + stage.type + "'",
                       [&] { return found->second(stage, context, *this); });

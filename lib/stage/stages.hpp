@@ -118,8 +118,8 @@ class Optimizer {
   }
   /// Returns whether `step_unless` works without synchronizing with the device.
   [[nodiscard]] virtual bool skips_on_device() const { return false; }
-  /// Returns whether `step_unless` costs no more than `step`, because the kernels take the flag.
-  [[nodiscard]] virtual bool skips_for_nothing() const { return false; }
+  /// Returns whether the kernels of `step` skip it, so that `step_unless` costs no more.
+  [[nodiscard]] virtual bool skips_in_kernel() const { return false; }
   virtual void zero_grad() = 0;
   /// Returns whether a step can be captured in a CUDA graph: everything that changes from step to
   /// step is on the device, and set_lr with the current rate does nothing.

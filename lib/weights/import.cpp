@@ -110,7 +110,8 @@ std::vector<Entry> parse_entries(const std::string& text) {
                          one.at(2).get<std::vector<std::int64_t>>()});
     }
   } catch (const Json::exception&) {  // a malicious file controls the process in the sandbox
-    throw Error(ErrorKind::checkpoint, "the process that read it returned no list of tensors");
+    throw Error(ErrorKind::checkpoint,
+                "the process that read the file returned no list of tensors");
   }
   return entries;
 }
@@ -151,7 +152,8 @@ void write_selected(const safetensors::File& file, int fd, const fs::path& sourc
 
 void expect_no_section(const fs::path& file, const Selection& selection) {
   ENSURE(config, selection.section.empty(),
-         "{} is a safetensors file, which has no sections\nhint: remove the section '{}'",
+         "{} is a safetensors file, which has no sections, but section '{}' is requested\nhint: "
+         "remove weights.section or --section",
          printable(file.string()), printable(selection.section));
 }
 
@@ -163,7 +165,7 @@ Format format_of(const fs::path& file) {
     read_parts(file, kZip.size(), [&](std::string_view part) { head += part; });
     if (head == kZip) return Format::torch;
     ENSURE(checkpoint, head != kOldTorch,
-           "it has the format that torch.save wrote before 1.6\nhint: convert it in Python: "
+           "it has the format of torch.save before PyTorch 1.6\nhint: convert it in Python: "
            "torch.save(torch.load(\"old.pth\", map_location=\"cpu\", weights_only=True), "
            "\"new.pth\")");
     return Format::safetensors;

@@ -111,17 +111,17 @@ class Machine {
   explicit Machine(std::string_view bytes) : bytes_(bytes) {}
 
   Pickle run() {
-    ENSURE(checkpoint, bytes_.size() <= kMostBytes, "the pickle has {} bytes, the limit is {}",
-           bytes_.size(), kMostBytes);
-    expect(byte() == 0x80, "is not a pickle of protocol 2");
+    ENSURE(checkpoint, bytes_.size() <= kMostBytes,
+           "the pickle has {} bytes, more than the limit of {} bytes", bytes_.size(), kMostBytes);
+    expect(byte() == 0x80, "does not have protocol 2, which torch.save writes");
     if (const unsigned protocol = byte(); protocol != 2)
-      refuse(fmt::format("has protocol {}, but torch.save writes 2", protocol));
+      refuse(fmt::format("has protocol {}, but torch.save writes protocol 2", protocol));
     while (true) {
       opcode_at_ = at_;
       const unsigned char opcode = byte();
       if (opcode == '.') break;
       const bool known = constant(opcode) || collection(opcode) || structure(opcode);
-      if (!known) refuse(fmt::format("has the opcode {:#04x}", unsigned{opcode}));
+      if (!known) refuse(fmt::format("has the unsupported opcode {:#04x}", unsigned{opcode}));
     }
     pickle_.root = pop();
     expect(stack_.empty() && marks_.empty() && at_ == bytes_.size(),
@@ -132,7 +132,7 @@ class Machine {
  private:
   [[noreturn]] void refuse(const std::string& complaint) const {
     throw Error(ErrorKind::checkpoint,
-                fmt::format("refused: pickle {} at byte {}", complaint, opcode_at_));
+                fmt::format("the pickle is refused: at byte {} it {}", opcode_at_, complaint));
   }
 
   void expect(bool holds, const char* complaint) const {
@@ -318,8 +318,9 @@ class Machine {
     if (found == kGlobals.end())
       throw Error(
           ErrorKind::checkpoint,
-          fmt::format("refused: pickle uses {} at byte {}\nhint: {}",
-                      printable(std::string_view(name).substr(0, 200)), opcode_at_, kSaveAdvice));
+          fmt::format("the pickle is refused: at byte {} it uses {}, which a state dict does not "
+                      "need\nhint: {}",
+                      opcode_at_, printable(std::string_view(name).substr(0, 200)), kSaveAdvice));
     return push({.kind = PickleKind::type,
                  .integer = found - kGlobals.begin(),
                  .text = found->name,

@@ -1,6 +1,7 @@
 #include "weights/tensor_names.hpp"
 
 #include "base/error.hpp"
+#include "base/numbers.hpp"
 #include "base/strings.hpp"
 
 #include <fmt/format.h>
@@ -182,7 +183,7 @@ class Matcher {
     }
     used_.insert(found->second);
     if (new_head && in_last_layer(entry)) {
-      out_.redrawn.push_back(entry.name);
+      out_.reinitialized.push_back(entry.name);
       return;
     }
     const Entry& other = file_[found->second];
@@ -213,15 +214,17 @@ class Matcher {
 
   void check_fit() {
     for (const auto& [what, count] : converted_)
-      out_.notes.push_back(fmt::format("{} converted from {}", count, what));
+      out_.notes.push_back(
+          fmt::format("{} tensor{} converted from {}", count, plural(count), what));
     std::vector<std::string> problems;
     if (!unfit_.empty()) problems.push_back(fmt::format("{}", fmt::join(cut(unfit_), "; ")));
     if (options_.strict && !lacking_.empty())
-      problems.push_back(fmt::format("{} of the model's tensors are not in the file: {}",
-                                     lacking_.size(), shortened(lacking_)));
+      problems.push_back(fmt::format("the file lacks {} tensor{} of the model: {}", lacking_.size(),
+                                     plural(lacking_.size()), shortened(lacking_)));
     if (options_.strict && !unexpected_.empty())
-      problems.push_back(fmt::format("{} of the file's tensors are not in the model: {}",
-                                     unexpected_.size(), shortened(unexpected_)));
+      problems.push_back(fmt::format("the model lacks {} tensor{} of the file: {}",
+                                     unexpected_.size(), plural(unexpected_.size()),
+                                     shortened(unexpected_)));
     if (problems.empty() && out_.pairs.empty())
       problems.push_back("no tensor of the file is in the model; the file has: " +
                          shortened(out_.ignored));
@@ -237,10 +240,9 @@ class Matcher {
     if (prefix) return fmt::format("\nhint: set weights.prefix: \"{}\"", printable(*prefix));
     if (!unfit_.empty())
       return "\nhint: build the model that the file was saved from (only the number of outputs of "
-             "the "
-             "last layer may differ)";
-    return options_.strict ? "\nhint: load matching tensors only (weights.strict: false), or "
-                             "rename (weights.key_map)"
+             "the last layer may differ)";
+    return options_.strict ? "\nhint: set weights.strict: false to load only the tensors that "
+                             "match, or rename tensors with weights.key_map"
                            : "\nhint: rename the tensors with weights.prefix or weights.key_map";
   }
 

@@ -49,8 +49,9 @@ struct Match {
     std::size_t file = 0;
     std::size_t model = 0;
   };
-  std::vector<Pair> pairs;           // tensors to copy
-  std::vector<std::string> redrawn;  // in the last layer, if the file has another number of outputs
+  std::vector<Pair> pairs;  // tensors to copy
+  std::vector<std::string>
+      reinitialized;                 // in the last layer, if the file has another number of outputs
   std::vector<std::string> missing;  // only in the model
   std::vector<std::string> ignored;  // only in the file, with the file's names
   std::vector<std::string> notes;

@@ -41,7 +41,8 @@ class Archive {
              entry.name.find('/') == entry.name.size() - kPickle.size();
     });
     ENSURE(checkpoint, pickle != entries_.end(),
-           "it is a ZIP archive, but contains no data.pkl\nhint: {}", kSaveAdvice);
+           "it is a ZIP archive without the file data.pkl, which torch.save writes\nhint: {}",
+           kSaveAdvice);
     folder_ = pickle->name.substr(0, pickle->name.size() - kPickle.size() + 1);
     for (const ZipEntry& entry : entries_) by_name_.emplace(entry.name, &entry);
     ENSURE(checkpoint, find("constants.pkl") == nullptr, "it is a TorchScript program\nhint: {}",
@@ -107,7 +108,7 @@ const PickleValue& section_called(const std::string& section, const Pickle& pick
       keys_of(pickle, root, [&](const PickleValue& value) { return holds_tensor(pickle, value); });
   throw Error(ErrorKind::checkpoint,
               fmt::format("it has no section {} with tensors{}", quoted(std::string_view(section)),
-                          others.empty() ? "\nhint: remove the section"
+                          others.empty() ? "\nhint: remove weights.section or --section"
                                          : "; sections with tensors: " + listed(others)));
 }
 
@@ -122,8 +123,8 @@ const PickleValue& find_state_dict(const Pickle& pickle, const std::string& sect
   for (const std::string_view nest : kNests) {
     const PickleValue* value = find_section(pickle, root, nest);
     if (value == nullptr) continue;
-    notes.push_back(
-        fmt::format("section '{}' was used, one of {} keys", nest, root.items.size() / 2));
+    notes.push_back(fmt::format("the tensors are from section '{}', one of {} keys of the file",
+                                nest, root.items.size() / 2));
     return *value;
   }
   throw Error(ErrorKind::checkpoint,
@@ -167,8 +168,8 @@ TorchTensor tensor_of(const Pickle& pickle, const PickleValue& value, const Arch
   ENSURE(checkpoint,
          entry->bytes.size() % element == 0 &&
              entry->bytes.size() / element == static_cast<std::uint64_t>(storage.integer),
-         "its storage has {} bytes, but {} elements of {} were saved", entry->bytes.size(),
-         storage.integer, storage.dtype);
+         "its storage has {} bytes, which is not the size of {} elements of type {}",
+         entry->bytes.size(), storage.integer, storage.dtype);
   TorchTensor tensor{.name = {},
                      .dtype = storage.dtype,
                      .shape = integers(pickle, value.items[1]),
@@ -179,12 +180,13 @@ TorchTensor tensor_of(const Pickle& pickle, const PickleValue& value, const Arch
   std::int64_t elements = 0;
   ENSURE(checkpoint,
          end_of_window(tensor, end, elements) && (elements == 0 || end <= storage.integer),
-         "it exceeds its storage of {} elements", storage.integer);
+         "its shape and strides exceed its storage of {} elements", storage.integer);
   std::uint64_t bytes = 0;
   ENSURE(checkpoint, !__builtin_mul_overflow(static_cast<std::uint64_t>(elements), element, &bytes),
          "it has too many elements");
   ENSURE(checkpoint, bytes <= bytes_left,
-         "its tensors take more than {} times the bytes of the file", kMostGrowth);
+         "this tensor and those before it take more than {} times the size of the file",
+         kMostGrowth);
   bytes_left -= bytes;
   return tensor;
 }
@@ -223,9 +225,11 @@ TorchFile read_torch_file(std::span<const std::byte> file, Verify verify,
   for (std::size_t i = 0; i < dict.items.size(); i += 2) {
     const PickleValue& key = pickle[dict.items[i]];
     const PickleValue& value = pickle[dict.items[i + 1]];
-    ENSURE(checkpoint, key.kind == PickleKind::text, "a key of its state dict is not a string");
-    ENSURE(checkpoint, names.insert(key.text).second && key.text != "__metadata__",
-           "its state dict names {} twice", quoted(key.text));
+    ENSURE(checkpoint, key.kind == PickleKind::text, "a key of the state dict is not a string");
+    ENSURE(checkpoint, key.text != "__metadata__",
+           "the state dict has the key '__metadata__', which safetensors reserves");
+    ENSURE(checkpoint, names.insert(key.text).second, "the state dict has the key {} twice",
+           quoted(key.text));
     if (value.kind != PickleKind::tensor) {
       others.push_back(key.text);
       continue;

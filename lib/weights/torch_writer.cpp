@@ -115,8 +115,8 @@ std::vector<std::int64_t> contiguous_strides(const std::vector<std::int64_t>& sh
 std::string pickled(const safetensors::View& tensor, std::size_t number) {
   const auto* storage = std::ranges::find(kStorages, tensor.dtype, &Storage::dtype);
   ENSURE(checkpoint, storage != kStorages.end(),
-         "cannot write '{}' as .pth: torch storages do not support {}", printable(tensor.name),
-         printable(tensor.dtype));
+         "cannot write tensor '{}' as .pth: PyTorch storages do not support the type {}",
+         printable(tensor.name), printable(tensor.dtype));
   const auto elements =
       static_cast<std::int64_t>(tensor.bytes.size() / safetensors::element_bytes(tensor.dtype));
   return global("torch._utils", "_rebuild_tensor_v2") + "((" + pickled("storage") +

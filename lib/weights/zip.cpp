@@ -39,7 +39,7 @@ class Cursor {
   std::uint64_t u64() { return number(8); }
   Bytes take(std::uint64_t count) {
     ENSURE(checkpoint, at_ <= bytes_.size() && count <= bytes_.size() - at_,
-           "it is truncated: {} bytes are missing at byte {}", count, at_);
+           "the ZIP archive is truncated: {} bytes are missing at byte {}", count, at_);
     at_ += count;
     return bytes_.subspan(at_ - count, count);
   }
@@ -70,22 +70,23 @@ std::uint64_t find_end(Bytes archive) {
     }
   }
   throw Error(ErrorKind::checkpoint,
-              "it has no directory at its end: it is truncated or not a ZIP archive");
+              "the file is truncated or not a ZIP archive: its table of contents is missing");
 }
 
 Directory zip64_directory(Bytes archive, std::uint64_t end) {
-  ENSURE(checkpoint, end >= kLocatorBytes, "its zip64 directory is missing");
+  ENSURE(checkpoint, end >= kLocatorBytes, "its ZIP64 table of contents is missing");
   Cursor locator(archive, end - kLocatorBytes);
   ENSURE(checkpoint, locator.u32() == kZip64Locator && locator.u32() == 0,
-         "its zip64 directory is missing");
+         "its ZIP64 table of contents is missing");
   const std::uint64_t at = locator.u64();
   Cursor record(archive, at);
-  ENSURE(checkpoint, record.u32() == kZip64End, "its zip64 directory is not at byte {}", at);
+  ENSURE(checkpoint, record.u32() == kZip64End, "its ZIP64 table of contents is not at byte {}",
+         at);
   record.take(8 + 2 + 2);  // size and versions
-  ENSURE(checkpoint, record.u32() == 0 && record.u32() == 0, "it is one part of a split archive");
+  ENSURE(checkpoint, record.u32() == 0 && record.u32() == 0, "it is part of a split ZIP archive");
   const std::uint64_t here = record.u64();
   Directory directory{.entries = record.u64(), .end = at};
-  ENSURE(checkpoint, here == directory.entries, "it is one part of a split archive");
+  ENSURE(checkpoint, here == directory.entries, "it is part of a split ZIP archive");
   directory.size = record.u64();
   directory.offset = record.u64();
   return directory;
@@ -94,7 +95,7 @@ Directory zip64_directory(Bytes archive, std::uint64_t end) {
 Directory find_directory(Bytes archive) {
   const std::uint64_t end = find_end(archive);
   Cursor record(archive, end + 4);
-  ENSURE(checkpoint, record.u16() == 0 && record.u16() == 0, "it is one part of a split archive");
+  ENSURE(checkpoint, record.u16() == 0 && record.u16() == 0, "it is part of a split ZIP archive");
   const std::uint16_t here = record.u16();
   Directory directory{.entries = record.u16(), .end = end};
   directory.size = record.u32();
@@ -102,13 +103,16 @@ Directory find_directory(Bytes archive) {
   if (directory.entries == kAll16 || directory.size == kAll32 || directory.offset == kAll32) {
     directory = zip64_directory(archive, end);
   } else {
-    ENSURE(checkpoint, here == directory.entries, "it is one part of a split archive");
+    ENSURE(checkpoint, here == directory.entries, "it is part of a split ZIP archive");
   }
-  ENSURE(checkpoint,
-         directory.offset <= directory.end && directory.size <= directory.end - directory.offset &&
-             directory.entries <= directory.size / kDirectoryHeaderBytes,
-         "its directory of {} files in {} bytes at byte {} does not fit", directory.entries,
-         directory.size, directory.offset);
+  ENSURE(
+      checkpoint,
+      directory.offset <= directory.end && directory.size <= directory.end - directory.offset,
+      "its ZIP table of contents is damaged: it has {} bytes from byte {}, but must end by byte {}",
+      directory.size, directory.offset, directory.end);
+  ENSURE(checkpoint, directory.entries <= directory.size / kDirectoryHeaderBytes,
+         "its ZIP table of contents has {} bytes, too few for {} files", directory.size,
+         directory.entries);
   return directory;
 }
 
@@ -138,8 +142,8 @@ void read_zip64_sizes(Record& record, Bytes extra) {
 }
 
 Record read_record(Cursor& cursor) {
-  ENSURE(checkpoint, cursor.u32() == kDirectoryHeader, "its directory is damaged at byte {}",
-         cursor.at() - 4);
+  ENSURE(checkpoint, cursor.u32() == kDirectoryHeader,
+         "its ZIP table of contents is damaged at byte {}", cursor.at() - 4);
   Record record;
   cursor.take(4);  // versions
   record.flags = cursor.u16();
@@ -162,16 +166,17 @@ Record read_record(Cursor& cursor) {
 ZipEntry locate(const Record& record, Bytes files) {
   ENSURE(checkpoint, (record.flags & 1U) == 0, "it is encrypted");
   ENSURE(checkpoint, record.method == 0 && record.packed == record.size,
-         "it is compressed, but torch.save does not compress: it is a TorchScript program, or "
-         "was packed by another program");
+         "it is compressed, but torch.save does not compress: the archive is a TorchScript "
+         "program, or was packed by another program");
   Cursor local(files, record.offset);
-  ENSURE(checkpoint, local.u32() == kLocalHeader, "it is not at byte {}, where the directory says",
+  ENSURE(checkpoint, local.u32() == kLocalHeader,
+         "its entry in the ZIP table of contents points to byte {}, where no file starts",
          record.offset);
   local.take(22);  // fields that the directory also contains
   const std::uint16_t name = local.u16();
   const std::uint16_t extra = local.u16();
   ENSURE(checkpoint, as_text(local.take(name)) == record.name,
-         "it has another name at byte {} than in the directory", record.offset);
+         "its header at byte {} has another name than the ZIP table of contents", record.offset);
   local.take(extra);
   return {record.name, local.take(record.size), record.crc};
 }
@@ -181,13 +186,14 @@ ZipEntry locate(const Record& record, Bytes files) {
 void check_distinct(std::vector<ZipEntry> entries) {
   std::ranges::sort(entries, {}, &ZipEntry::name);
   const auto twice = std::ranges::adjacent_find(entries, {}, &ZipEntry::name);
-  ENSURE(checkpoint, twice == entries.end(), "it has two files '{}'", printable(twice->name));
+  ENSURE(checkpoint, twice == entries.end(), "the ZIP archive has two files '{}'",
+         printable(twice->name));
   std::erase_if(entries, [](const ZipEntry& entry) { return entry.bytes.empty(); });
   std::ranges::sort(entries, {}, [](const ZipEntry& entry) { return entry.bytes.data(); });
   const auto overlap = std::ranges::adjacent_find(entries, [](const auto& a, const auto& b) {
     return a.bytes.data() + a.bytes.size() > b.bytes.data();
   });
-  ENSURE(checkpoint, overlap == entries.end(), "its file '{}' overlaps another",
+  ENSURE(checkpoint, overlap == entries.end(), "file '{}' overlaps another file of the ZIP archive",
          printable(overlap->name));
 }
 
@@ -211,7 +217,8 @@ void check_crc(const ZipEntry& entry) {
   const auto* bytes = reinterpret_cast<const Bytef*>(entry.bytes.data());
   const std::uint64_t found = ::crc32_z(0, bytes, entry.bytes.size());
   ENSURE(checkpoint, found == entry.crc,
-         "file '{}' is damaged: its checksum is {:08x}, expected {:08x}\nhint: download it again",
+         "file '{}' of the ZIP archive is damaged: its checksum is {:08x}, expected {:08x}\nhint: "
+         "download the archive again",
          printable(entry.name), found, entry.crc);
 }
 

@@ -6,20 +6,20 @@
 
 using namespace trainctl;
 
-TEST_CASE("with_reference: comes before the hint") {
+TEST_CASE("with_reference: the reference is placed before the hint") {
   CHECK(with_reference("cannot read a", "/runs/1") == "cannot read a; see /runs/1");
   CHECK(with_reference("these changed:\n  a: 1 -> 2\nhint: set them back", "/runs/1") ==
         "these changed:\n  a: 1 -> 2; see /runs/1\nhint: set them back");
 }
 
-TEST_CASE("bounded: ordinary messages stay as they are, whatever the number of lines") {
+TEST_CASE("bounded: ordinary messages are unchanged, with any number of lines") {
   CHECK(bounded("lr must be above 0, got -1").size() == 26);
   std::string lines;
   for (int i = 0; i < 100; ++i) lines.append(99, 'x').push_back('\n');
   CHECK(bounded(lines) == lines);
 }
 
-TEST_CASE("bounded: a long line keeps its start and end, with its length") {
+TEST_CASE("bounded: a long line keeps its start and end and states its length") {
   const std::string message = "unknown key '" + std::string(1'000'000, 'k') + "' in 'adam'";
   const std::string text = bounded("first\n" + message + "\nlast");
   CHECK(text.size() < 1700);
@@ -28,7 +28,7 @@ TEST_CASE("bounded: a long line keeps its start and end, with its length") {
                        EndsWith("kkk' in 'adam'\nlast"));
 }
 
-TEST_CASE("bounded: characters are counted and never cut") {
+TEST_CASE("bounded: the length is counted in characters, and no character is split") {
   std::string text = "x";
   for (int i = 0; i < 3000; ++i) text += "é";
   const std::string cut = bounded(text);
@@ -43,7 +43,7 @@ TEST_CASE("Error: message and frames are bounded") {
   CHECK(std::string(error.what()).size() < 3400);
 }
 
-TEST_CASE("printable_lines: line breaks stay, and other control bytes are shown") {
+TEST_CASE("printable_lines: line breaks are kept, and other control bytes are escaped") {
   CHECK(printable_lines("a:\n  b\x1b[2J\nhint: c") == "a:\n  b\\x1b[2J\nhint: c");
   CHECK(printable_lines("a\nb\n", "  ") == "a\n  b\n  ");
   CHECK(printable_lines("") == "");

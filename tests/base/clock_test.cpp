@@ -42,7 +42,7 @@ class TimeZone {
 }  // namespace
 
 TEST_CASE("utc_stamp: names of run folders do not depend on the time zone") {
-  const TimeZone zone("TEST12");  // twelve hours west of Greenwich
+  const TimeZone zone("TEST12");  // local time is UTC - 12 h
   const std::string before = compact(utc_timestamp());
   const std::string stamp = utc_stamp();
   const std::string after = compact(utc_timestamp());

@@ -32,7 +32,7 @@ std::vector<std::byte> random_bytes(std::size_t size, std::uint64_t seed) {
 
 }  // namespace
 
-TEST_CASE("CRC-32C gives the values of RFC 3720") {
+TEST_CASE("crc32c: the values equal those of RFC 3720") {
   CHECK(crc32c({}) == 0);
   CHECK(crc32c(std::as_bytes(std::span(std::string_view("123456789")))) == 0xe3069283);
   std::vector<unsigned char> bytes(32, 0);
@@ -45,7 +45,7 @@ TEST_CASE("CRC-32C gives the values of RFC 3720") {
   CHECK(crc32c(std::as_bytes(std::span(bytes))) == 0x113fdb5c);
 }
 
-TEST_CASE("CRC-32C of any length at any alignment is the one computed bit by bit") {
+TEST_CASE("crc32c: any length and alignment equals the bit-by-bit computation") {
   const std::vector<std::byte> bytes = random_bytes(320, 1);
   int wrong = 0;
   for (std::size_t begin = 0; begin < 16; ++begin) {
@@ -59,7 +59,7 @@ TEST_CASE("CRC-32C of any length at any alignment is the one computed bit by bit
   CHECK(crc32c(large) == reference(large));
 }
 
-TEST_CASE("CRC-32C of two parts chained is that of the whole, wherever it is cut") {
+TEST_CASE("crc32c: chained parts equal the whole for any split") {
   const std::vector<std::byte> bytes = random_bytes(1000, 3);
   const std::span<const std::byte> all(bytes);
   const std::uint32_t whole = crc32c(all);

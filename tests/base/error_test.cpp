@@ -4,7 +4,7 @@
 
 using namespace trainctl;
 
-TEST_CASE("an error carries its kind as exit code and its frames outermost first") {
+TEST_CASE("Error: the kind determines the exit code, and frames are listed outermost first") {
   try {
     in_context("mnist.yaml", [] {
       in_context("optimizer 'sgd'",
@@ -18,7 +18,7 @@ TEST_CASE("an error carries its kind as exit code and its frames outermost first
   }
 }
 
-TEST_CASE("a hint follows the message on a separate line") {
+TEST_CASE("Error: a hint follows the message on a separate line") {
   try {
     in_context("cache.yaml", [] { ENSURE(resource, false, "{} is locked\nhint: wait", "a"); });
     FAIL("nothing was thrown");
@@ -32,7 +32,7 @@ TEST_CASE("a hint follows the message on a separate line") {
   CHECK(without.message() == "no hint: none");
 }
 
-TEST_CASE("a broken assertion is a bug of ours") {
+TEST_CASE("ASSERT: a failed assertion is an unexpected error") {
   const auto broken = [] { ASSERT(1 == 2); };
   try {
     broken();

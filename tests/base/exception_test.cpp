@@ -8,7 +8,7 @@
 
 using namespace trainctl;
 
-TEST_CASE("to_error: what the system refuses is a resource error, anything else unexpected") {
+TEST_CASE("to_error: system errors are resource errors, and other exceptions are unexpected") {
   const Error memory = to_error(std::bad_alloc());
   CHECK(memory.kind() == ErrorKind::resource);
   CHECK_THAT(memory.message(), StartsWith("out of memory: "));

@@ -55,7 +55,7 @@ std::string drain(const Fd& pipe, pthread_t writer) {
 
 }  // namespace
 
-TEST_CASE("pieces are written in order, however often the system call is cut short") {
+TEST_CASE("write_gathered: pieces are written in order despite interrupted system calls") {
   std::string all;
   for (int i = 0; i < 2'000'000; ++i) all.push_back(static_cast<char>(i % 251));
   std::vector<std::string_view> pieces;
@@ -67,22 +67,22 @@ TEST_CASE("pieces are written in order, however often the system call is cut sho
   REQUIRE(::pipe(ends) == 0);
   const Fd out(ends[0]);
   Fd in(ends[1]);
-  std::string came;
-  std::thread reader([&, writer = ::pthread_self()] { came = drain(out, writer); });
+  std::string received;
+  std::thread reader([&, writer = ::pthread_self()] { received = drain(out, writer); });
   write_gathered(in.get(), pieces, "pipe");
   in.reset();
   reader.join();
-  CHECK(came == all);
+  CHECK(received == all);
 }
 
-TEST_CASE("nothing to gather is nothing written") {
+TEST_CASE("write_gathered: empty pieces write nothing") {
   const TempFolder folder;
   const std::vector<std::string_view> nothing(3000);
   write_atomically(folder / "a", [&](int fd) { write_gathered(fd, nothing, "a"); });
   CHECK(fs::file_size(folder / "a") == 0);
 }
 
-TEST_CASE("an atomic write replaces the file and leaves no temporary file") {
+TEST_CASE("write_atomically: the file is replaced, and no temporary file is left") {
   const TempFolder folder;
   write_atomically(folder / "a.json", "one");
   write_atomically(folder / "a.json", "two");
@@ -90,7 +90,7 @@ TEST_CASE("an atomic write replaces the file and leaves no temporary file") {
   CHECK(entries_in(folder.path()) == 1);
 }
 
-TEST_CASE("a full disk is a resource error and the old file stays") {
+TEST_CASE("write_atomically: a full disk is a resource error, and the old file is kept") {
   if (::access("/dev/full", W_OK) != 0) skip("no /dev/full");
   const TempFolder folder;
   write_atomically(folder / "a.json", "old");
@@ -106,7 +106,7 @@ TEST_CASE("a full disk is a resource error and the old file stays") {
   CHECK(entries_in(folder.path()) == 1);
 }
 
-TEST_CASE("reading says what is wrong with the file") {
+TEST_CASE("read_file: the error states the cause") {
   const TempFolder folder;
   CHECK_THROWS_WITH(read_file(folder / "none", 10, ReadFailure::config), Contains("No such file"));
   CHECK_THROWS_WITH(read_file(folder.path(), 10, ReadFailure::config), Contains("it is a folder"));
@@ -117,39 +117,39 @@ TEST_CASE("reading says what is wrong with the file") {
                     Contains("limit of 10 bytes"));
 }
 
-TEST_CASE("appended lines stay in order across openings") {
+TEST_CASE("AppendFile: lines of several openings stay in order") {
   const TempFolder folder;
   AppendFile(folder / "m.jsonl").append_line("1");
   AppendFile(folder / "m.jsonl").append_line("2");
   CHECK(read_file(folder / "m.jsonl", 100, ReadFailure::data) == "1\n2\n");
 }
 
-TEST_CASE("an error of the disk or of a server does not show that a path is missing") {
+TEST_CASE("is_path_error: I/O, network and permission errors are not path errors") {
   for (const int cause : {ENOENT, ENOTDIR, ELOOP, EISDIR, ENXIO}) CHECK(is_path_error(cause));
   for (const int cause : {EIO, ESTALE, ETIMEDOUT, EACCES, EPERM, EMFILE, ENOMEM, EUCLEAN, EREMOTEIO,
                           EHOSTDOWN, ENOTCONN})
     CHECK_FALSE(is_path_error(cause));
 }
 
-TEST_CASE("of a line that the disk does not take whole nothing is left") {
+TEST_CASE("AppendFile: a line that is written only in part is removed") {
   TempFolder folder;
   AppendFile file(folder / "m.jsonl");
   file.append_line("first");
-  bool refused = false;
+  bool failed = false;
   {
     const FileLimit limit(10);
     try {
       file.append_line("second");
     } catch (const Error& error) {
-      refused = error.kind() == ErrorKind::resource;
+      failed = error.kind() == ErrorKind::resource;
     }
   }
-  CHECK(refused);
+  CHECK(failed);
   file.append_line("third");
   CHECK(read_file(folder / "m.jsonl", 100, ReadFailure::data) == "first\nthird\n");
 }
 
-TEST_CASE("a reserved file takes its space at once and shows only when it is whole") {
+TEST_CASE("ReservedFile: space is allocated at once, and the file appears when it is published") {
   TempFolder folder;
   const auto path = folder / "result.json";
   {
@@ -162,14 +162,14 @@ TEST_CASE("a reserved file takes its space at once and shows only when it is who
   CHECK(std::distance(fs::directory_iterator(folder.path()), {}) == 1);
 }
 
-TEST_CASE("a reserve that nobody publishes is given back") {
+TEST_CASE("ReservedFile: an unpublished file is removed") {
   TempFolder folder;
   { const ReservedFile reserved(folder / "a", 4096); }
   CHECK(fs::is_empty(folder.path()));
   CHECK_THROWS_WITH(ReservedFile(folder / "none/a", 4096), Contains("cannot write"));
 }
 
-TEST_CASE("a file that is reserved may be written atomically meanwhile, more than once") {
+TEST_CASE("ReservedFile: write_atomically may replace the file before it is published") {
   TempFolder folder;
   const auto path = folder / "result.json";
   write_atomically(path, "first");
@@ -181,7 +181,7 @@ TEST_CASE("a file that is reserved may be written atomically meanwhile, more tha
   CHECK(entries_in(folder.path()) == 1);
 }
 
-TEST_CASE("read_file: a pipe is read to its end, as the shell's <(command) needs it") {
+TEST_CASE("read_file: a pipe such as the shell's <(command) is read to its end") {
   std::array<int, 2> ends{};
   REQUIRE(::pipe2(ends.data(), O_CLOEXEC) == 0);
   const Fd reader(ends[0]);
@@ -194,7 +194,7 @@ TEST_CASE("read_file: a pipe is read to its end, as the shell's <(command) needs
   writer.join();
 }
 
-TEST_CASE("read_file: a pipe that does not end is waited for only for a while") {
+TEST_CASE("read_file: waiting for a pipe that does not end has a time limit") {
   TempFolder folder;
   const fs::path pipe = folder / "pipe";
   REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
@@ -209,12 +209,12 @@ TEST_CASE("read_file: a file that is not a regular file on a disk is rejected") 
   for (const char* path : {"/dev/zero", "/dev/tty", "/dev/null"})
     CHECK_THROWS_WITH(read_file(path, 1000, ReadFailure::data),
                       StartsWith(std::string("cannot read ") + path));
-  if (::access("/proc/kmsg", R_OK) != 0) skip("no right to read /proc/kmsg");
+  if (::access("/proc/kmsg", R_OK) != 0) skip("no permission to read /proc/kmsg");
   CHECK_THROWS_WITH(read_file("/proc/kmsg", 1 << 20, ReadFailure::config),
                     StartsWith("cannot read /proc/kmsg: "));
 }
 
-TEST_CASE("AppendFile: a pipe that nobody reads is an error") {
+TEST_CASE("AppendFile: a pipe without a reader is an error") {
   TempFolder folder;
   REQUIRE(::mkfifo((folder / "pipe").c_str(), 0600) == 0);
   CHECK_THROWS_WITH(AppendFile(folder / "pipe"), StartsWith("cannot write "));

@@ -20,7 +20,7 @@ std::vector<safetensors::View> many_tensors(std::size_t count) {
 
 }  // namespace
 
-TEST_CASE("growth: a safetensors file, by its tensors, written and read") {
+TEST_CASE("growth: writing and reading a safetensors file is linear in its tensors") {
   const TempFolder folder;
   const std::filesystem::path path = folder / "many.safetensors";
   const auto writing = [&](std::size_t count) {
@@ -34,7 +34,7 @@ TEST_CASE("growth: a safetensors file, by its tensors, written and read") {
   CHECK(growth_per_doubling(reading, 1'000) <= kMostPerDoubling);
 }
 
-TEST_CASE("growth: a safetensors file, by its metadata") {
+TEST_CASE("growth: reading a safetensors file is linear in its metadata") {
   const TempFolder folder;
   const std::filesystem::path path = folder / "metadata.safetensors";
   const auto prepare = [&](std::size_t count) {

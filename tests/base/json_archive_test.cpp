@@ -45,7 +45,7 @@ Part filled() {
 }
 
 /// Returns the error of reading the values back; empty on success.
-std::string complaint(const Json& values) {
+std::string error_of(const Json& values) {
   Part part;
   try {
     recall(part, values);
@@ -65,7 +65,7 @@ Json with(const char* key, const Json& value) {
 
 }  // namespace
 
-TEST_CASE("a part takes back from JSON what it put down") {
+TEST_CASE("StateArchive: a round trip through JSON restores every value") {
   Part written = filled();
   const Json values = Json::parse(to_line(remember(written)));
   Part read;
@@ -85,28 +85,29 @@ TEST_CASE("a part takes back from JSON what it put down") {
   CHECK_FALSE(read.mean.has_value());
 }
 
-TEST_CASE("a key that is missing, unknown or of another type is named") {
+TEST_CASE("StateReader: the error names the missing, unknown or mistyped key") {
   Part part = filled();
   for (const char* key : {"on", "count", "digest", "best", "at", "mean", "all", "below"}) {
     Json values = remember(part);
     values.erase(key);
-    CHECK(complaint(values) == "'" + std::string(key) + "' is missing");
-    CHECK_THAT(complaint(with(key, Json{{"odd", 1.5}})),
-               StartsWith("'" + std::string(key == std::string("below") ? "below.inner" : key)));
+    CHECK(error_of(values) == "the saved value '" + std::string(key) + "' is missing");
+    CHECK_THAT(error_of(with(key, Json{{"odd", 1.5}})),
+               StartsWith("the saved value '" +
+                          std::string(key == std::string("below") ? "below.inner" : key)));
   }
-  CHECK(complaint(with("more", 1)) == "'more' is unknown");
-  CHECK(complaint(with("below", Json{{"inner", "1p+0"}, {"other", 2}})) ==
-        "'below.other' is unknown");
-  CHECK(complaint(with("below", Json{{"inner", 1.0}})) ==
-        "'below.inner' must be a number in a string, such as \"1.8p+1\", got 1.0");
-  CHECK(complaint(with("count", std::numeric_limits<std::uint64_t>::max())) ==
-        "'count' must be an integer, got 18446744073709551615");
-  CHECK_THAT(complaint(with("digest", -1)), Contains("an integer of at least 0, got -1"));
-  CHECK_THAT(complaint(with("all", Json::array({1, -1}))), Contains("'all'"));
-  CHECK_THAT(complaint(Json(nullptr)), Contains("must be an object, got null"));
+  CHECK(error_of(with("more", 1)) == "the saved value 'more' is unknown");
+  CHECK(error_of(with("below", Json{{"inner", "1p+0"}, {"other", 2}})) ==
+        "the saved value 'below.other' is unknown");
+  CHECK(error_of(with("below", Json{{"inner", 1.0}})) ==
+        "the saved value 'below.inner' must be a number in a string, such as \"1.8p+1\", got 1.0");
+  CHECK(error_of(with("count", std::numeric_limits<std::uint64_t>::max())) ==
+        "the saved value 'count' must be an integer, got 18446744073709551615");
+  CHECK_THAT(error_of(with("digest", -1)), Contains("an integer of at least 0, got -1"));
+  CHECK_THAT(error_of(with("all", Json::array({1, -1}))), Contains("'all'"));
+  CHECK_THAT(error_of(Json(nullptr)), Contains("must be a JSON object, got null"));
 }
 
-TEST_CASE("an archive reports whether it has a value at its level") {
+TEST_CASE("StateReader: has() looks only at the current level") {
   const Json values{{"new", true}, {"below", Json{{"inner", true}}}};
   StateReader reader(values);
   CHECK(reader.has("new"));
@@ -117,5 +118,5 @@ TEST_CASE("an archive reports whether it has a value at its level") {
     CHECK_FALSE(reader.has("new"));
     reader.value("inner", &inner);
   });
-  CHECK(StateWriter().has("whatever it is"));
+  CHECK(StateWriter().has("any key"));
 }

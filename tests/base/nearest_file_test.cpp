@@ -5,7 +5,7 @@
 
 using namespace trainctl;
 
-TEST_CASE("nearest_file_hint: names the closest file of the same folder") {
+TEST_CASE("nearest_file_hint: the closest file name in the same folder is suggested") {
   const TempFolder folder;
   put_text(folder / "mnist.yaml", "");
   put_text(folder / "cifar.yaml", "");
@@ -14,7 +14,7 @@ TEST_CASE("nearest_file_hint: names the closest file of the same folder") {
   CHECK(nearest_file_hint(folder / "entirely-different.txt").empty());
 }
 
-TEST_CASE("nearest_file_hint: looks into the folders below, not into hidden ones") {
+TEST_CASE("nearest_file_hint: subfolders are searched, but not hidden ones") {
   const TempFolder folder;
   std::filesystem::create_directories(folder / "configs/mnist");
   std::filesystem::create_directories(folder / ".hidden");

@@ -6,7 +6,7 @@
 
 using namespace trainctl;
 
-TEST_CASE("parse_number: the whole text is a number that fits") {
+TEST_CASE("parse_number: the whole text must be a number within range") {
   CHECK(parse_number<int>("12") == 12);
   CHECK(parse_number<int>("-3") == -3);
   CHECK(parse_number<double>("1e3") == 1000.0);
@@ -15,7 +15,7 @@ TEST_CASE("parse_number: the whole text is a number that fits") {
   CHECK_FALSE(parse_number<std::uint64_t>("-1"));
 }
 
-TEST_CASE("a counted word is plural unless there is one") {
+TEST_CASE("counted: the word is plural unless the number is 1") {
   CHECK(counted(1, "step") == "1 step");
   CHECK(counted(0, "step") == "0 steps");
   CHECK(counted(1200, "batch", "batches") == "1,200 batches");

@@ -18,7 +18,7 @@ std::uint64_t bits(double x) {
 
 }  // namespace
 
-TEST_CASE("the portable functions agree with libm") {
+TEST_CASE("portable math: the functions agree with libm") {
   for (double x = -40; x < 40; x += 0.0371) {
     CHECK(std::abs(portable_exp(x) / std::exp(x) - 1) < 1e-14);
     CHECK(close(portable_log(std::exp(x)), std::log(std::exp(x))));
@@ -30,7 +30,7 @@ TEST_CASE("the portable functions agree with libm") {
   }
 }
 
-TEST_CASE("right angles are exact, and the ends of exp are zero and infinity") {
+TEST_CASE("portable math: right angles are exact, and exp saturates at zero and infinity") {
   CHECK(sin_cos_degrees(90).cos == 0);
   CHECK(sin_cos_degrees(-90).sin == -1);
   CHECK(sin_cos_degrees(180).cos == -1);
@@ -41,7 +41,7 @@ TEST_CASE("right angles are exact, and the ends of exp are zero and infinity") {
   CHECK(portable_log(1) == 0);
 }
 
-TEST_CASE("the portable functions give these bits on every machine") {
+TEST_CASE("portable math: the results have the same bits on every machine") {
   CHECK(bits(portable_exp(0.1)) == 0x3ff1aec7b35a00d4);
   CHECK(bits(portable_log(0.3)) == 0xbff34378fcbda721);
   CHECK(bits(sin_cos_degrees(33).sin) == 0x3fe16daed770771d);

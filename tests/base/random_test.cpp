@@ -6,8 +6,8 @@
 
 using namespace trainctl;
 
-// Test vectors of Random123 (kat_vectors: philox4x32, 10 rounds).
-TEST_CASE("philox gives the published answers") {
+// These are test vectors of Random123 (kat_vectors: philox4x32, 10 rounds).
+TEST_CASE("philox: the values equal the published test vectors") {
   CHECK(philox(0, {0, 0, 0, 0}) == PhiloxBlock{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8});
   CHECK(philox(0xffffffffffffffff, {0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff}) ==
         PhiloxBlock{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd});
@@ -15,14 +15,14 @@ TEST_CASE("philox gives the published answers") {
         PhiloxBlock{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1});
 }
 
-TEST_CASE("philox in blocks gives the answers to consecutive counters") {
+TEST_CASE("philox_blocks: the blocks equal those of consecutive counters") {
   const PhiloxBlock counter{0xfffffffe, 1, 2, 3};
   const PhiloxBlocks blocks = philox_blocks(42, counter);
   for (std::uint32_t i = 0; i < blocks.size(); ++i)
     CHECK(blocks[i] == philox(42, {counter[0] + i, 1, 2, 3}));
 }
 
-TEST_CASE("draws differ in each coordinate and repeat for the same ones") {
+TEST_CASE("CounterRng: a draw depends only on seed, epoch, position and operation") {
   const auto first = [](std::uint64_t seed, std::uint32_t epoch, std::uint64_t position,
                         std::uint16_t operation) {
     return CounterRng(seed, epoch, position, operation).next_u64();
@@ -33,7 +33,7 @@ TEST_CASE("draws differ in each coordinate and repeat for the same ones") {
   CHECK(all.size() == 5);
 }
 
-TEST_CASE("bounded draws stay inside and are even") {
+TEST_CASE("CounterRng: below() and uniform() stay within their range, and below() is uniform") {
   CounterRng rng(7, 0, 0, 0);
   std::array<int, 3> counts{};
   for (int i = 0; i < 30000; ++i) ++counts.at(rng.below(3));

@@ -22,7 +22,7 @@ std::string file_of(const std::string& header, const std::string& data) {
   return bytes + header + data;
 }
 
-std::string complaint(const TempFolder& folder, const std::string& bytes) {
+std::string error_of(const TempFolder& folder, const std::string& bytes) {
   std::ofstream(folder / "bad.safetensors", std::ios::binary) << bytes;
   try {
     safetensors::File file(folder / "bad.safetensors");
@@ -35,7 +35,7 @@ std::string complaint(const TempFolder& folder, const std::string& bytes) {
 
 }  // namespace
 
-TEST_CASE("tensors written to a safetensors file are read back byte for byte") {
+TEST_CASE("safetensors: written tensors are read back byte for byte") {
   TempFolder folder;
   const std::vector<float> weights{1.5F, -2.0F, 3.25F, 0.0F, 5.0F, 6.0F};
   const std::vector<std::int64_t> steps{7};
@@ -53,7 +53,7 @@ TEST_CASE("tensors written to a safetensors file are read back byte for byte") {
   CHECK(file.metadata().at("epoch") == "3");
 }
 
-TEST_CASE("the header of a safetensors file ends on a multiple of eight") {
+TEST_CASE("safetensors: the data begins at a multiple of 8 bytes") {
   TempFolder folder;
   const std::vector<float> one{1.0F};
   for (const std::string name : {"a", "ab", "abc", "abcdefgh"}) {
@@ -64,43 +64,44 @@ TEST_CASE("the header of a safetensors file ends on a multiple of eight") {
   }
 }
 
-TEST_CASE("a damaged safetensors file is rejected with the reason") {
+TEST_CASE("safetensors: a damaged file is rejected with the reason") {
   TempFolder folder;
-  CHECK_THAT(complaint(folder, "abc"), Contains("at least 8 bytes, got 3"));
-  CHECK_THAT(complaint(folder, file_of("{}", "").substr(0, 9)), Contains("claims 2 bytes"));
-  CHECK_THAT(complaint(folder, file_of("{\"a\":", "")), Contains("cannot parse its header"));
-  CHECK_THAT(complaint(folder, file_of("[[[[[[1]]]]]]", "")), Contains("nested"));
-  CHECK_THAT(complaint(folder, file_of(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,8]}})",
-                                       "12345678")),
-             Contains("tensor 'a'") && Contains("must have the 8 bytes"));
-  CHECK_THAT(complaint(folder,
-                       file_of(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", "123")),
-             Contains("must be within the 3 bytes"));
-  CHECK_THAT(complaint(folder,
-                       file_of(R"({"a":{"dtype":"F3","shape":[1],"data_offsets":[0,4]}})", "1234")),
-             Contains("unknown dtype 'F3'"));
-  CHECK_THAT(complaint(folder, file_of(R"({"a":{"dtype":"U8","shape":[-1],"data_offsets":[0,4]}})",
-                                       "1234")),
+  CHECK_THAT(error_of(folder, "abc"), Contains("not a safetensors file: it has only 3 bytes"));
+  CHECK_THAT(error_of(folder, file_of("{}", "").substr(0, 9)),
+             Contains("announce a header of 2 bytes"));
+  CHECK_THAT(error_of(folder, file_of("{\"a\":", "")), Contains("cannot parse its header"));
+  CHECK_THAT(error_of(folder, file_of("[[[[[[1]]]]]]", "")), Contains("nested"));
+  CHECK_THAT(error_of(folder, file_of(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,8]}})",
+                                      "12345678")),
+             Contains("tensor 'a'") && Contains("cover 8 bytes"));
+  CHECK_THAT(
+      error_of(folder, file_of(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", "123")),
+      Contains("must be within the 3 bytes"));
+  CHECK_THAT(
+      error_of(folder, file_of(R"({"a":{"dtype":"F3","shape":[1],"data_offsets":[0,4]}})", "1234")),
+      Contains("unknown dtype 'F3'"));
+  CHECK_THAT(error_of(folder,
+                      file_of(R"({"a":{"dtype":"U8","shape":[-1],"data_offsets":[0,4]}})", "1234")),
              Contains("must be a non-negative integer"));
   CHECK_THAT(
-      complaint(
+      error_of(
           folder,
           file_of(R"({"a":{"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,0]}})",
                   "")),
-      Contains("shape and dtype must have"));
+      Contains("its shape and dtype need"));
   CHECK_THAT(
-      complaint(folder, file_of(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}})", "12")),
-      Contains("must follow those of the tensor before"));
+      error_of(folder, file_of(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}})", "12")),
+      Contains("must follow directly after those of the previous tensor"));
   CHECK_THAT(
-      complaint(folder, file_of(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})", "12")),
-      Contains("must end at the end of the file"));
-  CHECK_THAT(complaint(folder, file_of(R"({"a":{"dtype":"U8","shape":[0],"data_offsets":[0,0]},)"
-                                       R"("a":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}})",
-                                       "")),
+      error_of(folder, file_of(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})", "12")),
+      Contains("the file has 1 byte after the end of its last tensor"));
+  CHECK_THAT(error_of(folder, file_of(R"({"a":{"dtype":"U8","shape":[0],"data_offsets":[0,0]},)"
+                                      R"("a":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}})",
+                                      "")),
              Contains("twice"));
 }
 
-TEST_CASE("an empty tensor may be where another begins, and any type of the format is known") {
+TEST_CASE("safetensors: an empty tensor may share an offset, and U64 and F8_E4M3 are valid") {
   TempFolder folder;
   const std::string header = R"({"a":{"dtype":"U64","shape":[1],"data_offsets":[0,8]},)"
                              R"("z":{"dtype":"F8_E4M3","shape":[0,3],"data_offsets":[0,0]}})";
@@ -111,7 +112,7 @@ TEST_CASE("an empty tensor may be where another begins, and any type of the form
   CHECK(file.tensors()[1].bytes.size() == 8);
 }
 
-TEST_CASE("a safetensors file is mapped: its tensors are read when they are touched") {
+TEST_CASE("safetensors: the file is mapped, and a tensor is read when it is accessed") {
   TempFolder folder;
   const std::vector<float> weights(5000, 1.5F);
   const std::vector<safetensors::View> written{
@@ -130,7 +131,7 @@ TEST_CASE("a safetensors file is mapped: its tensors are read when they are touc
   CHECK(last == 7);
 }
 
-TEST_CASE("a path that is not a regular file is rejected without waiting for it") {
+TEST_CASE("safetensors: a path that is not a regular file is rejected without blocking") {
   TempFolder folder;
   CHECK_THROWS_WITH(safetensors::File(folder.path()), Contains("must be a regular file"));
   CHECK_THROWS_WITH(safetensors::File(folder / "none"), Contains("cannot open it"));
@@ -138,11 +139,11 @@ TEST_CASE("a path that is not a regular file is rejected without waiting for it"
   CHECK_THROWS_WITH(safetensors::File(folder / "pipe"), Contains("must be a regular file"));
 }
 
-TEST_CASE("a header of very many tensors is read in linear time") {
+TEST_CASE("safetensors: a header of 100,000 tensors is accepted") {
   std::string header = "{";
   for (int i = 0; i < 100'000; ++i)
     header += (i == 0 ? "\"" : ",\"") + std::to_string(i) +
               R"(":{"dtype":"U8","shape":[0],"data_offsets":[0,0]})";
   TempFolder folder;
-  CHECK(complaint(folder, file_of(header + "}", "")) == "accepted");
+  CHECK(error_of(folder, file_of(header + "}", "")) == "accepted");
 }

@@ -3,8 +3,9 @@
 
 using namespace trainctl;
 
-// Examples of FIPS 180-4 (NIST's "SHA256.pdf" and the long message of the previous version).
-TEST_CASE("SHA-256 gives the published digests") {
+// These are examples of FIPS 180-4 (NIST's "SHA256.pdf"); the long message is from its previous
+// version.
+TEST_CASE("sha256: the digests equal the published examples") {
   CHECK(to_hex(sha256("")) == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
   CHECK(to_hex(sha256("abc")) ==
         "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
@@ -14,16 +15,16 @@ TEST_CASE("SHA-256 gives the published digests") {
         "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
 }
 
-TEST_CASE("SHA-256 is right for every length of the last block") {
+TEST_CASE("sha256: every length of the last block is correct") {
   std::string digests;
   for (std::size_t length = 0; length < 200; ++length)
     digests += as_text(sha256(std::string(length, 'a')));
-  // Computed with Python's hashlib.
+  // The expected digest was computed with Python's hashlib.
   CHECK(to_hex(sha256(digests)) ==
         "752c007f38611cfbf5fa42cb1cea3d8e086491c844d0cc4defd632cb81423506");
 }
 
-TEST_CASE("a text in parts of any length has the SHA-256 of the whole") {
+TEST_CASE("Sha256Stream: the digest does not depend on how the text is split") {
   const std::string text(1000, 'x');
   for (const std::size_t part : {1, 7, 63, 64, 65, 200, 999, 1000}) {
     Sha256Stream stream;
@@ -34,8 +35,8 @@ TEST_CASE("a text in parts of any length has the SHA-256 of the whole") {
   }
 }
 
-// Test cases 1, 2 and 6 of RFC 4231.
-TEST_CASE("HMAC-SHA256 gives the published codes") {
+// These are test cases 1, 2 and 6 of RFC 4231.
+TEST_CASE("hmac_sha256: the codes equal the published examples") {
   CHECK(to_hex(hmac_sha256(std::string(20, '\x0b'), "Hi There")) ==
         "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7");
   CHECK(to_hex(hmac_sha256("Jefe", "what do ya want for nothing?")) ==

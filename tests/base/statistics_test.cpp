@@ -7,7 +7,7 @@
 
 using namespace trainctl;
 
-TEST_CASE("quartiles interpolate as numpy does") {
+TEST_CASE("quartiles: values are interpolated like in numpy") {
   const std::vector<double> values{7, 1, 3, 5};
   const Quartiles q = quartiles(values);
   CHECK(q.q1 == Approx(2.5));
@@ -17,7 +17,7 @@ TEST_CASE("quartiles interpolate as numpy does") {
   CHECK(std::isnan(median({})));
 }
 
-TEST_CASE("the variance of a sample divides by one less than its size") {
+TEST_CASE("variance: the sum of squares is divided by n - 1") {
   CHECK(variance(std::vector<double>{2, 4, 4, 4, 5, 5, 7, 9}) == Approx(32.0 / 7));
   CHECK(variance(std::vector<double>{3, 3}) == 0);
   CHECK(std::isnan(variance(std::vector<double>{3})));

@@ -8,12 +8,12 @@
 
 using namespace trainctl;
 
-TEST_CASE("quantiles of Student's t are those of the printed tables") {
+TEST_CASE("student_quantile: the values equal printed tables") {
   struct Row {
     double p, df, t;
   };
-  // From Abramowitz & Stegun, "Handbook of Mathematical Functions", table 26.10. For df 1 and 2
-  // there are closed forms: a tangent and a square root.
+  // The values are from Abramowitz & Stegun, "Handbook of Mathematical Functions", table 26.10. For
+  // df 1 and 2 there are closed forms: a tangent and a square root.
   const Row rows[] = {{0.975, 1, 12.706205}, {0.975, 2, 4.302653},  {0.975, 4, 2.776445},
                       {0.975, 9, 2.262157},  {0.975, 30, 2.042272}, {0.95, 4, 2.131847},
                       {0.995, 4, 4.604095},  {0.9995, 4, 8.610302}, {0.975, 120, 1.979930}};
@@ -29,7 +29,7 @@ TEST_CASE("quantiles of Student's t are those of the printed tables") {
   CHECK(between > student_quantile(0.975, 5));
 }
 
-TEST_CASE("what is no probability or no number has no quantile") {
+TEST_CASE("student_quantile: it is NaN for an invalid probability or degree of freedom") {
   for (const double p : {-1.0, 0.0, 1.0, 2.0}) CHECK(std::isnan(student_quantile(p, 4)));
   CHECK(std::isnan(student_quantile(0.9, 0)));
   CHECK(std::isnan(student_cdf(std::nan(""), 4)));
@@ -37,8 +37,9 @@ TEST_CASE("what is no probability or no number has no quantile") {
   CHECK(student_cdf(0, 3) == 0.5);
 }
 
-TEST_CASE("the power of a paired test is that of Cohen's tables") {
-  // From "Statistical Power Analysis for the Behavioral Sciences", 2nd edition; two-sided, 5 %.
+TEST_CASE("repeats_for: the power of a paired test equals Cohen's tables") {
+  // The two-sided tables for 5 % are from "Statistical Power Analysis for the Behavioral Sciences",
+  // 2nd edition.
   CHECK(repeats_for(2, 1, {.power = 0.8, .alpha = 0.05, .most = 1000}) == 34);
   CHECK(repeats_for(2, 1, {.power = 0.9, .alpha = 0.05, .most = 1000}) == 44);
   CHECK(power_of(2, 1, 34, 0.05) == Approx(0.8078).margin(5e-4));
@@ -46,7 +47,7 @@ TEST_CASE("the power of a paired test is that of Cohen's tables") {
   CHECK(power_of(0, 1, 10, 0.05) == 1);
 }
 
-TEST_CASE("more noise needs more repeats, and a change of nothing more than there are") {
+TEST_CASE("repeats_for: more noise takes more repeats, and a tiny effect has no solution") {
   int last = 0;
   for (const double noise : {0.001, 0.01, 0.02, 0.05, 0.1, 0.3}) {
     const auto needed = repeats_for(noise, 0.05);
@@ -59,7 +60,7 @@ TEST_CASE("more noise needs more repeats, and a change of nothing more than ther
   CHECK_FALSE(repeats_for(0.05, 0.0001).has_value());
 }
 
-TEST_CASE("the limit of a deviation is above the true one in four of five samples") {
+TEST_CASE("deviation_limit: it is above the true deviation in four of five samples") {
   constexpr int kSamples = 4000;
   for (const int size : {3, 5, 10}) {
     int above = 0;

@@ -4,7 +4,7 @@
 
 using namespace trainctl;
 
-TEST_CASE("credentials in a text are covered, whatever stands around them", "[base]") {
+TEST_CASE("without_credentials: credentials are masked in any context", "[base]") {
   CHECK(without_credentials("endpoint: http://me:secret@host:9000/x") ==
         "endpoint: http://*********@host:9000/x");
   CHECK(without_credentials("{endpoint: 'http://me:s/e?c@ret@host', retries: 3}") ==
@@ -13,7 +13,8 @@ TEST_CASE("credentials in a text are covered, whatever stands around them", "[ba
         "a: https://h/x?***** b: s3://***@b/?.tar");
 }
 
-TEST_CASE("without_userinfo: a path with an '@' stays, a user and password are covered", "[base]") {
+TEST_CASE("without_userinfo: user and password are masked, and an '@' in a path is kept",
+          "[base]") {
   for (const char* text : {"s3://bucket/data@v2/train", "https://host:9000/a@b", "http://h?x=a@b",
                            "http://[::1]:80/a@b", "https://h/a:b@c"})
     CHECK(without_userinfo(text) == text);
@@ -23,7 +24,7 @@ TEST_CASE("without_userinfo: a path with an '@' stays, a user and password are c
   CHECK(without_userinfo("http://me:s/e?c@ret@host/x") == "http://************@host/x");
 }
 
-TEST_CASE("a text without credentials stays", "[base]") {
+TEST_CASE("without_credentials: a text without credentials is unchanged", "[base]") {
   for (const char* text : {"", "://", "a@b.c", "http://host/a-b.tar me@home", "s3://bucket/a-?.tar",
                            "what? http://host"})
     CHECK(without_credentials(text) == text);

@@ -18,6 +18,10 @@ import page
 CONFIG = "configs/quickstart.yaml"
 VERBS = [["--help"], ["version"], ["list"], ["schema"], ["explain", "optimizer.adam.lr"], ["validate", CONFIG], ["show-config", CONFIG]]
 BARS = {"ms": 50, "MB": 40}
+HOW = """This page shows how much time and memory commands without libtorch need. The time is that of a new process, from start to end.
+The memory is an upper bound of the peak resident memory: values below {least:.1f} MB cannot be measured, because the measuring script
+itself uses as much before it starts the command. The numbers are medians [quartiles] of {rounds} rounds, in each of which every command
+runs once. The targets (bars) are {ms} ms and {MB} MB."""
 
 
 def once(program, arguments):
@@ -39,7 +43,7 @@ def quartiles(values):
 
 
 def table(rows):
-    lines = ["| verb | wall, ms | peak memory, MB |", "| --- | --- | --- |"]
+    lines = ["| command | wall, ms | peak memory, MB |", "| --- | --- | --- |"]
     for arguments in VERBS:
         name = " ".join(arguments)
         mine = [row for row in rows if row[0] == name]
@@ -49,9 +53,7 @@ def table(rows):
 
 def write_report(build, lines, rows, rounds):
     text = [page.title("Front half"), "",
-            "What a verb costs that needs no libtorch: start to end of a fresh process, and an upper bound of its peak resident",
-            "memory (the measuring program's own 15 MB, as forked, are the least that can be seen).",
-            f"{rounds} rounds, the verbs in turns; medians [quartiles]. Bars: {BARS['ms']} ms and {BARS['MB']} MB.", "",
+            page.filled(HOW.format(least=min(row[3] for row in rows), rounds=rounds, **BARS)), "",
             page.circumstances(build), "", *lines, "",
             "```", f"tests/bench/front_half.py build/release --rounds {rounds} --write", "```"]
     page.write("front_half", text, ["verb", "round", "wall_ms", "peak_mb"],

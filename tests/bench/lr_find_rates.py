@@ -22,12 +22,20 @@ import subprocess
 import sys
 import tempfile
 
+import page
+
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 TOLERANCE = 0.02
 SGD_RATES = [3.16e-3, 1e-2, 3.16e-2, 0.1, 0.316]
 PLAIN_SGD_RATES = [1e-2, 3.16e-2, 0.1, 0.316, 1.0]
 ADAMW_RATES = [3.16e-4, 1e-3, 3.16e-3, 1e-2, 3.16e-2]
 HEADER = ["experiment", "suggested", "range", "score", "best rate", "its score", "difference", "rank", "range holds"]
+HOW = """For each row, `trainctl lr-find` ran once with its defaults. Then six runs trained for a few epochs: one with the suggested learning
+rate, and five with fixed rates, each √10 times the one before. The score of a run is its validation accuracy, for language models
+(`tokens-...`) the mean probability of the right token. The difference is the score of the suggested rate minus that of the best fixed
+rate, and the rank is that of the suggested rate among all six. The range holds if the score of a rate within it is at most 0.02 (two
+points) below the best score. `tests/bench/lr_find_rates.py` contains the experiments and repeats the measurement. Raw numbers:
+[{stem}.csv]({stem}.csv)."""
 
 MNIST = """dataset:
   train: { type: mnist, root: DATA/mnist, split: train, transforms: [{ type: normalize, mean: [0.1307], std: [0.3081] }] }
@@ -143,10 +151,7 @@ def write_page(table, measured):
     folder = SOURCE / "docs/benchmarks"
     (folder / f"{stem}.md").write_text(
         "# How well the rates train that lr-find suggests\n\n"
-        "Each row is one `trainctl lr-find` with its defaults, a training with the suggestion, and trainings with five rates, half a\n"
-        "decade apart. The score is the accuracy of the validation data after a few epochs, for the language models the mean probability\n"
-        "of the right token. The range holds where a rate within it is at most two points below the best one. `tests/bench/lr_find_rates.py`\n"
-        f"measures it again; it has the experiments. Raw: [{stem}.csv]({stem}.csv).\n\n" + table)
+        + page.filled(HOW.format(stem=stem)) + "\n\n" + table, encoding="utf-8")
     with open(folder / f"{stem}.csv", "w", newline="") as file:
         rows = csv.writer(file, lineterminator="\n")
         rows.writerow(["experiment", "rate", "suggested", "score"])

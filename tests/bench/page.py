@@ -5,9 +5,19 @@ import datetime
 import json
 import os
 import pathlib
+import re
 import subprocess
+import textwrap
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def filled(text):
+    """Returns Markdown paragraphs and lists with lines of at most 140 characters."""
+    def fill(item):
+        return textwrap.fill(" ".join(item.split()), 140, subsequent_indent="  " * item.startswith("* "), break_long_words=False, break_on_hyphens=False)
+
+    return "\n\n".join("\n".join(map(fill, re.split(r"\n(?=\* )", block))) for block in text.strip().split("\n\n"))
 
 
 def title(subject):

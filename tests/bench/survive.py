@@ -48,6 +48,11 @@ model: {type: mlp, hidden: [2500, 2500]}
 optimizer: {type: adam, lr: 0.0001}
 trainer: {max_epochs: 5, accelerator: cpu, devices: 1, num_threads: 1}
 """
+HOW = """This page shows how much time checkpoints, heartbeats and checksums cost. A heartbeat is the write of the current step to
+memory that the supervisor reads. The baseline of the first table is a run without checkpoints. The baseline of the second is a save for
+which training waits. The numbers are medians [quartiles] of {rounds} rounds, in which the settings alternate, each in new processes.
+Percentages are computed within each round. The first epoch (warm-up) and the last epoch (with the end of the run) are left out. Heartbeats
+and checksums cannot be turned off, so the last table shows the time of each operation alone. A bar is the target of a row."""
 NONE = ["++checkpoint.every_n_epochs=1000000", "++checkpoint.save_top_k=0", "++checkpoint.save_last=false"]
 SETTINGS = {  # name: (config, overrides)
     "no checkpoints": (STEPS, NONE),
@@ -128,14 +133,11 @@ def small_table(small):
 
 def write_report(build, lines, rows, rounds):
     text = [page.title("Surviving"), "",
-            "What checkpoints, heartbeats and checksums cost. Baselines: steps without checkpoints; a save that training waits for.",
-            f"{rounds} rounds, the settings in turns, in fresh processes; ratios within a round; medians [quartiles]. The first",
-            "epoch of a run (warm-up) and the last (which ends it) are left out. Heartbeats and checksums cannot be switched",
-            "off: the last table has them alone.", "",
+            page.filled(HOW.format(rounds=rounds)), "",
             page.circumstances(build), "", *lines, "",
-            "The steps, without checkpoints by " + " ".join(f"`{word}`" for word in NONE) + ":", "",
+            page.filled(f"The first table was measured with this experiment. The overrides `{' '.join(NONE)}` turn checkpoints off:"), "",
             "```yaml", STEPS.rstrip(), "```", "",
-            "The state of 100 MB:", "", "```yaml", STATE.rstrip(), "```", "",
+            "The second table was measured with this experiment, whose state has 100 MB:", "", "```yaml", STATE.rstrip(), "```", "",
             "```", f"tests/bench/survive.py build/release --rounds {rounds} --write", "```"]
     page.write("survive", text, ["setting", "round", "ms_a_step", "checkpoint_s_an_epoch"],
                [[what, number, f"{ms:.4f}", f"{seconds:.5f}"] for what, number, ms, seconds in rows])

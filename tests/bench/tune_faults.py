@@ -15,11 +15,19 @@ import subprocess
 import sys
 import tempfile
 
+import page
+
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(SOURCE / "tests/support"))
 import planted_faults as planted  # noqa: E402
 
 HEADER = ["fault", "verdict", "cause", "patch", "gain [95 %]", "of the planted key alone", "as planted"]
+HOW = """Each row shows one `trainctl tune CONFIG --budget {budget}` on an experiment of `tests/support/planted_faults.py` with one fault that
+was planted on purpose. Verdict and cause are the [bottleneck](../reference/bottlenecks.md) that `tune` found, and the patch lists the
+changes that it accepted. The gain is the speed-up of the patched over the original experiment in the final comparison, with its 95 %
+interval. "Of the planted key alone" is the speed-up that `tune` measured when it added only the change that removes the fault. The last
+column says whether verdict and patch fit the planted fault. `tests/bench/tune_faults.py` repeats the measurement. Raw results:
+[{stem}.json]({stem}.json)."""
 
 
 def plugin_of(build):
@@ -71,8 +79,7 @@ def write_page(table, documents, build, budget):
     (folder / f"{stem}.json").write_text(text + "\n")
     (folder / f"{stem}.md").write_text(
         f"# What tune finds, on {len(os.sched_getaffinity(0))} cores\n\n"
-        f"Each row is one `trainctl tune CONFIG --budget {budget}` on an experiment of `tests/support/planted_faults.py`; the gain is\n"
-        f"that of the last proof, patch against original, compared with that of the planted key when it was tried. `tests/bench/tune_faults.py` measures it again. Raw: [{stem}.json]({stem}.json).\n\n"
+        + page.filled(HOW.format(budget=budget, stem=stem)) + "\n\n"
         + table)
 
 

@@ -88,7 +88,7 @@ inline Json header_of(const std::vector<Json>& entries) {
 }
 
 /// Returns the error of parsing the file, or "accepted".
-inline std::string complaint(std::string_view file) {
+inline std::string parse_error(std::string_view file) {
   try {
     (void)trainctl::container::parse(bytes_of(file), "x.part");
   } catch (const trainctl::Error& error) {
@@ -99,6 +99,6 @@ inline std::string complaint(std::string_view file) {
 }
 
 /// Returns whether the file is rejected as damaged.
-inline bool refused(std::string_view file) { return complaint(file).starts_with("x.part: "); }
+inline bool is_rejected(std::string_view file) { return parse_error(file).starts_with("x.part: "); }
 
 }  // namespace container_files

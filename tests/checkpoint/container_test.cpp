@@ -51,7 +51,7 @@ void check_round_trip(const std::vector<Entry>& written, const Json& meta) {
 }
 
 /// Returns the error of writing, or "written". Checks that a failed write leaves no file.
-std::string refusal(const std::vector<Entry>& entries, const Json& meta) {
+std::string write_error(const std::vector<Entry>& entries, const Json& meta) {
   const TempFolder folder;
   std::string outcome = "written";
   try {
@@ -101,7 +101,7 @@ TEST_CASE("container: metadata and UTF-8 names are restored, also without entrie
                    meta);
 }
 
-TEST_CASE("container: entries may need several calls of writev") {
+TEST_CASE("container: entries that need several calls of writev are restored") {
   const std::string data = random_text(3000, 3);
   std::vector<Entry> entries;
   for (int i = 0; i < 3000; ++i) {
@@ -111,7 +111,7 @@ TEST_CASE("container: entries may need several calls of writev") {
   check_round_trip(entries, Json(3));
 }
 
-TEST_CASE("the bytes of a container are those of format 1") {
+TEST_CASE("container: the bytes are those of format 1") {
   const TempFolder folder;
   const std::vector<float> w{1.5F, -2.0F, 0.25F};
   const std::vector<std::int64_t> step{7};
@@ -137,20 +137,24 @@ TEST_CASE("the bytes of a container are those of format 1") {
 
 TEST_CASE("container: entries that could not be read back are not written") {
   const std::string data(8, 'x');
-  const Entry sound{"a", "U8", {8}, bytes_of(data)};
+  const Entry readable{"a", "U8", {8}, bytes_of(data)};
   const Json none = Json::object();
-  CHECK(refusal({sound}, none) == "written");
-  CHECK_THAT(refusal({sound, sound}, none), Contains("'a' is listed twice"));
-  CHECK_THAT(refusal({{"a", "U8", {7}, bytes_of(data)}}, none),
-             Contains("'a': its shape and dtype do not give its length of 8 bytes"));
-  CHECK_THAT(refusal({{"a", "F8", {8}, bytes_of(data)}}, none), Contains("dtype 'F8' is unknown"));
-  CHECK_THAT(refusal({{"a", "U8", {-8}, bytes_of(data)}}, none), Contains("must be an integer"));
-  CHECK_THAT(refusal({{"a\xff", "U8", {8}, bytes_of(data)}}, none),
+  CHECK(write_error({readable}, none) == "written");
+  CHECK_THAT(write_error({readable, readable}, none), Contains("'a' is listed twice"));
+  CHECK_THAT(write_error({{"a", "U8", {7}, bytes_of(data)}}, none),
+             Contains("'a': its length of 8 bytes does not match its shape and dtype"));
+  CHECK_THAT(write_error({{"a", "F8", {8}, bytes_of(data)}}, none),
+             Contains("dtype 'F8' is unknown"));
+  CHECK_THAT(write_error({{"a", "U8", {-8}, bytes_of(data)}}, none),
+             Contains("must be an integer"));
+  CHECK_THAT(write_error({{"a\xff", "U8", {8}, bytes_of(data)}}, none),
              Contains("'a\\xff' is not valid UTF-8"));
   const double infinite = std::numeric_limits<double>::infinity();
-  CHECK_THAT(refusal({sound}, Json::array({infinite})), Contains("not finite"));
-  CHECK_THAT(refusal({sound}, Json("\xff")), Contains("not UTF-8"));
-  CHECK_THAT(refusal({sound}, Json(std::string(16 << 20, 'x'))), Contains("the limit is"));
+  CHECK_THAT(write_error({readable}, Json::array({infinite})), Contains("finite numbers"));
+  CHECK_THAT(write_error({readable}, Json("\xff")),
+             Contains("must be finite numbers or UTF-8 text"));
+  CHECK_THAT(write_error({readable}, Json(std::string(16 << 20, 'x'))),
+             Contains("more than the limit of 16777216"));
 }
 
 TEST_CASE("container: a failed write is a resource error and leaves no file") {
@@ -176,14 +180,14 @@ TEST_CASE("container: a failed write is a resource error and leaves no file") {
   CHECK(container::File(folder / "old").meta() == Json(1));
 }
 
-TEST_CASE("container: the error of a full disk names the purpose of the file") {
+TEST_CASE("container: the error of a full disk names the file") {
   if (::access("/dev/full", W_OK) != 0) skip("no /dev/full");
   const Fd full(::open("/dev/full", O_WRONLY | O_CLOEXEC));
   CHECK_THROWS_WITH(container::write_to(full.get(), {}, Json(), "rank_3.part"),
                     Contains("rank_3.part") && Contains("No space left"));
 }
 
-TEST_CASE("container: a missing file, a folder or a pipe is refused without waiting") {
+TEST_CASE("container: a missing file, a folder or a pipe is an error without blocking") {
   const TempFolder folder;
   const auto error_of = [&](const std::string& name) -> std::string {
     try {
@@ -195,16 +199,17 @@ TEST_CASE("container: a missing file, a folder or a pipe is refused without wait
     return "accepted";
   };
   CHECK_THAT(error_of("none"), Contains("none: cannot open it: No such file"));
-  CHECK_THAT(error_of("."), Contains("is not a regular file"));
+  CHECK_THAT(error_of("."), Contains("must be a regular file"));
   REQUIRE(::mkfifo((folder / "pipe").c_str(), 0600) == 0);
-  CHECK_THAT(error_of("pipe"), Contains("pipe: is not a regular file"));
+  CHECK_THAT(error_of("pipe"), Contains("pipe: it must be a regular file"));
   write_atomically(folder / "text", std::string(100, 'x'));
-  CHECK_THAT(error_of("text"), Contains("text: is not a checkpoint of trainctl"));
+  CHECK_THAT(error_of("text"), Contains("text: the file is not a checkpoint of trainctl"));
   write_atomically(folder / "nothing", "");
-  CHECK_THAT(error_of("nothing"), Contains("nothing: is truncated: 0 of at least 32 bytes"));
+  CHECK_THAT(error_of("nothing"),
+             Contains("nothing: the file is truncated, got 0 of at least 32 bytes"));
   container::write(folder / "cut", {}, Json(1));
   std::filesystem::resize_file(folder / "cut", 40);
-  CHECK_THAT(error_of("cut"), Contains("cut: is truncated: 40 of "));
+  CHECK_THAT(error_of("cut"), Contains("cut: the file is truncated, got 40 of "));
 }
 
 TEST_CASE("container: a file that cannot be read is not reported as damaged") {

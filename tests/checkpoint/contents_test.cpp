@@ -53,7 +53,7 @@ std::array<float, 2> only_tensor(const fs::path& path) {
 
 }  // namespace
 
-TEST_CASE("the contents of a checkpoint are its tensors by group") {
+TEST_CASE("contents_of: tensors are listed with their groups") {
   const TempFolder folder;
   const Contents contents = contents_of(save(folder.path(), kTensors, averaged(3)));
   REQUIRE(contents.manifest.has_value());
@@ -69,7 +69,7 @@ TEST_CASE("the contents of a checkpoint are its tensors by group") {
   CHECK(group_of("fc.weight").empty());
 }
 
-TEST_CASE("contents: a checkpoint file outside a run folder is listed") {
+TEST_CASE("contents_of_file: a checkpoint file outside a run folder is listed") {
   const TempFolder folder;
   const fs::path checkpoint = save(folder.path(), kTensors, averaged(3));
   const Contents whole = contents_of(checkpoint);
@@ -90,7 +90,7 @@ TEST_CASE("contents: a checkpoint file outside a run folder is listed") {
   CHECK_THROWS_AS(contents_of_file(moved), Error);
 }
 
-TEST_CASE("weights are exported under the names of the model") {
+TEST_CASE("export: weights have the names of the model") {
   const TempFolder folder;
   const fs::path checkpoint = save(folder.path(), kTensors, averaged(3));
   const fs::path out = folder / "out.safetensors";
@@ -128,7 +128,7 @@ TEST_CASE("export: missing weights are an error and no file is written") {
   CHECK_FALSE(fs::exists(out));
 }
 
-TEST_CASE("two checkpoints differ in the section whose bytes or plain values differ") {
+TEST_CASE("first_difference: it is the first tensor or value of a section that differs") {
   const TempFolder folder;
   const fs::path expected = save(folder / "a", kTensors, averaged(3));
   const Section model{{"model"}, {"averager"}};
@@ -142,7 +142,7 @@ TEST_CASE("two checkpoints differ in the section whose bytes or plain values dif
   changed["model/fc.weight"][1] = -2;
   const fs::path other = save(folder / "changed", changed, averaged(3));
   CHECK_THAT(first(other, model),
-             StartsWith("rank_0.part: model/fc.weight differs from byte 7 of 8 on"));
+             StartsWith("rank_0.part: model/fc.weight differs, first at byte 7 of 8"));
   CHECK(first(other, optimizer).empty());
 
   changed = kTensors;
@@ -151,6 +151,6 @@ TEST_CASE("two checkpoints differ in the section whose bytes or plain values dif
   changed = kTensors;
   changed["optimizer/more"] = {1, 1};
   CHECK_THAT(first(save(folder / "more", changed, averaged(3)), optimizer),
-             Contains("optimizer/more is unexpected"));
+             Contains("optimizer/more is not in the expected checkpoint"));
   CHECK_THAT(first(save(folder / "values", kTensors, averaged(4)), model), Contains("averager"));
 }

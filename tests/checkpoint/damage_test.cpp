@@ -20,7 +20,7 @@ struct Quarantined {
   std::string why;
 };
 
-/// Three checkpoints; the tests damage the newest.
+/// Stores three checkpoints, of which the tests damage the newest.
 struct ThreeSaves {
   TempFolder folder;
   Store store{folder.path()};
@@ -38,7 +38,7 @@ struct ThreeSaves {
   }
 };
 
-void flip_a_bit(const fs::path& path, std::uintmax_t at) {
+void flip_bit(const fs::path& path, std::uintmax_t at) {
   std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
   file.seekg(static_cast<std::streamoff>(at));
   const int byte = file.get();
@@ -70,41 +70,41 @@ void check_fallback(ThreeSaves& three, const std::string& reason) {
 }  // namespace
 
 TEST_CASE(
-    "a flipped bit in a part is reported with file and tensor, and the previous save is used") {
+    "newest_valid: a flipped bit in a part is reported, and the previous checkpoint is used") {
   ThreeSaves three;
   const fs::path part = Store::part(three.newest, 1);
-  flip_a_bit(part, fs::file_size(part) - 100);
+  flip_bit(part, fs::file_size(part) - 100);
   CHECK_THROWS_WITH(Store::verify(three.newest),
                     Contains("rank_1.part") && Contains("model/fc.weight"));
   check_fallback(three, "model/fc.weight");
 }
 
 TEST_CASE(
-    "a checkpoint with missing bytes, files or wrong file types is quarantined and reported") {
+    "newest_valid: missing bytes, missing files or wrong file types quarantine a checkpoint") {
   ThreeSaves three;
   const fs::path part = Store::part(three.newest, 0);
   const fs::path manifest = three.newest / "manifest";
   std::string reason;
-  SECTION("a part that is cut off") {
+  SECTION("a truncated part") {
     fs::resize_file(part, 1000);
     reason = "rank_0.part has 1000 bytes, expected ";
   }
-  SECTION("a part that is missing") {
+  SECTION("a missing part") {
     fs::remove(part);
     reason = "rank_0.part is missing";
   }
-  SECTION("a pipe in the place of a part") {
+  SECTION("a pipe instead of a part") {
     fs::remove(part);
     REQUIRE(::mkfifo(part.c_str(), 0644) == 0);
     reason = "rank_0.part is not a regular file";
   }
-  SECTION("a link in the place of a part") {
+  SECTION("a link instead of a part") {
     fs::rename(part, three.newest / "elsewhere");
     fs::create_symlink("elsewhere", part);
     reason = "cannot read";
   }
-  SECTION("a manifest with a changed bit") {
-    flip_a_bit(manifest, 70);
+  SECTION("a manifest with a flipped bit") {
+    flip_bit(manifest, 70);
     reason = "manifest";
   }
   SECTION("an empty manifest") {
@@ -113,21 +113,21 @@ TEST_CASE(
   }
   SECTION("a manifest of many gigabytes") {
     fs::resize_file(manifest, std::uintmax_t{1} << 36);
-    reason = "too large for a manifest";
+    reason = "more than the limit of ";
   }
-  SECTION("a folder in the place of the manifest") {
+  SECTION("a folder instead of the manifest") {
     fs::remove(manifest);
     fs::create_directory(manifest);
     reason = "manifest is not a regular file";
   }
-  SECTION("data in the manifest") {
+  SECTION("tensors in the manifest") {
     fs::copy_file(part, manifest, fs::copy_options::overwrite_existing);
     reason = "must not contain tensors";
   }
   check_fallback(three, reason);
 }
 
-TEST_CASE("a whole part of another step is detected") {
+TEST_CASE("newest_valid: a part from another step is detected") {
   ThreeSaves three;
   fs::copy_file(Store::part(three.of(2), 0), Store::part(three.newest, 0),
                 fs::copy_options::overwrite_existing);
@@ -136,7 +136,7 @@ TEST_CASE("a whole part of another step is detected") {
   check_fallback(three, "is from another checkpoint");
 }
 
-TEST_CASE("parts that were swapped between ranks are detected") {
+TEST_CASE("newest_valid: parts that were swapped between ranks are detected") {
   ThreeSaves three;
   fs::rename(Store::part(three.newest, 0), three.newest / "x");
   fs::rename(Store::part(three.newest, 1), Store::part(three.newest, 0));
@@ -144,11 +144,11 @@ TEST_CASE("parts that were swapped between ranks are detected") {
   check_fallback(three, "is from another checkpoint");
 }
 
-TEST_CASE("verify: a checkpoint in a folder named after another step is detected") {
+TEST_CASE("newest_valid: a checkpoint in a folder named after another step is detected") {
   ThreeSaves three;
   fs::remove_all(three.newest);
   fs::copy(three.of(1), three.newest, fs::copy_options::recursive);
-  check_fallback(three, "is the manifest of " + saves::name_of(1));
+  check_fallback(three, "is from another checkpoint, " + saves::name_of(1));
 }
 
 TEST_CASE("verify: a copy of a checkpoint with another folder name is valid") {
@@ -157,7 +157,7 @@ TEST_CASE("verify: a copy of a checkpoint with another folder name is valid") {
   CHECK_NOTHROW(Store::verify(three.folder / "mine"));
 }
 
-TEST_CASE("verify: an invalid manifest in an intact container is damage") {
+TEST_CASE("newest_valid: an invalid manifest in an intact container is damage") {
   ThreeSaves three;
   Json meta = meta_of(three.newest);
   std::string reason;
@@ -171,7 +171,7 @@ TEST_CASE("verify: an invalid manifest in an intact container is damage") {
   }
   SECTION("more ranks than parts") {
     meta["world_size"] = 3;
-    reason = "got 2 parts for a world size of 3";
+    reason = "must have one entry per rank, got 2 for 3 ranks";
   }
   SECTION("a part outside of the folder") {
     meta["parts"][0]["file"] = "../" + saves::name_of(2) + "/rank_0.part";
@@ -183,7 +183,7 @@ TEST_CASE("verify: an invalid manifest in an intact container is damage") {
   check_fallback(three, reason);
 }
 
-TEST_CASE("Store: a checkpoint of another format is refused and left where it is") {
+TEST_CASE("Store: a checkpoint of another format is an error and stays where it is") {
   ThreeSaves three;
   for (const int format : {1, 2, 4}) {
     CAPTURE(format);
@@ -201,8 +201,8 @@ TEST_CASE("Store: a checkpoint of another format is refused and left where it is
     saves::save(three.store, 9);
     const std::vector<std::string> keep{saves::name_of(9)};
     three.store.prune(keep);
-    CHECK(three.store.list().size() ==
-          3);  // the unsupported one, the kept one, and another that verifies
+    // The unsupported checkpoint, the one to keep and one other valid checkpoint are left.
+    CHECK(three.store.list().size() == 3);
     CHECK(fs::is_directory(three.newest));
     fs::remove_all(three.of(9));
     for (const std::int64_t step : {1, 2}) {
@@ -213,10 +213,10 @@ TEST_CASE("Store: a checkpoint of another format is refused and left where it is
   }
 }
 
-TEST_CASE("Store: without a valid checkpoint newest_valid throws at every call") {
+TEST_CASE("newest_valid: it throws at every call if no checkpoint is valid") {
   ThreeSaves three;
-  for (const std::int64_t step : {1, 2, 3}) flip_a_bit(Store::part(three.of(step), 0), 3000);
-  for (const char* words : {"no checkpoint in", "damaged checkpoints"}) {
+  for (const std::int64_t step : {1, 2, 3}) flip_bit(Store::part(three.of(step), 0), 3000);
+  for (const char* words : {"no checkpoint in", "only damaged ones"}) {
     try {
       three.newest_valid();
       FAIL("nothing was thrown");
@@ -230,7 +230,7 @@ TEST_CASE("Store: without a valid checkpoint newest_valid throws at every call")
   CHECK_THAT(three.reported[2].moved.string(), EndsWith(saves::name_of(1)));
 }
 
-TEST_CASE("a damaged checkpoint gets a new name if an earlier one has its name") {
+TEST_CASE("newest_valid: a quarantined checkpoint gets a number if its name is taken") {
   ThreeSaves three;
   put_text(three.folder / ("corrupt-" + saves::name_of(3)) / "x", "");
   put_text(three.folder / ("corrupt-" + saves::name_of(3) + "-2"), "");
@@ -239,8 +239,7 @@ TEST_CASE("a damaged checkpoint gets a new name if an earlier one has its name")
   CHECK(three.reported.at(0).moved == three.folder / ("corrupt-" + saves::name_of(3) + "-3"));
 }
 
-TEST_CASE(
-    "a step is saved again where its checkpoint was damaged, and the damaged one is quarantined") {
+TEST_CASE("Store: saving a step again quarantines its damaged checkpoint") {
   ThreeSaves three;
   fs::remove(Store::part(three.newest, 0));
   CHECK(saves::holds(saves::save(three.store, 3), 3));

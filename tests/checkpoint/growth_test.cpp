@@ -27,7 +27,7 @@ std::vector<container::Entry> two_groups(std::size_t tensors) {
   return entries;
 }
 
-/// A checkpoint with a file of best weights, which the next checkpoint shares.
+/// Stores a checkpoint with a file of best weights, which the next checkpoint shares.
 struct TwoSaves {
   explicit TwoSaves(std::size_t tensors) : entries(two_groups(tensors)) {
     first = store.begin(saves::moment_of(1));
@@ -51,7 +51,7 @@ struct TwoSaves {
 
 }  // namespace
 
-TEST_CASE("growth: a checkpoint, by the tensors that it shares with another") {
+TEST_CASE("growth: storing and reading shared tensors is linear in their number") {
   const auto storing = [](std::size_t tensors) {
     return [saves = std::make_shared<TwoSaves>(tensors)] {
       const auto stored = checkpoint::store_once(saves->store, saves->second, saves->entries);

@@ -11,8 +11,8 @@ using namespace trainctl::checkpoint;
 
 namespace {
 
-/// Makes three saves, of which the first is renamed as damaged and the second has a changed tensor
-/// byte, and a fourth that is never committed.
+/// Saves three checkpoints, of which the first is quarantined and the second has a changed tensor
+/// byte, and begins a fourth that is never committed.
 void fill(const fs::path& folder) {
   Store store(folder);
   const fs::path first = saves::save(store, 1);
@@ -30,7 +30,7 @@ void fill(const fs::path& folder) {
 
 }  // namespace
 
-TEST_CASE("a survey lists checkpoints newest first, then the quarantined ones") {
+TEST_CASE("survey: checkpoints are listed newest first, then the quarantined ones") {
   const TempFolder folder;
   fill(folder.path());
   const std::vector<CheckpointInfo> rows = survey(folder.path(), Depth::manifests);
@@ -59,11 +59,11 @@ TEST_CASE("survey: a checkpoint of another format is unsupported and not damaged
     const std::vector<CheckpointInfo> rows = survey(folder.path(), depth);
     REQUIRE(rows.size() == 1);
     CHECK(rows[0].state == State::unsupported);
-    CHECK_THAT(rows[0].why, Contains("cannot read format 1"));
+    CHECK_THAT(rows[0].why, Contains("cannot read checkpoints of format 1"));
   }
 }
 
-TEST_CASE("a survey that reads everything names the part that is damaged, and changes nothing") {
+TEST_CASE("survey: reading everything names the damaged part and changes nothing") {
   const TempFolder folder;
   fill(folder.path());
   for (int i = 0; i < 2; ++i) {
@@ -75,7 +75,7 @@ TEST_CASE("a survey that reads everything names the part that is damaged, and ch
   }
 }
 
-TEST_CASE("a second quarantined checkpoint keeps its step") {
+TEST_CASE("survey: a quarantined checkpoint with a numbered name has its step") {
   const TempFolder folder;
   fs::create_directory(folder / "corrupt-epoch=0001-step=000012-2");
   fs::create_directory(folder / "corrupt-thing");

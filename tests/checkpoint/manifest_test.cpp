@@ -19,7 +19,7 @@ Manifest complete() {
   return manifest;
 }
 
-std::string refusal(const Json& document) {
+std::string error_of(const Json& document) {
   try {
     from_json(document, "the manifest");
   } catch (const Error& error) {
@@ -29,15 +29,15 @@ std::string refusal(const Json& document) {
   return "accepted";
 }
 
-std::string refusal(const char* key, const Json& value) {
+std::string error_of(const char* key, const Json& value) {
   Json document = to_json(complete());
   document[key] = value;
-  return refusal(document);
+  return error_of(document);
 }
 
 }  // namespace
 
-TEST_CASE("a manifest of a checkpoint is read as it was written") {
+TEST_CASE("Manifest: a round trip through JSON restores every field") {
   const Manifest read = from_json(Json::parse(to_line(to_json(complete()))), "m");
   CHECK(read.epoch == 93);
   CHECK(read.step_in_epoch == 8);
@@ -57,7 +57,7 @@ TEST_CASE("a manifest of a checkpoint is read as it was written") {
   CHECK(read.parts[1].bytes == 8192);
 }
 
-TEST_CASE("Manifest: a monitor that is not finite is read as no value") {
+TEST_CASE("Manifest: a monitored value that is not finite is read as no value") {
   Manifest manifest = complete();
   for (const double value : {std::nan(""), std::numeric_limits<double>::infinity()}) {
     manifest.value = value;
@@ -67,41 +67,42 @@ TEST_CASE("Manifest: a monitor that is not finite is read as no value") {
   CHECK_FALSE(from_json(to_json(manifest), "m").value.has_value());
 }
 
-TEST_CASE("every key of a checkpoint's manifest is needed, has its type, and no other is taken") {
-  const Json sound = to_json(complete());
-  REQUIRE(refusal(sound) == "accepted");
-  for (const auto& [key, value] : sound.items()) {
-    Json without = sound;
+TEST_CASE("Manifest: keys are required and have a type, and unknown keys are an error") {
+  const Json intact = to_json(complete());
+  REQUIRE(error_of(intact) == "accepted");
+  for (const auto& [key, value] : intact.items()) {
+    Json without = intact;
     without.erase(key);
-    CHECK_THAT(refusal(without), StartsWith("the manifest: ") && Contains("'" + key + "'"));
-    CHECK(refusal(key.c_str(), Json::array({Json::array()})) != "accepted");
-    CHECK(refusal(key.c_str(), true) != "accepted");
+    CHECK_THAT(error_of(without), StartsWith("the manifest: ") && Contains("'" + key + "'"));
+    CHECK(error_of(key.c_str(), Json::array({Json::array()})) != "accepted");
+    CHECK(error_of(key.c_str(), true) != "accepted");
   }
-  CHECK_THAT(refusal("color", "red"), Contains("unknown key 'color'"));
-  CHECK_THAT(refusal("\x1b[2J", 1), Contains("unknown key '\\x1b[2J'"));
+  CHECK_THAT(error_of("color", "red"), Contains("unknown key 'color'"));
+  CHECK_THAT(error_of("\x1b[2J", 1), Contains("unknown key '\\x1b[2J'"));
   for (const char* key : {"file", "bytes", "checksum"}) {
-    Json without = sound;
+    Json without = intact;
     without["parts"][1].erase(key);
-    CHECK_THAT(refusal(without), Contains("part 1: '" + std::string(key) + "' is missing"));
+    CHECK_THAT(error_of(without), Contains("part 1: '" + std::string(key) + "' is missing"));
   }
-  CHECK(refusal(Json::array()) != "accepted");
-  CHECK(refusal(nullptr) != "accepted");
+  CHECK(error_of(Json::array()) != "accepted");
+  CHECK(error_of(nullptr) != "accepted");
 }
 
-TEST_CASE("Manifest: numbers out of range are refused") {
+TEST_CASE("Manifest: numbers out of range are an error") {
   for (const char* key : {"epoch", "next_epoch", "step_in_epoch", "global_step"}) {
-    CHECK_THAT(refusal(key, -1), Contains("must not be negative") || Contains("must be"));
-    CHECK_THAT(refusal(key, 1.5), Contains("must be an integer"));
-    CHECK_THAT(refusal(key, "7"), Contains("must be an integer"));
-    CHECK_THAT(refusal(key, std::numeric_limits<std::uint64_t>::max()), Contains("too large"));
+    CHECK_THAT(error_of(key, -1), Contains("must not be negative") || Contains("must be"));
+    CHECK_THAT(error_of(key, 1.5), Contains("must be an integer"));
+    CHECK_THAT(error_of(key, "7"), Contains("must be an integer"));
+    CHECK_THAT(error_of(key, std::numeric_limits<std::uint64_t>::max()), Contains("too large"));
   }
   for (const std::int64_t world : {0L, -1L, 65'537L})
-    CHECK_THAT(refusal("world_size", world), Contains("must be from 1 to 65536"));
-  CHECK(refusal("world_size", std::int64_t{1} << 32) != "accepted");
-  CHECK_THAT(refusal("world_size", 1), Contains("got 2 parts for a world size of 1"));
-  CHECK_THAT(refusal("world_size", 3), Contains("got 2 parts for a world size of 3"));
-  CHECK_THAT(refusal("parts", Json::array()), Contains("got 0 parts"));
-  CHECK_THAT(refusal("facts", {{"torch", 2}}), Contains("the fact 'torch' must be a string"));
+    CHECK_THAT(error_of("world_size", world), Contains("must be from 1 to 65536"));
+  CHECK(error_of("world_size", std::int64_t{1} << 32) != "accepted");
+  CHECK_THAT(error_of("world_size", 1), Contains("must have one entry per rank, got 2 for 1 rank"));
+  CHECK_THAT(error_of("world_size", 3),
+             Contains("must have one entry per rank, got 2 for 3 ranks"));
+  CHECK_THAT(error_of("parts", Json::array()), Contains("got 0 for 2 ranks"));
+  CHECK_THAT(error_of("facts", {{"torch", 2}}), Contains("'facts.torch' must be a string"));
 }
 
 TEST_CASE("Manifest: the file of a part must have its rank's name") {
@@ -109,17 +110,17 @@ TEST_CASE("Manifest: the file of a part must have its rank's name") {
                            "rank_1.part", "rank_00.part"}) {
     Json document = to_json(complete());
     document["parts"][0]["file"] = name;
-    CHECK_THAT(refusal(document), Contains("the part of rank 0 is named"));
+    CHECK_THAT(error_of(document), Contains("the part of rank 0 is named"));
   }
   Json document = to_json(complete());
   document["parts"][1]["bytes"] = -1;
-  CHECK_THAT(refusal(document), Contains("'bytes' is -1"));
+  CHECK_THAT(error_of(document), Contains("'bytes' is out of range, got -1"));
   document["parts"][1]["bytes"] = 1;
   document["parts"][1]["checksum"] = std::int64_t{1} << 32;
-  CHECK_THAT(refusal(document), Contains("'checksum' is 4294967296"));
+  CHECK_THAT(error_of(document), Contains("'checksum' is out of range, got 4294967296"));
 }
 
-TEST_CASE("Manifest: a shared group names another group or a file of the same folder") {
+TEST_CASE("Manifest: a shared group refers to another group or to a file in the same folder") {
   Manifest manifest = complete();
   manifest.shared = {{.group = "averager/", .same_as = "model/"},
                      {"keeper/best.", "", "best.safetensors", 4096, 0xdeadbeef}};
@@ -134,30 +135,32 @@ TEST_CASE("Manifest: a shared group names another group or a file of the same fo
   for (const char* file : {"../best.safetensors", "a/best.safetensors", ".safetensors",
                            ".best.safetensors", "rank_0.part", "manifest", ""}) {
     manifest.shared[1].file = file;
-    CHECK_THAT(refusal(to_json(manifest)), Contains("must be a name that ends in .safetensors"));
+    CHECK_THAT(error_of(to_json(manifest)),
+               Contains("must be a file name that ends in .safetensors"));
   }
   manifest.shared[1] = manifest.shared[0];
-  CHECK_THAT(refusal(to_json(manifest)), Contains("occur once"));
+  CHECK_THAT(error_of(to_json(manifest)), Contains("twice"));
   for (const char* text :
        {R"([{"group": "a", "same_as": ""}])", R"([{"group": "a"}])", R"([{"same_as": "a"}])",
         R"([{"group": "a", "same_as": "b", "file": "c"}])", R"(["a"])"})
-    CHECK(refusal("shared", Json::parse(text)) != "accepted");
+    CHECK(error_of("shared", Json::parse(text)) != "accepted");
 }
 
-TEST_CASE("Manifest: another format is refused, and named with the one that is read") {
+TEST_CASE("Manifest: the error for another format names it and the supported one") {
   for (const int format : {1, 2, 4}) {
     const Json document{{"format", format}, {"moment", 5}};
     CHECK_THROWS_AS(from_json(document, "m"), UnsupportedFormat);
-    CHECK_THAT(refusal(document),
-               StartsWith(fmt::format("the manifest: cannot read format {} of checkpoints: this "
-                                      "trainctl reads format 3; the checkpoint is left where it is",
+    CHECK_THAT(error_of(document),
+               StartsWith(fmt::format("the manifest: cannot read checkpoints of format {}: this "
+                                      "version of trainctl reads format 3; the checkpoint is not "
+                                      "changed",
                                       format)) &&
-                   Contains("\nhint: finish the run with the trainctl that wrote it"));
+                   Contains("\nhint: finish the run with the version that wrote it"));
   }
-  CHECK_THAT(refusal("format", 0), Contains("'format' must be at least 1, got 0"));
+  CHECK_THAT(error_of("format", 0), Contains("'format' must be at least 1, got 0"));
 }
 
-TEST_CASE("epochs are counted from 1 in the names and manifests of checkpoints") {
+TEST_CASE("Manifest: epochs are counted from 1, also in folder names") {
   const Moment in_first_epoch{15, 0, true};
   const Moment after_first_epoch{40, 1, false};
   CHECK(folder_name(in_first_epoch) == "epoch=0001-mid-step=000015");
@@ -173,10 +176,11 @@ TEST_CASE("epochs are counted from 1 in the names and manifests of checkpoints")
     CHECK(manifest.moment() == saves::moment_of(step));
     CHECK(folder_name(manifest.moment()).starts_with(fmt::format("epoch={:04}", (step + 9) / 10)));
   }
-  CHECK_THAT(refusal("epoch", 93), Contains("'epoch' must be 94 where 'next_epoch' is 94 and 8"));
+  CHECK_THAT(error_of("epoch", 93),
+             Contains("but must be 94, because 'next_epoch' is 94 and 'step_in_epoch' is 8"));
 }
 
-TEST_CASE("names of checkpoints are read only as they are written") {
+TEST_CASE("parse_folder_name: only names that folder_name writes are accepted") {
   CHECK(folder_name({938, 3}) == "epoch=0003-step=000938");
   CHECK(folder_name({12'345'678, 12'345}) == "epoch=12345-step=12345678");
   CHECK(folder_name({938, 3, true}) == "epoch=0004-mid-step=000938");

@@ -18,11 +18,11 @@ namespace {
 
 constexpr std::size_t kNumbers = 4096;
 
-/// Weights and derived state; each tensor is filled with one number.
+/// The weights and the state of a checkpoint. Each tensor is filled with one number.
 struct StoredState {
   float model = 1;
   float optimizer = 2;
-  float average = 0;  // 0: no average
+  float average = 0;  // 0 means no average
   float best = 0;
   float stoppers_best = 0;
 };
@@ -108,11 +108,11 @@ std::uint64_t part_bytes(const fs::path& checkpoint) {
   return fs::file_size(Store::part(checkpoint, 0));
 }
 
-constexpr std::uint64_t kHeader = 2048;  // upper bound of the headers in these tests
+constexpr std::uint64_t kHeader = 2048;  // no header in these tests is larger
 
 }  // namespace
 
-TEST_CASE("Checkpoint: copies of the weights that equal another group are stored once") {
+TEST_CASE("store_once: weights that equal another group are stored once") {
   SharedSaves saves;
   const StoredState best{.model = 1, .best = 1, .stoppers_best = 1};
   const fs::path first = saves.save(1, best);
@@ -128,12 +128,12 @@ TEST_CASE("Checkpoint: copies of the weights that equal another group are stored
   CHECK(fs::hard_link_count(second / "best.safetensors") == 1);
 }
 
-TEST_CASE("Checkpoint: later ones share the weights of the best epoch") {
+TEST_CASE("store_once: later checkpoints share the file of the best weights") {
   const auto added = [](const fs::path& checkpoint) {
     return part_bytes(checkpoint) + fs::file_size(checkpoint / "manifest");
   };
   SharedSaves saves;
-  SECTION("of the model") {
+  SECTION("weights of the model") {
     const fs::path best = saves.save(1, {.model = 1, .best = 1});
     const StoredState later{.model = 3, .best = 1, .stoppers_best = 1};
     const fs::path last = saves.save(2, later);
@@ -144,7 +144,7 @@ TEST_CASE("Checkpoint: later ones share the weights of the best epoch") {
     fs::remove_all(best);
     check_holds(last, later);
   }
-  SECTION("of the average") {
+  SECTION("weights of the average") {
     const fs::path best = saves.save(1, {.model = 1, .average = 2, .best = 2});
     const StoredState later{.model = 3, .average = 4, .best = 2};
     const fs::path last = saves.save(2, later);
@@ -152,7 +152,7 @@ TEST_CASE("Checkpoint: later ones share the weights of the best epoch") {
     CHECK(added(last) < 3 * kGroupBytes + 2 * kHeader);
     check_holds(last, later);
   }
-  SECTION("that only early stopping wants") {
+  SECTION("weights that only early stopping needs") {
     const fs::path best = saves.save(1, {.model = 1, .best = 2, .stoppers_best = 1});
     const StoredState later{.model = 3, .best = 2, .stoppers_best = 1};
     const fs::path last = saves.save(2, later);
@@ -163,7 +163,7 @@ TEST_CASE("Checkpoint: later ones share the weights of the best epoch") {
   }
 }
 
-TEST_CASE("Checkpoint: one that stores the best weights with the model is read") {
+TEST_CASE("PartReader: best weights that are stored with the model are read") {
   // An earlier version stored the groups in the opposite direction, in the same format.
   SharedSaves saves;
   const StoredState state{.model = 1, .average = 1, .best = 1};
@@ -180,7 +180,7 @@ TEST_CASE("Checkpoint: one that stores the best weights with the model is read")
   check_holds(checkpoint, state);
 }
 
-TEST_CASE("Checkpoint: weights with one bit that differs are another group") {
+TEST_CASE("store_once: weights that differ in one bit are stored separately") {
   SharedSaves saves;
   const StoredState state{.model = 0.5F, .best = 0.50000006F};
   const fs::path saved = saves.save(1, state);
@@ -188,7 +188,7 @@ TEST_CASE("Checkpoint: weights with one bit that differs are another group") {
   check_holds(saved, state);
 }
 
-TEST_CASE("Checkpoint: writing into best.safetensors changes no checkpoint") {
+TEST_CASE("store_once: writing to best.safetensors changes no checkpoint") {
   SharedSaves saves;
   saves.write_best(7);
   const StoredState state{.model = 1, .best = 7};
@@ -207,9 +207,9 @@ TEST_CASE("Checkpoint: writing into best.safetensors changes no checkpoint") {
   CHECK_FALSE(damage(saved).has_value());
 }
 
-TEST_CASE("Checkpoint: best weights that no file has are written once for all checkpoints") {
+TEST_CASE("store_once: best weights without a file are written once for all checkpoints") {
   SharedSaves saves;
-  saves.write_best(3);  // different weights
+  saves.write_best(3);  // these are not the best weights
   const StoredState state{.model = 1, .best = 7, .stoppers_best = 8};
   const fs::path first = saves.save(1, state);
   const fs::path second = saves.save(2, {.model = 2, .best = 7, .stoppers_best = 8});
@@ -228,7 +228,7 @@ TEST_CASE("Checkpoint: best weights that no file has are written once for all ch
   CHECK(saves.store.newest_valid({}) == third);
 }
 
-TEST_CASE("Checkpoint: a damaged or foreign best.safetensors is not copied") {
+TEST_CASE("store_once: a damaged or foreign best.safetensors is not copied") {
   const StoredState state{.model = 1, .best = 7};
   SharedSaves saves;
   const fs::path best = saves.folder / "best.safetensors";
@@ -238,7 +238,7 @@ TEST_CASE("Checkpoint: a damaged or foreign best.safetensors is not copied") {
     bytes.back() = static_cast<char>(bytes.back() ^ 1);
     put_text(best, bytes);
   }
-  SECTION("another format") { put_text(best, "not weights"); }
+  SECTION("not a safetensors file") { put_text(best, "not weights"); }
   SECTION("a symbolic link") {
     saves.write_best(7);
     fs::rename(best, saves.folder / "elsewhere");
@@ -250,19 +250,19 @@ TEST_CASE("Checkpoint: a damaged or foreign best.safetensors is not copied") {
   CHECK(fs::symlink_status(saved / "best.safetensors").type() == fs::file_type::regular);
 }
 
-TEST_CASE("Checkpoint: damage in a shared file is found and named") {
+TEST_CASE("PartReader: damage in a shared file is detected and named") {
   SharedSaves saves;
   const fs::path saved = saves.save(1, {.model = 1, .best = 7});
   const fs::path file = saved / "best.safetensors";
-  const std::string sound = read_file(file, 1 << 20, ReadFailure::resource);
-  std::string bytes = sound;
-  SECTION("one bit") {
+  const std::string intact = read_file(file, 1 << 20, ReadFailure::resource);
+  std::string bytes = intact;
+  SECTION("a flipped bit") {
     bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 4);
     put_text(file, bytes);
     CHECK_THAT(damage(saved).value_or(""), Contains("best.safetensors") && Contains("CRC-32C"));
   }
-  SECTION("cut off") {
-    fs::resize_file(file, sound.size() - 1);
+  SECTION("truncated") {
+    fs::resize_file(file, intact.size() - 1);
     CHECK_THAT(damage(saved).value_or(""), Contains(", expected "));
   }
   SECTION("missing") {
@@ -272,7 +272,7 @@ TEST_CASE("Checkpoint: damage in a shared file is found and named") {
   CHECK_THROWS_AS(PartReader(saved, read_manifest(saved), 0), Error);
 }
 
-TEST_CASE("Checkpoint: the listed contents name the file that stores a tensor") {
+TEST_CASE("contents_of: a tensor has the name of the file that stores it") {
   SharedSaves saves;
   const fs::path saved = saves.save(1, {.model = 1, .best = 7, .stoppers_best = 1});
   std::map<std::string, std::string> files;

@@ -45,16 +45,16 @@ ErrorKind kind_of(const std::function<void()>& body) {
 }
 
 /// Drops root's permission to write everywhere by switching to another user.
-class WithoutRights {
+class UnprivilegedUser {
  public:
-  WithoutRights() : was_(::geteuid()) {
-    if (was_ == 0 && ::seteuid(65534) != 0) skip("seteuid is refused");
+  UnprivilegedUser() : was_(::geteuid()) {
+    if (was_ == 0 && ::seteuid(65534) != 0) skip("seteuid is not permitted");
   }
-  ~WithoutRights() {
+  ~UnprivilegedUser() {
     if (::seteuid(was_) != 0) std::abort();
   }
-  WithoutRights(const WithoutRights&) = delete;
-  WithoutRights& operator=(const WithoutRights&) = delete;
+  UnprivilegedUser(const UnprivilegedUser&) = delete;
+  UnprivilegedUser& operator=(const UnprivilegedUser&) = delete;
 
  private:
   uid_t was_;
@@ -62,7 +62,7 @@ class WithoutRights {
 
 }  // namespace
 
-TEST_CASE("a checkpoint is committed with its parts and nothing else") {
+TEST_CASE("Store: a committed checkpoint contains its parts and a manifest, and nothing else") {
   const TempFolder folder;
   Store store(folder / "checkpoints");
   const fs::path checkpoint = saves::save(store, 38);
@@ -73,7 +73,7 @@ TEST_CASE("a checkpoint is committed with its parts and nothing else") {
   CHECK(store.newest_valid({}) == checkpoint);
 }
 
-TEST_CASE("checkpoints are listed newest first, by step and not by name or age of the file") {
+TEST_CASE("Store: checkpoints are listed newest first, by step and not by name or file age") {
   const TempFolder folder;
   Store store(folder.path());
   for (const std::int64_t step : {5, 12'345'678, 20}) saves::save(store, step);
@@ -98,7 +98,7 @@ TEST_CASE("Store: an empty folder has no checkpoint to resume from") {
   CHECK_FALSE(fs::exists(folder / "none"));
 }
 
-TEST_CASE("an unfinished checkpoint is listed as such, never resumed from, and pruned") {
+TEST_CASE("Store: an unfinished checkpoint is listed as such, never resumed from, and pruned") {
   const TempFolder folder;
   fs::path left;
   {
@@ -118,7 +118,7 @@ TEST_CASE("an unfinished checkpoint is listed as such, never resumed from, and p
   CHECK(names(folder.path()) == std::vector<std::string>{saves::name_of(1)});
 }
 
-TEST_CASE("a folder that a killed process left is recreated empty") {
+TEST_CASE("Store: a folder that a killed process left is recreated empty") {
   const TempFolder folder;
   fs::path left;
   {
@@ -144,7 +144,7 @@ TEST_CASE("Store: leftovers of an earlier save are removed before the next save"
   CHECK(names(folder.path()) == std::vector<std::string>{saves::name_of(2)});
 }
 
-TEST_CASE("Store: an abandoned checkpoint is removed at once, a committed one stays") {
+TEST_CASE("Store: abandon removes an unfinished checkpoint, but not a committed one") {
   const TempFolder folder;
   Store store(folder.path());
   fs::path checkpoint;
@@ -164,22 +164,22 @@ TEST_CASE("Store: a valid checkpoint is not overwritten") {
   CHECK(saves::holds(checkpoint, 7));
 }
 
-TEST_CASE("Store: a commit requires the parts that were announced") {
+TEST_CASE("Store: a commit requires the parts that the manifest lists") {
   const TempFolder folder;
   Store store(folder.path());
   fs::path checkpoint;
   Manifest manifest = saves::begin(store, 7, checkpoint);
-  SECTION("one is missing") { fs::remove(Store::part(checkpoint, 1)); }
-  SECTION("one has another checksum") { manifest.parts[1].checksum ^= 1; }
-  SECTION("one has another length") { manifest.parts[0].bytes += 1; }
-  SECTION("too few are listed") { manifest.parts.pop_back(); }
-  SECTION("one is of another step") { saves::write_part(checkpoint, 8, 0); }
+  SECTION("a part is missing") { fs::remove(Store::part(checkpoint, 1)); }
+  SECTION("a part has another checksum") { manifest.parts[1].checksum ^= 1; }
+  SECTION("a part has another size") { manifest.parts[0].bytes += 1; }
+  SECTION("a part is not listed") { manifest.parts.pop_back(); }
+  SECTION("a part is from another step") { saves::write_part(checkpoint, 8, 0); }
   CHECK(kind_of([&] { store.commit(checkpoint, manifest); }) == ErrorKind::checkpoint);
   CHECK_FALSE(fs::exists(checkpoint / "manifest"));
   CHECK_FALSE(store.newest_valid({}).has_value());
 }
 
-TEST_CASE("Store: a link refers to the checkpoint of its last update") {
+TEST_CASE("Store: a link points to the checkpoint of its last update") {
   const TempFolder folder;
   Store store(folder.path());
   const fs::path first = saves::save(store, 1);
@@ -231,7 +231,7 @@ TEST_CASE("Store: pruning keeps the two newest checkpoints by default") {
   CHECK(steps(store) == Steps{4, 3});
 }
 
-TEST_CASE("a damaged checkpoint does not count as one of the two that pruning keeps") {
+TEST_CASE("Store: a damaged checkpoint does not count as one of the two that pruning keeps") {
   const TempFolder folder;
   Store store(folder.path());
   for (const std::int64_t step : {1, 2, 3, 4}) saves::save(store, step);
@@ -264,7 +264,7 @@ TEST_CASE("Store: a verified checkpoint is not read again") {
   CHECK(steps(other) == Steps{5, 3});
 }
 
-TEST_CASE("Store: removing a checkpoint removes its link and no other checkpoint") {
+TEST_CASE("Store: a link to a deleted checkpoint is ignored and can be set again") {
   const TempFolder folder;
   Store store(folder.path());
   for (const std::int64_t step : {1, 2, 3}) saves::save(store, step);
@@ -290,7 +290,7 @@ TEST_CASE("Store: a folder that cannot be written is a resource error with its n
   ::chmod(folder.path().c_str(), 0755);
   ::chmod(closed.c_str(), 0555);
   {
-    const WithoutRights nobody;
+    const UnprivilegedUser nobody;
     CHECK(kind_of([&] { store.begin(saves::moment_of(2)); }) == ErrorKind::resource);
     CHECK(kind_of([&] { store.point(Link::last, checkpoint); }) == ErrorKind::resource);
     CHECK_THROWS_WITH(store.begin(saves::moment_of(2)), Contains(closed.string()));
@@ -307,7 +307,7 @@ TEST_CASE("Store: an unreadable checkpoint is not reported as damaged") {
   ::chmod(folder.path().c_str(), 0755);
   ::chmod(Store::part(checkpoint, 0).c_str(), 0);
   {
-    const WithoutRights nobody;
+    const UnprivilegedUser nobody;
     CHECK(kind_of([&] { store.newest_valid({}); }) == ErrorKind::resource);
   }
   CHECK(steps(store) == Steps{2, 1});

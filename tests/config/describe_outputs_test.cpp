@@ -14,12 +14,12 @@ std::string explained(const std::string& key) {
 
 }  // namespace
 
-TEST_CASE("the JSON schema of a file is drawn from the descriptions") {
+TEST_CASE("json_schema: the schema of a file equals the golden file") {
   check_golden("config/schema.json",
                to_pretty(config::json_schema(sample::schema(), sample::vocabulary())) + "\n");
 }
 
-TEST_CASE("the JSON schema of one stage stands alone") {
+TEST_CASE("json_schema: the schema of one stage contains its keys, defaults and bounds") {
   const Json schema =
       config::json_schema(*sample::vocabulary().find("optimizer", "adam"), sample::vocabulary());
   CHECK(schema["properties"]["type"]["const"] == "adam");
@@ -29,14 +29,14 @@ TEST_CASE("the JSON schema of one stage stands alone") {
   CHECK(schema["properties"]["betas"]["anyOf"][0]["minItems"] == 2);
 }
 
-TEST_CASE("values become JSON with their types") {
+TEST_CASE("to_json: values have their types") {
   const Json json = config::to_json(
       sample::tree("{a: 1, b: 0.5, c: true, d: x, e: '1', f: [~], g: .inf, h: 1e3}"));
   CHECK(to_line(json) ==
         R"({"a":1,"b":0.5,"c":true,"d":"x","e":"1","f":[null],"g":".inf","h":1000.0})");
 }
 
-TEST_CASE("explain answers for sections, stages, options and lists") {
+TEST_CASE("explain: the texts of sections, stages, options and lists equal the golden file") {
   std::string text;
   for (const char* key : {"trainer",
                           "trainer.max_epochs",
@@ -70,7 +70,7 @@ TEST_CASE("explain answers for sections, stages, options and lists") {
   check_golden("config/explain.txt", text);
 }
 
-TEST_CASE("explain suggests a key for what it does not know") {
+TEST_CASE("explain: the error for an unknown key suggests a key") {
   CHECK_THROWS_WITH(explained("lr"), Contains("unknown key 'lr': did you mean optimizer.lr?"));
   CHECK_THROWS_WITH(explained("trainer.max_epoch"), Contains("did you mean 'trainer.max_epochs'?"));
   CHECK_THROWS_WITH(explained("epochs"), Contains("did you mean phases.0.epochs?") ||
@@ -80,7 +80,7 @@ TEST_CASE("explain suggests a key for what it does not know") {
   CHECK_THROWS_WITH(explained("qqqqqqqqqq"), Contains("the sections are: name, seed"));
 }
 
-TEST_CASE("an explanation is a document too") {
+TEST_CASE("explain: the JSON document has the default and the bounds") {
   const Json json =
       config::to_json(config::explain("optimizer.adam.lr", sample::schema(), sample::vocabulary()));
   CHECK(json["schema"] == "trainctl.explain/2");
@@ -88,7 +88,7 @@ TEST_CASE("an explanation is a document too") {
   CHECK(json["bounds"] == "above 0");
 }
 
-TEST_CASE("every key for completion can be explained and comes with its values") {
+TEST_CASE("known_keys: every key can be explained and has its possible values") {
   const auto keys = config::known_keys(sample::schema(), sample::vocabulary());
   CHECK(keys.size() > 40);
   for (const config::KnownKey& known : keys) {

@@ -10,7 +10,7 @@ using config::Diagnostics;
 using config::make_source;
 using config::Position;
 
-TEST_CASE("diagnostics come in the order of the file, each once") {
+TEST_CASE("Diagnostics: problems are sorted by position, without duplicates") {
   const auto source = make_source("a.yaml", "one: 1\ntwo: 2\n");
   Diagnostics diagnostics;
   diagnostics.error({source, 2, 1, 3}, "second");
@@ -24,8 +24,7 @@ TEST_CASE("diagnostics come in the order of the file, each once") {
   CHECK(sorted[2].message == "second");
 }
 
-TEST_CASE(
-    "diagnostics: the hint of a message is the hint of its problem, unless that has another") {
+TEST_CASE("Diagnostics: a hint in the message is the problem's hint unless there is another") {
   Diagnostics diagnostics;
   diagnostics.add({.message = "the weights do not fit\nhint: set weights.prefix"});
   diagnostics.add({.message = "the file is old\nhint: convert it", .hint = "use another"});
@@ -36,7 +35,7 @@ TEST_CASE(
   CHECK(problems[1].hint == "use another");
 }
 
-TEST_CASE("a warning is counted and printed, and does not stop") {
+TEST_CASE("Diagnostics: a warning is counted and printed, but is not thrown") {
   const auto source = make_source("a.yaml", "one: 1\n");
   Diagnostics diagnostics;
   diagnostics.warning({source, 1, 6, 1}, "slow", "choose another");
@@ -47,7 +46,7 @@ TEST_CASE("a warning is counted and printed, and does not stop") {
         "a.yaml\n");
 }
 
-TEST_CASE("errors are thrown as one error of kind config") {
+TEST_CASE("Diagnostics: all errors are thrown as one config error") {
   Diagnostics diagnostics;
   diagnostics.error({}, "no device");
   diagnostics.error({}, "no data");
@@ -60,7 +59,7 @@ TEST_CASE("errors are thrown as one error of kind config") {
   }
 }
 
-TEST_CASE("color is put around the same text") {
+TEST_CASE("Diagnostics: the severity and the caret are colored") {
   const auto source = make_source("a.yaml", "one: 1\n");
   Diagnostics diagnostics;
   diagnostics.error({source, 1, 1, 3}, "bad", "good");
@@ -69,7 +68,7 @@ TEST_CASE("color is put around the same text") {
   CHECK_THAT(text, Contains("\x1b[1;32m^~~\x1b[0m good"));
 }
 
-TEST_CASE("an excerpt shows tabs, wide characters and long lines with the caret in place") {
+TEST_CASE("Diagnostics: the caret is in place below tabs, wide characters and long lines") {
   const auto render = [](std::string_view line, int column, int length) {
     Diagnostics diagnostics;
     diagnostics.error({make_source("a", line), 1, column, length}, "m");
@@ -86,14 +85,14 @@ TEST_CASE("an excerpt shows tabs, wide characters and long lines with the caret 
   CHECK_THAT(render(wide, 601, 500), Contains("^"));
 }
 
-TEST_CASE("a flood of errors is cut, and counted in full") {
+TEST_CASE("Diagnostics: many errors are printed in part and counted in full") {
   const auto source = make_source("a.yaml", "x: 1\n");
   Diagnostics diagnostics;
   for (int i = 0; i < 500; ++i) diagnostics.error({source, 1, 1, 1}, std::to_string(i));
   CHECK_THAT(diagnostics.render(), Contains("... and 450 more\n500 errors in a.yaml\n"));
 }
 
-TEST_CASE("a place outside the text is still reported") {
+TEST_CASE("Diagnostics: a position outside the text is reported") {
   Diagnostics diagnostics;
   diagnostics.error({make_source("a.yaml", "x"), 7, 9, 3}, "late", "hint");
   CHECK(diagnostics.render() == "a.yaml:7:9: error: late\n      | hint\n1 error in a.yaml\n");

@@ -11,7 +11,7 @@
 
 // tests/golden/config_errors/*.txt contain cases: `=== title`, then sections `--- FILE` with the
 // text of a file (the first one is the config), `--- override` and `--- env` with one entry per
-// line, and `--- expect` with the exact output. In inputs \xNN is a byte.
+// line, and `--- expect` with the exact output. In inputs, \xNN is a byte.
 
 using namespace trainctl;
 namespace fs = std::filesystem;
@@ -104,7 +104,7 @@ std::vector<fs::path> case_files() {
 
 }  // namespace
 
-TEST_CASE("each mistake in a config is answered with its golden text") {
+TEST_CASE("config errors: the text of every mistake equals its golden text") {
   const char* flag = std::getenv("TRAINCTL_APPROVE");
   const bool approves = flag != nullptr && std::string_view(flag) == "1";
   std::size_t count = 0;

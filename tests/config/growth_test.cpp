@@ -30,7 +30,7 @@ double growth_of(std::size_t count, const std::string& before,
 
 }  // namespace
 
-TEST_CASE("growth: YAML, by its keys, items, texts, aliases and comments") {
+TEST_CASE("growth: reading YAML is linear in keys, items, texts, aliases and comments") {
   const auto key = [](std::size_t i) { return "k" + std::to_string(i) + ": 1\n"; };
   CHECK(growth_of(300, "", key) <= kMostPerDoubling);
   const auto pair = [](std::size_t i) { return "k" + std::to_string(i) + ": 1, "; };
@@ -46,7 +46,7 @@ TEST_CASE("growth: YAML, by its keys, items, texts, aliases and comments") {
             1'000, "", [](std::size_t) { return "# text\n"; }, "a: 1\n") <= kMostPerDoubling);
 }
 
-TEST_CASE("growth: YAML, by the mistakes that it has") {
+TEST_CASE("growth: reading YAML is linear in its errors") {
   const auto read = [](std::size_t count) {
     std::string text;
     for (std::size_t i = 0; i < count; ++i) text += "k" + std::to_string(i) + ": !tag 1\n";

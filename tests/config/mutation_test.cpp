@@ -42,9 +42,9 @@ std::string mutated(std::mt19937& random) {
 }  // namespace
 
 // The 10,000 files are the same on every machine; tests/fuzz/config_fuzz.cpp searches further.
-TEST_CASE("a damaged file is read or answered, and what is read survives its dump") {
+TEST_CASE("config: a mutated file is an error, or its dump reads back the same") {
   std::mt19937 random(20261121);
-  int sound = 0;
+  int accepted = 0;
   for (int i = 0; i < 10'000; ++i) {
     const std::string text = mutated(random);
     INFO(text);
@@ -56,10 +56,10 @@ TEST_CASE("a damaged file is read or answered, and what is read survives its dum
       REQUIRE_FALSE(diagnostics.render().empty());
       continue;
     }
-    ++sound;
+    ++accepted;
     const std::string dumped = config::dump(config::write_options(sample::schema(), &read));
     const sample::Experiment back = sample::experiment(dumped);
     REQUIRE(config::dump(config::write_options(sample::schema(), &back)) == dumped);
   }
-  CHECK(sound > 100);
+  CHECK(accepted > 100);
 }

@@ -32,7 +32,7 @@ std::string written(const std::vector<int>& values) {
 
 }  // namespace
 
-TEST_CASE("an option for one or more values takes a value alone, or a list") {
+TEST_CASE("OneOrMore: a single value or a list is accepted") {
   config::Diagnostics diagnostics;
   CHECK(crop("size: 28", diagnostics).size.values == std::vector{28});
   CHECK(crop("size: [28, 32]", diagnostics).size.values == std::vector{28, 32});
@@ -42,7 +42,7 @@ TEST_CASE("an option for one or more values takes a value alone, or a list") {
   CHECK(written({28, 32}) == R"({"size":[28,32]})");
 }
 
-TEST_CASE("each of one or more values is held to the bounds") {
+TEST_CASE("OneOrMore: each value must be within the bounds") {
   for (const char* text : {"size: 0", "size: [3, 0]", "size: {a: 1}", "size: wide"}) {
     config::Diagnostics diagnostics;
     crop(text, diagnostics);
@@ -50,7 +50,7 @@ TEST_CASE("each of one or more values is held to the bounds") {
   }
 }
 
-TEST_CASE("one or more values are called so, and the JSON schema takes both forms") {
+TEST_CASE("OneOrMore: the type name and the JSON schema include both forms") {
   const config::Schema schema = config::schema_of<Crop>();
   CHECK(config::type_text(schema.fields[0].type, {}) == "integer or list of integers");
   const Json json = config::json_schema(schema, {});

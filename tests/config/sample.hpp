@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-// A small experiment for tests with one field of every type.
+// The tests of the config use this small experiment, which has a field of every type.
 
 namespace sample {
 

@@ -30,13 +30,13 @@ std::string failure_with(const char* value) {
 
 }  // namespace
 
-TEST_CASE("a secret is looked up in the environment when it is used") {
+TEST_CASE("Secret: the value is read from the environment when it is used") {
   ::setenv(kName, "p4ss/word+=", 1);
   CHECK(Secret{kName}.value() == "p4ss/word+=");
   ::unsetenv(kName);
 }
 
-TEST_CASE("a secret that is absent, empty or broken by a line end is named, not shown") {
+TEST_CASE("Secret: the error for an unset or invalid value names the variable, not the value") {
   for (const char* absent : {static_cast<const char*>(nullptr), ""})
     CHECK_THAT(failure_with(absent), Contains(kName) && Contains("is not set"));
   for (const char* odd : {"hunter2\n", "hunter2\r\nX-Header: 1", "hunter2 ", "hunter2\x7f"})

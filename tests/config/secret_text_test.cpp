@@ -8,7 +8,7 @@
 
 using namespace trainctl::config;
 
-TEST_CASE("without_secrets: values of secret keys are covered wherever they are written") {
+TEST_CASE("without_secrets: values of secret keys are masked in any context") {
   const std::vector<std::string> texts{
       "secret_key: hunter2",
       "  \"secret_key\" : \"hunter2, too\"  # hunter2",
@@ -47,7 +47,7 @@ TEST_CASE("without_secrets: values of secret keys are covered wherever they are 
         "remote: {access_key: *******, secret_key: '*******', url: s3://b}");
 }
 
-TEST_CASE("without_secrets: references, other keys and other values stay") {
+TEST_CASE("without_secrets: references, other keys and other values are unchanged") {
   for (const std::string text :
        {"secret_key: ${secret:AWS_SECRET}", "lr: \"${secret:LR}\"",
         "secret_key: \"${secret:AWS_SECRET}\"", "override 'a.secret_key=${secret:AWS_SECRET}'",
@@ -57,7 +57,7 @@ TEST_CASE("without_secrets: references, other keys and other values stay") {
     CHECK(without_secrets(text) == text);
 }
 
-TEST_CASE("line_without_secrets: a value on the lines below its key is covered") {
+TEST_CASE("line_without_secrets: a value on the lines below its key is masked") {
   const std::vector<std::string> lines{"remote:",   "  secret_key: >", "",       "    hunter2",
                                        "    again", "  url: s3://b",   "lr: 0.1"};
   CHECK(line_without_secrets(lines, 3) == "    *******");
@@ -66,7 +66,7 @@ TEST_CASE("line_without_secrets: a value on the lines below its key is covered")
   CHECK(line_without_secrets(lines, 6) == "lr: 0.1");
 }
 
-TEST_CASE("line_without_secrets: a value below its key is covered in every way to write it") {
+TEST_CASE("line_without_secrets: a value below its key is masked in every YAML style") {
   const std::vector<std::vector<std::string>> files{
       {"remote: {endpoint: \"http://h\", access_key:", " hunter2}"},
       {"{endpoint: \"http://h\", access_key:", "hunter2, url: s3://b}"},
@@ -103,7 +103,7 @@ TEST_CASE("line_without_secrets: the lines after a secret are shown") {
     CHECK(line_without_secrets(lines, shown) == lines[shown]);
 }
 
-TEST_CASE("diagnostics: no line is shown where the checker finds a literal secret") {
+TEST_CASE("Diagnostics: a line with a literal secret is not shown") {
   const auto source = make_source("a.yaml", "remote: {key: hunter2, nonsense: 1}\n");
   Diagnostics diagnostics;
   diagnostics.error({source, 1, 24, 8}, "unknown key 'nonsense'", "remove it");
@@ -113,14 +113,14 @@ TEST_CASE("diagnostics: no line is shown where the checker finds a literal secre
         "a.yaml:1:24: error: unknown key 'nonsense'\n      | remove it\n2 errors in a.yaml\n");
 }
 
-TEST_CASE("diagnostics: a hint in the message is shown like any hint, without control bytes") {
+TEST_CASE("Diagnostics: a hint in the message is printed without control bytes") {
   Diagnostics diagnostics;
   diagnostics.error({}, "cannot read a\nhint: \x1b[1m");
   CHECK_THAT(diagnostics.render(),
              StartsWith("error: cannot read a\n") && Contains("| \\x1b[1m\n"));
 }
 
-TEST_CASE("diagnostics: the quoted source line of any error hides secrets") {
+TEST_CASE("Diagnostics: secrets in the quoted source line are masked") {
   const auto source =
       make_source("a.yaml", "remote: {secret_key: hunter2, nonsense: 1}\nsecret_key:\n  hunter2\n");
   Diagnostics diagnostics;
@@ -130,7 +130,7 @@ TEST_CASE("diagnostics: the quoted source line of any error hides secrets") {
                                        Contains("3 |   *******\n") && !Contains("hunter2"));
 }
 
-TEST_CASE("diagnostics: messages and hints are bounded") {
+TEST_CASE("Diagnostics: messages and hints are bounded") {
   Diagnostics diagnostics;
   diagnostics.error({}, "unknown key '" + std::string(1'000'000, 'k') + "'",
                     std::string(1'000'000, 'h'));

@@ -10,8 +10,6 @@
 #include <utility>
 #include <vector>
 
-// Helper functions of the config tests.
-
 namespace sample {
 
 /// Returns the tree of a valid text.

@@ -53,6 +53,7 @@ const std::vector<std::pair<std::string, std::string>> kStages{
     {"random_erasing", "{p: 0.9}"},
     {"random_grayscale", "{p: 0.5}"},
     {"random_horizontal_flip", "{}"},
+    {"random_invert", "{}"},
     {"random_perspective", "{p: 0.8, fill: 3}"},
     {"random_rotation", "{degrees: [-40, 90], expand: true}"},
     {"random_vertical_flip", "{}"},
@@ -62,7 +63,7 @@ const std::vector<std::pair<std::string, std::string>> kStages{
 }  // namespace
 
 TEST_CASE(
-    "a transform is a function of the image and the counter, and writes every byte of its output") {
+    "transforms: the output depends only on the image and the counter, and every byte is written") {
   for (const auto& [type, options] : kStages) {
     INFO(type << " " << options);
     const auto stage = transform(type, options);
@@ -82,9 +83,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE(
-    "a color jitter draws its order, then the factors of brightness, contrast, saturation and "
-    "hue") {
+TEST_CASE("color_jitter: draws the order, then brightness, contrast, saturation and hue") {
   const ImageShape shape{13, 17, 3};
   const auto stage =
       transform("color_jitter", "{brightness: 0.4, contrast: [0.5, 1.5], saturation: 2, hue: 0.1}");
@@ -110,13 +109,13 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a jitter without options changes nothing") {
+TEST_CASE("color_jitter and rand_augment: without any operation the image is unchanged") {
   CHECK(applied(*transform("color_jitter", "{}"), {13, 17, 3}, 3, 0) == picture({13, 17, 3}));
   CHECK(applied(*transform("rand_augment", "{num_ops: 0}"), {13, 17, 3}, 3, 0) ==
         picture({13, 17, 3}));
 }
 
-TEST_CASE("an erased box has its share of the area and lies inside") {
+TEST_CASE("random_erasing: the erased area is within the limits of 'scale'") {
   const ImageShape shape{40, 30, 1};
   const auto stage =
       transform("random_erasing", "{p: 1, scale: [0.1, 0.2], ratio: [0.5, 2], value: 255}");
@@ -131,7 +130,7 @@ TEST_CASE("an erased box has its share of the area and lies inside") {
   }
 }
 
-TEST_CASE("a crop pads what it needs, on the side that is short only") {
+TEST_CASE("random_crop: pad_if_needed gives the requested size, and 'fill' must fit the channels") {
   const auto stage =
       transform("random_crop", "{size: [20, 8], pad_if_needed: true, fill: [1, 2, 3]}");
   CHECK(stage->output({13, 17, 3}) == ImageShape{20, 8, 3});
@@ -139,7 +138,8 @@ TEST_CASE("a crop pads what it needs, on the side that is short only") {
   CHECK_THAT(failure_of([&] { stage->output({13, 17, 1}); }), Contains("fill has 3 values"));
 }
 
-TEST_CASE("a crop without padding says which box it needs, with the draws of one with padding") {
+TEST_CASE(
+    "random_crop: is a CropTransform only without padding, and pad_if_needed draws the same box") {
   const auto plain = transform("random_crop", "{size: 8}");
   const auto* crop = dynamic_cast<const CropTransform*>(plain.get());
   REQUIRE(crop != nullptr);
@@ -151,12 +151,13 @@ TEST_CASE("a crop without padding says which box it needs, with the draws of one
   }
 }
 
-TEST_CASE("a rotation that expands leaves each image its own size") {
+TEST_CASE("random_rotation: the size of the output is open with expand") {
   const auto stage = transform("random_rotation", "{degrees: [30, 30], expand: true}");
   CHECK(stage->output({13, 17, 3}) == ImageShape{0, 0, 3});
 }
 
-TEST_CASE("a rotation that would fill the memory is a data error that names a remedy") {
+TEST_CASE(
+    "random_rotation: an image that is too large after expanding is a data error with a hint") {
   const auto stage = transform("random_rotation", "{degrees: [45, 45], expand: true}");
   CHECK_THAT(failure_of([&] {
                applied(*stage, {1, 200'000, 1}, 0, 0);
@@ -169,11 +170,13 @@ TEST_CASE("a rotation that would fill the memory is a data error that names a re
              Contains("set expand: false"));
 }
 
-TEST_CASE("an image without an area cannot be tilted, and any other can") {
+TEST_CASE(
+    "random_perspective: a side of one pixel is a data error unless p is 0, and 3x3 pixels "
+    "suffice") {
   const auto stage = transform("random_perspective", "{p: 1, distortion_scale: 1, fill: 7}");
   for (const ImageShape& shape : {ImageShape{1, 9, 3}, {9, 1, 3}, {1, 1, 3}}) {
     CHECK_THAT(failure_of([&] { applied(*stage, shape, 0, 0); }),
-               Contains("9: an image of ") && Contains("pixels cannot be tilted"));
+               Contains("9: cannot change the perspective of an image of "));
   }
   for (std::uint64_t position = 0; position < 300; ++position)
     CHECK_NOTHROW(applied(*stage, {3, 3, 3}, position, 0));
@@ -181,14 +184,14 @@ TEST_CASE("an image without an area cannot be tilted, and any other can") {
   CHECK(applied(*never, {1, 9, 3}, 0, 0) == picture({1, 9, 3}));
 }
 
-TEST_CASE("options that make no sense are refused with what to write") {
+TEST_CASE("transforms: an invalid option is an error that names the option") {
   const std::vector<std::array<std::string, 3>> mistakes{
       {"random_crop", "{size: [1, 2, 3]}", "size must have 1 or 2 values, got 3"},
       {"random_crop", "{size: 4, padding: [1, 2, 3]}", "padding must have 1, 2 or 4 values, got 3"},
       {"random_crop", "{size: 4, fill: 256}", "fill"},
       {"random_erasing", "{value: random}", "'value' must be"},
       {"random_erasing", "{scale: [0.5, 0.1]}", "[smallest, largest]"},
-      {"color_jitter", "{brightness: [1.2, 0.8]}", "or [smallest, largest]"},
+      {"color_jitter", "{brightness: [1.2, 0.8]}", "must be [smallest, largest], got [1.2, 0.8]"},
       {"color_jitter", "{hue: -0.1}", "hue must be a nonnegative number"},
       {"color_jitter", "{hue: 0.7}", "hue"},
       {"gaussian_blur", "{kernel_size: 4}", "kernel_size must be odd, got 4x4"},
@@ -209,7 +212,8 @@ TEST_CASE("options that make no sense are refused with what to write") {
       {"random_resized_crop", "{size: 4, ratio: [1, 1e300]}", "ratio"},
       {"color_jitter", "{saturation: 1e300}", "saturation"},
       {"gaussian_blur", "{kernel_size: 3, sigma: 1e-300}", "sigma"},
-      {"rand_augment", "{magnitude: 31}", "set magnitude to 30 or less"},
+      {"rand_augment", "{magnitude: 31}",
+       "magnitude must be below num_magnitude_bins (31), got 31"},
       {"trivial_augment_wide", "{num_magnitude_bins: 1}", "num_magnitude_bins"},
   };
   for (const auto& [type, options, message] : mistakes) {
@@ -219,18 +223,17 @@ TEST_CASE("options that make no sense are refused with what to write") {
   }
 }
 
-TEST_CASE("a normalization that float32 cannot do is refused") {
-  const auto fault = [](const std::string& options) {
+TEST_CASE("normalize: values beyond the range of float32 are errors") {
+  const auto error_of = [](const std::string& options) {
     return failure_of([&] { stage_from("transform", "normalize", options); });
   };
-  CHECK(fault("{mean: [0.5], std: [1e-6]}").empty());
-  CHECK_THAT(fault("{mean: [0.5], std: [1e-50]}"), Contains("std"));
-  CHECK_THAT(fault("{mean: [-1e300], std: [1]}"), Contains("mean"));
+  CHECK(error_of("{mean: [0.5], std: [1e-6]}").empty());
+  CHECK_THAT(error_of("{mean: [0.5], std: [1e-50]}"), Contains("std"));
+  CHECK_THAT(error_of("{mean: [-1e300], std: [1]}"), Contains("mean"));
 }
 
 TEST_CASE(
-    "an image that a transform cannot take is refused at the start, or as bad data where sizes are "
-    "open") {
+    "transforms: an unsuitable image is a config error in output() and a data error in apply()") {
   CHECK_THAT(failure_of([] {
                transform("color_jitter", "{hue: 0.1}")->output({4, 4, 2});
              }),
@@ -248,11 +251,11 @@ TEST_CASE(
   CHECK_THAT(failure_of([&] {
                crop->output({6, 40, 3});
              }),
-             Contains("2: an image of 6x40 cannot be mirrored"));
+             Contains("2: an image of 6x40 has too few pixels to mirror"));
   CHECK_THAT(failure_of([&] {
                applied(*crop, {6, 40, 3}, 0, 0);
              }),
-             Contains("9: an image of 6x40 cannot be mirrored"));
+             Contains("9: an image of 6x40 has too few pixels to mirror"));
   CHECK_THAT(failure_of([&] {
                applied(*transform("random_crop", "{size: 8}"), {6, 40, 3}, 0, 0);
              }),

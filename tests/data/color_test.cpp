@@ -2,6 +2,8 @@
 
 #include "data/image/golden_pixels.hpp"
 #include "data/transform/gaussian_blur.hpp"
+#include "data/transform_of.hpp"
+#include "spec/options/transform.hpp"
 
 using namespace trainctl;
 using namespace trainctl::data;
@@ -45,20 +47,47 @@ std::map<std::string, Operation> pointwise() {
 
 }  // namespace
 
-TEST_CASE("colors and tones give torchvision's bytes") {
+TEST_CASE("color operations: pixels are bitwise equal to torchvision's") {
   std::map<std::string, Operation> operations = pointwise();
   operations["adjust_sharpness"] = with_factor(adjust_sharpness);
   check_golden("color", operations);
 }
 
-TEST_CASE("colors and tones may be changed in place") {
+TEST_CASE("color operations: pixels are the same if the output is the input") {
   std::map<std::string, Operation> operations = pointwise();
   for (auto& [name, operation] : operations) operation = in_place(operation);
   operations["adjust_sharpness"] = with_factor(adjust_sharpness);
   check_golden("color", operations);
 }
 
-TEST_CASE("a blur is torchvision's, to one level in one byte of a hundred") {
+TEST_CASE("random_invert: the result is torchvision's invert or the image") {
+  const auto outcomes = [](double p, const Picture& picture, const Picture& inverted) {
+    const auto stage = transform_of("random_invert", spec::transform::RandomInvert{p});
+    int count = 0;
+    for (std::uint64_t position = 0; position < 400; ++position) {
+      const Picture made = applied(*stage, picture.view(), {5, 2, position, 1});
+      const bool is_inverted = distance(made, inverted) == 0;
+      REQUIRE((is_inverted || distance(made, picture) == 0));
+      count += is_inverted ? 1 : 0;
+    }
+    return count;
+  };
+  const Json golden = golden_transforms("color");
+  std::map<std::string, Picture> pictures;
+  for (const Json& one : golden["pictures"]) pictures[one["name"]] = golden_picture(one);
+  for (const Json& one : golden["cases"]) {
+    if (one["op"] != "invert") continue;
+    INFO(one["picture"]);
+    const Picture& picture = pictures.at(one["picture"]);
+    const Picture inverted = golden_picture(one);
+    CHECK(outcomes(1, picture, inverted) == 400);
+    CHECK(outcomes(0, picture, inverted) == 0);
+    const int half = outcomes(spec::transform::RandomInvert{}.p, picture, inverted);
+    CHECK((half > 160 && half < 240));
+  }
+}
+
+TEST_CASE("gaussian_blur: at most 1% of the bytes differ from torchvision's, by one level") {
   const auto blur = [](const Json& golden, const ImageView& input, ImageTarget& output) {
     std::vector<float> across(golden["kernel_size"][0].get<std::size_t>());
     std::vector<float> down(golden["kernel_size"][1].get<std::size_t>());
@@ -70,7 +99,7 @@ TEST_CASE("a blur is torchvision's, to one level in one byte of a hundred") {
   check_golden("blur", {{"gaussian_blur", blur}}, {1, 0.01});
 }
 
-TEST_CASE("a blur keeps as many rows as its kernel has, not the image") {
+TEST_CASE("gaussian_blur: the buffer holds as many rows as the kernel, not the whole image") {
   const Picture tall = noise({500, 40, 3});
   std::vector<float> across(5);
   std::vector<float> down(9);
@@ -89,7 +118,7 @@ TEST_CASE("a blur keeps as many rows as its kernel has, not the image") {
     CHECK(std::equal(part.row(y), part.row(y) + 120, whole.row(100 + y)));
 }
 
-TEST_CASE("colors need 1 or 3 channels") {
+TEST_CASE("check_colors: images must have 1 or 3 channels") {
   CHECK_NOTHROW(check_colors({2, 2, 1}));
   CHECK_NOTHROW(check_colors({2, 2, 3}));
   CHECK_THROWS_WITH(check_colors({2, 2, 4}), Contains("3 (RGB) channels, got 4"));

@@ -29,7 +29,7 @@ std::vector<std::uint8_t> numbered(std::size_t count) {
 
 }  // namespace
 
-TEST_CASE("flips, padded crops and erasing give torchvision's bytes") {
+TEST_CASE("geometry: flips, padded crops and erasing are bitwise equal to torchvision's") {
   check_golden("crop", {{"horizontal_flip", [](const Json&, const ImageView& in,
                                                ImageTarget& out) { horizontal_flip(in, out); }},
                         {"vertical_flip", [](const Json&, const ImageView& in,
@@ -41,7 +41,7 @@ TEST_CASE("flips, padded crops and erasing give torchvision's bytes") {
                          }}});
 }
 
-TEST_CASE("every mirror kernel gives the scalar one's bytes and touches no other") {
+TEST_CASE("mirror_kernels: all kernels give the bytes of the scalar one and write nothing else") {
   const MirrorKernels& scalar = mirror_kernels().back();
   CHECK(std::string(scalar.name) == "scalar");
   for (const MirrorKernels& kernels : mirror_kernels()) {
@@ -63,7 +63,7 @@ TEST_CASE("every mirror kernel gives the scalar one's bytes and touches no other
   }
 }
 
-TEST_CASE("a flip keeps the channels of a pixel together, however many there are") {
+TEST_CASE("horizontal_flip: the channels of a pixel keep their order, for any number of channels") {
   for (std::int64_t channels = 1; channels < 6; ++channels) {
     const std::vector<std::uint8_t> pixels = numbered(static_cast<std::size_t>(4 * 7 * channels));
     const ImageView image(pixels.data(), {4, 7, channels});
@@ -82,9 +82,9 @@ TEST_CASE("a flip keeps the channels of a pixel together, however many there are
   }
 }
 
-TEST_CASE("a fill has one value, or one for each channel") {
+TEST_CASE("Fill: has one value, or one for each channel") {
   CHECK_NOTHROW(Fill({7}).check(3));
   CHECK_NOTHROW(Fill({7, 8, 9}).check(3));
   CHECK_THROWS_WITH(Fill({7, 8}).check(3),
-                    Contains("fill has 2 values, but the images have 3 channel(s)"));
+                    Contains("fill has 2 values, but the images have 3 channels"));
 }

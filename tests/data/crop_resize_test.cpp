@@ -30,7 +30,8 @@ std::vector<int> size_of(const Json& golden) {
 
 }  // namespace
 
-TEST_CASE("resize gives torchvision's shape for a short side, with a limit, and for both sides") {
+TEST_CASE(
+    "resize: shapes equal torchvision's for all forms of 'size', and pixels differ by one level") {
   for (const Json& golden : golden_cases("images", "resize")) {
     const ImageShape input = shape_of(golden["input"]);
     const auto max_size =
@@ -43,7 +44,7 @@ TEST_CASE("resize gives torchvision's shape for a short side, with a limit, and 
   }
 }
 
-TEST_CASE("a resize to the nearest pixels has torchvision's bytes, also after a crop") {
+TEST_CASE("resize: nearest is bitwise equal to torchvision's, also joined with a crop") {
   for (const Json& golden : golden_cases("images", "resize_nearest")) {
     INFO(golden["input"] << " to " << golden["size"]);
     const auto max_size =
@@ -61,7 +62,7 @@ TEST_CASE("a resize to the nearest pixels has torchvision's bytes, also after a 
   }
 }
 
-TEST_CASE("center_crop gives torchvision's pixels, with a margin where the image is smaller") {
+TEST_CASE("center_crop: pixels equal torchvision's, also where a smaller image is padded") {
   for (const Json& golden : golden_cases("images", "center_crop")) {
     INFO(golden["input"] << " to " << golden["size"]);
     const Transforms crop = center_crop(size_of(golden["size"]));
@@ -70,7 +71,7 @@ TEST_CASE("center_crop gives torchvision's pixels, with a margin where the image
   }
 }
 
-TEST_CASE("random_resized_crop scales a given box as torchvision") {
+TEST_CASE("random_resized_crop: a given box is resized as by torchvision, to one level") {
   for (const Json& golden : golden_cases("images", "resized_crop")) {
     spec::transform::RandomResizedCrop options;
     options.size.values = size_of(golden["size"]);
@@ -87,7 +88,7 @@ TEST_CASE("random_resized_crop scales a given box as torchvision") {
 }
 
 TEST_CASE(
-    "random_resized_crop draws the boxes that torchvision's arithmetic makes of the same numbers") {
+    "random_resized_crop: boxes are those that torchvision computes from the same random numbers") {
   for (const Json& golden : golden_cases("images", "random_resized_crop")) {
     const auto options =
         spec::transform::RandomResizedCrop{{{10}}, golden["scale"], golden["ratio"]};
@@ -101,7 +102,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("resize followed by center_crop reads less and has the same bytes") {
+TEST_CASE("resize: joined with center_crop it reads fewer pixels and gives the same bytes") {
   const std::vector<std::pair<Transforms, Transforms>> pairs{
       {resize_to({32}), center_crop({28})},     {resize_to({20, 50}), center_crop({20, 30})},
       {resize_to({16}), center_crop({28, 12})},  // with padding above and below
@@ -127,7 +128,7 @@ TEST_CASE("resize followed by center_crop reads less and has the same bytes") {
   CHECK(resize_to({8})->then(*resize_to({8})) == nullptr);
 }
 
-TEST_CASE("sizes that make no sense are config errors that say what to write") {
+TEST_CASE("resize and crops: an invalid size, scale or ratio is a config error that names it") {
   CHECK_THAT(failure_of([] {
                resize_to({1, 2, 3});
              }),
@@ -149,13 +150,13 @@ TEST_CASE("sizes that make no sense are config errors that say what to write") {
              Contains("2: ratio must be [smallest, largest], got [2, 1]"));
 }
 
-TEST_CASE("an image so narrow that its resize would fill the memory is a data error") {
+TEST_CASE("resize: an output that is too large for the memory is a data error") {
   const Picture line = noise({1, 60'000, 1});
   CHECK_THAT(failure_of([&] { applied(*resize_to({4096}), line.view()); }),
              Contains("9: an image of 60000x1 pixels would become 245760000x4096"));
 }
 
-TEST_CASE("a resize to a short side leaves the size open until a crop fixes it") {
+TEST_CASE("resize: a single size leaves the size of the output open, and center_crop fixes it") {
   CHECK(resize_to({32})->output({0, 0, 3}) == ImageShape{0, 0, 3});
   CHECK(resize_to({32, 20})->output({0, 0, 3}) == ImageShape{32, 20, 3});
   CHECK(center_crop({28})->output({0, 0, 3}) == ImageShape{28, 28, 3});

@@ -49,7 +49,7 @@ std::string wide_table(std::size_t columns) {
 
 }  // namespace
 
-TEST_CASE("a CSV gives its number columns as features and its label as class or target") {
+TEST_CASE("CSV: columns of numbers are features, and the label is a class or a target") {
   Tables tables;
   auto options = tables.with("a,y,b\n1,0,2.5\n-3e1,2,+4\n");
   const auto dataset = build("csv", options);
@@ -67,7 +67,7 @@ TEST_CASE("a CSV gives its number columns as features and its label as class or 
   CHECK(values<float>(*target, 1, 1) == std::vector<float>{2});
 }
 
-TEST_CASE("CSV classes may be names, in the order of the option if set") {
+TEST_CASE("CSV: classes may be names, in alphabetical order or in that of 'classes'") {
   Tables tables;
   auto options = tables.with("a,y\r\n1,\"no, never\"\r\n2,maybe\r\n");
   CHECK(build("csv", options)->class_names() == std::vector<std::string>{"maybe", "no, never"});
@@ -80,12 +80,14 @@ TEST_CASE("CSV classes may be names, in the order of the option if set") {
              Contains("train.csv:2:3: the label 'no, never' is not one of the 1 classes"));
 }
 
-TEST_CASE("a split is standardized by the training table's statistics, not by its own") {
+TEST_CASE("CSV: 'standardize' uses the statistics of the training table for every split") {
   Tables tables;
   auto train = tables.with("a,b,y\n1,7,0\n3,7,1\n5,7,0\n");
   train.standardize = true;
-  CHECK_THAT(Tables::failure(train),
-             StartsWith("2: 'standardize' is computed from data\nhint: set 'statistics_from'"));
+  CHECK_THAT(
+      Tables::failure(train),
+      StartsWith(
+          "2: 'standardize' needs the values of the training table\nhint: set 'statistics_from'"));
   train.statistics_from = train.path;
   auto val = tables.with("a,b,y\n3,8,1\n", "val.csv");
   val.standardize = true;
@@ -104,11 +106,12 @@ TEST_CASE("a split is standardized by the training table's statistics, not by it
              Contains("val.csv has label 2, but the table of statistics_from has labels up to 1"));
 }
 
-TEST_CASE("categories become one feature each, learned from the training table") {
+TEST_CASE("CSV: each category of the training table is one feature") {
   Tables tables;
   auto train = tables.with("c,a,y\nred,1,0\nblue,2,1\nred,3,0\n");
   train.categorical = {"c"};
-  CHECK_THAT(Tables::failure(train), StartsWith("2: 'categorical' is computed from data"));
+  CHECK_THAT(Tables::failure(train),
+             StartsWith("2: 'categorical' needs the values of the training table"));
   train.statistics_from = train.path;
   const auto dataset = build("csv", train);
   CHECK(dataset->layout()[0].shape == std::vector<std::int64_t>{3});
@@ -117,7 +120,7 @@ TEST_CASE("categories become one feature each, learned from the training table")
   val.categorical = {"c"};
   val.statistics_from = train.path;
   CHECK_THAT(Tables::failure(val),
-             Contains("val.csv:2:1: 'green' is not one of the 2 names of 'c' in ") &&
+             Contains("val.csv:2:1: the value 'green' of 'c' does not occur in ") &&
                  Contains("train.csv"));
   val = tables.with("c,a,y\n,1,0\n", "val.csv");
   val.categorical = {"c"};
@@ -127,7 +130,8 @@ TEST_CASE("categories become one feature each, learned from the training table")
   CHECK(features(*build("csv", val)) == Matrix{{0, 0, 1}});
 }
 
-TEST_CASE("a table names its features, and a column of no names is refused") {
+TEST_CASE(
+    "CSV: feature names include the categories, and a column without any category is an error") {
   Tables tables;
   auto options = tables.with("c,a,y\nred,1,0\nblue,2,1\n");
   options.categorical = {"c"};
@@ -138,10 +142,10 @@ TEST_CASE("a table names its features, and a column of no names is refused") {
   options.categorical = {"c"};
   options.statistics_from = options.path;
   options.missing = Missing::constant;
-  CHECK_THAT(Tables::failure(options), Contains("has no value in column 'c'"));
+  CHECK_THAT(Tables::failure(options), Contains("every value of column 'c' is missing"));
 }
 
-TEST_CASE("missing numbers are refused, filled or dropped by the option") {
+TEST_CASE("CSV: missing numbers are an error, filled or dropped, depending on 'missing'") {
   Tables tables;
   auto options = tables.with("a,b,y\n1,NA,0\n3,5,1\n,7,0\n");
   CHECK_THAT(Tables::failure(options),
@@ -152,7 +156,8 @@ TEST_CASE("missing numbers are refused, filled or dropped by the option") {
   options.missing = Missing::drop;
   CHECK(features(*build("csv", options)) == Matrix{{3, 5}});
   options.missing = Missing::mean;
-  CHECK_THAT(Tables::failure(options), StartsWith("2: 'missing: mean' is computed from data"));
+  CHECK_THAT(Tables::failure(options),
+             StartsWith("2: 'missing: mean' needs the values of the training table"));
   options.statistics_from = options.path;
   CHECK(features(*build("csv", options)) == Matrix{{1, 6}, {3, 5}, {2, 7}});
   options = tables.with("a,y\n1,\n");
@@ -161,7 +166,7 @@ TEST_CASE("missing numbers are refused, filled or dropped by the option") {
   CHECK_THAT(Tables::failure(options), Contains("has no rows without a missing value"));
 }
 
-TEST_CASE("what is wrong with a CSV names line and column") {
+TEST_CASE("CSV: an invalid table is an error with line and column") {
   Tables tables;
   const auto failure = [&](const std::string& text) { return Tables::failure(tables.with(text)); };
   CHECK_THAT(failure(""),
@@ -172,10 +177,10 @@ TEST_CASE("what is wrong with a CSV names line and column") {
   near.label = "prize";
   CHECK_THAT(Tables::failure(near),
              Contains("train.csv has no column 'prize'; its first line was split"));
-  CHECK_THAT(failure("y\n1\n"), Contains("has no column but its label"));
+  CHECK_THAT(failure("y\n1\n"), Contains("has no columns except the label"));
   CHECK_THAT(failure("a,a,y\n1,2,0\n"), Contains("has two columns 'a'"));
   CHECK_THAT(failure("a,y\n1,0\n1,2,3\n"),
-             Contains("train.csv:3:1: 3 fields, but the first line names 2 columns"));
+             Contains("train.csv:3:1: the line has 3 fields, but the first line names 2 columns"));
   CHECK_THAT(failure("a,y\n1,0\n1x,1\n"),
              Contains("train.csv:3:1: '1x' in column 'a' is not a number\nhint: if it is a name"));
   CHECK_THAT(failure("a,y\ninf,0\n"), Contains("'inf' in column 'a' is not a number"));
@@ -186,14 +191,14 @@ TEST_CASE("what is wrong with a CSV names line and column") {
   options.rows = 2;
   CHECK_THAT(
       Tables::failure(options),
-      Contains(
-          "train.csv ends at byte 8 (line 2) and has 1 rows, but 'rows' is 2; it may be cut off"));
+      Contains("train.csv ends at byte 8 (line 2) and has 1 row, but 'rows' is 2; the file may be "
+               "cut off"));
   options = tables.with("a,y\n1,0\n");
   options.delimiter = "::";
   CHECK_THAT(Tables::failure(options), StartsWith("2: delimiter must be one byte"));
   options = tables.with("a,y\n1,0\n");
   options.features = {"a", "y"};
-  CHECK_THAT(Tables::failure(options), StartsWith("2: the label 'y' is among the features"));
+  CHECK_THAT(Tables::failure(options), StartsWith("2: the label 'y' must not be in 'features'"));
   options = tables.with("a,y\n1,0.5\n");
   options.label_type = LabelType::number;
   CHECK(values<float>(*build("csv", options), 0, 1) == std::vector<float>{0.5});
@@ -203,9 +208,7 @@ TEST_CASE("what is wrong with a CSV names line and column") {
              Contains("train.csv:2:3: -1e+99 does not fit a 32-bit float"));
 }
 
-TEST_CASE(
-    "every truncation of a CSV of 4 KiB within a row is refused, or leaves fewer rows than "
-    "'rows' says") {
+TEST_CASE("CSV: with 'rows' every truncation of a table is an error") {
   Tables tables;
   std::string text = "a,b,y\n";
   std::int64_t rows = 0;
@@ -231,7 +234,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("CSV classes may be written as whole floats, and are numbers then") {
+TEST_CASE("CSV: class numbers may be written as whole floats") {
   Tables tables;
   const auto dataset = build("csv", tables.with("a,y\n1,0.0\n1,10.0\n1,2.0\n1,1\n"));
   CHECK(dataset->classes() == 11);
@@ -244,15 +247,18 @@ TEST_CASE("CSV classes may be written as whole floats, and are numbers then") {
   CHECK(build("csv", options)->classes() == 13);
 }
 
-TEST_CASE("CSV labels that are numbers and no classes are refused unless they are listed") {
+TEST_CASE("CSV: numbers that are not class numbers are an error unless 'classes' lists them") {
   Tables tables;
   const auto failure = [&](const std::string& text) { return Tables::failure(tables.with(text)); };
   CHECK_THAT(failure("a,y\n1,1\n1,-1\n"),
-             Contains("train.csv:3:3: the label '-1' is not a class") && Contains("'classes'"));
-  CHECK_THAT(failure("a,y\n1, 0\n1,1\n"), Contains("train.csv:2:3: the label ' 0' is not a class"));
+             Contains("train.csv:3:3: the label must be a class number (0, 1, 2, ...), got '-1'") &&
+                 Contains("'classes'"));
+  CHECK_THAT(failure("a,y\n1, 0\n1,1\n"),
+             Contains("train.csv:2:3: the label must be a class number (0, 1, 2, ...), got ' 0'"));
   CHECK_THAT(failure("a,y\n1,1\n1,1\n1,0.5\n"),
-             Contains("train.csv:4:3: the label '0.5' is not a class"));
-  CHECK_THAT(failure("a,y\n1,4e9\n"), Contains("train.csv:2:3: the label '4e9' is not a class"));
+             Contains("train.csv:4:3: the label must be a class number (0, 1, 2, ...), got '0.5'"));
+  CHECK_THAT(failure("a,y\n1,4e9\n"),
+             Contains("train.csv:2:3: the label must be a class number (0, 1, 2, ...), got '4e9'"));
   auto options = tables.with("a,y\n1,1\n1,-1\n");
   options.classes = {"-1", "1"};
   CHECK(values<std::int64_t>(*build("csv", options), 0, 1) == std::vector<std::int64_t>{1});
@@ -260,7 +266,7 @@ TEST_CASE("CSV labels that are numbers and no classes are refused unless they ar
         std::vector<std::string>{"-1", "no"});
 }
 
-TEST_CASE("a column that is missing says how the first line was read, and which is near") {
+TEST_CASE("CSV: the error for a missing column shows how the header was split and a similar name") {
   Tables tables;
   const auto failure = [&](const std::string& text) { return Tables::failure(tables.with(text)); };
   CHECK_THAT(failure("a;y\n1;0\n"),
@@ -271,7 +277,7 @@ TEST_CASE("a column that is missing says how the first line was read, and which 
                       "names\nhint: use 'Y'"));
 }
 
-TEST_CASE("what a table keeps of each row's label is no text") {
+TEST_CASE("CSV: the label of each row is stored as a number, not as text") {
   Tables tables;
   std::string text = "a,y\n";
   for (int i = 0; i < 200'000; ++i) text += i % 2 == 0 ? "1,a class with a long name\n" : "1,b\n";
@@ -282,7 +288,7 @@ TEST_CASE("what a table keeps of each row's label is no text") {
   CHECK(values<std::int64_t>(*dataset, 199'999, 1) == std::vector<std::int64_t>{1});
 }
 
-TEST_CASE("the row count of a table counts the rows that are dropped") {
+TEST_CASE("CSV: 'rows' includes rows that are dropped for missing values") {
   Tables tables;
   auto options = tables.with("a,y\n1,0\n,1\n");
   options.missing = Missing::drop;

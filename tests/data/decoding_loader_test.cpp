@@ -81,8 +81,7 @@ std::vector<std::string> names(const Loader& loader) {
 }  // namespace
 
 TEST_CASE(
-    "decoded batches are the same bytes for any workers, in a later epoch, and from decoded "
-    "images") {
+    "Loader: batches of encoded and raw images are bitwise equal, for any workers and epoch") {
   const std::vector<NamedFile> files = sound_files(53);
   std::vector<Picture> pictures;
   for (const NamedFile& file : files) pictures.push_back(decoded(file.bytes));
@@ -102,7 +101,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a damaged file ends the run with its name") {
+TEST_CASE("Loader: a damaged file is an error with its name") {
   const auto dataset = std::make_shared<const ImageFiles>(folder_with_damage());
   LoaderOptions options = options_of(2);
   options.order = Order::sequential;
@@ -113,7 +112,8 @@ TEST_CASE("a damaged file ends the run with its name") {
 }
 
 TEST_CASE(
-    "damaged files are replaced by the same others for any number of workers, and named once") {
+    "skipped samples: the replacements are the same for any workers, and each file is listed "
+    "once") {
   const auto dataset = std::make_shared<const ImageFiles>(folder_with_damage());
   Loader reference({dataset, augmented()}, skipping(0, 4));
   const std::vector<std::vector<Copy>> expected{read_epoch(reference, 0), read_epoch(reference, 1)};
@@ -129,7 +129,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("the damaged files met so far may be asked for while workers meet others") {
+TEST_CASE("Loader: skipped() can be called while the workers find more damaged files") {
   const auto dataset = std::make_shared<const ImageFiles>(folder_with_damage());
   Loader loader({dataset, augmented()}, skipping(8, 4));
   loader.start_epoch(0);
@@ -142,7 +142,7 @@ TEST_CASE("the damaged files met so far may be asked for while workers meet othe
   CHECK(met == 4);
 }
 
-TEST_CASE("the sample in place of a damaged one comes with its own label") {
+TEST_CASE("skipped samples: each replacement has its own label") {
   const std::vector<NamedFile> files = folder_with_damage();
   std::map<std::int64_t, Picture> pictures;
   for (std::int64_t i = 0; i < std::ssize(files); ++i) {
@@ -165,7 +165,7 @@ TEST_CASE("the sample in place of a damaged one comes with its own label") {
   CHECK(rows == 200);
 }
 
-TEST_CASE("more damaged files than the budget allows end the run") {
+TEST_CASE("max_skipped: one more damaged file is an error") {
   const auto dataset = std::make_shared<const ImageFiles>(folder_with_damage());
   LoaderOptions options = skipping(0, 2);
   options.order = Order::sequential;
@@ -173,12 +173,11 @@ TEST_CASE("more damaged files than the budget allows end the run") {
   const std::string failure = failure_of([&] { read_epoch(loader, 0); });
   CHECK_THAT(failure, Contains("9: "));
   CHECK_THAT(failure, Contains("cat/flipped.png: damaged PNG: "));
-  CHECK_THAT(failure,
-             Contains("more than the 2 damaged sample(s) that dataset.max_skipped allows"));
+  CHECK_THAT(failure, Contains("(dataset.max_skipped allows only 2 damaged samples)"));
   CHECK(names(loader) == std::vector<std::string>{"cat/cut.jpg", "cat/empty.jpg"});
 }
 
-TEST_CASE("the batch that exceeds the budget is the same for any number of workers") {
+TEST_CASE("max_skipped: the error is in the same batch for any number of workers") {
   const auto dataset = std::make_shared<const ImageFiles>(folder_with_damage());
   std::vector<std::string> failures;
   for (const int workers : {0, 1, 8, 8, 8}) {
@@ -200,14 +199,14 @@ TEST_CASE("the batch that exceeds the budget is the same for any number of worke
   for (const std::string& failure : failures) CHECK(failure == failures[0]);
 }
 
-TEST_CASE("a data set of which nothing can be read ends the run whatever the budget") {
+TEST_CASE("max_skipped: a data set without a readable image is an error, with any limit") {
   std::vector<NamedFile> files(20, NamedFile{"empty.jpg", {}});
   Loader loader({std::make_shared<const ImageFiles>(files), augmented()}, skipping(2, 1000));
   loader.start_epoch(0);
   CHECK_THAT(failure_of([&] { loader.next(); }), Contains("the image file is empty"));
 }
 
-TEST_CASE("a sample without an image can be skipped too") {
+TEST_CASE("skipped samples: a sample without an image can be skipped too") {
   auto dataset = std::make_shared<CountingDataset>(40);
   dataset->before = [](std::int64_t index) {
     ENSURE(data, index != 13, "row {} is damaged", index);
@@ -221,8 +220,7 @@ TEST_CASE("a sample without an image can be skipped too") {
   CHECK(read(0) == read(3));
 }
 
-TEST_CASE(
-    "by default a thousandth of the samples may be skipped, at least one and at most a hundred") {
+TEST_CASE("default_max_skipped: is a thousandth of the samples, at least 1 and at most 100") {
   CHECK(default_max_skipped(5) == 1);
   CHECK(default_max_skipped(4'500) == 4);
   CHECK(default_max_skipped(1'281'167) == 100);

@@ -25,7 +25,7 @@ using namespace trainctl::data::testing;
 
 namespace {
 
-/// A small and a large input, each in a folder.
+/// Creates a small and a large input, each in a folder.
 class TwoSizes {
  public:
   using Make = std::function<void(const TempFolder& folder, int count)>;
@@ -61,10 +61,10 @@ std::string npy_file(const std::string& descr, const std::string& shape, const s
          static_cast<char>(dict.size() >> 8) + dict + data;
 }
 
-/// A generated table of two numbers, a category and a label.
-class MadeRows final : public TableRows {
+/// Generates a table of two numbers, a category and a label.
+class GeneratedRows final : public TableRows {
  public:
-  explicit MadeRows(std::int64_t count) : count_(count) {}
+  explicit GeneratedRows(std::int64_t count) : count_(count) {}
   [[nodiscard]] const std::vector<std::string>& columns() const override { return columns_; }
   bool next() override { return ++row_ < count_; }
   [[nodiscard]] std::optional<double> number(std::size_t column) const override {
@@ -76,7 +76,7 @@ class MadeRows final : public TableRows {
   [[nodiscard]] TablePlace where(std::size_t column) const override {
     return {row_, static_cast<std::int64_t>(column)};
   }
-  [[nodiscard]] std::string describe(const TablePlace&) const override { return "made"; }
+  [[nodiscard]] std::string describe(const TablePlace&) const override { return "generated"; }
   [[nodiscard]] const std::string& name() const override { return columns_[0]; }
 
  private:
@@ -87,7 +87,7 @@ class MadeRows final : public TableRows {
 
 }  // namespace
 
-TEST_CASE("growth: an image folder, by its files", "[growth]") {
+TEST_CASE("growth: reading an image folder is linear in its files", "[growth]") {
   const TwoSizes sizes(100, [](const TempFolder& folder, int count) {
     for (int i = 0; i < count; ++i)
       put_text(folder / ("c" + std::to_string(i % 3)) / (std::to_string(i) + ".jpg"), "x");
@@ -99,7 +99,7 @@ TEST_CASE("growth: an image folder, by its files", "[growth]") {
   }) <= kMostPerDoubling);
 }
 
-TEST_CASE("growth: an image folder, by its classes, nested", "[growth]") {
+TEST_CASE("growth: reading an image folder is linear in its classes", "[growth]") {
   const TwoSizes sizes(30, [](const TempFolder& folder, int count) {
     for (int i = 0; i < count; ++i)
       put_text(folder / ("c" + std::to_string(i)) / "inner" / "0.jpg", "x");
@@ -112,7 +112,7 @@ TEST_CASE("growth: an image folder, by its classes, nested", "[growth]") {
   }) <= kMostPerDoubling);
 }
 
-TEST_CASE("growth: an image folder whose list is kept", "[growth]") {
+TEST_CASE("growth: reading an image folder from its manifest is linear in its files", "[growth]") {
   const TwoSizes sizes(100, [](const TempFolder& folder, int count) {
     for (int i = 0; i < count; ++i)
       put_text(folder / ("c" + std::to_string(i % 3)) / (std::to_string(i) + ".jpg"), "x");
@@ -128,7 +128,7 @@ TEST_CASE("growth: an image folder whose list is kept", "[growth]") {
   CHECK(sizes.growth(load) <= kMostPerDoubling);
 }
 
-TEST_CASE("growth: an image list, by its lines and its classes", "[growth]") {
+TEST_CASE("growth: reading an image list is linear in its lines, classes and groups", "[growth]") {
   const TwoSizes sizes(100, [](const TempFolder& folder, int count) {
     std::string list = "path,label,group\n";
     for (int i = 0; i < count; ++i) {
@@ -148,7 +148,7 @@ TEST_CASE("growth: an image list, by its lines and its classes", "[growth]") {
   }) <= kMostPerDoubling);
 }
 
-TEST_CASE("growth: a tar archive, by its members", "[growth]") {
+TEST_CASE("growth: reading a tar archive is linear in its members", "[growth]") {
   const TwoSizes sizes(200, [](const TempFolder& folder, int count) {
     std::string members;
     for (int i = 0; i < count; ++i) {
@@ -164,7 +164,8 @@ TEST_CASE("growth: a tar archive, by its members", "[growth]") {
   }) <= kMostPerDoubling);
 }
 
-TEST_CASE("growth: a tar set, by its archives, named by a range and by a pattern", "[growth]") {
+TEST_CASE("growth: reading tar archives by range or pattern is linear in their number",
+          "[growth]") {
   const TwoSizes sizes(8, [](const TempFolder& folder, int count) {
     const std::string archive = tar_member("0.jpg", "x") + tar_member("0.cls", "1") + tar_end();
     for (int i = 0; i < count; ++i)
@@ -182,7 +183,7 @@ TEST_CASE("growth: a tar set, by its archives, named by a range and by a pattern
   }
 }
 
-TEST_CASE("growth: npy arrays of numbers, by their rows", "[growth]") {
+TEST_CASE("growth: reading npy arrays is linear in their rows", "[growth]") {
   const TwoSizes sizes(20'000, [](const TempFolder& folder, int count) {
     std::vector<double> features(static_cast<std::size_t>(count) * 4, 0.5);
     std::vector<std::int64_t> labels(static_cast<std::size_t>(count));
@@ -199,7 +200,7 @@ TEST_CASE("growth: npy arrays of numbers, by their rows", "[growth]") {
   }) <= kMostPerDoubling);
 }
 
-TEST_CASE("growth: idx files, plain and packed, by their images", "[growth]") {
+TEST_CASE("growth: reading plain and gzipped idx files is linear in their images", "[growth]") {
   const TwoSizes sizes(200, [](const TempFolder& folder, int count) {
     const auto images = static_cast<std::uint32_t>(count);
     std::filesystem::create_directories(folder / "plain");
@@ -218,7 +219,8 @@ TEST_CASE("growth: idx files, plain and packed, by their images", "[growth]") {
   }
 }
 
-TEST_CASE("growth: CIFAR's records, in a file and in a packed archive", "[growth]") {
+TEST_CASE("growth: reading CIFAR records from a file or a tar.gz is linear in their number",
+          "[growth]") {
   const TwoSizes sizes(20, [](const TempFolder& folder, int count) {
     std::string records;
     for (int i = 0; i < count; ++i)
@@ -244,7 +246,7 @@ TEST_CASE("growth: CIFAR's records, in a file and in a packed archive", "[growth
   }
 }
 
-TEST_CASE("growth: a pack, by its samples, opened and read", "[growth]") {
+TEST_CASE("growth: opening and reading a pack is linear in its samples", "[growth]") {
   const TwoSizes sizes(1000, [](const TempFolder& folder, int count) {
     make_pack(VariedDataset(count), folder / "samples.pack", {});
   });
@@ -256,14 +258,14 @@ TEST_CASE("growth: a pack, by its samples, opened and read", "[growth]") {
   }) <= kMostPerDoubling);
 }
 
-TEST_CASE("growth: a table of any format, by its rows, divided and standardized", "[growth]") {
+TEST_CASE("growth: dividing and standardizing a table is linear in its rows", "[growth]") {
   const auto load = [](std::size_t rows) {
     return [rows] {
       const OpenTable open = [rows](const std::filesystem::path&) {
-        return std::make_unique<MadeRows>(static_cast<std::int64_t>(rows));
+        return std::make_unique<GeneratedRows>(static_cast<std::int64_t>(rows));
       };
       spec::dataset::Table options;
-      options.path = "made";
+      options.path = "generated";
       options.label = "y";
       options.categorical = {"district"};
       options.standardize = true;
@@ -274,7 +276,7 @@ TEST_CASE("growth: a table of any format, by its rows, divided and standardized"
   CHECK(growth_per_doubling(load, 5000) <= kMostPerDoubling);
 }
 
-TEST_CASE("growth: a Parquet file, by its rows and row groups", "[growth]") {
+TEST_CASE("growth: reading a Parquet file is linear in its rows and row groups", "[growth]") {
   if (!has_parquet()) skip("this build does not read Parquet");
   const CacheHome cache;
   const auto load = [](std::size_t size) {
@@ -292,7 +294,7 @@ TEST_CASE("growth: a Parquet file, by its rows and row groups", "[growth]") {
   CHECK(growth_per_doubling(load, 1) <= kMostPerDoubling);
 }
 
-TEST_CASE("growth: a CSV, by its rows", "[growth]") {
+TEST_CASE("growth: reading a CSV with quoted fields is linear in its rows", "[growth]") {
   const TwoSizes sizes(500, [](const TempFolder& folder, int count) {
     std::string text = "a,b,y\n";
     for (int i = 0; i < count; ++i)
@@ -308,7 +310,7 @@ TEST_CASE("growth: a CSV, by its rows", "[growth]") {
   }) <= kMostPerDoubling);
 }
 
-TEST_CASE("growth: tokens of a text, by their number", "[growth]") {
+TEST_CASE("growth: reading tokens is linear in their number", "[growth]") {
   const TwoSizes sizes(20'000, [](const TempFolder& folder, int count) {
     put_text(folder / "t.bin", std::string(static_cast<std::size_t>(count) * 2, '\1'));
   });
@@ -325,7 +327,7 @@ TEST_CASE("growth: tokens of a text, by their number", "[growth]") {
   }) <= kMostPerDoubling);
 }
 
-TEST_CASE("growth: the division of a data set, by samples, classes and groups", "[growth]") {
+TEST_CASE("growth: dividing a data set is linear in its samples and classes", "[growth]") {
   const auto run = [](std::size_t samples, bool grouped) {
     std::vector<std::int64_t> labels(samples);
     std::vector<std::uint32_t> groups(grouped ? labels.size() : 0);

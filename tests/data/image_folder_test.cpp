@@ -19,7 +19,7 @@ spec::dataset::ImageFolder at(const fs::path& root) {
   return options;
 }
 
-void plant(const fs::path& root) {
+void write_images(const fs::path& root) {
   for (const char* name : {"dog/b.JPG", "dog/a.png", "cat/x/y/2.jpeg", "cat/x-1/3.webp",
                            "cat/1.bmp", "cat/notes.txt", "Zebra/z.tiff", "stray.jpg"}) {
     put_text(root / name, std::string("bytes of ") + name);
@@ -36,10 +36,10 @@ std::string failure(const spec::dataset::ImageFolder& options) {
 
 }  // namespace
 
-TEST_CASE("an image folder has the classes and the order of torchvision's") {
+TEST_CASE("image_folder: classes and order are those of torchvision's ImageFolder") {
   const CacheHome cache;
   const TempFolder folder;
-  plant(folder.path());
+  write_images(folder.path());
   const auto dataset = build("image_folder", at(folder.path()));
   CHECK(dataset->class_names() == std::vector<std::string>{"Zebra", "cat", "dog"});
   CHECK(dataset->layout() == Layout{{"image", Dtype::u8, {0, 0, 3}}, {"label", Dtype::i64, {}}});
@@ -52,10 +52,10 @@ TEST_CASE("an image folder has the classes and the order of torchvision's") {
   CHECK(dataset->images()->name(0) == (folder / "Zebra/z.tiff").string());
 }
 
-TEST_CASE("the manifest is kept, and recreated when a folder changes") {
+TEST_CASE("image_folder: the manifest is cached, and recreated when a folder changes") {
   const CacheHome cache;
   const TempFolder folder;
-  plant(folder.path());
+  write_images(folder.path());
   const auto first = build("image_folder", at(folder.path()));
   REQUIRE(cache.files().size() == 1);
   const auto written = fs::last_write_time(cache.files()[0]);
@@ -70,10 +70,10 @@ TEST_CASE("the manifest is kept, and recreated when a folder changes") {
   CHECK(second->fingerprint() != first->fingerprint());
 }
 
-TEST_CASE("an added file is found though the folder's time is put back") {
+TEST_CASE("image_folder: an added file is found even if the time of its folder is restored") {
   const CacheHome cache;
   const TempFolder folder;
-  plant(folder.path());
+  write_images(folder.path());
   (void)build("image_folder", at(folder.path()));
   const auto before = fs::last_write_time(folder / "cat");
   put_text(folder / "cat/new.jpg", "new");
@@ -81,7 +81,7 @@ TEST_CASE("an added file is found though the folder's time is put back") {
   CHECK(build("image_folder", at(folder.path()))->size() == 7);
 }
 
-TEST_CASE("a manifest of folders that changed just now is not kept") {
+TEST_CASE("image_folder: the manifest of a folder that has just changed is not cached") {
   const CacheHome cache;
   const TempFolder folder;
   put_text(folder / "cat/1.jpg", "one");
@@ -89,10 +89,10 @@ TEST_CASE("a manifest of folders that changed just now is not kept") {
   CHECK(cache.files().empty());
 }
 
-TEST_CASE("a damaged manifest is recreated") {
+TEST_CASE("image_folder: a damaged manifest is recreated") {
   const CacheHome cache;
   const TempFolder folder;
-  plant(folder.path());
+  write_images(folder.path());
   const std::string expected = build("image_folder", at(folder.path()))->fingerprint();
   const std::string good = get_text(cache.files()[0]);
   for (std::size_t i = 0; i < good.size(); i += 3) {
@@ -103,9 +103,9 @@ TEST_CASE("a damaged manifest is recreated") {
   }
 }
 
-TEST_CASE("a home that cannot be written costs the cache only") {
+TEST_CASE("image_folder: without a writable cache folder the images are read all the same") {
   const TempFolder folder;
-  plant(folder.path());
+  write_images(folder.path());
   put_text(folder / "file", "in the way");
   const char* before = std::getenv("XDG_CACHE_HOME");
   const std::string old = before == nullptr ? "" : before;
@@ -117,10 +117,11 @@ TEST_CASE("a home that cannot be written costs the cache only") {
     ::setenv("XDG_CACHE_HOME", old.c_str(), 1);
 }
 
-TEST_CASE("files that changed after the manifest are listed again at the start") {
+TEST_CASE(
+    "image_folder: a file that changed after the manifest is listed again at the next start") {
   const CacheHome cache;
   const TempFolder folder;
-  plant(folder.path());
+  write_images(folder.path());
   const std::string before = build("image_folder", at(folder.path()))->fingerprint();
   const auto hour = std::chrono::hours(1);
   fs::last_write_time(folder / "cat/1.bmp", fs::last_write_time(folder / "cat/1.bmp") - hour);
@@ -130,7 +131,8 @@ TEST_CASE("files that changed after the manifest are listed again at the start")
   CHECK(build("image_folder", at(folder.path()))->fingerprint() == dataset->fingerprint());
 }
 
-TEST_CASE("a file that changes in the middle of a run is never skipped as damage") {
+TEST_CASE(
+    "image_folder: a file that changes during a run is an error, even if samples are skipped") {
   const CacheHome cache;
   const TempFolder folder;
   std::vector<std::uint8_t> pixels(12 * 10 * 3, 7);
@@ -154,32 +156,34 @@ TEST_CASE("a file that changes in the middle of a run is never skipped as damage
   }
 }
 
-TEST_CASE("a file that changes in the middle of a run ends it once") {
+TEST_CASE(
+    "image_folder: a file that changes during a run is an error, and the next start reads it") {
   const CacheHome cache;
   const TempFolder folder;
-  plant(folder.path());
+  write_images(folder.path());
   const auto dataset = build("image_folder", at(folder.path()));
   put_text(folder / "cat/1.bmp", "longer than it was before");
   const std::string failed = failure_of([&] { (void)stored(*dataset, 1); });
-  CHECK_THAT(failed,
-             StartsWith("9: ") && Contains("has changed since it was listed (18 bytes, then 25)"));
+  CHECK_THAT(failed, StartsWith("9: ") &&
+                         Contains("has changed since it was listed (from 18 to 25 bytes)"));
   CHECK(stored(*build("image_folder", at(folder.path())), 1) == "longer than it was before");
 }
 
-TEST_CASE("a file that vanished or is empty is named") {
+TEST_CASE("image_folder: an empty or deleted file is an error") {
   const CacheHome cache;
   const TempFolder folder;
-  plant(folder.path());
+  write_images(folder.path());
   put_text(folder / "dog/a.png", "");
   const auto dataset = build("image_folder", at(folder.path()));
-  CHECK_THAT(failure_of([&] { (void)stored(*dataset, 4); }), StartsWith("9: it is empty"));
+  CHECK_THAT(failure_of([&] { (void)stored(*dataset, 4); }),
+             StartsWith("9: the image file is empty"));
   fs::remove(folder / "dog/b.JPG");
   CHECK_THAT(failure_of([&] { (void)stored(*dataset, 5); }),
              StartsWith("9: cannot read ") && Contains("dog/b.JPG: No such"));
 }
 
 TEST_CASE(
-    "a root without classes, classes without images and what is no file are refused with advice") {
+    "image_folder: missing classes, missing images and special files are errors with advice") {
   const CacheHome cache;
   const TempFolder folder;
   CHECK_THAT(failure(at(folder / "nowhere")),
@@ -198,7 +202,7 @@ TEST_CASE(
   CHECK_THAT(failure(options), Contains("2.jpg is not a regular file"));
 }
 
-TEST_CASE("symbolic links are refused by name, or followed with follow_links") {
+TEST_CASE("image_folder: a symbolic link is an error, or followed with follow_links") {
   const CacheHome cache;
   const TempFolder folder;
   const TempFolder elsewhere;
@@ -206,7 +210,7 @@ TEST_CASE("symbolic links are refused by name, or followed with follow_links") {
   put_text(folder / "cat/1.jpg", "one");
   fs::create_symlink(elsewhere / "in/2.jpg", folder / "cat/2.jpg");
   CHECK_THAT(failure(at(folder.path())),
-             Contains("2.jpg is a symbolic link\nhint: set follow_links: true"));
+             Contains("2.jpg is a symbolic link\nhint: to follow it, set follow_links: true"));
   auto options = at(folder.path());
   options.follow_links = true;
   CHECK(stored(*build("image_folder", options), 1) == "two");
@@ -221,19 +225,19 @@ TEST_CASE("symbolic links are refused by name, or followed with follow_links") {
   CHECK_THAT(failure(options), Contains("is a broken link"));
 }
 
-TEST_CASE("a link put in the place of a listed file is not followed") {
+TEST_CASE("image_folder: a link that replaces a listed file is not followed") {
   const CacheHome cache;
   const TempFolder folder;
   const TempFolder elsewhere;
   put_text(elsewhere / "secret", "bytes of cat/1.bmp");
-  plant(folder.path());
+  write_images(folder.path());
   const auto dataset = build("image_folder", at(folder.path()));
   fs::remove(folder / "cat/1.bmp");
   fs::create_symlink(elsewhere / "secret", folder / "cat/1.bmp");
   CHECK_THAT(failure_of([&] { (void)stored(*dataset, 1); }), Contains("symbolic link"));
 }
 
-TEST_CASE("names with line breaks and control bytes work, and are shown escaped") {
+TEST_CASE("image_folder: names may contain control bytes, which are shown escaped") {
   const CacheHome cache;
   const TempFolder folder;
   put_text(folder / "a\nb/\x1b[31m.jpg", "odd");
@@ -246,7 +250,7 @@ TEST_CASE("names with line breaks and control bytes work, and are shown escaped"
   }
 }
 
-TEST_CASE("thousands of files are listed quickly, and faster from the manifest") {
+TEST_CASE("image_folder: 5000 files have the same fingerprint with and without the manifest") {
   const CacheHome cache;
   const TempFolder folder;
   for (int c = 0; c < 20; ++c) {

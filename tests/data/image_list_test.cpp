@@ -36,7 +36,7 @@ class Listed {
 
 }  // namespace
 
-TEST_CASE("an image list gives paths with classes by name") {
+TEST_CASE("image_list: each line has a path and the name of a class") {
   Listed listed;
   const auto dataset =
       build("image_list",
@@ -47,7 +47,7 @@ TEST_CASE("an image list gives paths with classes by name") {
   CHECK(stored(*dataset, 2) == "one");
 }
 
-TEST_CASE("an image list gives classes by number, and several numbers as targets") {
+TEST_CASE("image_list: a single number is a class, and several numbers are targets") {
   Listed listed;
   const auto classes = build("image_list", listed.with("a/1.jpg\t0\na/2.jpg\t7\n", "list.tsv"));
   CHECK(classes->classes() == 8);
@@ -62,7 +62,7 @@ TEST_CASE("an image list gives classes by number, and several numbers as targets
   CHECK(rows == std::vector<float>{-2, 1000});
 }
 
-TEST_CASE("the classes option fixes their order, and an error names other labels") {
+TEST_CASE("image_list: 'classes' fixes the order, and an error names any other label") {
   Listed listed;
   auto options = listed.with("a/1.jpg,owl\n");
   options.classes = {"owl", "crow"};
@@ -75,7 +75,7 @@ TEST_CASE("the classes option fixes their order, and an error names other labels
              Contains("list.csv:2: the label 'emu' is not one of the 2 classes"));
 }
 
-TEST_CASE("the list may lie apart from its images, and is read again when it changes") {
+TEST_CASE("image_list: the images may be in another folder, and a changed list is read again") {
   Listed listed;
   auto options = listed.with("1.jpg,x\n");
   options.root = listed.folder() / "a";
@@ -84,13 +84,14 @@ TEST_CASE("the list may lie apart from its images, and is read again when it cha
   CHECK(stored(*build("image_list", options), 0) == "two");
 }
 
-TEST_CASE("what is wrong with an image list names line and column") {
+TEST_CASE("image_list: an invalid list is an error with line and column") {
   Listed listed;
   CHECK_THAT(listed.failure("path,label\n"),
-             Contains("lists no images: it must have a line 'path,label' for each"));
-  CHECK_THAT(listed.failure("a/1.jpg\n"), Contains("list.csv:1:1: a path without a label"));
-  CHECK_THAT(listed.failure("a/1.jpg,1\na/2.jpg,1,2\n"),
-             Contains("list.csv:2:1: 3 fields, but the first row has 2"));
+             Contains("lists no images: each image needs a line 'path,label'"));
+  CHECK_THAT(listed.failure("a/1.jpg\n"), Contains("list.csv:1:1: the line must be 'path,label'"));
+  CHECK_THAT(
+      listed.failure("a/1.jpg,1\na/2.jpg,1,2\n"),
+      Contains("list.csv:2:1: the line has 3 fields, but the line of the first image has 2"));
   CHECK_THAT(listed.failure("a/1.jpg,1,2\na/2.jpg,1,two\n"),
              Contains("list.csv:2:11: 'two' is not a number"));
   CHECK_THAT(listed.failure("a/1.jpg,1,2\na/2.jpg,1,nan\n"), Contains("'nan' is not a number"));
@@ -101,10 +102,10 @@ TEST_CASE("what is wrong with an image list names line and column") {
   auto options = listed.with("a/1.jpg,1\n");
   options.rows = 2;
   CHECK_THAT(failure_of([&] { (void)build("image_list", options); }),
-             Contains("ends with 1 rows, but 'rows' is 2"));
+             Contains("lists 1 image, but 'rows' is 2"));
 }
 
-TEST_CASE("a first line is a head only where it cannot be a sample") {
+TEST_CASE("image_list: the first line is a header only if it cannot be a sample") {
   Listed listed;
   for (const char* head : {"path,label\n", "image,class name\n", "Path,Label\r\n"})
     CHECK(build("image_list", listed.with(std::string(head) + "a/1.jpg,owl\n"))->size() == 1);
@@ -116,7 +117,7 @@ TEST_CASE("a first line is a head only where it cannot be a sample") {
   CHECK(build("image_list", listed.with(rows, "LIST.CSV"))->size() == 2);
 }
 
-TEST_CASE("a missing file is reported with the line of the list, before anything is loaded") {
+TEST_CASE("image_list: a missing file is an error with its line before any image is read") {
   Listed listed;
   for (const std::string row : {"a/1.jpg,0\na/9.jpg,1\n", "path,label\na/9.jpg,1\n"}) {
     const auto options = listed.with(row);
@@ -126,7 +127,7 @@ TEST_CASE("a missing file is reported with the line of the list, before anything
   }
 }
 
-TEST_CASE("a listed file that changed before the start is listed again") {
+TEST_CASE("image_list: a file that changed after the last start is listed again") {
   Listed listed;
   const auto options = listed.with("a/1.jpg,0\na/2.jpg,1\n");
   (void)build("image_list", options);
@@ -134,7 +135,7 @@ TEST_CASE("a listed file that changed before the start is listed again") {
   CHECK(stored(*build("image_list", options), 1) == "longer than it was");
 }
 
-TEST_CASE("a listed path cannot lead out of the root") {
+TEST_CASE("image_list: a path outside of the root is an error without follow_links") {
   Listed listed;
   const TempFolder outside;
   put_text(outside / "s.jpg", "secret");
@@ -149,14 +150,14 @@ TEST_CASE("a listed path cannot lead out of the root") {
   CHECK(stored(*build("image_list", options), 1) == "secret");
 }
 
-TEST_CASE("an image list needs no line break at its end") {
+TEST_CASE("image_list: the last line needs no line break") {
   Listed listed;
   const auto dataset = build("image_list", listed.with("path,label\na/2.jpg,owl\na/1.jpg,crow"));
   CHECK(dataset->class_names() == std::vector<std::string>{"crow", "owl"});
   CHECK(labels_of(*dataset) == std::vector<std::int64_t>{1, 0});
 }
 
-TEST_CASE("every truncation of an image list is refused, unless it leaves a path and a label") {
+TEST_CASE("image_list: every truncation is an error unless the last line has a path and a label") {
   Listed listed;
   const std::string text = "path,label\r\na/1.jpg,owl\r\n\"a/2.jpg\",crow\r\n";
   for (std::size_t length = 0; length < text.size(); ++length) {
@@ -172,7 +173,7 @@ TEST_CASE("every truncation of an image list is refused, unless it leaves a path
   }
 }
 
-TEST_CASE("image list: reading is linear in the number of lines and of targets") {
+TEST_CASE("image_list: reading is linear in the number of lines and of targets") {
   Listed listed;
   const auto lines = [&](std::size_t count) {
     std::string text;

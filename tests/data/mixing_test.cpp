@@ -72,7 +72,7 @@ int pixel_of(std::int64_t sample, std::int64_t k) {
 
 }  // namespace
 
-TEST_CASE("mixing gives torchvision's bytes, boxes and shares of the label") {
+TEST_CASE("mixup and cutmix: images and boxes are bitwise equal to torchvision's") {
   const Json golden = golden_transforms("mix");
   const Picture one = golden_picture(golden["pictures"][0]);
   const Picture other = golden_picture(golden["pictures"][1]);
@@ -98,7 +98,7 @@ TEST_CASE("mixing gives torchvision's bytes, boxes and shares of the label") {
   }
 }
 
-TEST_CASE("draws of Beta have its mean, variance and quantiles") {
+TEST_CASE("draw_beta: draws have the mean, variance and quantiles of the distribution") {
   for (const double alpha : {0.01, 0.2, 0.5, 1.0, 8.0, 1000.0}) {
     INFO(alpha);
     constexpr int kDraws = 40'000;
@@ -122,7 +122,8 @@ TEST_CASE("draws of Beta have its mean, variance and quantiles") {
   }
 }
 
-TEST_CASE("mixed batches are the same for all workers, tiles and ranks whose batch is even") {
+TEST_CASE(
+    "mixup and cutmix: batches are the same for any workers, tiles and ranks with even batches") {
   for (const std::vector<config::Stage>& stages :
        {std::vector{mixup(0.4)}, std::vector{cutmix()}, std::vector{mixup(0.4), cutmix()}}) {
     const Pipeline pipeline = mixed(24 * 5 + 17, stages);
@@ -136,7 +137,7 @@ TEST_CASE("mixed batches are the same for all workers, tiles and ranks whose bat
   }
 }
 
-TEST_CASE("a mixed row is what its two labels and its lambda say") {
+TEST_CASE("mixup: pixels are the mean of two images, weighted by lambda") {
   LoaderOptions options;
   options.batch_size = 10;
   Loader loader(mixed(45, {mixup(1)}), options);
@@ -170,7 +171,7 @@ TEST_CASE("a mixed row is what its two labels and its lambda say") {
   CHECK(lambdas.size() > 6);  // one lambda per batch
 }
 
-TEST_CASE("rows without a partner in the last batch stay as they are, and padding is labeled too") {
+TEST_CASE("cutmix: rows of a short batch without a partner have lambda 1") {
   LoaderOptions options;
   options.batch_size = 8;
   options.order = Order::sequential;
@@ -187,7 +188,7 @@ TEST_CASE("rows without a partner in the last batch stay as they are, and paddin
   CHECK(value_at<float>(*last, 3, 3) == 1);
 }
 
-TEST_CASE("what cannot be mixed is refused with what to do") {
+TEST_CASE("mixup and cutmix: an odd batch size, tables and number labels are errors with a hint") {
   CHECK_THAT(failure_of([] {
                LoaderOptions options;
                options.batch_size = 9;
@@ -208,7 +209,7 @@ TEST_CASE("what cannot be mixed is refused with what to do") {
              Contains("the labels of the data set are not classes"));
 }
 
-TEST_CASE("the training split brings its batch transforms into the pipeline") {
+TEST_CASE("build_pipeline: only a training split has batch_transforms") {
   spec::TrainSplit split;
   split.dataset =
       config::make_stage("dataset", "synthetic_digits", spec::dataset::SyntheticDigits{});

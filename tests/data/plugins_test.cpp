@@ -27,8 +27,8 @@ fs::path fake(const std::string& name) {
 }
 
 /// Isolates tests from the plug-ins of other tests.
-struct PutBack {
-  ~PutBack() {
+struct PluginReset {
+  ~PluginReset() {
     spec::use_plugins({});
     ::unsetenv("TRAINCTL_PLUGIN_PATH");
   }
@@ -51,11 +51,11 @@ std::string message_of(const std::string& text) {
     CHECK(error.kind() == ErrorKind::config);
     return error.what();
   }
-  FAIL("the experiment was taken");
+  FAIL("the experiment was accepted");
   return {};
 }
 
-std::string refusal_of(const fs::path& library) {
+std::string load_error(const fs::path& library) {
   try {
     spec::PluginSet set;
     set.add(spec::open_plugin(library));
@@ -63,14 +63,14 @@ std::string refusal_of(const fs::path& library) {
     CHECK(error.kind() == ErrorKind::config);
     return error.what();
   }
-  FAIL("the library was taken");
+  FAIL("the library was accepted");
   return {};
 }
 
 }  // namespace
 
-TEST_CASE("the stages of a plug-in are read as the program's own") {
-  const PutBack put_back;
+TEST_CASE("plug-ins: stages of a plug-in are checked and printed like the built-in ones") {
+  const PluginReset reset;
   const spec::Loaded loaded =
       load(experiment(fake("good").string(), "fake_net"), {"model.width=16"});
   CHECK(loaded.experiment.model.type == "fake_net");
@@ -85,8 +85,8 @@ TEST_CASE("the stages of a plug-in are read as the program's own") {
   CHECK_THAT(wrong, Contains("'width' must be at least 1"));
 }
 
-TEST_CASE("a plug-in is in use for the experiment that names it, and no longer") {
-  const PutBack put_back;
+TEST_CASE("plug-ins: a plug-in is used only for the experiment that names it") {
+  const PluginReset reset;
   const std::string text = experiment(fake("good").string(), "fake_net");
   load(text);
   CHECK(data::catalog_in_use().facts.contains("fake_ring"));
@@ -97,8 +97,8 @@ TEST_CASE("a plug-in is in use for the experiment that names it, and no longer")
   CHECK_NOTHROW(load(text, {"plugins=[" + fake("good").string() + "]"}));
 }
 
-TEST_CASE("a loss of a plug-in says which targets it is for, a metric that does not has classes") {
-  const PutBack put_back;
+TEST_CASE("plug-ins: a loss states its targets, and a metric that does not takes classes") {
+  const PluginReset reset;
   const std::string text = experiment(fake("good").string(), "fake_net");
   const auto takes = [&](const char* loss, spec::Targets targets) {
     const spec::Loaded loaded = load(text + "loss: " + loss + "\nmetrics: [fake_metric]\n");
@@ -114,9 +114,8 @@ TEST_CASE("a loss of a plug-in says which targets it is for, a metric that does 
   CHECK_FALSE(takes("cross_entropy", spec::Targets::numbers));
 }
 
-TEST_CASE(
-    "a loss of a plug-in may learn answers and take mixed labels: nothing warns of it before") {
-  const PutBack put_back;
+TEST_CASE("plug-ins: a loss may take yes/no answers and mixed labels") {
+  const PluginReset reset;
   const std::string text =
       experiment(fake("good").string(), "fake_net") + "metrics: [fake_metric]\n";
   const std::string mixing = "+dataset.train.batch_transforms=[mixup]";
@@ -131,8 +130,8 @@ TEST_CASE(
                     Contains("does not take the mixed labels"));
 }
 
-TEST_CASE("metrics that count answers go with a plug-in's loss of numbers") {
-  const PutBack put_back;
+TEST_CASE("plug-ins: accuracy and auroc accept a loss of numbers") {
+  const PluginReset reset;
   const std::string text = experiment(fake("good").string(), "fake_net");
   const spec::SplitFacts numbers{
       .samples = 1000, .kind = spec::SampleKind{spec::Inputs::numbers, spec::Targets::numbers}};
@@ -148,8 +147,8 @@ TEST_CASE("metrics that count answers go with a plug-in's loss of numbers") {
              Contains("the metric 'fake_metric' takes classes"));
 }
 
-TEST_CASE("a plug-in is not asked about the options of another whose type has the same name") {
-  const PutBack put_back;
+TEST_CASE("plug-ins: option types of the same name in two plug-ins are kept apart") {
+  const PluginReset reset;
   const std::string both = fake("namesake_numbers").string() + ", " +
                            fake("namesake_tokens").string() + ", " + fake("good").string();
   for (const char* name : {"fake_numbers", "fake_tokens"}) {
@@ -160,8 +159,8 @@ TEST_CASE("a plug-in is not asked about the options of another whose type has th
   }
 }
 
-TEST_CASE("a plug-in cannot take the place of a data set that is there") {
-  const PutBack put_back;
+TEST_CASE("plug-ins: a plug-in cannot replace a built-in data set") {
+  const PluginReset reset;
   load(experiment(fake("good").string(), "fake_net"));
   const config::Stage digits = config::make_stage("dataset", "mnist", spec::dataset::Mnist{});
   try {
@@ -171,8 +170,8 @@ TEST_CASE("a plug-in cannot take the place of a data set that is there") {
   }
 }
 
-TEST_CASE("a plug-in is looked for in the folders of TRAINCTL_PLUGIN_PATH") {
-  const PutBack put_back;
+TEST_CASE("plug-ins: libraries are searched in the folders of TRAINCTL_PLUGIN_PATH") {
+  const PluginReset reset;
   const std::string text = experiment("libfake_good.so", "fake_net");
   CHECK_THAT(message_of(text),
              Contains("does not exist, neither as a path") && Contains("TRAINCTL_PLUGIN_PATH"));
@@ -180,14 +179,14 @@ TEST_CASE("a plug-in is looked for in the folders of TRAINCTL_PLUGIN_PATH") {
   CHECK(load(text).experiment.plugins.at(0) == fake("good"));
 }
 
-TEST_CASE("a plug-in that cannot be used is an error at the line that names it") {
-  const PutBack put_back;
+TEST_CASE("plug-ins: a missing library is an error at the line that names it") {
+  const PluginReset reset;
   const std::string message = message_of(experiment("/nowhere/libgone.so", "mlp"));
   CHECK_THAT(message,
              StartsWith("test.yaml:1:11: error: plug-in '/nowhere/libgone.so' does not exist"));
 }
 
-TEST_CASE("an error about a file that is not a library names it") {
+TEST_CASE("plug-ins: a file that is not a library is an error with its name") {
   const TempFolder folder;
   std::ofstream(folder / "empty.so").flush();
   std::ofstream(folder / "text.so") << std::string(4096, 'x');
@@ -195,26 +194,25 @@ TEST_CASE("an error about a file that is not a library names it") {
       << read_file(fake("good"), 1 << 30, ReadFailure::config).substr(0, 200);
   for (const char* name : {"empty.so", "text.so", "cut.so"}) {
     CAPTURE(name);
-    CHECK_THAT(refusal_of(folder / name), Contains(name) && Contains("cannot load "));
+    CHECK_THAT(load_error(folder / name), Contains(name) && Contains("cannot load "));
   }
-  CHECK_THAT(refusal_of(folder.path()), Contains("does not exist, neither as a path"));
-  CHECK_THAT(refusal_of(fake("nothing")), Contains("does not export 'trainctl_plugin'"));
+  CHECK_THAT(load_error(folder.path()), Contains("does not exist, neither as a path"));
+  CHECK_THAT(load_error(fake("nothing")), Contains("does not export 'trainctl_plugin'"));
 }
 
-TEST_CASE("a plug-in of another build is refused before it runs") {
-  const std::string abi = refusal_of(fake("other_abi"));
+TEST_CASE("plug-ins: a library of another build is rejected before it runs") {
+  const std::string abi = load_error(fake("other_abi"));
   CHECK_THAT(abi, Contains("was built for 'trainctl 0.0.1, headers of old'"));
-  CHECK_THAT(abi, Contains(TRAINCTL_PLUGIN_ABI) && Contains("rebuild it"));
-  CHECK_THAT(refusal_of(fake("other_layout")), Contains("layout 99"));
-  CHECK_THAT(refusal_of(fake("no_abi")), Contains("was built for ''"));
-  CHECK_THAT(refusal_of(fake("no_engine")), Contains("needs 'libgone.so' in the same folder"));
+  CHECK_THAT(abi, Contains(TRAINCTL_PLUGIN_ABI) && Contains("rebuild the plug-in"));
+  CHECK_THAT(load_error(fake("other_layout")), Contains("version 99 of the plug-in interface"));
+  CHECK_THAT(load_error(fake("no_abi")), Contains("was built for ''"));
+  CHECK_THAT(load_error(fake("no_engine")), Contains("needs 'libgone.so' in the same folder"));
 }
 
-TEST_CASE("a plug-in brings names that are new, of the kinds it can have") {
-  CHECK_THAT(refusal_of(fake("twice")), Contains("the model 'mlp', which already exists"));
-  CHECK_THAT(refusal_of(fake("twice_itself")),
-             Contains("the model 'fake_first' is described twice"));
-  CHECK_THAT(refusal_of(fake("wrong_kind")), Contains("the layer 'fake_layer'"));
+TEST_CASE("plug-ins: duplicate names and unsupported kinds of stages are errors") {
+  CHECK_THAT(load_error(fake("twice")), Contains("the model 'mlp' already exists"));
+  CHECK_THAT(load_error(fake("twice_itself")), Contains("the model 'fake_first' is defined twice"));
+  CHECK_THAT(load_error(fake("wrong_kind")), Contains("the layer 'fake_layer'"));
 
   spec::PluginSet set;
   CHECK_THROWS_AS(set.add(spec::load_plugin(fake("twice"))), Error);

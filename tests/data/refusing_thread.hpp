@@ -14,9 +14,9 @@
 
 namespace trainctl::data::testing {
 
-/// Makes that system call fail with `error` in this thread and its child threads, as a container
-/// policy or an old kernel does.
-inline void refuse(unsigned call, int error) {
+/// Makes the system call `call` fail with `error` in this thread and its child threads, as a
+/// container policy or an old kernel does.
+inline void fail_system_call(unsigned call, int error) {
   sock_filter filter[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
       BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 1),
@@ -26,16 +26,16 @@ inline void refuse(unsigned call, int error) {
   const sock_fprog program{4, filter};
   if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
       ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) {
-    throw std::runtime_error("this kernel takes no seccomp filter");
+    throw std::runtime_error("this kernel does not support seccomp filters");
   }
 }
 
-/// Runs `body` in a thread in which the system call fails; rethrows its exceptions.
+/// Runs `body` in a thread in which the system call fails, and rethrows its exceptions.
 inline void without(unsigned call, int error, const std::function<void()>& body) {
   std::exception_ptr failure;
   std::thread thread([&] {
     try {
-      refuse(call, error);
+      fail_system_call(call, error);
       body();
     } catch (...) {
       failure = std::current_exception();

@@ -25,7 +25,7 @@ std::vector<Copy> rest_of(Loader& loader, std::int64_t epoch, std::int64_t first
 
 }  // namespace
 
-TEST_CASE("an epoch resumed at any batch gives the rest of its bytes, and the next epoch follows") {
+TEST_CASE("Loader: an epoch resumed at any batch has the same remaining batches") {
   for (const bool sampled : {false, true}) {
     for (const int workers : {0, 1, 2, 8}) {
       for (int rank = 0; rank < 2; ++rank) {
@@ -47,12 +47,12 @@ TEST_CASE("an epoch resumed at any batch gives the rest of its bytes, and the ne
   }
 }
 
-TEST_CASE("a batch beyond the epoch's last is refused with the number of batches") {
+TEST_CASE("start_epoch: a batch after the last one is an error with the number of batches") {
   Loader loader(counting(20), options_of(0, 0));
   CHECK_THAT(failure_of([&] { loader.start_epoch(0, 5); }),
-             Contains("2: batch 5 is out of range: an epoch has 4"));
+             Contains("2: cannot start at batch 5: an epoch has 4 batches"));
   CHECK_THAT(failure_of([&] { loader.start_epoch(0, -1); }),
-             Contains("2: batch -1 is out of range"));
+             Contains("2: cannot start at batch -1"));
   loader.start_epoch(0, 4);
   CHECK(loader.next() == nullptr);
 }

@@ -27,7 +27,7 @@ using Numbers = std::vector<std::int64_t>;
 
 }  // namespace
 
-TEST_CASE("a token sample is a window, and its targets the same one token further on") {
+TEST_CASE("tokens: a sample is a window, and its targets are the same window one token later") {
   const TempFolder folder;
   auto options = stream(folder, counting16(10), 3);
   const auto dataset = build("tokens", options);
@@ -46,7 +46,7 @@ TEST_CASE("a token sample is a window, and its targets the same one token furthe
   CHECK(build("tokens", options)->fingerprint() != dataset->fingerprint());
 }
 
-TEST_CASE("numpy's header is not read as tokens") {
+TEST_CASE("tokens: a header of npy is an error that names header_bytes") {
   const TempFolder folder;
   std::string header = "{'descr': '<u2', 'fortran_order': False, 'shape': (10,), }";
   header.resize(117, ' ');
@@ -54,13 +54,13 @@ TEST_CASE("numpy's header is not read as tokens") {
       std::string("\x93NUMPY\x01\x00\x76\x00", 10) + header + "\n" + counting16(10);
   auto options = stream(folder, bytes, 3);
   CHECK_THAT(failure_of([&] { (void)build("tokens", options); }),
-             StartsWith("9: ") && Contains("t.bin is a .npy file of u2") &&
+             StartsWith("9: ") && Contains("t.bin is a .npy file of type u2") &&
                  Contains("set 'header_bytes: 128'"));
   options.header_bytes = 128;
   CHECK(values<std::int64_t>(*build("tokens", options), 0, 0) == Numbers{256, 257, 258});
 }
 
-TEST_CASE("a token stream cut within a token or too short for one sample is refused") {
+TEST_CASE("tokens: a file that ends within a token or is too short for a sample is an error") {
   const TempFolder folder;
   for (std::size_t length = 0; length < 20; ++length) {
     const std::string failure = failure_of(
@@ -74,23 +74,23 @@ TEST_CASE("a token stream cut within a token or too short for one sample is refu
   auto options = stream(folder, "abc", 1);
   options.header_bytes = 4;
   CHECK_THAT(failure_of([&] { (void)build("tokens", options); }),
-             Contains("within its header of 4 bytes"));
+             Contains("t.bin ends at byte 3, but its header must have 4 bytes ('header_bytes')"));
 }
 
-TEST_CASE("a token beyond the vocabulary ends the run with its place") {
+TEST_CASE("tokens: a token outside of the vocabulary is an error with its place") {
   const TempFolder folder;
   auto options = stream(folder, counting16(10), 3);
   options.vocab_size = 264;
   const auto dataset = build("tokens", options);
   CHECK(dataset->classes() == 264);
   CHECK(values<std::int64_t>(*dataset, 1, 0) == Numbers{259, 260, 261});
-  CHECK_THAT(
-      failure_of([&] { (void)values<std::int64_t>(*dataset, 2, 0); }),
-      StartsWith("9: sample 2: ") &&
-          Contains("t.bin has token 264 between the bytes 12 and 20: tokens must be 0 to 263"));
+  CHECK_THAT(failure_of([&] { (void)values<std::int64_t>(*dataset, 2, 0); }),
+             StartsWith("9: ") &&
+                 Contains("t.bin has token 264 in sample 2 (between bytes 12 and 20), but "
+                          "tokens must be less than 'vocab_size' (264)"));
 }
 
-TEST_CASE("synthetic images depend on seed, split and sample, and come the same both ways") {
+TEST_CASE("synthetic_images: pixels depend on seed, split and index, and read() equals fill()") {
   spec::dataset::SyntheticImages options;
   options.height = 5;
   options.width = 3;
@@ -116,7 +116,7 @@ TEST_CASE("synthetic images depend on seed, split and sample, and come the same 
   CHECK(stored(*build("synthetic_images", other), 1) == stored(*dataset, 1));
 }
 
-TEST_CASE("the synthetic images are the same bytes on every machine and in every version") {
+TEST_CASE("synthetic_images: pixels are the same on every machine and in every version") {
   spec::dataset::SyntheticImages options;
   options.height = options.width = 2;
   const auto pixels = values<std::uint8_t>(*build("synthetic_images", options), 9'999, 0);

@@ -33,7 +33,7 @@ config::Stage stage_of(spec::Split split, std::int64_t samples) {
 
 }  // namespace
 
-TEST_CASE("the synthetic digits are the same bytes on every machine and in every version") {
+TEST_CASE("synthetic_digits: pixels are the same on every machine and in every version") {
   std::uint64_t digest = 0;
   for (std::uint64_t index = 0; index < 500; ++index) {
     Picture picture{};
@@ -44,7 +44,7 @@ TEST_CASE("the synthetic digits are the same bytes on every machine and in every
   CHECK(to_hex(digest) == "a5973273585dd59e");
 }
 
-TEST_CASE("the synthetic digits are the same where no further thread is to be had") {
+TEST_CASE("synthetic_digits: pixels are the same if no further thread can be started") {
   const auto digest = [] {
     const auto stage = stage_of(spec::Split::train, 11'000);
     const auto dataset = builtin_catalog().datasets.at("synthetic_digits")(stage);
@@ -56,7 +56,7 @@ TEST_CASE("the synthetic digits are the same where no further thread is to be ha
   });
 }
 
-TEST_CASE("a synthetic digit depends on seed, split and index") {
+TEST_CASE("render_digit: the image depends on seed, split and index") {
   const Picture base = draw({1, 0, 5});
   CHECK(draw({1, 0, 5}) == base);
   CHECK(draw({2, 0, 5}) != base);
@@ -64,7 +64,7 @@ TEST_CASE("a synthetic digit depends on seed, split and index") {
   CHECK(draw({1, 0, 6}) != base);
 }
 
-TEST_CASE("the classes of the synthetic digits are equally frequent") {
+TEST_CASE("render_digit: the classes are equally frequent") {
   std::array<int, 10> counts{};
   Picture picture{};
   for (std::uint64_t index = 0; index < 5000; ++index)
@@ -72,7 +72,7 @@ TEST_CASE("the classes of the synthetic digits are equally frequent") {
   for (const int count : counts) CHECK(std::abs(count - 500) < 130);  // 6 standard deviations
 }
 
-TEST_CASE("a smaller synthetic set is a prefix of the whole, however many threads draw it") {
+TEST_CASE("synthetic_digits: a smaller set is a prefix of a larger one that several threads draw") {
   const auto build = builtin_catalog().datasets.at("synthetic_digits");
   const auto small = build(stage_of(spec::Split::train, 30));
   const auto large = build(stage_of(spec::Split::train, 11'000));
@@ -90,7 +90,7 @@ TEST_CASE("a smaller synthetic set is a prefix of the whole, however many thread
   CHECK(build(stage_of(spec::Split::test, 30))->fingerprint() != small->fingerprint());
 }
 
-TEST_CASE("no digit is empty and none fills its picture") {
+TEST_CASE("render_digit: no digit is empty or fills its image") {
   for (std::uint64_t index = 0; index < 2000; ++index) {
     int bright = 0;
     for (const std::uint8_t pixel : draw({3, 0, index})) bright += pixel > 80 ? 1 : 0;

@@ -30,7 +30,7 @@ std::vector<fs::path> photographs_of(std::vector<fs::path> files) {
 
 }  // namespace
 
-TEST_CASE("synthetic_photographs: the pixels are a function of split and index") {
+TEST_CASE("synthetic_photographs: pixels depend only on split and index") {
   const auto pixels = draw_photograph({0, 5});
   CHECK(pixels.size() == kPhotographShape.bytes());
   CHECK(draw_photograph({0, 5}) == pixels);
@@ -54,7 +54,7 @@ TEST_CASE("synthetic_photographs: the files are as large and detailed as photogr
   CHECK(bytes / 16 < 150'000);
 }
 
-TEST_CASE("synthetic_photographs: the facts need no files and are those of the data set") {
+TEST_CASE("synthetic_photographs: facts need no files and equal those of the data set") {
   const CacheHome cache;
   const Facts before = facts("synthetic_photographs", photographs(12));
   CHECK(photographs_of(cache.files()).empty());
@@ -66,7 +66,8 @@ TEST_CASE("synthetic_photographs: the facts need no files and are those of the d
   CHECK(photographs_of(cache.files()).size() == 12);
 }
 
-TEST_CASE("synthetic_photographs: files are drawn once, and again where one is missing or empty") {
+TEST_CASE(
+    "synthetic_photographs: files are drawn once, and a missing or empty file is drawn again") {
   const CacheHome cache;
   const std::string content = build("synthetic_photographs", photographs(12))->fingerprint();
   const std::vector<fs::path> files = photographs_of(cache.files());
@@ -81,7 +82,7 @@ TEST_CASE("synthetic_photographs: files are drawn once, and again where one is m
   CHECK(photographs_of(cache.files()).size() == 12);
 }
 
-TEST_CASE("synthetic_photographs: one thread is enough, and a folder of your own is used") {
+TEST_CASE("synthetic_photographs: files are in the given folder, and one thread is enough") {
   const CacheHome cache;
   const TempFolder folder;
   spec::dataset::SyntheticPhotographs options = photographs(4);

@@ -39,7 +39,7 @@ using Found = std::vector<std::pair<std::string, std::string>>;
 
 }  // namespace
 
-TEST_CASE("tar members come with name, content and place, whatever wrote them") {
+TEST_CASE("TarReader: members of all common tar formats have their name, content and offset") {
   Archive archive;
   const std::string long_name(300, 'n');
   std::string prefixed = tar_header("file", 3);
@@ -65,7 +65,7 @@ TEST_CASE("tar members come with name, content and place, whatever wrote them") 
                                      {"last", std::string(512, 'l')}});
 }
 
-TEST_CASE("evil names are labels, and what is no file is passed over") {
+TEST_CASE("TarReader: unsafe names are plain text, and members that are not files are skipped") {
   Archive archive;
   const std::string bytes =
       tar_member("../../up", "1") + tar_member("/etc/passwd", "2") + tar_header("link", 0, '2') +
@@ -74,7 +74,7 @@ TEST_CASE("evil names are labels, and what is no file is passed over") {
   CHECK(archive.read(bytes) == Found{{"../../up", "1"}, {"/etc/passwd", "2"}, {"end", "3"}});
 }
 
-TEST_CASE("every truncation of a tar archive is refused with file and offset") {
+TEST_CASE("TarReader: every truncation is an error with file and offset") {
   Archive archive;
   const std::string bytes = tar_member("a.jpg", std::string(700, 'a')) +
                             tar_member("x", pax_record("path", "b.jpg"), 'x') +
@@ -88,7 +88,7 @@ TEST_CASE("every truncation of a tar archive is refused with file and offset") {
   }
 }
 
-TEST_CASE("no flipped bit of a tar header or end mark goes unnoticed") {
+TEST_CASE("TarReader: every flipped bit of a header or end mark is detected") {
   Archive archive;
   const std::string good = tar_member("a.jpg", "a") + tar_end();
   const Found expected = archive.read(good);
@@ -102,12 +102,11 @@ TEST_CASE("no flipped bit of a tar header or end mark goes unnoticed") {
   }
 }
 
-TEST_CASE("what a tar header claims is checked before memory is taken") {
+TEST_CASE("TarReader: sizes in a header are checked before memory is allocated") {
   Archive archive;
   CHECK_THAT(
       archive.failure(tar_header("a", 07777777777) + tar_end()),
-      Contains(
-          "has a member at byte 0 of 1073741823 bytes, which is more than the archive contains"));
+      Contains("has a file of 1073741823 bytes at byte 0, more than the rest of the archive"));
   std::string huge = tar_header("a", 0);
   huge.replace(124, 12, std::string(12, '\x7F'));
   seal(huge);
@@ -116,7 +115,7 @@ TEST_CASE("what a tar header claims is checked before memory is taken") {
   seal(huge);
   CHECK_THAT(archive.failure(huge + tar_end()), StartsWith("9: "));
   CHECK_THAT(archive.failure(tar_header("a", 2 << 20, 'L') + tar_end()),
-             Contains("extended header at byte 0"));
+             Contains("extended header of 2097152 bytes at byte 0"));
   CHECK_THAT(archive.failure(tar_member("a", "99 path=x\n", 'x') + tar_end()),
              Contains("damaged at byte 512"));
   CHECK_THAT(archive.failure(tar_member("a", "7 x=1\n8 path\n", 'x') + tar_end()),
@@ -126,7 +125,7 @@ TEST_CASE("what a tar header claims is checked before memory is taken") {
   CHECK_THAT(archive.failure(tar_member("a", "", 'S') + tar_end()), Contains("sparse"));
 }
 
-TEST_CASE("a joined archive and a lone zero block are named") {
+TEST_CASE("TarReader: data after the end mark and a single zero block are errors") {
   Archive archive;
   const std::string one = tar_member("a", "1") + tar_end();
   CHECK_THAT(archive.failure(one + one), Contains("continues at byte 2048 after its end mark"));

@@ -79,22 +79,21 @@ const std::map<std::string, AugmentOp> kOps{{"identity", AugmentOp::identity},
 }  // namespace
 
 TEST_CASE(
-    "nearest warps are torchvision's bytes, bilinear ones differ by a level in at most one byte of "
-    "a hundred") {
+    "warp: nearest is bitwise equal to torchvision's, and bilinear differs in 1% of the bytes") {
   check_golden(
       "warp",
       {{"rotate", golden_rotate}, {"affine", golden_affine}, {"perspective", golden_perspective}},
       {1, 0.01});
 }
 
-TEST_CASE("the operations of the AutoAugment family are torchvision's, as closely as the warps") {
+TEST_CASE("augment: at most 1% of the bytes differ from torchvision's, by one level") {
   const auto run = [](const Json& golden, const ImageView& input, ImageTarget& output) {
     augment(input, kOps.at(golden["kind"]), golden["magnitude"], sampling_of(golden), output);
   };
   check_golden("augment", {{"augment", run}}, {1, 0.01});
 }
 
-TEST_CASE("the magnitudes are torchvision's, bit for bit") {
+TEST_CASE("magnitude: values are bitwise equal to torchvision's") {
   const Json file = golden_transforms("augment");
   REQUIRE(file["spaces"].size() > 40);
   for (const Json& golden : file["spaces"]) {
@@ -113,7 +112,7 @@ TEST_CASE("the magnitudes are torchvision's, bit for bit") {
   }
 }
 
-TEST_CASE("the policies are torchvision's") {
+TEST_CASE("auto_policies: operations and probabilities are those of torchvision") {
   const std::map<std::string, AutoAugmentPolicy> names{{"imagenet", AutoAugmentPolicy::imagenet},
                                                        {"cifar10", AutoAugmentPolicy::cifar10},
                                                        {"svhn", AutoAugmentPolicy::svhn}};
@@ -132,7 +131,7 @@ TEST_CASE("the policies are torchvision's") {
   for (const auto& [name, policy] : names) CHECK(seen[name] == auto_policies(policy).size());
 }
 
-TEST_CASE("there is no perspective where three corners lie on one line") {
+TEST_CASE("perspective_of: three corners on one line have no perspective") {
   const ImageShape shape{5, 7, 3};
   CHECK(perspective_of(shape, {{{0, 0}, {6, 0}, {6, 4}, {0, 4}}}).has_value());
   CHECK_FALSE(perspective_of(shape, {}).has_value());
@@ -142,7 +141,7 @@ TEST_CASE("there is no perspective where three corners lie on one line") {
   CHECK_FALSE(perspective_of({5, 1, 3}, {{{0, 0}, {1, 0}, {1, 4}, {0, 4}}}).has_value());
 }
 
-TEST_CASE("a warp that leads nowhere paints the fill") {
+TEST_CASE("warp_affine: infinite coordinates give the fill") {
   const std::vector<std::uint8_t> pixels(4 * 4 * 3, 50);
   const ImageView image(pixels.data(), {4, 4, 3});
   std::vector<std::uint8_t> scratch;

@@ -39,7 +39,7 @@ std::string sample(const std::string& key, const std::string& image, const std::
 
 }  // namespace
 
-TEST_CASE("webdataset shards give samples in their order, read in place") {
+TEST_CASE("webdataset: samples have the order of the shards and are not extracted to files") {
   Shards shards;
   const auto options =
       shards.with({sample("a/0", "zero", "2") + tar_member("a/0.txt", "seen") +
@@ -56,7 +56,7 @@ TEST_CASE("webdataset shards give samples in their order, read in place") {
   CHECK_FALSE(fs::exists(shards.folder() / "a"));
 }
 
-TEST_CASE("webdataset labels come from text or a json key, by name or number") {
+TEST_CASE("webdataset: labels come from text or a JSON key, as names or numbers") {
   Shards shards;
   auto options =
       shards.with({tar_member("0.jpg", "x") + tar_member("0.json", R"({"kind": "owl", "n": 4})") +
@@ -79,7 +79,7 @@ TEST_CASE("webdataset labels come from text or a json key, by name or number") {
   CHECK(named->class_names() == std::vector<std::string>{"owl"});
 }
 
-TEST_CASE("the index of a shard is kept, and recreated when the shard changes") {
+TEST_CASE("webdataset: the index of a shard is cached, and recreated when the shard changes") {
   Shards shards;
   const auto options = shards.with({sample("0", "zero", "0"), sample("1", "one", "1")});
   const std::string first = build("webdataset", options)->fingerprint();
@@ -100,7 +100,7 @@ TEST_CASE("the index of a shard is kept, and recreated when the shard changes") 
   }
 }
 
-TEST_CASE("a shard that changes while it is in use ends the run") {
+TEST_CASE("webdataset: a shard that changes during a run is an error") {
   Shards shards;
   const auto dataset = build("webdataset", shards.with({sample("0", "zero", "0")}));
   put_text(shards.folder() / "s-0.tar", sample("0", "one", "0"));
@@ -108,7 +108,7 @@ TEST_CASE("a shard that changes while it is in use ends the run") {
              StartsWith("9: the file has changed since it was listed"));
 }
 
-TEST_CASE("a webdataset sample without its parts is named") {
+TEST_CASE("webdataset: a sample with no image or label, or with two, is an error with its name") {
   Shards shards;
   CHECK_THAT(shards.failure(tar_member("a/0.jpg", "x")),
              Contains("s-0.tar: sample 'a/0' has an image, but no label (.cls)"));
@@ -121,7 +121,7 @@ TEST_CASE("a webdataset sample without its parts is named") {
   CHECK_THAT(shards.failure(sample("0", "x", " \n")),
              Contains("sample '0' has an empty label at byte 1536"));
   CHECK_THAT(shards.failure(tar_member("readme.md", "?")),
-             Contains("contains no samples: no member ends in .jpg, .jpeg"));
+             Contains("contains no samples: no file in the archive ends in .jpg, .jpeg"));
   auto options = shards.with({sample("0", "x", "1")});
   options.shards = {"s.tar.gz"};
   CHECK_THAT(failure_of([&] { (void)build("webdataset", options); }),
@@ -131,7 +131,7 @@ TEST_CASE("a webdataset sample without its parts is named") {
              Contains("nowhere.tar: No such file"));
 }
 
-TEST_CASE("every truncation of a shard is refused") {
+TEST_CASE("webdataset: every truncation of a shard is an error") {
   Shards shards;
   const std::string whole = sample("0", std::string(600, 'x'), "1") + tar_end();
   auto options = shards.with({sample("0", "x", "1")});
@@ -143,7 +143,7 @@ TEST_CASE("every truncation of a shard is refused") {
   }
 }
 
-TEST_CASE("braces stand for a range of shards") {
+TEST_CASE("expand_braces: a range in braces gives one path for each number") {
   using Paths = std::vector<fs::path>;
   CHECK(expand_braces("a.tar") == Paths{"a.tar"});
   CHECK(expand_braces("a-{08..10}.tar") == Paths{"a-08.tar", "a-09.tar", "a-10.tar"});

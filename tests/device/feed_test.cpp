@@ -18,7 +18,7 @@ struct Images {
   std::vector<std::int64_t> labels;
   data::Layout layout;
   data::Batch batch;
-  std::vector<std::int64_t> partners{6, 9, 0, 3};  // of mixed batches, which have 4 rows
+  std::vector<std::int64_t> partners{6, 9, 0, 3};  // mixed batches have 4 rows
   std::vector<float> lambda{0.25F, 1, 0.25F, 0};
 
   Images(std::int64_t rows, std::int64_t height, std::int64_t width, std::int64_t channels) {
@@ -51,7 +51,7 @@ at::Tensor torchvision(const Images& images, const data::Normalization& by) {
 
 }  // namespace
 
-TEST_CASE("the feed gives the bits of torchvision's ToTensor and Normalize") {
+TEST_CASE("Feed: images are bitwise equal to torchvision's ToTensor and Normalize") {
   SECTION("one channel") {
     Images images(5, 28, 28, 1);
     const data::Normalization by{{0.1307F}, {0.3081F}};
@@ -64,14 +64,14 @@ TEST_CASE("the feed gives the bits of torchvision's ToTensor and Normalize") {
     const auto feed = device::make_feed(at::kCPU, {images.layout, by, 3});
     CHECK(torch::equal(feed->put(images.batch).inputs, torchvision(images, by)));
   }
-  SECTION("no normalization is x / 255") {
+  SECTION("without normalization, values are x / 255") {
     Images images(2, 8, 8, 1);
     const auto feed = device::make_feed(at::kCPU, {images.layout, std::nullopt, 2});
     CHECK(torch::equal(feed->put(images.batch).inputs, torchvision(images, {{0.0F}, {1.0F}})));
   }
 }
 
-TEST_CASE("the feed reuses its tensors and shows only the rows that count") {
+TEST_CASE("Feed: tensors are reused and have only the valid rows") {
   Images images(6, 4, 4, 1);
   const auto feed = device::make_feed(at::kCPU, {images.layout, std::nullopt, 6});
   const void* first = feed->put(images.batch).inputs.data_ptr();
@@ -94,7 +94,7 @@ TEST_CASE("Feed: an invalid label is a data error that names it") {
   images.labels[2] = GENERATE(10, -1, -100);
   try {
     feed->put(images.batch);
-    FAIL("the label was taken");
+    FAIL("the label was accepted");
   } catch (const Error& error) {
     CHECK(error.kind() == ErrorKind::data);
     CHECK_THAT(error.what(), Contains(fmt::format("the label {}, but the data set has 10 classes",
@@ -104,14 +104,14 @@ TEST_CASE("Feed: an invalid label is a data error that names it") {
   CHECK(feed->put(images.batch).targets.size(0) == 2);
 }
 
-TEST_CASE("a normalization for another number of channels is a config error") {
+TEST_CASE("Feed: a normalization for another number of channels is a config error") {
   Images images(2, 4, 4, 1);
   CHECK_THROWS_AS(device::make_feed(at::kCPU, {images.layout,
                                                data::Normalization{{0.1F, 0.2F}, {1.0F, 1.0F}}, 2}),
                   Error);
 }
 
-TEST_CASE("mixed batches bring the partners' labels and the shares, rows of padding included") {
+TEST_CASE("Feed: a mixed batch has the labels and lambdas of its partners, also for padding") {
   Images images(4, 2, 2, 1);
   images.mix();
   const auto feed =
@@ -129,7 +129,7 @@ TEST_CASE("mixed batches bring the partners' labels and the shares, rows of padd
   CHECK_THROWS_AS(feed->put(images.batch), Error);
 }
 
-TEST_CASE("rows of numbers and their target numbers arrive as they are, scalars as rows of one") {
+TEST_CASE("Feed: rows and targets of floats are unchanged, and scalars become rows of one") {
   const std::vector<float> features{1, -2.5F, 3, 0, 1e30F, -0.0F};
   const std::vector<float> numbers{0.5F, -7};
   data::Batch batch;
@@ -147,7 +147,7 @@ TEST_CASE("rows of numbers and their target numbers arrive as they are, scalars 
   CHECK(torch::equal(other->put(batch).targets, torch::tensor(features).view({2, 3})));
 }
 
-TEST_CASE("tokens and their targets arrive as whole numbers") {
+TEST_CASE("Feed: tokens and their targets are integers") {
   const std::vector<std::int64_t> tokens{1, 2, 3, 4, 5, 6};
   const std::vector<std::int64_t> targets{2, 3, 4, 5, 6, 50256};
   data::Batch batch;
@@ -160,7 +160,7 @@ TEST_CASE("tokens and their targets arrive as whole numbers") {
   CHECK(torch::equal(feed->put(batch).targets, torch::tensor(targets).view({2, 3})));
 }
 
-TEST_CASE("a GPU is fed what the CPU is fed") {
+TEST_CASE("Feed: a GPU receives the same values as the CPU") {
   if (!at::globalContext().hasCUDA()) skip("no GPU");
   Images images(4, 2, 2, 3);
   images.mix();
@@ -173,7 +173,8 @@ TEST_CASE("a GPU is fed what the CPU is fed") {
     images.batch.valid = valid;
     const device::DeviceBatch& expected = host->put(images.batch);
     const device::DeviceBatch& found = gpu->put(images.batch);
-    // One kernel computes the same as the host; libtorch's separate operations round in between.
+    // One kernel computes the same bits as the host, but libtorch's separate operations round in
+    // between.
     if (device::kernels_built())
       CHECK(torch::equal(found.inputs.cpu(), expected.inputs));
     else
@@ -184,7 +185,7 @@ TEST_CASE("a GPU is fed what the CPU is fed") {
   }
 }
 
-TEST_CASE("samples that cannot be trained on are a config error") {
+TEST_CASE("Feed: samples that cannot be used for training are a config error") {
   try {
     (void)device::make_feed(at::kCPU, {.layout = {{"label", data::Dtype::i64, {}}}});
     FAIL("a feed was made");

@@ -79,7 +79,7 @@ void compare(data::Loader& loader, at::Device on, data::Loader& expected) {
 
 }  // namespace
 
-TEST_CASE("plans of held images are made into the floats of the uncached batches") {
+TEST_CASE("device cache: pixel plans give the same floats as uncached batches") {
   const HostDevice device;
   data::Loader expected(varied(), options_of(0));
   for (const int workers : {0, 1, 2}) {
@@ -89,7 +89,7 @@ TEST_CASE("plans of held images are made into the floats of the uncached batches
   }
 }
 
-TEST_CASE("image plans: every pixel is at its position") {
+TEST_CASE("gather_pixel: every pixel is written to its position") {
   std::vector<std::uint8_t> image(2 * 3 * 3);
   for (std::size_t i = 0; i < image.size(); ++i) image[i] = static_cast<std::uint8_t>(i * 13);
   std::vector<float> values(3 * data::kPixelCodes);
@@ -113,7 +113,7 @@ TEST_CASE("image plans: every pixel is at its position") {
   CHECK(nchw[1][1][2].item<float>() == data::kPixelCodes + image[5 * 3 + 1]);
 }
 
-TEST_CASE("a run on a CPU cannot store its images on a device") {
+TEST_CASE("device cache: it is a config error on a CPU") {
   const auto images = device::make_image_device(at::kCPU);
   data::CacheBudget budget;
   budget.mode = spec::CacheMode::device;
@@ -122,12 +122,12 @@ TEST_CASE("a run on a CPU cannot store its images on a device") {
              StartsWith("2: ") && Contains("requires a GPU and a build with GPU kernels"));
 }
 
-TEST_CASE("a build without kernels says so") {
+TEST_CASE("launch_gather: the error states that the build has no kernels") {
   if (device::kernels_built()) skip("this build has kernels");
   CHECK_THAT(device::launch_gather({}, nullptr, nullptr), Contains("no CUDA compiler was found"));
 }
 
-TEST_CASE("a GPU keeps images and makes the floats that a CPU makes") {
+TEST_CASE("device cache: a GPU computes the same floats as the CPU") {
   if (!at::globalContext().hasCUDA() || !device::kernels_built()) skip("no GPU, or no kernels");
   const at::Device gpu(at::kCUDA, 0);
   const auto images = device::make_image_device(gpu);
@@ -138,14 +138,14 @@ TEST_CASE("a GPU keeps images and makes the floats that a CPU makes") {
   }
 }
 
-TEST_CASE("a GPU widens uploaded bytes to the bits of a CPU") {
+TEST_CASE("Feed: a GPU converts bytes to the same floats as the CPU") {
   if (!at::globalContext().hasCUDA() || !device::kernels_built()) skip("no GPU, or no kernels");
   data::Loader expected(varied(), options_of(0));
   data::Loader loader(varied(), options_of(2));
   compare(loader, at::Device(at::kCUDA, 0), expected);
 }
 
-TEST_CASE("a GPU rejects images that exceed its memory") {
+TEST_CASE("device cache: images that exceed the GPU's memory are a resource error") {
   if (!at::globalContext().hasCUDA() || !device::kernels_built()) skip("no GPU, or no kernels");
   const auto images = device::make_image_device(at::Device(at::kCUDA, 0));
   CHECK(images->free_bytes() > 0);

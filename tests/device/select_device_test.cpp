@@ -4,11 +4,11 @@
 
 using namespace trainctl;
 
-TEST_CASE("select_device: the CPU is used if requested") {
+TEST_CASE("choose_device: the CPU is used if requested") {
   CHECK(device::choose_device(spec::Accelerator::cpu, 0).is_cpu());
 }
 
-TEST_CASE("select_device: a missing GPU is a resource error with a hint") {
+TEST_CASE("choose_device: a missing GPU is a resource error with a hint") {
   try {
     device::choose_device(spec::Accelerator::gpu, device::cuda_devices());
     FAIL("a device was chosen");
@@ -18,7 +18,7 @@ TEST_CASE("select_device: a missing GPU is a resource error with a hint") {
   }
 }
 
-TEST_CASE("resource figures of the process are plausible") {
+TEST_CASE("resource usage: the values of this process are plausible") {
   const double before = device::cpu_seconds();
   volatile double work = 0;
   // Works until the CPU clock of the process advances.

@@ -19,12 +19,12 @@ using dist::Bucketing;
 
 namespace {
 
-/// A separate generator: ranks are threads, which share the global one.
+/// Returns a separate generator, because ranks are threads and share the global one.
 at::Generator generator_of(int seed) {
   return at::make_generator<at::CPUGeneratorImpl>(static_cast<std::uint64_t>(seed));
 }
 
-/// A convolution in channels-last and several linear layers, in several small buckets.
+/// Returns a convolution in channels-last and several linear layers, which fill several buckets.
 std::vector<at::Tensor> small_net() {
   const at::Generator draws = generator_of(11);
   const auto randn = [&](at::IntArrayRef sizes) { return at::randn(sizes, draws); };
@@ -136,7 +136,7 @@ std::string config_error_of(const std::exception_ptr& thrown) {
 
 }  // namespace
 
-TEST_CASE("bucket hooks give the same bits as the Reducer on two, three and four ranks") {
+TEST_CASE("bucket hooks: gradients are bitwise equal to the Reducer's on two to four ranks") {
   for (const int world : {2, 3, 4}) {
     for (const int micro_batches : {1, 3}) {
       CAPTURE(world, micro_batches);
@@ -149,12 +149,12 @@ TEST_CASE("bucket hooks give the same bits as the Reducer on two, three and four
   }
 }
 
-TEST_CASE("bucket hooks accept gradients that were reset instead of zeroed") {
+TEST_CASE("bucket hooks: setting gradients to none gives the same result as zeroing") {
   check_same_bits(train_ranks(3, {Bucketing::hooks, 1, Clearing::reset}),
                   train_ranks(3, {Bucketing::hooks, 1, Clearing::zeroed}));
 }
 
-TEST_CASE("a parameter without a gradient is named, not waited for") {
+TEST_CASE("bucket hooks: a parameter without a gradient is an error with its name, not a hang") {
   RankGroup group(2);
   const auto thrown = group.run([](int, std::unique_ptr<dist::Communicator> communicator) {
     const std::vector<at::Tensor> p{torch::ones({2}, torch::requires_grad()),
@@ -170,7 +170,7 @@ TEST_CASE("a parameter without a gradient is named, not waited for") {
     CHECK_THAT(config_error_of(one), Contains("'fc.bias' got no gradient"));
 }
 
-TEST_CASE("bucket hooks are removed, and a lost rank is an error that names the gradients") {
+TEST_CASE("bucket hooks: the destructor removes them, and a lost rank is an error") {
   RankGroup group(2);
   const auto thrown = group.run([](int rank, std::unique_ptr<dist::Communicator> communicator) {
     std::vector<at::Tensor> net = small_net();
@@ -194,7 +194,7 @@ TEST_CASE("bucket hooks are removed, and a lost rank is an error that names the 
   }
 }
 
-TEST_CASE("take_stats: each collective is counted once, since the last call") {
+TEST_CASE("take_stats: each collective since the last call is counted once") {
   for (const Bucketing bucketing : {Bucketing::reducer, Bucketing::hooks}) {
     std::vector<dist::SyncStats> stats(3);
     std::vector<std::vector<std::int64_t>> bytes(3);
@@ -216,7 +216,8 @@ TEST_CASE("take_stats: each collective is counted once, since the last call") {
     });
     std::int64_t payload = 0;
     for (const at::Tensor& parameter : small_net()) payload += parameter.numel() * 4;
-    const std::int64_t steps = bucketing == Bucketing::hooks ? 3 : 2;  // not the Reducer
+    const std::int64_t steps =
+        bucketing == Bucketing::hooks ? 3 : 2;  // the Reducer does not count a replay
     for (std::size_t rank = 0; rank < 3; ++rank) {
       CHECK(stats[rank].steps == steps);
       CHECK(stats[rank].payload_bytes == steps * payload);
@@ -229,7 +230,7 @@ TEST_CASE("take_stats: each collective is counted once, since the last call") {
   }
 }
 
-TEST_CASE("a world of one makes neither a Reducer nor hooks nor counts") {
+TEST_CASE("GradSync: a single rank creates no Reducer, no hooks and no buckets") {
   const auto alone = dist::make_single();
   std::vector<at::Tensor> net = small_net();
   const auto sync = alone->sync_gradients(net, {});
@@ -244,7 +245,7 @@ TEST_CASE("a world of one makes neither a Reducer nor hooks nor counts") {
   CHECK(sync->layout().empty());
   CHECK(sync->bucket_bytes().empty());
   CHECK(sync->take_stats().steps == 0);
-  RankGroup group(1);  // for comparison: a group sets them
+  RankGroup group(1);  // for comparison, because a group creates them
   group.run_all([](int, std::unique_ptr<dist::Communicator> communicator) {
     const std::vector<at::Tensor> watched = small_net();
     const auto reducer = communicator->sync_gradients(watched, {});

@@ -27,7 +27,7 @@ std::vector<std::int64_t> bytes_of(std::vector<std::int64_t> elements) {
 
 }  // namespace
 
-TEST_CASE("a plan's buckets are those that ranks exchange") {
+TEST_CASE("bucket_layout: the planned buckets equal those that the ranks all-reduce") {
   constexpr std::int64_t kCap = 2 << 20;
   const std::vector<std::vector<std::int64_t>> models{{12544, 16, 160, 10},
                                                       {1 << 18, 1, 1 << 19, 1 << 19, 7, 1 << 20, 3},

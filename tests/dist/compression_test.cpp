@@ -19,7 +19,7 @@ namespace {
 
 constexpr int kWorld = 3;
 
-/// Random, so that every matrix has full rank.
+/// Returns random values, so that every matrix has full rank.
 at::Tensor noise(at::IntArrayRef shape, std::size_t seed) {
   return torch::randn(shape, at::detail::createCPUGenerator(seed));
 }
@@ -31,7 +31,7 @@ Tensors network() {
           noise({16, 40}, 3).requires_grad_()};
 }
 
-/// The gradient that the loss is constructed to give for parameter i.
+/// Returns the gradient that loss_of() gives for parameter i.
 at::Tensor gradient(const Tensors& p, std::size_t i, int rank, int step) {
   return noise(p[i].sizes(), 1000 + 100 * i + static_cast<std::size_t>(10 * rank + step));
 }
@@ -93,7 +93,7 @@ std::vector<std::vector<Tensors>> exchanged(Compression compression, int steps) 
 
 }  // namespace
 
-TEST_CASE("gradients that travel in 16 bits are averaged, and alike on all ranks") {
+TEST_CASE("gradient compression: 16-bit gradients are averaged and equal on all ranks") {
   const Tensors p = network();
   for (const auto& [compression, tolerance] :
        {std::pair(Compression::none, 1e-5), std::pair(Compression::fp16, 4e-3),
@@ -112,7 +112,8 @@ TEST_CASE("gradients that travel in 16 bits are averaged, and alike on all ranks
   }
 }
 
-TEST_CASE("under PowerSGD all ranks end with the same gradients, and nothing is lost for good") {
+TEST_CASE(
+    "PowerSGD: gradients are equal on all ranks, and output plus mean error equals the input") {
   const int steps = 4;
   std::vector<std::vector<Tensors>> ranks(kWorld);
   std::vector<at::Tensor> errors(kWorld);
@@ -142,9 +143,9 @@ TEST_CASE("under PowerSGD all ranks end with the same gradients, and nothing is 
     }
     CHECK(torch::allclose(ranks[0][s][1], mean_gradient(p, 1, step), 1e-5, 1e-5));  // a vector
   }
-  const at::Tensor owed = (errors[0] + errors[1] + errors[2]) / kWorld;
-  CHECK(owed.abs().max().item<float>() > 1e-3F);
-  CHECK(torch::allclose(out + owed, in, 1e-4, 1e-3));
+  const at::Tensor mean_error = (errors[0] + errors[1] + errors[2]) / kWorld;
+  CHECK(mean_error.abs().max().item<float>() > 1e-3F);
+  CHECK(torch::allclose(out + mean_error, in, 1e-4, 1e-3));
 }
 
 TEST_CASE("PowerSGD: a non-finite vector leaves the errors of all buckets unchanged") {
@@ -161,7 +162,7 @@ TEST_CASE("PowerSGD: a non-finite vector leaves the errors of all buckets unchan
     at::Tensor loss = loss_of(p, rank, 1);
     if (rank == 1) loss = loss + (p[1] * std::numeric_limits<float>::quiet_NaN()).sum();
     sync->backward(loss);
-    expect(!p[1].grad().isfinite().any().item<bool>(), "the step is to be left out");
+    expect(!p[1].grad().isfinite().any().item<bool>(), "the step is invalid");
     const auto after = sync->state();
     for (std::size_t i = 0; i < before.size(); ++i)
       expect(torch::equal(after[i].tensor, before[i]), after[i].name.c_str());
@@ -170,7 +171,7 @@ TEST_CASE("PowerSGD: a non-finite vector leaves the errors of all buckets unchan
   });
 }
 
-TEST_CASE("PowerSGD: a restored state gives the same bits") {
+TEST_CASE("PowerSGD: training with a restored state is bitwise equal") {
   std::vector<std::vector<Tensors>> whole = exchanged(Compression::powersgd, 5);
   RankGroup group(kWorld);
   group.run_all([&](int rank, std::unique_ptr<dist::Communicator> communicator) {
@@ -193,12 +194,12 @@ TEST_CASE("PowerSGD: a restored state gives the same bits") {
       const Tensors& expected =
           whole[static_cast<std::size_t>(rank)][static_cast<std::size_t>(step)];
       for (std::size_t i = 0; i < found.size(); ++i)
-        expect(torch::equal(found[i], expected[i]), "other bits");
+        expect(torch::equal(found[i], expected[i]), "the gradients differ");
     }
   });
 }
 
-TEST_CASE("bytes that travel in 16 bits are two for each number, whatever its own type is") {
+TEST_CASE("gradient compression: bf16 buckets take two bytes per element for every dtype") {
   RankGroup group(2);
   group.run_all([](int, std::unique_ptr<dist::Communicator> communicator) {
     Tensors p = network();
@@ -209,11 +210,11 @@ TEST_CASE("bytes that travel in 16 bits are two for each number, whatever its ow
     options.names.push_back("double");
     const auto sync = communicator->sync_gradients(p, options);
     for (const std::int64_t each : sync->bucket_bytes()) bytes += each;
-    expect(bytes == 2 * numbers, "two bytes for each number");
+    expect(bytes == 2 * numbers, "two bytes per element");
   });
 }
 
-TEST_CASE("a large bucket comes back from 16 bits whole") {
+TEST_CASE("gradient compression: every element of a large bf16 bucket is averaged") {
   RankGroup group(2);
   group.run_all([](int rank, std::unique_ptr<dist::Communicator> communicator) {
     const Tensors p{noise({300, 333}, 1).requires_grad_(), noise({77}, 2).requires_grad_()};
@@ -224,12 +225,13 @@ TEST_CASE("a large bucket comes back from 16 bits whole") {
     sync->backward(loss_of(p, rank, 0));
     for (std::size_t i = 0; i < p.size(); ++i) {
       const at::Tensor mean = (gradient(p, i, 0, 0) + gradient(p, i, 1, 0)) / 2;
-      expect(torch::allclose(p[i].grad(), mean, 0, 4e-2), "the average, to its end");
+      expect(torch::allclose(p[i].grad(), mean, 0, 4e-2), "every element is averaged");
     }
   });
 }
 
-TEST_CASE("ranks that exchange nothing begin with rank 0's weights and keep their gradients") {
+TEST_CASE(
+    "GradSync: with exchanges=false, ranks start from rank 0's weights and keep their gradients") {
   std::vector<Tensors> found(2);
   RankGroup group(2);
   group.run_all([&](int rank, std::unique_ptr<dist::Communicator> communicator) {
@@ -247,7 +249,7 @@ TEST_CASE("ranks that exchange nothing begin with rank 0's weights and keep thei
     CHECK(torch::equal(found[static_cast<std::size_t>(rank)][0], gradient(network(), 0, rank, 0)));
 }
 
-TEST_CASE("parameters that got no gradient are named in the step that leaves them out") {
+TEST_CASE("GradSync: the first step with unused parameters is an error that names them") {
   RankGroup group(2);
   const auto thrown = group.run([](int rank, std::unique_ptr<dist::Communicator> communicator) {
     const Tensors p = network();
@@ -265,7 +267,8 @@ TEST_CASE("parameters that got no gradient are named in the step that leaves the
   }
 }
 
-TEST_CASE("a parameter unused on one rank only is an error there, and the other ranks end") {
+TEST_CASE(
+    "GradSync: a parameter unused on one rank is an error there and rank_failed on the others") {
   RankGroup group(2);
   const auto thrown = group.run([](int rank, std::unique_ptr<dist::Communicator> communicator) {
     const Tensors p = network();
@@ -294,24 +297,24 @@ TEST_CASE("find_unused: unused parameters contribute zeros") {
         sync->backward(loss);
         expect(torch::equal(p[0].grad(), torch::full({40, 30}, 2.0F)), "half of rank 0's");
         expect(torch::equal(p[2].grad(), torch::full({16, 40}, 2.0F)), "the average");
-        expect(!p[1].grad().defined(), "nobody used it");
+        expect(!p[1].grad().defined(), "an unused parameter has no gradient");
       }
     });
   }
 }
 
-TEST_CASE("any rank can be the one that broadcasts, and several at once") {
+TEST_CASE("start_broadcast: every rank can be the root, with several broadcasts in progress") {
   RankGroup group(kWorld);
   group.run_all([](int rank, std::unique_ptr<dist::Communicator> communicator) {
     Tensors values;
-    std::vector<dist::Pending> under_way;
+    std::vector<dist::Pending> in_progress;
     for (int root = 0; root < kWorld; ++root) {
       values.push_back(torch::full({5}, rank == root ? 10.0F + static_cast<float>(root) : 0.0F));
-      under_way.push_back(communicator->start_broadcast(values.back(), root, "share"));
+      in_progress.push_back(communicator->start_broadcast(values.back(), root, "share"));
     }
     for (int root = 0; root < kWorld; ++root) {
       const auto at = static_cast<std::size_t>(root);
-      under_way[at]();
+      in_progress[at]();
       expect(torch::equal(values[at], torch::full({5}, 10.0F + static_cast<float>(root))),
              "the root's values");
     }

@@ -10,7 +10,7 @@ using namespace trainctl;
 
 namespace {
 
-/// y = x * w + b, with different weights on each rank.
+/// Returns w and b of y = x * w + b, with different values on each rank.
 std::vector<at::Tensor> parameters_of(int rank) {
   return {torch::full({3, 2}, 1.0 + rank, torch::requires_grad()),
           torch::full({3}, 0.5 * rank, torch::requires_grad())};
@@ -23,7 +23,7 @@ at::Tensor loss_of(const std::vector<at::Tensor>& p, double input) {
 
 }  // namespace
 
-TEST_CASE("a world of one sends nothing and keeps its values") {
+TEST_CASE("make_single: collectives of a single rank leave its values unchanged") {
   const auto alone = dist::make_single();
   const at::Tensor values = torch::tensor({1.0, 2.0});
   alone->sum(values, "sum");
@@ -37,7 +37,7 @@ TEST_CASE("a world of one sends nothing and keeps its values") {
   CHECK(torch::equal(p[1].grad(), torch::tensor({1.0F, 2.0F, 3.0F})));
 }
 
-TEST_CASE("Gloo ranks add and broadcast through the supervisor's store") {
+TEST_CASE("Gloo: ranks sum and broadcast through the supervisor's store") {
   const int world = GENERATE(2, 3);
   RankGroup group(world);
   std::vector<at::Tensor> sums(static_cast<std::size_t>(world));
@@ -57,8 +57,7 @@ TEST_CASE("Gloo ranks add and broadcast through the supervisor's store") {
   }
 }
 
-TEST_CASE(
-    "the Reducer starts from rank 0's weights and averages gradients, also after accumulation") {
+TEST_CASE("Reducer: broadcasts rank 0's weights and averages gradients, also with accumulation") {
   RankGroup group(3);
   std::vector<std::vector<at::Tensor>> parameters;
   for (int rank = 0; rank < 3; ++rank) parameters.push_back(parameters_of(rank));
@@ -101,12 +100,13 @@ TEST_CASE("Gloo: different parameter shapes are an error") {
 TEST_CASE("Gloo: a lost rank is an error that names the collective") {
   RankGroup group(2);
   const auto thrown = group.run([](int rank, std::unique_ptr<dist::Communicator> communicator) {
-    if (rank == 1) return;  // leaves the group
+    communicator->sum(torch::ones({1}), "first sum");  // now all ranks are connected
+    if (rank == 1) return;                             // leaves the group
     communicator->sum(torch::ones({1}), "sum of the losses");
   });
   CHECK_FALSE(thrown[1]);
   CHECK_THAT(message_of(thrown[0], ErrorKind::rank_failed),
-             Contains("rank 0 of 2: 'sum of the losses'"));
+             Contains("rank 0 of 2: the exchange 'sum of the losses'"));
 }
 
 TEST_CASE("Gloo: a rank lost during backward is an error that names the gradients") {
@@ -122,7 +122,7 @@ TEST_CASE("Gloo: a rank lost during backward is an error that names the gradient
              Contains("all-reduce of the gradients"));
 }
 
-TEST_CASE("Gloo: a rank that does not join an exchange in time is a hang") {
+TEST_CASE("Gloo: a rank that misses a collective's timeout is a hang error") {
   // The timeout also applies to forming the group, which takes longer on a busy machine.
   std::exception_ptr thrown;
   for (const int limit_s : {1, 4, 16, 64}) {

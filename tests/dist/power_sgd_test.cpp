@@ -15,7 +15,7 @@ using namespace trainctl;
 
 namespace {
 
-/// Random, so that every matrix has full rank.
+/// Returns random values, so that every matrix has full rank.
 at::Tensor noise(std::vector<std::int64_t> shape, int seed) {
   return torch::randn(shape, at::detail::createCPUGenerator(static_cast<std::uint64_t>(seed)));
 }
@@ -45,7 +45,7 @@ struct Bucket {
     for (const dist::SyncTensor& each : all) {
       if (each.name == name) return each.tensor;
     }
-    throw std::runtime_error("nothing is called " + name);
+    throw std::runtime_error("there is no state " + name);
   }
 
   dist::PowerSgdBucket sgd;
@@ -57,7 +57,8 @@ std::vector<at::Tensor> gradients(int seed, std::int64_t rank = 20) {
 
 }  // namespace
 
-TEST_CASE("columns become orthonormal, and those that depend on others zero") {
+TEST_CASE(
+    "orthonormalize: columns become orthonormal, and linearly dependent columns become zero") {
   const at::Tensor matrix = noise({50, 4}, 1);
   matrix.select(1, 2).copy_(matrix.select(1, 0) * 3 - matrix.select(1, 1));
   dist::orthonormalize(matrix);
@@ -75,7 +76,7 @@ TEST_CASE("columns become orthonormal, and those that depend on others zero") {
   CHECK(torch::equal(nothing, torch::zeros({5, 2})));
 }
 
-TEST_CASE("a gradient whose rank is not above PowerSGD's arrives as it is") {
+TEST_CASE("PowerSGD: a gradient of lower rank than powersgd_rank is reproduced") {
   Bucket bucket(4);
   for (int step = 0; step < 3; ++step) {
     const auto given = gradients(step, 3);
@@ -151,7 +152,7 @@ TEST_CASE("PowerSGD: a non-finite gradient invalidates the step but not the stat
   }
 }
 
-TEST_CASE("PowerSGD takes a matrix in the order of its indices, whatever that of the memory is") {
+TEST_CASE("PowerSGD: the result does not depend on the memory format") {
   Bucket rows(2), channels_last(2);
   for (int step = 0; step < 3; ++step) {
     auto taken = gradients(step);
@@ -164,7 +165,7 @@ TEST_CASE("PowerSGD takes a matrix in the order of its indices, whatever that of
   }
 }
 
-TEST_CASE("PowerSGD: matrices that factors would not shorten are averaged uncompressed") {
+TEST_CASE("PowerSGD: matrices smaller than their factors are averaged uncompressed") {
   dist::PowerSgdBucket bucket({{"thin", torch::zeros({3, 100})}, {"scalar", torch::zeros({})}}, 2);
   CHECK_FALSE(bucket.has_second());
   const at::Tensor thin = noise({3, 100}, 1);

@@ -45,7 +45,7 @@ std::optional<Error> error_of(const TcpStoreAddress& address, const std::string&
   return std::nullopt;
 }
 
-std::string refusal(ErrorKind kind, const TcpStoreAddress& address, const std::string& key) {
+std::string error_text(ErrorKind kind, const TcpStoreAddress& address, const std::string& key) {
   const std::optional<Error> error = error_of(address, key);
   REQUIRE(error);
   CHECK(error->kind() == kind);
@@ -54,7 +54,7 @@ std::string refusal(ErrorKind kind, const TcpStoreAddress& address, const std::s
 
 }  // namespace
 
-TEST_CASE("a text that one rank publishes in torchrun's store is fetched by another") {
+TEST_CASE("torchrun store: a published text is fetched, also after it is replaced") {
   const AgentStore agent;
   publish_text(agent.address(), "trainctl/job.0", R"({"port": 4711})");
   CHECK(fetch_text(agent.address(), "trainctl/job.0") == R"({"port": 4711})");
@@ -62,7 +62,7 @@ TEST_CASE("a text that one rank publishes in torchrun's store is fetched by anot
   CHECK(fetch_text(agent.address(), "trainctl/job.0").empty());
 }
 
-TEST_CASE("a text is waited for until it is published") {
+TEST_CASE("fetch_text: waits until the text is published") {
   const AgentStore agent;
   std::string found;
   std::thread reader([&] { found = fetch_text(agent.address(), "key"); });
@@ -72,7 +72,7 @@ TEST_CASE("a text is waited for until it is published") {
   CHECK(found == "yes");
 }
 
-TEST_CASE("fetch_text: a timeout names the address of the store") {
+TEST_CASE("fetch_text: a timeout is an error with the address of the store") {
   const AgentStore agent;
   // The timeout also applies to the connection, which takes longer on a busy machine.
   std::optional<Error> error;
@@ -93,7 +93,7 @@ TEST_CASE("fetch_text: a lost store is an error with its address") {
     const AgentStore agent;
     address = agent.address(milliseconds(300));
   }
-  const std::string text = refusal(ErrorKind::rank_failed, address, "key");
+  const std::string text = error_text(ErrorKind::rank_failed, address, "key");
   CHECK(text.find(fmt::format("127.0.0.1:{}", address.port)) != std::string::npos);
   CHECK(text.find("check that torchrun is still running") != std::string::npos);
 }
@@ -101,6 +101,6 @@ TEST_CASE("fetch_text: a lost store is an error with its address") {
 TEST_CASE("fetch_text: an oversized value is rejected") {
   const AgentStore agent;
   agent.store().set("key", std::vector<std::uint8_t>(100'000, 'x'));
-  CHECK(refusal(ErrorKind::config, agent.address(), "key").find("another program") !=
+  CHECK(error_text(ErrorKind::config, agent.address(), "key").find("another program") !=
         std::string::npos);
 }

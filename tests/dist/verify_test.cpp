@@ -27,7 +27,7 @@ std::vector<std::string> mismatches(const std::vector<std::vector<std::string>>&
     try {
       dist::verify_equal(*communicator, lines[at], "parameters");
     } catch (const Error& error) {
-      expect(error.kind() == ErrorKind::config, "another kind");
+      expect(error.kind() == ErrorKind::config, "the error has another kind");
       messages[at] = error.what();
     }
     communicator->barrier("end");  // all are still in step
@@ -37,7 +37,7 @@ std::vector<std::string> mismatches(const std::vector<std::vector<std::string>>&
 
 }  // namespace
 
-TEST_CASE("a tensor is described by name, type, shape and whether it is trained") {
+TEST_CASE("description_of: states name, dtype, shape and whether the tensor is trainable") {
   CHECK(dist::description_of("fc.weight", torch::zeros({2, 3}, torch::requires_grad())) ==
         "fc.weight: Float [2, 3]");
   CHECK(dist::description_of("count", torch::zeros({}, torch::kLong)) ==
@@ -46,7 +46,7 @@ TEST_CASE("a tensor is described by name, type, shape and whether it is trained"
         "number 2: Float [2], not trained");
 }
 
-TEST_CASE("verify: equal ranks pass, and a single rank does not communicate") {
+TEST_CASE("verify_equal: equal ranks pass, and a single rank does not communicate") {
   for (const std::string& message : mismatches({{"a", "b"}, {"a", "b"}, {"a", "b"}}))
     CHECK(message.empty());
   for (const std::string& message : mismatches({{}, {}})) CHECK(message.empty());
@@ -54,7 +54,7 @@ TEST_CASE("verify: equal ranks pass, and a single rank does not communicate") {
   dist::verify_equal(*alone, {"a"}, "parameters");
 }
 
-TEST_CASE("verify: every rank reports which rank differs, and where") {
+TEST_CASE("verify_equal: every rank reports the rank that differs and its first difference") {
   const auto changed = mismatches({{"a", "b", "c"}, {"a", "b", "c"}, {"a", "x", "c"}});
   for (const std::string& message : changed) {
     CHECK(message == changed.front());
@@ -68,7 +68,7 @@ TEST_CASE("verify: every rank reports which rank differs, and where") {
   CHECK_THAT(mismatches({{}, {"a"}})[1], Contains("rank 1 has "));
 }
 
-TEST_CASE("each rank gets the tensors of all, in their order") {
+TEST_CASE("all_gather: every rank gets the tensors of all ranks in rank order") {
   for (const int world : {1, 2, 3, 4}) {
     std::vector<std::vector<at::Tensor>> found(static_cast<std::size_t>(world));
     RankGroup group(world);
@@ -90,7 +90,7 @@ TEST_CASE("each rank gets the tensors of all, in their order") {
   CHECK(copies[0].data_ptr() != mine.data_ptr());
 }
 
-TEST_CASE("the heartbeat page shows the name of a running collective") {
+TEST_CASE("heartbeat: the page shows the name of the running collective") {
   RankGroup group(2);
   std::atomic<bool> seen = false;
   group.run_all([&](int rank, std::unique_ptr<dist::Communicator> communicator) {
@@ -99,18 +99,18 @@ TEST_CASE("the heartbeat page shows the name of a running collective") {
       const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
       while (!seen && std::chrono::steady_clock::now() < until) {
         const events::Collective call = group.page(0).collective();
-        seen = call.under_way && call.name == "sum of the losses";
+        seen = call.in_progress && call.name == "sum of the losses";
         std::this_thread::yield();
       }
     }
     communicator->sum(torch::ones({1}), "sum of the losses");
   });
   CHECK(seen);
-  CHECK_FALSE(group.page(0).collective().under_way);
+  CHECK_FALSE(group.page(0).collective().in_progress);
   CHECK(group.page(1).collective().name == "sum of the losses");
 }
 
-TEST_CASE("every collective with a lost rank is an error that names the call") {
+TEST_CASE("Communicator: with a lost rank, every collective is an error that names the call") {
   using Call = std::function<void(dist::Communicator&)>;
   const std::vector<std::pair<std::string, Call>> calls{
       {"a copy", [](auto& c) { c.broadcast(torch::ones({1}), "a copy"); }},

@@ -53,17 +53,18 @@ void corrupt(const at::Tensor& tensor, double value) {
 
 }  // namespace
 
-TEST_CASE("the layer of a parameter is what stands before its last dot") {
+TEST_CASE("layer_of: the layer of a parameter is its name up to the last dot") {
   CHECK(train::layer_of("layer3.1.conv2.weight") == "layer3.1.conv2");
   CHECK(train::layer_of("weight") == "weight");
 }
 
-TEST_CASE("nothing is found where every value is finite") {
+TEST_CASE("AnomalyDetector: finite values are not reported") {
   const auto model = build("sequential", kLayers, {{1, 2, 3}, 4});
   CHECK(found_in(*model, at::randn({2, 1, 2, 3})).empty());
 }
 
-TEST_CASE("the first layer whose output is not finite is named, with its operation") {
+TEST_CASE(
+    "AnomalyDetector: the first layer with a non-finite output is reported with its operator") {
   const auto model = build("sequential", kLayers, {{1, 2, 3}, 4});
   for (const auto& [name, tensor] : model->parameters()) {
     if (!name.ends_with("weight")) continue;
@@ -80,7 +81,7 @@ TEST_CASE("the first layer whose output is not finite is named, with its operati
   }
 }
 
-TEST_CASE("the non-finite source is reported: a parameter or the input") {
+TEST_CASE("AnomalyDetector: the report names the source, a parameter or the input") {
   const auto model = build("mlp", "{hidden: [8, 8]}", {{1, 2, 3}, 4});
   CHECK_THAT(found_in(*model, at::full({2, 1, 2, 3}, std::nan(""))),
              Contains("whose input was not finite"));
@@ -91,7 +92,7 @@ TEST_CASE("the non-finite source is reported: a parameter or the input") {
                  EndsWith("whose '" + name + "' was not finite"));
 }
 
-TEST_CASE("blocks of deep networks and of transformers have their full path") {
+TEST_CASE("AnomalyDetector: layers of ResNet and GPT blocks are reported with their full path") {
   const auto resnet = build("resnet18", "{}", {{3, 32, 32}, 10});
   corrupt(parameter(*resnet, "layer3.1.conv2.weight"), kInfinity);
   CHECK_THAT(found_in(*resnet, at::randn({2, 3, 32, 32})),
@@ -104,7 +105,7 @@ TEST_CASE("blocks of deep networks and of transformers have their full path") {
   CHECK_THAT(found_in(*gpt, at::zeros({2, 8}, at::kLong)), Contains(train::layer_of(last)));
 }
 
-TEST_CASE("the layer whose gradient is not finite is named") {
+TEST_CASE("AnomalyDetector: a layer or loss with a non-finite gradient is reported") {
   const auto model = build("sequential", kLayers, {{1, 2, 3}, 4});
   AnomalyDetector watch(*model);
   watch.enter(AnomalyDetector::Pass::forward);
@@ -122,7 +123,7 @@ TEST_CASE("the layer whose gradient is not finite is named") {
   CHECK_THAT(watch.found(), Contains("layer '"));
 }
 
-TEST_CASE("a part that is computed again in the backward pass is found as well") {
+TEST_CASE("AnomalyDetector: a layer recomputed in the backward pass is reported, too") {
   const auto model = build("resnet18", "{}", {{3, 32, 32}, 10});
   REQUIRE(model->checkpoint_activations());
   CHECK(found_in(*model, at::randn({2, 3, 32, 32})).empty());
@@ -130,7 +131,7 @@ TEST_CASE("a part that is computed again in the backward pass is found as well")
   CHECK_THAT(found_in(*model, at::randn({2, 3, 32, 32})), Contains("'layer2.0.conv1' (conv2d)"));
 }
 
-TEST_CASE("what is masked, or was never written, is no finding") {
+TEST_CASE("AnomalyDetector: masked and uninitialized values are not reported") {
   FakeModel model;
   AnomalyDetector watch(model);
   watch.enter(AnomalyDetector::Pass::forward);
@@ -143,7 +144,7 @@ TEST_CASE("what is masked, or was never written, is no finding") {
   CHECK(watch.found().empty());
 }
 
-TEST_CASE("a run with detect_anomaly reports layer and step before any weight changes") {
+TEST_CASE("detect_anomaly: the error names layer and step before any weight changes") {
   FakeRun run;
   run.options.detect_anomaly = true;
   run.options.max_epochs = 3;
@@ -165,7 +166,7 @@ TEST_CASE("a run with detect_anomaly reports layer and step before any weight ch
   CHECK(run.optimizer.steps == 3);
 }
 
-TEST_CASE("watched and plain runs have the same weights") {
+TEST_CASE("detect_anomaly: the weights equal those of a run without it") {
   FakeRun plain;
   plain.run();
   FakeRun watched;

@@ -14,13 +14,13 @@ namespace {
 
 enum class Steps { eager, captured };
 
-struct Wanted {
+struct RunSetup {
   std::string optimizer = "sgd";
   std::string optimizer_options = "{lr: 0.1, momentum: 0.9}";
   std::string loss_options = "{}";
   std::string dropout = "0";
   std::int64_t samples = 40;  // ten batches of four, twenty steps
-  double decay = 1;           // of the rate per step
+  double decay = 1;           // factor of the learning rate per step
 };
 
 /// Decreases with every step.
@@ -78,28 +78,28 @@ struct TrainingResult {
   std::vector<std::string> warnings;
 };
 
-std::unique_ptr<stage::Model> model_of(const Wanted& wanted) {
+std::unique_ptr<stage::Model> model_of(const RunSetup& setup) {
   at::manual_seed(5);
   auto model = stages::builtin_catalog().models.build(
       stage_from("model", "sequential",
                  "{layers: [flatten, {type: linear, out_features: 16}, relu, {type: dropout, p: " +
-                     wanted.dropout + "}, {type: linear}]}"),
+                     setup.dropout + "}, {type: linear}]}"),
       {{1, 2, 3}, 3});
   model->to(at::kCUDA);
   return model;
 }
 
-TrainingResult train_with(const Wanted& wanted, Steps steps, stage::Model& model,
+TrainingResult train_with(const RunSetup& setup, Steps steps, stage::Model& model,
                           config::Auto<bool> graphs = {}) {
   const stage::Catalog all = stages::builtin_catalog();
   const at::Device gpu(at::kCUDA, 0);
-  FakeRun run({.samples = wanted.samples, .batch = 4, .val_samples = 8});
+  FakeRun run({.samples = setup.samples, .batch = 4, .val_samples = 8});
   const auto loss =
-      all.losses.build(stage_from("loss", "cross_entropy", wanted.loss_options), {3, gpu});
+      all.losses.build(stage_from("loss", "cross_entropy", setup.loss_options), {3, gpu});
   const auto optimizer = all.optimizers.build(
-      stage_from("optimizer", wanted.optimizer, wanted.optimizer_options), {model.parameters()});
+      stage_from("optimizer", setup.optimizer, setup.optimizer_options), {model.parameters()});
   FallingRate scheduler;
-  scheduler.decay = wanted.decay;
+  scheduler.decay = setup.decay;
   std::vector<std::unique_ptr<stage::Metric>> metrics;
   metrics.push_back(all.metrics.build(stage_from("metric", "accuracy", "{}"), {3, gpu}));
   TrainingResult reported;
@@ -136,22 +136,22 @@ TrainingResult train_with(const Wanted& wanted, Steps steps, stage::Model& model
   return reported;
 }
 
-TrainingResult train_with(const Wanted& wanted, Steps steps) {
-  const auto model = model_of(wanted);
-  return train_with(wanted, steps, *model);
+TrainingResult train_with(const RunSetup& setup, Steps steps) {
+  const auto model = model_of(setup);
+  return train_with(setup, steps, *model);
 }
 
 /// Returns the number of eager steps: warm-up, the captured step, and short batches.
-int single_steps(const Wanted& wanted) {
-  const int short_batches = wanted.samples % 4 == 0 ? 0 : 2;  // one per epoch
+int eager_steps(const RunSetup& setup) {
+  const int short_batches = setup.samples % 4 == 0 ? 0 : 2;  // one per epoch
   return train::CapturedStep::kWarmUps + 1 + short_batches;
 }
 
-void check_alike(const Wanted& wanted) {
-  const TrainingResult eager = train_with(wanted, Steps::eager);
-  Counted model(model_of(wanted));
-  const TrainingResult captured = train_with(wanted, Steps::captured, model);
-  CHECK(model.passes == single_steps(wanted));
+void check_equals_eager(const RunSetup& setup) {
+  const TrainingResult eager = train_with(setup, Steps::eager);
+  Counted model(model_of(setup));
+  const TrainingResult captured = train_with(setup, Steps::captured, model);
+  CHECK(model.passes == eager_steps(setup));
   CHECK(captured.warnings.empty());
   CHECK(captured.losses == eager.losses);
   CHECK(captured.metrics == eager.metrics);
@@ -165,68 +165,70 @@ void need_gpu() {
 
 }  // namespace
 
-TEST_CASE("repeated steps have the bits of single ones, with each optimizer", "[gpu]") {
+TEST_CASE("CUDA graphs: captured steps are bitwise equal to eager steps for each optimizer",
+          "[gpu]") {
   need_gpu();
   for (const auto& [type, options] : std::vector<std::pair<std::string, std::string>>{
            {"sgd", "{lr: 0.1, momentum: 0.9}"},
            {"adam", "{lr: 0.1}"},
            {"adamw", "{lr: 0.1, weight_decay: 0.05}"}}) {
     INFO(type);
-    check_alike({.optimizer = type, .optimizer_options = options});
+    check_equals_eager({.optimizer = type, .optimizer_options = options});
   }
 }
 
-TEST_CASE("a short last batch is taken by itself between repeated steps", "[gpu]") {
+TEST_CASE("CUDA graphs: a short last batch is computed eagerly", "[gpu]") {
   need_gpu();
-  check_alike({.samples = 42});
+  check_equals_eager({.samples = 42});
 }
 
-TEST_CASE("repeated steps take the rate of their own step", "[gpu]") {
+TEST_CASE("CUDA graphs: each replay uses the learning rate of its step", "[gpu]") {
   need_gpu();
-  check_alike({.decay = 0.8});
+  check_equals_eager({.decay = 0.8});
   CHECK(train_with({.decay = 0.8}, Steps::captured).digest !=
         train_with({}, Steps::captured).digest);
 }
 
-TEST_CASE("replayed steps draw new random numbers, as eager ones do", "[gpu]") {
+TEST_CASE("CUDA graphs: each replay draws new random numbers, as in eager mode", "[gpu]") {
   need_gpu();
-  check_alike({.dropout = "0.5", .samples = 42});
+  check_equals_eager({.dropout = "0.5", .samples = 42});
 }
 
-TEST_CASE("rows are counted where steps are repeated, with class weights too", "[gpu]") {
+TEST_CASE("CUDA graphs: losses and metrics with class weights are equal to eager mode", "[gpu]") {
   need_gpu();
-  check_alike({.loss_options = "{weight: [1, 2, 3]}", .samples = 42});
+  check_equals_eager({.loss_options = "{weight: [1, 2, 3]}", .samples = 42});
 }
 
-TEST_CASE("a model that waits for the device trains on, and says why it is not recorded", "[gpu]") {
+TEST_CASE("CUDA graphs: a model that synchronizes trains eagerly, with a warning", "[gpu]") {
   need_gpu();
-  Synchronizing waits(model_of({.dropout = "0.5"}));
-  const TrainingResult reported = train_with({.dropout = "0.5"}, Steps::captured, waits);
+  Synchronizing synchronizing(model_of({.dropout = "0.5"}));
+  const TrainingResult reported = train_with({.dropout = "0.5"}, Steps::captured, synchronizing);
   REQUIRE(reported.warnings.size() == 1);
   CHECK_THAT(reported.warnings.front(), Contains("a step could not be captured"));
-  Synchronizing single(model_of({.dropout = "0.5"}));
-  const TrainingResult eager = train_with({.dropout = "0.5"}, Steps::eager, single);
+  Synchronizing other(model_of({.dropout = "0.5"}));
+  const TrainingResult eager = train_with({.dropout = "0.5"}, Steps::eager, other);
   CHECK(reported.losses == eager.losses);
   CHECK(reported.digest == eager.digest);
 }
 
-TEST_CASE("a step that is insisted on and cannot be recorded ends the run", "[gpu]") {
+TEST_CASE("CUDA graphs: a step that cannot be captured is an error with cuda_graphs=true",
+          "[gpu]") {
   need_gpu();
-  Synchronizing waits(model_of({}));
+  Synchronizing synchronizing(model_of({}));
   std::string message;
   try {
-    (void)train_with({}, Steps::captured, waits, {true});
+    (void)train_with({}, Steps::captured, synchronizing, {true});
   } catch (const Error& error) {
     CHECK(error.kind() == ErrorKind::config);
     message = error.what();
   }
   CHECK_THAT(message, Contains("trainer.cuda_graphs is true, but a step could not be captured"));
-  check_alike({});  // another run in this process
+  check_equals_eager({});  // another run in this process
 }
 
-TEST_CASE("memory and random numbers of a recording that broke off are given back", "[gpu]") {
+TEST_CASE("CUDA graphs: a failed capture does not affect the next run", "[gpu]") {
   need_gpu();
-  Synchronizing waits(model_of({}));
-  (void)train_with({}, Steps::captured, waits);
-  check_alike({.dropout = "0.5"});  // another run in this process
+  Synchronizing synchronizing(model_of({}));
+  (void)train_with({}, Steps::captured, synchronizing);
+  check_equals_eager({.dropout = "0.5"});  // another run in this process
 }

@@ -17,7 +17,7 @@ using engine_run::Ended;
 using engine_run::kSmall;
 using engine_run::run_engine;
 
-TEST_CASE("the engine trains from a run folder and emits events") {
+TEST_CASE("engine: trains from a run folder and emits events") {
   TempFolder folder;
   const Ended ended = run_engine(folder, kSmall);
   REQUIRE(ended.code == 0);
@@ -37,7 +37,7 @@ TEST_CASE("the engine trains from a run folder and emits events") {
   CHECK(std::filesystem::exists(folder / "checkpoints/last.safetensors"));
 }
 
-TEST_CASE("the seed decides every loss and every weight, the probe of threads nothing") {
+TEST_CASE("seed: losses and weights depend on the seed, not on the probe of threads") {
   std::array<std::string, 3> digests;
   const std::string text = kSmall;
   const std::array configs{text, text, text.substr(0, text.rfind(", num_threads")) + " }\n"};
@@ -46,7 +46,7 @@ TEST_CASE("the seed decides every loss and every weight, the probe of threads no
     const Ended ended = run_engine(folder, configs[i]);
     REQUIRE(ended.code == 0);
     if (i == 2 && ended.find<events::RunStarted>()->num_threads != 1)
-      return;  // another order of additions
+      return;  // the order of additions differs
     digests[i] = ended.find<events::Finished>()->parameter_digest +
                  ended.find<events::Finished>()->data_digest;
   }
@@ -54,7 +54,7 @@ TEST_CASE("the seed decides every loss and every weight, the probe of threads no
   CHECK(digests[0] == digests[2]);
 }
 
-TEST_CASE("a mixed training split and a validation split that is not mixed fit each other") {
+TEST_CASE("engine: a training split with mixup works with a validation split without it") {
   TempFolder folder;
   std::string config = kSmall;
   config.replace(config.find("samples: 300 }"), 14,
@@ -64,7 +64,7 @@ TEST_CASE("a mixed training split and a validation split that is not mixed fit e
   CHECK(ended.find<events::Finished>()->epochs == 2);
 }
 
-TEST_CASE("auto chooses the loader's threads by a probe, and no batch or weight depends on it") {
+TEST_CASE("num_workers auto: a probe chooses the number, and weights do not depend on it") {
   const auto outcome = [](const std::string& loader) {
     TempFolder folder;
     std::string config = kSmall;
@@ -75,17 +75,17 @@ TEST_CASE("auto chooses the loader's threads by a probe, and no batch or weight 
     const auto* finished = ended.find<events::Finished>();
     return std::pair(*started, finished->parameter_digest + finished->data_digest);
   };
-  const auto [asked, expected] = outcome(", num_workers: 3, prefetch_factor: 5");
-  CHECK(asked.num_workers == 3);
-  CHECK(asked.prefetch_factor == 5);
-  CHECK(asked.num_workers_why == "configured");
+  const auto [configured, expected] = outcome(", num_workers: 3, prefetch_factor: 5");
+  CHECK(configured.num_workers == 3);
+  CHECK(configured.prefetch_factor == 5);
+  CHECK(configured.num_workers_why == "configured");
   const auto [probed, found] = outcome("");
   CHECK_THAT(probed.num_workers_why, StartsWith("probe: a batch takes ") && Contains("a step "));
   CHECK(probed.prefetch_factor >= 1);
   CHECK(found == expected);
 }
 
-TEST_CASE("recomputing blocks changes no loss, and auto reports its choice") {
+TEST_CASE("activation_checkpointing: losses are unchanged, and auto reports its choice") {
   std::map<std::string, double> losses;
   for (const std::string setting : {"off", "blocks", "auto"}) {
     INFO(setting);
@@ -108,7 +108,7 @@ TEST_CASE("recomputing blocks changes no loss, and auto reports its choice") {
   CHECK(losses["auto"] == losses["off"]);
 }
 
-TEST_CASE("float32 products have the precision that the trainer asks for, the highest by default") {
+TEST_CASE("float32_matmul_precision: the option is applied, and the default is highest") {
   using Precision = at::Float32MatmulPrecision;
   const std::array<std::pair<std::string, Precision>, 3> cases{
       std::pair{", float32_matmul_precision: high", Precision::HIGH},
@@ -124,7 +124,7 @@ TEST_CASE("float32 products have the precision that the trainer asks for, the hi
   }
 }
 
-TEST_CASE("images are kept on no CPU: an error that says where to keep them") {
+TEST_CASE("cache: mode device on a CPU is an error that suggests mode decoded") {
   TempFolder folder;
   std::string config = kSmall;
   config.replace(config.find("accelerator: cpu, "), 18, "accelerator: auto, ");
@@ -133,10 +133,10 @@ TEST_CASE("images are kept on no CPU: an error that says where to keep them") {
   const Ended ended = run_engine(folder, config);
   CHECK(ended.code == 2);
   REQUIRE(ended.find<events::Failed>() != nullptr);
-  CHECK_THAT(ended.find<events::Failed>()->message, Contains("set 'mode: decoded'"));
+  CHECK_THAT(ended.find<events::Failed>()->message, Contains("set dataset.cache.mode to decoded"));
 }
 
-TEST_CASE("a GPU that keeps the images gives the losses of one that does not") {
+TEST_CASE("cache: mode device gives the same losses as no cache") {
   if (device::cuda_devices() == 0 || !device::kernels_built()) skip("no GPU, or no kernels");
   std::vector<double> losses;
   for (const std::string mode : {"none", "device"}) {
@@ -152,7 +152,7 @@ TEST_CASE("a GPU that keeps the images gives the losses of one that does not") {
   CHECK(losses[0] == Approx(losses[1]).epsilon(1e-5));
 }
 
-TEST_CASE("max_steps alone bounds a run and its schedule") {
+TEST_CASE("max_steps: limits a run without max_epochs and sets the schedule's length") {
   TempFolder folder;
   std::string config = kSmall;
   config.replace(config.find("max_epochs: 2"), 13, "max_steps: 125");
@@ -168,7 +168,7 @@ TEST_CASE("max_steps alone bounds a run and its schedule") {
   CHECK(last_lr < 1e-4);
 }
 
-TEST_CASE("max_time alone bounds a run") {
+TEST_CASE("max_time: limits a run without max_epochs") {
   TempFolder folder;
   std::string config = kSmall;
   config.replace(config.find("max_epochs: 2"), 13, "max_time: 1s");
@@ -178,7 +178,7 @@ TEST_CASE("max_time alone bounds a run") {
   CHECK(ended.find<events::Finished>()->stop_reason == "max_time");
 }
 
-TEST_CASE("an error becomes an event, a file and the exit code of its kind") {
+TEST_CASE("engine: an error is an event, an error file and the exit code of its kind") {
   TempFolder folder;
   std::string config = kSmall;
   config.replace(config.find("hidden: [16]"), 12, "hidden: [0]");
@@ -193,12 +193,12 @@ TEST_CASE("an error becomes an event, a file and the exit code of its kind") {
   CHECK(file->kind == 2);
 }
 
-TEST_CASE("a run folder without a config is a config error") {
+TEST_CASE("engine: a run folder without a config is a config error") {
   TempFolder folder;
   CHECK(run_engine(folder, "").code == 2);
 }
 
-TEST_CASE("a diverging run ends with code 6 and reports its step") {
+TEST_CASE("engine: a diverging run exits with code 6 and reports the step") {
   TempFolder folder;
   std::string config = kSmall;
   config.replace(config.find("adam, lr: 0.01"), 14, "sgd, lr: 1.0e+30");
@@ -209,7 +209,7 @@ TEST_CASE("a diverging run ends with code 6 and reports its step") {
   CHECK(ended.find<events::Failed>()->global_step > 0);
 }
 
-TEST_CASE("a run that diverges in its last step publishes nothing") {
+TEST_CASE("engine: a run that diverges in its last step exports no weights") {
   TempFolder folder;
   std::string config = kSmall;
   config.replace(config.find("adam, lr: 0.01"), 14, "sgd, lr: 1.0e+30");
@@ -218,7 +218,7 @@ TEST_CASE("a run that diverges in its last step publishes nothing") {
   CHECK_FALSE(std::filesystem::exists(folder / "checkpoints/last.safetensors"));
 }
 
-TEST_CASE("an unknown mode is refused") {
+TEST_CASE("engine: an unknown mode is an error") {
   TempFolder folder;
   const TrainctlEngineRequest request{.run_dir = folder.path().c_str(),
                                       .mode = "dance",

@@ -15,7 +15,7 @@ using engine_run::kSmall;
 using engine_run::run_engine;
 using engine_run::small_with;
 
-TEST_CASE("a run starts from the weights of another, and keeps what is frozen") {
+TEST_CASE("weights: a run starts from another run's weights, and frozen layers stay unchanged") {
   TempFolder first;
   REQUIRE(run_engine(first, kSmall).code == 0);
   const std::string weights =
@@ -41,7 +41,7 @@ TEST_CASE("a run starts from the weights of another, and keeps what is frozen") 
   CHECK(tensor(folder, "fc2.weight") != tensor(first, "fc2.weight"));
 }
 
-TEST_CASE("weights that do not fit and patterns that name nothing end a run with their codes") {
+TEST_CASE("engine: other weight shapes exit with code 10, and an unmatched freeze pattern with 2") {
   TempFolder first;
   REQUIRE(run_engine(first, kSmall).code == 0);
   const std::string path = (first / "checkpoints/last.safetensors").string();
@@ -59,7 +59,7 @@ TEST_CASE("weights that do not fit and patterns that name nothing end a run with
              Contains("the model has no parameter 'fc3'"));
 }
 
-TEST_CASE("the engine evaluates what it has trained to the same values, and predicts each sample") {
+TEST_CASE("evaluate: metrics equal those of the training run, and predict writes every sample") {
   TempFolder trained;
   const Ended run = run_engine(trained, kSmall);
   REQUIRE(run.code == 0);
@@ -90,7 +90,7 @@ TEST_CASE("the engine evaluates what it has trained to the same values, and pred
   }
 }
 
-TEST_CASE("a prediction without labels writes no targets, and measures nothing") {
+TEST_CASE("predict: a split without labels writes no targets and has no metrics") {
   TempFolder trained;
   REQUIRE(run_engine(trained, kSmall).code == 0);
   TempFolder folder;
@@ -109,7 +109,7 @@ TEST_CASE("a prediction without labels writes no targets, and measures nothing")
   CHECK_FALSE(std::filesystem::exists(spec::part_file(folder.path(), "targets", 0)));
 }
 
-TEST_CASE("the model is checked and exported without opening the data, if the task has its input") {
+TEST_CASE("engine: check and export do not open the data if the task states the model's input") {
   TempFolder trained;
   REQUIRE(run_engine(trained, kSmall).code == 0);
   std::string config = kSmall;
@@ -130,7 +130,7 @@ TEST_CASE("the model is checked and exported without opening the data, if the ta
   }
 }
 
-TEST_CASE("an evaluation takes no weights that differ, not even in the last layer") {
+TEST_CASE("evaluate: weights of another shape are an error, also in the last layer") {
   TempFolder trained;
   REQUIRE(run_engine(trained, kSmall).code == 0);
   TempFolder folder;

@@ -29,7 +29,7 @@ at::Tensor leaf(at::IntArrayRef shape) { return at::randn(shape).requires_grad_(
 
 }  // namespace
 
-TEST_CASE("products count two operations for each multiplication, sums none") {
+TEST_CASE("FlopCounter: a multiply-add counts as two operations, element-wise operators as none") {
   const at::Tensor x = at::randn({5, 3});
   CHECK(counted([&] { (void)at::linear(x, at::randn({7, 3}), at::randn({7})); }) == 2 * 5 * 3 * 7);
   CHECK(counted([&] {
@@ -38,7 +38,7 @@ TEST_CASE("products count two operations for each multiplication, sums none") {
   CHECK(counted([&] { (void)at::relu(x).mul(x).sum(); }) == 0);
 }
 
-TEST_CASE("a backward pass counts a product for each gradient that is wanted") {
+TEST_CASE("FlopCounter: the backward pass counts one product per required gradient") {
   const at::Tensor x = leaf({5, 3});
   const at::Tensor weight = leaf({7, 3});
   const std::int64_t product = 2 * 5 * 3 * 7;
@@ -46,7 +46,7 @@ TEST_CASE("a backward pass counts a product for each gradient that is wanted") {
   CHECK(counted([&] { at::linear(x.detach(), weight).sum().backward(); }) == 2 * product);
 }
 
-TEST_CASE("a convolution counts its filter at every place, once a group") {
+TEST_CASE("FlopCounter: a convolution counts its filter at each output position, per group") {
   const at::Tensor x = leaf({2, 4, 9, 8});
   const at::Tensor weight = leaf({6, 2, 3, 3});
   const auto forward = [&] {
@@ -62,7 +62,7 @@ TEST_CASE("a convolution counts its filter at every place, once a group") {
   CHECK(counted([&] { at::conv_transpose2d(x, up, {}, 2).sum().backward(); }) == 3 * transposed);
 }
 
-TEST_CASE("FlopCounter: convolutions of images of at least 4x4 are counted apart") {
+TEST_CASE("FlopCounter: convolutions with outputs of at least 4x4 are counted separately") {
   const at::Tensor weight = at::randn({6, 4, 3, 3});
   const auto part = [&](const at::Tensor& x, at::IntArrayRef stride) {
     const train::FlopCounter counter;
@@ -80,7 +80,7 @@ TEST_CASE("FlopCounter: convolutions of images of at least 4x4 are counted apart
   CHECK(small.second > 0);
 }
 
-TEST_CASE("attention counts two products forward, whichever way it is computed") {
+TEST_CASE("FlopCounter: attention counts two forward products for every kernel") {
   const at::Tensor query = leaf({2, 3, 10, 8});
   const auto attend = [&](double dropout) {
     return at::scaled_dot_product_attention(query, query, query, {}, dropout, /*is_causal=*/true);
@@ -92,7 +92,7 @@ TEST_CASE("attention counts two products forward, whichever way it is computed")
   CHECK((step == 6 * product || step == 7 * product));  // the scores may be recomputed
 }
 
-TEST_CASE("nothing is counted after the counter's end or for other arguments") {
+TEST_CASE("FlopCounter: counting stops with the counter, and unexpected arguments count as none") {
   const at::Tensor x = at::randn({3, 3});
   CHECK(counted([&] { (void)at::matmul(x, x); }) == 54);
   (void)at::matmul(x, x);
@@ -106,7 +106,7 @@ TEST_CASE("nothing is counted after the counter's end or for other arguments") {
   CHECK(train::flops_of("aten::mm", {}) == 0);
 }
 
-TEST_CASE("the networks' operations are those that PyTorch's counter finds") {
+TEST_CASE("FlopCounter: the built-in models have the operations of PyTorch's FlopCounterMode") {
   const Json golden = stages_test::golden("flops");
   const std::int64_t rows = golden["rows"];
   const stage::Catalog catalog = stages::builtin_catalog();

@@ -35,7 +35,7 @@ struct Failing final : FakeModel {
 
 }  // namespace
 
-TEST_CASE("the largest outputs of a batch are computed from one row") {
+TEST_CASE("largest_outputs: sizes for a whole batch are computed from one row") {
   const auto model = build("sequential", kLayers, {{1, 8, 8}, 5});
   const auto outputs = largest_outputs(*model, at::zeros({1, 1, 8, 8}), {}, 1000);
   REQUIRE(outputs.size() == 3);  // the logits are less than a hundredth
@@ -50,7 +50,7 @@ TEST_CASE("the largest outputs of a batch are computed from one row") {
   CHECK(largest_outputs(*model, at::zeros({1, 1, 8, 8}), {}, 1000, 2).size() == 2);
 }
 
-TEST_CASE("in a mixed precision the outputs are what the run computes") {
+TEST_CASE("largest_outputs: mixed precision reports the dtypes of the run") {
   const auto model = build("sequential", kLayers, {{1, 8, 8}, 5});
   const train::ForwardOptions half{.precision = spec::Precision::bf16_mixed};
   const auto outputs = largest_outputs(*model, at::zeros({1, 1, 8, 8}), half, 10);
@@ -59,7 +59,7 @@ TEST_CASE("in a mixed precision the outputs are what the run computes") {
   CHECK(outputs[0].mib == Approx(10.0 * 3 * 16 * 16 * 2 / (1 << 20)));
 }
 
-TEST_CASE("batch statistics are unchanged, and no observer remains after a failure") {
+TEST_CASE("largest_outputs: buffers are unchanged, and a failure leaves no callbacks") {
   const auto model = build("resnet18", "{}", {{3, 32, 32}, 10});
   const at::Tensor before = model->buffers().front().tensor.clone();
   const auto outputs = largest_outputs(*model, at::randn({1, 3, 32, 32}), {}, 64);

@@ -64,7 +64,8 @@ double all_gflops(const std::vector<LayerRow>& rows) {
 
 }  // namespace
 
-TEST_CASE("each layer has its operations, operators, shape and a share of the step") {
+TEST_CASE(
+    "LayerTimes: each layer has its operator, operations, output shape and share of the step") {
   const auto model = build("sequential", kConvnet, {{1, 10, 10}, 5});
   const auto rows = rows_of(*model, at::randn({2, 1, 10, 10}), 3);
   const double first = 2.0 * 2 * 8 * 1 * 3 * 3 * 8 * 8;  // 2 N K C R S P Q
@@ -89,7 +90,7 @@ TEST_CASE("each layer has its operations, operators, shape and a share of the st
   CHECK(rows.back().layer == "(loss)");
 }
 
-TEST_CASE("the operations of the layers add up to those of the step, those computed again too") {
+TEST_CASE("LayerTimes: operations sum to those of the step, also with recomputation") {
   const auto model = build("resnet18", "{}", {{3, 32, 32}, 10});
   const at::Tensor input = at::randn({2, 3, 32, 32});
   double counted = 0;
@@ -108,7 +109,7 @@ TEST_CASE("the operations of the layers add up to those of the step, those compu
   CHECK(row(again, "layer2.1.conv1").calls == 1);
 }
 
-TEST_CASE("a layer that is frozen, or never runs, has a row") {
+TEST_CASE("LayerTimes: frozen and unused layers have rows") {
   FakeModel model;  // 'weight' and 'bias' are inputs of one operator
   const auto rows = rows_of(model, at::ones({4, 6}));
   CHECK(row(rows, "bias").kind == "linear");
@@ -122,7 +123,7 @@ TEST_CASE("a layer that is frozen, or never runs, has a row") {
   CHECK(row(halves, "0").backward_ms == 0);
 }
 
-TEST_CASE("an embedding that is the output layer, too, has one row for both") {
+TEST_CASE("LayerTimes: an embedding shared with the output layer has one row") {
   const auto gpt = build("gpt", "{layers: 1, heads: 2, width: 16, context: 8}",
                          {{8}, 10, {spec::Inputs::tokens, spec::Targets::tokens}});
   const auto rows = rows_of(*gpt, at::zeros({2, 8}, at::kLong));
@@ -131,7 +132,7 @@ TEST_CASE("an embedding that is the output layer, too, has one row for both") {
   CHECK(row(rows, "wte").gflops * 1e9 == Approx(3 * 2.0 * 16 * 16 * 10));  // of the product
 }
 
-TEST_CASE("the backward pass of the fused cross entropy is the loss's") {
+TEST_CASE("LayerTimes: the fused cross entropy's backward pass belongs to the loss") {
   const auto model = build("sequential", kConvnet, {{1, 10, 10}, 5});
   const TickingClock clock;
   train::LayerTimes times(*model, at::kCPU, clock);
@@ -151,7 +152,7 @@ TEST_CASE("the backward pass of the fused cross entropy is the loss's") {
   CHECK(row(rows, "(loss)").backward_ms > 0);
 }
 
-TEST_CASE("the fused cross entropy is watched as a whole, by its own name") {
+TEST_CASE("AnomalyDetector: the fused cross entropy is reported as one operator") {
   FakeModel model;
   train::AnomalyDetector watch(model);
   watch.enter(train::LayerPass::forward);
@@ -162,7 +163,7 @@ TEST_CASE("the fused cross entropy is watched as a whole, by its own name") {
   CHECK(watch.found() == "the loss (trainctl::cross_entropy)");
 }
 
-TEST_CASE("steps are means, and nothing observes operators before or after") {
+TEST_CASE("LayerTimes: values are means over the steps, and no callbacks remain") {
   const auto model = build("sequential", kConvnet, {{1, 10, 10}, 5});
   const at::Tensor input = at::randn({2, 1, 10, 10});
   CHECK_FALSE(at::hasCallbacks());
@@ -173,7 +174,7 @@ TEST_CASE("steps are means, and nothing observes operators before or after") {
   CHECK(row(one, "2").forward_ms == Approx(row(five, "2").forward_ms));  // same clock steps
 }
 
-TEST_CASE("times and the watch for values that are not finite do not disturb each other") {
+TEST_CASE("LayerTimes: results are unchanged while AnomalyDetector is active") {
   const auto model = build("sequential", kConvnet, {{1, 10, 10}, 5});
   const at::Tensor input = at::randn({2, 1, 10, 10});
   const auto alone = rows_of(*model, input);

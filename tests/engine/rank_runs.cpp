@@ -66,25 +66,25 @@ std::unique_ptr<stage::Model> model_of(const Plan& plan) {
       {{1, 2, 3}, 3, {}});
 }
 
-Left run_rank(const Plan& plan, std::unique_ptr<dist::Communicator> communicator,
-              std::unique_ptr<stage::Model> model) {
-  Left left;
+RankResult run_rank(const Plan& plan, std::unique_ptr<dist::Communicator> communicator,
+                    std::unique_ptr<stage::Model> model) {
+  RankResult result;
   const int rank = communicator->rank_info().rank;
   FakeRun run({.samples = plan.samples, .batch = plan.batch, .val_samples = 7},
-              std::make_unique<NotedCommunicator>(std::move(communicator), left.exchanges));
+              std::make_unique<NotedCommunicator>(std::move(communicator), result.exchanges));
   run.real_model = std::move(model);
   set_up(plan, run, rank);
-  left.finished = run.run();
-  for (const auto& step : run.all<events::StepLogged>()) left.losses.push_back(step.loss);
-  left.weights = copies(train::weights_of(run.model_in_use()));
-  left.optimizer = copies(run.real_optimizer->state());
-  return left;
+  result.finished = run.run();
+  for (const auto& step : run.all<events::StepLogged>()) result.losses.push_back(step.loss);
+  result.weights = copies(train::weights_of(run.model_in_use()));
+  result.optimizer = copies(run.real_optimizer->state());
+  return result;
 }
 
 }  // namespace
 
-std::vector<Left> run(const Plan& plan) {
-  std::vector<Left> all(static_cast<std::size_t>(plan.world));
+std::vector<RankResult> run(const Plan& plan) {
+  std::vector<RankResult> all(static_cast<std::size_t>(plan.world));
   if (plan.world == 1) {
     all[0] = run_rank(plan, dist::make_single(), model_of(plan));
     return all;
@@ -99,7 +99,7 @@ std::vector<Left> run(const Plan& plan) {
   return all;
 }
 
-Left run_alone(Plan plan) {
+RankResult run_alone(Plan plan) {
   plan.batch *= plan.world;
   plan.world = 1;
   return run_rank(plan, dist::make_single(), model_of(plan));

@@ -30,17 +30,17 @@ struct Plan {
 };
 
 /// The result of a rank.
-struct Left {
+struct RankResult {
   trainctl::events::Finished finished;
   std::vector<double> losses;  // logged for each step, on rank 0
   std::vector<trainctl::stage::NamedTensor> weights;
   std::vector<trainctl::stage::NamedTensor> optimizer;
-  std::vector<std::string> exchanges;  // their names
+  std::vector<std::string> exchanges;  // names of its collectives
 };
 
-std::vector<Left> run(const Plan& plan);
+std::vector<RankResult> run(const Plan& plan);
 /// Runs on one rank in this thread.
-Left run_alone(Plan plan);
+RankResult run_alone(Plan plan);
 
 /// Returns the newest checkpoint.
 std::filesystem::path last_of(const std::filesystem::path& folder);

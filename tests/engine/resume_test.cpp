@@ -7,9 +7,9 @@
 using namespace trainctl;
 using namespace resumed;
 
-TEST_CASE("a run stopped after any step resumes bit for bit") {
+TEST_CASE("resume: a run stopped after any step is bitwise equal to an uninterrupted one") {
   for (const Variant& variant : variants()) {
-    const Course expected = uninterrupted(variant);
+    const RunTrace expected = uninterrupted(variant);
     const std::int64_t steps = (6 + variant.accumulate - 1) / variant.accumulate;
     for (const std::int64_t step : {std::int64_t{1}, steps - 1, steps, steps + 1, 2 * steps}) {
       INFO(variant.optimizer << " with " << variant.scheduler << " stopped after step " << step);
@@ -18,16 +18,16 @@ TEST_CASE("a run stopped after any step resumes bit for bit") {
   }
 }
 
-TEST_CASE("a run that was stopped in a validation begins that validation again") {
+TEST_CASE("resume: a run stopped during validation repeats that validation") {
   for (const Variant& variant : variants()) {
     INFO(variant.optimizer << " with " << variant.scheduler);
     check_same(interrupted(variant, in_validation(1)), uninterrupted(variant));
   }
 }
 
-TEST_CASE("a run resumes from each of its checkpoints") {
+TEST_CASE("resume: every checkpoint of a run gives the same result") {
   Variant variant = variants()[1];
-  const Course expected = uninterrupted(variant);
+  const RunTrace expected = uninterrupted(variant);
   at::manual_seed(5);
   const auto first = make(variant);
   first->options.saving->every_n_steps = 4;
@@ -41,15 +41,15 @@ TEST_CASE("a run resumes from each of its checkpoints") {
     REQUIRE(found.manifest.has_value());
     const auto second = make(variant);
     second->resume = found.path;
-    Course course;
-    note_end(*second, second->run(), course);
-    CHECK(course.weights == expected.weights);
-    CHECK(course.optimizer == expected.optimizer);
-    CHECK(course.finished == expected.finished);
+    RunTrace trace;
+    add_end(*second, second->run(), trace);
+    CHECK(trace.weights == expected.weights);
+    CHECK(trace.optimizer == expected.optimizer);
+    CHECK(trace.finished == expected.finished);
   }
 }
 
-TEST_CASE("a finished run resumes with more epochs and otherwise ends at once") {
+TEST_CASE("resume: a finished run continues with more epochs and otherwise ends immediately") {
   Variant variant;
   const auto whole = make(variant);
   const events::Finished expected = whole->run();
@@ -70,10 +70,10 @@ TEST_CASE("a finished run resumes with more epochs and otherwise ends at once") 
   CHECK(finished.data_digest == expected.data_digest);
 }
 
-TEST_CASE("an epoch that max_steps ended is continued by a longer run") {
+TEST_CASE("resume: a larger max_steps continues the epoch that max_steps ended") {
   for (const Variant& variant : variants()) {
     INFO(variant.optimizer << " with " << variant.scheduler);
-    const Course expected = uninterrupted(variant);
+    const RunTrace expected = uninterrupted(variant);
     const std::int64_t steps = (6 + variant.accumulate - 1) / variant.accumulate;
     at::manual_seed(5);
     const auto first = make(variant);
@@ -93,15 +93,15 @@ TEST_CASE("an epoch that max_steps ended is continued by a longer run") {
     CHECK(again->saved_the_end);
     const auto longer = make(variant);
     longer->resume = last_of(*first);
-    Course course;
-    note_end(*longer, longer->run(), course);
-    CHECK(course.weights == expected.weights);
-    CHECK(course.optimizer == expected.optimizer);
-    CHECK(course.finished == expected.finished);
+    RunTrace trace;
+    add_end(*longer, longer->run(), trace);
+    CHECK(trace.weights == expected.weights);
+    CHECK(trace.optimizer == expected.optimizer);
+    CHECK(trace.finished == expected.finished);
   }
 }
 
-TEST_CASE("all starts of a run share its max_time") {
+TEST_CASE("max_time: counts the time of all attempts of a run") {
   const auto timed = [](double seconds) {
     auto run = make({});
     const auto clock = std::make_shared<ManualClock>();
@@ -130,7 +130,7 @@ TEST_CASE("all starts of a run share its max_time") {
   CHECK(more.global_step <= cut.global_step + 4);
 }
 
-TEST_CASE("Trainer: a resumed epoch is measured as a whole") {
+TEST_CASE("resume: the timing of a resumed epoch includes the earlier attempts") {
   const auto timed = [](std::optional<std::int64_t> max_steps) {
     auto run = make({});
     const auto clock = std::make_shared<ManualClock>();

@@ -40,7 +40,7 @@ class DamagedImages final : public data::Dataset, public data::ImageStore {
   std::set<std::int64_t> damaged_;
 };
 
-/// Up to two damaged samples may be replaced.
+/// Returns a run that may skip up to two damaged samples.
 std::unique_ptr<FakeRun> make_damaged(const std::set<std::int64_t>& damaged) {
   auto run = std::make_unique<FakeRun>();
   data::LoaderOptions with;
@@ -55,7 +55,7 @@ std::unique_ptr<FakeRun> make_damaged(const std::set<std::int64_t>& damaged) {
   return run;
 }
 
-/// Copies the checkpoint with changed plain values.
+/// Copies the checkpoint with changed values in its metadata.
 fs::path altered(const fs::path& checkpoint, const fs::path& folder,
                  const std::function<void(Json&)>& change) {
   checkpoint::Manifest manifest = checkpoint::read_manifest(checkpoint);
@@ -76,7 +76,7 @@ fs::path altered(const fs::path& checkpoint, const fs::path& folder,
 
 }  // namespace
 
-TEST_CASE("a checkpoint of a truncated epoch is ranked by the epoch's metric") {
+TEST_CASE("checkpoint: the checkpoint of a truncated epoch has the epoch's metric") {
   const auto run = make({});
   run->options.max_steps = 8;
   run->run();
@@ -89,7 +89,7 @@ TEST_CASE("a checkpoint of a truncated epoch is ranked by the epoch's metric") {
   CHECK(found[0].manifest->value == value_of(run->all<events::EpochEnded>()[1], "val/loss"));
 }
 
-TEST_CASE("damaged samples from before a stop count in the resumed run") {
+TEST_CASE("resume: damaged samples before the stop count towards max_skipped") {
   const auto first = make_damaged({3, 11});
   first->options.max_epochs = 1;
   first->run();
@@ -103,7 +103,7 @@ TEST_CASE("damaged samples from before a stop count in the resumed run") {
   CHECK(error_of(*more).kind() == ErrorKind::data);
 }
 
-TEST_CASE("a checkpoint records the position where a run resumes") {
+TEST_CASE("checkpoint: records the position at which a run resumes") {
   const auto run = make({});
   after_step(8)(*run);
   run->run();
@@ -124,7 +124,8 @@ TEST_CASE("a checkpoint records the position where a run resumes") {
   CHECK(store.pointed(checkpoint::Link::best) == found[1].path);
 }
 
-TEST_CASE("what the run has and the checkpoint has not is named, and the other way round") {
+TEST_CASE(
+    "resume: a state that only the run or only the checkpoint has is an error with its name") {
   const auto first = make({});
   first->run();
   const fs::path checkpoint = last_of(*first);
@@ -136,7 +137,7 @@ TEST_CASE("what the run has and the checkpoint has not is named, and the other w
   CHECK_THROWS_WITH(averaged->run(), Contains("'averager' is missing"));
 }
 
-TEST_CASE("a checkpoint whose position cannot be is refused") {
+TEST_CASE("resume: a checkpoint with an invalid position is rejected") {
   const auto first = make({});
   after_step(8)(*first);
   first->run();
@@ -155,11 +156,11 @@ TEST_CASE("a checkpoint whose position cannot be is refused") {
     INFO(key);
     const Error error = resume_with([key](Json& values) { values["position"][key] = 3; });
     CHECK(error.kind() == ErrorKind::checkpoint);
-    CHECK_THAT(error.what(), Contains("but the manifest has"));
+    CHECK_THAT(error.what(), Contains("its files are from different steps: 'manifest' from step"));
   }
 }
 
-TEST_CASE("with other data the current epoch restarts, and its steps stay counted") {
+TEST_CASE("resume: with other data the current epoch restarts, and its steps stay counted") {
   const auto first = make({});
   after_step(8)(*first);  // the second batch of the second epoch
   first->run();
@@ -167,7 +168,10 @@ TEST_CASE("with other data the current epoch restarts, and its steps stay counte
   again->sizes.samples = 5;
   again->train = again->train_loader();
   again->resume = last_of(*first);
-  CHECK_THAT(error_of(*again).what(), Contains("8 samples of the epoch are trained, but it has 5"));
+  CHECK_THAT(
+      error_of(*again).what(),
+      Contains(
+          "8 samples of the interrupted epoch are trained, but an epoch of this run has only 5"));
   again->resume_epoch = train::PartialEpoch::restart;
   again->events.clear();
   const events::Finished finished = again->run();
@@ -181,7 +185,7 @@ TEST_CASE("with other data the current epoch restarts, and its steps stay counte
   CHECK(again->all<events::StepLogged>().front().global_step == 9);
 }
 
-TEST_CASE("a restarted epoch keeps only the weights of its first attempt") {
+TEST_CASE("resume: a restarted epoch keeps only the weights of its first attempt") {
   const auto first = make({});
   after_step(8)(*first);
   first->run();
@@ -203,7 +207,7 @@ TEST_CASE("a restarted epoch keeps only the weights of its first attempt") {
         }) == expected);
 }
 
-TEST_CASE("between two epochs other data does not change where a run resumes") {
+TEST_CASE("resume: other data changes nothing at the end of an epoch") {
   Variant variant;
   const auto whole = make(variant);
   const events::Finished expected = whole->run();
@@ -216,7 +220,7 @@ TEST_CASE("between two epochs other data does not change where a run resumes") {
   CHECK(again->run().parameter_digest == expected.parameter_digest);
 }
 
-TEST_CASE("a run at its limit restarts no epoch") {
+TEST_CASE("resume: a run that reached max_steps does not restart its epoch") {
   const auto first = make({});
   first->options.max_steps = 8;
   first->run();
@@ -230,7 +234,8 @@ TEST_CASE("a run at its limit restarts no epoch") {
   CHECK(again->all<events::EpochEnded>().empty());
 }
 
-TEST_CASE("weights-only checkpoints are written like others, but no run resumes from them") {
+TEST_CASE(
+    "weights_only: checkpoints hold weights and averages, and resuming from them is an error") {
   const auto run = make({.ema = true});
   run->options.saving->weights_only = true;
   run->options.saving->every_n_steps = 4;
@@ -256,7 +261,7 @@ TEST_CASE("weights-only checkpoints are written like others, but no run resumes 
   CHECK(error_of(*next).kind() == ErrorKind::checkpoint);
 }
 
-TEST_CASE("a newer checkpoint than the resumed one is reported and kept") {
+TEST_CASE("resume: a checkpoint newer than the resumed one is an error, and it is kept") {
   Variant variant;
   const auto run = make(variant);
   run->options.saving->top_k = -1;

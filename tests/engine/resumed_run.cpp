@@ -46,67 +46,67 @@ std::unique_ptr<FakeRun> make(const Variant& variant) {
   return run;
 }
 
-void note(FakeRun& run, Course& course) {
+void add_events(FakeRun& run, RunTrace& trace) {
   const auto exact = [](double value) { return fmt::format("{:a}", value); };
   for (const auto& event : run.events) {
     if (const auto* step = std::get_if<events::StepLogged>(&event)) {
-      course.reported.push_back(fmt::format("step {} of epoch {}: {} {}", step->global_step,
-                                            step->epoch, exact(step->loss), exact(step->lr)));
+      trace.reported.push_back(fmt::format("step {} of epoch {}: {} {}", step->global_step,
+                                           step->epoch, exact(step->loss), exact(step->lr)));
     } else if (const auto* epoch = std::get_if<events::EpochEnded>(&event)) {
       std::string line =
           fmt::format("epoch {} at {}: {} {} {} {}", epoch->epoch, epoch->global_step,
                       exact(epoch->lr), epoch->data_digest, epoch->improved, epoch->timing.samples);
       for (const auto& [name, value] : epoch->metrics) line += " " + name + "=" + exact(value);
-      course.reported.push_back(line);
+      trace.reported.push_back(line);
     }
   }
 }
 
-void note_end(FakeRun& run, const events::Finished& finished, Course& course) {
-  note(run, course);
+void add_end(FakeRun& run, const events::Finished& finished, RunTrace& trace) {
+  add_events(run, trace);
   for (const auto& [name, tensor] : train::weights_of(run.model))
-    course.weights.push_back(name + bytes_of(tensor));
+    trace.weights.push_back(name + bytes_of(tensor));
   for (const auto& [name, tensor] : run.optimizer_in_use().state())
-    course.optimizer.push_back(name + bytes_of(tensor));
-  course.optimizer.push_back(to_line(remember(run.optimizer_in_use())));
-  course.finished =
+    trace.optimizer.push_back(name + bytes_of(tensor));
+  trace.optimizer.push_back(to_line(remember(run.optimizer_in_use())));
+  trace.finished =
       fmt::format("{} {} {} {} {}", finished.epochs, finished.global_step, finished.data_digest,
                   finished.parameter_digest, finished.stop_reason);
 }
 
-Course uninterrupted(const Variant& variant) {
+RunTrace uninterrupted(const Variant& variant) {
   at::manual_seed(5);
   const auto run = make(variant);
-  Course course;
-  note_end(*run, run->run(), course);
-  return course;
+  RunTrace trace;
+  add_end(*run, run->run(), trace);
+  return trace;
 }
 
-void check_same(const Course& course, const Course& expected) {
-  CHECK(course.reported == expected.reported);
-  CHECK(course.weights == expected.weights);
-  CHECK(course.optimizer == expected.optimizer);
-  CHECK(course.finished == expected.finished);
+void check_same(const RunTrace& trace, const RunTrace& expected) {
+  CHECK(trace.reported == expected.reported);
+  CHECK(trace.weights == expected.weights);
+  CHECK(trace.optimizer == expected.optimizer);
+  CHECK(trace.finished == expected.finished);
 }
 
 fs::path last_of(const FakeRun& run) {
   return fs::canonical(run.folder.path() / "checkpoints/last");
 }
 
-Course interrupted(const Variant& variant, const std::function<void(FakeRun&)>& stops) {
+RunTrace interrupted(const Variant& variant, const std::function<void(FakeRun&)>& stops) {
   at::manual_seed(5);
   const auto first = make(variant);
   stops(*first);
   const events::Finished ended = first->run();
   REQUIRE(ended.stop_reason == "signal");
   REQUIRE(first->saved_the_end);
-  Course course;
-  note(*first, course);
+  RunTrace trace;
+  add_events(*first, trace);
   at::manual_seed(77);
   const auto second = make(variant);
   second->resume = last_of(*first);
-  note_end(*second, second->run(), course);
-  return course;
+  add_end(*second, second->run(), trace);
+  return trace;
 }
 
 std::function<void(FakeRun&)> after_step(std::int64_t step) {

@@ -33,7 +33,7 @@ const std::vector<Variant>& variants();
 std::unique_ptr<FakeRun> make(const Variant& variant);
 
 /// The results of a run for bitwise comparison.
-struct Course {
+struct RunTrace {
   std::vector<std::string> reported;  // log lines and epochs, without times
   std::vector<std::string> weights;
   std::vector<std::string> optimizer;
@@ -41,14 +41,14 @@ struct Course {
 };
 
 /// Adds the events of the run.
-void note(FakeRun& run, Course& course);
+void add_events(FakeRun& run, RunTrace& trace);
 /// Adds the events and the final state of the run.
-void note_end(FakeRun& run, const trainctl::events::Finished& finished, Course& course);
+void add_end(FakeRun& run, const trainctl::events::Finished& finished, RunTrace& trace);
 
-Course uninterrupted(const Variant& variant);
+RunTrace uninterrupted(const Variant& variant);
 /// Runs until `stops` requests a stop, then resumes with new objects like a new process.
-Course interrupted(const Variant& variant, const std::function<void(FakeRun&)>& stops);
-void check_same(const Course& course, const Course& expected);
+RunTrace interrupted(const Variant& variant, const std::function<void(FakeRun&)>& stops);
+void check_same(const RunTrace& trace, const RunTrace& expected);
 
 /// Returns the newest checkpoint of a run.
 fs::path last_of(const FakeRun& run);

@@ -13,7 +13,7 @@ using spec::Strategy;
 
 namespace {
 
-/// Returns options with a rule that applies to all parameters, whichever rank owns them.
+/// Returns options with a rule that must select the same parameters on every rank.
 std::string options_of(const std::string& optimizer) {
   const std::string common = "{lr: 0.02, weight_decay: 0.01, no_weight_decay_on: [bias]";
   return common + (optimizer == "sgd" || optimizer == "rmsprop" ? ", momentum: 0.9}" : "}");
@@ -54,8 +54,8 @@ Plan rest_of(Plan plan, const std::filesystem::path& folder) {
   return plan;
 }
 
-std::int64_t count_of(const Left& left, const std::string& exchange) {
-  return std::ranges::count(left.exchanges, exchange);
+std::int64_t count_of(const RankResult& result, const std::string& exchange) {
+  return std::ranges::count(result.exchanges, exchange);
 }
 
 const char* const kConvNet =
@@ -64,7 +64,8 @@ const char* const kConvNet =
 
 }  // namespace
 
-TEST_CASE("zero1 has the bits of ddp with every optimizer, clipped and averaged") {
+TEST_CASE(
+    "zero1: weights are bitwise equal to ddp's with every optimizer, clipping and averaging") {
   for (const std::string& optimizer : stages::builtin_catalog().optimizers.names()) {
     INFO(optimizer);
     const auto all = run(zero_plan(optimizer, Strategy::ddp));
@@ -79,7 +80,7 @@ TEST_CASE("zero1 has the bits of ddp with every optimizer, clipped and averaged"
   }
 }
 
-TEST_CASE("a checkpoint of zero1 holds each state once, with its owner, and resumes bit for bit") {
+TEST_CASE("zero1: a checkpoint stores each state once, with its owner, and resumes bitwise equal") {
   for (const char* optimizer : {"adamw", "sgd"}) {
     INFO(optimizer);
     const Plan plan = zero_plan(optimizer, Strategy::zero1);
@@ -100,12 +101,12 @@ TEST_CASE("a checkpoint of zero1 holds each state once, with its owner, and resu
   }
 }
 
-TEST_CASE("ddp and zero1 resume from each other's checkpoints, on as many ranks or others") {
+TEST_CASE("zero1: ddp and zero1 resume from each other's checkpoints, also on fewer ranks") {
   const Plan ddp = zero_plan("adam", Strategy::ddp);
   const Plan zero = zero_plan("adam", Strategy::zero1);
   for (const int world : {3, 2, 1}) {
     INFO("on " << world << " ranks");
-    std::vector<std::vector<Left>> ends;
+    std::vector<std::vector<RankResult>> ends;
     for (const Plan& before : {ddp, zero}) {
       for (const Plan& after : {ddp, zero}) {
         TempFolder folder;
@@ -123,7 +124,7 @@ TEST_CASE("ddp and zero1 resume from each other's checkpoints, on as many ranks 
   }
 }
 
-TEST_CASE("local SGD that meets after every step is ddp but for rounding, uneven batches too") {
+TEST_CASE("local_sgd: sync_every=1 equals ddp within rounding, also with uneven batches") {
   Plan plan;
   plan.optimizer_options = "{lr: 0.1}";
   const auto together = run(plan);
@@ -133,7 +134,7 @@ TEST_CASE("local SGD that meets after every step is ddp but for rounding, uneven
   CHECK(same_bits(local[1].weights, local[0].weights));
 }
 
-TEST_CASE("the ranks of local SGD exchange nothing between their meetings, and end alike") {
+TEST_CASE("local_sgd: ranks average every sync_every steps only and end with equal weights") {
   Plan plan;
   plan.samples = 120;  // ten steps per epoch
   plan.strategy = Strategy::local_sgd;
@@ -148,7 +149,7 @@ TEST_CASE("the ranks of local SGD exchange nothing between their meetings, and e
     };
   };
   const auto ranks = run(plan);
-  for (const Left& rank : ranks) {
+  for (const RankResult& rank : ranks) {
     // After steps 4, 8 and 10 of two epochs: weight and bias are in one flat copy each.
     CHECK(count_of(rank, "average of the weights") == 2 * 3 * 2);
     CHECK(count_of(rank, "consensus on stopping") <= 6 + 6);
@@ -163,7 +164,7 @@ TEST_CASE("the ranks of local SGD exchange nothing between their meetings, and e
   }
 }
 
-TEST_CASE("local SGD averages before every save and resumes bit for bit") {
+TEST_CASE("local_sgd: ranks average before every checkpoint, and resuming is bitwise equal") {
   Plan plan;
   plan.samples = 48;  // four steps per epoch
   plan.strategy = Strategy::local_sgd;
@@ -192,7 +193,7 @@ TEST_CASE("local SGD averages before every save and resumes bit for bit") {
   CHECK_FALSE(same_bits(whole[1].optimizer, whole[0].optimizer));  // each has its own momentum
 }
 
-TEST_CASE("the ranks of local SGD meet where an average takes in their weights") {
+TEST_CASE("local_sgd: ranks average before a weight average is updated") {
   Plan plan;
   plan.samples = 120;  // ten steps per epoch
   plan.epochs = 1;
@@ -228,7 +229,8 @@ Plan power_plan() {
 }
 
 /// Resumes for a third epoch with the same number of rows per step.
-std::vector<Left> third_epoch(const Plan& plan, const std::filesystem::path& folder, int world) {
+std::vector<RankResult> third_epoch(const Plan& plan, const std::filesystem::path& folder,
+                                    int world) {
   Plan rest = rest_of(plan, folder);
   rest.world = world;
   rest.batch = 12 / world;
@@ -238,7 +240,7 @@ std::vector<Left> third_epoch(const Plan& plan, const std::filesystem::path& fol
 
 }  // namespace
 
-TEST_CASE("PowerSGD's state is part of a checkpoint: a run resumes bit for bit") {
+TEST_CASE("PowerSGD: its state is saved in checkpoints, and resuming is bitwise equal") {
   const Plan plan = power_plan();
   const auto whole = run(plan);
   TempFolder folder;
@@ -253,7 +255,7 @@ TEST_CASE("PowerSGD's state is part of a checkpoint: a run resumes bit for bit")
   CHECK(same_bits(others[1].weights, others[0].weights));
 }
 
-TEST_CASE("under PowerSGD one rank resumes from several, and several from one") {
+TEST_CASE("PowerSGD: one rank resumes from several ranks, and several from one") {
   const Plan plan = power_plan();
   TempFolder several, one;
   run(part_of(plan, several.path(), 2));
@@ -268,12 +270,12 @@ TEST_CASE("under PowerSGD one rank resumes from several, and several from one") 
   CHECK(same_bits(ranks[1].weights, ranks[0].weights));
 }
 
-TEST_CASE("with statistics over all ranks a run is that of one rank with all rows") {
+TEST_CASE("sync_batch_norm: several ranks equal one rank with all samples") {
   Plan plan;
   plan.model = kConvNet;
   plan.optimizer_options = "{lr: 0.05}";
   plan.prepare = [](FakeRun& run, int) { run.options.sync_batch_norm = true; };
-  const Left alone = run_alone(plan);
+  const RankResult alone = run_alone(plan);
   const auto ranks = run(plan);
   REQUIRE(ranks[0].losses.size() == alone.losses.size());
   for (std::size_t step = 0; step < alone.losses.size(); ++step)
@@ -284,7 +286,7 @@ TEST_CASE("with statistics over all ranks a run is that of one rank with all row
   CHECK_FALSE(all_close(run(plan)[0].weights, alone.weights));
 }
 
-TEST_CASE("gradients in bfloat16 train about as well, and alike on all ranks") {
+TEST_CASE("gradient compression: bf16 trains almost as well, with equal weights on all ranks") {
   Plan plan;
   const auto exact = run(plan);
   plan.prepare = [](FakeRun& run, int) { run.buckets.compression = dist::Compression::bf16; };

@@ -149,7 +149,7 @@ TEST_CASE("codec: a line without an optional field of a later version is accepte
   CHECK_THAT(decode_error(old.dump()), Contains("an object in 'usage'"));
 }
 
-TEST_CASE("codec: a phase that a line lacks has no time") {
+TEST_CASE("codec: a phase that is missing in a line has no time") {
   EpochEnded ended;
   ended.timing.wall_s = 9;
   ended.timing.eval_s = 4;

@@ -35,26 +35,26 @@ TEST_CASE("Heartbeat: without listeners all events count as recorded") {
 TEST_CASE("Heartbeat: the last collective of a killed process can be read") {
   const HeartbeatPage page = HeartbeatPage::create();
   CHECK(page.get().collective().name.empty());
-  CHECK_FALSE(page.get().collective().under_way);
+  CHECK_FALSE(page.get().collective().in_progress);
   const pid_t child = ::fork();
   if (child == 0) {
-    { const CollectiveStamp done(&page.get(), "broadcast of buffer 'norm.running_mean'"); }
-    const CollectiveStamp waits(&page.get(), "sum of the losses");
+    { const CollectiveScope done(&page.get(), "broadcast of buffer 'norm.running_mean'"); }
+    const CollectiveScope waits(&page.get(), "sum of the losses");
     ::kill(::getpid(), SIGKILL);
   }
   int status = 0;
   REQUIRE(::waitpid(child, &status, 0) == child);
   CHECK(page.get().collective().name == "sum of the losses");
-  CHECK(page.get().collective().under_way);
+  CHECK(page.get().collective().in_progress);
 }
 
 TEST_CASE("Heartbeat: a finished collective keeps its name, and a long name is truncated") {
   const HeartbeatPage page = HeartbeatPage::create();
-  { const CollectiveStamp stamp(&page.get(), std::string(60, 'a') + std::string(60, 'b')); }
+  { const CollectiveScope stamp(&page.get(), std::string(60, 'a') + std::string(60, 'b')); }
   CHECK(page.get().collective().name == std::string(60, 'a') + "bbbb");
-  CHECK_FALSE(page.get().collective().under_way);
-  { const CollectiveStamp nobody(nullptr, "not seen"); }
-  { const CollectiveStamp stamp(&page.get(), "one\x1b[2J"); }
+  CHECK_FALSE(page.get().collective().in_progress);
+  { const CollectiveScope nobody(nullptr, "not seen"); }
+  { const CollectiveScope stamp(&page.get(), "one\x1b[2J"); }
   CHECK(page.get().collective().name.find('\x1b') == std::string::npos);
 }
 

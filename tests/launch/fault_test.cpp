@@ -15,8 +15,8 @@
 #include <thread>
 #include <vector>
 
-// Random faults from a seed. TRAINCTL_LAUNCHER_KILLS and TRAINCTL_MIXED_FAULTS set their number;
-// TRAINCTL_LONG=1 means many.
+// The faults are random, from a fixed seed. TRAINCTL_LAUNCHER_KILLS and TRAINCTL_MIXED_FAULTS set
+// their number, and TRAINCTL_LONG=1 means many.
 
 namespace trainctl::launch {
 namespace {
@@ -30,7 +30,7 @@ void wait_at_random(Random& random, int most_ms) {
 }
 
 /// Returns all files in the folder of a job except the logs of its ranks.
-std::vector<std::string> strange_files(const Job& job) {
+std::vector<std::string> unexpected_files(const Job& job) {
   std::vector<std::string> found;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(job.folder.path())) {
     const std::string name = entry.path().filename().string();
@@ -79,7 +79,7 @@ TEST_CASE("fault: a launcher killed at any time leaves no process and no file") 
     kill_at(moment, supervisor, job, random);
     supervisor.wait();
     REQUIRE(job.survivors() == 0);
-    CHECK(strange_files(job).empty());
+    CHECK(unexpected_files(job).empty());
   }
   CHECK(shared_memory() == shared_before);
 }

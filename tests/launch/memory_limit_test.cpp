@@ -33,12 +33,13 @@ bool put(const fs::path& path, const std::string& text) {
   return static_cast<bool>(file << text << std::flush);
 }
 
-/// A control group with a memory limit below one of ours, if one can be made. Removed at the end.
+/// A control group with a memory limit below a group of this process, if one can be made. The
+/// destructor removes it.
 class LimitedGroup {
  public:
   LimitedGroup() {
-    const Cgroups ours = read_cgroups("/", "memory");
-    if (!make_below(ours.v1, "memory.limit_in_bytes")) make_below(ours.v2, "memory.max");
+    const Cgroups own = read_cgroups("/", "memory");
+    if (!make_below(own.v1, "memory.limit_in_bytes")) make_below(own.v2, "memory.max");
     if (!made()) return;
     put(path_ / "memory.swappiness", "0");
     put(path_ / "memory.swap.max", "0");

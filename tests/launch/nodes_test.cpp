@@ -17,7 +17,8 @@
 
 extern char** environ;
 
-// Jobs of two nodes on this machine: the test is the coordinator, the other node a child process.
+// The jobs have two nodes on this machine: the test is the coordinator, and the other node is a
+// child process.
 
 namespace trainctl::launch {
 namespace {

@@ -18,7 +18,7 @@
 #include <string_view>
 #include <thread>
 
-// Both ends of a rendezvous in one test: a listener that is served by hand, with artificial times,
+// A test has both ends of a rendezvous: a listener that it serves by hand, with artificial times,
 // and the peers that connect to it.
 
 namespace trainctl::launch {
@@ -30,7 +30,7 @@ Error thrown_by(Body&& body) {
   } catch (const Error& error) {
     return error;
   }
-  FAIL("it came back");
+  FAIL("no error was thrown");
   throw std::logic_error("unreachable");
 }
 
@@ -75,7 +75,7 @@ template <class Done>
 void wait_until(Done&& done) {
   const double end = steady_clock().now() + 60;
   while (!done()) {
-    if (steady_clock().now() > end) FAIL("it did not come");
+    if (steady_clock().now() > end) FAIL("the condition is still false after a minute");
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
 }

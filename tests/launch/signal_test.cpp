@@ -143,7 +143,7 @@ TEST_CASE("SignalGuard: an outer guard holds late signals until results are writ
   CHECK(job.run().exit_code == 0);
   std::raise(SIGTERM);
   CHECK(outer.take() == std::vector<int>{SIGTERM});
-  std::raise(SIGINT);  // dropped by the destructor of the guard
+  std::raise(SIGINT);  // the destructor of the guard drops it
 }
 
 TEST_CASE("stop: Ctrl-C at a terminal reaches only the supervisor, so workers exit cleanly") {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-// Stop signals in every phase and to every process.
+// These tests send stop signals in every phase and to every process.
 
 namespace trainctl::launch {
 namespace {
@@ -46,7 +46,7 @@ void check_clean(const Job& job) {
 
 struct PhaseCase {
   std::string phase;
-  std::vector<std::string> afterwards;  // what ranks do after they have agreed
+  std::vector<std::string> afterwards;  // ranks do this after they have agreed
   int code;
 };
 
@@ -155,7 +155,7 @@ TEST_CASE("stop: a second signal to one worker ends all immediately") {
   check_clean(job);
 }
 
-TEST_CASE("stop: a rank that lost a stopped peer is no first failure") {
+TEST_CASE("stop: a rank that lost a stopped peer is not the first failure") {
   Job job({"0:catch_term", "hello", "publish_pid", "announce", "0:lose=1", "wait"}, 2);
   const Outcome outcome = job.run(send(SIGTERM, Target::worker, 2));
   CHECK(outcome.exit_code == 143);

@@ -28,7 +28,7 @@ using Texts = std::vector<std::string>;
 
 }  // namespace
 
-TEST_CASE("ticks are round numbers that differ as written") {
+TEST_CASE("Axis: ticks are round numbers with distinct labels") {
   CHECK(texts_of(linear_axis(0.1, 0.93, 5)) == Texts{"0", "0.2", "0.4", "0.6", "0.8", "1.0"});
   CHECK(texts_of(linear_axis(0.958, 0.977, 5)) ==
         Texts{"0.955", "0.960", "0.965", "0.970", "0.975", "0.980"});
@@ -38,7 +38,7 @@ TEST_CASE("ticks are round numbers that differ as written") {
   CHECK(texts_of(log_axis(0.01, 10, 5)) == Texts{"0.01", "0.1", "1", "10"});
 }
 
-TEST_CASE("an axis of any numbers has an extent and few ticks") {
+TEST_CASE("Axis: any range of numbers gives an extent and few ticks") {
   const double inf = std::numeric_limits<double>::infinity();
   const double largest = std::numeric_limits<double>::max();
   const std::vector<std::pair<double, double>> ranges{{0, 0},
@@ -61,7 +61,7 @@ TEST_CASE("an axis of any numbers has an extent and few ticks") {
   }
 }
 
-TEST_CASE("thinning keeps the ends, the extremes and the order") {
+TEST_CASE("thinned: keeps the ends, the extremes and the order") {
   std::vector<double> x;
   std::vector<double> y;
   for (int i = 0; i < 10000; ++i) {
@@ -79,7 +79,7 @@ TEST_CASE("thinning keeps the ends, the extremes and the order") {
         std::vector<std::size_t>{0, 1, 2});
 }
 
-TEST_CASE("a line has gaps where values are not finite, and a point between gaps is seen") {
+TEST_CASE("line_chart: a line has gaps at non-finite values, and single points are visible") {
   const double nan = std::nan("");
   LineChart chart{.title = "loss", .x_label = "epoch", .y_label = "loss", .series = {}};
   chart.series.push_back({.name = "</svg>", .x = {1, 2, 3, 4, 5}, .y = {1, 2, nan, 3, nan}});
@@ -91,7 +91,7 @@ TEST_CASE("a line has gaps where values are not finite, and a point between gaps
   CHECK(count_of(text, "</svg>") == 1);
 }
 
-TEST_CASE("the description of a line chart names each line with its last value") {
+TEST_CASE("line_chart: the description has the last value of each line") {
   LineChart chart{.title = "t", .x_label = "epoch", .y_label = "loss", .series = {}};
   chart.series.push_back({.name = "train", .x = {1, 2}, .y = {4, 0.5}});
   chart.series.push_back({.name = "val", .x = {1, 2}, .y = {2, std::nan("")}});
@@ -99,7 +99,7 @@ TEST_CASE("the description of a line chart names each line with its last value")
                                              Contains(": train (last 0.5000), val (last 2.0000)<"));
 }
 
-TEST_CASE("a chart of nothing is no chart") {
+TEST_CASE("charts: a chart without data is empty") {
   CHECK(line_chart({.title = "", .x_label = "", .y_label = "", .series = {}}).empty());
   const Series none{.name = "a", .x = {1, 2}, .y = {std::nan(""), HUGE_VAL}};
   CHECK(line_chart({.title = "", .x_label = "", .y_label = "", .series = {none}}).empty());
@@ -121,7 +121,7 @@ TEST_CASE("charts: names that differ only at their ends are not shortened") {
                        Contains(">num_workers=0, pin_memory=true</text>"));
 }
 
-TEST_CASE("values that span decades are drawn on a logarithmic axis") {
+TEST_CASE("line_chart: values that span decades have a logarithmic axis") {
   LineChart chart{.title = "t", .x_label = "step", .y_label = "loss", .series = {}};
   chart.series.push_back({.name = "loss", .x = {1, 2}, .y = {100, 0.1}});
   chart.scale = AxisScale::automatic;
@@ -130,7 +130,7 @@ TEST_CASE("values that span decades are drawn on a logarithmic axis") {
   CHECK_THAT(line_chart(chart).markup(), Contains("data-scale=\"linear\""));
 }
 
-TEST_CASE("stacked bars fill their height and many are joined") {
+TEST_CASE("stacked_bars: parts fill the height, and many bars are merged") {
   StackedBars bars{.title = "t", .x_label = "epoch", .y_label = "s", .bars = {"1"}, .parts = {}};
   bars.parts = {{"data", {0.5}}, {"nothing", {0}}, {"forward", {1.5}}};
   const std::string text = stacked_bars(bars).markup();
@@ -141,7 +141,7 @@ TEST_CASE("stacked bars fill their height and many are joined") {
   CHECK(count_of(stacked_bars(bars).markup(), "<rect") <= 180);
 }
 
-TEST_CASE("confusion matrix: cells show their share of the row") {
+TEST_CASE("heat_map: cells of a confusion matrix show their share of the row") {
   HeatMap map{.title = "val",
               .row_label = "class",
               .column_label = "called",
@@ -149,12 +149,12 @@ TEST_CASE("confusion matrix: cells show their share of the row") {
               .counts = {{9, 1}, {0, 10}}};
   const std::string text = heat_map(map).markup();
   CHECK_THAT(text, Contains("class cat, called &lt;dog&gt;: 1 of 10 (10 %)"));
-  CHECK(count_of(text, "fill-opacity") == 3);  // a zero is left blank
+  CHECK(count_of(text, "fill-opacity") == 3);  // a zero is blank
   map.counts = {{1}, {2, 3}};
   CHECK(heat_map(map).empty());
 }
 
-TEST_CASE("a sweep's lines cross its axes, those of words too") {
+TEST_CASE("parallel_chart: lines cross axes of numbers and of words") {
   ParallelChart chart{.title = "t",
                       .axes = {{"lr", {}, true}, {"optimizer", {"sgd", "adam"}}, {"val/loss"}},
                       .lines = {}};

@@ -5,7 +5,7 @@
 
 #include <string>
 
-// Invented runs with round numbers, so that every figure in a golden file can be checked by hand.
+// The runs have round numbers, so that every number in a golden file can be checked by hand.
 
 namespace invented {
 

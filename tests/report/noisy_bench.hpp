@@ -7,20 +7,23 @@
 #include <cstdint>
 #include <vector>
 
-// Invented benches with noise: times of two settings in alternation, from a seed.
+// These benches have random noise from a seed: times of two settings that run in alternation.
 
 namespace noisy {
 
-/// bell: log-normal. slow_minutes: the same, and every fourth round is slower by half for both
-/// settings. heavy: Student's t with 3 degrees of freedom. late: exponential delays only. spikes:
-/// log-normal, and one run in ten is much slower, independent of its neighbor.
-enum class Noise { bell, slow_minutes, heavy, late, spikes };
+/// The logarithm of a time has one of these distributions.
+/// normal: the normal distribution.
+/// slow_minutes: normal, but every fourth round is slower by half for both settings.
+/// heavy_tailed: Student's t distribution with 3 degrees of freedom.
+/// exponential: delays only.
+/// spikes: normal, but one run in ten is much slower, independent of its neighbor.
+enum class Noise { normal, slow_minutes, heavy_tailed, exponential, spikes };
 
 class Draws {
  public:
   Draws(std::uint64_t seed, std::uint64_t bench) : rng_(seed, 0, bench, 0) {}
 
-  double bell() {
+  double normal() {
     const double radius = std::sqrt(-2 * std::log(1 - uniform()));
     return radius * std::cos(6.283185307179586 * uniform());
   }
@@ -28,20 +31,20 @@ class Draws {
   /// Returns the noise of the logarithm of one run's time; `size` is about its standard deviation.
   double noise(Noise kind, double size) {
     switch (kind) {
-      case Noise::heavy: {
+      case Noise::heavy_tailed: {
         double squares = 0;
-        for (int i = 0; i < 3; ++i) squares += std::pow(bell(), 2);
-        return size * bell() / std::sqrt(squares / 3);
+        for (int i = 0; i < 3; ++i) squares += std::pow(normal(), 2);
+        return size * normal() / std::sqrt(squares / 3);
       }
-      case Noise::late: return -size * std::log(1 - uniform());
+      case Noise::exponential: return -size * std::log(1 - uniform());
       case Noise::spikes: {
-        const double calm = size * bell();
-        return uniform() < 0.1 ? calm + 10 * size * std::abs(bell()) : calm;
+        const double usual = size * normal();
+        return uniform() < 0.1 ? usual + 10 * size * std::abs(normal()) : usual;
       }
-      case Noise::bell:
+      case Noise::normal:
       case Noise::slow_minutes: break;
     }
-    return size * bell();
+    return size * normal();
   }
 
   double uniform() { return static_cast<double>(rng_.uniform()); }
@@ -56,14 +59,14 @@ struct Times {
 };
 
 struct Shape {
-  Noise noise = Noise::bell;
-  double size = 0.02;  // of a run's noise
-  double slower = 1;   // true ratio of the other's times to the base's
+  Noise noise = Noise::normal;
+  double size = 0.02;  // the scale of the noise
+  double slower = 1;   // the true ratio of the times of other and base
   int repeats = 5;
   bool one_side = false;  // only the base is noisy
 };
 
-/// Returns the `number`-th bench of that shape.
+/// Returns the bench with this number and shape.
 inline Times bench(const Shape& shape, std::uint64_t seed, std::uint64_t number) {
   Draws draws(seed, number);
   Times times;

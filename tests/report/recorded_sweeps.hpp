@@ -2,8 +2,8 @@
 
 #include <array>
 
-// Losses of real learning-rate sweeps of 200 steps, or until they diverged, rounded to three
-// digits.
+// These are losses of real learning-rate sweeps, rounded to three digits. A sweep has 200 steps, or
+// fewer if it diverged.
 
 namespace trainctl::report::recorded {
 
@@ -11,7 +11,7 @@ namespace trainctl::report::recorded {
 struct Sweep {
   double low = 0;
   double high = 0;
-  std::array<double, 200> losses{};  // 0: no further step
+  std::array<double, 200> losses{};  // 0 marks steps after the end
 };
 
 /// An MLP on MNIST, SGD with momentum: a steep fall that ends in divergence.
@@ -54,7 +54,7 @@ inline constexpr Sweep kMlpAdamw{
                 2.37,  2.42,  2.31,  2.33,  2.57,  2.63,  2.51,  2.39,  2.77,  2.56,  2.48,  2.99,
                 2.63,  2.36,  2.49,  3.39,  3.24,  3.03,  3.29,  3.16}};
 
-/// LeNet on MNIST, SGD with momentum: long flat, then a fall by a tenth.
+/// LeNet on MNIST, SGD with momentum: long flat, then a short fall.
 inline constexpr Sweep kLenetSgd{
     1e-06,
     10,

@@ -71,7 +71,7 @@ bool any_has(const std::vector<std::string>& records, const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("a record is its length, a masked checksum of that, the bytes and theirs") {
+TEST_CASE("TensorBoard: a record has its length and bytes, each with a masked CRC-32C") {
   const std::string record = tb::record_of("123456789");
   REQUIRE(record.size() == 8 + 4 + 9 + 4);
   CHECK(record.substr(0, 8) == std::string("\x09\0\0\0\0\0\0\0", 8));
@@ -84,14 +84,15 @@ TEST_CASE("a record is its length, a masked checksum of that, the bytes and thei
   CHECK(tb::record_of("").size() == 16);
 }
 
-TEST_CASE("messages have TensorBoard's field numbers") {
-  // wall_time = 1: fixed64 of field 1; file_version: field 3.
+TEST_CASE("TensorBoard: messages have the field numbers of TensorBoard's protocol") {
+  // Field 1 is the fixed64 wall_time, here 1, and field 3 is file_version.
   CHECK(tb::version_event(1) == std::string("\x09\0\0\0\0\0\0\xf0\x3f\x1a\x0d"
                                             "brain.Event:2",
                                             24));
-  // step: field 2; session_log: field 7; its status START: field 1.
+  // Field 2 is step and field 7 is session_log, whose field 1 is the status START.
   CHECK(tb::start_event({0, 5}) == std::string("\x10\x05\x3a\x02\x08\x01", 6));
-  // summary: field 5; value: 1; tag: 1; simple_value: fixed32 of field 2.
+  // Field 5 is summary, whose field 1 is value; that has field 1, tag, and field 2, the fixed32
+  // simple_value.
   CHECK(tb::scalars_event({0, 1}, {{"a", 1.0}}) == std::string("\x10\x01\x2a\x0a\x0a\x08\x0a\x01"
                                                                "a\x15\0\0\x80\x3f",
                                                                14));
@@ -109,7 +110,7 @@ TEST_CASE("TensorBoard: names of new event files sort after existing ones") {
   CHECK(next.filename().string().starts_with("events.out.tfevents.1800000001.localhost."));
 }
 
-TEST_CASE("a run leaves its numbers, config, hyperparameters and end in one file") {
+TEST_CASE("TensorBoard: a run writes scalars, config, hyperparameters and result to one file") {
   TempFolder folder;
   const auto sink = make_tensorboard_sink(options_for(folder / "tb"));
   sink->on_event(0, events::StepLogged{.global_step = 50, .loss = 0.5, .lr = 0.001});
@@ -135,7 +136,7 @@ TEST_CASE("a run leaves its numbers, config, hyperparameters and end in one file
   }
 }
 
-TEST_CASE("the session of hyperparameters ends with the run, not with a start of it") {
+TEST_CASE("TensorBoard: the hyperparameter session ends with the run, but not before a restart") {
   const auto ends = [](const Json& result) {
     TempFolder folder;
     const auto sink = make_tensorboard_sink(options_for(folder / "tb"));
@@ -164,10 +165,10 @@ TEST_CASE("TensorBoard: a resumed run writes a separate file that starts at its 
   const auto records = records_of(golden::read(files[1]));
   const std::string start = tb::start_event({1'700'000'000.5, 939});
   CHECK(records.at(1) == start);
-  CHECK_FALSE(any_has(records, "_hparams_"));  // the first file has them
+  CHECK_FALSE(any_has(records, "_hparams_"));  // the first file has the session
 }
 
-TEST_CASE("records that a full disk does not take wait, and the file stays readable") {
+TEST_CASE("TensorBoard: records are buffered while the disk is full, and the file stays readable") {
   TempFolder folder;
   const auto sink = make_tensorboard_sink(options_for(folder.path()));
   sink->on_event(0, events::StepLogged{.global_step = 1, .loss = 1});
@@ -186,16 +187,16 @@ TEST_CASE("records that a full disk does not take wait, and the file stays reada
   CHECK(records_of(golden::read(file)).size() == before.size() + 4);
 }
 
-TEST_CASE("a histogram holds every finite value once") {
+TEST_CASE("TensorBoard: a histogram contains only finite values") {
   const std::vector<double> values{1, 2, 3, 4, std::nan(""), 1.0 / 0.0};
   CHECK(tb::histogram_event({0, 0}, "h", std::vector<double>{std::nan("")}).empty());
   CHECK_FALSE(tb::histogram_event({0, 0}, "h", values).empty());
-  // min: field 1 of histo, field 5 of value; one value makes one bucket.
+  // Field 5 of the value is histo, whose field 1 is min. One value gives one bucket.
   const std::string one = tb::histogram_event({0, 0}, "h", std::vector<double>{2.0});
   CHECK_THAT(one, Contains(std::string("\x09\0\0\0\0\0\0\0\x40", 9)));
 }
 
-TEST_CASE("a matrix of counts is drawn once all its rows are there") {
+TEST_CASE("MatrixRows: a matrix is drawn when it has all its rows") {
   MatrixRows rows;
   rows.add({.metric = "val/confusion_matrix", .epoch = 0, .row = 1, .counts = {0, 4}});
   CHECK_FALSE(rows.is_whole());
@@ -205,14 +206,14 @@ TEST_CASE("a matrix of counts is drawn once all its rows are there") {
   CHECK(raster.width == 160);
   CHECK(raster.height == 160);
   REQUIRE(raster.rgb.size() == 160 * 160 * 3);
-  CHECK(raster.rgb.front() == 8);                 // fraction 1
-  CHECK(raster.rgb[3 * 159] == 255);              // fraction 0
-  CHECK(raster.rgb[3 * (160 * 159 + 159)] == 8);  // the last cell
+  CHECK(raster.rgb.front() == 8);                 // the fraction is 1
+  CHECK(raster.rgb[3 * 159] == 255);              // the fraction is 0
+  CHECK(raster.rgb[3 * (160 * 159 + 159)] == 8);  // this is the last cell
   rows.add({.metric = "val/confusion_matrix", .epoch = 1, .row = 0, .counts = {3, 0}});
   CHECK_FALSE(rows.is_whole());
 }
 
-TEST_CASE("pictures of matrices are written at the end of their epoch") {
+TEST_CASE("TensorBoard: images of matrices are written at the end of the epoch") {
   TempFolder folder;
   TensorboardOptions options = options_for(folder.path());
   options.picture = [](int width, int height, const std::vector<unsigned char>& rgb) {

@@ -2,7 +2,7 @@
 
 #include "report/diagnosis/bottleneck.hpp"
 
-// Invented times and machines for tests of verdicts.
+// The tests of verdicts use these times and machines.
 
 namespace timing_fixtures {
 

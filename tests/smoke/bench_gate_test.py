@@ -98,7 +98,7 @@ class GateOnRealRuns(Sleepy):
         self.assertEqual(skipped, ["num_workers=1"])
         code, out, err = run(self.folder, "bench", "sleepy.yaml", *short, "--workers", "0,1", *gate)
         self.assertEqual(code, 0, out + err)
-        self.assertIn("Not compared: num_workers=1: the baseline has no such row.", out)
+        self.assertIn("Not compared: num_workers=1 (the baseline has no such setting).", out)
 
     @measures_time
     def test_a_run_folder_is_a_baseline_too(self):
@@ -157,7 +157,7 @@ class RefusedBaselines(Sleepy):
         self.assertIn("--fail-on", err)
         code, _, err = run(self.folder, "bench", "sleepy.yaml", *self.SHORT, "--fail-on", "sample_per_s<-5%, val/acc<-1pt")
         self.assertEqual(code, 2)
-        self.assertIn("--fail-on needs a row to compare", err)
+        self.assertIn("--fail-on needs a second setting or a baseline", err)
 
 
 class NamedBaselines(Sleepy):
@@ -216,7 +216,7 @@ class TheClassicTable(Smoke):
                              "--workers", "0,2", "--pin-memory", "false,true", "--repeats", "1")
         self.assertEqual(code, 0, err)
         first, second = out.split("\n\n")[:2]
-        for title in ("technique", "total", "speed-up"):
+        for title in ("settings", "total", "speed-up"):
             self.assertIn(title, first.splitlines()[0])
         for title in ("start-up", "first batch", "loss 1", "loss 2", "loss 3"):
             self.assertIn(title, second.splitlines()[0])

@@ -20,7 +20,7 @@ class RefusedBenches(Front):
         self.assert_empty()
 
     def test_a_wrong_list_of_values_is_named(self):
-        self.assert_has(self.bench("--workers", "0,,4", code=None), "an empty value in '0,,4'")
+        self.assert_has(self.bench("--workers", "0,,4", code=None), "'0,,4' has an empty value")
         self.assert_has(self.bench("--workers", "4,4", code=None), "the value 4 is given twice")
         self.assert_has(self.bench("--grid", "lr", code=None), "'lr' must have the form key=a,b")
         self.assert_has(self.bench("--workers", "0", "--grid", "loader.num_workers=1", code=None), "is given twice")
@@ -34,8 +34,8 @@ class RefusedBenches(Front):
     def test_all_mistakes_of_a_gate_are_named_before_a_run(self):
         self.assert_has(self.bench("--workers", "0,2", "--fail-on", "sample_per_s<-5%, val/acuracy<-1"), "has 3 mistakes",
                         "did you mean 'samples_per_s'?", "did you mean 'val/accuracy'?", "the number must end")
-        self.assert_has(self.bench("--fail-on", "total_s>5%"), "--fail-on needs a row to compare", "--baseline FILE")
-        self.assert_has(self.bench("--baseline", "base.json"), "add them, as in --fail-on")
+        self.assert_has(self.bench("--fail-on", "total_s>5%"), "--fail-on needs a second setting or a baseline", "--baseline FILE")
+        self.assert_has(self.bench("--baseline", "base.json"), "for example, add --fail-on")
         self.assert_has(self.bench("--force-baseline", code=None), "needs --baseline")
         self.assert_has(self.bench("--budget", "soon", code=None), "must be a time such as 90s, 10m or 1h30m, got 'soon'")
         self.assert_has(self.bench("--fail-on", "total_s>5%", "--baseline", "base.json", code=None), "base.json")

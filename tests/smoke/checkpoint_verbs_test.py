@@ -126,7 +126,7 @@ class Lists(Verbs):
         states = lambda *words: [(row["step"], row["state"]) for row in self.json("ls", self.run_dir, *words)["checkpoints"]]
         self.assertEqual(states(), [(3, "unfinished"), (2, "committed"), (1, "committed"), (1, "quarantined")])
         self.assertEqual(states("--verify"), [(3, "unfinished"), (2, "damaged"), (1, "whole"), (1, "quarantined")])
-        self.assertRegex(self.checkpoint("ls", self.run_dir, "--verify"), r"rank_1\.part.*model/fc\.weight")
+        self.assertRegex(self.checkpoint("ls", self.run_dir, "--verify"), r": rank_1\.part.*model/fc\.weight")
 
     def test_the_document(self):
         self.save(1, 2)
@@ -141,12 +141,12 @@ class Lists(Verbs):
         old = write_checkpoint(self.saved, format=1)
         row = self.json("ls", self.run_dir, "--verify")["checkpoints"][0]
         self.assertEqual((row["name"], row["state"]), (old.name, "unsupported"))
-        self.assertIn("cannot read format 1 of checkpoints: this trainctl reads format 3", row["why"])
-        self.assertRegex(self.checkpoint("ls", self.run_dir), r"(?m)^hint: finish the run with the trainctl that wrote it")
+        self.assertIn("cannot read checkpoints of format 1: this version of trainctl reads format 3", row["why"])
+        self.assertRegex(self.checkpoint("ls", self.run_dir), r"(?m)^hint: finish the run with the version that wrote it")
         self.assertRegex(self.checkpoint("verify", self.run_dir, code=10), r"(?m)^unsupported +\S+000007: .*\nhint: .*\nok +\S+000001$")
         for verb in (["inspect", self.run_dir], ["export", self.run_dir, "--out", "weights.safetensors"]):
             self.checkpoint(*verb, code=10)
-            self.assertRegex(self.err, r"cannot read format 1 .*; the checkpoint is left where it is\nhint: ")
+            self.assertRegex(self.err, r"cannot read checkpoints of format 1: .*; the checkpoint is not changed\nhint: ")
         self.assertTrue((old / "manifest").exists())
 
     def test_an_epoch_is_the_one_of_the_last_step(self):
@@ -250,7 +250,7 @@ class Verifies(Verbs):
         self.save(1, 2)
         self.flip(self.saved / "epoch=0001-mid-step=000001/rank_0.part")
         out = self.checkpoint("verify", self.run_dir, code=10)
-        self.assertRegex(out, r"ok +\S+000002\ndamaged +\S+000001: .*rank_0\.part.*model/fc\.weight")
+        self.assertRegex(out, r"ok +\S+000002\ndamaged +\S+000001: rank_0\.part.*model/fc\.weight")
         document = self.json("verify", self.run_dir, code=10)
         self.assertEqual((document["exit_code"], [one["ok"] for one in document["checkpoints"]]), (10, [True, False]))
 
@@ -363,7 +363,7 @@ class Exports(Verbs):
 
     def test_torchscript_needs_the_experiment_of_the_checkpoint(self):
         self.checkpoint("export", write_checkpoint(self.saved), "--out", "out.pt", code=10)
-        self.assertIn("does not store its experiment", self.err)
+        self.assertIn("the checkpoint does not contain its experiment", self.err)
         self.assertEqual([path.name for path in self.folder.iterdir()], ["run"])
 
     def test_the_document(self):

@@ -56,11 +56,11 @@ class CifarNetworks(Smoke):
     def test_what_does_not_fit_is_reported_before_anything_starts(self):
         code, out, err = run(self.folder, "run", self.CONFIG, "model.depth=21", "--run-dir", self.folder / "never")
         self.assertEqual(code, 2, out)
-        self.assertIn("depth is 21: expected 6n + 2", err)
+        self.assertIn("depth must be 6n + 2 for an integer n, got 21", err)
         code, out, err = run(self.folder, "run", self.CONFIG, "model=resnet18", "dataset.train.transforms.0.size=16",
                              "dataset.val.transforms=[{type: resize, size: 16}]", "--run-dir", self.folder / "never")
         self.assertEqual(code, 2, out)
-        self.assertIn("the images are 16x16: the network halves them 5 times and needs at least 17x17", err)
+        self.assertIn("the images are 16x16, but the model halves them 5 times and needs at least 17x17", err)
         self.assertFalse((self.folder / "never").exists())
 
 

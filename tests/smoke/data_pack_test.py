@@ -83,7 +83,7 @@ class Packs(Front):
         stats = self.program("data", "stats", source, SKIP, code=0)
         self.assert_starts(stats.out, "4 samples")
         self.assert_has(stats.out, " a ", " b ")
-        self.assert_has(stats.err, "warning: 1 sample cannot be read", "b/bad.jpg")
+        self.assert_has(stats.err, "warning: 1 unreadable sample not counted:", "b/bad.jpg")
         packed = self.program("data", "pack", source, SKIP, "--out", self.folder / "images.pack", "--json").json
         self.assertEqual(packed["samples"], 4)
         self.assertEqual(packed["skipped"]["count"], 1)
@@ -96,7 +96,7 @@ class Packs(Front):
             with self.subTest(verb):
                 words = ["data", verb, source, SKIP, "loader.batch_size=2", *more]
                 plain = self.program(*words, code=0)
-                self.assert_has(plain.err, "warning: 1 sample cannot be read, replaced by others:", "b/bad.jpg: ")
+                self.assert_has(plain.err, "warning: 1 unreadable sample replaced by other samples:", "b/bad.jpg: ")
                 self.assertEqual(self.program(*words, "--json").json["skipped"]["count"], 1)
 
     def test_packs_with_other_classes_than_the_training_split_are_refused(self):

@@ -109,7 +109,7 @@ class Evaluates(Trained):
         self.assertEqual(document["checkpoint"], str(runs / "20260102-000000-bbbb" / "checkpoints/best.safetensors"))
         returned, out, err = run(self.folder, "eval", "digits.yaml", METRICS, "--checkpoint", "last")
         self.assertEqual(returned, 0, out + err)
-        self.assertIn("--checkpoint last: of the run " + str(runs / "20260102-000000-bbbb"), err)
+        self.assertIn("--checkpoint last: using the run " + str(runs / "20260102-000000-bbbb"), err)
 
     def test_best_is_that_of_an_older_run_if_the_newest_has_only_last(self):
         runs = self.folder / "runs" / "smoke"
@@ -134,7 +134,7 @@ class Evaluates(Trained):
         words = [METRICS, "--checkpoint", "other.safetensors", "--prefix", "net."]
         document = self.evaluated(*words, "--key-map", "head.=fc2.", config="digits.yaml")
         self.assertEqual(document["metrics"], self.best_epoch())
-        for more, text in (([], "not in the file"), (["--key-map", "tail.=fc2."], "--key-map: the file has no tensor"),
+        for more, text in (([], "the file lacks 2 tensors of the model"), (["--key-map", "tail.=fc2."], "--key-map: the file has no tensor"),
                            (["--key-map", "head"], "--key-map must be FROM=TO"), (["--section", "ema"], "has no sections")):
             returned, out, err = run(self.folder, "eval", "digits.yaml", *words, *more)
             self.assertIn(returned, (2, 10), out + err)
@@ -158,12 +158,12 @@ class Evaluates(Trained):
         self.assertEqual(turned["metrics"], plain["metrics"])
         self.eval("--checkpoint", "best", "--split", "train", "~dataset.val",
                   "dataset.train.transforms=[{type: random_rotation, degrees: 90}]", code=2)
-        self.assertIn("add a dataset.val", self.err)
+        self.assertIn("add dataset.val", self.err)
 
     def test_the_table_names_split_checkpoint_and_metrics(self):
         before = {p.name for p in self.folder.iterdir()}
         self.eval("--checkpoint", "best")
-        self.assertRegex(self.out, r"best\.safetensors of val: 500 samples in ")
+        self.assertRegex(self.out, r"best\.safetensors on split val: 500 samples in ")
         self.assertRegex(self.out, r"(?m)^ accuracy +0\.\d{4}$")
         self.assertIn("confusion_matrix", self.out)
         self.assert_nothing_is_left(before)
@@ -242,10 +242,10 @@ class Refuses(Trained):
 
     def test_a_missing_checkpoint_is_an_error(self):
         self.refused(2, r"--checkpoint is required: best, last", "eval", self.trained)
-        self.refused(2, r"no run of 'smoke' in .* has one", "eval", "digits.yaml", "--checkpoint", "best")
+        self.refused(2, r"no run of 'smoke' in .* has a checkpoint 'best'", "eval", "digits.yaml", "--checkpoint", "best")
         self.refused(2, r"nothing\.pth does not exist", "eval", "digits.yaml", "--checkpoint", "nothing.pth")
         self.refused(2, r"it is not a run folder", "eval", self.trained / "logs", "--checkpoint", "best")
-        self.refused(2, r"is already a run folder", "eval", self.trained, "--run-dir", self.trained, "--checkpoint", "best")
+        self.refused(2, r"both .* and --run-dir .* name a run folder", "eval", self.trained, "--run-dir", self.trained, "--checkpoint", "best")
         (self.trained / "checkpoints/best.safetensors").unlink()
         (self.trained / "checkpoints/best").unlink(missing_ok=True)
         self.refused(2, r"best\.safetensors does not exist; the run's checkpoints: .*last", "eval", self.trained,
@@ -328,7 +328,7 @@ class Predicts(Trained):
         out = self.predict("out.csv")
         first = out.read_bytes()
         self.assert_nothing_is_left(before | {"out.csv"})
-        self.assertIn("500 rows of class, probabilities on val", self.out)
+        self.assertIn("500 rows with class, probabilities for split val", self.out)
         self.predict("out.csv", "--force", "--outputs", "class")
         self.assertNotEqual(out.read_bytes(), first)
         self.predict("out.csv", "--json", "--force")

@@ -2,12 +2,10 @@
 or the environment of scripts/setup --checks or of the peer benchmarks."""
 
 import json
-import os
-import pathlib
 import subprocess
 import unittest
 
-from support import SOURCE, Smoke, main, run
+from support import MISSING_TORCH, Smoke, main, python_with_torch, run
 
 SCRIPT = """
 import json, sys
@@ -25,18 +23,10 @@ print(json.dumps({
 """
 
 
-def python_with_torch():
-    """Returns the path of a Python that has torch, or None."""
-    named = os.environ.get("TRAINCTL_PYTHON_TORCH")
-    places = [pathlib.Path(named)] if named else [SOURCE / ".torchrun/bin/python", SOURCE / "build/peers-venv/bin/python"]
-    return next((str(place) for place in places if place.exists()), None)
-
-
 PYTHON = python_with_torch()
-MISSING = "no Python with torch: scripts/setup --checks makes one, or set TRAINCTL_PYTHON_TORCH"
 FEW = ["dataset.train.samples=200", "dataset.val.samples=100", "trainer.max_epochs=1", "loader.batch_size=20"]
 
-@unittest.skipUnless(PYTHON, MISSING)
+@unittest.skipUnless(PYTHON, MISSING_TORCH)
 class InPyTorch(Smoke):
     def export(self, name, *words):
         out = self.folder / name

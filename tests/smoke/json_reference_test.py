@@ -17,26 +17,34 @@ SECTION = re.compile(r"^## (?:.*\()?(trainctl\.[a-z_]+/\d+)\)?$(.*?)(?=^## |\Z)"
 WORD = re.compile(r"[A-Za-z_][A-Za-z_0-9]*")
 
 
+def listed_keys(text):
+    """Returns the keys of a list such as "`a`, `b[] {c, d}` (why)", without those of nested objects."""
+    flat = re.sub(r"\([^()]*\)", "", text)
+    while "{" in flat:
+        flat = re.sub(r"\{[^{}]*\}", "", flat)
+    return {WORD.match(key)[0] for key in re.findall(r"`([^`]+)`", flat) if "." not in key}
+
+
 def reference():
-    """Returns {schema: text that documents it} and {schema: keys in the first column of its tables}."""
+    """Returns {schema: text that documents it} and {schema: the document's own keys, as its tables and lists name them}."""
     texts, keys = {}, {}
     for page in sorted((SOURCE / "docs/reference").glob("*.md")):
         text = page.read_text()
         for schema, section in SECTION.findall(text):
             texts[schema] = texts.get(schema, "") + section
-            table = re.split(r"^\| key of ", section, flags=re.M)[0]
-            for row in re.findall(r"^\| (`[^|]*) \|", table, re.M):
-                keys.setdefault(schema, set()).update(WORD.match(key)[0] for key in re.findall(r"`([^`]+)`", row) if "." not in key)
+            table = re.search(r"^\| key \|.*?(?=^$|\Z)", section, re.M | re.S)
+            for row in re.findall(r"^\| (`[^|]*) \|", table[0] if table else "", re.M):
+                keys.setdefault(schema, set()).update(listed_keys(row))
+            for sentence in re.findall(r"The document has the keys (.*?)(?:\.\s| and:)", section, re.S):
+                keys.setdefault(schema, set()).update(listed_keys(sentence))
         for row in re.findall(r"^\| `trainctl\..*\|$", text, re.M):
             cells = row.split(" | ")
             named = re.findall(r"trainctl\.[a-z_]+/\d+", cells[0])
             for schema in named:
                 texts[schema] = texts.get(schema, "") + row
             if len(named) == 1 and len(cells) > 2:
-                flat = re.sub(r"\([^()]*\)", "", cells[2])
-                while "{" in flat:
-                    flat = re.sub(r"\{[^{}]*\}", "", flat)
-                keys.setdefault(named[0], set()).update(WORD.match(key)[0] for key in re.findall(r"`([^`]+)`", flat))
+                # Explanations follow the list of keys.
+                keys.setdefault(named[0], set()).update(listed_keys(cells[2].split(". ")[0]))
     return texts, keys
 
 

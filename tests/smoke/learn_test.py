@@ -185,7 +185,7 @@ class FineTuning(Smoke):
             self.assertEqual(kept[name], given[name], name)
         self.assertGreater(result["val"]["accuracy"], 0.2, "ten classes by chance: 0.1")
         weights = json.loads((self.run_dir / "manifest.json").read_text())["weights"]
-        self.assertEqual((weights["format"], weights["loaded"], weights["redrawn"], weights["frozen"]),
+        self.assertEqual((weights["format"], weights["loaded"], weights["reinitialized"], weights["frozen"]),
                          ("torch", ["fc1.weight", "fc1.bias"], ["fc2.weight", "fc2.bias"], ["fc1.weight", "fc1.bias"]))
         self.assertFalse((self.run_dir / "weights.safetensors").exists())
 

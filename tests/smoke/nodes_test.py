@@ -215,7 +215,7 @@ class NodesThatDoNotFit(Nodes):
     def test_another_config_is_refused_naming_the_first_value_that_differs(self):
         said = self.refused("optimizer.lr=0.003")
         self.assertIn("a different config", said)
-        self.assertIn("optimizer.lr is 0.002 there and 0.003 here", said)
+        self.assertIn("optimizer.lr is 0.002 on node 0 and 0.003 on this node", said)
 
     def test_another_number_of_devices_is_refused(self):
         self.assertIn("trainer.devices", self.refused("trainer.devices=2"))

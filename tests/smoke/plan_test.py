@@ -68,7 +68,7 @@ class PlansOfFiles(Front):
         asked = self.document("--probe", "loader={num_workers: 2, prefetch_factor: 5}")["probe"]
         self.assertIsNone(asked.get("auto_workers"))
         self.assertEqual(asked["prefetch_factor"], 5)
-        self.assert_has(self.plan("--probe").out, "; auto uses no workers")
+        self.assert_has(self.plan("--probe").out, " auto uses no workers")
 
     def test_what_a_run_would_refuse_is_shown_and_refused(self):
         decoded = "dataset.cache={mode: decoded, budget: 1KiB}"

@@ -117,7 +117,7 @@ class ExamplePlugin(Smoke):
         self.restamp("libspirals.so")
         err = self.refused()
         self.assertIn("headers 000000000000", err)
-        self.assertIn("rebuild it", err)
+        self.assertIn("rebuild the plug-in", err)
         shutil.copy(self.libraries / "libspirals.so", self.folder / "build")
         self.restamp("libspirals_engine.so")
         self.train(*SHORT, config="spirals.yaml", code=2)

@@ -76,7 +76,7 @@ trainer: {{max_epochs: 2, accelerator: cpu, devices: 1, num_threads: 1}}
         self.assertEqual([row.pop("label") for row in labeled], ["cat"] * 5 + ["dog"] * 5)
         self.assertEqual(plain, labeled)
         self.assertEqual(plain[0]["name"], str(self.folder / "val/cat/00.png"))
-        self.assertIn("10 rows of class, logits on val", self.out)
+        self.assertIn("10 rows with class, logits for val", self.out)
 
     def test_pictures_at_any_depth_have_the_order_of_their_names(self):
         new = self.folder / "new"
@@ -132,7 +132,7 @@ trainer: {{max_epochs: 2, accelerator: cpu, devices: 1, num_threads: 1}}
         split = self.only_cats()
         rows = self.rows("cats.csv", split, "--split", "test")
         self.assertEqual(list(rows[0]), ["index", "name", "class", "class_prob", "prob_cat", "prob_dog"])
-        self.assertIn("they are not among the classes of dataset.train", self.err)
+        self.assertIn("those of dataset.test do not match the classes of dataset.train", self.err)
         labeled = self.rows("val.csv")
         self.assertEqual([row["class"] for row in rows], [row["class"] for row in labeled[:5]])
         self.assertIn("label", labeled[0])
@@ -149,14 +149,14 @@ trainer: {{max_epochs: 2, accelerator: cpu, devices: 1, num_threads: 1}}
 
     def test_what_holds_no_pictures_is_refused(self):
         (self.folder / "empty").mkdir()
-        self.refused(9, r"--input '\S+/empty': it contains no images", "--input", "empty")
+        self.refused(9, r"--input '\S+/empty': no images found", "--input", "empty")
         self.refused(2, r"--input '\S+/nowhere': no such file or folder", "--input", "nowhere")
         os.mkfifo(self.folder / "pipe")
-        self.refused(2, r"--input '\S+/pipe': it must be a regular file", "--input", "pipe")
+        self.refused(2, r"--input '\S+/pipe': the list must be a regular file", "--input", "pipe")
         self.refused(2, r"--split", "--input", "val", "--split", "val")
         self.refused(2, r"--input", "--input", "")
         self.refused(10, r"fc.weight is 2x192 in the file", "--input", "val", "dataset.val.transforms=[]", "dataset.train.transforms=[]")
-        self.refused(2, r"add a dataset\.val", "--input", "val", "~dataset.val",
+        self.refused(2, r"add dataset\.val", "--input", "val", "~dataset.val",
                      "dataset.train.transforms=[{type: center_crop, size: 8}, {type: random_rotation, degrees: 90}]")
         (self.folder / "list.txt").write_text("val/cat/00.png\nval/cat/none.png\n")
         self.refused(9, r"list\.txt:2: ", "--input", "list.txt")
@@ -173,7 +173,7 @@ trainer: {{max_epochs: 2, accelerator: cpu, devices: 1, num_threads: 1}}
         code, out, err = run(self.folder, "predict", self.run_dir, "--checkpoint", "last", "--out", "x.csv", "--input", "val",
                              f"dataset.val.transforms={crop}", f"dataset.train.transforms={crop}")
         self.assertEqual(code, 2, out + err)
-        self.assertIn("the images are 28x28x3, but the samples of dataset.train are 28x28x1", err)
+        self.assertIn("the images must be 28x28x1 after the transforms, as in dataset.train, got 28x28x3", err)
 
 
 class PredictsAsTorchvision(Smoke):

@@ -89,7 +89,7 @@ class RanksThatAreLost(Ranks):
         os.kill(worker, signal.SIGKILL)
         failure = self.end(process, 7)["first_failure"]
         self.assertEqual((failure["rank"], failure["pid"], failure["signal"]), (2, worker, "SIGKILL"))
-        self.assertRegex(failure["collective"], r"^(all-reduce|sum|broadcast|agreement|descriptions|comparison)")
+        self.assertRegex(failure["collective"], r"^(all-reduce|sum|broadcast|consensus|descriptions|comparison)")
 
     def test_a_rank_that_stands_still_is_named_with_phase_and_collective(self):
         process = self.endless("stopped", "trainer.devices=2", "++trainer.hang_timeout=10s")

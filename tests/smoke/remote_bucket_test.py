@@ -94,7 +94,7 @@ class InABucket(Bucket):
         with mock.patch.dict(os.environ, TEST_S3_SECRET=SECRET):
             said = self.hash(stage, "{local: tier}", self.remote(), code=9)
         self.assertIn("(HTTP 403)", said)
-        self.assertIn("dataset.remote.access_key", said)
+        self.assertIn("also access_key, secret_key and region of dataset.remote", said)
         self.assertNotIn(SECRET, said)
         with mock.patch.dict(os.environ):
             del os.environ["TEST_S3_SECRET"]

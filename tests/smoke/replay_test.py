@@ -55,7 +55,7 @@ class Replays(Smoke):
         document = self.replayed(*HUGE, "model={type: mlp, hidden: [16]}")
         self.assertFalse(document["identical"])
         self.assertTrue(any(line.startswith("model.hidden: [16], was [32]") for line in document["changed"]), document["changed"])
-        self.assertTrue(document["drawn"])
+        self.assertTrue(document["initialized"])
 
     def test_a_damaged_dump_is_refused(self):
         part = self.dump / "rank_0.part"
@@ -68,7 +68,7 @@ class Replays(Smoke):
     def test_a_missing_dump_is_a_usage_error(self):
         self.replay(*HUGE, path=self.folder / "nowhere", code=2)
         self.replay(*HUGE, path=self.folder, code=2)
-        self.assertIn("must contain a dump file rank_N.part", self.out + self.err)
+        self.assertIn("must contain a file such as rank_0.part", self.out + self.err)
 
     def test_a_run_folder_selects_the_dump_of_its_newest_attempt(self):
         run = self.folder / "several"

@@ -195,7 +195,7 @@ class ResumesRuns(Resumes):
         self.assertEqual(self.out, "already complete: raise trainer.max_epochs (1 of 1 epochs are done)\n")
         self.assertEqual({path: path.read_bytes() for path in self.run_dir.iterdir() if path.is_file()}, before)
         self.call("run", "digits.yaml", "trainer.max_epochs=1", "--run-dir", self.run_dir, "--resume", "auto", "--json")
-        self.assertEqual(json.loads(self.out), self.result())
+        self.assertEqual(json.loads(self.out), {**self.result(), "run_dir": str(self.run_dir)})
 
     def test_a_finished_run_is_not_complete_with_other_settings(self):
         self.go("trainer.max_epochs=1")
@@ -273,7 +273,7 @@ class OtherWays(Resumes):
         self.assertIn("loader.batch_size: 50 -> 30; loader.batch_size=25 keeps the global batch of 50", self.err)
         result = self.go("--resume", "auto", "trainer.devices=2", "loader.batch_size=25", "trainer.max_epochs=2")
         self.assertEqual((result["world_size"], result["steps"]), (2, 2 * STEPS))
-        self.assertIn("loader.batch_size: 50 -> 25 (not bitwise: the global batch stays 50)", self.err)
+        self.assertIn("loader.batch_size: 50 -> 25 (results not bit-identical: the global batch stays 50)", self.err)
         result = self.go("--resume", "auto", "trainer.devices=1", "loader.batch_size=25", "trainer.max_epochs=3")
         self.assertIn("the global batch is 25 instead of 50", self.err)
         self.assertIn("loader.batch_size=50 keeps the global batch of 50", self.err)
@@ -321,7 +321,7 @@ class OtherWays(Resumes):
         self.call(*words, "trainer.max_epochs=3")
         fill(7)
         self.call(*words, "trainer.max_epochs=4", "--accept-data-change")
-        self.assertRegex(self.err, r"warning: .*dataset\.train: [0-9a-f]+ -> [0-9a-f]+\): epoch 4 starts with the new data")
+        self.assertRegex(self.err, r"warning: .*dataset\.train: [0-9a-f]+ -> [0-9a-f]+\); epoch 4 starts with the new data")
         resumed = self.result()["resumed_from"]
         self.assertIs(resumed["bitwise"], False)
         self.assertIn("dataset.train", resumed["why_not"])
@@ -412,7 +412,7 @@ class Damaged(Resumes):
         (folder / "task.json").write_text('{"cut')
         for words in (("digits.yaml",), ("smoke",), (folder,)):
             self.call("eval", *words, "--checkpoint", "last")
-            self.assertIn("task.json is damaged", self.err, words)
+            self.assertIn("task.json is damaged (the content must be", self.err, words)
 
     def test_an_evaluation_of_a_run_in_use_whose_config_is_damaged_says_what_to_do(self):
         folder = self.finished()

@@ -4,6 +4,7 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 import resource
 import shutil
 import subprocess
@@ -86,7 +87,7 @@ class RunsThatDiverge(Smoke):
     def test_a_wrong_fallback_is_reported_before_anything_starts(self):
         code, out, err = run(self.folder, "validate", "digits.yaml", "+trainer.on_divergence=[optimizer.lr=0.01, optimizer.rate=0.1]")
         self.assertEqual(code, 2, out + err)
-        self.assertIn("attempt 3 of 'on_divergence'", out + err)
+        self.assertIn("entry 2 of 'on_divergence'", out + err)
 
 
 class LostOutput(Smoke):
@@ -255,7 +256,19 @@ class OutOfMemory(Smoke):
         self.assertIn("trainer.activation_checkpointing=blocks", message)
 
 
-class BrokenEngine(Smoke):
+class Engines(Smoke):
+    def test_a_run_on_a_cpu_loads_no_library_of_gpus(self):
+        # The dynamic linker writes a file for each process. libtorch_cpu.so itself needs the small libcudart and libcupti.
+        environment = {**os.environ, "LD_DEBUG": "files", "LD_DEBUG_OUTPUT": str(self.folder / "linked")}
+        ended = subprocess.run([BINARY, "run", "digits.yaml", "--run-dir", "cpu", "trainer.accelerator=cpu"], cwd=self.folder, env=environment,
+                               stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=240)
+        self.assertEqual(ended.returncode, 0, ended.stderr)
+        loaded = set()
+        for path in self.folder.glob("linked.*"):
+            loaded.update(re.findall(r"/([^/\s]+\.so[.\d]*)", path.read_text(errors="replace")))
+        self.assertIn("libtorch_cpu.so", loaded)
+        self.assertEqual(sorted(name for name in loaded if re.match(r"lib(torch_cuda|c10_cuda|cublas|cudnn|nccl)", name)), [])
+
     def test_a_file_that_is_not_a_library_is_named_with_the_remedy(self):
         program = self.folder / "program/bin/trainctl"
         library = self.folder / "program/lib/libtrainctl_engine.so"

@@ -121,7 +121,7 @@ class LinkAndForecast(Smoke):
         code, out, err = run(self.folder, "doctor", "--link", "--devices", "2", "--json")
         sound = json.loads(out)["findings"]
         memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-        most = memory // (512 << 20)
+        most = memory // (256 << 20)
         if most >= 1024:
             self.skipTest("more processes would fit than may be asked for")
         code, out, err = run(self.folder, "doctor", "--link", "--devices", str(most + 1), "--json")

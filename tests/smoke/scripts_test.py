@@ -13,7 +13,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 REAL = ["bash", "sh", "env", "basename", "dirname", "readlink", "sha256sum", "md5sum", "cut", "df", "tail", "flock", "mkdir", "rm", "mv",
-        "ln", "grep", "gzip", "cp", "cat", "id", "awk", "nproc", "sed", "head", "chmod"]
+        "ln", "grep", "gzip", "cp", "cat", "id", "awk", "nproc", "sed", "head", "chmod", "mktemp"]
 
 
 class Machine:
@@ -219,6 +219,20 @@ class Setup(ScriptCase):
         ended = self.machine.run("setup", "--quick")
         self.assertEqual(ended.returncode, 1)
         self.assertIn("unknown argument '--quick'; usage: scripts/setup", ended.stderr)
+
+
+class Package(ScriptCase):
+    def test_invalid_arguments_print_the_usage(self):
+        for arguments, cause in (([], "cannot build ''"), (["zip"], "cannot build 'zip'"), (["wheel", "--out"], "--out needs a value"),
+                                 (["archive", "--fast", "yes"], "unknown argument '--fast'")):
+            ended = self.machine.run("package", *arguments)
+            self.assertEqual(ended.returncode, 1)
+            self.assertIn(f"package: error: {cause}; usage: scripts/package wheel|archive", ended.stderr)
+
+    def test_a_wheel_without_its_tools_says_how_to_install_them(self):
+        ended = self.machine.run("package", "wheel", "--build", "build/ci")
+        self.assertEqual(ended.returncode, 1)
+        self.assertIn("there is no .package-venv: run scripts/setup --package", ended.stderr)
 
 
 class FetchData(ScriptCase):

@@ -36,7 +36,7 @@ class UnderSlurm(Launched):
         one = ["srun", "--ntasks", "1", "--cpus-per-task", "2"]
         result = self.run_tasks("trainer.devices=2", "trainer.fast_dev_run=true", launch=one)
         self.assertEqual(result["world_size"], 2)
-        self.assertIn("the single task of Slurm: 'trainctl run' starts its own workers", self.err)
+        self.assertIn("the single task of Slurm, because 'trainctl run' starts its own workers", self.err)
 
     def test_a_signalled_job_is_queued_again_once_and_resumes(self):
         out = self.folder / "runs"

@@ -146,7 +146,7 @@ class SplitsFromOneSet(unittest.TestCase):
             for verb in (("eval", name), ("predict", name, "--out", f"{name}_rows.csv")):
                 code, _, err = run(self.folder, *verb, "--checkpoint", "last")
                 self.assertEqual(code, 0, err)
-                self.assertEqual(err.count("learned from other training data than the run was trained on"), expected, err)
+                self.assertEqual(err.count("dataset.train has changed since training"), expected, err)
 
 
 if __name__ == "__main__":

@@ -234,7 +234,7 @@ class Failures(Sweeping):
         self.assertFalse((self.folder / "sweep").exists())
         for words, what in ((["optimizer.lr=0.1"], "no key is varied"), (["optimizer.lr=log(1,2)"], "--samples"),
                             (["optimizer.lr=1,2", "--asha", "trainer.max_epochs=1"], "--min-epochs"),
-                            (["optimizer.lr=1,2", "--monitor", "val/f1"], "got val/f1"),
+                            (["optimizer.lr=1,2", "--monitor", "val/f1"], "'val/f1' (--monitor) is not a metric"),
                             (["seed=1,2"], "--seeds"), (["optimizer.lr=1,2", "--samples", "2", "--lhs", "2"], "exclude each other")):
             code, out, err = run(self.folder, "sweep", "tiny.yaml", *words, "--out", "sweep")
             self.assertEqual(code, 2, f"{words}: {out}{err}")
@@ -375,7 +375,7 @@ class Halving(Sweeping):
             self.assertIn("choose another --out", err)
         code, _, err = run(self.folder, "sweep", "tiny.yaml", *words, "trainer.check_val_every_n_epoch=2", "--out", "seldom")
         self.assertEqual(code, 2, err)
-        self.assertIn("trainer.check_val_every_n_epoch is 2", err)
+        self.assertIn("trainer.check_val_every_n_epoch=2 ", err)
 
 
 class Parts(Sweeping):

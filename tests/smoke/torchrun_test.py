@@ -58,7 +58,7 @@ class UnderTorchrun(Launched):
         process = self.start_tasks("trainer.devices=4")
         out, err = process.communicate(timeout=120)
         self.assertNotEqual(process.returncode, 0)
-        self.assertIn("trainer.devices is 4, but torchrun has started 2 tasks on this host", out + err)
+        self.assertIn("trainer.devices is 4, but this host has 2 tasks under torchrun", out + err)
 
 
 @unittest.skipUnless(TORCHRUN, MISSING)

@@ -81,7 +81,7 @@ class LanguageModels(FromFolder):
     def test_what_does_not_fit_is_reported_before_anything_starts(self):
         said = self.refused("text/gpt_tiny.yaml", "~dataset.train.vocab_size", "dataset.val.vocab_size=~", "model.heads=3",
                             "dataset.train.sequence_length=200", "metrics=[accuracy]")
-        for part in ("add 'vocab_size: 50257' to dataset.train", "a width of 128 does not divide into 3 heads",
+        for part in ("add 'vocab_size: 50257' to dataset.train", "width must be a multiple of heads (3), got 128",
                      "a sample has 200 tokens, but the model's longest sequence is 128",
                      "the metric 'accuracy' takes classes, but the labels of dataset.train are tokens"):
             self.assertIn(part, said)
@@ -92,7 +92,7 @@ class LanguageModels(FromFolder):
         code, out, err = run(self.folder, "run", self.CONFIG, *self.SHORT, "dataset.train.vocab_size=100", "--run-dir",
                              self.folder / "short")
         self.assertEqual(code, 9, out + err)
-        self.assertIn("tokens must be 0 to 99", err)
+        self.assertIn("tokens must be less than 'vocab_size' (100)", err)
 
 
 class ListsOfLayers(FromFolder):
@@ -115,9 +115,9 @@ class ListsOfLayers(FromFolder):
     def test_every_layer_that_does_not_fit_is_reported_before_anything_starts(self):
         said = self.refused("mnist/sequential.yaml", "++model.layers.0.groups=2", "model.layers.4.kernel_size=99",
                             "++model.layers.3.layers.0.stride=2")
-        self.assertIn("layer 0 (conv2d) gets 1x28x28: 2 groups must divide the 1 input channels and the 16 output channels", said)
-        self.assertIn("layer 3 (residual) gets 16x14x14: its layers give 16x7x7, but the shortcut gives 16x14x14", said)
-        self.assertIn("layer 4 (max_pool2d) gets 16x7x7: a window of 99x99 is larger than its input", said)
+        self.assertIn("layer 0 (conv2d) cannot take an input of shape 1x28x28: 2 groups must divide the 1 input channels and the 16 output channels", said)
+        self.assertIn("layer 3 (residual) cannot take an input of shape 16x14x14: its layers give 16x7x7, but the shortcut gives 16x14x14", said)
+        self.assertIn("layer 4 (max_pool2d) cannot take an input of shape 16x7x7: a window of 99x99 is larger than its input", said)
         self.assertIn("sequential.yaml", said)
 
 
@@ -137,7 +137,7 @@ class ScriptedModules(FromFolder):
 
     def test_a_script_that_is_not_the_pinned_one_does_not_run(self):
         said = self.refused("mnist/torchscript.yaml", f"model.sha256={'0' * 64}")
-        self.assertIn(f"has the SHA-256 {SCRIPT_SHA256}, but 'sha256' says 0000", said)
+        self.assertIn(f"has the SHA-256 {SCRIPT_SHA256}, but 'sha256' is 0000", said)
         self.assertIn(f"add 'sha256: {SCRIPT_SHA256}'", self.refused("mnist/torchscript.yaml", "~model.sha256"))
 
     def test_a_script_for_other_data_says_what_it_does_not_take(self):
@@ -168,7 +168,7 @@ class ImageTransformers(FromFolder):
 
     def test_images_that_patches_do_not_cover_are_refused(self):
         said = self.refused("imagenet-sample/vit_b_16.yaml", "dataset.train={type: synthetic_images, height: 30, width: 32}")
-        self.assertIn("the images are 30x32: patches of 16x16 do not cover them", said)
+        self.assertIn("the images are 30x32, which patches of 16x16 do not cover exactly", said)
 
 
 if __name__ == "__main__":

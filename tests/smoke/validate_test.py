@@ -76,7 +76,7 @@ class Validates(Front):
             return self.program("validate", QUICKSTART, f"weights={weights}", folder=GOLDEN / "torch", code=code).err
         check("module.pth", code=0)
         self.assert_has(check("modul.pth", code=2), "modul.pth does not exist", "did you mean 'module.pth'?")
-        self.assert_has(check("whole_model.pth", code=10), "pickle uses torch.nn.modules.linear.Linear")
+        self.assert_has(check("whole_model.pth", code=10), "it uses torch.nn.modules.linear.Linear")
         check("weights.json", code=10)
         for refused in ("https://example.org/w.pth", ".", "{path: module.pth, sha256: abc}"):
             check(refused, code=2)
@@ -89,7 +89,7 @@ class ConfigsAndData(Front):
     def test_errors_of_the_data_come_with_all_others(self):
         self.assert_has(self.refused("validate", QUICKSTART, "optimizer.learning_rate=1", "loader.batch_size=100000",
                                      "loss={type: cross_entropy, weight: [1, 2]}", f"dataset.val={self.nowhere()}"),
-                        "unknown key 'learning_rate'", "a batch of 100,000 is larger", "the loss has 2 weights", "does not exist",
+                        "unknown key 'learning_rate'", "a batch of 100,000 is larger", "the loss needs 10 weights, one per class of the data, got 2", "does not exist",
                         "3 errors and 2 warnings in")
 
     def test_a_mistake_in_one_split_does_not_hide_those_of_the_other(self):
@@ -102,13 +102,13 @@ class ConfigsAndData(Front):
                            "[{type: normalize, mean: [1, 1, 1], std: [1, 1, 1]}]"):
             self.refused("validate", QUICKSTART, *both_splits(transforms))
         self.assert_has(self.refused("validate", QUICKSTART, "model=lenet", *both_splits("[{type: random_crop, size: 8}]")),
-                        "the images are 8x8: lenet needs 28x28 or 32x32")
+                        "the images are 8x8, but lenet needs 28x28 or 32x32")
 
     def test_data_that_cannot_be_read_ends_with_9_and_a_config_that_does_not_fit_with_2(self):
         self.assert_has(self.refused("validate", QUICKSTART, f"dataset.train={self.nowhere()}", "~dataset.val", code=9),
                         "does not exist")
         self.assert_has(self.refused("validate", QUICKSTART, "loader.batch_size=100000", "loader.drop_last=true"),
-                        "a batch of 100,000 is larger than the training data: 60,000 samples")
+                        "a batch of 100,000 is larger than the training data (60,000 samples)")
 
     def test_what_cannot_be_learned_from_a_table_is_named_with_its_place(self):
         self.write("train.csv", "a,b,kind,price\n1,2,x,0.5\n3,4,y,1.5\n5,6,x,2.5\n")

@@ -26,7 +26,7 @@ class Verdicts(Smoke):
         self.assertTrue(found["evidence"], found)
         for each in found["evidence"]:
             self.assertEqual(sorted(each), ["name", "text", "unit", "value"])
-        self.assertIn("a perfect loader would make the run", found["perfect_loader"]["text"])
+        self.assertIn("if data loading took no time, the run would be", found["perfect_loader"]["text"])
         self.assertIn(found["perfect_loader"]["text"], self.out)
         self.assertGreaterEqual(found["perfect_loader"]["speedup"], 1)
         return found

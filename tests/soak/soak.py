@@ -19,7 +19,7 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 SAVES = HERE.parent / "smoke/checkpoint_test.py"
-FLIPS = ["a flipped bit of a checkpoint is never missed", "a truncated checkpoint is detected by its length"]
+FLIPS = ["container: every flipped bit is detected", "container: a truncated file is detected by its length"]
 SIZE = 64 << 10  # bytes of the checkpoint whose bits are flipped
 PROOFS = {
     "kills": ("kills.py", "Kills"),

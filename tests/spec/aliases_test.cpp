@@ -10,7 +10,7 @@
 
 using namespace trainctl;
 
-TEST_CASE("every hint for a key of another runner names a key of ours") {
+TEST_CASE("aliases: every hint names an existing key") {
   const config::Schema& schema = *config::Codec<spec::Experiment>::schema();
   for (const config::Alias& alias : config::aliases()) {
     INFO(alias.word << " -> " << alias.key);
@@ -20,7 +20,7 @@ TEST_CASE("every hint for a key of another runner names a key of ours") {
   }
 }
 
-TEST_CASE("the example of every stage can be laid over an experiment", "[spec]") {
+TEST_CASE("explain: the example of every stage can be merged into an experiment", "[spec]") {
   const config::Vocabulary& vocabulary = spec::builtin_vocabulary();
   for (const std::string& kind : vocabulary.kinds()) {
     for (const std::string& name : vocabulary.names(kind)) {
@@ -30,9 +30,10 @@ TEST_CASE("the example of every stage can be laid over an experiment", "[spec]")
       config::Diagnostics diagnostics;
       const auto overlay = config::finish_tree(
           config::load_text("example.yaml", example, diagnostics), {}, diagnostics);
-      const auto merged = config::merge(
-          config::finish_tree(config::load_text("base.yaml", kSound, diagnostics), {}, diagnostics),
-          overlay);
+      const auto merged =
+          config::merge(config::finish_tree(config::load_text("base.yaml", kValidYaml, diagnostics),
+                                            {}, diagnostics),
+                        overlay);
       spec::Experiment experiment;
       config::Reader(vocabulary, diagnostics)
           .object(merged, spec::experiment_schema(), "it", &experiment);
@@ -41,7 +42,7 @@ TEST_CASE("the example of every stage can be laid over an experiment", "[spec]")
   }
 }
 
-TEST_CASE("the example of every option is one the option takes", "[spec]") {
+TEST_CASE("explain: the example of every option is valid", "[spec]") {
   const config::Vocabulary& vocabulary = spec::builtin_vocabulary();
   for (const std::string& kind : vocabulary.kinds()) {
     for (const std::string& name : vocabulary.names(kind)) {

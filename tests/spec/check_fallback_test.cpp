@@ -8,7 +8,7 @@
 namespace spec = trainctl::spec;
 using Catch::Matchers::Equals;
 
-TEST_CASE("what a run falls back on is checked with the file, each attempt by its number",
+TEST_CASE("on_divergence: every attempt is checked with the file, and errors name its number",
           "[spec]") {
   const std::string key = "trainer.on_divergence=";
   CHECK_THAT(problems_of({key + "[optimizer.lr=0.1, [optimizer.lr=0.01, "
@@ -16,18 +16,17 @@ TEST_CASE("what a run falls back on is checked with the file, each attempt by it
              Equals(""));
   const std::string wrong =
       problems_of({key + "[optimizer.lr=0.1, [optimizer.rate=0.01, trainer.max_epochs=soon], []]"});
-  CHECK_THAT(wrong, Contains("attempt 3 of 'on_divergence'") && Contains("unknown key 'rate'") &&
+  CHECK_THAT(wrong, Contains("entry 2 of 'on_divergence'") && Contains("unknown key 'rate'") &&
                         Contains("max_epochs") &&
-                        Contains("attempt 4 of 'on_divergence': it "
-                                 "changes nothing") &&
-                        !Contains("attempt 2"));
+                        Contains("entry 3 of 'on_divergence': no key is changed") &&
+                        !Contains("entry 1"));
   CHECK_THAT(problems_of({key + "[optimizer.lr]"}), Contains("an override must have a value"));
   CHECK_THAT(problems_of({key + "{optimizer.lr: 0.1}"}), Contains("on_divergence"));
   CHECK_THAT(problems_of({key + "[[[optimizer.lr=0.1]]]"}), Contains("on_divergence"));
 }
 
-TEST_CASE("a fallback may be a map of what is laid over the file", "[spec]") {
-  const spec::Loaded loaded = load_sound(
+TEST_CASE("on_divergence: an attempt may be a map of keys or sections", "[spec]") {
+  const spec::Loaded loaded = load_valid(
       {"trainer.on_divergence=[{optimizer.lr: 0.1}, {optimizer: {lr: 0.01, betas: [0.8, 0.99]}, "
        "trainer: {max_epochs: 2}}, [seed=3, {metrics: [accuracy, {type: top_k_accuracy, k: "
        "2}]}]]"});
@@ -55,10 +54,11 @@ TEST_CASE("on_divergence: an entry's type shows that it may be a map", "[spec]")
              Equals("list of text or map or list of texts and maps"));
 }
 
-TEST_CASE("a text in a fallback's map is what the file says, references resolved once", "[spec]") {
+TEST_CASE("on_divergence: references in a map are resolved once, and escaped ones stay literal",
+          "[spec]") {
   trainctl::config::Diagnostics problems;
   const spec::Loaded loaded =
-      load_sound({"trainer.on_divergence=[{name: '$${a} ${trainer.max_epochs}', seed: 7}, {name: "
+      load_valid({"trainer.on_divergence=[{name: '$${a} ${trainer.max_epochs}', seed: 7}, {name: "
                   "\"it's \\\"$${b}\\\"\"}]"});
   const auto& fallbacks = loaded.experiment.trainer.on_divergence;
   REQUIRE(fallbacks.size() == 2);
@@ -91,21 +91,21 @@ TEST_CASE("on_divergence: an error in a map is reported at its line", "[spec]") 
   };
   CHECK_THAT(problems_with("    - optimizer:\n        lr: 0.01\n"), !Contains("error"));
   CHECK_THAT(problems_with("    - optimizer:\n        lr: 0.01\n        rate: 1\n"),
-             Contains("yaml:8:9: error: attempt 2 of 'on_divergence': unknown key 'rate'"));
+             Contains("yaml:8:9: error: entry 1 of 'on_divergence': unknown key 'rate'"));
   CHECK_THAT(problems_with("    - optimizer.lr: 0.01\n    - optimizr:\n        lr: 0.01\n"),
-             Contains("yaml:7:7: error: attempt 3 of 'on_divergence': unknown key 'optimizr'"));
+             Contains("yaml:7:7: error: entry 2 of 'on_divergence': unknown key 'optimizr'"));
   CHECK_THAT(problems_with("    - trainer:\n        max_epochs: soon\n"),
-             Contains("yaml:7:21: error: attempt 2"));
+             Contains("yaml:7:21: error: entry 1"));
   CHECK_THAT(problems_with("    - {}\n"),
-             Contains("yaml:6:7: error: attempt 2") && Contains("changes nothing"));
-  CHECK_THAT(problems_with("    - optimizer: {}\n"), Contains("changes nothing"));
-  CHECK_THAT(problems_with("    - loader: { batch_size: auto }\n"), Contains("determined once"));
+             Contains("yaml:6:7: error: entry 1") && Contains("no key is changed"));
+  CHECK_THAT(problems_with("    - optimizer: {}\n"), Contains("no key is changed"));
+  CHECK_THAT(problems_with("    - loader: { batch_size: auto }\n"), Contains("chosen once"));
   CHECK_THAT(problems_with("    - plugins: [mine.so]\n"), Contains("loaded once"));
-  CHECK_THAT(problems_with("    - 'my key': 1\n"), Contains("attempt 2"));
+  CHECK_THAT(problems_with("    - 'my key': 1\n"), Contains("entry 1"));
 }
 
-TEST_CASE("a fallback that adds a key fits the resolved file as well", "[spec]") {
-  const spec::Loaded loaded = load_sound({"trainer.gradient_clip_val=2.0"});
+TEST_CASE("on_divergence: an override with + also changes a key that is already set", "[spec]") {
+  const spec::Loaded loaded = load_valid({"trainer.gradient_clip_val=2.0"});
   trainctl::config::Diagnostics problems;
   const spec::Loaded changed =
       spec::overridden(loaded, {"+trainer.gradient_clip_val=1.0"}, problems);
@@ -113,17 +113,19 @@ TEST_CASE("a fallback that adds a key fits the resolved file as well", "[spec]")
   CHECK(changed.experiment.trainer.gradient_clip_val == 1.0);
 }
 
-TEST_CASE("what is settled before the first attempt is no fallback", "[spec]") {
+TEST_CASE("on_divergence: an attempt cannot change plugins or set the batch size to auto",
+          "[spec]") {
   const std::string key = "trainer.on_divergence=";
   CHECK_THAT(problems_of({key + "[loader.batch_size=auto]"}),
-             Contains("attempt 2 of 'on_divergence'") && Contains("determined once"));
+             Contains("entry 1 of 'on_divergence'") && Contains("chosen once"));
   CHECK_THAT(problems_of({key + "[++plugins=mine.so]"}),
-             Contains("attempt 2 of 'on_divergence'") && Contains("loaded once"));
+             Contains("entry 1 of 'on_divergence'") && Contains("loaded once"));
   CHECK_THAT(problems_of({key + "[loader.batch_size=64]"}), Equals(""));
 }
 
-TEST_CASE("an attempt is the file with the overrides of its number", "[spec]") {
-  const spec::Loaded loaded = load_sound({"trainer.on_divergence=[trainer.max_epochs=2]"});
+TEST_CASE("on_divergence: an attempt has the values of the file except for its overrides",
+          "[spec]") {
+  const spec::Loaded loaded = load_valid({"trainer.on_divergence=[trainer.max_epochs=2]"});
   trainctl::config::Diagnostics problems;
   const auto& words = loaded.experiment.trainer.on_divergence.at(0).values;
   CHECK(spec::overridden(loaded, words, problems).experiment.trainer.max_epochs == 2);

@@ -5,7 +5,7 @@
 namespace spec = trainctl::spec;
 using Catch::Matchers::Equals;
 
-TEST_CASE("a monitor names a value that will exist, with a suggestion", "[spec]") {
+TEST_CASE("monitor: an unknown value is an error with a suggestion", "[spec]") {
   const std::string stop = "early_stopping={type: patience, monitor: ";
   CHECK_THAT(problems_of({stop + "val/accuracy}"}), Equals(""));
   CHECK_THAT(problems_of({stop + "val_loss}"}),
@@ -19,7 +19,7 @@ TEST_CASE("a monitor names a value that will exist, with a suggestion", "[spec]"
              Equals(""));
 }
 
-TEST_CASE("a monitor of val/... needs a validation", "[spec]") {
+TEST_CASE("monitor: values of val/ require validation", "[spec]") {
   CHECK_THAT(
       problems_of({"early_stopping=patience", "~dataset.val"}),
       Contains("'early_stopping.monitor' names 'val/loss', but this run has no validation") &&
@@ -31,43 +31,42 @@ TEST_CASE("a monitor of val/... needs a validation", "[spec]") {
              Equals(""));
 }
 
-TEST_CASE("a mode that does not fit its monitor is an error", "[spec]") {
+TEST_CASE("monitor: a mode that contradicts the monitor is an error", "[spec]") {
   CHECK_THAT(problems_of({"checkpoint={monitor: val/accuracy, mode: min}"}),
-             Contains("mode 'min' does not fit 'val/accuracy': higher is better"));
+             Contains("mode 'min' contradicts 'val/accuracy', where higher is better"));
   CHECK_THAT(problems_of({"checkpoint={monitor: val/loss, mode: max}"}),
              Contains("lower is better"));
   CHECK(problems_of({"checkpoint={monitor: val/accuracy, mode: auto}"}).empty());
 }
 
-TEST_CASE(
-    "without a separate monitor the checkpoint's mode is held against early stopping's, else the "
-    "loss",
-    "[spec]") {
-  CHECK_THAT(problems_of({"checkpoint.mode=max"}), Contains("mode 'max' does not fit 'val/loss'"));
+TEST_CASE("checkpoint.monitor: the default is the monitor of early stopping, else the loss",
+          "[spec]") {
+  CHECK_THAT(problems_of({"checkpoint.mode=max"}), Contains("mode 'max' contradicts 'val/loss'"));
   CHECK_THAT(problems_of({"checkpoint.mode=min",
                           "early_stopping={type: patience, monitor: train/accuracy}"}),
-             Contains("mode 'min' does not fit 'train/accuracy'"));
+             Contains("mode 'min' contradicts 'train/accuracy'"));
   CHECK_THAT(
       problems_of({"checkpoint.mode=min", "early_stopping={type: patience, monitor: val/acc}"}),
       Contains("1 error in"));
-  CHECK(spec::checkpoint_monitor(load_sound({"~dataset.val"}).experiment) == "train/loss");
+  CHECK(spec::checkpoint_monitor(load_valid({"~dataset.val"}).experiment) == "train/loss");
 }
 
-TEST_CASE("the automatic mode goes by the monitor's name", "[spec]") {
+TEST_CASE("monitor: mode auto depends on the monitor's name", "[spec]") {
   CHECK(spec::mode_for("val/loss") == spec::Mode::min);
   CHECK(spec::mode_for("train/top_5_accuracy") == spec::Mode::max);
   CHECK(spec::resolve_mode({spec::Mode::max}, "val/loss") == spec::Mode::max);
   CHECK(spec::resolve_mode({}, "val/loss") == spec::Mode::min);
 }
 
-TEST_CASE("an unreadable metric raises no false alarm about a monitor", "[spec]") {
+TEST_CASE("monitor: an unknown metric causes no second error about the monitor", "[spec]") {
   const std::string problems =
       problems_of({"metrics=[acuracy]", "checkpoint.monitor=val/accuracy"});
   CHECK_THAT(problems, Contains("unknown metric 'acuracy'"));
   CHECK_THAT(problems, !Contains("monitor"));
 }
 
-TEST_CASE("an unreadable metric hides no monitor that no metric could provide", "[spec]") {
+TEST_CASE("monitor: with an unknown metric, a monitor that no metric can provide is still an error",
+          "[spec]") {
   const auto problems = [](const std::string& monitor) {
     return problems_of({"metrics=[acuracy, dice]", "checkpoint.monitor=" + monitor});
   };
@@ -78,12 +77,14 @@ TEST_CASE("an unreadable metric hides no monitor that no metric could provide", 
   CHECK_THAT(problems("train/top_5_accuracy"), Contains("2 errors"));
 }
 
-TEST_CASE("divergence watches a loss", "[spec]") {
+TEST_CASE("early_stopping: divergence must monitor a loss", "[spec]") {
   const std::string stop = "early_stopping={type: divergence, monitor: ";
   CHECK_THAT(problems_of({"early_stopping=divergence"}), Equals(""));
   CHECK_THAT(problems_of({stop + "val/loss}"}), Equals(""));
-  CHECK_THAT(problems_of({stop + "val/accuracy}"}),
-             Contains("'val/accuracy' must be a loss: for this value, higher is better"));
+  CHECK_THAT(
+      problems_of({stop + "val/accuracy}"}),
+      Contains(
+          "'early_stopping.monitor' must name a loss, got 'val/accuracy', where higher is better"));
   CHECK_THAT(problems_of({stop + "val/f1}"}), Contains("no such value is computed"));
   CHECK_THAT(problems_of({"early_stopping={type: divergence, factor: 1}"}), Contains("factor"));
 }

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-// Keys that users of other programs write, with their location, and the required content of the
-// hint.
+// The tables list keys that users of other programs write, with their location, and the content
+// that the hint must have.
 
 using namespace trainctl;
 
@@ -150,19 +150,19 @@ void check_hint(const WrittenKey& written) {
 
 }  // namespace
 
-TEST_CASE("hints: the common keys of Lightning lead to ours", "[spec]") {
+TEST_CASE("hints: common keys of Lightning lead to those of trainctl", "[spec]") {
   for (const WrittenKey& written : kLightning) check_hint(written);
 }
 
-TEST_CASE("hints: the common keys of timm lead to ours", "[spec]") {
+TEST_CASE("hints: common keys of timm lead to those of trainctl", "[spec]") {
   for (const WrittenKey& written : kTimm) check_hint(written);
 }
 
-TEST_CASE("hints: the common keys of the Hugging Face Trainer lead to ours", "[spec]") {
+TEST_CASE("hints: common keys of the Hugging Face Trainer lead to those of trainctl", "[spec]") {
   for (const WrittenKey& written : kHuggingFace) check_hint(written);
 }
 
-TEST_CASE("hints: no hint proposes the key that was refused", "[spec]") {
+TEST_CASE("hints: no hint suggests the key that was rejected", "[spec]") {
   for (const config::Alias& alias : config::aliases()) {
     for (const char* section : {"trainer", "checkpoint", "loader", "distributed"}) {
       const std::string key = std::string(section) + "." + std::string(alias.word);
@@ -188,7 +188,7 @@ TEST_CASE("explain: every suggested name is explained", "[spec]") {
   }
 }
 
-TEST_CASE("hints: a key of the top level is sent there from every section", "[spec]") {
+TEST_CASE("hints: a top-level key in any section gets a hint to the top level", "[spec]") {
   for (const std::string& key : spec::experiment_schema().keys()) {
     for (const char* section : {"trainer", "checkpoint", "loader"}) {
       const std::string problems = problems_of({"++" + std::string(section) + "." + key + "=1"});
@@ -199,7 +199,7 @@ TEST_CASE("hints: a key of the top level is sent there from every section", "[sp
   }
 }
 
-TEST_CASE("hints: a stage under the key of another kind is sent to its own", "[spec]") {
+TEST_CASE("hints: a stage under the key of another kind gets a hint to its own key", "[spec]") {
   CHECK_THAT(problems_of({"dataset.train.transforms=[mixup]"}),
              Contains("unknown transform 'mixup'") &&
                  Contains("it is a batch transform: write 'dataset.train.batch_transforms: "
@@ -208,8 +208,9 @@ TEST_CASE("hints: a stage under the key of another kind is sent to its own", "[s
   CHECK_THAT(problems_of({"+accuracy=true"}), Contains("write 'metrics: [accuracy]'"));
 }
 
-TEST_CASE("hints: a missing stage is the one with the keys that are there, else the most common",
-          "[spec]") {
+TEST_CASE(
+    "hints: the suggested type of a stage has the keys that are set, or else is the most common",
+    "[spec]") {
   CHECK_THAT(problems_of({"~model", "~optimizer"}),
              Contains("add 'model: resnet18'") && Contains("add 'optimizer: adamw'"));
   CHECK_THAT(problems_of({"optimizer={lr: 0.1}"}), Contains("add 'type: adamw'"));
@@ -220,8 +221,7 @@ TEST_CASE("hints: a missing stage is the one with the keys that are there, else 
   CHECK_THAT(problems_of({"~dataset.train.type"}), !Contains("add 'type: cifar10'"));
 }
 
-TEST_CASE("hints: every kind of stage has a usual one that exists, and a key that holds it",
-          "[spec]") {
+TEST_CASE("hints: every kind of stage has a key and a most common type", "[spec]") {
   const config::Vocabulary& vocabulary = spec::builtin_vocabulary();
   for (const std::string& kind : vocabulary.kinds()) {
     CAPTURE(kind);

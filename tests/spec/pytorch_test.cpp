@@ -108,16 +108,16 @@ std::map<std::string, Options> signatures() {
 }
 
 /// Absent, null and an empty list are equivalent.
-bool same(const Json& ours, const Json& theirs) {
+bool are_equivalent(const Json& one, const Json& other) {
   const auto empty = [](const Json& value) {
     return value.is_null() || (value.is_array() && value.empty());
   };
-  return ours == theirs || (empty(ours) && empty(theirs));
+  return one == other || (empty(one) && empty(other));
 }
 
 bool fits(const std::string& cell, const std::optional<Json>& value) {
   if (cell == "any" || cell == "absent") return value.has_value() == (cell == "any");
-  return value && same(*value, value_of(cell));
+  return value && are_equivalent(*value, value_of(cell));
 }
 
 std::string text_of(const std::optional<Json>& value) { return value ? value->dump() : "absent"; }
@@ -140,21 +140,22 @@ std::vector<std::pair<std::string, const config::StageType*>> all_stages() {
 
 }  // namespace
 
-TEST_CASE("stages: options and defaults are PyTorch's but for the listed differences", "[spec]") {
+TEST_CASE("stages: options and defaults are those of PyTorch except for listed differences",
+          "[spec]") {
   const std::map<std::string, Options> python = signatures();
   std::vector<Difference> differences = listed_differences();
   REQUIRE(differences.size() > 40);
   for (const auto& [stage, type] : all_stages()) {
     if (!python.contains(stage)) continue;
-    const Options ours = described(*type);
-    const Options& theirs = python.at(stage);
+    const Options own = described(*type);
+    const Options& pytorch = python.at(stage);
     std::set<std::string> options;
-    for (const auto& [name, value] : ours) options.insert(name);
-    for (const auto& [name, value] : theirs) options.insert(name);
+    for (const auto& [name, value] : own) options.insert(name);
+    for (const auto& [name, value] : pytorch) options.insert(name);
     for (const std::string& option : options) {
-      const auto here = find(ours, option);
-      const auto there = find(theirs, option);
-      if (here && there && same(*here, *there)) continue;
+      const auto here = find(own, option);
+      const auto there = find(pytorch, option);
+      if (here && there && are_equivalent(*here, *there)) continue;
       bool is_listed = false;
       for (Difference& row : differences) {
         if (!names(row.stages, stage) || std::ranges::count(row.options, option) == 0) continue;
@@ -177,7 +178,7 @@ TEST_CASE("stages: options and defaults are PyTorch's but for the listed differe
   }
 }
 
-TEST_CASE("stages: each has a PyTorch class or a reason to have none", "[spec]") {
+TEST_CASE("stages: each has a PyTorch class or a reason for having none", "[spec]") {
   const std::map<std::string, Options> python = signatures();
   Words without;
   for (const auto& cells : rows_of_page(2)) {

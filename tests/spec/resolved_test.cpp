@@ -33,27 +33,27 @@ const std::vector<std::vector<std::string>> kVariants{
 
 }  // namespace
 
-TEST_CASE("the resolved experiment reads back to the same experiment", "[spec]") {
+TEST_CASE("resolved experiment: is the same when read again", "[spec]") {
   for (const std::vector<std::string>& overrides : kVariants) {
     CAPTURE(overrides);
-    const spec::Loaded loaded = load_sound(overrides);
+    const spec::Loaded loaded = load_valid(overrides);
     const spec::Loaded again = load_again(spec::dump_resolved(loaded));
     CHECK(plain(again) == plain(loaded));
     CHECK(spec::dump_resolved(again).size() > 1000);
   }
 }
 
-TEST_CASE("the resolved experiment shows where each value came from", "[spec]") {
-  const std::string text = spec::dump_resolved(load_sound({"optimizer.lr=0.5"}));
-  CHECK_THAT(text, Contains("max_epochs: 5  # sound.yaml:8\n"));
+TEST_CASE("resolved experiment: shows where each value came from", "[spec]") {
+  const std::string text = spec::dump_resolved(load_valid({"optimizer.lr=0.5"}));
+  CHECK_THAT(text, Contains("max_epochs: 5  # valid.yaml:8\n"));
   CHECK_THAT(text, Contains("lr: 0.5  # override\n"));
   CHECK_THAT(text, Contains("batch_size: 64  # default\n"));
 }
 
-TEST_CASE("without its defaults the experiment still reads back the same", "[spec]") {
+TEST_CASE("resolved experiment: is the same when read again without its defaults", "[spec]") {
   for (const std::vector<std::string>& overrides : kVariants) {
     CAPTURE(overrides);
-    const spec::Loaded loaded = load_sound(overrides);
+    const spec::Loaded loaded = load_valid(overrides);
     const config::Node minimal = config::without_defaults(
         spec::resolved_tree(loaded), spec::experiment_schema(), spec::builtin_vocabulary());
     CHECK(plain(load_again(config::dump(minimal))) == plain(loaded));

@@ -164,7 +164,7 @@ TEST_CASE("short forms: weights take a prefix in any order", "[spec]") {
   };
   for (const std::vector<std::string>& overrides : orders) {
     CAPTURE(overrides);
-    const auto weights = load_sound(overrides).experiment.weights;
+    const auto weights = load_valid(overrides).experiment.weights;
     REQUIRE(weights.has_value());
     CHECK(weights->prefix == "model.");
     CHECK((weights->path.filename() == "pl.ckpt" || weights->path.filename() == "pretrained"));
@@ -176,7 +176,7 @@ TEST_CASE("short forms: a file and what it extends take a prefix in any order", 
   for (const bool short_first : {true, false}) {
     const std::string path = "weights: pl.ckpt\n";
     const std::string prefix = "weights: {prefix: model.}\n";
-    put_text(folder / "base.yaml", kSound + (short_first ? path : prefix));
+    put_text(folder / "base.yaml", kValidYaml + (short_first ? path : prefix));
     put_text(folder / "main.yaml", "extends: base.yaml\n" + (short_first ? prefix : path));
     config::Diagnostics diagnostics;
     const auto weights =
@@ -189,7 +189,7 @@ TEST_CASE("short forms: a file and what it extends take a prefix in any order", 
 
 TEST_CASE("short forms: a short form replaces a complete value of a base file", "[spec]") {
   const TempFolder folder;
-  put_text(folder / "base.yaml", std::string(kSound) +
+  put_text(folder / "base.yaml", std::string(kValidYaml) +
                                      "weights: {path: a.pth, prefix: model.}\n"
                                      "loss: {type: cross_entropy, label_smoothing: 0.1}\n");
   put_text(folder / "main.yaml", "extends: base.yaml\nweights: b.pth\nloss: cross_entropy\n");
@@ -200,8 +200,8 @@ TEST_CASE("short forms: a short form replaces a complete value of a base file", 
   CHECK_THAT(spec::dump_resolved(loaded), Contains("label_smoothing: 0 "));
 }
 
-TEST_CASE("short forms: a value alone is extended to a list", "[spec]") {
+TEST_CASE("short forms: a single value is extended to a list", "[spec]") {
   const std::string resize = "dataset.train.transforms=[{type: resize, size: 28}]";
-  const auto loaded = load_sound({resize, "~dataset.val", "+dataset.train.transforms.0.size.1=32"});
+  const auto loaded = load_valid({resize, "~dataset.val", "+dataset.train.transforms.0.size.1=32"});
   CHECK_THAT(spec::dump_resolved(loaded), Contains("size: [28, 32]"));
 }

@@ -19,7 +19,7 @@ const trainctl::config::Stage& scheduler_of(const trainctl::spec::Loaded& loaded
 }
 
 WarmupLength length_of(const std::string& text) {
-  const trainctl::spec::Loaded loaded = load_sound({scheduler_with(text)});
+  const trainctl::spec::Loaded loaded = load_valid({scheduler_with(text)});
   return trainctl::spec::scheduler::warmup_of(scheduler_of(loaded))->warmup;
 }
 
@@ -27,7 +27,7 @@ std::string problem_of(const std::string& warmup) { return problems_of({schedule
 
 }  // namespace
 
-TEST_CASE("warm-up: a length is a number of intervals, of epochs or a fraction", "[spec]") {
+TEST_CASE("warm-up: a length is a number of intervals or epochs, or a fraction", "[spec]") {
   CHECK(length_of("0") == WarmupLength{0, WarmupUnit::intervals});
   CHECK(length_of("500") == WarmupLength{500, WarmupUnit::intervals});
   CHECK(length_of("3ep") == WarmupLength{3, WarmupUnit::epochs});
@@ -39,27 +39,28 @@ TEST_CASE("warm-up: a length is a number of intervals, of epochs or a fraction",
 
 TEST_CASE("warm-up: a length is written as it was read", "[spec]") {
   for (const std::string text : {"0", "500", "3ep", "0.5ep", "0.05", "0.0"}) {
-    const trainctl::spec::Loaded loaded = load_sound({scheduler_with(text)});
+    const trainctl::spec::Loaded loaded = load_valid({scheduler_with(text)});
     const trainctl::config::Node written = write_stage(scheduler_of(loaded));
     CHECK(written.find("warmup")->text == text);
   }
 }
 
-TEST_CASE("warm-up: what is no length is refused with the three forms", "[spec]") {
+TEST_CASE("warm-up: the error for an invalid length lists the three forms", "[spec]") {
   for (const char* text : {"5eps", "ep", "five", "-3ep", "1.2.3ep", "5 ep", ".ep", "2000000ep"}) {
     INFO(text);
     CHECK_THAT(problem_of(text),
-               Contains("'warmup' must be a number of intervals (500), of epochs (5ep) or a "
-                        "fraction of the run (0.05)"));
+               Contains("'warmup' must be a count in the unit of 'interval' (500), a number of "
+                        "epochs (5ep) or a fraction of the run (0.05)"));
   }
-  CHECK_THAT(problem_of("5.0"), Contains("a fraction below 1, got '5.0'") &&
-                                    Contains("write 5 for a number of intervals, 5ep for epochs"));
+  CHECK_THAT(problem_of("5.0"),
+             Contains("is a fraction of the run and must be below 1, got '5.0'") &&
+                 Contains("5ep for epochs"));
   CHECK_THAT(problem_of("-1"), Contains("'warmup' must be"));
   CHECK_THAT(problem_of("-0.5"), Contains("'warmup' must be at least 0"));
   CHECK_THAT(problem_of("[1]"), Contains("'warmup'"));
 }
 
-TEST_CASE("warm-up: lengths become intervals of the schedule", "[spec]") {
+TEST_CASE("warm-up: lengths are converted to intervals of the schedule", "[spec]") {
   const auto steps = [](WarmupLength length) {
     return intervals_of(length, {Interval::step, 40, 1000});
   };
@@ -74,7 +75,7 @@ TEST_CASE("warm-up: lengths become intervals of the schedule", "[spec]") {
   CHECK(intervals_of({0.1, WarmupUnit::run}, {Interval::step, 40, {}}) == std::nullopt);
 }
 
-TEST_CASE("warm-up: a check refuses one that the run cannot hold", "[spec]") {
+TEST_CASE("warm-up: a length that does not fit the run or the interval is an error", "[spec]") {
   CHECK_THAT(problems_of({scheduler_with("5ep", "epoch")}),
              Contains("the warm-up of 5 epochs must be shorter than the run of 5 epochs"));
   CHECK_THAT(problems_of({scheduler_with("2.5ep", "epoch")}),
@@ -86,9 +87,10 @@ TEST_CASE("warm-up: a check refuses one that the run cannot hold", "[spec]") {
   CHECK_THAT(problems_of({scheduler_with("0.3", "epoch")}), Contains("a warm-up of 1.5 epochs"));
   CHECK(problems_of({scheduler_with("0.2", "epoch")}).empty());
   CHECK_THAT(problems_of({scheduler_with("0.1"), "~trainer.max_epochs", "trainer.max_time=1h"}),
-             Contains("a fraction of the run has no known length with max_time alone"));
-  for (const char* sound : {"4ep", "0.9", "2.5ep"})
-    CHECK(problems_of({scheduler_with(sound)}).empty());
+             Contains("'warmup' is a fraction of the run, whose length is unknown if only "
+                      "trainer.max_time is set"));
+  for (const char* valid : {"4ep", "0.9", "2.5ep"})
+    CHECK(problems_of({scheduler_with(valid)}).empty());
 }
 
 TEST_CASE("warm-up: the JSON Schema accepts numbers and epochs", "[spec]") {

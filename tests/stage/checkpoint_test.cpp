@@ -72,7 +72,7 @@ void check_equal(const Outcome& a, const Outcome& b) {
 
 }  // namespace
 
-TEST_CASE("checkpointed blocks give the same outputs, gradients and draws") {
+TEST_CASE("activation checkpointing: outputs, gradients and random draws are unchanged") {
   Net plain;
   Net saving;
   CHECK(saving.checkpoint_activations());
@@ -82,7 +82,7 @@ TEST_CASE("checkpointed blocks give the same outputs, gradients and draws") {
   CHECK(plain.again == 0);
 }
 
-TEST_CASE("checkpointed blocks give the same under autocast") {
+TEST_CASE("activation checkpointing: gradients under autocast are unchanged") {
   const auto mixed = [](Net& net) {
     at::manual_seed(5);
     at::Tensor loss;
@@ -99,7 +99,7 @@ TEST_CASE("checkpointed blocks give the same under autocast") {
   CHECK(mixed(saving).equal(mixed(plain)));
 }
 
-TEST_CASE("nothing is computed again in evaluation or without gradients") {
+TEST_CASE("activation checkpointing: nothing is recomputed in evaluation or without gradients") {
   Net net;
   net.checkpoint_activations();
   net.set_mode(stage::RunMode::evaluate);

@@ -22,7 +22,7 @@ class Probe final : public stage::Module {
 
 }  // namespace
 
-TEST_CASE("a module lists its tensors by name, parameters trainable and buffers not") {
+TEST_CASE("Module: lists its tensors by name, and only parameters require gradients") {
   const Probe probe;
   REQUIRE(probe.parameters().size() == 1);
   REQUIRE(probe.buffers().size() == 1);
@@ -32,7 +32,7 @@ TEST_CASE("a module lists its tensors by name, parameters trainable and buffers 
   CHECK_FALSE(probe.buffers()[0].tensor.requires_grad());
 }
 
-TEST_CASE("a module is in training mode until evaluation is selected") {
+TEST_CASE("Module: is in training mode until set_mode() selects evaluation") {
   Probe probe;
   const at::Tensor x = at::ones({2});
   CHECK(probe.forward(x).requires_grad());
@@ -42,7 +42,7 @@ TEST_CASE("a module is in training mode until evaluation is selected") {
   CHECK(probe.forward(x).requires_grad());
 }
 
-TEST_CASE("moving a module keeps each tensor's identity") {
+TEST_CASE("Module: to() keeps the identity of each tensor") {
   Probe probe;
   const at::Tensor before = probe.parameters()[0].tensor;
   probe.to(at::kCPU);

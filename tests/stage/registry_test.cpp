@@ -45,31 +45,31 @@ stage::Catalog fakes() {
 
 }  // namespace
 
-TEST_CASE("a registered stage is built from its typed options and its context") {
+TEST_CASE("Registry: a stage is built from its typed options and its context") {
   const auto stage = config::make_stage("scheduler", "fake", with_value(3));
   const auto built = fakes().schedulers.build(stage, {.initial_lr = 2});
   CHECK(built->lr(0, 0) == 6);
 }
 
-TEST_CASE("an error of a stage says which stage it was") {
+TEST_CASE("Registry: an error of a factory names the stage") {
   const auto stage = config::make_stage("scheduler", "fake", with_value(-1));
   try {
     (void)fakes().schedulers.build(stage, {});
-    FAIL("built");
+    FAIL("the stage was built without an error");
   } catch (const Error& error) {
     CHECK(error.kind() == ErrorKind::config);
     CHECK(std::string(error.what()) == "scheduler 'fake': value is -1");
   }
 }
 
-TEST_CASE("a stage that nobody registered is refused by name") {
+TEST_CASE("Registry: a stage that is not registered is an error with its name") {
   const auto stage = config::make_stage("scheduler", "real", FakeOptions{});
   CHECK_FALSE(fakes().schedulers.has("real"));
   CHECK_THROWS_WITH(fakes().schedulers.build(stage, {}),
-                    "scheduler 'real' is not part of this build; it has: fake");
+                    "scheduler 'real' is not part of this build, which has: fake");
 }
 
-TEST_CASE("options of another type are a bug, not an undefined read") {
+TEST_CASE("Registry: options of another type are an error") {
   const auto stage = config::make_stage("scheduler", "fake", spec::metric::Accuracy{});
   CHECK_THROWS_AS(fakes().schedulers.build(stage, {}), Error);
 }

@@ -18,7 +18,7 @@ at::Tensor flag(bool bad) { return at::full({}, bad, at::kBool); }
 
 }  // namespace
 
-TEST_CASE("kept tensors are put back where the flag says so, whatever they hold by then") {
+TEST_CASE("KeptTensors: put_back_where() restores the values only if the flag is true") {
   const at::Tensor weight = at::arange(24, at::kFloat)
                                 .view({2, 3, 2, 2})
                                 .contiguous(at::MemoryFormat::ChannelsLast)
@@ -48,7 +48,7 @@ TEST_CASE("kept tensors are put back where the flag says so, whatever they hold 
   CHECK(weight.is_contiguous(at::MemoryFormat::ChannelsLast));
 }
 
-TEST_CASE("of scalars within one tensor those that are kept are put back, and no other") {
+TEST_CASE("KeptTensors: only the given scalars of a tensor are restored") {
   const at::Tensor all = at::zeros({6});
   stage::KeptTensors kept({all[0], all[1], all[3], all[5], at::ones({}), all[4]});
   kept.take();
@@ -57,7 +57,7 @@ TEST_CASE("of scalars within one tensor those that are kept are put back, and no
   CHECK(all.equal(at::tensor({0.0F, 0.0F, 5.0F, 0.0F, 0.0F, 0.0F})));
 }
 
-TEST_CASE("tensors that are given other memory are kept where they are then") {
+TEST_CASE("KeptTensors: a tensor is restored in the memory that set_data() gave it") {
   at::Tensor weight = at::ones({2, 2});
   stage::KeptTensors kept({weight});
   weight.set_data(at::full({2, 2}, 3.0));

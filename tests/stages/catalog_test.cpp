@@ -61,7 +61,7 @@ const std::vector<std::pair<std::string, std::string>> kListed{
 
 }  // namespace
 
-TEST_CASE("every stage of stages.def is built from its default options") {
+TEST_CASE("catalog: every stage of stages.def is built from its default options") {
   const stage::Catalog all = stages::builtin_catalog();
   for (const auto& [kind, name] : kListed) {
     INFO(kind << "/" << name);
@@ -69,7 +69,7 @@ TEST_CASE("every stage of stages.def is built from its default options") {
   }
 }
 
-TEST_CASE("the front half and the engine know the same stages") {
+TEST_CASE("catalog: the config schema and the engine have the same stages") {
   const stage::Catalog all = stages::builtin_catalog();
   const config::Vocabulary& front = spec::builtin_vocabulary();
   CHECK(all.models.names() == front.names("model"));
@@ -81,10 +81,10 @@ TEST_CASE("the front half and the engine know the same stages") {
   CHECK(all.metrics.names() == front.names("metric"));
 }
 
-TEST_CASE("the engine refuses a stage that stages.def does not list") {
+TEST_CASE("catalog: a stage missing from stages.def is an error that lists those available") {
   config::Stage stage = stage_with_defaults("optimizer", "adam");
   stage.type = "sophia";
   CHECK_THROWS_WITH(
       stages::builtin_catalog().optimizers.build(stage, {{{"weight", weight()}}}),
-      Contains("optimizer 'sophia' is not part of this build; it has: adagrad, adam,"));
+      Contains("optimizer 'sophia' is not part of this build, which has: adagrad, adam,"));
 }

@@ -103,7 +103,7 @@ bool same_layout(const at::Tensor& a, const at::Tensor& b) {
 
 }  // namespace
 
-TEST_CASE("a seeded convolutional network has torchvision's weights, statistics and logits") {
+TEST_CASE("convnets: seeded weights, statistics and logits equal torchvision's") {
   const Json golden = stages_test::golden("convnets");
   for (const Json& run : golden["cases"]) {
     INFO(run["type"] << " " << run["options"]);
@@ -111,10 +111,10 @@ TEST_CASE("a seeded convolutional network has torchvision's weights, statistics 
   }
 }
 
-TEST_CASE("every parameter of a convolutional network gets a gradient") {
+TEST_CASE("convnets: every parameter gets a gradient") {
   for (const std::string& type : all_models()) {
     INFO(type);
-    // Otherwise a block could be dropped, and a gradient be 0.
+    // Stochastic depth could drop a block, and then its gradients would be 0.
     const std::string options =
         type.starts_with("efficientnet") ? "{stochastic_depth_prob: 0, dropout: 0}" : "{}";
     const auto model = make(type, options, {{3, 32, 32}, 7});
@@ -129,7 +129,7 @@ TEST_CASE("every parameter of a convolutional network gets a gradient") {
   }
 }
 
-TEST_CASE("what evaluation does in place changes no logits, no statistics and no input") {
+TEST_CASE("convnets: in-place evaluation changes neither logits, statistics nor the input") {
   for (const std::string& type : kSmall) {
     INFO(type);
     const auto model = make(type, "{}", {{3, 33, 33}, 3});
@@ -148,7 +148,7 @@ TEST_CASE("what evaluation does in place changes no logits, no statistics and no
   }
 }
 
-TEST_CASE("channels last gives the same logits and gradients, and keeps its layout") {
+TEST_CASE("convnets: channels last gives the same logits and gradients and keeps its layout") {
   for (const std::string& type : kSmall) {
     INFO(type);
     const stage::ModelContext context{{3, 40, 48}, 4};
@@ -171,12 +171,12 @@ TEST_CASE("channels last gives the same logits and gradients, and keeps its layo
       CHECK(same_layout(parameter.grad(), parameter));
     }
     const at::Tensor first = parameters[0][0].tensor.grad();
-    constexpr double kRounding = 5e-2;  // the statistics of few pixels amplify it; CPUs differ
+    constexpr double kRounding = 5e-2;  // statistics of few pixels amplify it on some CPUs
     CHECK(apart(parameters[1][0].tensor.grad(), first, kRounding) == "");
   }
 }
 
-TEST_CASE("checkpointed activations change no gradient and no statistics") {
+TEST_CASE("convnets: activation checkpointing changes neither gradients nor statistics") {
   for (const std::string& type : kSmall) {
     INFO(type);
     const at::Tensor inputs = at::randn({4, 3, 33, 33});
@@ -200,7 +200,8 @@ TEST_CASE("checkpointed activations change no gradient and no statistics") {
   }
 }
 
-TEST_CASE("dropout and stochastic depth are random in training and absent in evaluation") {
+TEST_CASE(
+    "efficientnet: dropout and stochastic depth are random in training and off in evaluation") {
   const auto model = make("efficientnet_b0", "{stochastic_depth_prob: 0.9}", {{3, 32, 32}, 3});
   const at::Tensor x = at::randn({4, 3, 32, 32});
   CHECK_FALSE(model->forward(x).equal(model->forward(x)));
@@ -208,7 +209,7 @@ TEST_CASE("dropout and stochastic depth are random in training and absent in eva
   CHECK(model->forward(x).equal(model->forward(x)));
 }
 
-TEST_CASE("a network takes images of any number of channels") {
+TEST_CASE("convnets: images may have any number of channels") {
   for (const std::string& type : kSmall) {
     INFO(type);
     const auto model = make(type, "{}", {{1, 28, 28}, 10});
@@ -217,35 +218,36 @@ TEST_CASE("a network takes images of any number of channels") {
   }
 }
 
-TEST_CASE("a network says which samples it does not take") {
+TEST_CASE("convnets: unsupported sample shapes and kinds are an error") {
   CHECK_THROWS_WITH(
       make("resnet18", "{}", {{3, 16, 40}, 10}),
-      "model 'resnet18': the images are 16x40: the network halves them 5 times and "
+      "model 'resnet18': the images are 16x40, but the model halves them 5 times and "
       "needs at least 17x17\nhint: resize them with a transform to that size, or choose "
       "model mlp");
   CHECK_NOTHROW(make("mobilenet_v2", "{}", {{3, 17, 17}, 10}));
   CHECK_NOTHROW(make("resnet_cifar", "{}", {{3, 3, 3}, 10}));
   CHECK_THROWS_WITH(make("resnet_cifar", "{}", {{3, 2, 32}, 10}), Contains("at least 3x3"));
   CHECK_THROWS_WITH(make("resnet_cifar", "{depth: 21}", {{3, 32, 32}, 10}),
-                    Contains("depth is 21: expected 6n + 2"));
+                    Contains("depth must be 6n + 2 for an integer n, got 21"));
   for (const std::string& type : kSmall) {
     INFO(type);
-    CHECK_THROWS_WITH(make(type, "{}", {{784}, 10}), Contains("the model needs images, C x H x W"));
+    CHECK_THROWS_WITH(make(type, "{}", {{784}, 10}),
+                      Contains("the model needs images of the shape C x H x W"));
     CHECK_THROWS_WITH(make(type, "{}", {{3, 32, 32}, 10, {.inputs = spec::Inputs::numbers}}),
                       Contains("the input is rows of numbers of the shape 3x32x32"));
-    CHECK_THROWS_WITH(make(type, "{}", {{3, 32, 32}, 0}), Contains("asks for 0 outputs"));
+    CHECK_THROWS_WITH(make(type, "{}", {{3, 32, 32}, 0}), Contains("but the data requires 0"));
     CHECK_THROWS_WITH(make(type, "{}", {{3, 0, 32}, 10}), Contains("the shape 3x0x32"));
   }
 }
 
-TEST_CASE("one value a channel has no variance to normalize by") {
+TEST_CASE("batch norm: one value per channel is an error in training, but not in evaluation") {
   const auto model = make("resnet18", "{}", {{3, 32, 32}, 10});
   CHECK_THROWS_WITH(model->forward(at::randn({1, 3, 32, 32})), Contains("loader.drop_last=true"));
   model->set_mode(stage::RunMode::evaluate);
   CHECK_NOTHROW(model->forward(at::randn({1, 3, 32, 32})));
 }
 
-TEST_CASE("a frozen batch norm keeps its statistics while the others follow the batches") {
+TEST_CASE("batch norm: a frozen layer keeps its statistics while the others are updated") {
   const auto model = make("resnet_cifar", "{}", {{3, 32, 32}, 10});
   for (const auto& [name, parameter] : model->parameters()) {
     if (name.starts_with("bn1.")) parameter.set_requires_grad(false);

@@ -19,8 +19,8 @@ std::unique_ptr<stage::Stopper> make(const std::string& options) {
       stages_test::stage("stopper", "divergence", options), {});
 }
 
-/// Returns the epoch in which the stopper ends the run, counted from 1; 0: it does not.
-int ends_in(const std::string& options, const std::vector<double>& values) {
+/// Returns the epoch in which the stopper ends the run, counted from 1, or 0 if it does not.
+int end_epoch(const std::string& options, const std::vector<double>& values) {
   const auto stopper = make(options);
   for (std::size_t epoch = 0; epoch < values.size(); ++epoch) {
     const auto decision = stopper->observe(static_cast<std::int64_t>(epoch), values[epoch]);
@@ -33,7 +33,7 @@ int ends_in(const std::string& options, const std::vector<double>& values) {
 
 }  // namespace
 
-TEST_CASE("divergence ends a run whose loss has risen far above its best") {
+TEST_CASE("divergence: a loss far above its best value ends the run") {
   struct Row {
     std::string options;
     std::vector<double> values;
@@ -54,20 +54,21 @@ TEST_CASE("divergence ends a run whose loss has risen far above its best") {
       {"{patience: 1}", {0, 0.1, 0.11}, 3},
       {"{patience: 1}", {1e-9, 0.05}, 0},
       {"{patience: 1, min_delta: 0}", {1e-9, 0.05}, 2},
-      {"{patience: 1}", {-1, -0.5, 0.9, 1.1}, 4},   // as far above as 3 is above 1
-      {"{patience: 1}", {2, 1, 0.5, 1.4, 1.6}, 5},  // relative to the best, not the first
+      {"{patience: 1}", {-1, -0.5, 0.9, 1.1}, 4},   // the limit is -1 + (3 - 1) * |-1|
+      {"{patience: 1}", {2, 1, 0.5, 1.4, 1.6}, 5},  // the limit follows the best, not the first
       {"{patience: 1, skip_first: 1}", {0.1, 2, 5.9, 6.1}, 4},  // a low first value is ignored
       {"{patience: 1, skip_first: 3}", {0.1, 9, 99, 2, 6.1}, 5},
       {"{patience: 1, skip_first: 3}", {1, kNan}, 2},
-      {"{patience: 1, skip_first: 1, smoothing: 0.5}", {9, 0, 8.9, 9.1}, 0},  // still averaged
+      // Skipped values count in the average.
+      {"{patience: 1, skip_first: 1, smoothing: 0.5}", {9, 0, 8.9, 9.1}, 0},
   };
   for (const Row& row : rows) {
     INFO(row.options << " " << row.values.size() << " values");
-    CHECK(ends_in(row.options, row.values) == row.expected);
+    CHECK(end_epoch(row.options, row.values) == row.expected);
   }
 }
 
-TEST_CASE("a loss that never rises, or stays within its factor, never diverges") {
+TEST_CASE("divergence: a loss that falls, or stays within the factor, does not end the run") {
   for (std::uint64_t seed = 0; seed < 50; ++seed) {
     CounterRng draw(seed, 0, 0, 0);
     std::vector<double> falling;
@@ -78,12 +79,12 @@ TEST_CASE("a loss that never rises, or stays within its factor, never diverges")
       scattered.push_back(1 + 2 * u);
     }
     std::ranges::sort(falling, std::greater<>());
-    CHECK(ends_in("{patience: 1}", falling) == 0);
-    CHECK(ends_in("{patience: 1}", scattered) == 0);
+    CHECK(end_epoch("{patience: 1}", falling) == 0);
+    CHECK(end_epoch("{patience: 1}", scattered) == 0);
   }
 }
 
-TEST_CASE("divergence watches train/loss at the log points too, against a best of their own") {
+TEST_CASE("divergence: train/loss at log points is compared with its own best value") {
   const auto stopper = make("{patience: 1}");
   CHECK_FALSE(stopper->observe(0, 0.01).diverged);
   CHECK_FALSE(stopper->observe_step(50, 2).diverged);
@@ -97,22 +98,23 @@ TEST_CASE("divergence watches train/loss at the log points too, against a best o
   CHECK_FALSE(other->restore_best());
 }
 
-TEST_CASE("with smoothing one high loss is borne, and many are not") {
+TEST_CASE("divergence: smoothing tolerates one high loss but not several") {
   const std::string smoothed = "{patience: 1, factor: 2, min_delta: 0, smoothing: 0.9}";
-  CHECK(ends_in("{patience: 1, factor: 2, min_delta: 0}", {1, 1, 1, 1, 1, 4, 1}) == 6);
-  CHECK(ends_in(smoothed, {1, 1, 1, 1, 1, 4, 1}) == 0);
-  // The means, with Adam's correction: 1, 1, 1, 1, 1, 1.64, 2.09.
-  CHECK(ends_in(smoothed, {1, 1, 1, 1, 1, 4, 4, 4}) == 7);
-  CHECK(ends_in(smoothed, {1, kNan}) == 2);
-  CHECK(ends_in("{patience: 2, smoothing: 0.9}", {1, kNan, 1, 1, 1}) == 0);  // NaN is not averaged
+  CHECK(end_epoch("{patience: 1, factor: 2, min_delta: 0}", {1, 1, 1, 1, 1, 4, 1}) == 6);
+  CHECK(end_epoch(smoothed, {1, 1, 1, 1, 1, 4, 1}) == 0);
+  // The bias-corrected means are 1, 1, 1, 1, 1, 1.64, 2.09.
+  CHECK(end_epoch(smoothed, {1, 1, 1, 1, 1, 4, 4, 4}) == 7);
+  CHECK(end_epoch(smoothed, {1, kNan}) == 2);
+  // NaN is not averaged.
+  CHECK(end_epoch("{patience: 2, smoothing: 0.9}", {1, kNan, 1, 1, 1}) == 0);
 }
 
-TEST_CASE("divergence says why it ends a run") {
+TEST_CASE("divergence: the reason gives the value, the limit and the best value") {
   const auto patient = make("{}");
   patient->observe(0, 1);
   patient->observe(1, 4);
   CHECK(patient->observe(2, 8).reason ==
-        "train/loss is 8, 2 values in a row above the limit of 3 (best 1 in epoch 1)");
+        "train/loss is 8, above the limit of 3 for 2 values in a row (best 1 in epoch 1)");
   CHECK(make("{patience: 1}")->observe(0, kNan).reason ==
         "train/loss is nan, and was never finite");
 }

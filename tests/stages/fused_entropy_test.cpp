@@ -38,7 +38,7 @@ LossAndGradient fused(const at::Tensor& logits, const at::Tensor& classes,
       logits, [&](const at::Tensor& x) { return stages::fused_entropy(x, classes, options); });
 }
 
-LossAndGradient of_torch(const at::Tensor& logits, const at::Tensor& classes,
+LossAndGradient by_torch(const at::Tensor& logits, const at::Tensor& classes,
                          const stages::FusedEntropy& options) {
   const auto reduction =
       options.reduction == Reduction::mean ? at::Reduction::Mean : at::Reduction::Sum;
@@ -48,44 +48,44 @@ LossAndGradient of_torch(const at::Tensor& logits, const at::Tensor& classes,
   });
 }
 
-constexpr Tolerance kSums{.relative = 1e-5};  // of the exponentials in a row
+constexpr Tolerance kSums{.relative = 1e-5};  // for sums of exponentials over a row
 
-void check_alike(const LossAndGradient& found, const LossAndGradient& wanted) {
-  CHECK(mismatch(found.value, wanted.value, kSums) == "");
-  CHECK(mismatch(found.gradient, wanted.gradient, kSums) == "");
+void check_close(const LossAndGradient& found, const LossAndGradient& expected) {
+  CHECK(mismatch(found.value, expected.value, kSums) == "");
+  CHECK(mismatch(found.gradient, expected.gradient, kSums) == "");
 }
 
-void check_as_torch(const at::Tensor& logits, const at::Tensor& classes,
-                    const stages::FusedEntropy& options) {
-  check_alike(fused(logits, classes, options), of_torch(logits, classes, options));
+void check_against_torch(const at::Tensor& logits, const at::Tensor& classes,
+                         const stages::FusedEntropy& options) {
+  check_close(fused(logits, classes, options), by_torch(logits, classes, options));
 }
 
-/// Numbers of classes: fewer than lanes, as many, more, and not a multiple of them.
+/// Returns numbers of classes below, equal to and above the 32 lanes that share a row.
 std::vector<std::int64_t> widths() { return {1, 2, 10, 32, 33, 100, 1000, 1500}; }
 
 }  // namespace
 
-TEST_CASE("the fused cross entropy has torch's values and gradients, smoothed or not") {
+TEST_CASE("fused_entropy: values and gradients equal PyTorch's, with and without smoothing") {
   at::manual_seed(3);
   for (const std::int64_t classes : widths()) {
     for (const double smoothing : {0.0, 0.1, 0.9}) {
       for (const Reduction reduction : {Reduction::mean, Reduction::sum}) {
         INFO(classes << " classes, smoothing " << smoothing);
-        check_as_torch(at::randn({7, classes}) * 3, at::randint(classes, {7}, at::kLong),
-                       {.reduction = reduction, .label_smoothing = smoothing});
+        check_against_torch(at::randn({7, classes}) * 3, at::randint(classes, {7}, at::kLong),
+                            {.reduction = reduction, .label_smoothing = smoothing});
       }
     }
   }
 }
 
-TEST_CASE("the fused cross entropy leaves out the rows of the ignored class") {
+TEST_CASE("fused_entropy: rows with the ignored label have no loss and no gradient") {
   at::manual_seed(4);
   const at::Tensor logits = at::randn({6, 5});
   for (const std::int64_t ignored : {std::int64_t{-100}, std::int64_t{2}}) {
     const stages::FusedEntropy options{
         .reduction = Reduction::sum, .label_smoothing = 0.1, .ignored = ignored};
     const at::Tensor some = torch::tensor({0L, ignored, 4L, 2L, ignored, 1L});
-    check_as_torch(logits, some, options);
+    check_against_torch(logits, some, options);
     CHECK(fused(logits, some, options).gradient[1].abs().sum().item<float>() == 0);
     const LossAndGradient none = fused(logits, at::full({6}, ignored, at::kLong), options);
     CHECK(none.value.item<float>() == 0);
@@ -93,33 +93,33 @@ TEST_CASE("the fused cross entropy leaves out the rows of the ignored class") {
   }
 }
 
-TEST_CASE("the fused cross entropy holds where logits are large, or masked by -inf") {
+TEST_CASE("fused_entropy: large logits and logits of -inf give PyTorch's values") {
   const at::Tensor classes = torch::tensor({0L, 2L, 1L});
   const at::Tensor large =
       torch::tensor({{1e4F, -1e4F, 0.F}, {3e38F, 1e30F, 3e38F}, {-1e5F, -1e5F, -1e5F}});
-  check_as_torch(large, classes, {});
+  check_against_torch(large, classes, {});
   CHECK(fused(large, classes, {}).gradient.isfinite().all().item<bool>());
   const at::Tensor masked = torch::tensor(
       {{1.F, -kInfinity, 0.F}, {-kInfinity, -kInfinity, 2.F}, {-kInfinity, 0.5F, -kInfinity}});
-  check_as_torch(masked, classes, {});
+  check_against_torch(masked, classes, {});
   CHECK(fused(masked, classes, {}).value.isfinite().item<bool>());
-  check_as_torch(masked, classes, {.label_smoothing = 0.1});  // an infinite loss
-  check_as_torch(masked, torch::tensor({1L, 0L, 0L}), {});    // classes with probability 0
+  check_against_torch(masked, classes, {.label_smoothing = 0.1});  // an infinite loss
+  check_against_torch(masked, torch::tensor({1L, 0L, 0L}), {});    // classes with probability 0
 }
 
-TEST_CASE("the fused cross entropy passes on what is no number") {
+TEST_CASE("fused_entropy: NaN and infinite logits give PyTorch's values") {
   const at::Tensor classes = torch::tensor({0L, 1L});
   for (const float bad : {std::numeric_limits<float>::quiet_NaN(), kInfinity}) {
     for (const std::int64_t place : {0, 1, 2}) {
       at::Tensor logits = torch::tensor({{1.F, 2.F, 3.F}, {0.F, 1.F, 0.F}});
       logits[0][place] = bad;
-      check_as_torch(logits, classes, {});
+      check_against_torch(logits, classes, {});
     }
   }
-  check_as_torch(at::full({2, 3}, -kInfinity), classes, {});
+  check_against_torch(at::full({2, 3}, -kInfinity), classes, {});
 }
 
-TEST_CASE("an invalid class makes the fused cross entropy NaN, and reads nothing") {
+TEST_CASE("fused_entropy: a label outside the classes gives NaN in its row") {
   for (const std::int64_t none : {std::int64_t{-1}, std::int64_t{3}, std::int64_t{1} << 62}) {
     const LossAndGradient found = fused(torch::tensor({{1.F, 2.F, 3.F}, {0.F, 1.F, 0.F}}),
                                         torch::tensor({0L, none}), {.reduction = Reduction::sum});
@@ -129,28 +129,28 @@ TEST_CASE("an invalid class makes the fused cross entropy NaN, and reads nothing
   }
 }
 
-TEST_CASE("the fused cross entropy takes logits that do not lie row by row, and no rows") {
+TEST_CASE("fused_entropy: transposed logits and a batch without rows are accepted") {
   at::manual_seed(5);
-  check_as_torch(at::randn({4, 6}).t(), at::randint(4, {6}, at::kLong), {});
+  check_against_torch(at::randn({4, 6}).t(), at::randint(4, {6}, at::kLong), {});
   const LossAndGradient none =
       fused(at::empty({0, 3}), at::empty({0}, at::kLong), {.reduction = Reduction::sum});
   CHECK(none.value.item<float>() == 0);
 }
 
-TEST_CASE("without a gradient the fused cross entropy is the same value") {
+TEST_CASE("fused_entropy: the value without gradients is bitwise equal to that with gradients") {
   at::manual_seed(6);
   const at::Tensor logits = at::randn({5, 40});
   const at::Tensor classes = at::randint(40, {5}, at::kLong);
   for (const double smoothing : {0.0, 0.1}) {
     const stages::FusedEntropy options{.label_smoothing = smoothing};
-    const at::Tensor wanted = fused(logits, classes, options).value;
-    CHECK(at::equal(stages::fused_entropy(logits, classes, options), wanted));
+    const at::Tensor expected = fused(logits, classes, options).value;
+    CHECK(at::equal(stages::fused_entropy(logits, classes, options), expected));
     const c10::InferenceMode guard;
-    CHECK(at::equal(stages::fused_entropy(logits, classes, options), wanted));
+    CHECK(at::equal(stages::fused_entropy(logits, classes, options), expected));
   }
 }
 
-TEST_CASE("a second derivative of the fused cross entropy is refused, not left out") {
+TEST_CASE("fused_entropy: a second derivative is an error") {
   const at::Tensor logits = at::randn({2, 3}).requires_grad_();
   const at::Tensor loss = stages::fused_entropy(logits, at::zeros({2}, at::kLong), {});
   CHECK_THROWS_WITH(torch::autograd::grad({loss}, {logits}, {}, true, /*create_graph=*/true),
@@ -158,16 +158,16 @@ TEST_CASE("a second derivative of the fused cross entropy is refused, not left o
   CHECK_NOTHROW(torch::autograd::grad({loss}, {logits}));
 }
 
-TEST_CASE("a CPU's cross entropy is libtorch's") {
+TEST_CASE("fused_entropy: CPU tensors use PyTorch's operator instead") {
   CHECK_FALSE(stages::fuses_entropy(at::randn({4, 3}), at::zeros({4}, at::kLong)));
 }
 
-TEST_CASE("a build without kernels has none for the cross entropy") {
+TEST_CASE("fused_entropy: without a CUDA compiler the kernel reports why it is missing") {
   if (device::kernels_built()) skip("this build has kernels");
   CHECK_THAT(device::launch_row_entropy({}, nullptr), Contains("no CUDA compiler was found"));
 }
 
-TEST_CASE("a GPU's fused cross entropy is that of its twin, with the same bits every time") {
+TEST_CASE("fused_entropy: the GPU kernel matches the CPU and is deterministic") {
   if (!at::globalContext().hasCUDA() || !device::kernels_built()) skip("no GPU, or no kernels");
   at::manual_seed(7);
   for (const std::int64_t width : widths()) {
@@ -178,13 +178,14 @@ TEST_CASE("a GPU's fused cross entropy is that of its twin, with the same bits e
       classes[17] = -100;
       const stages::FusedEntropy options{.label_smoothing = smoothing};
       const LossAndGradient found = fused(logits.cuda(), classes.cuda(), options);
-      check_alike({found.value.cpu(), found.gradient.cpu()}, fused(logits, classes, options));
+      check_close({found.value.cpu(), found.gradient.cpu()}, fused(logits, classes, options));
       CHECK(at::equal(fused(logits.cuda(), classes.cuda(), options).gradient, found.gradient));
     }
   }
 }
 
-TEST_CASE("on a GPU the stage takes the kernel where it can, and libtorch's else") {
+TEST_CASE(
+    "cross_entropy: a GPU uses the fused kernel for float32 only, and all options match the CPU") {
   if (!at::globalContext().hasCUDA() || !device::kernels_built()) skip("no GPU, or no kernels");
   const at::Tensor logits = at::randn({8, 3});
   const at::Tensor classes = at::randint(3, {8}, at::kLong);

@@ -46,7 +46,7 @@ std::vector<double> losses(at::Device device, const std::string& optimizer_type,
 
 }  // namespace
 
-TEST_CASE("a GPU trains as the CPU does, with each optimizer") {
+TEST_CASE("optimizers: training losses on a GPU match those on a CPU") {
   if (!at::globalContext().hasCUDA()) skip("no GPU");
   at::globalContext().setAllowTF32CuDNN(false);
   struct Training {
@@ -57,8 +57,8 @@ TEST_CASE("a GPU trains as the CPU does, with each optimizer") {
   for (const auto& [type, options, tolerance] :
        {Training{"sgd", "{lr: 0.1, momentum: 0.9, dampening: 0.1}"},
         Training{"adam", "{lr: 0.01, amsgrad: true}"}, Training{"adamw", "{lr: 0.01}"},
-        Training{"nadam", "{lr: 0.01}"}, Training{"lamb", "{lr: 0.01}"},
-        Training{"muon", "{lr: 0.01, ns_dtype: float32}"},
+        Training{"nadam", "{lr: 0.01}"}, Training{"radam", "{lr: 0.01}"},
+        Training{"lamb", "{lr: 0.01}"}, Training{"muon", "{lr: 0.01, ns_dtype: float32}"},
         // The iterations run in bfloat16, which has 8 bits and rounds differently on a GPU.
         Training{"muon", "{lr: 0.01}", 2e-2}}) {
     const std::vector<double> host = losses(at::kCPU, type, options);
@@ -70,7 +70,7 @@ TEST_CASE("a GPU trains as the CPU does, with each optimizer") {
   }
 }
 
-TEST_CASE("a step that is left out on a GPU changes nothing, whatever the optimizer") {
+TEST_CASE("step_unless: a skipped step on a GPU changes neither weights nor state") {
   if (!at::globalContext().hasCUDA()) skip("no GPU");
   const auto flag = [](float bad) { return at::full({1}, bad, at::TensorOptions(at::kCUDA)); };
   const stage::Catalog all = stages::builtin_catalog();
@@ -100,7 +100,7 @@ TEST_CASE("a step that is left out on a GPU changes nothing, whatever the optimi
   }
 }
 
-TEST_CASE("a model moved to a GPU keeps each parameter's identity") {
+TEST_CASE("models: moving to a GPU keeps each parameter's tensor object") {
   if (!at::globalContext().hasCUDA()) skip("no GPU");
   const auto model =
       stages::builtin_catalog().models.build(stages_test::stage("model", "mlp"), {{1, 28, 28}, 10});
@@ -113,7 +113,7 @@ TEST_CASE("a model moved to a GPU keeps each parameter's identity") {
   }
 }
 
-TEST_CASE("metrics and losses count on a GPU as on the CPU") {
+TEST_CASE("metrics and losses: a GPU gives the CPU's values") {
   if (!at::globalContext().hasCUDA()) skip("no GPU");
   const stage::Catalog all = stages::builtin_catalog();
   const at::Tensor logits = at::randn({64, 10});
@@ -138,8 +138,7 @@ TEST_CASE("metrics and losses count on a GPU as on the CPU") {
                  mse->forward(logits, targets).value) == "");
 }
 
-TEST_CASE(
-    "a convolutional network on a GPU has the CPU's logits and statistics, channels last too") {
+TEST_CASE("convnets: logits on a GPU match the CPU's, also in channels last") {
   if (!at::globalContext().hasCUDA()) skip("no GPU");
   at::globalContext().setAllowTF32CuDNN(false);
   const stage::Catalog all = stages::builtin_catalog();

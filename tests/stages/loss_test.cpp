@@ -38,7 +38,7 @@ void check_cases(const Json& cases, const at::Tensor& all_logits, const at::Tens
 
 }  // namespace
 
-TEST_CASE("losses and their gradients are PyTorch's") {
+TEST_CASE("losses: values and gradients equal PyTorch's") {
   const Json golden = stages_test::golden("losses");
   const at::Tensor logits = tensor(golden["logits"]);
   check_cases(golden["cases"], logits, tensor(golden["targets"], at::kLong), {3});
@@ -46,7 +46,7 @@ TEST_CASE("losses and their gradients are PyTorch's") {
               {3, at::kCPU, spec::Targets::numbers});
 }
 
-TEST_CASE("a loss of sequences is that of their tokens, one row each") {
+TEST_CASE("losses: sequences have the loss of their tokens as separate rows") {
   const at::Tensor logits = at::randn({2, 4, 3});
   const at::Tensor tokens = at::tensor({0, 1, 2, 2, 1, 0, 0, 1}, at::kLong);
   for (const char* type : {"cross_entropy", "nll", "focal"}) {
@@ -57,7 +57,7 @@ TEST_CASE("a loss of sequences is that of their tokens, one row each") {
   }
 }
 
-TEST_CASE("rows that are ignored weigh nothing, also where they are all") {
+TEST_CASE("ignore_index: ignored rows have weight 0, and a batch of only such rows has loss 0") {
   const at::Tensor logits = at::randn({4, 3});
   for (const char* type : {"cross_entropy", "nll"}) {
     INFO(type);
@@ -72,7 +72,7 @@ TEST_CASE("rows that are ignored weigh nothing, also where they are all") {
   CHECK_FALSE(make("cross_entropy", "{}")->ignored_label());
 }
 
-TEST_CASE("the gradient of focal is finite where a row is certain") {
+TEST_CASE("focal: the gradient of a certain prediction is finite") {
   for (const double gamma : {0.1, 0.5, 2.0}) {
     INFO(gamma);
     const auto loss = make("focal", fmt::format("{{gamma: {}}}", gamma));
@@ -82,11 +82,11 @@ TEST_CASE("the gradient of focal is finite where a row is certain") {
   }
 }
 
-TEST_CASE("alpha of focal weighs ones, which classes do not have") {
+TEST_CASE("focal: alpha with class labels is an error") {
   CHECK_THROWS_WITH(make("focal", "{alpha: 0.25}"), Contains("remove it"));
 }
 
-TEST_CASE("the loss of mixed rows is PyTorch's of probability targets") {
+TEST_CASE("cross_entropy: mixed labels have PyTorch's loss of class probabilities") {
   const Json golden = stages_test::golden("losses");
   const stage::MixedTargets targets{tensor(golden["targets"], at::kLong),
                                     tensor(golden["partners"], at::kLong),
@@ -105,7 +105,7 @@ TEST_CASE("the loss of mixed rows is PyTorch's of probability targets") {
   }
 }
 
-TEST_CASE("nll learns from mixed rows as cross_entropy does, given log-probabilities") {
+TEST_CASE("nll: mixed labels have the loss of cross_entropy, given log-probabilities") {
   const Json golden = stages_test::golden("losses");
   const at::Tensor logits = tensor(golden["logits"]);
   const stage::MixedTargets targets{tensor(golden["targets"], at::kLong),
@@ -121,7 +121,7 @@ TEST_CASE("nll learns from mixed rows as cross_entropy does, given log-probabili
   }
 }
 
-TEST_CASE("bce_with_logits learns from mixed rows as from each of their two classes") {
+TEST_CASE("bce_with_logits: the loss of mixed labels is the weighted sum for both classes") {
   const at::Tensor logits = at::randn({4, 3});
   const at::Tensor own = at::tensor({0, 1, 2, 2}, at::kLong);
   const at::Tensor partner = at::tensor({1, 1, 0, 1}, at::kLong);
@@ -135,7 +135,7 @@ TEST_CASE("bce_with_logits learns from mixed rows as from each of their two clas
   }
 }
 
-TEST_CASE("rows that are all their own have the loss of unmixed rows") {
+TEST_CASE("losses: mixed labels with lambda 1 have the loss of unmixed labels") {
   const at::Tensor logits = at::randn({4, 3}).log_softmax(1);
   const at::Tensor own = at::tensor({0, 1, 2, 2}, at::kLong);
   const stage::MixedTargets targets{own, at::tensor({1, 1, 0, 2}, at::kLong),
@@ -150,17 +150,17 @@ TEST_CASE("rows that are all their own have the loss of unmixed rows") {
                  smoothed->forward(logits, own).value) == "");
 }
 
-TEST_CASE("a loss without mixed rows says so") {
+TEST_CASE("mse: mixed labels are an error") {
   CHECK_THROWS_WITH(make("mse", "{}")->forward_mixed(at::randn({4, 3}), {}),
-                    Contains("does not support mixed labels"));
+                    Contains("does not take the mixed labels of batch_transforms"));
 }
 
-TEST_CASE("mse takes targets shaped like the logits as they are") {
+TEST_CASE("mse: targets with the shape of the logits are used unchanged") {
   const at::Tensor logits = at::randn({4, 3});
   CHECK(make("mse", "{}")->forward(logits, logits).value.item<double>() == 0);
 }
 
-TEST_CASE("class weights come with their sum, so that parts of a batch add up to the whole") {
+TEST_CASE("cross_entropy: weighted losses of parts of a batch add up to that of the whole") {
   const auto loss = make("cross_entropy", "{weight: [5, 1, 0], label_smoothing: 0.1}");
   const at::Tensor logits = at::randn({6, 3});
   const at::Tensor targets = at::tensor({0, 1, 2, 2, 1, 0}, at::kLong);
@@ -174,13 +174,13 @@ TEST_CASE("class weights come with their sum, so that parts of a batch add up to
   CHECK_FALSE(make("cross_entropy", "{}")->forward(logits, targets).weight.defined());
 }
 
-TEST_CASE("a label beyond the classes is refused, not read out of bounds") {
+TEST_CASE("losses: a label outside the classes is an error") {
   const at::Tensor labels = at::zeros({4}, at::kLong) + 3;
   CHECK_THROWS_AS(make("cross_entropy", "{}")->forward(at::randn({4, 3}), labels), c10::Error);
   CHECK_THROWS_AS(make("mse", "{}")->forward(at::randn({4, 3}), labels), c10::Error);
 }
 
-TEST_CASE("class weights have to fit the classes") {
+TEST_CASE("cross_entropy: a wrong number of class weights, or only zeros, is an error") {
   CHECK_THROWS_WITH(make("cross_entropy", "{weight: [1, 2]}"),
                     Contains("weight has 2 values, but the data has 3"));
   CHECK_THROWS_WITH(make("cross_entropy", "{weight: [0, 0, 0]}"),

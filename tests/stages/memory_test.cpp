@@ -41,9 +41,9 @@ std::vector<double> observations(std::uint64_t seed) {
   return values;
 }
 
-/// Transfers the state like a checkpoint.
+/// Transfers the state through JSON, as a checkpoint does.
 template <class Part>
-void hand_over(Part& from, Part& to) {
+void restore(Part& from, Part& to) {
   recall(to, Json::parse(to_line(remember(from))));
 }
 
@@ -53,8 +53,9 @@ std::unique_ptr<stage::Scheduler> scheduler(const std::string& type, const std::
 }
 
 /// Returns the bits of rates and momenta in a range of epochs.
-std::vector<std::uint64_t> course(stage::Scheduler& scheduler, const std::vector<double>& observed,
-                                  std::int64_t from, std::int64_t to) {
+std::vector<std::uint64_t> rates_and_momenta(stage::Scheduler& scheduler,
+                                             const std::vector<double>& observed, std::int64_t from,
+                                             std::int64_t to) {
   std::vector<std::uint64_t> bits;
   for (std::int64_t epoch = from; epoch < to; ++epoch) {
     for (std::int64_t step = 0; step < kStepsPerEpoch; ++step) {
@@ -88,8 +89,8 @@ std::unique_ptr<stage::Stopper> stopper(const std::string& type, const std::stri
 }
 
 /// Returns the decision for each value. The run continues regardless of it.
-std::vector<std::string> verdicts(stage::Stopper& stopper, const std::vector<double>& values,
-                                  std::int64_t from, std::int64_t to) {
+std::vector<std::string> decisions(stage::Stopper& stopper, const std::vector<double>& values,
+                                   std::int64_t from, std::int64_t to) {
   std::vector<std::string> all;
   const auto add = [&](const stage::StopDecision& decision) {
     all.push_back(fmt::format("{} {} {} {}", decision.improved, decision.stop, decision.diverged,
@@ -109,41 +110,43 @@ std::unique_ptr<stage::Metric> metric(const std::string& type) {
 
 }  // namespace
 
-TEST_CASE("a scheduler with restored state continues bit for bit") {
+TEST_CASE("schedulers: a restored scheduler is bitwise equal to an uninterrupted one") {
   for (const std::string& type : stages::builtin_catalog().schedulers.names()) {
     for (const std::string& options : scheduler_options(type)) {
       for (const std::int64_t before : {0, 1, 4, 11, 20}) {
         INFO(type << " " << options << " after " << before << " epochs");
         const auto observed = observations(static_cast<std::uint64_t>(before));
         const auto whole = scheduler(type, options);
-        course(*whole, observed, 0, before);
+        rates_and_momenta(*whole, observed, 0, before);
         const auto resumed = scheduler(type, options);
-        hand_over(*whole, *resumed);
-        CHECK(course(*whole, observed, before, kEpochs) ==
-              course(*resumed, observed, before, kEpochs));
+        restore(*whole, *resumed);
+        CHECK(rates_and_momenta(*whole, observed, before, kEpochs) ==
+              rates_and_momenta(*resumed, observed, before, kEpochs));
         CHECK(remember(*whole) == remember(*resumed));
       }
     }
   }
 }
 
-TEST_CASE("what a plateau scheduler observed changes what it does next") {
+TEST_CASE("reduce_lr_on_plateau: observed values change later learning rates") {
   const std::vector<double> observed(kEpochs, 1.0);
   for (const std::string& options : scheduler_options("reduce_lr_on_plateau")) {
     const auto whole = scheduler("reduce_lr_on_plateau", options);
-    course(*whole, observed, 0, 11);
+    rates_and_momenta(*whole, observed, 0, 11);
     const auto fresh = scheduler("reduce_lr_on_plateau", options);
-    CHECK(course(*whole, observed, 11, kEpochs) != course(*fresh, observed, 11, kEpochs));
+    CHECK(rates_and_momenta(*whole, observed, 11, kEpochs) !=
+          rates_and_momenta(*fresh, observed, 11, kEpochs));
   }
 }
 
-TEST_CASE("a sequence of schedulers asks each of them what it keeps") {
+TEST_CASE("sequential_lr: the state contains that of each scheduler") {
   const auto sequence = scheduler("sequential_lr", scheduler_options("sequential_lr")[0]);
   CHECK(remember(*sequence) == Json{{"0", Json::object()}, {"1", Json::object()}});
-  CHECK_THROWS_WITH(recall(*sequence, Json{{"0", Json::object()}}), "'1' is missing");
+  CHECK_THROWS_WITH(recall(*sequence, Json{{"0", Json::object()}}),
+                    "the saved value '1' is missing");
 }
 
-TEST_CASE("a stopper that takes back what it observed says the same from then on") {
+TEST_CASE("stoppers: a restored stopper makes the decisions of an uninterrupted one") {
   const std::map<std::string, std::vector<std::string>> own{
       {"patience",
        {"{patience: 20}", "{patience: 5, min_delta: 0.05}",
@@ -157,17 +160,17 @@ TEST_CASE("a stopper that takes back what it observed says the same from then on
         const auto values = observations(static_cast<std::uint64_t>(before));
         const std::int64_t end = kEpochs * kStepsPerEpoch;
         const auto whole = stopper(type, options);
-        verdicts(*whole, values, 0, before);
+        decisions(*whole, values, 0, before);
         const auto resumed = stopper(type, options);
-        hand_over(*whole, *resumed);
-        CHECK(verdicts(*whole, values, before, end) == verdicts(*resumed, values, before, end));
+        restore(*whole, *resumed);
+        CHECK(decisions(*whole, values, before, end) == decisions(*resumed, values, before, end));
         CHECK(remember(*whole) == remember(*resumed));
       }
     }
   }
 }
 
-TEST_CASE("the sums of a metric are all that it keeps") {
+TEST_CASE("metrics: a metric restored from its sums has the same value") {
   const std::set<std::string> of_numbers{"mae", "rmse", "r2"};
   for (const std::string& type : stages::builtin_catalog().metrics.names()) {
     INFO(type);

@@ -34,10 +34,10 @@ std::unique_ptr<stage::Metric> make(const std::string& type, const std::string& 
   return make(type, options, stage::MetricContext{classes});
 }
 
-/// Makes a metric for `answers` yes/no outputs per row.
-std::unique_ptr<stage::Metric> make_of_answers(const std::string& type, const std::string& options,
-                                               std::int64_t answers) {
-  return make(type, options, {answers, at::kCPU, spec::Targets::numbers});
+/// Makes a metric for `labels` yes/no labels per row.
+std::unique_ptr<stage::Metric> make_multilabel(const std::string& type, const std::string& options,
+                                               std::int64_t labels) {
+  return make(type, options, {labels, at::kCPU, spec::Targets::numbers});
 }
 
 stage::MetricContext context_for(const at::Tensor& logits, const at::Tensor& targets) {
@@ -66,7 +66,7 @@ void check_cases(const Json& cases, const at::Tensor& logits, const at::Tensor& 
 
 }  // namespace
 
-TEST_CASE("metrics are PyTorch's and scikit-learn's, in one batch or in three") {
+TEST_CASE("metrics: values equal PyTorch's and scikit-learn's, in one batch or in three") {
   const Json golden = stages_test::golden("metrics");
   check_cases(golden["cases"], tensor(golden["logits"]), tensor(golden["targets"], at::kLong));
   const Json& two = golden["of_two"];
@@ -75,20 +75,20 @@ TEST_CASE("metrics are PyTorch's and scikit-learn's, in one batch or in three") 
   check_cases(expected["cases"], tensor(expected["logits"]), tensor(expected["targets"]));
 }
 
-TEST_CASE("metrics of yes-or-no answers are scikit-learn's, in one batch or in three") {
+TEST_CASE("metrics: multilabel values equal scikit-learn's, in one batch or in three") {
   const Json golden = stages_test::golden("answers");
   check_cases(golden["cases"], tensor(golden["logits"]), tensor(golden["targets"]));
   check_cases(golden["rare_cases"], tensor(golden["rare_logits"]), tensor(golden["rare_targets"]));
 }
 
-TEST_CASE("the answers of two ranks add up to those of all rows") {
+TEST_CASE("metrics: multilabel sums of two ranks give the value of all rows") {
   const at::Tensor logits = tensor(Json{{1, -1}, {2, 3}, {-1, 4}, {-2, -1}, {1, 0}});
   const at::Tensor answers = tensor(Json{{1, 0}, {0, 1}, {0, 1}, {1, 1}, {1, 0}});
   for (const std::string type : {"accuracy", "precision", "recall", "f1", "auroc"}) {
     INFO(type);
-    const auto all = make_of_answers(type, "{}", 2);
-    const auto one = make_of_answers(type, "{}", 2);
-    const auto other = make_of_answers(type, "{}", 2);
+    const auto all = make_multilabel(type, "{}", 2);
+    const auto one = make_multilabel(type, "{}", 2);
+    const auto other = make_multilabel(type, "{}", 2);
     all->update(logits, answers);
     one->update(logits.slice(0, 0, 2), answers.slice(0, 0, 2));
     other->update(logits.slice(0, 2, 5), answers.slice(0, 2, 5));
@@ -100,37 +100,37 @@ TEST_CASE("the answers of two ranks add up to those of all rows") {
   }
 }
 
-TEST_CASE("a logit of 0 says no, and so does every answer of a split without a yes") {
+TEST_CASE("metrics: a multilabel logit of 0 predicts negative, and f1 without positives is 0") {
   const at::Tensor logits = tensor(Json{{0, 1e-6}, {-3, -1e-6}});
-  const auto accuracy = make_of_answers("accuracy", "{}", 2);
+  const auto accuracy = make_multilabel("accuracy", "{}", 2);
   accuracy->update(logits, tensor(Json{{0, 1}, {1, 0}}));
   CHECK(accuracy->value() == 0.75);
   for (const std::string average : {"macro", "weighted", "micro"}) {
-    const auto f1 = make_of_answers("f1", "{average: " + average + "}", 2);
+    const auto f1 = make_multilabel("f1", "{average: " + average + "}", 2);
     f1->update(logits, tensor(Json{{0, 0}, {0, 0}}));
     CHECK(f1->value() == 0);
   }
 }
 
-TEST_CASE("a threshold is not rounded to the halves that the logits are") {
-  constexpr double kJustAbove = 0.84765625;  // next to log(0.7 / 0.3), 0.8473, in bfloat16
+TEST_CASE("accuracy: the threshold is not rounded to the dtype of the logits") {
+  constexpr double kJustAbove = 0.84765625;  // the first bfloat16 above log(0.7 / 0.3) = 0.8473
   const at::Tensor logits = at::full({1, 1}, kJustAbove, at::kBFloat16);
-  const auto accuracy = make_of_answers("accuracy", "{threshold: 0.7}", 1);
+  const auto accuracy = make_multilabel("accuracy", "{threshold: 0.7}", 1);
   accuracy->update(logits, tensor(Json{{1}}));
   CHECK(accuracy->value() == 1);
 }
 
-TEST_CASE("a column that is all no is left out of auroc's mean") {
+TEST_CASE("auroc: a label without positives is excluded from the mean") {
   const at::Tensor logits = tensor(Json{{1, 5}, {-1, -5}, {2, 0}});
-  const auto auroc = make_of_answers("auroc", "{}", 2);
+  const auto auroc = make_multilabel("auroc", "{}", 2);
   auroc->update(logits, tensor(Json{{0, 0}, {0, 0}, {1, 0}}));
   CHECK(auroc->value() == 1);
-  const auto none = make_of_answers("auroc", "{}", 2);
+  const auto none = make_multilabel("auroc", "{}", 2);
   none->update(logits, tensor(Json{{0, 0}, {0, 0}, {0, 0}}));
   CHECK(std::isnan(none->value()));
 }
 
-TEST_CASE("auroc: the value is scikit-learn's for ties and for log-odds of any size") {
+TEST_CASE("auroc: values equal scikit-learn's for ties and for log-odds of any size") {
   for (const Json& run : stages_test::golden("auroc")["cases"]) {
     INFO(run["name"]);
     const bool answers = run.contains("answers");
@@ -157,7 +157,7 @@ TEST_CASE("auroc: the value is scikit-learn's for ties and for log-odds of any s
   }
 }
 
-TEST_CASE("auroc: beyond max_scores the value is that of quantile bins, wherever the scores lie") {
+TEST_CASE("auroc: beyond max_scores the value is that of quantile bins, for scores of any scale") {
   at::manual_seed(3);
   for (const double scale : {1e-4, 1.0, 1e4}) {
     INFO("scale " << scale);
@@ -183,7 +183,7 @@ TEST_CASE("auroc: beyond max_scores the value is that of quantile bins, wherever
   }
 }
 
-TEST_CASE("auroc: a row that is left out does not count, and a score that is NaN gives NaN") {
+TEST_CASE("auroc: a discarded batch does not count, and a NaN score gives NaN") {
   const at::Tensor logits = tensor(Json{{0, 1}, {0, 3}, {0, 2}, {0, -1}});
   const at::Tensor targets = tensor(Json{1, 0, 1, 0}, at::kLong);
   const auto metric = make("auroc", "{}", 2);
@@ -199,18 +199,18 @@ TEST_CASE("auroc: a row that is left out does not count, and a score that is NaN
   CHECK(std::isnan(metric->value()));
 }
 
-TEST_CASE("what only classes or only answers have is refused of the others") {
+TEST_CASE("metrics: options for the other kind of labels are an error") {
   for (const std::string type : {"accuracy", "precision", "recall", "f1"})
     CHECK_THROWS_WITH(make(type, "{threshold: 0.3}"), Contains("this data has classes"));
-  CHECK_THROWS_WITH(make_of_answers("f1", "{average: binary}", 2),
-                    Contains("the data has numbers\nhint: choose macro"));
+  CHECK_THROWS_WITH(make_multilabel("f1", "{average: binary}", 2),
+                    Contains("the labels are numbers\nhint: set 'average: macro'"));
 }
 
-TEST_CASE("a score of class 1 wants two classes") {
+TEST_CASE("f1: average=binary with more than two classes is an error") {
   CHECK_THROWS_WITH(make("f1", "{average: binary}"), Contains("the data has 6 classes"));
 }
 
-TEST_CASE("r2 of a number that is always the same is 1 where it is met, else 0") {
+TEST_CASE("r2: constant targets give 1 for exact predictions, otherwise 0") {
   const at::Tensor targets = at::full({100, 1}, 0.1);
   const auto score = make("r2", "{}", 1);
   score->update(targets + 0.3, targets);
@@ -222,14 +222,14 @@ TEST_CASE("r2 of a number that is always the same is 1 where it is met, else 0")
   CHECK(std::isnan(score->value()));
 }
 
-TEST_CASE("errors are better when they are lower") {
+TEST_CASE("mode_for: losses and errors are minimized, and other metrics maximized") {
   for (const char* name : {"val/loss", "val/mae", "val/rmse", "train/perplexity"})
     CHECK(spec::mode_for(name) == spec::Mode::min);
   for (const char* name : {"val/accuracy", "val/r2", "val/f1"})
     CHECK(spec::mode_for(name) == spec::Mode::max);
 }
 
-TEST_CASE("the sums of two ranks add up to the sums of all rows") {
+TEST_CASE("accuracy: the sums of two ranks give the value of all rows") {
   const auto one = make("accuracy", "{}", 2);
   const auto other = make("accuracy", "{}", 2);
   one->update(tensor(Json{{0.1, 0.9}, {0.8, 0.2}}), tensor(Json{1, 1}, at::kLong));
@@ -239,7 +239,7 @@ TEST_CASE("the sums of two ranks add up to the sums of all rows") {
   CHECK(one->value() == 0.8);
 }
 
-TEST_CASE("a metric starts again after reset") {
+TEST_CASE("accuracy: reset() discards earlier batches") {
   const auto metric = make("accuracy", "{}", 2);
   CHECK(std::isnan(metric->value()));
   metric->update(tensor(Json{{0.1, 0.9}, {0.8, 0.2}}), tensor(Json{1, 1}, at::kLong));
@@ -250,7 +250,7 @@ TEST_CASE("a metric starts again after reset") {
   CHECK(metric->value() == 1);
 }
 
-TEST_CASE("a metric counts under inference mode and keeps no graph in training") {
+TEST_CASE("accuracy: works in inference mode, and sums keep no autograd graph") {
   const auto metric = make("accuracy", "{}", 2);
   const at::Tensor targets = tensor(Json{1, 1}, at::kLong);
   {
@@ -262,24 +262,24 @@ TEST_CASE("a metric counts under inference mode and keeps no graph in training")
   CHECK(metric->value() == 0.5);
 }
 
-TEST_CASE("a metric's name says what it counts") {
+TEST_CASE("top_k_accuracy: the metric's name contains k") {
   CHECK(make("accuracy", "{}")->name() == "accuracy");
   CHECK(make("top_k_accuracy", "{}")->name() == "top_5_accuracy");
   CHECK(make("top_k_accuracy", "{k: 2}")->name() == "top_2_accuracy");
 }
 
-TEST_CASE("the front half knows each metric by the same name") {
+TEST_CASE("metric_name: equals the metric's name in the engine") {
   for (const std::string type : {"accuracy", "top_k_accuracy"}) {
     CHECK(spec::metric_name(stages_test::stage("metric", type)) == make(type, "{}")->name());
   }
 }
 
-TEST_CASE("more places than classes are refused") {
+TEST_CASE("top_k_accuracy: k greater than the number of classes is an error") {
   CHECK_THROWS_WITH(make("top_k_accuracy", "{k: 7}"),
                     "metric 'top_k_accuracy': k must be at most 6, the number of classes, got 7");
 }
 
-TEST_CASE("a confusion matrix counts what each class was called") {
+TEST_CASE("confusion_matrix: counts the predictions of each class") {
   const auto matrix = make("confusion_matrix", "{}", 3);
   matrix->update(tensor(Json{{9, 0, 0}, {0, 9, 0}, {9, 0, 0}, {0, 0, 9}}),
                  tensor(Json{0, 1, 1, 1}, at::kLong));

@@ -22,7 +22,7 @@ std::unique_ptr<stage::Model> make(const std::string& type, const std::string& o
 
 }  // namespace
 
-TEST_CASE("a seeded model has PyTorch's names, shapes, weights and logits") {
+TEST_CASE("models: seeded names, shapes, weights and logits equal PyTorch's") {
   const Json golden = stages_test::golden("models");
   for (const Json& run : golden["cases"]) {
     INFO(run["type"] << " " << run["options"]);
@@ -45,7 +45,7 @@ TEST_CASE("a seeded model has PyTorch's names, shapes, weights and logits") {
   }
 }
 
-TEST_CASE("the same seed gives the same weights, another seed others") {
+TEST_CASE("models: the same seed gives the same weights, and another seed gives others") {
   const stage::ModelContext context{{1, 28, 28}, 10};
   const auto first_weight = [&](std::uint64_t seed) {
     at::manual_seed(seed);
@@ -55,7 +55,7 @@ TEST_CASE("the same seed gives the same weights, another seed others") {
   CHECK_FALSE(first_weight(1).equal(first_weight(2)));
 }
 
-TEST_CASE("every parameter of a model gets a gradient") {
+TEST_CASE("models: every parameter of linear, mlp and lenet gets a gradient") {
   for (const std::string type : {"linear", "mlp", "lenet"}) {
     INFO(type);
     const auto model = make(type, "{}", {{3, 32, 32}, 7});
@@ -69,7 +69,7 @@ TEST_CASE("every parameter of a model gets a gradient") {
   }
 }
 
-TEST_CASE("dropout is random in training and absent in evaluation") {
+TEST_CASE("mlp: dropout is random in training and off in evaluation") {
   const auto model = make("mlp", "{hidden: [64], dropout: 0.5}", {{1, 4, 4}, 3});
   const at::Tensor x = at::randn({2, 1, 4, 4});
   CHECK_FALSE(model->forward(x).equal(model->forward(x)));
@@ -77,21 +77,22 @@ TEST_CASE("dropout is random in training and absent in evaluation") {
   CHECK(model->forward(x).equal(model->forward(x)));
 }
 
-TEST_CASE("lenet says which images it takes") {
+TEST_CASE("lenet: an image size other than 28x28 or 32x32 is an error") {
   CHECK_NOTHROW(make("lenet", "{}", {{1, 28, 28}, 10}));
   CHECK_NOTHROW(make("lenet", "{}", {{4, 32, 32}, 10}));
-  CHECK_THROWS_WITH(make("lenet", "{}", {{3, 64, 64}, 10}),
-                    "model 'lenet': the input is 64x64: lenet needs 28x28 or 32x32\nhint: resize "
-                    "the images or choose model mlp");
+  CHECK_THROWS_WITH(
+      make("lenet", "{}", {{3, 64, 64}, 10}),
+      "model 'lenet': the input is 64x64, but lenet needs 28x28 or 32x32\nhint: resize "
+      "the images or choose model mlp");
   CHECK_THROWS_WITH(make("lenet", "{}", {{1, 28, 32}, 10}), Contains("the input is 28x32"));
   CHECK_THROWS_WITH(make("lenet", "{}", {{784}, 10}),
-                    Contains("the shape 784: lenet needs images, C x H x W"));
+                    Contains("the shape 784, but lenet needs images of the shape C x H x W"));
 }
 
-TEST_CASE("a model needs an input and classes") {
+TEST_CASE("models: an input without a shape, or data without classes, is an error") {
   for (const std::string type : {"linear", "mlp", "lenet"}) {
     CHECK_THROWS_WITH(make(type, "{}", {{}, 10}), Contains("the input has no shape"));
     CHECK_THROWS_WITH(make(type, "{}", {{1, 0, 28}, 10}), Contains("the shape 1x0x28"));
-    CHECK_THROWS_WITH(make(type, "{}", {{1, 28, 28}, 0}), Contains("the data asks for 0 outputs"));
+    CHECK_THROWS_WITH(make(type, "{}", {{1, 28, 28}, 0}), Contains("but the data requires 0"));
   }
 }

@@ -28,7 +28,7 @@ std::unique_ptr<stage::Optimizer> optimizer_of(const std::string& type, const st
 
 }  // namespace
 
-TEST_CASE("rate and momentum of a cycle are PyTorch's") {
+TEST_CASE("one_cycle_lr: learning rate and momentum equal PyTorch's") {
   const Json golden = stages_test::golden("one_cycle");
   REQUIRE(golden["initial_lr"] == 0.1);
   for (const Json& run : golden["cases"]) {
@@ -45,7 +45,7 @@ TEST_CASE("rate and momentum of a cycle are PyTorch's") {
   }
 }
 
-TEST_CASE("optimizers that follow a cycle end at PyTorch's weights") {
+TEST_CASE("one_cycle_lr: optimizers with a cycled momentum end at PyTorch's weights") {
   const Json golden = stages_test::golden("one_cycle");
   for (const Json& run : golden["followers"]) {
     INFO(run["type"] << " " << run["options"]);
@@ -68,7 +68,7 @@ TEST_CASE("optimizers that follow a cycle end at PyTorch's weights") {
   }
 }
 
-TEST_CASE("one_cycle_lr: cycle_momentum false leaves the momentum alone") {
+TEST_CASE("one_cycle_lr: cycle_momentum=false leaves the momentum unchanged") {
   CHECK(make("one_cycle_lr", "{}")->cycles_momentum());
   const auto plain = make("one_cycle_lr", "{cycle_momentum: false}");
   CHECK_FALSE(plain->cycles_momentum());
@@ -76,15 +76,15 @@ TEST_CASE("one_cycle_lr: cycle_momentum false leaves the momentum alone") {
   CHECK_FALSE(make("step_lr", "{step_size: 2}")->cycles_momentum());
 }
 
-TEST_CASE("the momentum waits at its highest through the warm-up and stays after the end") {
+TEST_CASE("one_cycle_lr: momentum is highest during warm-up and after the end") {
   const auto cycle = make("one_cycle_lr", "{warmup: 10}");
   for (const std::int64_t step : {0, 5, 10}) CHECK(*cycle->momentum(0, step) == Approx(0.95));
-  CHECK(*cycle->momentum(0, 15) == Approx(0.85));  // 0.3 of the remaining 20, minus one
+  CHECK(*cycle->momentum(0, 15) == Approx(0.85));  // the rate rises for 0.3 * 20 - 1 steps
   CHECK(*cycle->momentum(0, 29) == Approx(0.95));
   CHECK(*cycle->momentum(0, 100) == Approx(0.95));
 }
 
-TEST_CASE("a sequence hands over the momentum of its cycle, and none else") {
+TEST_CASE("sequential_lr: momentum is set only while one_cycle_lr is active") {
   const auto sequence = make(
       "sequential_lr", "{schedulers: [constant, one_cycle_lr], milestones: [10], interval: step}");
   CHECK(sequence->cycles_momentum());
@@ -93,8 +93,7 @@ TEST_CASE("a sequence hands over the momentum of its cycle, and none else") {
   CHECK(*sequence->momentum(1, 15) == Approx(0.85));
 }
 
-TEST_CASE(
-    "what a cycle leaves stays while the next scheduler of the sequence has none, as in torch") {
+TEST_CASE("sequential_lr: the last momentum of one_cycle_lr remains for the next scheduler") {
   const std::string cut = "total_steps: 20}";
   const auto cycle = make("one_cycle_lr", "{" + cut);
   const auto check = [&](const std::string& milestones, std::int64_t begin) {
@@ -111,7 +110,7 @@ TEST_CASE(
   check("milestones: [1], interval: epoch", 10);
 }
 
-TEST_CASE("a cycle whose first phase is one step or less has finite rates throughout") {
+TEST_CASE("one_cycle_lr: a first phase of at most one step gives finite rates and momenta") {
   for (const char* options : {"total_steps: 10, pct_start: 0.1", "total_steps: 20, pct_start: 0.05",
                               "total_steps: 5, pct_start: 0.1", "total_steps: 2, pct_start: 0.5",
                               "total_steps: 10, pct_start: 0.1, three_phase: true",
@@ -132,7 +131,8 @@ TEST_CASE("a cycle whose first phase is one step or less has finite rates throug
   CHECK(sudden->lr(0, 0) == Approx(0.1));  // the increase ends in its first step
 }
 
-TEST_CASE("an optimizer says whether it has a momentum, and what is set counts at once") {
+TEST_CASE(
+    "optimizers: has_momentum() follows the options, and set_momentum() affects the next step") {
   struct Row {
     const char* type;
     const char* options;
@@ -142,7 +142,8 @@ TEST_CASE("an optimizer says whether it has a momentum, and what is set counts a
        {Row{"sgd", "{}", false}, Row{"sgd", "{momentum: 0.9}", true}, Row{"rmsprop", "{}", false},
         Row{"rmsprop", "{momentum: 0.9}", true}, Row{"adagrad", "{}", false},
         Row{"adam", "{}", true}, Row{"adamw", "{}", true}, Row{"nadam", "{}", true},
-        Row{"lion", "{}", true}, Row{"lamb", "{}", true}, Row{"muon", "{}", true}}) {
+        Row{"radam", "{}", true}, Row{"lion", "{}", true}, Row{"lamb", "{}", true},
+        Row{"muon", "{}", true}}) {
     INFO(row.type << " " << row.options);
     const auto after = [&](bool sets) {
       const at::Tensor weight = at::ones({3, 3}).requires_grad_(true);
@@ -161,7 +162,7 @@ TEST_CASE("an optimizer says whether it has a momentum, and what is set counts a
   }
 }
 
-TEST_CASE("a step is that of the momentum that was set, in lion, lamb and muon too") {
+TEST_CASE("set_momentum: lion, lamb and muon use the new value in the next step") {
   const auto after_two = [](const char* type, const char* options, const at::Tensor& first,
                             double momentum, const at::Tensor& second) {
     const at::Tensor weight = at::ones_like(first).requires_grad_(true);

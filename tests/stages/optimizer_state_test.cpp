@@ -14,8 +14,8 @@ using namespace stages_test;
 
 namespace {
 
-/// Without lr_decay, Adagrad does not use its step count.
-bool is_idle(const Variant& variant, const std::string& entry) {
+/// Returns whether no result depends on the entry: without lr_decay, Adagrad ignores its step.
+bool is_unused(const Variant& variant, const std::string& entry) {
   return variant.type == "adagrad" && entry.ends_with(".step") &&
          variant.options.find("lr_decay") == std::string::npos;
 }
@@ -34,7 +34,7 @@ std::vector<std::string> state_names(const Variant& variant) {
 
 }  // namespace
 
-TEST_CASE("an optimizer with restored state continues bit for bit") {
+TEST_CASE("optimizers: a restored optimizer is bitwise equal to an uninterrupted one") {
   for (const Variant& variant : variants()) {
     INFO(variant.type << " " << variant.options);
     for (const int before : {0, 1, 7}) {
@@ -44,7 +44,7 @@ TEST_CASE("an optimizer with restored state continues bit for bit") {
       const Kept kept = whole.keep();
       whole.steps(before, before + 5);
       Training resumed(variant);
-      resumed.take_back(kept);
+      resumed.restore(kept);
       resumed.steps(before, before + 5);
       const Kept expected = whole.keep();
       const Kept found = resumed.keep();
@@ -56,7 +56,7 @@ TEST_CASE("an optimizer with restored state continues bit for bit") {
   }
 }
 
-TEST_CASE("a tensor that is left out of an optimizer's state leads elsewhere") {
+TEST_CASE("optimizers: resuming without one tensor of the state gives other results") {
   for (const Variant& variant : variants()) {
     INFO(variant.type << " " << variant.options);
     const Kept fresh = Training(variant).keep();
@@ -66,20 +66,21 @@ TEST_CASE("a tensor that is left out of an optimizer's state leads elsewhere") {
     whole.steps(7, 12);
     const Kept expected = whole.keep();
     for (const std::string& entry : differing(fresh.state, kept.state)) {
-      if (is_idle(variant, entry)) continue;
+      if (is_unused(variant, entry)) continue;
       INFO("without " << entry);
       Training resumed(variant);
-      resumed.take_back(kept, entry);
+      resumed.restore(kept, entry);
       resumed.steps(7, 12);
       const Kept found = resumed.keep();
+      // The weights alone may be equal, because lion applies only the sign of its update.
       const bool same = differing(expected.weights, found.weights).empty() &&
-                        differing(expected.state, found.state).empty();  // lion uses signs only
+                        differing(expected.state, found.state).empty();
       CHECK_FALSE(same);
     }
   }
 }
 
-TEST_CASE("an optimizer's state has PyTorch's names") {
+TEST_CASE("optimizers: tensors of the state have PyTorch's names") {
   using Names = std::vector<std::string>;
   const std::vector<std::pair<Variant, Names>> rows{
       {{"sgd", "{lr: 0.1}"}, {}},
@@ -92,6 +93,7 @@ TEST_CASE("an optimizer's state has PyTorch's names") {
       {{"rmsprop", "{centered: true, momentum: 0.9}"},
        {"square_avg", "grad_avg", "momentum_buffer"}},
       {{"nadam", "{}"}, {"exp_avg", "exp_avg_sq", "step", "mu_product"}},
+      {{"radam", "{}"}, {"exp_avg", "exp_avg_sq", "step"}},
       {{"lion", "{}"}, {"exp_avg"}},
       {{"lamb", "{}"}, {"exp_avg", "exp_avg_sq", "step"}},
       {{"muon", "{}"}, {"exp_avg", "exp_avg_sq", "step"}}};

@@ -85,7 +85,7 @@ Kept Training::keep() const {
   return {copies(weights_), copies(optimizer_->state()), to_line(remember(*optimizer_))};
 }
 
-void Training::take_back(const Kept& kept, const std::string& left_out) {
+void Training::restore(const Kept& kept, const std::string& left_out) {
   copy_into(weights_, kept.weights);
   copy_into(optimizer_->state(), kept.state, left_out);
   recall(*optimizer_, Json::parse(kept.state_json));
@@ -95,10 +95,10 @@ void Training::take(int step) {
   if (step < 6) optimizer_->set_lr(optimizer_->initial_lr() * std::pow(0.9, step));
   if (step == 4 && optimizer_->has_momentum()) optimizer_->set_momentum(0.8);
   give_gradients(step);
-  const bool is_left_out = step == 5 || step == 9;
-  if (is_left_out) corrupt_gradients();
+  const bool is_skipped = step == 5 || step == 9;
+  if (is_skipped) corrupt_gradients();
   if (step % 2 == 1) {
-    optimizer_->step_unless(at::full({1}, is_left_out ? 1.0F : 0.0F));
+    optimizer_->step_unless(at::full({1}, is_skipped ? 1.0F : 0.0F));
   } else {
     optimizer_->step();
   }
@@ -131,6 +131,7 @@ std::vector<Variant> variants() {
       {"adagrad", {"lr_decay: 0.1, initial_accumulator_value: 0.1"}},
       {"rmsprop", {"momentum: 0.9", "centered: true", "centered: true, momentum: 0.5"}},
       {"nadam", {"decoupled_weight_decay: true, weight_decay: 0.1"}},
+      {"radam", {"decoupled_weight_decay: true, weight_decay: 0.1"}},
       {"muon", {"nesterov: false", "adamw_lr: 0.01"}}};
   std::vector<Variant> all;
   for (const std::string& type : stages::builtin_catalog().optimizers.names()) {

@@ -44,7 +44,7 @@ class Training {
   void corrupt_gradients();
 
   [[nodiscard]] Kept keep() const;
-  void take_back(const Kept& kept, const std::string& left_out = "");
+  void restore(const Kept& kept, const std::string& left_out = "");
 
   trainctl::stages::FusedOptimizer& optimizer() {
     return dynamic_cast<trainctl::stages::FusedOptimizer&>(*optimizer_);

@@ -34,7 +34,7 @@ std::vector<stage::NamedTensor> network() {
 
 }  // namespace
 
-TEST_CASE("no_weight_decay_on names biases, scales of norms, or patterns") {
+TEST_CASE("no_weight_decay_on: matches biases, scales of norm layers and patterns") {
   spec::optimizer::Base options;
   options.weight_decay = 0.1;
   options.no_weight_decay_on = {"bias", "norm", "layer2.*"};
@@ -47,7 +47,7 @@ TEST_CASE("no_weight_decay_on names biases, scales of norms, or patterns") {
   }
 }
 
-TEST_CASE("a pattern that names a layer names all below it, as those of freeze do") {
+TEST_CASE("no_weight_decay_on: a layer's name matches all parameters below it, as in freeze") {
   spec::optimizer::Base options;
   options.weight_decay = 0.1;
   options.no_weight_decay_on = {"layer2"};
@@ -63,7 +63,7 @@ TEST_CASE("a pattern that names a layer names all below it, as those of freeze d
   CHECK(below > 0);
 }
 
-TEST_CASE("groups multiply rates, and the last weight decay counts") {
+TEST_CASE("optimizer groups: learning rate scales multiply, and the last weight decay applies") {
   spec::optimizer::Base options;
   options.weight_decay = 0.1;
   options.groups = {{.match = {"layer*"}, .lr_scale = 0.5},
@@ -77,7 +77,7 @@ TEST_CASE("groups multiply rates, and the last weight decay counts") {
   CHECK(settings[7].weight_decay == 0.3);
 }
 
-TEST_CASE("layer_decay lowers the rate of each layer below") {
+TEST_CASE("layer_decay: the learning rate decreases from the last layer to the first") {
   spec::optimizer::Base options;
   options.layer_decay = 0.5;
   const auto settings = parameter_settings(options, network(), {"sum"});
@@ -89,7 +89,7 @@ TEST_CASE("layer_decay lowers the rate of each layer below") {
   }
 }
 
-TEST_CASE("layer_decay takes what comes before the first numbered layer for one") {
+TEST_CASE("layer_decay: parameters before the first numbered layer form one layer") {
   spec::optimizer::Base options;
   options.layer_decay = 0.5;
   const std::vector<std::pair<std::string, double>> vision_transformer{
@@ -114,7 +114,7 @@ TEST_CASE("layer_decay takes what comes before the first numbered layer for one"
   }
 }
 
-TEST_CASE("the words bias and norm may match nothing") {
+TEST_CASE("no_weight_decay_on: bias and norm may match nothing") {
   spec::optimizer::Base options;
   options.weight_decay = 0.1;
   options.no_weight_decay_on = {"bias", "norm"};
@@ -122,7 +122,7 @@ TEST_CASE("the words bias and norm may match nothing") {
   CHECK(parameter_settings(options, bare, {"sum"})[0].weight_decay == 0.1);
 }
 
-TEST_CASE("a layer is named up to its first number") {
+TEST_CASE("layer_of: a layer's name ends at its first number") {
   CHECK(stages::layer_of("encoder.layers.encoder_layer_3.ln_1.weight") ==
         "encoder.layers.encoder_layer_3");
   CHECK(stages::layer_of("features.3.conv.0.0.weight") == "features.3");
@@ -131,7 +131,7 @@ TEST_CASE("a layer is named up to its first number") {
   CHECK(stages::layer_of("class_token") == "class_token");
 }
 
-TEST_CASE("a pattern that matches nothing is refused with what there is") {
+TEST_CASE("optimizer patterns: a pattern without a match is an error with an existing name") {
   spec::optimizer::Base options;
   options.no_weight_decay_on = {"layer9.*"};
   CHECK_THROWS_WITH(parameter_settings(options, network(), {"sum"}),
@@ -139,10 +139,10 @@ TEST_CASE("a pattern that matches nothing is refused with what there is") {
   options.no_weight_decay_on = {};
   options.groups = {{.match = {"fc.weigth"}}};
   CHECK_THROWS_WITH(parameter_settings(options, network(), {"sum"}),
-                    Contains("'fc.weigth'") && Contains("there is fc.weight"));
+                    Contains("'fc.weigth'") && Contains("choose, for example, fc.weight"));
 }
 
-TEST_CASE("muon refuses a matrix for AdamW that there is not") {
+TEST_CASE("muon: a pattern without a match in adamw_on is an error") {
   const auto make = [](const std::string& options) {
     return stages::builtin_catalog().optimizers.build(
         stages_test::stage("optimizer", "muon", options), {network()});
@@ -153,9 +153,9 @@ TEST_CASE("muon refuses a matrix for AdamW that there is not") {
                     Contains("adamw_on: 'fcc.*' matches no trained parameter"));
 }
 
-TEST_CASE("every optimizer takes its groups' rates and weight decay") {
+TEST_CASE("optimizer groups: every optimizer applies their learning rate and weight decay") {
   for (const std::string type :
-       {"sgd", "adam", "adamw", "adagrad", "rmsprop", "nadam", "lion", "lamb", "muon"}) {
+       {"sgd", "adam", "adamw", "adagrad", "rmsprop", "nadam", "radam", "lion", "lamb", "muon"}) {
     INFO(type);
     const auto make = [&](const std::string& options, const std::string& name) {
       std::vector<stage::NamedTensor> one{{name, at::ones({3, 3}).requires_grad_()}};
@@ -184,9 +184,9 @@ TEST_CASE("every optimizer takes its groups' rates and weight decay") {
   }
 }
 
-TEST_CASE("a step whose gradients are not finite changes nothing and counts for nothing") {
+TEST_CASE("step_unless: a step with infinite gradients changes nothing and is not counted") {
   for (const std::string type :
-       {"sgd", "adam", "adamw", "adagrad", "rmsprop", "nadam", "lion", "lamb", "muon"}) {
+       {"sgd", "adam", "adamw", "adagrad", "rmsprop", "nadam", "radam", "lion", "lamb", "muon"}) {
     INFO(type);
     const auto run = [&](bool with_bad_step) {
       std::vector<stage::NamedTensor> one{{"weight", at::ones({3, 3}).requires_grad_()}};

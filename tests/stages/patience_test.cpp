@@ -16,8 +16,8 @@ std::unique_ptr<stage::Stopper> make(const std::string& options) {
       stages_test::stage("stopper", "patience", options), {});
 }
 
-/// Returns one letter per epoch: + improved, . not, ! stopped, * improved and stopped.
-std::string verdicts(const std::string& options, const std::vector<double>& values) {
+/// Returns one character per epoch: + improved, . not improved, ! stopped, * improved and stopped.
+std::string decisions(const std::string& options, const std::vector<double>& values) {
   const auto stopper = make(options);
   std::string out;
   for (std::size_t epoch = 0; epoch < values.size(); ++epoch) {
@@ -30,7 +30,7 @@ std::string verdicts(const std::string& options, const std::vector<double>& valu
 
 }  // namespace
 
-TEST_CASE("patience stops after that many validations without improvement") {
+TEST_CASE("patience: stops after the given number of validations without improvement") {
   struct Row {
     std::string options;
     std::vector<double> values;
@@ -60,15 +60,15 @@ TEST_CASE("patience stops after that many validations without improvement") {
   };
   for (const Row& row : rows) {
     INFO(row.options);
-    CHECK(verdicts(row.options, row.values) == row.expected);
+    CHECK(decisions(row.options, row.values) == row.expected);
   }
 }
 
-TEST_CASE("patience says why it stops") {
-  const auto bored = make("{patience: 2}");
-  bored->observe(0, 0.25);
-  bored->observe(1, 0.5);
-  CHECK(bored->observe(2, 0.5).reason ==
+TEST_CASE("patience: the reason gives the monitored value, the threshold and the best value") {
+  const auto impatient = make("{patience: 2}");
+  impatient->observe(0, 0.25);
+  impatient->observe(1, 0.5);
+  CHECK(impatient->observe(2, 0.5).reason ==
         "val/loss has not improved for 2 validations (best 0.25 in epoch 1)");
 
   CHECK(make("{patience: 1}")->observe(0, kNan).reason ==
@@ -79,7 +79,7 @@ TEST_CASE("patience says why it stops") {
         "val/loss is 3, worse than divergence_threshold 2");
 }
 
-TEST_CASE("patience hands on its monitor and whether the best weights come back") {
+TEST_CASE("patience: monitor() and restore_best() return the configured values") {
   CHECK(make("{}")->monitor() == "val/loss");
   CHECK(make("{monitor: val/accuracy}")->monitor() == "val/accuracy");
   CHECK_FALSE(make("{}")->restore_best());

@@ -17,7 +17,7 @@ std::unique_ptr<stage::Scheduler> make(const std::string& type, const std::strin
 
 }  // namespace
 
-TEST_CASE("the rates of 30 epochs are PyTorch's") {
+TEST_CASE("schedulers: the learning rates of 30 epochs equal PyTorch's") {
   const Json golden = stages_test::golden("schedulers");
   for (const Json& run : golden["cases"]) {
     INFO(run["type"] << " " << run["options"]);
@@ -32,7 +32,7 @@ TEST_CASE("the rates of 30 epochs are PyTorch's") {
   }
 }
 
-TEST_CASE("interval step counts optimizer steps, in the warm-up too") {
+TEST_CASE("schedulers: interval step counts optimizer steps, also in the warm-up") {
   const auto scheduler = make("step_lr", "{interval: step, step_size: 50, gamma: 0.5, warmup: 10}");
   CHECK(scheduler->lr(0, 0) == Approx(0.01));
   CHECK(scheduler->lr(0, 5) == Approx(0.055));
@@ -64,9 +64,9 @@ TEST_CASE("warm-up: epochs and fractions of the run rise linearly in every step"
   }
 }
 
-TEST_CASE("warm-up: a schedule that counts epochs rises once an epoch") {
+TEST_CASE("warm-up: with interval epoch the rate rises once an epoch") {
   const auto by_epochs = make("constant", "{warmup: 3ep}");
-  const auto by_fraction = make("constant", "{warmup: 0.1}");  // of 30 epochs
+  const auto by_fraction = make("constant", "{warmup: 0.1}");  // 3 of 30 epochs
   for (const std::int64_t epoch : {0, 1, 2, 3, 4}) {
     const double expected = make("constant", "{warmup: 3}")->lr(epoch, epoch * 100 + 50);
     CHECK(by_epochs->lr(epoch, epoch * 100 + 50) == expected);
@@ -74,9 +74,9 @@ TEST_CASE("warm-up: a schedule that counts epochs rises once an epoch") {
   }
 }
 
-TEST_CASE("warm-up: a fraction needs a run of known length and lasts an interval at least") {
+TEST_CASE("warm-up: a fraction needs a known run length and lasts at least one interval") {
   CHECK_THROWS_WITH(make("constant", "{warmup: 0.1}", {0.1, 0, 100}),
-                    Contains("warmup 0.1 is a fraction of the run: the length of the run is not "
+                    Contains("warmup 0.1 is a fraction of the run, whose length is not "
                              "known in advance"));
   CHECK_NOTHROW(make("constant", "{warmup: 5ep}", {0.1, 0, 100}));
   const auto brief = make("constant", "{warmup: 0.001}");
@@ -89,7 +89,7 @@ TEST_CASE("warm-up: a fraction needs a run of known length and lasts an interval
   CHECK(cut->lr(1, 100) == 0.1);
 }
 
-TEST_CASE("t_max: auto ends the cosine with the run") {
+TEST_CASE("cosine_annealing_lr: t_max=auto ends with the run") {
   const auto by_epoch = make("cosine_annealing_lr", "{warmup: 5, eta_min: 0.02}");
   CHECK(by_epoch->lr(5, 500) == 0.1);
   CHECK(by_epoch->lr(30, 3000) == Approx(0.02));
@@ -102,7 +102,7 @@ TEST_CASE("t_max: auto ends the cosine with the run") {
   CHECK(cut_short->lr(1, 150) == Approx(0).margin(1e-12));
 }
 
-TEST_CASE("t_max: auto ends the cosine where max_steps ends the run") {
+TEST_CASE("cosine_annealing_lr: t_max=auto ends at max_steps and needs a known run length") {
   const auto by_step = make("cosine_annealing_lr", "{interval: step}", {0.1, 30, 100, 250});
   CHECK(by_step->lr(1, 125) == Approx(0.05));
   CHECK(by_step->lr(2, 250) == Approx(0).margin(1e-12));
@@ -111,26 +111,26 @@ TEST_CASE("t_max: auto ends the cosine where max_steps ends the run") {
   CHECK_NOTHROW(make("cosine_annealing_lr", "{t_max: 5}", {0.1, 0, 100}));
 }
 
-TEST_CASE("a warm-up as long as the run leaves no cosine") {
+TEST_CASE("cosine_annealing_lr: a warm-up as long as the run is an error") {
   CHECK_THROWS_WITH(make("cosine_annealing_lr", "{warmup: 30}"),
-                    Contains("the warm-up of 30 must be shorter than the run of 30"));
+                    Contains("the warm-up of 30 epochs must be shorter than the run of 30 epochs"));
   CHECK_NOTHROW(make("cosine_annealing_lr", "{warmup: 30, t_max: 5}"));
 }
 
-TEST_CASE("milestones that fall are refused") {
+TEST_CASE("multi_step_lr: milestones that are not ascending are an error") {
   CHECK_THROWS_WITH(make("multi_step_lr", "{milestones: [30, 60, 60]}"),
                     Contains("milestones must be in ascending order, but 60 follows 60"));
   CHECK_THROWS_WITH(make("multi_step_lr", "{milestones: [60, 30]}"),
                     Contains("milestones must be in ascending order, but 30 follows 60"));
 }
 
-TEST_CASE("only the plateau scheduler watches a value") {
+TEST_CASE("schedulers: only reduce_lr_on_plateau monitors a value") {
   CHECK(make("constant", "{}")->monitor().empty());
   CHECK(make("reduce_lr_on_plateau", "{}")->monitor() == "val/loss");
   CHECK(make("reduce_lr_on_plateau", "{monitor: val/accuracy}")->monitor() == "val/accuracy");
 }
 
-TEST_CASE("a plateau of NaN lowers the rate") {
+TEST_CASE("reduce_lr_on_plateau: NaN counts as no improvement") {
   const auto scheduler = make("reduce_lr_on_plateau", "{patience: 1}");
   scheduler->observe(0, std::numeric_limits<double>::quiet_NaN());
   CHECK(scheduler->lr(1, 100) == 0.1);
@@ -138,7 +138,7 @@ TEST_CASE("a plateau of NaN lowers the rate") {
   CHECK(scheduler->lr(2, 200) == Approx(0.01));
 }
 
-TEST_CASE("mode: auto follows the name of the monitored value") {
+TEST_CASE("reduce_lr_on_plateau: mode=auto maximizes val/accuracy") {
   const auto scheduler = make("reduce_lr_on_plateau", "{monitor: val/accuracy, patience: 0}");
   scheduler->observe(0, 0.5);
   scheduler->observe(1, 0.9);
@@ -147,7 +147,7 @@ TEST_CASE("mode: auto follows the name of the monitored value") {
   CHECK(scheduler->lr(3, 300) == Approx(0.01));
 }
 
-TEST_CASE("epochs that start in the warm-up do not count as bad") {
+TEST_CASE("reduce_lr_on_plateau: epochs that start in the warm-up do not count as bad") {
   const auto scheduler = make("reduce_lr_on_plateau", "{warmup: 3, patience: 0}");
   for (const std::int64_t epoch : {0, 1, 2}) scheduler->observe(epoch, 1.0);
   CHECK(scheduler->lr(2, 200) == Approx(0.07));
@@ -158,7 +158,7 @@ TEST_CASE("epochs that start in the warm-up do not count as bad") {
   CHECK(scheduler->lr(5, 500) == Approx(0.01));
 }
 
-TEST_CASE("wsd holds the rate and lets it fall at the end of the run") {
+TEST_CASE("wsd: the rate is constant, then decays until the end of the run") {
   const auto scheduler = make("wsd", "{warmup: 5, decay_fraction: 0.4, decay: linear}");
   CHECK(scheduler->lr(0, 0) == Approx(0.01));
   for (const std::int64_t epoch : {5, 10, 20}) CHECK(scheduler->lr(epoch, 0) == 0.1);
@@ -173,7 +173,7 @@ TEST_CASE("wsd holds the rate and lets it fall at the end of the run") {
   CHECK(root->lr(18, 1500 + 375) == Approx(0.05));
 }
 
-TEST_CASE("a length left to auto is what the warm-up leaves of the run") {
+TEST_CASE("schedulers: a length of auto is the rest of the run after the warm-up") {
   const std::string falling = "start_factor: 1, end_factor: 0, total_iters: auto";
   CHECK(make("linear_lr", "{warmup: 10, " + falling + "}")->lr(20, 0) == Approx(0.05));
   CHECK(make("polynomial_lr", "{warmup: 10, power: 2, total_iters: auto}")->lr(20, 0) ==
@@ -187,14 +187,15 @@ TEST_CASE("a length left to auto is what the warm-up leaves of the run") {
     INFO(type);
     const bool has_iters = type == "linear_lr" || type == "polynomial_lr";
     const std::string open = has_iters ? "{total_iters: auto, interval: epoch" : "{interval: epoch";
-    CHECK_THROWS_WITH(make(type, open + ", warmup: 30}"),
-                      Contains("the warm-up of 30 must be shorter than the run of 30"));
+    CHECK_THROWS_WITH(
+        make(type, open + ", warmup: 30}"),
+        Contains("the warm-up of 30 epochs must be shorter than the run of 30 epochs"));
     CHECK_THROWS_WITH(make(type, open + "}", {0.1, 0, 100}),
                       Contains("length of the run is not known"));
   }
 }
 
-TEST_CASE("a cycle cannot rise and fall for more than the whole") {
+TEST_CASE("one_cycle_lr: three_phase with pct_start above 0.5 is an error") {
   CHECK_THROWS_WITH(make("one_cycle_lr", "{three_phase: true, pct_start: 0.6}"),
                     Contains("must be at most 0.5"));
 }

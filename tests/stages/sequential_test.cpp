@@ -24,7 +24,7 @@ std::vector<std::string> names(const std::vector<stage::NamedTensor>& tensors) {
 
 }  // namespace
 
-TEST_CASE("a list of layers is a network with nn.Sequential's names") {
+TEST_CASE("sequential: names of parameters and buffers equal those of nn.Sequential") {
   const auto model =
       make("[{type: conv2d, out_channels: 4, kernel_size: 3}, batch_norm2d, relu, flatten, linear]",
            {{1, 6, 6}, 3});
@@ -35,7 +35,7 @@ TEST_CASE("a list of layers is a network with nn.Sequential's names") {
   CHECK(model->forward(at::randn({2, 1, 6, 6})).sizes() == at::IntArrayRef({2, 3}));
 }
 
-TEST_CASE("every parameter of a list of layers gets a gradient, those of a residual too") {
+TEST_CASE("sequential: every parameter gets a gradient, also in a residual layer") {
   const auto model = make(
       "[{type: residual, layers: [{type: conv2d, out_channels: 4, kernel_size: 1}, tanh, "
       "{type: residual, layers: [batch_norm2d]}], shortcut: [{type: conv2d, out_channels: 4, "
@@ -49,7 +49,7 @@ TEST_CASE("every parameter of a list of layers gets a gradient, those of a resid
   }
 }
 
-TEST_CASE("evaluation switches the layers over, within a residual too") {
+TEST_CASE("sequential: evaluation turns dropout off, also in a residual layer") {
   const auto model = make("[{type: residual, layers: [dropout]}, flatten, linear]", {{2, 8, 8}, 3});
   const at::Tensor x = at::randn({2, 2, 8, 8});
   CHECK_FALSE(model->forward(x).equal(model->forward(x)));
@@ -57,21 +57,22 @@ TEST_CASE("evaluation switches the layers over, within a residual too") {
   CHECK(model->forward(x).equal(model->forward(x)));
 }
 
-TEST_CASE("an embedding takes tokens, and a linear layer gives each of them its logits") {
+TEST_CASE("sequential: an embedding with a linear layer gives logits for each token") {
   const auto model = make("[{type: embedding, embedding_dim: 4}, linear]", {{7}, 9, kText});
   CHECK(model->forward(at::randint(9, {2, 7}, at::kLong)).sizes() == at::IntArrayRef({2, 7, 9}));
 }
 
-TEST_CASE("log_softmax gives log-probabilities over the classes") {
+TEST_CASE("sequential: log_softmax gives log-probabilities over the classes") {
   const auto model = make("[flatten, log_softmax]", {{1, 1, 4}, 4});
   const at::Tensor logits = at::randn({3, 1, 1, 4});
   CHECK(model->forward(logits).equal(logits.flatten(1).log_softmax(1)));
 }
 
-TEST_CASE("layers that do not fit are refused before one is built") {
+TEST_CASE("sequential: a layer that does not fit its input is an error with its position") {
   CHECK_THROWS_WITH(
       make("[relu, {type: max_pool2d, kernel_size: 9}, flatten, linear]", {{3, 8, 8}, 3}),
-      Contains("model 'sequential': layer 1 (max_pool2d) gets 3x8x8: a window of 9x9 is larger "
+      Contains("model 'sequential': layer 1 (max_pool2d) cannot take an input of shape 3x8x8: a "
+               "window of 9x9 is larger "
                "than its input"));
   CHECK_THROWS_WITH(make("[flatten, linear]", {{3, 0, 8}, 3}), Contains("the shape 3x0x8"));
 }

@@ -16,7 +16,7 @@
 using namespace trainctl;
 using namespace stages_test;
 
-TEST_CASE("a step that selection leaves out changes no bit, though its gradients are NaN") {
+TEST_CASE("step_by_selection: a skipped step with NaN gradients changes no bit") {
   for (const Variant& variant : variants()) {
     INFO(variant.type << " " << variant.options);
     for (const int before : {0, 4, 11}) {
@@ -37,18 +37,18 @@ TEST_CASE("a step that selection leaves out changes no bit, though its gradients
   }
 }
 
-TEST_CASE("20 steps by selection are the plain ones bit for bit, less those that are left out") {
-  const std::set<int> left_out{0, 5, 6, 8, 13};
+TEST_CASE("step_by_selection: 20 steps without the skipped ones are bitwise equal to plain steps") {
+  const std::set<int> skipped{0, 5, 6, 8, 13};
   for (const Variant& variant : variants()) {
     INFO(variant.type << " " << variant.options);
     Training plain(variant);
     Training selected(variant);
     for (int step = 0; step < 20; ++step) {
-      const bool is_left_out = left_out.contains(step);
+      const bool is_skipped = skipped.contains(step);
       selected.give_gradients(step);
-      if (is_left_out) selected.corrupt_gradients();
-      selected.optimizer().step_by_selection(at::full({1}, is_left_out ? 1.0F : 0.0F));
-      if (is_left_out) continue;
+      if (is_skipped) selected.corrupt_gradients();
+      selected.optimizer().step_by_selection(at::full({1}, is_skipped ? 1.0F : 0.0F));
+      if (is_skipped) continue;
       plain.give_gradients(step);
       plain.optimizer().step();
     }
@@ -59,7 +59,8 @@ TEST_CASE("20 steps by selection are the plain ones bit for bit, less those that
   }
 }
 
-TEST_CASE("every optimizer leaves a step out without a look at the flag, some for nothing") {
+TEST_CASE(
+    "optimizers: all skip steps without synchronization, and fused kernels at no extra cost") {
   for (const Variant& variant : variants()) {
     INFO(variant.type << " " << variant.options);
     const std::string& type = variant.type;
@@ -68,11 +69,11 @@ TEST_CASE("every optimizer leaves a step out without a look at the flag, some fo
         (type == "sgd" && variant.options.find("dampening") == std::string::npos);
     Training training(variant);
     CHECK(training.optimizer().skips_on_device());
-    CHECK(training.optimizer().skips_for_nothing() == has_kernel);
+    CHECK(training.optimizer().skips_in_kernel() == has_kernel);
   }
 }
 
-TEST_CASE("dampening that only the device sees the first steps of gives the kernel's weights") {
+TEST_CASE("dampened_step: weights equal those of sgd with dampening") {
   const auto leaves = [] {
     Tensors all{{"early", at::arange(6, at::kFloat).view({2, 3})}, {"late", at::ones({4})}};
     for (const auto& [name, tensor] : all) tensor.requires_grad_(true);

@@ -58,8 +58,8 @@ struct Found {
   std::int64_t batches = 0;
 };
 
-/// Differentiates the sum of output times target over the rows.
-Found found_by(const BatchNorm2d& norm, std::int64_t first, std::int64_t count, bool counts) {
+/// Runs the layer in training and differentiates the sum of output times target over the rows.
+Found run_layer(const BatchNorm2d& norm, std::int64_t first, std::int64_t count, bool counts) {
   const at::Tensor x = rows(first, count).requires_grad_();
   Found found;
   found.output = norm(x, stage::RunMode::train);
@@ -78,7 +78,7 @@ struct Share {
   bool counts = true;
 };
 
-std::vector<Found> on_ranks(const std::vector<Share>& shares) {
+std::vector<Found> run_ranks(const std::vector<Share>& shares) {
   std::vector<Found> all(shares.size());
   RankGroup group(static_cast<int>(shares.size()));
   group.run_all([&](int rank, std::unique_ptr<dist::Communicator> communicator) {
@@ -86,7 +86,7 @@ std::vector<Found> on_ranks(const std::vector<Share>& shares) {
     const auto at = static_cast<std::size_t>(rank);
     const Share& share = shares[at];
     const stage::BatchOfRanksScope scope({&sum, share.counts});
-    all[at] = found_by(layer(), share.first, share.count, share.counts);
+    all[at] = run_layer(layer(), share.first, share.count, share.counts);
   });
   return all;
 }
@@ -95,10 +95,10 @@ bool close(const at::Tensor& a, const at::Tensor& b) { return torch::allclose(a,
 
 }  // namespace
 
-TEST_CASE("ranks that share their statistics normalize like one with all rows, however uneven") {
-  const Found whole = found_by(layer(), 0, 7, true);
+TEST_CASE("sync batch norm: ranks with unequal batches normalize like one rank with all rows") {
+  const Found whole = run_layer(layer(), 0, 7, true);
   const std::vector<Share> shares{{0, 4}, {4, 2}, {6, 1}};
-  const auto ranks = on_ranks(shares);
+  const auto ranks = run_ranks(shares);
   at::Tensor weight = torch::zeros({kChannels});
   at::Tensor bias = torch::zeros({kChannels});
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
@@ -111,7 +111,7 @@ TEST_CASE("ranks that share their statistics normalize like one with all rows, h
     bias += own.bias_gradient;
     CHECK(torch::allclose(own.mean, whole.mean, 1e-5, 1e-5));
     CHECK(torch::allclose(own.var, whole.var, 1e-5, 1e-5));
-    CHECK(torch::equal(own.mean, ranks[0].mean));  // rank 0's hold for all
+    CHECK(torch::equal(own.mean, ranks[0].mean));  // all ranks keep rank 0's
     CHECK(torch::equal(own.var, ranks[0].var));
     CHECK(own.batches == 1);
   }
@@ -119,9 +119,9 @@ TEST_CASE("ranks that share their statistics normalize like one with all rows, h
   CHECK(close(bias, whole.bias_gradient));
 }
 
-TEST_CASE("a row that only fills up a rank is no part of the statistics, nor of the gradients") {
-  const Found whole = found_by(layer(), 0, 4, true);
-  const auto ranks = on_ranks({{0, 4, true}, {7, 1, false}});
+TEST_CASE("sync batch norm: padding rows count neither in statistics nor in gradients") {
+  const Found whole = run_layer(layer(), 0, 4, true);
+  const auto ranks = run_ranks({{0, 4, true}, {7, 1, false}});
   CHECK(close(ranks[0].output, whole.output));
   CHECK(close(ranks[0].input_gradient, whole.input_gradient));
   CHECK(torch::equal(ranks[1].mean, ranks[0].mean));
@@ -129,48 +129,49 @@ TEST_CASE("a row that only fills up a rank is no part of the statistics, nor of 
   CHECK(ranks[1].weight_gradient.abs().max().item<float>() == 0.0F);
 }
 
-TEST_CASE("evaluation, and a frozen norm, ask no other rank") {
+TEST_CASE("sync batch norm: evaluation and frozen layers do not communicate") {
   class Never final : public stage::RankSum {
    public:
-    void add(const at::Tensor&) override { throw std::runtime_error("asked"); }
+    void add(const at::Tensor&) override { throw std::runtime_error("communicated"); }
   } never;
   const stage::BatchOfRanksScope scope({&never, true});
   const BatchNorm2d norm = layer();
   CHECK_NOTHROW(norm(rows(0, 2), stage::RunMode::evaluate));
-  CHECK_THROWS_WITH(norm(rows(0, 2), stage::RunMode::train), "asked");
+  CHECK_THROWS_WITH(norm(rows(0, 2), stage::RunMode::train), "communicated");
   norm.weight.set_requires_grad(false);
   CHECK_NOTHROW(norm(rows(0, 2), stage::RunMode::train));
 }
 
-TEST_CASE("one image on each rank is enough, and one on all is not") {
-  class Same final : public stage::RankSum {
+TEST_CASE("sync batch norm: one image per rank is enough, but a single one in total is an error") {
+  /// Sums as if every rank had the same values.
+  class EqualRanks final : public stage::RankSum {
    public:
-    explicit Same(double ranks) : ranks_(ranks) {}
+    explicit EqualRanks(double ranks) : ranks_(ranks) {}
     void add(const at::Tensor& tensor) override { tensor.mul_(ranks_); }
 
    private:
     double ranks_;
   };
   const at::Tensor pixel = rows(0, 1).narrow(2, 0, 1).narrow(3, 0, 1);
-  Same two(2);
+  EqualRanks two(2);
   const stage::BatchOfRanksScope of_two({&two, true});
   CHECK_NOTHROW(layer()(pixel, stage::RunMode::train));
-  Same one(1);
+  EqualRanks one(1);
   const stage::BatchOfRanksScope of_one({&one, true});
   CHECK_THROWS_WITH(layer()(pixel, stage::RunMode::train), Contains("loader.drop_last=true"));
 }
 
-TEST_CASE("what is computed again in the backward pass asks the ranks of its forward pass") {
+TEST_CASE("sync batch norm: recomputed layers reduce over the ranks of their forward pass") {
   const BatchNorm2d norm = layer();
-  int asked = 0;
+  int sums = 0;
   class Count final : public stage::RankSum {
    public:
-    explicit Count(int& asked) : asked_(asked) {}
-    void add(const at::Tensor&) override { ++asked_; }
+    explicit Count(int& sums) : sums_(sums) {}
+    void add(const at::Tensor&) override { ++sums_; }
 
    private:
-    int& asked_;
-  } count(asked);
+    int& sums_;
+  } count(sums);
   const at::Tensor x = rows(0, 4).requires_grad_();
   at::Tensor y;
   {
@@ -178,8 +179,8 @@ TEST_CASE("what is computed again in the backward pass asks the ranks of its for
     y = trainctl::stage::checkpoint(
         [&](const at::Tensor& in) { return norm(in, stage::RunMode::train); }, x);
   }
-  CHECK(asked == 1);
+  CHECK(sums == 1);
   y.sum().backward();
-  CHECK(asked == 3);  // the statistics, and the two sums
+  CHECK(sums == 3);  // one sum of the recomputed statistics, one of the gradients
   CHECK(norm.num_batches_tracked.item<std::int64_t>() == 1);
 }

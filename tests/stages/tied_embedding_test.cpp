@@ -29,7 +29,7 @@ constexpr const char* kOptions = "{layers: 1, heads: 1, width: 8, context: 6, dr
 
 using Weights = std::map<std::string, at::Tensor>;
 
-/// Uses float64, in which two ways to compute a sum hardly differ.
+/// Uses float64, in which the order of a sum hardly matters.
 std::unique_ptr<stage::Model> make_gpt() {
   at::manual_seed(4);
   const stage::ModelContext context{{5}, kTokens, {spec::Inputs::tokens, spec::Targets::tokens}};
@@ -57,8 +57,9 @@ at::Tensor projected(const at::Tensor& x, const Weights& w, const std::string& n
   return at::linear(x, weight.t(), w.at(name + ".bias"));
 }
 
-/// The same network with separate tensors: `wte` embeds the tokens and `head` predicts them.
-at::Tensor by_hand(const at::Tensor& tokens, const Weights& w, const at::Tensor& head) {
+/// Returns the logits of the same network with separate tensors: `wte` embeds the tokens and
+/// `head` predicts them.
+at::Tensor untied_logits(const at::Tensor& tokens, const Weights& w, const at::Tensor& head) {
   at::Tensor x =
       at::embedding(w.at("wte.weight"), tokens) + w.at("wpe.weight").narrow(0, 0, tokens.size(1));
   const auto qkv = projected(normed(x, w, "h.0.ln_1"), w, "h.0.attn.c_attn").chunk(3, -1);
@@ -72,26 +73,26 @@ at::Tensor by_hand(const at::Tensor& tokens, const Weights& w, const at::Tensor&
 
 at::Tensor loss_of(const at::Tensor& logits) { return logits.log_softmax(-1).select(-1, 2).mean(); }
 
-/// Two micro-batches with repeated tokens: within a row, between rows and between the two.
+/// Returns two micro-batches with tokens that repeat in a row, between rows and between both.
 std::vector<at::Tensor> micro_batches() {
   return {at::tensor({1, 2, 2, 3, 1, 7, 1, 1, 1, 1}, at::kLong).view({2, 5}),
           at::tensor({2, 2, 9, 0, 1, 10, 4, 4, 4, 3}, at::kLong).view({2, 5})};
 }
 
-double apart(const at::Tensor& a, const at::Tensor& b) {
+double max_difference(const at::Tensor& a, const at::Tensor& b) {
   return (a - b).abs().max().item<double>();
 }
 
 }  // namespace
 
-TEST_CASE("tied embeddings get the gradient of two dense weights, added over micro-batches") {
+TEST_CASE("gpt: tied embeddings get the sum of both gradients, added over micro-batches") {
   const auto model = make_gpt();
   const Weights dense = copies_of(*model);
   const at::Tensor head = dense.at("wte.weight").detach().clone().requires_grad_();
   for (const at::Tensor& tokens : micro_batches()) {
     const at::Tensor logits = model->forward(tokens);
-    const at::Tensor expected = by_hand(tokens, dense, head);
-    REQUIRE(apart(logits, expected) <= 1e-10);
+    const at::Tensor expected = untied_logits(tokens, dense, head);
+    REQUIRE(max_difference(logits, expected) <= 1e-10);
     loss_of(logits).backward();
     loss_of(expected).backward();
   }
@@ -100,12 +101,12 @@ TEST_CASE("tied embeddings get the gradient of two dense weights, added over mic
     const at::Tensor& own = dense.at(name).grad();
     const at::Tensor expected = name == "wte.weight" ? own + head.grad() : own;
     REQUIRE(parameter.grad().layout() == at::kStrided);
-    CHECK(apart(parameter.grad(), expected) <= 1e-10);
+    CHECK(max_difference(parameter.grad(), expected) <= 1e-10);
     CHECK(expected.abs().max().item<double>() > 1e-4);
   }
 }
 
-TEST_CASE("micro-batches add up to the gradients of the batch that they make") {
+TEST_CASE("gpt: gradients of micro-batches add up to those of the whole batch") {
   const auto parts = make_gpt();
   const auto whole = make_gpt();
   const std::vector<at::Tensor> tokens = micro_batches();
@@ -113,7 +114,7 @@ TEST_CASE("micro-batches add up to the gradients of the batch that they make") {
   loss_of(whole->forward(at::cat({tokens[0], tokens[1]}))).backward();
   for (std::size_t i = 0; i < parts->parameters().size(); ++i) {
     INFO(parts->parameters()[i].name);
-    CHECK(apart(parts->parameters()[i].tensor.grad(), whole->parameters()[i].tensor.grad()) <=
-          1e-10);
+    CHECK(max_difference(parts->parameters()[i].tensor.grad(),
+                         whole->parameters()[i].tensor.grad()) <= 1e-10);
   }
 }

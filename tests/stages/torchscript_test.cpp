@@ -14,6 +14,7 @@
 #include <ATen/ops/cross_entropy_loss.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/randn.h>
+#include <c10/core/InferenceMode.h>
 #include <torch/csrc/jit/api/module.h>
 
 #include <cctype>
@@ -50,7 +51,7 @@ std::unique_ptr<stage::Model> scripted(const TempFolder& folder, const std::stri
 
 }  // namespace
 
-TEST_CASE("a scripted module gives PyTorch's logits under its own names") {
+TEST_CASE("torchscript: parameter names and logits equal PyTorch's") {
   const Json golden = stages_test::golden("transformers")["script"];
   const auto model = load(kScript, golden["sha256"], {{1, 28, 28}, 10});
   const auto parameters = model->parameters();
@@ -67,7 +68,7 @@ TEST_CASE("a scripted module gives PyTorch's logits under its own names") {
   CHECK(mismatch(model->forward(x), tensor(golden["logits"])) == "");
 }
 
-TEST_CASE("a scripted module learns, and only evaluation is without its dropout") {
+TEST_CASE("torchscript: a module trains, and its dropout is off in evaluation") {
   const Json golden = stages_test::golden("transformers")["script"];
   const auto model = load(kScript, golden["sha256"], {{1, 28, 28}, 10});
   at::manual_seed(5);
@@ -89,30 +90,46 @@ TEST_CASE("a scripted module learns, and only evaluation is without its dropout"
   CHECK(model->forward(x).equal(model->forward(x)));
 }
 
-TEST_CASE("a scripted module is the one that is pinned") {
+TEST_CASE("torchscript: a module that has been trained is evaluated in inference mode") {
+  const TempFolder folder;
+  const auto model = scripted(folder, "return torch.relu(x[:, :2] * self.w) * self.w + self.w");
+  for (int step = 0; step < 4; ++step) model->forward(at::randn({5, 3})).sum().backward();
+  model->set_mode(stage::RunMode::evaluate);
+  const at::Tensor x = at::randn({5, 3});
+  const at::Tensor expected = model->forward(x).detach();
+  for (int batch = 0; batch < 3; ++batch) {
+    const c10::InferenceMode inference;
+    CHECK(model->forward(x).equal(expected));
+    CHECK(model->forward(x.clone()).equal(expected));
+  }
+  model->set_mode(stage::RunMode::train);
+  CHECK(model->forward(x).requires_grad());
+}
+
+TEST_CASE("torchscript: another SHA-256 or a missing file is an error") {
   const std::string hash = hash_of(kScript);
   const std::string other(64, '0');
   CHECK_THROWS_WITH(load(kScript, other, {{1, 28, 28}, 10}),
-                    Contains("has the SHA-256 " + hash + ", but 'sha256' says " + other));
+                    Contains("has the SHA-256 " + hash + ", but 'sha256' is " + other));
   std::string upper = hash;
   for (char& c : upper) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
   CHECK_NOTHROW(load(kScript, upper, {{1, 28, 28}, 10}));
-  CHECK_THROWS_WITH(load("nowhere.pt", hash, {{1, 28, 28}, 10}), Contains("cannot read"));
+  CHECK_THROWS_WITH(load("missing.pt", hash, {{1, 28, 28}, 10}), Contains("cannot read"));
 }
 
-TEST_CASE("a file that is no scripted module says so") {
+TEST_CASE("torchscript: a file that is not a TorchScript module is an error") {
   const TempFolder folder;
   const std::string path = (folder / "half.pt").string();
   const std::string whole = read_file(kScript, 1 << 24, ReadFailure::data);
   for (const std::string& bytes :
-       {whole.substr(0, whole.size() / 2), std::string("no archive"), std::string()}) {
+       {whole.substr(0, whole.size() / 2), std::string("not an archive"), std::string()}) {
     std::ofstream(path, std::ios::binary) << bytes;
     CHECK_THROWS_WITH(load(path, hash_of(path), {{1, 28, 28}, 10}),
                       Contains("half.pt is not a module written by torch.jit.save: "));
   }
 }
 
-TEST_CASE("a scripted module whose output does not fit the data says what it gives") {
+TEST_CASE("torchscript: an output of the wrong type or shape is an error") {
   const TempFolder folder;
   const at::Tensor x = at::randn({4, 3});
   const auto message = [&](const std::string& body, const std::string& returns = "Tensor") {
@@ -127,16 +144,16 @@ TEST_CASE("a scripted module whose output does not fit the data says what it giv
   };
   CHECK(message("return x[:, :2] * self.w").empty());
   CHECK_THAT(message("return x"),
-             Contains("gives Float of the shape 4x3, but the data asks for logits of the shape "
-                      "4x2"));
+             Contains("returns Float of the shape 4x3, but the data requires float logits of "
+                      "the shape 4x2"));
   CHECK_THAT(message("return (x[:, :2] * self.w).argmax(1)"),
-             Contains("gives Long of the shape 4"));
+             Contains("returns Long of the shape 4"));
   CHECK_THAT(message("return (x, self.w)", "Tuple[Tensor, Tensor]"), Contains("got Tuple"));
   CHECK_THAT(message("return x * self.w"),
              Contains("does not take inputs of the shape 4x3: ") && Contains("must match"));
 }
 
-TEST_CASE("a frozen script has nothing to train") {
+TEST_CASE("torchscript: a module without parameters is an error") {
   const TempFolder folder;
   torch::jit::Module module("Net");
   module.define("def forward(self, x: Tensor) -> Tensor:\n    return x\n");

@@ -9,7 +9,7 @@ using stages_test::tensor;
 
 // Compares the losses of model, loss and optimizer together with PyTorch's, from the same weights.
 
-TEST_CASE("10 steps of a tiny MLP give PyTorch's losses") {
+TEST_CASE("mlp: 10 training steps give PyTorch's losses") {
   const Json golden = stages_test::golden("models")["training"];
   const stage::Catalog all = stages::builtin_catalog();
   const auto model =

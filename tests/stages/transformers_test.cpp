@@ -43,9 +43,9 @@ at::Tensor inputs_of(const stage::ModelContext& context) {
   return at::arange(count, at::kDouble).sin().to(at::kFloat).view(shape);
 }
 
-/// Adds sin(i + j) / 20 to element i of parameter j, like the script: zero heads would hide the
-/// rest of a model.
-void move(const stage::Model& model) {
+/// Adds sin(i + j) / 20 to element i of parameter j, as transformer_models.py does, because
+/// zero weights in a head would hide the rest of the model.
+void perturb(const stage::Model& model) {
   const at::NoGradGuard guard;
   double j = 0;
   for (const auto& [name, parameter] : model.parameters()) {
@@ -77,7 +77,7 @@ void check_names(const std::vector<stage::NamedTensor>& found, const Json& expec
 
 }  // namespace
 
-TEST_CASE("transformers and lists of layers have PyTorch's names, shapes, weights and logits") {
+TEST_CASE("transformers and sequential: seeded weights, names and logits equal PyTorch's") {
   const Json golden = stages_test::golden("transformers");
   for (const Json& run : golden["cases"]) {
     INFO(run["type"] << " " << run["options"]);
@@ -87,7 +87,7 @@ TEST_CASE("transformers and lists of layers have PyTorch's names, shapes, weight
     const auto model = make(run["type"], run["options"].dump(), context);
     check_names(model->parameters(), run["parameters"]);
     check_names(model->buffers(), run["buffers"]);
-    move(*model);
+    perturb(*model);
     model->set_mode(stage::RunMode::evaluate);
     const at::NoGradGuard guard;
     const at::Tensor logits = model->forward(inputs_of(context));
@@ -96,7 +96,7 @@ TEST_CASE("transformers and lists of layers have PyTorch's names, shapes, weight
   }
 }
 
-TEST_CASE("every parameter of a transformer and of ConvNeXt gets a gradient that is not zero") {
+TEST_CASE("transformers: every parameter gets a nonzero gradient, also in ConvNeXt") {
   const stage::ModelContext images{{3, 32, 32}, 3};
   const stage::ModelContext text{{5}, 11, kText};
   for (const std::string type : {"vit_tiny", "convnext_tiny", "gpt"}) {
@@ -104,7 +104,7 @@ TEST_CASE("every parameter of a transformer and of ConvNeXt gets a gradient that
     const stage::ModelContext& context = type == "gpt" ? text : images;
     const auto model =
         make(type, type == "gpt" ? "{layers: 2, heads: 2, width: 8, context: 6}" : "{}", context);
-    move(*model);
+    perturb(*model);
     model->set_mode(stage::RunMode::evaluate);
     const at::Tensor logits = model->forward(inputs_of(context));
     logits.log_softmax(-1).select(-1, 0).sum().backward();
@@ -116,7 +116,7 @@ TEST_CASE("every parameter of a transformer and of ConvNeXt gets a gradient that
   }
 }
 
-TEST_CASE("activations that are computed again give the same gradients, dropout included") {
+TEST_CASE("transformers: activation checkpointing gives equal gradients, also with dropout") {
   const stage::ModelContext images{{3, 32, 32}, 3};
   const stage::ModelContext text{{5}, 11, kText};
   const auto gradients = [](stage::Model& model, const stage::ModelContext& context) {
@@ -134,7 +134,7 @@ TEST_CASE("activations that are computed again give the same gradients, dropout 
                                 : type == "vit_tiny" ? "{dropout: 0.1}"
                                                      : "{stochastic_depth_prob: 0.5}";
     const auto model = make(type, options, context);
-    move(*model);
+    perturb(*model);
     const auto plain = gradients(*model, context);
     CHECK(model->checkpoint_activations());
     const auto again = gradients(*model, context);
@@ -147,7 +147,7 @@ TEST_CASE("gpt: the gradient of tied embeddings covers input tokens and predicte
   const stage::ModelContext context{{5}, 11, kText};
   const auto model =
       make("gpt", "{layers: 1, heads: 2, width: 8, context: 6, dropout: 0}", context);
-  move(*model);
+  perturb(*model);
   to_double(*model);
   const at::Tensor tokens = at::tensor({1, 2, 2, 3, 1}, at::kLong).unsqueeze(0);
   const auto loss = [&] { return model->forward(tokens).log_softmax(-1).select(-1, 0).sum(); };
@@ -175,7 +175,7 @@ TEST_CASE("gpt: the gradient of tied embeddings covers input tokens and predicte
   }
 }
 
-TEST_CASE("a token's logits do not depend on those that follow") {
+TEST_CASE("gpt: a token's logits do not depend on later tokens") {
   const stage::ModelContext context{{6}, 11, kText};
   const auto model = make("gpt", "{layers: 2, heads: 2, width: 16, context: 8}", context);
   model->set_mode(stage::RunMode::evaluate);
@@ -189,7 +189,7 @@ TEST_CASE("a token's logits do not depend on those that follow") {
   CHECK_FALSE(after.narrow(1, 5, 1).equal(before.narrow(1, 5, 1)));
 }
 
-TEST_CASE("gpt's first weights are GPT-2's: what is added to the residual stream is smaller") {
+TEST_CASE("gpt: initial weights are GPT-2's, with smaller projections into the residual stream") {
   at::manual_seed(1);
   const auto model =
       make("gpt", "{layers: 8, heads: 2, width: 64, context: 32}", {{6}, 100, kText});
@@ -202,13 +202,13 @@ TEST_CASE("gpt's first weights are GPT-2's: what is added to the residual stream
   }
 }
 
-TEST_CASE("the dropouts of a transformer are random in training and absent in evaluation") {
+TEST_CASE("transformers: dropout is random in training and off in evaluation") {
   const stage::ModelContext images{{3, 8, 8}, 3};
   const stage::ModelContext text{{5}, 11, kText};
   const auto differs = [](const std::string& type, const std::string& options,
                           const stage::ModelContext& context) {
     const auto model = make(type, options, context);
-    move(*model);
+    perturb(*model);
     const at::NoGradGuard guard;
     const at::Tensor x = inputs_of(context);
     const bool in_training = !model->forward(x).equal(model->forward(x));
@@ -224,7 +224,7 @@ TEST_CASE("the dropouts of a transformer are random in training and absent in ev
   CHECK(differs("convnext_tiny", "{layer_scale: 1, stochastic_depth_prob: 0.9}", {{3, 32, 32}, 3}));
 }
 
-TEST_CASE("stochastic depth drops whole samples and scales those that survive") {
+TEST_CASE("stochastic_depth: drops whole samples and scales the others") {
   at::manual_seed(3);
   const at::Tensor x = at::ones({400, 2, 3});
   const at::Tensor out = stages::stochastic_depth(x, 0.25, /*training=*/true);
@@ -238,18 +238,20 @@ TEST_CASE("stochastic depth drops whole samples and scales those that survive") 
   CHECK(stages::stochastic_depth(x, 1, /*training=*/true).eq(0).all().item<bool>());
 }
 
-TEST_CASE("transformers say which samples they take") {
-  CHECK_THROWS_WITH(make("vit_tiny", "{}", {{3, 30, 32}, 10}),
-                    "model 'vit_tiny': the images are 30x32: patches of 16x16 do not cover "
-                    "them\nhint: resize them with a transform to a multiple of 16, such as 32x32");
+TEST_CASE("transformers: unsupported sample shapes and options are an error") {
+  CHECK_THROWS_WITH(
+      make("vit_tiny", "{}", {{3, 30, 32}, 10}),
+      "model 'vit_tiny': the images are 30x32, which patches of 16x16 do not cover "
+      "exactly\nhint: resize them with a transform to a multiple of 16, such as 32x32");
   CHECK_NOTHROW(make("vit_tiny", "{patch_size: 2}", {{1, 4, 6}, 10}));
-  CHECK_THROWS_WITH(make("vit_tiny", "{}", {{768}, 10}), Contains("needs images, C x H x W"));
+  CHECK_THROWS_WITH(make("vit_tiny", "{}", {{768}, 10}),
+                    Contains("needs images of the shape C x H x W"));
   CHECK_THROWS_WITH(make("convnext_tiny", "{}", {{3, 28, 28}, 10}),
-                    Contains("the images are 28x28: convnext_tiny needs at least 32x32"));
+                    Contains("the images are 28x28, but convnext_tiny needs at least 32x32"));
   CHECK_THROWS_WITH(make("convnext_tiny", "{}", {{}, 10}), Contains("the input has no shape"));
   CHECK_THROWS_WITH(make("gpt", "{context: 8, layers: 1}", {{9}, 11, kText}),
                     Contains("a sample has 9 tokens, but the model's longest sequence is 8"));
   CHECK_THROWS_WITH(make("gpt", "{heads: 5, layers: 1}", {{9}, 11, kText}),
-                    Contains("a width of 768 does not divide into 5 heads"));
+                    Contains("width must be a multiple of heads (5), got 768"));
   CHECK_THROWS_WITH(make("gpt", "{layers: 1}", {{9}, 0, kText}), Contains("'vocab_size: 50257'"));
 }

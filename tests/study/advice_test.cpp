@@ -102,7 +102,7 @@ TEST_CASE("advice: settings that the run's experiment rejects are not accepted")
   }
 }
 
-TEST_CASE("advice: proposes nothing that a run of one epoch cannot use") {
+TEST_CASE("advice: a run of one epoch gets no advice about validation and checkpoints") {
   const BottleneckContext context{.max_epochs = 1, .levers = {.cpu_cores = 8}};
   CHECK(find_bottleneck({.wall_s = 10, .checkpoint_s = 9}, context).setting.empty());
   CHECK(find_bottleneck({.wall_s = 10, .eval_s = 9}, context).setting.empty());

@@ -38,8 +38,8 @@ report::TuneReport found() {
                    gain(1.05),
                    "within 1e-06",
                    "too noisy"}};
-  report.left_out = {{"trainer.precision", "", "--allow precision"},
-                     {"trainer.cuda_graphs", "true", "the run is on a CPU"}};
+  report.untried = {{"trainer.precision", "", "--allow precision"},
+                    {"trainer.cuda_graphs", "true", "the run is on a CPU"}};
   report.gain = gain(1.9);
   report.budget_s = 300;
   report.used_s = 200;
@@ -102,7 +102,7 @@ TEST_CASE("tune document: contains the trials, the patch and its gain") {
   CHECK(document["tried"][1]["accepted"] == false);
   CHECK(document["tried"][1]["ruling"] == "unclear");
   CHECK(document["tried"][1]["ci95"].size() == 2);
-  CHECK(document["left_out"][0]["value"].is_null());
+  CHECK(document["untried"][0]["value"].is_null());
   CHECK(document["budget"]["used_s"] == 200);
   CHECK(document["undecided"].is_null());
   report::TuneReport unproved = found();
@@ -122,11 +122,11 @@ TEST_CASE("tune_text: shows verdict, patch, final comparison and the next comman
   CHECK_THAT(text, Contains("loader.num_workers=2") && Contains("1.50x [1.40, 1.60]") &&
                        Contains("Not tried: trainer.precision: --allow precision") &&
                        Contains("Not tried: trainer.cuda_graphs=true: the run is on a CPU") &&
-                       Contains("1.90x [1.80, 2.00] over the original, measured") &&
+                       Contains("1.90x [1.80, 2.00] for the whole patch, compared") &&
                        Contains("trainctl run base.yaml"));
   report::TuneReport unproved = found();
   unproved.gain.reset();
-  CHECK_THAT(report::tune_text(unproved, {}, style), Contains("not measured as a whole"));
+  CHECK_THAT(report::tune_text(unproved, {}, style), Contains("not compared with the original"));
   report::TuneReport nothing;
   nothing.end = report::TuneStopReason::nothing_to_fix;
   CHECK_THAT(report::tune_text(nothing, {}, style), Contains("nothing to fix"));

@@ -60,7 +60,7 @@ std::array<Diverged, 2> diverged_ranks(const Bad& bad) {
 
 }  // namespace
 
-TEST_CASE("two ranks with batch b train like one with batch 2b, the uneven last batch included") {
+TEST_CASE("data parallel: two ranks equal one with twice the batch size, also with an uneven end") {
   const std::int64_t samples = GENERATE(24, 21, 19);
   const RankRun alone = run_alone({.samples = samples, .batch = 6, .val_samples = 7});
   const auto ranks =
@@ -78,7 +78,8 @@ TEST_CASE("two ranks with batch b train like one with batch 2b, the uneven last 
   CHECK(ranks[1].epochs.empty());  // only rank 0 reports
 }
 
-TEST_CASE("two ranks mix and train like one, over windows and an uneven last batch") {
+TEST_CASE(
+    "data parallel: two ranks with mixup equal one, with accumulation and an uneven last batch") {
   const std::int64_t samples = GENERATE(24, 21, 19);
   const std::int64_t accumulate = GENERATE(1, 2);
   const auto prepare = [&](FakeRun& run, int) { run.options.accumulate = accumulate; };
@@ -92,7 +93,7 @@ TEST_CASE("two ranks mix and train like one, over windows and an uneven last bat
   check_metrics(ranks[0], alone);
 }
 
-TEST_CASE("three ranks accumulate like one large batch") {
+TEST_CASE("data parallel: three ranks with accumulation equal one rank with a large batch") {
   const RankRun alone = run_alone({.samples = 26, .batch = 12, .val_samples = 0});
   const auto ranks = run_ranks(3, {.samples = 26, .batch = 2, .val_samples = 0},
                                [](FakeRun& run, int) { run.options.accumulate = 2; });
@@ -101,7 +102,7 @@ TEST_CASE("three ranks accumulate like one large batch") {
   CHECK(torch::equal(ranks[0].weight, ranks[2].weight));
 }
 
-TEST_CASE("three ranks share a last batch of seven rows as one rank would take it") {
+TEST_CASE("data parallel: three ranks equal one rank with a last batch of seven rows") {
   const RankRun alone = run_alone({.samples = 19, .batch = 12, .val_samples = 7});
   const auto ranks = run_ranks(3, {.samples = 19, .batch = 4, .val_samples = 7}, {});
   CHECK(ranks[0].finished.data_digest == alone.finished.data_digest);
@@ -110,7 +111,7 @@ TEST_CASE("three ranks share a last batch of seven rows as one rank would take i
   check_metrics(ranks[0], alone);
 }
 
-TEST_CASE("the batches of a window but its last one exchange nothing") {
+TEST_CASE("data parallel: gradients are not synchronized before the last accumulated batch") {
   std::array<std::vector<at::Tensor>, 2> seen;  // gradients before each batch
   run_ranks(2, {.samples = 24, .batch = 4, .val_samples = 0}, [&](FakeRun& run, int rank) {
     run.options.max_epochs = 1;
@@ -129,7 +130,8 @@ TEST_CASE("the batches of a window but its last one exchange nothing") {
   CHECK_FALSE(torch::allclose(seen[0][2], seen[1][2]));
 }
 
-TEST_CASE("a parameter that the loss leaves out is named, or looked for at every step") {
+TEST_CASE(
+    "data parallel: an unused parameter is an error with its name, unless find_unused is set") {
   for (const bool finds : {false, true}) {
     RankGroup group(2);
     const auto thrown = group.run([&](int, std::unique_ptr<dist::Communicator> communicator) {
@@ -151,7 +153,7 @@ TEST_CASE("a parameter that the loss leaves out is named, or looked for at every
   }
 }
 
-TEST_CASE("under local SGD a rank reports all of its steps and the averaging time") {
+TEST_CASE("local_sgd: a rank reports all its steps, the bytes and the time of the averaging") {
   const auto ranks =
       run_ranks(2, {.samples = 24, .batch = 4, .val_samples = 0}, [](FakeRun& run, int) {
         run.options.strategy = spec::Strategy::local_sgd;
@@ -169,7 +171,7 @@ TEST_CASE("under local SGD a rank reports all of its steps and the averaging tim
   }
 }
 
-TEST_CASE("class weights mean the same over ranks and windows, a rank without rows included") {
+TEST_CASE("class weights: two ranks equal one, with accumulation and with a rank without rows") {
   const std::int64_t accumulate = GENERATE(1, 2);
   const at::Tensor weight = torch::tensor({20.0F, 1.0F, 0.0F});
   const RankRun alone = run_alone({.samples = 17, .batch = 8, .val_samples = 9},
@@ -184,13 +186,13 @@ TEST_CASE("class weights mean the same over ranks and windows, a rank without ro
   check_metrics(ranks[0], alone);
 }
 
-TEST_CASE("ranks: a rank without rows in the last batch has weight 0") {
+TEST_CASE("data parallel: a rank without rows in the last batch does not change the average") {
   const RankRun alone = run_alone({.samples = 9, .batch = 8, .val_samples = 0});
   const auto ranks = run_ranks(2, {.samples = 9, .batch = 4, .val_samples = 0}, {});
   CHECK(same_weights(ranks[1], alone));
 }
 
-TEST_CASE("every rank ends an epoch with the buffers of rank 0") {
+TEST_CASE("data parallel: every rank ends an epoch with rank 0's buffers") {
   const auto ranks =
       run_ranks(2, {.samples = 8, .batch = 2, .val_samples = 0}, [](FakeRun& run, int rank) {
         if (rank == 1) run.model.counts = 100;
@@ -198,7 +200,7 @@ TEST_CASE("every rank ends an epoch with the buffers of rank 0") {
   CHECK(ranks[0].finished.parameter_digest == ranks[1].finished.parameter_digest);
 }
 
-TEST_CASE("averages end with the buffers of rank 0 too: what it validates and saves") {
+TEST_CASE("data parallel: averaged weights end with rank 0's buffers") {
   const auto ranks = run_ranks(2, {.samples = 16}, [](FakeRun& run, int rank) {
     run.model.counts = rank + 1;
     run.options.averaging = train::Averaging{.decay = 0.5, .every_n_steps = {}, .start_epoch = 0};
@@ -206,7 +208,7 @@ TEST_CASE("averages end with the buffers of rank 0 too: what it validates and sa
   CHECK(ranks[0].finished.parameter_digest == ranks[1].finished.parameter_digest);
 }
 
-TEST_CASE("a signal on one rank stops all after the same step") {
+TEST_CASE("data parallel: a signal on one rank stops all ranks after the same step") {
   const auto ranks =
       run_ranks(2, {.samples = 80, .batch = 2, .val_samples = 0}, [](FakeRun& run, int rank) {
         run.clock = std::make_shared<TickingClock>(train::StopConsensus::kEvery_s);  // slow steps
@@ -222,7 +224,7 @@ TEST_CASE("a signal on one rank stops all after the same step") {
   CHECK(ranks[0].finished.global_step <= 7);
 }
 
-TEST_CASE("a signal during validation stops all ranks within a few batches") {
+TEST_CASE("data parallel: a signal during validation stops all ranks within a few batches") {
   std::array<int, 2> calls{};
   const auto ranks =
       run_ranks(2, {.samples = 8, .batch = 2, .val_samples = 400}, [&](FakeRun& run, int rank) {
@@ -239,7 +241,7 @@ TEST_CASE("a signal during validation stops all ranks within a few batches") {
   CHECK(calls[0] <= 13);
 }
 
-TEST_CASE("early stopping ends all ranks in the same epoch with the same best weights") {
+TEST_CASE("data parallel: two ranks stop early in the same epoch with the same best weights") {
   const auto ranks =
       run_ranks(2, {.samples = 12, .batch = 2, .val_samples = 6}, [](FakeRun& run, int) {
         run.options.max_epochs = 9;
@@ -255,7 +257,8 @@ TEST_CASE("early stopping ends all ranks in the same epoch with the same best we
   CHECK(ranks[0].finished.parameter_digest == ranks[1].finished.parameter_digest);
 }
 
-TEST_CASE("what is not finite on one rank stops all at the same step, before a weight changes") {
+TEST_CASE(
+    "data parallel: a non-finite value on one rank stops all ranks before the weights change") {
   const bool in_loss = GENERATE(true, false);
   const std::int64_t accumulate = GENERATE(1, 2);
   const auto ranks = diverged_ranks({.in_loss = in_loss, .accumulate = accumulate});
@@ -273,7 +276,8 @@ TEST_CASE("what is not finite on one rank stops all at the same step, before a w
   CHECK(torch::equal(ranks[0].after, ranks[1].after));
 }
 
-TEST_CASE("ranks: with detect_anomaly all ranks stop and one names the layer") {
+TEST_CASE(
+    "detect_anomaly: all ranks stop, and the rank with the non-finite value names the operator") {
   const bool in_loss = GENERATE(true, false);
   const std::int64_t accumulate = GENERATE(1, 2);
   const auto ranks =

@@ -24,7 +24,7 @@ struct RisesAtStep3 final : stage::Stopper {
 
 }  // namespace
 
-TEST_CASE("a loss that is not finite ends the run before it reaches a weight") {
+TEST_CASE("NumericsGuard: a non-finite loss ends the run before it changes the weights") {
   FakeRun run;
   run.loss.after = [](const at::Tensor& loss, int call) {
     return call == 3 ? loss * std::nan("") : loss;
@@ -36,7 +36,7 @@ TEST_CASE("a loss that is not finite ends the run before it reaches a weight") {
   CHECK(run.model.weight.isfinite().all().item<bool>());
 }
 
-TEST_CASE("a gradient that is not finite ends the run before it reaches a weight") {
+TEST_CASE("NumericsGuard: a non-finite gradient ends the run before it changes the weights") {
   // No clipping, clipping by norm, and clipping by value, which hides an infinity.
   const auto [clip, algorithm] =
       GENERATE(table<double, spec::ClipAlgorithm>({{0, spec::ClipAlgorithm::norm},
@@ -71,7 +71,7 @@ TEST_CASE("a gradient that is not finite ends the run before it reaches a weight
   CHECK_FALSE(std::filesystem::exists(run.folder / "checkpoints/last.safetensors"));
 }
 
-TEST_CASE("a gradient whose squares overflow is finite") {
+TEST_CASE("NumericsGuard: a gradient whose squares overflow is finite") {
   FakeRun run({.samples = 4, .batch = 4, .val_samples = 0});
   run.scheduler.rate = 1e-30;
   run.loss.after = [](const at::Tensor& loss, int) { return loss * 1e30; };
@@ -79,7 +79,8 @@ TEST_CASE("a gradient whose squares overflow is finite") {
   CHECK(run.optimizer.steps == 1);
 }
 
-TEST_CASE("a gradient whose squares overflow moves the weights by its bound") {
+TEST_CASE(
+    "gradient clipping: a gradient whose squares overflow moves the weights by at most the bound") {
   FakeRun run({.samples = 4, .batch = 4, .val_samples = 0});
   run.options.clip = 0.5;
   run.scheduler.rate = 0.25;
@@ -93,7 +94,7 @@ TEST_CASE("a gradient whose squares overflow moves the weights by its bound") {
   CHECK(moved.norm().item<double>() == Approx(0.5 * 0.25).epsilon(1e-4));
 }
 
-TEST_CASE("an increasing loss is reported at the step that the supervisor reads") {
+TEST_CASE("NumericsGuard: a divergence reported by the stopper ends the run at its step") {
   FakeRun run;
   run.options.log_every = 1;
   run.real_stopper = std::make_unique<RisesAtStep3>();
@@ -101,7 +102,8 @@ TEST_CASE("an increasing loss is reported at the step that the supervisor reads"
   CHECK(run.heartbeat.global_step == 3);
 }
 
-TEST_CASE("one bad batch of an accumulated step is seen at its end") {
+TEST_CASE(
+    "NumericsGuard: a non-finite gradient of one accumulated batch ends the run after the step") {
   FakeRun run({.samples = 24, .batch = 4, .val_samples = 0});
   run.options.accumulate = 2;
   run.loss.after = [](const at::Tensor& loss, int call) {
@@ -112,7 +114,7 @@ TEST_CASE("one bad batch of an accumulated step is seen at its end") {
   CHECK(run.optimizer.steps == 1);
 }
 
-TEST_CASE("non-finite weights are never evaluated or written") {
+TEST_CASE("NumericsGuard: non-finite weights are neither evaluated nor saved") {
   FakeRun run({.samples = 4,
                .batch = 4,
                .val_samples = 8});  // one step: its loss is that of the initial weights
@@ -123,7 +125,7 @@ TEST_CASE("non-finite weights are never evaluated or written") {
   CHECK_FALSE(std::filesystem::exists(run.folder / "checkpoints"));
 }
 
-TEST_CASE("a validation loss that is not finite ends the run as diverged") {
+TEST_CASE("NumericsGuard: a non-finite validation loss ends the run as diverged") {
   FakeRun run({.samples = 4, .batch = 4, .val_samples = 4});
   run.loss.after = [](const at::Tensor& loss, int call) {
     return call == 1 ? loss * std::nan("") : loss;
@@ -135,7 +137,7 @@ TEST_CASE("a validation loss that is not finite ends the run as diverged") {
   CHECK_FALSE(std::filesystem::exists(run.folder / "checkpoints"));
 }
 
-TEST_CASE("detect_anomaly names the operation whose gradient is not finite") {
+TEST_CASE("detect_anomaly: the error names the operation whose gradient is not finite") {
   FakeRun run;
   run.options.detect_anomaly = true;
   run.loss.after = [](const at::Tensor& loss, int) { return loss + at::sqrt(loss * 0).sum() * 0; };

@@ -50,7 +50,7 @@ std::vector<std::string> errors_of(int world, const Prepare& prepare) {
 
 }  // namespace
 
-TEST_CASE("two, three and four ranks train like one, with batches that come out uneven") {
+TEST_CASE("data parallel: two to four ranks equal one, also with uneven batches") {
   for (const std::int64_t samples : {48, 43, 37}) {
     const FakeRun::Sizes sizes{.samples = samples, .batch = kGlobalBatch, .val_samples = 7};
     const RankRun alone = run_alone(sizes);
@@ -61,7 +61,7 @@ TEST_CASE("two, three and four ranks train like one, with batches that come out 
   }
 }
 
-TEST_CASE("three and four ranks draw the augmentations of one") {
+TEST_CASE("data parallel: three and four ranks with mixup equal one") {
   const FakeRun::Sizes sizes{// mixup pairs the rows of a rank
                              .samples = 86,
                              .batch = 2 * kGlobalBatch,
@@ -74,7 +74,8 @@ TEST_CASE("three and four ranks draw the augmentations of one") {
   }
 }
 
-TEST_CASE("every sample counts once in training and validation, whatever the number of ranks") {
+TEST_CASE(
+    "data parallel: each sample counts once in training and validation for any number of ranks") {
   for (const int world : {2, 3, 4}) {
     for (const std::int64_t val_samples : {1, 5, 13, 24}) {
       CAPTURE(world, val_samples);
@@ -90,7 +91,8 @@ TEST_CASE("every sample counts once in training and validation, whatever the num
   }
 }
 
-TEST_CASE("three and four ranks stop early in the same epoch, with the same best weights") {
+TEST_CASE(
+    "data parallel: three and four ranks stop early in the same epoch with the same best weights") {
   for (const int world : {3, 4}) {
     CAPTURE(world);
     const auto ranks =
@@ -111,7 +113,7 @@ TEST_CASE("three and four ranks stop early in the same epoch, with the same best
   }
 }
 
-TEST_CASE("steps that are recorded exchange with the bits of those that are not") {
+TEST_CASE("data parallel: synchronization for capturable steps is bitwise equal to the default") {
   for (const int world : {2, 3, 4}) {
     CAPTURE(world);
     const FakeRun::Sizes sizes{.samples = 43, .batch = 4, .val_samples = 0};
@@ -123,7 +125,7 @@ TEST_CASE("steps that are recorded exchange with the bits of those that are not"
   }
 }
 
-TEST_CASE("ranks whose parameters differ all end with the sentence that names the parameter") {
+TEST_CASE("verify_equal: ranks with different parameter shapes all fail with the same error") {
   const auto errors = errors_of(3, [](FakeRun& run, int rank) {
     if (rank == 2) run.model.bias = torch::zeros({4}, torch::requires_grad());
   });
@@ -133,7 +135,7 @@ TEST_CASE("ranks whose parameters differ all end with the sentence that names th
   }
 }
 
-TEST_CASE("ranks with different frozen parameters or dtypes are reported, too") {
+TEST_CASE("verify_equal: ranks with different frozen parameters or dtypes fail") {
   const auto frozen = errors_of(2, [](FakeRun& run, int rank) {
     if (rank == 0) run.model.bias.set_requires_grad(false);
   });
@@ -147,7 +149,7 @@ TEST_CASE("ranks with different frozen parameters or dtypes are reported, too") 
                                 "'buffer batches: Long [], not trained'"));
 }
 
-TEST_CASE("each of several ranks reports its share of an epoch, a single rank reports none") {
+TEST_CASE("RankEpoch: each of several ranks reports its times and bytes, and a single rank none") {
   const FakeRun::Sizes sizes{.samples = 24, .batch = 4, .val_samples = 8};
   CHECK(run_alone(sizes).shares.empty());
   const auto ranks = run_ranks(3, sizes, {});

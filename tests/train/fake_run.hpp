@@ -142,7 +142,7 @@ struct FakeSgd final : trainctl::stage::Optimizer {
   void set_momentum(double momentum) override { momenta.push_back(momentum); }
   bool skips = false;
   [[nodiscard]] bool skips_on_device() const override { return skips; }
-  [[nodiscard]] bool skips_for_nothing() const override { return skips; }
+  [[nodiscard]] bool skips_in_kernel() const override { return skips; }
   bool repeatable = false;
   [[nodiscard]] bool is_repeatable() const override { return repeatable; }
 };

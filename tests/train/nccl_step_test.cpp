@@ -35,7 +35,7 @@ struct Product {
 
 }  // namespace
 
-TEST_CASE("NCCL adds, copies and gathers in a world of one", "[gpu]") {
+TEST_CASE("NCCL: all_reduce, broadcast and all_gather with world size 1 keep the values", "[gpu]") {
   RankGroup group(1);
   const auto communicator = world_of_one(group);
   const at::Tensor on_gpu = torch::full({3}, 2.0, kGpu);
@@ -51,7 +51,7 @@ TEST_CASE("NCCL adds, copies and gathers in a world of one", "[gpu]") {
   CHECK(torch::equal(all[0], on_host));
 }
 
-TEST_CASE("gradients over NCCL are those of a rank alone, in either kind of buckets", "[gpu]") {
+TEST_CASE("NCCL: gradients equal those of a single rank, with either kind of buckets", "[gpu]") {
   RankGroup group(1);
   const auto communicator = world_of_one(group);
   Product alone;
@@ -69,7 +69,8 @@ TEST_CASE("gradients over NCCL are those of a rank alone, in either kind of buck
   }
 }
 
-TEST_CASE("a step with the exchange of its gradients is recorded and repeated", "[gpu]") {
+TEST_CASE("NCCL: a step with gradient synchronization is captured in a CUDA graph and replayed",
+          "[gpu]") {
   RankGroup group(1);
   const auto communicator = world_of_one(group);
   const Product product;

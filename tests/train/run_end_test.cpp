@@ -13,7 +13,7 @@ using namespace trainctl;
 
 // Tests when a run ends, and which weights it leaves.
 
-TEST_CASE("early stopping ends the run and says why") {
+TEST_CASE("early stopping: ends the run with the stopper's reason") {
   FakeRun run;
   run.options.max_epochs = 9;
   run.has_stopper = true;
@@ -27,7 +27,7 @@ TEST_CASE("early stopping ends the run and says why") {
 }
 
 TEST_CASE(
-    "the best weights are saved, and the stopper's best ones are the last where it asks for it") {
+    "BestWeights: best.safetensors is saved, and restore_best makes the stopper's best the last") {
   // The epochs that improve for the stopper, whose monitor differs from the checkpoint's: the
   // latter improves in epoch 1.
   using Epochs = std::set<std::int64_t>;
@@ -76,7 +76,7 @@ TEST_CASE(
   CHECK(saved[saved.size() - 2].metric == "val/score");
 }
 
-TEST_CASE("checkpoints are written every so many epochs, and at the end what is new") {
+TEST_CASE("checkpoint.every_n_epochs: new best weights are saved at that interval and at the end") {
   FakeRun run;
   run.options.max_epochs = 5;
   run.options.monitor = "val/score";
@@ -91,16 +91,16 @@ TEST_CASE("checkpoints are written every so many epochs, and at the end what is 
   CHECK_FALSE(std::filesystem::exists(run.folder / "checkpoints/last.safetensors"));
 }
 
-TEST_CASE("an epoch that is the best so far is saved out of turn where that is asked for") {
+TEST_CASE("checkpoint.on_best: saves each new best epoch in addition to the interval") {
   using Saves = std::vector<std::pair<std::int64_t, std::string>>;
-  for (const bool asked : {false, true}) {
-    INFO("asked for: " << asked);
+  for (const bool on_best : {false, true}) {
+    INFO("save_on_best: " << on_best);
     FakeRun run;
     run.options.max_epochs = 5;
     run.options.monitor = "val/score";
     run.options.mode = spec::Mode::max;
     run.options.save_every = 4;
-    run.options.save_on_best = asked;
+    run.options.save_on_best = on_best;
     run.options.saving = train::Saving{};
     run.options.saving->top_k = -1;
     run.metric().script = {0.1, 0.3, 0.2, 0.4, 0.25};
@@ -111,17 +111,17 @@ TEST_CASE("an epoch that is the best so far is saved out of turn where that is a
       saves.emplace_back(found.moment.epoch, found.manifest->reason);
     }
     Saves expected{{5, "exit"}, {4, "every_n_epochs"}};
-    if (asked) expected.insert(expected.end(), {{2, "best"}, {1, "best"}});
+    if (on_best) expected.insert(expected.end(), {{2, "best"}, {1, "best"}});
     CHECK(saves == expected);
     std::vector<std::int64_t> weights;
     for (const auto& saved : run.all<events::CheckpointSaved>()) {
       if (saved.path == "checkpoints/best.safetensors") weights.push_back(saved.epoch);
     }
-    CHECK(weights == (asked ? std::vector<std::int64_t>{0, 1, 3} : std::vector<std::int64_t>{3}));
+    CHECK(weights == (on_best ? std::vector<std::int64_t>{0, 1, 3} : std::vector<std::int64_t>{3}));
   }
 }
 
-TEST_CASE("a run without validation selects the best weights by the training loss") {
+TEST_CASE("BestWeights: a run without validation is ranked by the training loss") {
   FakeRun run({.val_samples = 0});
   run.options.max_epochs = 2;
   run.options.save_every = 9;
@@ -135,7 +135,7 @@ TEST_CASE("a run without validation selects the best weights by the training los
   CHECK(all.back().manifest->monitor == "train/loss");
 }
 
-TEST_CASE("best epoch: a NaN score is never the best") {
+TEST_CASE("BestWeights: a NaN score is never the best") {
   FakeRun run;
   run.options.max_epochs = 2;
   run.options.monitor = "val/score";
@@ -145,7 +145,7 @@ TEST_CASE("best epoch: a NaN score is never the best") {
   CHECK(run.all<events::EpochEnded>()[1].improved);
 }
 
-TEST_CASE("max_steps ends the run within an epoch") {
+TEST_CASE("max_steps: ends the run within an epoch") {
   FakeRun run;
   run.options.max_epochs = 10;
   run.options.max_steps = 7;
@@ -157,7 +157,7 @@ TEST_CASE("max_steps ends the run within an epoch") {
   CHECK(run.all<events::EpochEnded>()[1].timing.samples == 8);
 }
 
-TEST_CASE("without max_epochs a run trains to max_steps") {
+TEST_CASE("max_steps: a run without max_epochs trains up to it") {
   FakeRun run;
   run.options.max_epochs = std::nullopt;
   run.options.max_steps = 58;
@@ -166,7 +166,7 @@ TEST_CASE("without max_epochs a run trains to max_steps") {
   CHECK(finished.epochs == 12);
 }
 
-TEST_CASE("max_time ends the run at a step") {
+TEST_CASE("max_time: ends the run after a step") {
   FakeRun run;
   const auto clock = std::make_shared<ManualClock>();
   run.clock = clock;
@@ -182,7 +182,7 @@ TEST_CASE("max_time ends the run at a step") {
   CHECK(finished.global_step >= 7);
 }
 
-TEST_CASE("a run that ends by an error saves the weights that are worth it") {
+TEST_CASE("TrainLoop: a failed run saves the last weights unless it diverged") {
   const auto [kind, saves_last] =
       GENERATE(table<ErrorKind, bool>({{ErrorKind::data, true}, {ErrorKind::diverged, false}}));
   FakeRun run;
@@ -197,7 +197,7 @@ TEST_CASE("a run that ends by an error saves the weights that are worth it") {
   CHECK(std::filesystem::exists(run.folder / "checkpoints/last.safetensors") == saves_last);
 }
 
-TEST_CASE("a signal ends the run after the step, without the epoch's validation") {
+TEST_CASE("TrainLoop: a signal ends the run after the step, without the epoch's validation") {
   FakeRun run;
   run.options.max_epochs = 5;
   run.loss.after = [&run](const at::Tensor& loss, int call) {
@@ -211,7 +211,7 @@ TEST_CASE("a signal ends the run after the step, without the epoch's validation"
   CHECK(std::filesystem::exists(run.folder / "checkpoints/last.safetensors"));
 }
 
-TEST_CASE("Trainer: a signal during validation ends the run at once") {
+TEST_CASE("TrainLoop: a signal during validation ends the run at once") {
   FakeRun run;
   run.options.max_epochs = 5;
   run.loss.after = [&run](const at::Tensor& loss, int call) {
@@ -223,7 +223,7 @@ TEST_CASE("Trainer: a signal during validation ends the run at once") {
   CHECK(run.all<events::EpochEnded>().empty());
 }
 
-TEST_CASE("weights that cannot be written end a run at its end, but not one that was stopped") {
+TEST_CASE("BestWeights: a failed write is an error at the end, but only a warning after a signal") {
   for (const bool stops : {false, true}) {
     FakeRun run;
     run.options.max_epochs = 2;

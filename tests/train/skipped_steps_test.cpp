@@ -39,7 +39,8 @@ std::string divergence_of(FakeRun& run) {
 
 }  // namespace
 
-TEST_CASE("a non-finite step is skipped, reported and not counted in the loss") {
+TEST_CASE(
+    "skip_nonfinite_steps: a non-finite step is skipped, reported and not counted in the loss") {
   SixSteps run(2);
   run.loss.after = broken(2, 2);
   run.run();
@@ -53,7 +54,7 @@ TEST_CASE("a non-finite step is skipped, reported and not counted in the loss") 
   CHECK_THAT(warnings[0].message, Contains("2 of 6 steps were skipped"));
 }
 
-TEST_CASE("a loss that is infinite is left out though its gradient is finite") {
+TEST_CASE("skip_nonfinite_steps: a step with an infinite loss and a finite gradient is skipped") {
   SixSteps run(2);
   run.loss.after = [](const at::Tensor& loss, int call) {
     return call == 2 ? loss + std::numeric_limits<double>::infinity() : loss;
@@ -65,7 +66,7 @@ TEST_CASE("a loss that is infinite is left out though its gradient is finite") {
   CHECK_THAT(warnings[0].message, Contains("1 of 6 steps"));
 }
 
-TEST_CASE("on_nonfinite=skip: a skipped step changes no buffers and metrics") {
+TEST_CASE("skip_nonfinite_steps: a skipped step does not change buffers and metrics") {
   SixSteps run(2);
   run.loss.after = broken(2, 2);
   run.run();
@@ -75,7 +76,8 @@ TEST_CASE("on_nonfinite=skip: a skipped step changes no buffers and metrics") {
   CHECK(value_of(epochs[0], "train/rows") == 16);
 }
 
-TEST_CASE("a log point whose losses were all left out has no loss, and stops nothing") {
+TEST_CASE(
+    "skip_nonfinite_steps: if all steps since the last log point were skipped, the loss is NaN") {
   SixSteps run(2);
   run.options.log_every = 2;
   run.loss.after = broken(2, 2);
@@ -87,7 +89,8 @@ TEST_CASE("a log point whose losses were all left out has no loss, and stops not
   CHECK(std::isfinite(logged[2].loss));
 }
 
-TEST_CASE("more such steps in a row than allowed end the run, with the last good weights") {
+TEST_CASE(
+    "skip_nonfinite_steps: too many skips in a row end the run with the last finite weights") {
   SixSteps run(2);
   run.loss.after = broken(1, 3);
   const std::string message = divergence_of(run);
@@ -96,7 +99,7 @@ TEST_CASE("more such steps in a row than allowed end the run, with the last good
   CHECK(run.model.weight.isfinite().all().item<bool>());
 }
 
-TEST_CASE("a GPU leaves out the bad step and all after it, and names it at the log point") {
+TEST_CASE("NumericsGuard: a non-finite step on a GPU is reported by number at the next log point") {
   if (!at::globalContext().hasCUDA()) skip("no GPU");
   const auto [log_every, seen] = GENERATE(table<std::int64_t, std::string>({{4, "4"}, {50, "6"}}));
   const bool skips = GENERATE(true, false);
@@ -108,14 +111,15 @@ TEST_CASE("a GPU leaves out the bad step and all after it, and names it at the l
     return call == 1 ? loss + at::sqrt(loss * 0) * 0 : loss;  // finite, but its gradient is not
   };
   const std::string message = divergence_of(run);
-  CHECK_THAT(message,
-             Contains("the gradient is not finite at step 1 of epoch 1, detected after step " +
-                      seen + "; the weights " + (skips ? "are from before it" : "include it")));
+  CHECK_THAT(
+      message,
+      Contains("the gradient is not finite at step 1 of epoch 1, detected after step " + seen +
+               "; the weights " + (skips ? "are from before step 1" : "include step 1")));
   CHECK(run.model.weight.isfinite().all().item<bool>() == skips);
   CHECK((run.optimizer.steps == 1) == skips);
 }
 
-TEST_CASE("a signal between two log points does not hide that a GPU's run has diverged") {
+TEST_CASE("NumericsGuard: a signal between two log points does not hide a divergence on a GPU") {
   if (!at::globalContext().hasCUDA()) skip("no GPU");
   SixSteps run;
   move_to_gpu(run);
@@ -129,7 +133,7 @@ TEST_CASE("a signal between two log points does not hide that a GPU's run has di
   CHECK_FALSE(std::filesystem::exists(run.folder / "checkpoints/last.safetensors"));
 }
 
-TEST_CASE("an accumulated step is left out as a whole") {
+TEST_CASE("skip_nonfinite_steps: an accumulated step is skipped as a whole") {
   SixSteps run(1);
   run.options.accumulate = 2;
   run.loss.after = broken(3, 1);
@@ -138,7 +142,7 @@ TEST_CASE("an accumulated step is left out as a whole") {
   CHECK(run.model.weight.isfinite().all().item<bool>());
 }
 
-TEST_CASE("without such steps the weights have the same bits as without the watch") {
+TEST_CASE("skip_nonfinite_steps: without non-finite steps the weights are bitwise equal") {
   FakeRun plain;
   plain.run();
   FakeRun watched;
@@ -148,7 +152,7 @@ TEST_CASE("without such steps the weights have the same bits as without the watc
   CHECK(watched.all<events::Warning>().empty());
 }
 
-TEST_CASE("the lengths of gradient and weights are logged at the log points") {
+TEST_CASE("log_norms: the norms of gradient and weights are logged at the log points") {
   SixSteps run;
   run.options.log_every = 3;
   run.options.log_norms = true;

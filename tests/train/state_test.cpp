@@ -72,7 +72,7 @@ stage::LossValue loss(double value) { return {torch::tensor(static_cast<float>(v
 
 }  // namespace
 
-TEST_CASE("a scaler with restored state continues identically, including skipped steps") {
+TEST_CASE("GradScaler: restored state continues identically, including skipped steps") {
   for (const auto after_non_finite :
        {GradScaler::AfterNonFinite::continues, GradScaler::AfterNonFinite::stops}) {
     for (const int before : {0, 4, 9, 40}) {
@@ -89,7 +89,7 @@ TEST_CASE("a scaler with restored state continues identically, including skipped
   }
 }
 
-TEST_CASE("the steps that count for the next growth of the scale are part of the scaler's state") {
+TEST_CASE("GradScaler: the state includes the number of steps since the last growth") {
   GradScaler whole(at::kCPU, GradScaler::Scaling::dynamic);
   const auto good_steps = [](GradScaler& scaler, int count) {
     const at::Tensor gradient = torch::ones({1});
@@ -107,7 +107,7 @@ TEST_CASE("the steps that count for the next growth of the scale are part of the
   CHECK(resumed.current_scale() == 131072);
 }
 
-TEST_CASE("averaged weights continue identically after a resume") {
+TEST_CASE("WeightAverager: restored state continues identically for EMA and SWA") {
   const train::Averaging ema{0.9, {2}, 0};
   const train::Averaging swa{{}, {1}, 1};
   for (const train::Averaging& options : {ema, swa}) {
@@ -138,7 +138,7 @@ TEST_CASE("averaged weights continue identically after a resume") {
   }
 }
 
-TEST_CASE("averager: an average that is swapped in cannot be saved") {
+TEST_CASE("WeightAverager: an average that is swapped in cannot be saved") {
   FakeModel model;
   train::WeightAverager averager(model, {0.9, {1}, 0}, 1);
   averager.update(1);
@@ -148,7 +148,7 @@ TEST_CASE("averager: an average that is swapped in cannot be saved") {
   CHECK_THROWS_WITH(remember(averager), Contains("swapped_in_"));
 }
 
-TEST_CASE("the sums of a loss meter come back bit for bit") {
+TEST_CASE("LossMeter: restored sums are bitwise equal") {
   LossMeter whole(at::kCPU);
   LossMeter resumed(at::kCPU);
   CHECK(whole.state().empty());
@@ -161,7 +161,7 @@ TEST_CASE("the sums of a loss meter come back bit for bit") {
   CHECK(bits(resumed.weight()) == bits(whole.weight()));
 }
 
-TEST_CASE("a reporter continues from the last log point of the epoch") {
+TEST_CASE("ProgressReporter: restored state continues from the epoch's last log point") {
   Reporting whole;
   whole.reporter.on_epoch_begin(whole.state);
   whole.step.meter().add(loss(8), 4);
@@ -174,7 +174,7 @@ TEST_CASE("a reporter continues from the last log point of the epoch") {
   CHECK(remember(whole.reporter).contains("log_mark"));
 }
 
-TEST_CASE("the digest of a run is that of its epochs, in one go or in two") {
+TEST_CASE("RunDigest: combines the epochs' digests, also across a resume") {
   Hasher hasher;
   train::RunDigest whole;
   CHECK(whole.hex() == hasher.hex());

@@ -24,7 +24,9 @@ def printed(program, *arguments):
 
 def without_global_options(text):
     """The options that every command has are shown once, in the help of the program."""
-    return text.split(GLOBAL)[0].rstrip() + "\n"
+    own, _, rest = text.partition(GLOBAL)
+    footer = rest.partition("\n\n")[2]
+    return f"{own.rstrip()}\n\n{footer}".rstrip() + "\n"
 
 
 def commands_in(text):

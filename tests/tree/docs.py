@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Checks that the documents are current: the table of ranks names the existing folders, links lead somewhere, decisions are
-numbered."""
+numbered, the timing phases are described."""
 
 import os
 import re
@@ -11,6 +11,9 @@ import tree
 
 LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)(?:#[^)]*)?\)")
 README_LIMIT = 120
+PHASES = "lib/events/timing_fields.def"
+PHASE = re.compile(r'^TIMING_PHASE\(\w+, (\w+), \w+, "(\w*)"', re.M)
+COLUMNS, RANGES = "docs/reference/run-folder.md", "docs/how-to/profile.md"
 
 
 def check_table(root):
@@ -52,8 +55,22 @@ def check_readme(root):
     return [] if 0 < lines <= README_LIMIT else [f"README.md: {lines} lines; it has 1 to {README_LIMIT}"]
 
 
+def check_phases(root):
+    """Compares the columns of timing.csv after wall_s, and the names of the NVTX ranges, with the timing phases."""
+    if not (Path(root) / PHASES).is_file():
+        return []
+    phases = PHASE.findall(tree.read(root, PHASES))
+    expected = [member for member, _ in phases]
+    rows = re.findall(r"^\| `(\w+)` \|", tree.read(root, COLUMNS).partition("| `wall_s` |")[2], re.M)
+    violations = [] if rows[:len(expected)] == expected else [
+        f"{COLUMNS}: the rows after wall_s must be those of {PHASES}: {', '.join(expected)}"]
+    return violations + [f"{RANGES}: the NVTX range {name} of {PHASES} is missing" for _, name in phases
+                         if name and f"`{name}`" not in tree.read(root, RANGES)]
+
+
 def check(root):
-    return check_table(root) + check_links(root) + check_orphans(root) + check_decisions(root) + check_readme(root)
+    return (check_table(root) + check_links(root) + check_orphans(root) + check_decisions(root) + check_readme(root) +
+            check_phases(root))
 
 
 if __name__ == "__main__":

@@ -37,6 +37,7 @@ inline bool trainctl_mutant(int number) {{
 """
 # The tests of the half that a source belongs to run first.
 ENGINE = ("device", "dist", "stages", "train", "engine")
+SKIPPED = 4  # exit code of a test program that skips tests
 # A declaration within the parentheses, as in `if (const auto found = find(name))`, is not an expression that can be flipped.
 DECLARATION = re.compile(r";|^\s*(const\s+)?[\w:<>,*&\s]+[\s&*]\[?[\w, ]+\]?\s*=(?!=)|\{")
 PLACES = re.compile(r"\b(?:if|while)\s*\(|\bENSURE\s*\(")
@@ -144,21 +145,30 @@ def failed_tests(copy, number, jobs, *selection):
 
 
 def failed_in_folder(copy, number, place, program):
-    """Returns the first test of the place's folder that fails, or hangs, with the place flipped. All tests of the folder run in one
-    process, which takes seconds where CTest takes minutes."""
+    """Returns the first test of the place's folder that fails, or hangs, with the place flipped. The tests of the folder share a process,
+    which takes seconds where CTest takes minutes. A skipped test ends its process; the tests after it run in the next one."""
     stems = sorted({path.stem for path in (copy / "tests" / place.path.split("/")[1]).rglob("*_test.cpp")})
     if not stems:
         return []
-    command = [f"build/ci/bin/{program}", "--filenames-as-tags", "--abort", "--reporter", "xml", ",".join(f"[#{stem}]" for stem in stems)]
-    with open(copy / "build/folder.xml", "w+", errors="replace") as output:
-        try:
-            code = subprocess.run(command, cwd=copy, env={**os.environ, VARIABLE: str(number)}, stdin=subprocess.DEVNULL, stdout=output,
-                                  stderr=subprocess.DEVNULL, timeout=300).returncode
-        except subprocess.TimeoutExpired:
-            code = 1
-        output.seek(0)
-        names = re.findall(r'<TestCase name="([^"]*)"', output.read())
-    return [html.unescape(names[-1])] if code != 0 and names else []
+    command = [f"build/ci/bin/{program}", "--filenames-as-tags"]
+    listed = subprocess.run([*command, "--list-test-names-only", ",".join(f"[#{stem}]" for stem in stems)], cwd=copy, stdout=subprocess.PIPE, text=True)
+    names = listed.stdout.splitlines()
+    while names:
+        (copy / "build/folder.txt").write_text("\n".join(names))
+        with open(copy / "build/folder.xml", "w+", errors="replace") as output:
+            try:
+                code = subprocess.run([*command, "--abort", "--reporter", "xml", "--input-file", "build/folder.txt"], cwd=copy, stdin=subprocess.DEVNULL,
+                                      env={**os.environ, VARIABLE: str(number)}, stdout=output, stderr=subprocess.DEVNULL, timeout=300).returncode
+            except subprocess.TimeoutExpired:
+                code = 1
+            output.seek(0)
+            begun = [html.unescape(name) for name in re.findall(r'<TestCase name="([^"]*)"', output.read())]
+        if code == 0 or not begun:
+            return []
+        if code != SKIPPED:
+            return begun[-1:]
+        names = names[names.index(begun[-1]) + 1:]
+    return []
 
 
 def notices(copy, number, place, jobs):

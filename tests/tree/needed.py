@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Checks which libraries the built files need and which symbols they export: trainctl does not need libtorch, the engine exports
-one entry point and loads libstdc++ first.
+one entry point and loads libstdc++ first, and the engine for CPUs needs no CUDA library.
 
-usage: needed.py TRAINCTL [ENGINE]"""
+usage: needed.py TRAINCTL [ENGINE [ENGINE_CUDA]]"""
 
 import re
 import subprocess
@@ -11,6 +11,7 @@ import sys
 import tree
 
 FORBIDDEN = re.compile(r"lib(torch|c10|cudart|nccl|opencv|gomp|cuda\b|cublas|cudnn)")
+CUDA = re.compile(r"lib(torch_cuda|c10_cuda|cu|nccl|nv)")
 ENTRY = re.compile(r"trainctl_engine_v\d+")
 
 
@@ -48,14 +49,23 @@ def check_engine(libraries, symbols):
     return violations
 
 
-def check(program, engine=None):
+def check_cuda(of_cpu, of_cuda):
+    violations = [f"the engine for CPUs needs {name}" for name in of_cpu if CUDA.match(name)]
+    if of_cuda is not None and "libtorch_cuda.so" not in of_cuda:
+        violations.append("the engine for GPUs does not need libtorch_cuda.so")
+    return violations
+
+
+def check(program, engine="", engine_cuda=""):
     violations = check_program(needed(readelf("--dynamic", program)))
+    for path in filter(None, (engine, engine_cuda)):
+        violations += check_engine(needed(readelf("--dynamic", path)), exported(readelf("--dyn-syms", path)))
     if engine:
-        violations += check_engine(needed(readelf("--dynamic", engine)), exported(readelf("--dyn-syms", engine)))
+        violations += check_cuda(needed(readelf("--dynamic", engine)), needed(readelf("--dynamic", engine_cuda)) if engine_cuda else None)
     return violations
 
 
 if __name__ == "__main__":
-    if len(sys.argv) not in (2, 3):
+    if len(sys.argv) not in (2, 3, 4):
         sys.exit(__doc__)
     tree.finish("needed", check(*sys.argv[1:]))

@@ -200,6 +200,15 @@ class Stages(Planted):
                                    "lib/spec/options/base.hpp": "",
                                    "lib/spec/options/model.hpp": '#include "spec/options/base.hpp"\nstruct Mlp {};\n'}))
 
+    def test_sections_that_list_a_kind_name_every_stage(self):
+        files = {
+            "lib/stages/stages.def": "STAGE(model, mlp)\nSTAGE(optimizer, sgd)\n", "lib/spec/options/optimizer.hpp": "struct Sgd {};\n",
+            "lib/stages/optimizer/sgd.cpp": "void register_optimizer_sgd(int) {}\n",
+            "docs/reference/failures.md": "# A\n\n### Skipped steps\n\n`sgd`\n\n## B\n",
+            "docs/reference/learning-rates.md": "## Momentum of one_cycle_lr\n\n## B\n\n`sgd`\n",
+        }
+        self.expect(self.found(**files), "one_cycle_lr' does not name optimizer/sgd")
+
 
 class Sources(Planted):
     FILES = {
@@ -310,6 +319,17 @@ class Docs(Planted):
         self.expect(docs.check(self.tree_of(**{"docs/a.md": "[x](b.md) [y](https://a.b) [z](a.md#top)\n"})), "leads nowhere: b.md")
         self.expect(docs.check(self.tree_of(**{"docs/adr/0002-x.md": "x\n"})), "no page links to it", "numbered 0002")
         self.expect(docs.check(self.tree_of(**{"README.md": "x\n" * 121})), "no page links to it", "121 lines")
+
+    def test_timing_phases_without_a_row_or_a_range_are_reported(self):
+        line = 'TIMING_PHASE(eval, eval_s, outside, "evaluation", "eval", "a", "b", "c")\n'
+        files = {"lib/events/timing_fields.def": "// head\n" + line, "docs/how-to/profile.md": "`evaluation`\n",
+                 "docs/reference/run-folder.md": "| `wall_s` | s | x |\n| `eval_s` | s | x |\n| `samples` | | x |\n",
+                 "lib/events/records.hpp": "",
+                 "docs/architecture.md": TABLE + "| 1 | `events` | x | |\n[x](how-to/profile.md) [y](reference/run-folder.md)\n"}
+        self.expect(docs.check(self.tree_of(**files)))
+        second = line.replace("(eval, eval_s", "(save, save_s").replace("evaluation", "saving")
+        files["lib/events/timing_fields.def"] += second
+        self.expect(docs.check(self.tree_of(**files)), "eval_s, save_s", "the NVTX range saving")
 
 
 class Lint(Planted):

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Compares stages.def and data.def with the folders: a stage has one line, one options struct and one registration."""
+"""Compares stages.def and data.def with the folders and the docs: a stage has one line, one options struct and one registration, and
+its place in the sections that list its kind."""
 
 import re
 from pathlib import Path
@@ -9,6 +10,8 @@ import tree
 LISTS = {"lib/stages/stages.def": "lib/stages", "lib/data/data.def": "lib/data"}
 REGISTERS_FAMILIES = {"lib/stages"}  # other folders have one registration function per stage
 SPEC = "lib/spec/options"
+NAMES_EVERY = {"docs/reference/failures.md#Skipped steps": "optimizer",
+               "docs/reference/learning-rates.md#Momentum of one_cycle_lr": "optimizer"}
 
 
 def read_list(root, path):
@@ -76,11 +79,24 @@ def check_headers(root, listed):
     return violations
 
 
+def check_docs(root, stages):
+    """Finds stages that a section of the docs leaves out although it lists all stages of their kind."""
+    violations = []
+    for place, kind in NAMES_EVERY.items():
+        path, heading = place.split("#")
+        names = [name for _, other, name, _ in stages if other == kind]
+        section = re.search(rf"^#+ {re.escape(heading)}\n(.*?)(?=^#|\Z)", tree.read(root, path) if names else "", re.M | re.S)
+        violations += [f"{path}: the section '{heading}' does not name {kind}/{name}" for name in names
+                       if not section or f"`{name}`" not in section[1]]
+    return violations
+
+
 def check(root):
     violations, listed = [], set()
     for path, folder in LISTS.items():
         stages, unread = read_list(root, path)
         violations += unread + check_lines(root, path, folder, stages) + check_sources(root, path, folder, stages)
+        violations += check_docs(root, stages)
         listed |= {kind for _, kind, _, _ in stages}
     return violations + check_headers(root, listed)
 

@@ -9,7 +9,7 @@
 using namespace trainctl::weights;
 namespace archives = trainctl::weights::testing;
 
-TEST_CASE("growth: a ZIP archive, by its files") {
+TEST_CASE("growth: reading a ZIP archive is linear in its files") {
   const auto prepare = [](std::size_t count) {
     std::vector<archives::File> files;
     for (std::size_t i = 0; i < count; ++i) files.emplace_back("data/" + std::to_string(i), "1234");
@@ -20,7 +20,7 @@ TEST_CASE("growth: a ZIP archive, by its files") {
   CHECK(growth_per_doubling(prepare, 200) <= kMostPerDoubling);
 }
 
-TEST_CASE("growth: a pickle, by its texts and its numbers") {
+TEST_CASE("growth: reading a pickle is linear in its strings and integers") {
   const auto texts = [](std::size_t count) {
     std::vector<archives::File> items;
     for (std::size_t i = 0; i < count; ++i)
@@ -35,7 +35,7 @@ TEST_CASE("growth: a pickle, by its texts and its numbers") {
   CHECK(growth_per_doubling(numbers, 4'000) <= kMostPerDoubling);
 }
 
-TEST_CASE("growth: a file of torch.save, by its tensors") {
+TEST_CASE("growth: reading a torch.save file is linear in its tensors") {
   const auto prepare = [](std::size_t count) {
     std::vector<archives::File> files{{"archive/data.pkl", ""}, {"archive/byteorder", "little"}};
     std::vector<archives::File> items;

@@ -23,7 +23,7 @@ namespace {
 
 const std::filesystem::path kTorch = golden_folder() / "torch";
 
-std::string refusal(const std::filesystem::path& file) {
+std::string error_text(const std::filesystem::path& file) {
   try {
     entries_of(file);
   } catch (const Error& error) {
@@ -40,11 +40,12 @@ std::size_t files_in(const std::filesystem::path& folder) {
 
 }  // namespace
 
-TEST_CASE("an imported file is safetensors with PyTorch's tensors and what was done to them") {
+TEST_CASE("import_weights: a Lightning checkpoint becomes safetensors with notes and source") {
   const TempFolder folder;
   import_weights(kTorch / "lightning.ckpt", folder / "w.safetensors");
   const safetensors::File file(folder / "w.safetensors");
-  CHECK(file.metadata().at(kNotesKey) == "section 'state_dict' was used, one of 10 keys");
+  CHECK(file.metadata().at(kNotesKey) ==
+        "the tensors are from section 'state_dict', one of 10 keys of the file");
   CHECK(file.metadata().at("source") == "lightning.ckpt");
   const Json golden = Json::parse(golden::read(kTorch / "weights.json"));
   std::size_t checked = 0;
@@ -65,50 +66,50 @@ TEST_CASE("an imported file is safetensors with PyTorch's tensors and what was d
   CHECK(checked == 7);
 }
 
-TEST_CASE("strided, shared and empty tensors are imported row by row") {
+TEST_CASE("import_weights: strided, shared and empty tensors are imported") {
   const TempFolder folder;
   import_weights(kTorch / "layouts.pth", folder / "w.safetensors");
   const safetensors::File file(folder / "w.safetensors");
   CHECK(file.tensors().size() == 21);
-  CHECK(refusal(folder / "w.safetensors") == "accepted");
+  CHECK(error_text(folder / "w.safetensors") == "accepted");
 }
 
-TEST_CASE("file formats are detected by the first bytes, not by the name") {
+TEST_CASE("entries_of: the format is detected from the first bytes, not from the name") {
   const TempFolder folder;
   put_text(folder / "empty.pth", "");
   put_text(folder / "text.pth", "<html>not found</html>");
   CHECK(format_of(kTorch / "module.pth") == Format::torch);
-  CHECK(refusal(kTorch / "module.pth") == "accepted");
-  CHECK_THAT(refusal(kTorch / "old_format.pth"),
-             Contains("old_format.pth: it has the format that torch.save wrote before 1.6") &&
+  CHECK(error_text(kTorch / "module.pth") == "accepted");
+  CHECK_THAT(error_text(kTorch / "old_format.pth"),
+             Contains("old_format.pth: it has the format of torch.save before PyTorch 1.6") &&
                  Contains("torch.load("));
-  CHECK_THAT(refusal(folder / "empty.pth"), Contains("at least 8 bytes"));
-  CHECK_THAT(refusal(folder / "text.pth"), Contains("not a safetensors file"));
-  CHECK_THAT(refusal(folder / "none.pth"), Contains("cannot open it"));
-  CHECK_THAT(refusal(folder.path()), Contains("cannot read it"));
+  CHECK_THAT(error_text(folder / "empty.pth"), Contains("it has only 0 bytes"));
+  CHECK_THAT(error_text(folder / "text.pth"), Contains("not a safetensors file"));
+  CHECK_THAT(error_text(folder / "none.pth"), Contains("cannot open it"));
+  CHECK_THAT(error_text(folder.path()), Contains("cannot read it"));
 }
 
-TEST_CASE("a hostile file names itself, and nothing is left of it") {
+TEST_CASE("import_weights: a malicious file is an error with its name, and no output is left") {
   const TempFolder folder;
   put_text(folder / "evil.pth", torch_of(global("os", "system") + text("id") + "\x85R"));
-  CHECK_THAT(refusal(folder / "evil.pth"),
-             Contains("evil.pth: data.pkl: refused: pickle uses os.system at byte 2"));
+  CHECK_THAT(error_text(folder / "evil.pth"),
+             Contains("evil.pth: data.pkl: the pickle is refused: at byte 2 it uses os.system"));
   CHECK_THROWS_WITH(import_weights(folder / "evil.pth", folder / "w.safetensors"),
                     Contains("uses os.system"));
   CHECK(files_in(folder.path()) == 1);
 }
 
-TEST_CASE("a damaged tensor is found by its checksum") {
+TEST_CASE("import_weights: a damaged tensor is a checksum error") {
   const TempFolder folder;
   std::string file = golden::read(kTorch / "mlp_7_classes.pth");
   file[file.size() / 2] = static_cast<char>(file[file.size() / 2] ^ 1);
   put_text(folder / "w.pth", file);
-  CHECK(refusal(folder / "w.pth") == "accepted");  // it does not read the tensors
+  CHECK(error_text(folder / "w.pth") == "accepted");  // it does not read the tensors
   CHECK_THROWS_WITH(import_weights(folder / "w.pth", folder / "w.safetensors"),
                     Contains("checksum") && Contains("data/0"));
 }
 
-TEST_CASE("a folder that cannot be written is a resource error") {
+TEST_CASE("import_weights: an output folder that is not writable is a resource error") {
   try {
     import_weights(kTorch / "module.pth", "/dev/null/w.safetensors");
     FAIL("it was written");
@@ -117,7 +118,7 @@ TEST_CASE("a folder that cannot be written is a resource error") {
   }
 }
 
-TEST_CASE("a file is held to its SHA-256") {
+TEST_CASE("check_sha256: a file with another SHA-256 is rejected") {
   const TempFolder folder;
   put_text(folder / "w", std::string(3'000'000, 'a'));
   const std::string digest = to_hex(sha256(std::string(3'000'000, 'a')));
@@ -126,7 +127,7 @@ TEST_CASE("a file is held to its SHA-256") {
                     Contains("w: its SHA-256 is " + digest));
 }
 
-TEST_CASE("import: a section, a prefix and a key map choose and rename tensors") {
+TEST_CASE("import_weights: a section, a prefix and a key map select and rename tensors") {
   const std::string bytes = torch_of(
       dict({{"epoch", integer(3)},
             {"args", global("argparse", "Namespace") + ")\x81}(" + text("lr") + "Nub"},

@@ -13,7 +13,7 @@ const std::vector<std::string> kNames{"conv1.weight",        "bn1.weight", "bn1.
 
 }  // namespace
 
-TEST_CASE("a pattern names parameters, or a layer and all below it") {
+TEST_CASE("freeze: a pattern matches parameters, or a layer with everything below it") {
   CHECK(frozen_by({"fc.bias"}, kNames) == Indices{5});
   CHECK(frozen_by({"bn1"}, kNames) == Indices{1, 2});
   CHECK(frozen_by({"layer?"}, kNames) == Indices{3});
@@ -24,7 +24,7 @@ TEST_CASE("a pattern names parameters, or a layer and all below it") {
   CHECK(frozen_by({"*"}, kNames).size() == 6);
 }
 
-TEST_CASE("a pattern that names nothing is an error with the nearest name") {
+TEST_CASE("freeze: a pattern without a match is an error with the closest name") {
   CHECK_THROWS_WITH(frozen_by({"fc", "layer2"}, kNames),
                     "freeze: the model has no parameter 'layer2'\nhint: use 'layer1'");
   CHECK_THROWS_WITH(frozen_by({"encoder"}, kNames), Contains("it has conv1.weight, bn1.weight"));

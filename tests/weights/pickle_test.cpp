@@ -10,7 +10,7 @@ using namespace trainctl::weights::testing;
 
 namespace {
 
-std::string complaint(const std::string& bytes) {
+std::string error_text(const std::string& bytes) {
   try {
     read_pickle(bytes);
   } catch (const Error& error) {
@@ -22,7 +22,7 @@ std::string complaint(const std::string& bytes) {
 
 }  // namespace
 
-TEST_CASE("a state dict is read without calling anything") {
+TEST_CASE("read_pickle: a state dict is read without executing any code") {
   const std::string bytes = pickled(dict({{"w", tensor(storage("0", 4), 1, {2}, {1})}}));
   const Pickle pickle = read_pickle(bytes);
   const PickleValue& root = pickle[pickle.root];
@@ -37,7 +37,7 @@ TEST_CASE("a state dict is read without calling anything") {
   CHECK(pickle[tensor.items[0]].integer == 4);
 }
 
-TEST_CASE("integers are read with their sign, and long ones passed over") {
+TEST_CASE("read_pickle: integers are signed, and those above 64 bits are skipped") {
   const auto value = [](const std::string& opcodes) {
     const std::string bytes = pickled(opcodes);
     const Pickle pickle = read_pickle(bytes);
@@ -52,7 +52,7 @@ TEST_CASE("integers are read with their sign, and long ones passed over") {
   CHECK(value("\x8a\x09" + std::string(9, '\x01')) == 12345);
 }
 
-TEST_CASE("Pickle: settings that frameworks save are passed over, and calls on them too") {
+TEST_CASE("read_pickle: settings of frameworks and calls on them are skipped") {
   const std::string w = tensor(storage("0", 4), 0, {4}, {1});
   const auto kind_of = [](const std::string& opcodes) {
     const std::string bytes = pickled(opcodes);
@@ -68,77 +68,79 @@ TEST_CASE("Pickle: settings that frameworks save are passed over, and calls on t
   CHECK(kind_of(dict({{"args", settings}, {"w", w}})) == PickleKind::dict);
   // A tensor with such a storage is not a tensor either.
   CHECK(kind_of(tensor(storage("0", 4, "ComplexFloatStorage"), 0, {4}, {1})) == PickleKind::other);
-  CHECK_THAT(complaint(pickled(global("builtins", "getattr") + "NN\x86R")),
+  CHECK_THAT(error_text(pickled(global("builtins", "getattr") + "NN\x86R")),
              Contains("uses builtins.getattr"));
-  CHECK_THAT(complaint(pickled(global("numpyx", "a"))), Contains("uses numpyx.a"));
-  CHECK_THAT(complaint(pickled(global("torch.hub", "load"))), Contains("uses torch.hub.load"));
+  CHECK_THAT(error_text(pickled(global("numpyx", "a"))), Contains("uses numpyx.a"));
+  CHECK_THAT(error_text(pickled(global("torch.hub", "load"))), Contains("uses torch.hub.load"));
 }
 
-TEST_CASE("a name that is not on the list is refused and reported") {
-  CHECK_THAT(complaint(pickled(global("os", "system") + text("rm") + "\x85R")),
-             StartsWith("refused: pickle uses os.system at byte 2\nhint: save the weights alone"));
-  CHECK_THAT(complaint(pickled("}" + global("builtins", "eval"))),
-             Contains("uses builtins.eval at byte 3"));
-  CHECK_THAT(complaint(pickled(global("torch", "load"))), Contains("torch.load"));
-  CHECK_THAT(complaint(pickled(global("torch.FloatStorage", "x"))), Contains("refused"));
-  CHECK_THAT(complaint(pickled(global("o\x1b[2J", "x"))), Contains("o\\x1b[2J.x"));
-  CHECK(complaint(pickled(global("a", std::string(5000, 'x')))).size() < 500);
+TEST_CASE("read_pickle: a global that is not on the allowlist is an error with its name") {
+  CHECK_THAT(
+      error_text(pickled(global("os", "system") + text("rm") + "\x85R")),
+      StartsWith("the pickle is refused: at byte 2 it uses os.system, which a state dict does not "
+                 "need\nhint: save the weights alone"));
+  CHECK_THAT(error_text(pickled("}" + global("builtins", "eval"))),
+             Contains("at byte 3 it uses builtins.eval"));
+  CHECK_THAT(error_text(pickled(global("torch", "load"))), Contains("torch.load"));
+  CHECK_THAT(error_text(pickled(global("torch.FloatStorage", "x"))), Contains("refused"));
+  CHECK_THAT(error_text(pickled(global("o\x1b[2J", "x"))), Contains("o\\x1b[2J.x"));
+  CHECK(error_text(pickled(global("a", std::string(5000, 'x')))).size() < 500);
 }
 
-TEST_CASE("names on the list make what they are for and nothing else") {
-  CHECK_THAT(complaint(pickled(global("torch", "FloatStorage") + ")R")),
+TEST_CASE("read_pickle: an unexpected call, argument or tensor is an error") {
+  CHECK_THAT(error_text(pickled(global("torch", "FloatStorage") + ")R")),
              Contains("calls torch.FloatStorage"));
-  CHECK_THAT(complaint(pickled(global("collections", "OrderedDict") + "K\x01\x85R")),
+  CHECK_THAT(error_text(pickled(global("collections", "OrderedDict") + "K\x01\x85R")),
              Contains("passes arguments to OrderedDict"));
   CHECK_THAT(
-      complaint(pickled(global("torch._utils", "_rebuild_parameter") + "K\x01K\x01K\x01\x87R")),
+      error_text(pickled(global("torch._utils", "_rebuild_parameter") + "K\x01K\x01K\x01\x87R")),
       Contains("not a tensor"));
-  CHECK_THAT(complaint(pickled(global("torch._utils", "_rebuild_tensor_v2") + ")R")),
+  CHECK_THAT(error_text(pickled(global("torch._utils", "_rebuild_tensor_v2") + ")R")),
              Contains("has an invalid"));
-  CHECK_THAT(complaint(pickled("K\x01)R")), Contains("calls a value that is not a name"));
-  CHECK_THAT(complaint(pickled("K\x01}b")), Contains("changes a value that is not a dict"));
-  CHECK_THAT(complaint(pickled("K\x01Q")), Contains("has an invalid storage"));
+  CHECK_THAT(error_text(pickled("K\x01)R")), Contains("calls a value that is not a name"));
+  CHECK_THAT(error_text(pickled("K\x01}b")), Contains("changes a value that is not a dict"));
+  CHECK_THAT(error_text(pickled("K\x01Q")), Contains("has an invalid storage"));
   const std::string window = tensor(storage("0", 4), 0, std::vector<std::uint64_t>(65, 1),
                                     std::vector<std::uint64_t>(65, 1));
-  CHECK_THAT(complaint(pickled(window)), Contains("has an invalid tensor"));
-  CHECK_THAT(complaint(pickled(tensor(storage("0", 4), 0, {2, 2}, {1}))),
+  CHECK_THAT(error_text(pickled(window)), Contains("has an invalid tensor"));
+  CHECK_THAT(error_text(pickled(tensor(storage("0", 4), 0, {2, 2}, {1}))),
              Contains("has an invalid tensor"));
 }
 
-TEST_CASE("a machine that is misled stops") {
-  CHECK_THAT(complaint(""), Contains("cut off"));
-  CHECK_THAT(complaint("\x80\x04N."), Contains("protocol 4"));
-  CHECK_THAT(complaint("hello"), Contains("not a pickle"));
-  CHECK_THAT(complaint(pickled("")), Contains("pops a value from an empty stack"));
-  CHECK_THAT(complaint(pickled("NN")), Contains("ends before"));
-  CHECK_THAT(complaint(pickled("N(")), Contains("pops a value") || Contains("ends before"));
-  CHECK_THAT(complaint(pickled("N") + "N"), Contains("ends before"));
-  CHECK_THAT(complaint(pickled("Nt")), Contains("closes a group that it did not open"));
-  CHECK_THAT(complaint(pickled("]N(0")), Contains("pops a value from an empty stack"));
-  CHECK_THAT(complaint(pickled("h\x05")), Contains("does not exist"));
-  CHECK_THAT(complaint(pickled("}(Nu")), Contains("key without a value"));
-  CHECK_THAT(complaint(pickled("NNa")), Contains("appends to a value that is not a list"));
-  CHECK_THAT(complaint(pickled("X\xff\xff\xff\x7fnope")), Contains("cut off"));
-  CHECK_THAT(complaint(pickled("\x8b\xff\xff\xff\xff")), Contains("cut off"));
-  CHECK_THAT(complaint(pickled("\x93")), Contains("opcode 0x93"));
+TEST_CASE("read_pickle: invalid opcodes and stack operations are errors") {
+  CHECK_THAT(error_text(""), Contains("cut off"));
+  CHECK_THAT(error_text("\x80\x04N."), Contains("protocol 4"));
+  CHECK_THAT(error_text("hello"), Contains("does not have protocol 2"));
+  CHECK_THAT(error_text(pickled("")), Contains("pops a value from an empty stack"));
+  CHECK_THAT(error_text(pickled("NN")), Contains("ends before"));
+  CHECK_THAT(error_text(pickled("N(")), Contains("pops a value") || Contains("ends before"));
+  CHECK_THAT(error_text(pickled("N") + "N"), Contains("ends before"));
+  CHECK_THAT(error_text(pickled("Nt")), Contains("closes a group that it did not open"));
+  CHECK_THAT(error_text(pickled("]N(0")), Contains("pops a value from an empty stack"));
+  CHECK_THAT(error_text(pickled("h\x05")), Contains("does not exist"));
+  CHECK_THAT(error_text(pickled("}(Nu")), Contains("key without a value"));
+  CHECK_THAT(error_text(pickled("NNa")), Contains("appends to a value that is not a list"));
+  CHECK_THAT(error_text(pickled("X\xff\xff\xff\x7fnope")), Contains("cut off"));
+  CHECK_THAT(error_text(pickled("\x8b\xff\xff\xff\xff")), Contains("cut off"));
+  CHECK_THAT(error_text(pickled("\x93")), Contains("opcode 0x93"));
 }
 
-TEST_CASE("a pickle that holds itself, nests deeply or has many memo entries is bounded") {
-  CHECK(complaint(pickled("]q" + std::string(1, '\0') + "h" + std::string(1, '\0') + "a")) ==
+TEST_CASE("read_pickle: recursion, nesting depth, memo entries and values are bounded") {
+  CHECK(error_text(pickled("]q" + std::string(1, '\0') + "h" + std::string(1, '\0') + "a")) ==
         "accepted");
-  CHECK(complaint(pickled(std::string(100'000, ']') + std::string(99'999, 'a'))) == "accepted");
-  CHECK_THAT(complaint(pickled(std::string(20'000, '('))), Contains("nested too deeply"));
-  CHECK(complaint(pickled("Nr\xff\xff\xff\xff")) == "accepted");
-  CHECK_THAT(complaint(pickled(std::string(2'100'000, 'N'))), Contains("more values"));
-  CHECK_THAT(complaint(std::string("\x80\x02", 2) + std::string(17 << 20, 'N')),
-             Contains("the limit is"));
+  CHECK(error_text(pickled(std::string(100'000, ']') + std::string(99'999, 'a'))) == "accepted");
+  CHECK_THAT(error_text(pickled(std::string(20'000, '('))), Contains("nested too deeply"));
+  CHECK(error_text(pickled("Nr\xff\xff\xff\xff")) == "accepted");
+  CHECK_THAT(error_text(pickled(std::string(2'100'000, 'N'))), Contains("more values"));
+  CHECK_THAT(error_text(std::string("\x80\x02", 2) + std::string(17 << 20, 'N')),
+             Contains("more than the limit of"));
 }
 
-TEST_CASE("a pickle that is cut off anywhere is refused") {
+TEST_CASE("read_pickle: a file truncated at any byte is rejected") {
   const std::string whole = pickled(dict({{"w", tensor(storage("0", 4), 0, {2, 2}, {2, 1})}}));
-  REQUIRE(complaint(whole) == "accepted");
+  REQUIRE(error_text(whole) == "accepted");
   for (std::size_t size = 0; size < whole.size(); ++size) {
     CAPTURE(size);
-    CHECK(complaint(whole.substr(0, size)) != "accepted");
+    CHECK(error_text(whole.substr(0, size)) != "accepted");
   }
 }

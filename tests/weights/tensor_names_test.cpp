@@ -38,7 +38,7 @@ std::vector<Entry> without(std::vector<Entry> entries, const std::string& name) 
   return entries;
 }
 
-std::string complaint(const std::vector<Entry>& file, const MatchOptions& options = kOptions) {
+std::string error_text(const std::vector<Entry>& file, const MatchOptions& options = kOptions) {
   try {
     weights::match(file, kModel, options);
   } catch (const Error& error) {
@@ -49,70 +49,72 @@ std::string complaint(const std::vector<Entry>& file, const MatchOptions& option
 
 }  // namespace
 
-TEST_CASE("equal names and shapes are copied, in whatever order the file has them") {
+TEST_CASE("weight matching: tensors in any order are matched by name") {
   std::vector<Entry> file(kModel.rbegin(), kModel.rend());
   const weights::Match found = weights::match(file, kModel, kOptions);
   REQUIRE(found.pairs.size() == 5);
   for (const auto& [from, to] : found.pairs) CHECK(file[from].name == kModel[to].name);
   CHECK(found.notes.empty());
-  CHECK(found.redrawn.empty());
+  CHECK(found.reinitialized.empty());
 }
 
-TEST_CASE("a last layer for another number of classes is fully reinitialized") {
+TEST_CASE(
+    "weight matching: a last layer with another number of classes is reinitialized entirely") {
   const auto file = with(with(kModel, {"fc.weight", "F32", {1000, 2}}), {"fc.bias", "F32", {1000}});
   const weights::Match found = weights::match(file, kModel, kOptions);
-  CHECK(found.redrawn == Names{"fc.weight", "fc.bias"});
+  CHECK(found.reinitialized == Names{"fc.weight", "fc.bias"});
   CHECK(found.pairs.size() == 3);
   CHECK(found.missing.empty());
   CHECK(found.ignored.empty());
 }
 
-TEST_CASE("weights that are used as they are may not differ in the last layer either") {
+TEST_CASE("weight matching: whole=true also rejects another shape of the last layer") {
   const auto file = with(with(kModel, {"fc.weight", "F32", {1000, 2}}), {"fc.bias", "F32", {1000}});
   MatchOptions options = kOptions;
   options.whole = true;
-  const std::string text = complaint(file, options);
+  const std::string text = error_text(file, options);
   CHECK_THAT(text, Contains("fc.weight is 1000x2 in the file and 10x2 in the model") &&
                        Contains("use the experiment that the weights were trained with"));
-  CHECK(complaint(kModel, options) == "accepted");
+  CHECK(error_text(kModel, options) == "accepted");
 }
 
-TEST_CASE("any other difference of shape is an error that lists all of them") {
+TEST_CASE("weight matching: the error lists all other differences in shape and type") {
   const auto file =
       with(with(kModel, {"fc.weight", "F32", {10, 3}}), {"conv.weight", "F32", {2, 3, 3, 3}});
-  CHECK_THAT(complaint(file),
+  CHECK_THAT(error_text(file),
              Contains("conv.weight is 2x3x3x3 in the file and 2x1x3x3 in the model; fc.weight is "
                       "10x3 in the file and 10x2 in the model") &&
                  Contains("build the model that the file was saved from"));
-  CHECK_THAT(complaint(with(kModel, {"fc.weight", "F32", {1000, 2}})),
+  CHECK_THAT(error_text(with(kModel, {"fc.weight", "F32", {1000, 2}})),
              Contains("fc.weight is 1000x2"));  // its bias has 10
-  CHECK_THAT(complaint(with(kModel, {"bn.weight", "F32", {}})), Contains("a single number"));
-  CHECK_THAT(complaint(with(kModel, {"bn.weight", "I32", {2}})),
+  CHECK_THAT(error_text(with(kModel, {"bn.weight", "F32", {}})), Contains("a single number"));
+  CHECK_THAT(error_text(with(kModel, {"bn.weight", "I32", {2}})),
              Contains("bn.weight holds I32 in the file and F32 in the model"));
 }
 
-TEST_CASE("numbers of another precision are converted, and said") {
+TEST_CASE("weight matching: another precision is converted, with a note") {
   const auto file = with(with(kModel, {"bn.weight", "BF16", {2}}), {"fc.bias", "BF16", {10}});
-  CHECK(weights::match(file, kModel, kOptions).notes == Names{"2 converted from BF16 to F32"});
+  CHECK(weights::match(file, kModel, kOptions).notes ==
+        Names{"2 tensors converted from BF16 to F32"});
 }
 
-TEST_CASE("what only one side has is an error, unless it is asked to be left out") {
+TEST_CASE("weight matching: missing and unexpected tensors are errors unless strict is false") {
   const auto file = with(without(kModel, "bn.weight"), {"aux.weight", "F32", {7}});
-  CHECK_THAT(complaint(file), Contains("1 of the model's tensors are not in the file: bn.weight") &&
-                                  Contains("1 of the file's tensors are not in the model: "
-                                           "aux.weight") &&
-                                  Contains("weights.strict: false"));
+  CHECK_THAT(error_text(file), Contains("the file lacks 1 tensor of the model: bn.weight") &&
+                                   Contains("the model lacks 1 tensor of the file: "
+                                            "aux.weight") &&
+                                   Contains("weights.strict: false"));
   MatchOptions loose = kOptions;
   loose.strict = false;
   const weights::Match found = weights::match(file, kModel, loose);
   CHECK(found.missing == Names{"bn.weight"});
   CHECK(found.ignored == Names{"aux.weight"});
-  CHECK(complaint({{"x", "F32", {1}}}, loose) ==
+  CHECK(error_text({{"x", "F32", {1}}}, loose) ==
         "the weights do not fit the model: no tensor of the file is in the model; the file has: x\n"
         "hint: rename the tensors with weights.prefix or weights.key_map");
 }
 
-TEST_CASE("files of before 2018 count no batches of their batch norms") {
+TEST_CASE("weight matching: num_batches_tracked may be missing or additional") {
   const weights::Match found =
       weights::match(without(kModel, "bn.num_batches_tracked"), kModel, kOptions);
   CHECK(found.missing == Names{"bn.num_batches_tracked"});
@@ -121,40 +123,41 @@ TEST_CASE("files of before 2018 count no batches of their batch norms") {
   CHECK(weights::match(file, kModel, kOptions).ignored == Names{"bn2.num_batches_tracked"});
 }
 
-TEST_CASE("what wrappers put in front of every name is removed, and said") {
+TEST_CASE("weight matching: prefixes of wrappers are removed from all names, with a note") {
   const weights::Match found =
       weights::match(renamed(kModel, "module._orig_mod."), kModel, kOptions);
   CHECK(found.pairs.size() == 5);
   CHECK(found.notes == Names{"'module.' was removed from the start of all names",
                              "'_orig_mod.' was removed from the start of all names"});
-  CHECK(complaint(with(renamed(kModel, "module."), {"x", "F32", {1}})) != "accepted");
+  CHECK(error_text(with(renamed(kModel, "module."), {"x", "F32", {1}})) != "accepted");
 }
 
-TEST_CASE("a prefix chooses and is removed, where it lacks, it is proposed") {
+TEST_CASE(
+    "weight matching: a prefix selects tensors and is removed, and a missing prefix is suggested") {
   const auto file = with(renamed(kModel, "model."), {"loss.weight", "F32", {3}});
-  CHECK_THAT(complaint(file), EndsWith("\nhint: set weights.prefix: \"model.\""));
+  CHECK_THAT(error_text(file), EndsWith("\nhint: set weights.prefix: \"model.\""));
   MatchOptions options = kOptions;
   options.renaming.prefix = "model.";
   const weights::Match found = weights::match(file, kModel, options);
   CHECK(found.pairs.size() == 5);
   CHECK(found.ignored == Names{"loss.weight"});
   options.renaming.prefix = "net.";
-  CHECK_THAT(complaint(file, options),
+  CHECK_THAT(error_text(file, options),
              Contains("weights.prefix is 'net.'") && Contains("model.conv.weight"));
 }
 
-TEST_CASE("names are mapped one by one or by what they begin with") {
+TEST_CASE("weight matching: a key map renames tensors or prefixes, and conflicts are errors") {
   const auto file = with(without(renamed(kModel, "a."), "a.fc.bias"), {"head.b", "F32", {10}});
   MatchOptions options = kOptions;
   options.renaming.key_map = {{"a.", ""}, {"head.b", "fc.bias"}};
   CHECK(weights::match(file, kModel, options).pairs.size() == 5);
   options.renaming.key_map["head.c"] = "x";
-  CHECK_THAT(complaint(file, options), Contains("the file has no tensor 'head.c'"));
+  CHECK_THAT(error_text(file, options), Contains("the file has no tensor 'head.c'"));
   options.renaming.key_map = {{"a.", ""}, {"head.b", "fc.weight"}};
-  CHECK_THAT(complaint(file, options), Contains("maps two tensors of the file to 'fc.weight'"));
+  CHECK_THAT(error_text(file, options), Contains("maps two tensors of the file to 'fc.weight'"));
 }
 
-TEST_CASE("the last layer is that of the last parameter") {
+TEST_CASE("last_layer_of: the layer of the last parameter") {
   CHECK(weights::last_layer_of({"a.weight", "heads.head.weight", "heads.head.bias"}) ==
         "heads.head");
   CHECK(weights::last_layer_of({"weight"}) == "weight");

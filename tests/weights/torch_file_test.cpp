@@ -19,7 +19,7 @@ std::string torch_bytes(const std::string& name) {
   return golden::read(golden_folder() / ("torch/" + name));
 }
 
-std::string complaint(const std::string& file, Verify verify = Verify::checksums) {
+std::string error_text(const std::string& file, Verify verify = Verify::checksums) {
   try {
     read_torch_file(bytes_of(file), verify);
   } catch (const Error& error) {
@@ -49,7 +49,7 @@ std::map<std::string, std::string> contents_of(const std::string& file,
 
 }  // namespace
 
-TEST_CASE("files of torch.save give PyTorch's tensors, bit by bit") {
+TEST_CASE("read_torch_file: tensors of torch.save are bitwise equal to PyTorch's") {
   const Json golden = Json::parse(torch_bytes("weights.json"));
   REQUIRE(golden["files"].size() == 8);
   for (const Json& file : golden["files"]) {
@@ -62,35 +62,36 @@ TEST_CASE("files of torch.save give PyTorch's tensors, bit by bit") {
   }
 }
 
-TEST_CASE("one level is unwrapped, and said") {
+TEST_CASE("read_torch_file: one level of nesting is unwrapped, with a note") {
   const std::string lightning = torch_bytes("lightning.ckpt");
   const TorchFile file = read_torch_file(bytes_of(lightning), Verify::checksums);
   REQUIRE(file.notes.size() == 1);
-  CHECK(file.notes[0] == "section 'state_dict' was used, one of 10 keys");
+  CHECK(file.notes[0] == "the tensors are from section 'state_dict', one of 10 keys of the file");
   CHECK(file.tensors[0].name == "model.conv.weight");
   const std::string w = tensor(storage("0", 4), 0, {4}, {1});
-  CHECK_THAT(complaint(torch_of(dict({{"a", dict({{"b", dict({{"w", w}})}})}}))),
+  CHECK_THAT(error_text(torch_of(dict({{"a", dict({{"b", dict({{"w", w}})}})}}))),
              Contains("its keys are: a") && Contains("torch.save(model.state_dict()"));
   const std::string mixed = torch_of(dict({{"w", w}, {"_extra", "K\x05"}}));
   CHECK(read_torch_file(bytes_of(mixed), Verify::checksums).notes ==
         std::vector<std::string>{"ignored, not tensors: _extra"});
 }
 
-TEST_CASE("files that hold more than tensors are refused with what to do") {
-  CHECK_THAT(complaint(torch_bytes("whole_model.pth")),
-             Contains("uses torch.nn.modules.linear.Linear at byte ") && Contains("refused"));
-  CHECK_THAT(complaint(torch_bytes("protocol_4.pth")), Contains("protocol 4"));
-  CHECK_THAT(complaint(torch_bytes("script.pth")), Contains("TorchScript"));
-  CHECK_THAT(complaint(torch_bytes("compressed.pth")), Contains("compressed"));
-  CHECK_THAT(complaint(zip_of({{"a/b", "1"}})), Contains("no data.pkl"));
-  CHECK_THAT(complaint(torch_of("]")), Contains("no dict of named tensors"));
-  CHECK_THAT(complaint(torch_of(global("os", "system") + text("id") + "\x85R")),
-             Contains("data.pkl: refused: pickle uses os.system at byte 2"));
+TEST_CASE("read_torch_file: unsupported files are errors that name the cause") {
+  CHECK_THAT(error_text(torch_bytes("whole_model.pth")),
+             Contains("uses torch.nn.modules.linear.Linear") && Contains("refused"));
+  CHECK_THAT(error_text(torch_bytes("protocol_4.pth")), Contains("protocol 4"));
+  CHECK_THAT(error_text(torch_bytes("script.pth")), Contains("TorchScript"));
+  CHECK_THAT(error_text(torch_bytes("compressed.pth")), Contains("compressed"));
+  CHECK_THAT(error_text(zip_of({{"a/b", "1"}})), Contains("without the file data.pkl"));
+  CHECK_THAT(error_text(torch_of("]")), Contains("no dict of named tensors"));
+  CHECK_THAT(error_text(torch_of(global("os", "system") + text("id") + "\x85R")),
+             Contains("data.pkl: the pickle is refused: at byte 2 it uses os.system"));
 }
 
-TEST_CASE("a window that leaves its storage is refused") {
+TEST_CASE(
+    "read_torch_file: a tensor outside its storage or a storage of another size is rejected") {
   const auto with = [](const std::string& opcodes) {
-    return complaint(torch_of(dict({{"w", opcodes}})));
+    return error_text(torch_of(dict({{"w", opcodes}})));
   };
   constexpr std::uint64_t kHuge = std::uint64_t{1} << 62;
   CHECK(with(tensor(storage("0", 4), 0, {2, 2}, {1, 2})) == "accepted");
@@ -103,39 +104,40 @@ TEST_CASE("a window that leaves its storage is refused") {
         tensor(storage("0", 4), 0, {~std::uint64_t{0}}, {1}), tensor(storage("0", 4), 4, {1}, {1}),
         tensor(storage("0", 4), 0, {kHuge, kHuge}, {0, 0}),
         tensor(storage("0", 4), kHuge, {3, 3}, {kHuge, kHuge})}) {
-    CHECK_THAT(with(window), Contains("tensor 'w'") && Contains("exceeds its storage"));
+    CHECK_THAT(with(window), Contains("tensor 'w'") && Contains("exceed its storage"));
   }
   CHECK_THAT(with(tensor(storage("0", 4), 0, {1 << 20}, {0})), Contains("more than 8 times"));
-  CHECK_THAT(with(tensor(storage("0", 5), 0, {1}, {1})), Contains("16 bytes, but 5 elements"));
+  CHECK_THAT(with(tensor(storage("0", 5), 0, {1}, {1})),
+             Contains("has 16 bytes, which is not the size of 5 elements of type F32"));
   CHECK_THAT(with(tensor(storage("0", 4, "HalfStorage"), 0, {1}, {1})), Contains("16 bytes"));
   CHECK_THAT(with(tensor(storage("../0", 4), 0, {1}, {1})), Contains("is not in the file"));
 }
 
-TEST_CASE("names and byte order are held to what they must be") {
+TEST_CASE("read_torch_file: duplicate or non-string keys and big-endian data are rejected") {
   const std::string w = tensor(storage("0", 4), 0, {4}, {1});
-  CHECK_THAT(complaint(torch_of(dict({{"w", w}, {"w", w}}))), Contains("names 'w' twice"));
-  CHECK_THAT(complaint(torch_of("}(K\x01" + w + "u")), Contains("not a string"));
-  CHECK_THAT(complaint(zip_of({{"a/data.pkl", pickled(dict({{"w", w}}))},
-                               {"a/byteorder", "big"},
-                               {"a/data/0", std::string(16, '\x01')}})),
+  CHECK_THAT(error_text(torch_of(dict({{"w", w}, {"w", w}}))), Contains("has the key 'w' twice"));
+  CHECK_THAT(error_text(torch_of("}(K\x01" + w + "u")), Contains("not a string"));
+  CHECK_THAT(error_text(zip_of({{"a/data.pkl", pickled(dict({{"w", w}}))},
+                                {"a/byteorder", "big"},
+                                {"a/data/0", std::string(16, '\x01')}})),
              Contains("not little-endian"));
 }
 
-TEST_CASE("a torch file that is cut off at any byte is refused") {
+TEST_CASE("read_torch_file: a file truncated at any byte is rejected") {
   const std::string whole = torch_bytes("module.pth");
-  REQUIRE(complaint(whole) == "accepted");
+  REQUIRE(error_text(whole) == "accepted");
   for (std::size_t size = 0; size < whole.size(); ++size) {
     CAPTURE(size);
-    CHECK(complaint(whole.substr(0, size)) != "accepted");
+    CHECK(error_text(whole.substr(0, size)) != "accepted");
   }
 }
 
-TEST_CASE("a torch file with any byte changed is refused, or gives the same tensors") {
+TEST_CASE("read_torch_file: a file with any changed byte is rejected or gives the same tensors") {
   std::string file = torch_bytes("module.pth");
   const auto expected = contents_of(file);
   for (std::size_t at = 0; at < file.size(); ++at) {
     file[at] = static_cast<char>(file[at] ^ 0x5a);
-    if (complaint(file) == "accepted") {
+    if (error_text(file) == "accepted") {
       CAPTURE(at);
       CHECK(contents_of(file) == expected);
     }

@@ -30,7 +30,7 @@ std::string zipped(const std::vector<weights::ZipContent>& files, std::uint64_t 
 
 }  // namespace
 
-TEST_CASE("write_torch_file: every tensor comes back as it was written") {
+TEST_CASE("write_torch_file: reading returns the tensors that were written") {
   const std::vector<float> weight{1, -2, 3.5F, 4, 5, 6};
   const std::vector<std::int64_t> count{std::int64_t{1} << 40};
   const std::vector<std::uint8_t> flags{1, 0, 1};
@@ -62,13 +62,13 @@ TEST_CASE("write_torch_file: every tensor comes back as it was written") {
   }
 }
 
-TEST_CASE("write_torch_file: a dtype that torch.save has no storage for is refused") {
+TEST_CASE("write_torch_file: a dtype without a torch.save storage is an error") {
   const std::vector<std::uint8_t> bytes(2);
   const std::vector<safetensors::View> views{
       {"w", "F8_E4M3", {2}, std::as_bytes(std::span(bytes))}};
   const TempFolder folder;
   CHECK_THROWS_WITH(weights::write_torch_file(folder / "w.pth", views),
-                    Contains("cannot write 'w'") && Contains("F8_E4M3"));
+                    Contains("cannot write tensor 'w'") && Contains("F8_E4M3"));
   CHECK_FALSE(fs::exists(folder / "w.pth"));
 }
 

@@ -68,6 +68,13 @@ Json json_of(const CheckpointInfo& row) {
           {"links", links_of(row)}};
 }
 
+/// Removes the path, which is printed first, from the start of a message.
+std::string without_path(const std::string& message, const fs::path& path) {
+  const std::string shown = printable(path.string());
+  if (!message.starts_with(shown + "/") && !message.starts_with(shown + ": ")) return message;
+  return message.substr(message.find_first_not_of("/: ", shown.size()));
+}
+
 int ls(const LsArguments& arguments, Context& context) {
   const fs::path folder = checkpoints_folder(arguments.path);
   const auto depth =
@@ -88,7 +95,8 @@ int ls(const LsArguments& arguments, Context& context) {
   std::string text = report::to_text(table_of(rows), style_for(context, stdout));
   for (const CheckpointInfo& row : rows) {
     if (row.state == State::damaged || row.state == State::unsupported)
-      text += fmt::format("{}: {}\n", printable(row.name), printable_lines(row.why));
+      text += fmt::format("{}: {}\n", printable(row.name),
+                          printable_lines(without_path(row.why, folder / row.name)));
   }
   writer_for(stdout)(text);
   return 0;
@@ -126,10 +134,10 @@ Verified verify_one(const fs::path& path) {
     }
     return {path.string(), ""};
   } catch (const checkpoint::UnsupportedFormat& error) {
-    return {path.string(), error.what(), true};
+    return {path.string(), without_path(error.what(), path), true};
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::checkpoint) throw;
-    return {path.string(), error.what()};
+    return {path.string(), without_path(error.what(), path)};
   }
 }
 

@@ -188,9 +188,9 @@ void add_checkpoint_export(CLI::App& checkpoint, Context& context) {
       "  trainctl checkpoint export runs/mnist-ffn/latest --out model.pt\n"
       "torch.load(\"weights.pth\", weights_only=True) returns a state dict.\n"
       "torch.jit.load(\"model.pt\") returns the model in evaluation mode. To export TorchScript,\n"
-      "the data set must be there, because it defines the shape of a sample.\n"
-      "Weights: model has the trained weights, ema their average by trainer.ema or trainer.swa,\n"
-      "best the best weights of the run so far.");
+      "the data set must be present, because it defines the shape of a sample.\n"
+      "--weights model: the trained weights; ema: their average by trainer.ema or trainer.swa;\n"
+      "best: the best weights up to this checkpoint.");
   add_options(verb,
               {{"--weights", arguments.weights, "WHICH",
                 "weights to write: model, ema or best (default: ema if present, else model)"}});

@@ -14,8 +14,8 @@ void take_word(ConfigArguments& arguments, const std::string& word) {
   }
   if (!arguments.file.empty()) {
     throw CLI::ValidationError(
-        fmt::format("'{}' must be an override (key=value): the config is '{}'", printable(word),
-                    printable(arguments.file)));
+        fmt::format("'{}' must be an override (key=value), because the experiment file is '{}'",
+                    printable(word), printable(arguments.file)));
   }
   arguments.file = word;
 }
@@ -89,7 +89,8 @@ void check_model(const spec::Loaded& loaded, const study::TrainingSamples& sampl
                  config::Diagnostics& diagnostics) {
   check_working_directory();
   ENSURE(resource, find_engine_library().has_value(),
-         "cannot check the model: this build has no engine\nhint: build it with cmake --build "
+         "cannot check the model: this build has no training engine (libtrainctl_engine.so)\nhint: "
+         "build it with cmake --build "
          "--preset release");
   study::check_model(loaded, samples.model_input, executable_path(), diagnostics);
 }

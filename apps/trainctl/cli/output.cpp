@@ -185,7 +185,7 @@ constexpr std::size_t kMostNamed = 10;
 void print_skipped(const Context& context, const std::vector<data::SkippedSample>& skipped,
                    const std::string& what) {
   if (skipped.empty() || context.quiet || context.json) return;
-  std::string text = fmt::format("warning: {} sample{} cannot be read, {}:\n", skipped.size(),
+  std::string text = fmt::format("warning: {} unreadable sample{} {}:\n", skipped.size(),
                                  plural(skipped.size()), what);
   for (std::size_t i = 0; i < std::min(skipped.size(), kMostNamed); ++i)
     text += fmt::format("  {}: {}\n", printable(skipped[i].name), printable(skipped[i].reason));

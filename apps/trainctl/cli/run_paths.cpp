@@ -81,8 +81,8 @@ fs::path found_folder(const std::string& path) {
   const fs::path found =
       fs::canonical(run_word(path, "runs", study::RunNeeds::checkpoint), failure);
   ENSURE(checkpoint, !failure, "cannot find {}: {}", printable(path), failure.message());
-  ENSURE(checkpoint, checkpoint::is_folder(found), "{} must be a folder, as checkpoints are",
-         printable(path));
+  ENSURE(checkpoint, checkpoint::is_folder(found),
+         "{} must be a checkpoint folder or a run folder, got a file", printable(path));
   return found;
 }
 

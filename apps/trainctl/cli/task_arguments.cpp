@@ -51,9 +51,11 @@ void take_run_folder(TaskArguments& arguments) {
          "the folder {} has no {}, so it is not a run folder\nhint: name a run folder or an "
          "experiment file",
          shown, kResolved);
-  ENSURE(config, arguments.run_dir.empty(),
-         "{} is already a run folder\nhint: remove --run-dir, or name an experiment file before it",
-         shown);
+  ENSURE(
+      config, arguments.run_dir.empty(),
+      "both {} and --run-dir {} name a run folder\nhint: remove --run-dir, or name an experiment "
+      "file instead of the folder",
+      shown, printable(arguments.run_dir));
   arguments.run_dir = folder.string();
   arguments.config.file = (folder / kResolved).string();
 }
@@ -78,8 +80,9 @@ std::string checkpoints_in(const fs::path& folder) {
 void warn_of_damaged_task(const fs::path& run_dir) {
   const std::string damage = study::task_damage(run_dir);
   if (!damage.empty() && study::is_run_folder(run_dir))
-    log::get().warn("{}: {} is damaged ({}); the run has checkpoints and is used as training",
-                    printable(run_dir.string()), spec::kTaskFile, one_line(damage));
+    log::get().warn(
+        "{}: {} is damaged ({}); the run has checkpoints, so it is treated as a training run",
+        printable(run_dir.string()), spec::kTaskFile, one_line(damage));
 }
 
 /// Returns the checkpoint of the newest run of the experiment that has it.
@@ -91,14 +94,14 @@ fs::path of_newest_run(const TaskArguments& arguments, const std::string& experi
     const std::string skipped =
         search.skipped.empty() ? "" : "; " + skipped_text(search.skipped, needs);
     if (!context.quiet)
-      put(stderr, fmt::format("--checkpoint {}: of the run {}{}\n", name,
+      put(stderr, fmt::format("--checkpoint {}: using the run {}{}\n", name,
                               printable(search.run->string()), skipped));
     return *study::weights_named(*search.run, name);
   }
   throw Error(
       ErrorKind::config,
-      fmt::format("--checkpoint {0}: no run of '{1}' in {2} has one\nhint: train it with 'trainctl "
-                  "run', or name a run folder instead of the experiment file or with --run-dir",
+      fmt::format("--checkpoint {0}: no run of '{1}' in {2} has a checkpoint '{0}'\nhint: train it "
+                  "with 'trainctl run', or name a run folder with --run-dir",
                   name, printable(experiment), printable((fs::absolute(kRuns)).string())));
 }
 
@@ -132,7 +135,7 @@ fs::path checkpoint_file(const TaskArguments& arguments, const std::string& expe
   std::error_code ignored;
   if (fs::is_directory(requested, ignored)) return of_folder(requested);
   ENSURE(config, fs::is_regular_file(requested, ignored),
-         "--checkpoint: {} does not exist\nhint: write a path, or best or last of a run folder",
+         "--checkpoint: {} does not exist\nhint: use a path, or 'best' or 'last' of a run folder",
          printable(requested));
   return fs::absolute(requested);
 }
@@ -147,7 +150,7 @@ void expect_selectable(const fs::path& checkpoint, const weights::Selection& sel
   const bool is_plain = selection.section.empty() && selection.renaming.is_empty();
   ENSURE(config, is_plain || !fs::is_directory(checkpoint, ignored),
          "--section, --prefix and --key-map require a file of weights, but {} is a checkpoint of "
-         "trainctl\nhint: remove them",
+         "trainctl\nhint: remove these options",
          printable(checkpoint.string()));
 }
 
@@ -174,19 +177,22 @@ fs::path input_of(const TaskArguments& arguments) {
 
 void add_task_arguments(CLI::App& verb, TaskArguments& arguments, Context& context) {
   add_config_arguments(verb, arguments.config, context);
-  verb.get_option("words")->type_name("[CONFIG|RUN] [key=value ...]");
+  CLI::Option* const words = verb.get_option("words");
+  words->type_name("[CONFIG|RUN] [key=value ...]");
+  words->description("run folder, or " + words->get_description());
   context.complete_arguments[&verb] = [&arguments, &context] {
     if (!arguments.config.file.empty()) return;
     const bool of_run = !arguments.run_dir.empty();
     arguments.config.file = of_run ? std::exchange(arguments.run_dir, {})
                                    : default_config(context, Builtin::quickstart);
   };
-  add_options(verb, {{"--checkpoint", arguments.checkpoint, "WHICH",
-                      "required: best, last, a checkpoint folder, .safetensors or .pth file"},
-                     {"--run-dir", arguments.run_dir, "DIR",
-                      "run folder of best and last (default: newest run of the experiment)"},
-                     {"--accept-data-change", arguments.accept_data_change,
-                      "continue even if dataset.split divides the data differently"}});
+  add_options(verb,
+              {{"--checkpoint", arguments.checkpoint, "WHICH",
+                "required: best, last, a checkpoint folder, .safetensors or .pth file"},
+               {"--run-dir", arguments.run_dir, "DIR",
+                "run folder for --checkpoint best or last (default: newest run of the experiment)"},
+               {"--accept-data-change", arguments.accept_data_change,
+                "continue even if dataset.split divides the data differently than in training"}});
   add_selection_flags(verb, arguments.selection);
   add_split_argument(verb, arguments.split);
 }

@@ -103,12 +103,13 @@ void add_split_argument(CLI::App& verb, std::string& split) {
 }
 
 void add_selection_flags(CLI::App& verb, SelectionFlags& flags) {
-  add_options(verb, {{"--section", flags.section, "NAME",
-                      "key of the state dict in the file, for example state_dict_ema"},
-                     {"--prefix", flags.prefix, "TEXT",
-                      "use only tensors with this prefix and remove it, for example model."},
-                     {"--key-map", flags.key_map, "FROM=TO",
-                      "rename a tensor, or a group of them with FROM.=TO.; can be repeated"}});
+  add_options(verb,
+              {{"--section", flags.section, "NAME",
+                "key of the state dict in the file, for example state_dict_ema"},
+               {"--prefix", flags.prefix, "TEXT",
+                "use only tensors with this prefix and remove it, for example model."},
+               {"--key-map", flags.key_map, "FROM=TO",
+                "rename tensor FROM to TO, or a prefix if both end with a dot; can be repeated"}});
   make_repeatable(verb, "--key-map");
 }
 
@@ -136,7 +137,7 @@ void add_auto_option(CLI::App& verb, const std::string& flag, AutoOption& value,
     value.emplace();
     if (word == "auto") return;
     const std::string problem = number(word);
-    if (!problem.empty()) throw CLI::ValidationError(flag + ": " + problem + ", nor auto");
+    if (!problem.empty()) throw CLI::ValidationError(flag + ": " + problem + ", or auto");
     value->value = std::stoi(word);
   };
   verb.add_option_function<std::string>(flag, take, text)->type_name("N|auto");

@@ -23,7 +23,7 @@ int data_bench(const DataBenchArguments& arguments, Context& context) {
         report::to_text(report::data_bench_table(result.bench), style_for(context, stdout)) +
         (context.quiet ? "" : report::data_bench_notes(result.bench)));
   }
-  print_skipped(context, result.skipped, "replaced by others");
+  print_skipped(context, result.skipped, "replaced by other samples");
   return 0;
 }
 

@@ -52,7 +52,7 @@ int hash(const HashArguments& arguments, Context& context) {
     print(fmt::format("epoch {:<4} {}", epoch + 1, to_hex(digests.epochs[epoch])));
   }
   print(fmt::format("{:<10} {}", "all", to_hex(digests.digest)));
-  print_skipped(context, digests.skipped, "replaced by others");
+  print_skipped(context, digests.skipped, "replaced by other samples");
   return 0;
 }
 
@@ -70,10 +70,10 @@ void add_hash(CLI::App& data, Context& context) {
                {"--world-size", arguments.world_size, "R",
                 "load the batches of R ranks, one rank after another", whole_number(1, 4096)}});
   verb.footer(
-      "The hash does not depend on the number of workers, the prefetch factor, or the number of\n"
-      "ranks if the global batch size is the same (loader.batch_size is per rank). It depends on\n"
-      "the batch size only if batch_transforms, loader.drop_last or trainer.limit_train_batches\n"
-      "is set.");
+      "The hash covers the samples in their order: workers, prefetch factor, batch size and\n"
+      "number of ranks do not change it. If batch_transforms, loader.drop_last or\n"
+      "trainer.limit_train_batches is set, it depends on the global batch size\n"
+      "(loader.batch_size times the number of ranks).");
 }
 
 }  // namespace

@@ -122,7 +122,7 @@ data::PackReport pack_until_stopped(const data::Dataset& dataset, const PackArgu
   };
   try {
     const NotedSignals noted;
-    CounterLine checks(context, "check what is there");
+    CounterLine checks(context, "check the unfinished file");
     CounterLine packs(context, "pack");
     return data::make_pack(dataset, arguments.out, options, {progress(checks), progress(packs)});
   } catch (const Error& error) {
@@ -142,7 +142,7 @@ void print_report(const data::PackReport& report, const PackArguments& arguments
                 {"samples", report.samples},
                 {"found", report.found},
                 {"damaged", report.damaged},
-                {"skipped", skipped_json(report.left_out)},
+                {"skipped", skipped_json(report.skipped)},
                 {"bytes", report.bytes}});
     return;
   }
@@ -155,7 +155,7 @@ void print_report(const data::PackReport& report, const PackArguments& arguments
                     with_thousands(report.samples), plural(report.samples),
                     data::pack_recipe(options), found,
                     human_bytes(static_cast<double>(report.bytes))));
-  print_skipped(context, report.left_out, "left out of the pack, with their labels");
+  print_skipped(context, report.skipped, "not packed");
 }
 
 int pack(const PackArguments& arguments, Context& context) {
@@ -183,7 +183,7 @@ void add_data_pack(CLI::App& data, Context& context) {
   add_split_argument(verb, arguments.split);
   add_options(verb,
               {{"--mode", arguments.mode, "MODE",
-                "how to store images: keep, baseline, resize or raw (default: keep)",
+                "how to store images: keep, baseline, resize or raw, see below (default: keep)",
                 CLI::IsMember({"keep", "baseline", "resize", "raw"}).description("")},
                {"--size", arguments.size, "PIXELS",
                 "with resize or raw: shrink the shorter side to PIXELS (default with resize: 256)",
@@ -200,7 +200,7 @@ void add_data_pack(CLI::App& data, Context& context) {
       "\n"
       "Train with dataset.train: {type: pack, path: FILE}. If packing was interrupted, run the\n"
       "same command again: it checks the unfinished file and continues. With\n"
-      "dataset.on_error=skip, samples that cannot be decoded are left out.");
+      "dataset.on_error=skip, samples that cannot be decoded are skipped.");
 }
 
 }  // namespace trainctl::app

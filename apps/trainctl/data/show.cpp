@@ -31,7 +31,7 @@ std::optional<std::int64_t> label_of(const data::Batch& batch, const data::Layou
 }
 
 struct Shown {
-  std::vector<data::Exhibit> exhibits;
+  std::vector<data::SheetImage> images;
   std::vector<std::optional<std::int64_t>> labels;
   std::vector<std::string> class_names;  // empty if the classes only have numbers
   std::vector<data::SkippedSample> skipped;
@@ -66,7 +66,7 @@ void take(const data::Batch& batch, const data::Layout& layout, Shown& shown) {
     const auto* pixels =
         reinterpret_cast<const std::uint8_t*>(batch.fields[image].data()) + row * shape.bytes();
     shown.labels.push_back(label_of(batch, layout, row));
-    shown.exhibits.push_back(
+    shown.images.push_back(
         {data::ImageView(pixels, shape), caption_of(shown.labels.back(), shown.class_names)});
   }
 }
@@ -86,7 +86,7 @@ data::LoaderOptions options_for(const ShowArguments& arguments,
 Json document(const ShowArguments& arguments, const Shown& shown) {
   Json labels = Json::array();
   for (const auto& label : shown.labels) labels.push_back(label ? Json(*label) : Json(nullptr));
-  const data::ImageShape& shape = shown.exhibits.front().image.shape;
+  const data::ImageShape& shape = shown.images.front().image.shape;
   return {{"schema", "trainctl.data_show/2"},
           {"file", arguments.out},
           {"split", arguments.split},
@@ -109,15 +109,15 @@ int show(const ShowArguments& arguments, Context& context) {
   loader.start_epoch(arguments.epoch - 1);
   take(*loader.next(), loader.layout(), shown);
   shown.skipped = loader.skipped();
-  data::write_png(arguments.out, data::contact_sheet(shown.exhibits).view());
+  data::write_png(arguments.out, data::contact_sheet(shown.images).view());
   if (context.json) {
     print_json(document(arguments, shown));
   } else if (!context.quiet) {
-    const std::size_t count = shown.exhibits.size();
+    const std::size_t count = shown.images.size();
     print(fmt::format("{}: {} of epoch {}", printable(arguments.out),
                       count == 1 ? "1 sample" : fmt::format("{} samples", count), arguments.epoch));
   }
-  print_skipped(context, shown.skipped, "replaced by others");
+  print_skipped(context, shown.skipped, "replaced by other samples");
   return 0;
 }
 

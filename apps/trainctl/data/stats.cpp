@@ -172,7 +172,7 @@ int stats(const StatsArguments& arguments, Context& context) {
   } else {
     writer_for(stdout)(text_of(stats, class_names, style_for(context, stdout)));
   }
-  print_skipped(context, stats.skipped, "left out here");
+  print_skipped(context, stats.skipped, "not counted");
   return 0;
 }
 

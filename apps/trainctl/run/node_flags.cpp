@@ -54,7 +54,7 @@ std::string exchange(const launch::LauncherTask& task, Json request) {
     ::setenv("TORCH_CPP_LOG_LEVEL", "FATAL", 0);           // its errors are reported as ours
     return ask_engine(text);
   };
-  return launch::run_isolated(body, {.process_name = "the process that asks torchrun's store"})
+  return launch::run_isolated(body, {.process_name = "the process that uses torchrun's store"})
       .text;
 }
 

@@ -126,7 +126,11 @@ bool finds_checkpoint(const study::RunRequest& request) {
 }
 
 void print_ending(const study::RunOutcome& run, const Context& context) {
-  if (context.json) print_json(run.result);
+  if (context.json) {
+    Json document = run.result;  // the file does not name its folder, which can be moved
+    document["run_dir"] = run.folder.string();
+    print_json(document);
+  }
   if (!run.complete.empty()) {
     if (!context.json) print(context.quiet ? run.folder.string() : printable(run.complete));
     return;
@@ -165,8 +169,9 @@ RunFlags with_config(RunFlags flags, const Context& context) {
   if (flags.resume.empty() || !(flags.config.file.empty() || is_folder)) return flags;
   std::string& folder = flags.run_dir;
   if (is_folder) {
-    ENSURE(config, folder.empty(), "{} is already a run folder\nhint: remove --run-dir",
-           printable(flags.config.file));
+    ENSURE(config, folder.empty(),
+           "both {} and --run-dir {} name a run folder\nhint: remove --run-dir",
+           printable(flags.config.file), printable(folder));
     folder = flags.config.file;
   } else if (folder.empty()) {
     folder = study::run_folder_of(study::parse_resume(flags.resume)).string();
@@ -209,7 +214,8 @@ int run(const RunFlags& typed, Context& context) {
   launch::exit_on_stop_signals();  // nothing to save so far
   if (!typed.replay_step.empty()) return replay_step(typed, context);
   ENSURE(config, !typed.accept_data_change || !typed.resume.empty(),
-         "--accept-data-change requires --resume auto, last, best or a folder");
+         "--accept-data-change requires --resume\nhint: add --resume auto, or remove "
+         "--accept-data-change");
   const RunFlags flags = with_config(typed, context);
   std::vector<std::string> of_place;
   const auto reload = [&](const std::vector<std::string>& overrides) {
@@ -265,7 +271,8 @@ void add_run(CLI::App& program, Context& context) {
         within(0, 1000)},
        {"--until-epoch", flags.until_epoch, "N", "save a checkpoint and stop after epoch N",
         whole_number(1, 1'000'000'000)},
-       {"--break-lock", flags.break_lock, "remove the lock of a run that no longer runs"},
+       {"--break-lock", flags.break_lock,
+        "remove another process's lock on the run folder; first check that it has exited"},
        {"--profile", flags.profile,
         "profile a few steps; --profile=WAIT,WARMUP,ACTIVE sets their numbers"}});
   add_node_flags(verb, flags.nodes);

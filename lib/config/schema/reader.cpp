@@ -121,8 +121,9 @@ std::string number_hint(const Node& node) {
       return fmt::format("write {}", *percent / 100);
     }
   }
-  if (text == "nan" || text == "NaN") return "YAML spells it .nan";
-  if (text == "inf" || text == "-inf" || text == "Infinity") return "YAML spells it .inf";
+  if (text == "nan" || text == "NaN") return "NaN is written .nan in YAML";
+  if (text == "inf" || text == "-inf" || text == "Infinity")
+    return "infinity is written .inf in YAML";
   if (text.find('/') != std::string::npos || text.find('*') != std::string::npos)
     return "write the result: arithmetic is not supported";
   return "";
@@ -252,7 +253,7 @@ bool Reader::stage(const Node& node, const Field& field, const std::string& kind
     type = type_of(node, kind);
     position = type != nullptr ? node.find("type")->position : position;
   } else {
-    return fail(node, field, "a stage",
+    return fail(node, field, "a name or a map with 'type'",
                 fmt::format("write a name such as '{0}', or {{type: {0}, ...}}",
                             usual_stage(vocabulary_, kind)));
   }
@@ -313,11 +314,11 @@ bool Reader::expect_list(const Node& node, const Field& field, std::size_t lengt
   if (node.broken) return false;
   if (node.type != Node::Type::list) {
     const bool wrap = node.type == Node::Type::scalar && length < 2;
-    return fail(node, field, length == 0 ? "a list" : fmt::format("a list of {}", length),
+    return fail(node, field, length == 0 ? "a list" : fmt::format("a list of {} values", length),
                 wrap ? fmt::format("write [{}]", printable(node.text)) : "");
   }
   if (length != 0 && node.items.size() != length) {
-    return fail(node, field, fmt::format("a list of {}", length));
+    return fail(node, field, fmt::format("a list of {} values", length));
   }
   if (field.not_empty && node.items.empty())
     return fail(node, field, "a list with at least one entry");
@@ -418,7 +419,7 @@ bool Reader::number(const Node& node, const Field& field, double& out) {
   if (has_leading_zero(text))
     return fail(node, field, "a number without a leading zero", leading_zero_hint(text));
   if (!std::isfinite(*value))
-    return fail(node, field, "a number of double precision (2e-308 to 1.7e308)");
+    return fail(node, field, "a number with a magnitude from 2e-308 to 1.7e308");
   if (!inside(*value, field.minimum, field.maximum)) {
     return fail(node, field, bounds_text(field));
   }
@@ -439,7 +440,7 @@ bool Reader::path(const Node& node, const Field& field, std::filesystem::path& o
   if (node.text.find('\0') != std::string::npos)
     return fail(node, field, "a path without NUL bytes");
   if (node.text == "~" || node.text.starts_with("~/")) {
-    return fail(node, field, "a path",
+    return fail(node, field, "a path without '~'",
                 fmt::format("write \"${{env:HOME}}{}\": '~' is not expanded",
                             printable(node.text.substr(1))));
   }
@@ -461,12 +462,11 @@ bool Reader::secret(const Node& node, const Field& field, std::string& name) {
       text.find('}') != text.size() - 1) {
     Position place = node.position;
     place.length = kHiddenLine;  // the scan for secrets does not detect every way to write one
-    diagnostics_.error(
-        place,
-        fmt::format(
-            "'{}' must be a reference to a secret only: a value in the file would be visible",
-            field.key),
-        "write ${secret:NAME} with the name of an environment variable");
+    diagnostics_.error(place,
+                       fmt::format("'{}' must be a reference to a secret and nothing else, so that "
+                                   "no secret is in the file",
+                                   field.key),
+                       "write ${secret:NAME} with the name of an environment variable");
     return false;
   }
   name = text.substr(kBegin.size(), text.size() - kBegin.size() - 1);

@@ -26,8 +26,7 @@ Node write_options(const Schema& schema, const void* options) {
 
 void Vocabulary::add(StageType type) {
   auto& names = kinds_[type.kind];
-  ENSURE(config, !names.contains(type.name), "the {} '{}' is described twice", type.kind,
-         type.name);
+  ENSURE(config, !names.contains(type.name), "the {} '{}' is defined twice", type.kind, type.name);
   std::string name = type.name;
   names.emplace(std::move(name), std::move(type));
 }

@@ -95,11 +95,17 @@ class Resolver {
     visited_ += value_cost(node.text);
     if (visited_ > kMaxNodes)
       return fail(
-          node, fmt::format("more than {} values, references expanded", with_thousands(kMaxNodes)),
+          node,
+          fmt::format("the config has more than {} values after its references are resolved",
+                      with_thousands(kMaxNodes)),
           "use fewer references");
     if (depth > kMaxDepth)
-      return fail(node, fmt::format("nested more than {} deep, references expanded", kMaxDepth),
-                  "flatten the tree");
+      return fail(
+          node,
+          fmt::format(
+              "the value is nested more than {} levels deep after its references are resolved",
+              kMaxDepth),
+          "use fewer levels");
     if (node.type == Node::Type::scalar) {
       return node.text.find("${") == std::string::npos ? node : expand(node, depth);
     }
@@ -139,7 +145,8 @@ class Resolver {
     if (!pieces)
       return fail(node, "'${' without a '}'", "close it, or write '$${' for a plain '${'");
     if (node.text.find("$${secret:") != std::string::npos) {
-      return fail(node, "a secret reference cannot be escaped", "write ${secret:NAME}");
+      return fail(node, "'$${secret:...}' would be plain text, not a secret",
+                  "write ${secret:NAME}");
     }
     if (pieces->size() == 1 && pieces->front().is_reference)
       return reference(node, pieces->front().text, depth);
@@ -154,14 +161,17 @@ class Resolver {
       if (value.broken) return value;
       if (value.type != Node::Type::scalar) {
         return fail(node,
-                    fmt::format("{} is {}: it cannot be part of a text", shown(node, piece.text),
-                                describe_value(value)),
+                    fmt::format("{} cannot be part of a text, because its value is {}",
+                                shown(node, piece.text), describe_value(value)),
                     "refer to a single value");
       }
       result.text += value.text;
       if (result.text.size() > kMaxText)
-        return fail(node, fmt::format("a text longer than {} bytes, references expanded", kMaxText),
-                    "use fewer references");
+        return fail(
+            node,
+            fmt::format("the text is longer than {} bytes after its references are resolved",
+                        kMaxText),
+            "use fewer references");
     }
     return result;
   }
@@ -181,7 +191,7 @@ class Resolver {
       return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.' || c == '-';
     };
     if (what.empty() || !std::ranges::all_of(what, is_path)) {
-      return fail(node, fmt::format("{} names no key", shown(node, what)),
+      return fail(node, fmt::format("{} must contain a valid key", shown(node, what)),
                   "write ${section.key}, or '$${' for a plain '${'");
     }
     return other_value(node, what, depth);
@@ -191,13 +201,15 @@ class Resolver {
     const std::size_t comma = what.find(',');
     const std::string name = what.substr(0, comma);
     if (!is_name(name)) {
-      return fail(node, fmt::format("{} names no environment variable", shown(node, "env:" + what)),
-                  "write ${env:NAME} or ${env:NAME,default}");
+      return fail(node,
+                  fmt::format("the name of the environment variable in {} is invalid",
+                              shown(node, "env:" + what)),
+                  "use letters, digits and '_' only, and no digit first");
     }
     if (const char* value = std::getenv(name.c_str())) {
       if (is_utf8(value)) return typed_value(value, node.position);
       return fail(node, fmt::format("the environment variable '{}' is not valid UTF-8", name),
-                  "set it to a text");
+                  "set it to UTF-8 text");
     }
     if (comma == std::string::npos) {
       return fail(node, fmt::format("the environment variable '{}' is not set", name),
@@ -211,7 +223,7 @@ class Resolver {
 
   Node secret(const Node& node, const std::string& what) {
     if (!is_name(what.substr(kSecret.size()))) {
-      return fail(node, fmt::format("{} names no secret", shown(node, what)),
+      return fail(node, fmt::format("{} has no valid variable name", shown(node, what)),
                   "write ${secret:NAME} with the name of an environment variable");
     }
     Node kept = node;
@@ -222,8 +234,9 @@ class Resolver {
   Node other_value(const Node& node, const std::string& path, std::size_t depth) {
     if (std::ranges::find(chain_, path) != chain_.end()) return cycle(node, path);
     if (chain_.size() >= kMaxChain)
-      return fail(node, fmt::format("more than {} references refer to each other", kMaxChain),
-                  "refer to the value itself");
+      return fail(
+          node, fmt::format("this reference begins a chain of more than {} references", kMaxChain),
+          "refer to the value itself");
     chain_.push_back(path);
     const std::size_t cycles_before = cycles_met_;
     Node value = lookup(node, path, depth);
@@ -260,10 +273,10 @@ class Resolver {
   Node unknown(const Node& node, const std::string& path, const Node& parent,
                const std::string& part) {
     const std::optional<std::string> near = nearest(part, child_names(parent));
-    return fail(
-        node, fmt::format("{} refers to a key that does not exist", shown(node, path)),
-        near ? fmt::format("did you mean '{}'?", *near)
-             : "references use values from files and overrides, not defaults: set the key there");
+    return fail(node, fmt::format("{} refers to a key that does not exist", shown(node, path)),
+                near ? fmt::format("did you mean '{}'?", *near)
+                     : "references use values from files and overrides, not defaults: set the key "
+                       "in the file");
   }
 
   Node cycle(const Node& node, const std::string& path) {
@@ -275,7 +288,7 @@ class Resolver {
     broken.broken = true;
     if (!cycles_.insert(members).second) return broken;
     return fail(node, fmt::format("'${{{}}}' refers to itself: {}", path, join(round, " -> ")),
-                "give one of them a value");
+                "give one of these keys a value");
   }
 
   const Node& tree_;

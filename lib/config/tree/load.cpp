@@ -102,8 +102,8 @@ class Loader {
           "write 'extends: [base.yaml]'");
     }
     if (name.text.find("${") != std::string::npos) {
-      return broken(name.position, "a base file must not be a reference",
-                    "write its path; it is relative to this file");
+      return broken(name.position, "'extends' must be a path, got a reference",
+                    "write the path of the base file, relative to this file");
     }
     const fs::path path = (folder / name.text).lexically_normal();
     std::error_code ignored;
@@ -114,14 +114,14 @@ class Loader {
     }
     if (is_open(path))
       return broken(name.position, "a file extends itself: " + chain_text(path),
-                    "remove one of them");
+                    "remove one of these 'extends'");
     if (chain_.size() > kMaxExtends) {
       return broken(name.position,
                     fmt::format("more than {} files extend one another", kMaxExtends),
                     "shorten the chain: " + chain_text(path));
     }
     if (++loaded_ > kMaxFiles) {
-      return broken(name.position, fmt::format("more than {} base files", kMaxFiles),
+      return broken(name.position, fmt::format("the config has more than {} base files", kMaxFiles),
                     "merge some of them");
     }
     return load_file(path);

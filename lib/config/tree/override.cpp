@@ -66,7 +66,7 @@ class Parser {
     if (!split_key(at, std::min(equals, text_.size()), result.parts)) return std::nullopt;
     if (result.action == Action::remove) {
       if (equals == std::string::npos) return result;
-      return fail(equals, "a deletion must not have a value",
+      return fail(equals, "an override with '~' deletes a key and must not have a value",
                   fmt::format("write '{}'", text_.substr(0, equals)));
     }
     if (equals == std::string::npos) {
@@ -81,8 +81,12 @@ class Parser {
                               static_cast<int>(equals) + 2);
     if (result.value.is_null() && !result.value.broken &&
         !is_written_null(text_.substr(equals + 1))) {
-      return fail(equals + 1, fmt::format("{} is no value", quote(text_.substr(equals + 1))),
-                  fmt::format("write '~{}' to delete the key", text_.substr(at, equals - at)));
+      return fail(
+          equals + 1,
+          fmt::format("{} contains no value (YAML reads '#' as a comment, '&' as an anchor)",
+                      quote(text_.substr(equals + 1))),
+          fmt::format("add a value, or write '~{}' to delete the key",
+                      text_.substr(at, equals - at)));
     }
     return result;
   }
@@ -100,13 +104,13 @@ class Parser {
 
   bool split_key(std::size_t begin, std::size_t end, std::vector<Part>& parts) {
     if (text_.starts_with("--")) {
-      fail(0, "a flag is in the place of an override",
+      fail(0, "expected an override such as optimizer.lr=0.01, got an option",
            "overrides are 'key=value'; see --help for the flags");
       return false;
     }
     for (const std::string& name : split_path(std::string_view(text_).substr(begin, end - begin))) {
       if (!is_key(name)) {
-        fail(begin, name.empty() ? "an empty key" : fmt::format("{} is no key", quote(name)),
+        fail(begin, fmt::format("{} is not a valid key", quote(name)),
              "write 'section.key=value', e.g. 'optimizer.lr=0.01'");
         return false;
       }
@@ -219,8 +223,8 @@ class Applier {
     if (is_stage_name(node)) promote_stage(node);
     if (node.type != Node::Type::scalar) return true;
     diagnostics_.error(part.position,
-                       fmt::format("'{}' is {}: it has no keys below it", path_of(change_.parts, i),
-                                   describe_value(node)),
+                       fmt::format("'{}' has no keys, because its value is {}",
+                                   path_of(change_.parts, i), describe_value(node)),
                        fmt::format("write '{}=VALUE' to change it", path_of(change_.parts, i)));
     return false;
   }
@@ -229,9 +233,9 @@ class Applier {
     const Part& part = change_.parts[last];
     Node* found = child(parent, part.name);
     if (change_.action == Action::add && found != nullptr) {
-      diagnostics_.error(part.position,
-                         fmt::format("'{}' already exists", path_of(change_.parts, last + 1)),
-                         "write it without '+' to change it, with '++' to do either");
+      diagnostics_.error(
+          part.position, fmt::format("'{}' already exists", path_of(change_.parts, last + 1)),
+          "write the key without '+' to change its value, or with '++' to add or change it");
       return;
     }
     if (parent.type == Node::Type::list) {
@@ -296,18 +300,20 @@ class Applier {
     const std::string path = path_of(change_.parts, i);
     if (parent.type == Node::Type::list) {
       const std::size_t size = parent.items.size();
-      const std::string hint =
-          size == 0 ? "it is empty" : fmt::format("write an index from 0 to {}", size - 1);
-      diagnostics_.error(
-          part.position,
-          fmt::format("'{}' is a list of {}: it has no {}", path, size, quote(part.name)),
-          fmt::format("{}, or '{}=[...]' for the whole list", hint, path));
+      std::string hint = "write ";
+      if (size == 1) hint += "index 0, or ";
+      if (size > 1) hint += fmt::format("an index from 0 to {}, or ", size - 1);
+      diagnostics_.error(part.position,
+                         fmt::format("the list '{}' ({} {}) has no entry {}", path, size,
+                                     size == 1 ? "entry" : "entries", quote(part.name)),
+                         fmt::format("{}'{}=[...]' for the whole list", hint, path));
       return;
     }
     const std::vector<std::string> names = child_names(parent);
     diagnostics_.error(
-        part.position, fmt::format("'{}' to delete does not exist", path_of(change_.parts, i + 1)),
-        names.empty() ? "remove the override" : fmt::format("there is: {}", list_some(names)));
+        part.position,
+        fmt::format("cannot delete '{}': it is not set", path_of(change_.parts, i + 1)),
+        names.empty() ? "remove the override" : fmt::format("existing keys: {}", list_some(names)));
   }
 
   const Override& change_;

@@ -40,10 +40,10 @@ constexpr Sentence kSentences[] = {
      "indent it like the keys around it, and write 'key: value'"},
     {"end of sequence not found", "this line does not fit the list above it",
      "indent it like the items around it, and begin with '- '"},
-    {"illegal map value", "a ':' is where no value can start",
+    {"illegal map value", "a ':' is not allowed here",
      "indent keys alike, and quote a text that contains ': '"},
-    {"illegal map key", "a key is where no key can start", "indent it like the keys around it"},
-    {"illegal block entry", "a '-' is where no list item can start",
+    {"illegal map key", "a key is not allowed here", "indent it like the keys around it"},
+    {"illegal block entry", "a list item with '-' is not allowed here",
      "put the list on separate lines with equal indentation"},
     {"illegal flow end", "a closing bracket has no opening bracket",
      "check the brackets before it: [ ends with ], { with }"},
@@ -53,7 +53,7 @@ constexpr Sentence kSentences[] = {
     {"illegal character in scalar", "this character cannot begin a value", "quote the text"},
     {"unknown escape character", "unknown escape in a double-quoted text",
      "write \\\\ for a backslash, or use single quotes"},
-    {"bad character found while scanning hex", "bad hex digits in an escape",
+    {"bad character found while scanning hex", "this escape has invalid hex digits",
      "write \\x and two hex digits"},
     {"invalid unicode", "this escape is not a Unicode character", ""},
     {"unknown token", "this character cannot begin a value", "quote the text"},
@@ -69,7 +69,7 @@ constexpr Sentence kSentences[] = {
      "quote a text that begins with '&'"},
     {"aliases can't have any content", "an alias must be the whole value",
      "remove what follows it"},
-    {"unexpected character in block scalar", "text after a '|' or '>'",
+    {"unexpected character in block scalar", "text follows a '|' or '>' on the same line",
      "begin the text on the next line"},
     {"cannot set zero indentation", "a block text cannot have indentation 0", "remove the 0"},
 };
@@ -195,15 +195,19 @@ class YamlText {
       }
       if (is_control(text_.substr(i, length))) {
         diagnostics.error(at(i),
-                          fmt::format("control character {}", printable(text_.substr(i, length))),
+                          fmt::format("the control character {} is not allowed",
+                                      printable(text_.substr(i, length))),
                           "remove it, or write it as an escape in double quotes");
         return false;
       }
       if (text_[i] == '[' || text_[i] == '{') ++open;
       if ((text_[i] == ']' || text_[i] == '}') && open > 0) --open;
       if (open > kMaxOpenBrackets) {
-        diagnostics.error(at(i), fmt::format("nested {} deep, the limit is {}", open, kMaxDepth),
-                          "close the brackets");
+        diagnostics.error(
+            at(i),
+            fmt::format("brackets are nested {} levels deep, more than the limit of {}", open,
+                        kMaxDepth),
+            "close the brackets");
         return false;
       }
       i += length;
@@ -317,7 +321,8 @@ class TreeBuilder final : public YAML::EventHandler {
 
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     if (++aliases_ > kMaxAliases)
-      stop(mark, fmt::format("more than {} aliases", kMaxAliases), "write the values out");
+      stop(mark, fmt::format("the file has more than {} aliases", kMaxAliases),
+           "write the values out");
     const auto found = anchors_.find(anchor);
     if (found == anchors_.end()) {
       stop(mark, "an alias is inside its own anchor",
@@ -365,16 +370,18 @@ class TreeBuilder final : public YAML::EventHandler {
   void check_size(const YAML::Mark& mark, std::size_t more) {
     total_ += more;
     if (total_ > kMaxNodes)
-      stop(mark, fmt::format("more than {} values, aliases expanded", with_thousands(kMaxNodes)),
+      stop(mark,
+           fmt::format("the file has more than {} values after its aliases are resolved",
+                       with_thousands(kMaxNodes)),
            "use fewer aliases");
   }
 
   void check_depth(const YAML::Mark& mark, std::size_t depth) {
     if (depth > kMaxDepth)
       stop(mark,
-           fmt::format("nested {} deep on line {}, the limit is {}", depth, mark.line + 1,
-                       kMaxDepth),
-           "flatten the tree");
+           fmt::format("values are nested {} levels deep on line {}, more than the limit of {}",
+                       depth, mark.line + 1, kMaxDepth),
+           "use fewer levels");
   }
 
   // Returns true if there is a tag.
@@ -440,7 +447,7 @@ class TreeBuilder final : public YAML::EventHandler {
     if (node.text.size() > kMaxKeyBytes) {
       diagnostics_.error(
           node.position,
-          fmt::format("a key of {} bytes, the limit is {}", node.text.size(), kMaxKeyBytes),
+          fmt::format("a key must have at most {} bytes, got {}", kMaxKeyBytes, node.text.size()),
           "shorten it");
       return;
     }
@@ -459,7 +466,7 @@ class TreeBuilder final : public YAML::EventHandler {
       return;
     }
     if (map.seen.size() > kMaxKeys) {
-      diagnostics_.error(node.position, fmt::format("more than {} keys in one map", kMaxKeys),
+      diagnostics_.error(node.position, fmt::format("the map has more than {} keys", kMaxKeys),
                          "split the map");
       throw Stop{};
     }

@@ -19,12 +19,12 @@ constexpr std::uint16_t kOperation = 0xff00;
 
 Layout mixed_layout(Layout layout, std::int64_t batch_size) {
   ENSURE(config, find_field(layout, "image") < layout.size(),
-         "batch_transforms mix images, but the data set has none\nhint: remove them");
+         "batch_transforms mix images, but the data set has none\nhint: remove batch_transforms");
   const std::size_t label = find_field(layout, "label");
   ENSURE(config,
          label < layout.size() && layout[label].dtype == Dtype::i64 && layout[label].shape.empty(),
          "batch_transforms mix classes, but the labels of the data set are not classes\nhint: "
-         "remove them");
+         "remove batch_transforms");
   ENSURE(config, batch_size % 2 == 0,
          "batch_transforms need an even batch size, got {}\nhint: set loader.batch_size to {}",
          batch_size,

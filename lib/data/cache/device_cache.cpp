@@ -124,13 +124,14 @@ std::string add(const Paint& paint, std::int64_t channels, PlanColors& colors) {
   if (paint.outside) {
     const Bytes fill = in_channels(*paint.outside, channels);
     if (!colors.outside.empty() && colors.outside != fill)
-      return "fills with another color than a transform before it\nhint: set the same 'fill' for "
-             "both, or 'mode: decoded'";
+      return "fills with another color than a transform before it\nhint: give both transforms the "
+             "same 'fill', or set dataset.cache.mode to decoded";
     colors.outside = fill;
   }
   if (paint.erased) {
     if (!colors.erased.empty())
-      return "erases a second time\nhint: remove one of the two, or set 'mode: decoded'";
+      return "erases a second time, after another transform that erases\nhint: remove one of these "
+             "transforms, or set dataset.cache.mode to decoded";
     colors.erased = in_channels(*paint.erased, channels);
   }
   return "";
@@ -144,8 +145,8 @@ Pipeline hold_images(Pipeline pipeline, const ImageDevice& device, const Progres
   PlannedTail tail = planned_tail(pipeline, prefix->shape());
   ENSURE(config, tail.obstacle.empty(), "dataset.cache.mode=device: {}", tail.obstacle);
   ENSURE(config, pipeline.batch_transforms.empty(),
-         "dataset.cache.mode=device: batch_transforms are not supported\nhint: remove them, or set "
-         "'mode: decoded'");
+         "dataset.cache.mode=device: batch_transforms are not supported\nhint: remove "
+         "batch_transforms, or set dataset.cache.mode to decoded");
   HeldImages held;
   held.shape = prefix->shape();
   held.colors = std::move(tail.colors);
@@ -166,10 +167,11 @@ PlannedTail planned_tail(const Pipeline& pipeline, const ImageShape& shape) {
     const Transform& transform = *pipeline.transforms[i];
     const auto paint = transform.paints(now);
     if (!paint) {
-      tail.obstacle = named(pipeline, i) +
-                      " computes new pixels: on a device, images can only be moved, mirrored and "
-                      "painted over\nhint: remove it, move it before the first random transform if "
-                      "it is not random itself, or set 'mode: decoded'";
+      tail.obstacle =
+          named(pipeline, i) +
+          " computes new pixels, but images cached in GPU memory can only be cropped, "
+          "padded, flipped and erased\nhint: remove it, move it before the first "
+          "random transform if it is not random itself, or set dataset.cache.mode to decoded";
       return tail;
     }
     if (!now.fixed()) break;
@@ -182,7 +184,7 @@ PlannedTail planned_tail(const Pipeline& pipeline, const ImageShape& shape) {
   if (!shape.fixed())
     tail.obstacle =
         "images must have one size after the transforms that are not random\nhint: begin with "
-        "'resize' and 'center_crop', or set 'mode: decoded'";
+        "'resize' and 'center_crop', or set dataset.cache.mode to decoded";
   const auto channels = static_cast<std::size_t>(shape.channels);
   tail.colors.outside.resize(channels);
   tail.colors.erased.resize(channels);

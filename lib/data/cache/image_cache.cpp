@@ -17,10 +17,11 @@ constexpr std::uint64_t kAutoShare = 2;
 constexpr std::uint64_t kNamedTenths = 9;
 
 void need_device(const Pipeline& pipeline, const ImageShape& shape, CacheNeed& need) {
-  need.no_device = pipeline.batch_transforms.empty()
-                       ? planned_tail(pipeline, shape).obstacle
-                       : "batch_transforms are not supported with dataset.cache.mode=device\nhint: "
-                         "remove them, or set 'mode: decoded'";
+  need.no_device =
+      pipeline.batch_transforms.empty()
+          ? planned_tail(pipeline, shape).obstacle
+          : "batch_transforms are not supported\nhint: remove batch_transforms, or set "
+            "dataset.cache.mode to decoded";
   if (need.no_device.empty())
     need.device = static_cast<std::uint64_t>(pipeline.dataset->size()) * shape.bytes();
 }
@@ -28,15 +29,16 @@ void need_device(const Pipeline& pipeline, const ImageShape& shape, CacheNeed& n
 CacheChoice choose_device(const CacheNeed& need, const CacheBudget& budget) {
   ENSURE(config, budget.device != nullptr || budget.planned_device,
          "dataset.cache.mode=device requires a GPU and a build with GPU kernels (see 'trainctl "
-         "doctor')\nhint: set 'mode: decoded'");
+         "doctor')\nhint: set dataset.cache.mode to decoded");
   ENSURE(config, need.no_device.empty(), "dataset.cache.mode=device: {}", need.no_device);
   if (budget.planned_device) return {CacheTier::device, need.device};
   const std::uint64_t room = budget.device->free_bytes() / 10 * kNamedTenths;
-  ENSURE(resource, need.device <= room,
-         "dataset.cache.mode=device: the images need {}, but {} of the device's memory may be used "
-         "(90 % of the free memory)\nhint: stop other programs on the device, use smaller images, "
-         "or set 'mode: auto', which caches what fits",
-         human_bytes(static_cast<double>(need.device)), human_bytes(static_cast<double>(room)));
+  ENSURE(
+      resource, need.device <= room,
+      "dataset.cache.mode=device: the images need {}, but may use only {} (90 % of the free device "
+      "memory)\nhint: stop other programs on the device, use smaller images, or set "
+      "dataset.cache.mode to auto, which caches what fits",
+      human_bytes(static_cast<double>(need.device)), human_bytes(static_cast<double>(room)));
   return {CacheTier::device, need.device};
 }
 
@@ -69,7 +71,7 @@ CacheBudget CacheBudget::of_run(const spec::Cache& cache, int ranks, const Image
 
 CacheNeed cache_need(const Pipeline& pipeline, const ImageSizes& sizes) {
   CacheNeed need;
-  need.no_device = "no image of the data set can be read\nhint: set 'mode: auto'";
+  need.no_device = "no image of the data set can be read\nhint: set dataset.cache.mode to auto";
   if (sizes.images == 0) return need;
   const Dataset& dataset = *pipeline.dataset;
   const std::int64_t samples = dataset.size();
@@ -98,8 +100,9 @@ CacheChoice choose_cache(const CacheNeed& need, const CacheBudget& budget) {
   const CacheChoice& wanted = budget.mode == CacheMode::encoded ? encoded : decoded;
   if (wanted.bytes == 0) return {};
   ENSURE(resource, fits(wanted),
-         "the {0} images need about {1}, but {2} of dataset.cache.budget are left for them\nhint: "
-         "raise the budget, free some memory, or set 'mode: auto', which caches what fits",
+         "the {0} images need about {1}, but only {2} of dataset.cache.budget is left\nhint: "
+         "raise dataset.cache.budget, free some memory, or set dataset.cache.mode to auto, which "
+         "caches what fits",
          name_of(wanted.tier), human_bytes(static_cast<double>(wanted.bytes)),
          human_bytes(static_cast<double>(budget.left)));
   return wanted;

@@ -102,8 +102,8 @@ std::optional<Roles> find_roles(const Layout& layout) {
 Roles roles_of(const Layout& layout) {
   std::optional<Roles> roles = find_roles(layout);
   ENSURE(config, roles,
-         "training needs samples with an image or a row of numbers, and a class or numbers as the "
-         "target");
+         "for training, samples must have an input (an image or a row of numbers) and a target (a "
+         "class or numbers)");
   return *std::move(roles);
 }
 

@@ -46,8 +46,8 @@ std::vector<std::uint32_t> groups_of(const spec::DataSplit& split, const Catalog
          split.dataset.type);
   std::vector<std::uint32_t> groups = found->second(split.dataset);
   ENSURE(data, std::ssize(groups) == samples,
-         "{} samples have a group, but the data set has {}: it has changed since it was opened",
-         groups.size(), samples);
+         "the data set has changed since it was opened: it had {} samples, but now has {}", samples,
+         groups.size());
   return groups;
 }
 

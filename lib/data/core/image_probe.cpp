@@ -69,7 +69,7 @@ class SameSize final : public Transform {
 
   void apply(const ImageView& input, ImageTarget& output, CounterRng& /*rng*/) const override {
     ENSURE(data, input.shape.height == shape_.height && input.shape.width == shape_.width,
-           "it has {} pixels, but the images probed at the start have {}\nhint: {}",
+           "the image has {} pixels, but the images checked at the start have {}\nhint: {}",
            size_text(input.shape), size_text(shape_), kSizeHint);
     output.copy(input);
   }

@@ -31,7 +31,7 @@ std::shared_ptr<const Transform> same_size(const ImageShape& shape);
 
 /// The end of messages about images of several sizes.
 inline constexpr const char* kSizeHint =
-    "add a transform to one size, such as {type: random_resized_crop, size: 224}, or {type: "
-    "resize, size: 256} and {type: center_crop, size: 224}";
+    "add a transform that gives all images one size, such as {type: random_resized_crop, size: "
+    "224}, or {type: resize, size: 256} followed by {type: center_crop, size: 224}";
 
 }  // namespace trainctl::data

@@ -72,7 +72,7 @@ Arena image_memory(const Facts& facts) {
   const std::uint64_t each = facts.image()->bytes();
   const auto samples = static_cast<std::uint64_t>(facts.samples);
   ENSURE(resource, samples <= budget / each,
-         "{} samples of {} bytes do not fit into half of the available memory ({})\nhint: free "
+         "{} samples of {} bytes each do not fit into {}, half of the available memory\nhint: free "
          "some memory or use fewer samples",
          samples, each, human_bytes(static_cast<double>(budget)));
   return Arena(samples * each);

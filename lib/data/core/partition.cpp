@@ -130,7 +130,8 @@ class GroupPartition {
 
   Parts draw() {
     ENSURE(config, std::ssize(sizes_) >= used_parts(request_),
-           "{1} parts need one group each, got {0} group(s)\nhint: choose another 'group_by'",
+           "the split needs at least {1} groups, one for each part, got {0}\nhint: choose another "
+           "'group_by'",
            sizes_.size(), used_parts(request_));
     WordStream words(request_.seed, 0, EpochStream::split);
     const std::int64_t attempts = std::clamp<std::int64_t>(kMostWork / std::ssize(sizes_), 1, 64);
@@ -224,7 +225,7 @@ class GroupPartition {
       const double found = static_cast<double>(parts[part].size()) / all;
       ENSURE(config, std::abs(found - wanted) <= wanted / 2,
              "{} groups of up to {} samples cannot be divided so that {} has {:.4g} of all "
-             "samples\nhint: set the nearest share, {:.4g}, or choose another 'group_by'",
+             "samples\nhint: set the nearest possible share, {:.4g}, or choose another 'group_by'",
              sizes_.size(), *std::max_element(sizes_.begin(), sizes_.end()),
              request_.part_names.at(part), wanted, found);
     }
@@ -257,8 +258,8 @@ std::vector<std::int64_t> part_sizes(const PartitionRequest& request) {
   }
   for (std::size_t part = 0; part < sizes.size(); ++part)
     ENSURE(config, request.shares[part] == 0 || sizes[part] > 0,
-           "a share of {:.4g} of {} samples leaves none for {}\nhint: raise the share",
-           request.shares[part], request.samples, request.part_names.at(part));
+           "{} would have no samples: its share is {:.4g} of {} samples\nhint: raise the share",
+           request.part_names.at(part), request.shares[part], request.samples);
   return sizes;
 }
 

@@ -26,9 +26,9 @@ std::string named(const config::Stage& stage) { return stage.kind + " '" + stage
 Normalization checked(Normalization normalization, const ImageShape& image) {
   const auto channels = static_cast<std::size_t>(image.channels);
   ENSURE(config, normalization.mean.size() == channels && normalization.std.size() == channels,
-         "mean and std must have one value for each of the {2} channel(s) of the images, got {0} "
-         "and {1}",
-         normalization.mean.size(), normalization.std.size(), channels);
+         "mean and std must have one value per channel of the images ({}), got {} for mean and {} "
+         "for std",
+         channels, normalization.mean.size(), normalization.std.size());
   return normalization;
 }
 
@@ -41,8 +41,9 @@ struct TransformList {
   /// list is then unchanged.
   void add(const config::Stage& stage, const Catalog& catalog) {
     in_context(named(stage), [&] {
-      ENSURE(config, !pipeline.normalization,
-             "it comes after 'normalize', which must be the last transform\nhint: move it up");
+      ENSURE(
+          config, !pipeline.normalization,
+          "no transform may follow 'normalize'\nhint: use 'normalize' once, as the last transform");
       const auto normalize = catalog.normalizations.find(stage.type);
       if (normalize != catalog.normalizations.end()) {
         pipeline.normalization = checked(normalize->second(stage), shape);
@@ -171,8 +172,9 @@ void check_copied_transforms(const spec::DataSplit& split, const Pipeline& pipel
     const char* part = enum_names(split.part->part)[static_cast<std::size_t>(split.part->part)];
     check.problems.push_back(
         {split.part->position,
-         fmt::format("it must have transforms, because '{}' of dataset.train is "
-                     "random\nhint: set them, such as dataset.{}: {{transforms: [...]}}",
+         fmt::format("'transforms' must be set: without it, the transforms of dataset.train apply, "
+                     "and '{}' is random\nhint: set transforms that are not random in "
+                     "dataset.{}.transforms",
                      pipeline.names[i], part),
          ErrorKind::config});
     return;

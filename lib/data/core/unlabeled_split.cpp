@@ -26,7 +26,8 @@ fs::path folder_of(const fs::path& file) {
 std::string path_on(std::string line, const std::string& place) {
   if (line.ends_with('\r')) line.pop_back();
   if (line.empty()) return line;
-  ENSURE(data, !is_remote(line), "{}: {} must be a file of this machine", place, printable(line));
+  ENSURE(data, !is_remote(line), "{}: the path must be a local path, got '{}'", place,
+         printable(line));
   ENSURE(data, has_image_suffix(line),
          "{}: '{}' must end in .jpg, .jpeg, .png, .webp, .bmp, .tif or .tiff", place,
          printable(line));
@@ -59,19 +60,19 @@ Pictures listed(const fs::path& input) {
   std::error_code ignored;
   const fs::file_status found = fs::status(input, ignored);
   if (fs::is_directory(found)) return {input, scan_pictures(input)};
-  ENSURE(config, fs::status_known(found) && fs::exists(found),
-         "no such file or folder\nhint: name a folder of images, a list of images or one image on "
-         "this machine");
   ENSURE(
-      config, fs::is_regular_file(found),
-      "it must be a regular file, because every process reads it\nhint: write the list to a file");
+      config, fs::status_known(found) && fs::exists(found),
+      "no such file or folder\nhint: name a folder of images, a list of images or one image on a "
+      "local disk");
+  ENSURE(config, fs::is_regular_file(found),
+         "the list must be a regular file, not a pipe or device\nhint: write the list to a file");
   return has_image_suffix(input.string()) ? one_picture(input) : read_list(input);
 }
 
 Pictures find_pictures(const fs::path& input) {
   Pictures found = listed(input);
   const std::size_t count = found.files.files.size();
-  ENSURE(data, count > 0, "it contains no images (.jpg .jpeg .png .webp .bmp .tif .tiff)");
+  ENSURE(data, count > 0, "no images found (.jpg .jpeg .png .webp .bmp .tif .tiff)");
   found.files.labels.rows.resize(count * sizeof(std::int64_t));
   found.files.labels.classes = 1;
   return found;

@@ -89,8 +89,8 @@ class Filler {
 
 void expect_size(std::uint64_t found, const std::string& name, const CifarSplit& split) {
   ENSURE(data, found == file_bytes(split),
-         "{} ends at byte {}, but its {} records of {} bytes end at byte {}", name, found,
-         split.records, record_bytes(split), file_bytes(split));
+         "{} ends at byte {}, but must end at byte {} ({} samples of {} bytes)", name, found,
+         file_bytes(split), split.records, record_bytes(split));
 }
 
 void read_files(Filler& filler, const std::vector<fs::path>& paths, const CifarSplit& split) {

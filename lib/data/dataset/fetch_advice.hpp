@@ -18,7 +18,7 @@ auto with_fetch_advice(const std::string& type, const std::filesystem::path& roo
     if (error.kind() != ErrorKind::data || is_remote(root) || !error.hint().empty()) throw;
     throw Error(ErrorKind::data,
                 fmt::format("{}\nhint: fetch the files with 'scripts/fetch-data {}', or correct "
-                            "the root of the data set",
+                            "'root' of the data set",
                             error.message(), type),
                 error.where());
   }

@@ -1,4 +1,5 @@
 #include "base/error.hpp"
+#include "base/numbers.hpp"
 #include "base/strings.hpp"
 #include "base/url.hpp"
 #include "data/core/dataset_split.hpp"
@@ -117,7 +118,7 @@ class ListReader {
       if (!first || !is_head(record)) add(record);
     }
     const std::size_t count = files_.files.size();
-    ENSURE(data, count > 0, "{} lists no images: it must have a line 'path,label' for each",
+    ENSURE(data, count > 0, "{} lists no images: each image needs a line 'path,label'",
            file_.name());
     const auto place = [&](std::size_t i) { return fmt::format("{}:{}", file_.name(), lines_[i]); };
     files_.labels = width_ == 1 ? class_labels(texts_, options_.classes, place)
@@ -135,7 +136,8 @@ class ListReader {
            "'path,label,{}'",
            file_.name(), printable(name), printable(name));
     group_ = static_cast<std::size_t>(found - head.begin());
-    ENSURE(config, *group_ > 0, "dataset.split.group_by must name another column than the paths");
+    ENSURE(config, *group_ > 0,
+           "dataset.split.group_by must not name the first column, which contains the paths");
   }
 
   void add(std::vector<CsvField>& record) {
@@ -144,9 +146,10 @@ class ListReader {
       record.erase(record.begin() + static_cast<std::ptrdiff_t>(*group_));
     }
     if (files_.files.size() == 0) width_ = record.size() - 1;
-    ENSURE(data, record.size() > 1, "{}: a path without a label: the line must be 'path,label'",
+    ENSURE(data, record.size() > 1, "{}: the line must be 'path,label', got a path without a label",
            reader_.place(record[0]));
-    ENSURE(data, record.size() == width_ + 1, "{}: {} fields, but the first row has {}",
+    ENSURE(data, record.size() == width_ + 1,
+           "{}: the line has {} fields, but the line of the first image has {}",
            reader_.place(record[0]), record.size(), width_ + 1);
     ENSURE(data, !group_ || groups_.size() == files_.files.size() + 1,
            "{}: the line has no field in column '{}'", reader_.place(record[0]),
@@ -187,7 +190,7 @@ FileStamp stamp_of_file(const Listing& listing, std::size_t i, const DataRoot& r
 
 /// Calls stat() on every file and adds their folders to the dependencies.
 void take_stamps(Listing& listing, const DataRoot& root, const ImageList& options,
-                 std::vector<Dependency>& dependencies) {
+                 std::vector<PathStamp>& dependencies) {
   std::set<fs::path> folders;
   ImageFiles& files = listing.files;
   for (std::size_t i = 0; i < files.files.size(); ++i) {
@@ -199,8 +202,8 @@ void take_stamps(Listing& listing, const DataRoot& root, const ImageList& option
 
 void check_rows(const ImageFiles& files, const ImageList& options) {
   ENSURE(data, !options.rows || files.samples() == *options.rows,
-         "{} ends with {} rows, but 'rows' is {}; it may be cut off", shown(options.path),
-         files.samples(), *options.rows);
+         "{} lists {} image{}, but 'rows' is {}; the file may be cut off", shown(options.path),
+         files.samples(), plural(files.samples()), *options.rows);
 }
 
 bool is_remote_list(const ImageList& options) {
@@ -231,7 +234,7 @@ std::shared_ptr<const Dataset> load(const ImageList& options) {
   const ManifestCache cache = cache_of(options);
   std::optional<ImageFiles> files = cache.load();
   if (!files || !is_as_listed(root.folder(), *files)) {
-    std::vector<Dependency> dependencies{dependency_on(options.path)};
+    std::vector<PathStamp> dependencies{dependency_on(options.path)};
     Listing listing = ListReader(options).read();
     if (names_remote(listing.files)) return load_unlooked(options, std::move(listing.files));
     take_stamps(listing, root, options, dependencies);

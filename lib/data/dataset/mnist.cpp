@@ -43,8 +43,8 @@ class IdxReader {
            "{} is a gzip file without .gz in its name\nhint: rename it to {}.gz", shown(path_),
            shown(path_.filename()));
     ENSURE(data, found == magic,
-           "{} starts with 0x{:08x} at byte 0, but an IDX file of {} starts with 0x{:08x}",
-           shown(path_), found, magic == kImagesMagic ? "images" : "labels", magic);
+           "{} is not an IDX file of {}: it must start with 0x{:08x}, got 0x{:08x}", shown(path_),
+           magic == kImagesMagic ? "images" : "labels", magic, found);
     count_ = word("the number of samples");
     ENSURE(data, count_ > 0, "{} has 0 samples (byte 4)", shown(path_));
     if (magic == kImagesMagic) expect_side("rows"), expect_side("columns");
@@ -58,11 +58,11 @@ class IdxReader {
     const std::size_t got = source_->read(out);
     offset_ += got;
     ENSURE(data, got == out.size(),
-           "{} ends at byte {}, but its header promises {} samples, which end at byte {}", where(),
-           offset_, count_, offset_ - got + out.size());
+           "{} ends at byte {}, but the {} samples of its header end at byte {}", where(), offset_,
+           count_, offset_ - got + out.size());
     std::byte extra{};
     ENSURE(data, source_->read({&extra, 1}) == 0,
-           "{} continues after byte {}, the end of its {} samples", where(), offset_, count_);
+           "{} continues after byte {}, where its {} samples end", where(), offset_, count_);
   }
 
  private:
@@ -77,20 +77,19 @@ class IdxReader {
 
   void expect_side(const char* what) {
     const std::uint32_t found = word(what);
-    ENSURE(data, found == kMnistSide, "{0} has images of {2} {3} (byte {1}): they must have {4}",
-           where(), offset_ - 4, found, what, kMnistSide);
+    ENSURE(data, found == kMnistSide, "{} must have images of {} {}, got {} (byte {})", where(),
+           kMnistSide, what, found, offset_ - 4);
   }
 
   // Checked before any allocation: a header may claim more samples than the file can hold.
   void expect_length() const {
     const std::uint64_t promised = offset_ + static_cast<std::uint64_t>(count_ * sample_bytes_);
     const bool packed = path_.extension() == ".gz";
-    ENSURE(data, promised <= source_->most(),
-           "{} promises {} samples (byte 4), which take {} bytes, but {} {} bytes", shown(path_),
-           count_, promised, packed ? "unpacked it has at most" : "the file has", source_->most());
-    ENSURE(data, packed || promised == source_->most(),
-           "{} has {} bytes, but its header promises {} samples, which take {}", shown(path_),
-           source_->most(), count_, promised);
+    ENSURE(data, packed ? promised <= source_->most() : promised == source_->most(),
+           "{} is damaged: its header (byte 4) states {} samples, which need {} bytes, but the "
+           "file has {}{}{}",
+           shown(path_), count_, promised, packed ? "at most " : "", source_->most(),
+           packed ? " after unpacking" : "");
   }
 
   [[nodiscard]] std::string where() const {

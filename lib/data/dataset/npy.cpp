@@ -23,8 +23,8 @@ Field image_of(const NpyArray& array) {
   std::vector<std::int64_t> shape = row_shape(header);
   if (shape.size() == 2) shape.push_back(1);
   ENSURE(data, header.type() == "u1" && shape.size() == 3 && (shape[2] == 1 || shape[2] == 3),
-         "{} contains {} of shape ({}): images must be uint8 (u1) of shape (N, H, W) or (N, H, W, "
-         "C) with C of 1 or 3\nhint: use 'features' for other arrays",
+         "{} contains {} of shape ({}), but 'images' must be uint8 (u1) of shape (N, H, W) or "
+         "(N, H, W, C) with C = 1 or 3\nhint: use 'features' for other arrays",
          array.name(), header.type(), fmt::join(header.shape, ", "));
   return {"image", Dtype::u8, std::move(shape)};
 }
@@ -43,8 +43,8 @@ class Arrays {
               row_shape(labels_.header())};
     if (label_.shape == std::vector<std::int64_t>{1}) label_.shape = {};
     ENSURE(data, label_.dtype == Dtype::f32 ? label_.shape.size() <= 1 : label_.shape.empty(),
-           "{} has {} dimensions: it must be (N) for classes, (N) or (N, K) for targets",
-           labels_.name(), labels_.header().shape.size());
+           "{} has shape ({}): 'labels' must have shape (N) for integers, (N) or (N, K) for floats",
+           labels_.name(), fmt::join(labels_.header().shape, ", "));
     label_rows_ = label_.dtype == Dtype::f32 ? labels_.as_f32() : labels_.as_i64();
     if (label_.dtype == Dtype::i64) count_classes();
   }

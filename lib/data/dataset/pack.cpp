@@ -80,9 +80,9 @@ StoredImage PackDataset::checked_image(std::int64_t index, const PackEntry& entr
   if (!checked.load(std::memory_order_relaxed)) {
     file_.need(entry.offset, entry.bytes);
     ENSURE(data, hash_bytes(bytes) == entry.hash,
-           "the checksum of its {} bytes at byte {} of {} is wrong: the pack is damaged\nhint: "
-           "write it again with 'trainctl data pack'",
-           entry.bytes, entry.offset, file_.name());
+           "{} is damaged: the checksum of this image ({} bytes at byte {}) is wrong\nhint: write "
+           "the pack again with 'trainctl data pack'",
+           file_.name(), entry.bytes, entry.offset);
     checked.store(true, std::memory_order_relaxed);
   }
   StoredImage image{bytes, {}};
@@ -109,7 +109,7 @@ FileReader PackDataset::open(std::size_t) const {
   FileReader file(path_);
   // If the file has shrunk, the read reports the byte at which it ends.
   ENSURE(data, file.stamp() == file_.stamp() || file.size() < file_.stamp().size,
-         "{} has changed while it was read\nhint: start again", file_.name());
+         "{} was changed during the run\nhint: start the run again", file_.name());
   return file;
 }
 

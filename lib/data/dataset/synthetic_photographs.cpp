@@ -112,7 +112,8 @@ ImageFiles make_files(const fs::path& folder, const SyntheticPhotographs& option
   ENSURE(resource, !failure, "cannot rename {} to {}: {}", shown(unfinished), shown(folder),
          failure.message());
   auto files = complete_files(folder, options);
-  ENSURE(resource, files, "cannot store the photographs in {}: files are missing", shown(folder));
+  ENSURE(resource, files,
+         "cannot store the photographs in {}: some files are missing after writing", shown(folder));
   return *std::move(files);
 }
 

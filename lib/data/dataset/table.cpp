@@ -28,10 +28,11 @@ char delimiter_of(const Csv& options) {
 /// Reads the file instead of mapping it, so that a file that shrinks raises an ordinary error.
 std::string text_of(const FileReader& file, const std::string& name) {
   const std::uint64_t most = available_memory() / 2;
-  ENSURE(
-      resource, file.size() <= most,
-      "{} has {}, more than half of the available memory ({})\nhint: free some memory, or split it",
-      name, human_bytes(static_cast<double>(file.size())), human_bytes(static_cast<double>(most)));
+  ENSURE(resource, file.size() <= most,
+         "{} has {}, more than the limit of {} (half of the available memory)\nhint: free some "
+         "memory, or split the table",
+         name, human_bytes(static_cast<double>(file.size())),
+         human_bytes(static_cast<double>(most)));
   std::string text(file.size(), '\0');
   file.read(0, std::as_writable_bytes(std::span(text)));
   return text;
@@ -73,8 +74,9 @@ class CsvRows final : public TableRows {
   bool next() override {
     if (!reader_.next(record_)) return false;
     ENSURE(data, record_.size() == columns_.size(),
-           "{}: {} fields, but the first line names {} columns", reader_.place(record_[0]),
-           record_.size(), columns_.size());
+           "{}: the line has {} field{}, but the first line names {} column{}",
+           reader_.place(record_[0]), record_.size(), plural(record_.size()), columns_.size(),
+           plural(columns_.size()));
     return true;
   }
 

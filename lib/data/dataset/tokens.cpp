@@ -1,5 +1,6 @@
 #include "base/error.hpp"
 #include "base/hash.hpp"
+#include "base/numbers.hpp"
 #include "data/core/registry.hpp"
 #include "data/formats/mapped_file.hpp"
 #include "data/formats/npy.hpp"
@@ -24,16 +25,19 @@ class TokenDataset final : public Dataset {
     const auto size = file_.bytes().size();
     const auto header = static_cast<std::size_t>(options.header_bytes);
     check_magic();
-    ENSURE(data, size >= header, "{} ends at byte {}, within its header of {} bytes", file_.name(),
+    ENSURE(data, size >= header,
+           "{} ends at byte {}, but its header must have {} bytes ('header_bytes')", file_.name(),
            size, header);
     ENSURE(data, (size - header) % item_bytes_ == 0,
-           "{} ends at byte {}, within a token of {} bytes", file_.name(), size, item_bytes_);
+           "{} ends at byte {}, in the middle of a token of {} bytes\nhint: correct 'dtype' or "
+           "'header_bytes'",
+           file_.name(), size, item_bytes_);
     stream_ = file_.bytes().subspan(header);
     const auto tokens = static_cast<std::int64_t>(stream_.size() / item_bytes_);
     ENSURE(data, tokens > options.sequence_length,
-           "{} ends at byte {} with {} tokens, but one sample needs {}\nhint: reduce "
-           "'sequence_length'",
-           file_.name(), size, tokens, options.sequence_length + 1);
+           "{} ends at byte {} after {} token{}, but a sample needs {} ('sequence_length' + "
+           "1)\nhint: reduce 'sequence_length'",
+           file_.name(), size, tokens, plural(tokens), options.sequence_length + 1);
     samples_ = (tokens - options.sequence_length - 1) / stride_ + 1;
   }
 
@@ -73,9 +77,10 @@ class TokenDataset final : public Dataset {
     const NpyHeader header = parse_npy_header(bytes, bytes.size(), file_.name());
     throw Error(
         ErrorKind::data,
-        fmt::format("{} is a .npy file of {}, and its header of {} bytes contains no tokens\nhint: "
-                    "set 'header_bytes: {}', and 'dtype' to uint16 or uint32 as in the file",
-                    file_.name(), header.type(), header.data_at, header.data_at));
+        fmt::format("{} is a .npy file of type {} that begins with a header instead of "
+                    "tokens\nhint: set 'header_bytes: {}', and 'dtype' to the type of the file, "
+                    "uint16 (u2) or uint32 (u4)",
+                    file_.name(), header.type(), header.data_at));
   }
 
   template <class Item>
@@ -96,10 +101,10 @@ class TokenDataset final : public Dataset {
       }
       const auto at = from - file_.bytes().data();
       ENSURE(data, !options_.vocab_size || highest < *options_.vocab_size,
-             "sample {}: {} has token {} between the bytes {} and {}: tokens must be 0 to {}",
-             index, file_.name(), highest, at,
-             at + static_cast<std::ptrdiff_t>((length + 1) * sizeof(Item)),
-             *options_.vocab_size - 1);
+             "{} has token {} in sample {} (between bytes {} and {}), but tokens must be less than "
+             "'vocab_size' ({})",
+             file_.name(), highest, index, at,
+             at + static_cast<std::ptrdiff_t>((length + 1) * sizeof(Item)), *options_.vocab_size);
     }
   }
 

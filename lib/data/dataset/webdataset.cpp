@@ -51,8 +51,9 @@ class Indexer {
     TarMember member;
     while (tar.next(member)) add(tar, member);
     finish_sample();
-    ENSURE(data, index_.keys.size() > 0, "{} contains no samples: no member ends in .{}",
-           shown(shard_), join(options_.image, ", ."));
+    ENSURE(data, index_.keys.size() > 0,
+           "{} contains no samples: no file in the archive ends in .{}", shown(shard_),
+           join(options_.image, ", ."));
     return std::move(index_);
   }
 
@@ -189,7 +190,7 @@ std::vector<fs::path> expand_braces(const std::string& pattern) {
                      parse_index(pattern.substr(dots + 2, close - dots - 2), last);
   ENSURE(config, range && first <= last,
          "'{}' must have a range of numbers in braces, such as {{000..099}}", printable(pattern));
-  ENSURE(config, last - first < kMostShards, "'{}' means {} shards: there must be at most {}",
+  ENSURE(config, last - first < kMostShards, "'{}' expands to {} shards, more than the limit of {}",
          printable(pattern), last - first + 1, kMostShards);
   const std::size_t width = dots - open - 1;
   std::vector<fs::path> shards;
@@ -199,15 +200,15 @@ std::vector<fs::path> expand_braces(const std::string& pattern) {
          expand_braces(pattern.substr(0, open) + number + pattern.substr(close + 1))) {
       shards.push_back(std::move(shard));
     }
-    ENSURE(config, std::ssize(shards) <= kMostShards, "'{}' means more than {} shards",
-           printable(pattern), kMostShards);
+    ENSURE(config, std::ssize(shards) <= kMostShards,
+           "'{}' expands to more than the limit of {} shards", printable(pattern), kMostShards);
   }
   return shards;
 }
 
 ShardIndex index_shard(const fs::path& shard, const Webdataset& options) {
   ENSURE(data, shard.extension() != ".gz" && shard.extension() != ".tgz",
-         "{} is compressed, but samples are read in place\nhint: unpack it with gunzip",
+         "{} is compressed, but shards must be plain .tar files\nhint: unpack it with gunzip",
          shown(shard));
   const FileStamp stamp = FileReader(shard).stamp();
   const CacheFile cache = cache_of(shard, options);

@@ -93,8 +93,8 @@ class GzipSource final : public ByteSource {
     if (code != Z_STREAM_END) return;
     ended_ = true;
     ENSURE(data, at == packed_.most(),
-           "{} has {} bytes after the end of its gzip stream, at byte {}: there must be none",
-           shown(path_), packed_.most() - at, at);
+           "{} must end at byte {}, where its gzip stream ends, but ends at byte {}", shown(path_),
+           at, packed_.most());
   }
 
   fs::path path_;
@@ -210,22 +210,22 @@ bool TarReader::next(TarMember& member) {
     finish_member();
     Block block;
     const std::uint64_t at = offset_;
-    if (!read_block(block, "a header, or the end mark of two zero blocks")) {
+    if (!read_block(block, "the next block")) {
       read_end();
       return false;
     }
     const Header header({reinterpret_cast<const char*>(block.data()), block.size()}, at, name_);
     ENSURE(data, header.type != 'S',
-           "{} has a sparse member at byte {}\nhint: create it with tar without --sparse", name_,
-           at);
+           "{} has a sparse file at byte {}\nhint: create the archive with tar without --sparse",
+           name_, at);
     if (header.is_extension()) {
       extend(header, overrides);
       continue;
     }
     const std::uint64_t size = header.has_content() ? overrides.size.value_or(header.size) : 0;
     ENSURE(data, size <= source_.most() && offset_ <= source_.most() - size,
-           "{} has a member at byte {} of {} bytes, which is more than the archive contains", name_,
-           at, size);
+           "{} has a file of {} bytes at byte {}, more than the rest of the archive", name_, size,
+           at);
     left_ = size;
     padding_ = padding_of(size);
     // In old archives a trailing slash marks a folder.
@@ -239,14 +239,14 @@ bool TarReader::next(TarMember& member) {
 
 void TarReader::read_part(std::span<std::byte> out) {
   ASSERT(out.size() <= left_);
-  read_exactly(out, "a member");
+  read_exactly(out, "the last file");
   left_ -= out.size();
 }
 
 std::string TarReader::read_text(std::uint64_t most) {
   ENSURE(data, left_ <= most,
-         "{} has a text member at byte {} of {} bytes: it must have at most {}", name_, offset_,
-         left_, most);
+         "{} has a text file of {} bytes at byte {}, more than the limit of {} bytes", name_, left_,
+         offset_, most);
   std::string text(left_, '\0');
   read_part(std::as_writable_bytes(std::span(text)));
   return text;
@@ -260,8 +260,7 @@ bool TarReader::read_block(std::span<std::byte> block, const char* what) {
 
 void TarReader::read_exactly(std::span<std::byte> out, const char* what) {
   const std::size_t got = source_.read(out);
-  ENSURE(data, got == out.size(),
-         "{} ends at byte {}, within {} that ends at byte {}: the archive is cut off", name_,
+  ENSURE(data, got == out.size(), "{} is cut off at byte {}: {} must end at byte {}", name_,
          offset_ + got, what, offset_ + out.size());
   offset_ += got;
 }
@@ -269,8 +268,7 @@ void TarReader::read_exactly(std::span<std::byte> out, const char* what) {
 void TarReader::finish_member() {
   const std::uint64_t wanted = left_ + padding_;
   const std::uint64_t got = source_.skip(wanted);
-  ENSURE(data, got == wanted,
-         "{} ends at byte {}, within a member that ends at byte {}: the archive is cut off", name_,
+  ENSURE(data, got == wanted, "{} is cut off at byte {}: the last file must end at byte {}", name_,
          offset_ + got, offset_ + wanted);
   offset_ += got;
   left_ = padding_ = 0;
@@ -279,7 +277,8 @@ void TarReader::finish_member() {
 void TarReader::read_end() {
   Block block;
   ENSURE(data, !read_block(block, "the end mark"),
-         "{} is damaged: it has a single zero block at byte {}", name_, offset_ - 2 * kBlock);
+         "{} is damaged: it has a single zero block at byte {} instead of two at the end", name_,
+         offset_ - 2 * kBlock);
   std::array<std::byte, 16 * kBlock> rest;
   while (true) {
     const std::size_t got = source_.read(rest);
@@ -297,8 +296,8 @@ void TarReader::read_end() {
 
 void TarReader::extend(const Header& header, Overrides& overrides) {
   ENSURE(data, header.size <= kMostExtension,
-         "{} has an extended header at byte {} of {} bytes: it must have at most {}", name_,
-         header.at, header.size, kMostExtension);
+         "{} has an extended header of {} bytes at byte {}, more than the limit of {} bytes", name_,
+         header.size, header.at, kMostExtension);
   left_ = header.size;
   padding_ = padding_of(header.size);
   if (header.type == 'x') {
@@ -319,7 +318,7 @@ void TarReader::read_pax(const std::string& records, std::uint64_t at, Overrides
     const auto digits = static_cast<std::size_t>(end - rest.data());
     const bool sound = failure == std::errc{} && length <= rest.size() && length > digits + 1 &&
                        rest[digits] == ' ' && rest[length - 1] == '\n';
-    ENSURE(data, sound, "{} has a pax header at byte {} that is damaged at byte {}", name_, at,
+    ENSURE(data, sound, "{} has a pax header at byte {}, which is damaged at byte {}", name_, at,
            at + (records.size() - rest.size()));
     const std::string_view record = rest.substr(digits + 1, length - digits - 2);
     const std::string_view key = record.substr(0, record.find('='));
@@ -331,8 +330,8 @@ void TarReader::read_pax(const std::string& records, std::uint64_t at, Overrides
              "{} has a pax header at byte {} whose size is not a number", name_, at);
     }
     ENSURE(data, !key.starts_with("GNU.sparse."),
-           "{} has a sparse member at byte {}\nhint: create it with tar without --sparse", name_,
-           at);
+           "{} has a sparse file at byte {}\nhint: create the archive with tar without --sparse",
+           name_, at);
     rest.remove_prefix(length);
   }
 }

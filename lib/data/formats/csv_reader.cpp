@@ -47,8 +47,8 @@ CsvField CsvReader::field() {
     if (c == delimiter_ || c == '\n' || c == '\r') break;
     if (c == '"')
       fail(here(),
-           "a quote within a field that does not begin with one\nhint: put the whole field in "
-           "quotes");
+           "a quote within a field that does not begin with a quote\nhint: put the whole field in "
+           "quotes, and double the quotes that belong to the field");
     ++at_;
   }
   return {text_.substr(begin, at_ - begin), start.line, start.column};
@@ -60,7 +60,8 @@ CsvField CsvReader::quoted(CsvField start) {
   std::size_t copied = begin;
   while (true) {
     if (at_ == text_.size())
-      cut_off(fmt::format("the quotes that open at line {}, column {}", start.line, start.column));
+      cut_off(fmt::format("but the quotes that open at line {}, column {} do not close", start.line,
+                          start.column));
     const char c = text_[at_++];
     if (c == '\n') begin_line(0);
     if (c != '"') continue;
@@ -83,7 +84,7 @@ bool CsvReader::ends_record() {
   const char c = text_[at_];
   if (c == delimiter_) return ++at_, false;
   if (c == '\r') {
-    if (at_ + 1 == text_.size()) cut_off("its last line end");
+    if (at_ + 1 == text_.size()) cut_off("between the two bytes of a CRLF line end");
     if (text_[at_ + 1] != '\n')
       fail(here(),
            "a carriage return without a line feed\nhint: save the file with LF or CRLF line ends");
@@ -106,10 +107,10 @@ void CsvReader::fail(const CsvField& where, const std::string& what) const {
   throw Error(ErrorKind::data, place(where) + ": " + what);
 }
 
-void CsvReader::cut_off(const std::string& within) const {
-  throw Error(ErrorKind::data, fmt::format("{} ends at byte {} (line {}), within {}; it may be cut "
-                                           "off\nhint: if it is complete, end it with a line break",
-                                           name_, text_.size(), line_, within));
+void CsvReader::cut_off(const std::string& what) const {
+  throw Error(ErrorKind::data,
+              fmt::format("{} ends at byte {} (line {}), {}; the file may be cut off", name_,
+                          text_.size(), line_, what));
 }
 
 }  // namespace trainctl::data

@@ -38,7 +38,7 @@ class CsvReader {
   bool ends_record();
   void begin_line(std::size_t line_end_bytes);
   [[noreturn]] void fail(const CsvField& where, const std::string& what) const;
-  [[noreturn]] void cut_off(const std::string& within) const;
+  [[noreturn]] void cut_off(const std::string& what) const;
   [[nodiscard]] CsvField here() const;
 
   std::string_view text_;

@@ -110,7 +110,7 @@ void FileReader::read(std::uint64_t offset, std::span<std::byte> out) const {
     const ssize_t count = ::pread(fd(), out.data() + done, out.size() - done, at);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) fail(errno, fmt::format("cannot read {} at byte {}", name_, at));
-    ENSURE(data, count > 0, "{} ends at byte {}, expected bytes {} to {}", name_,
+    ENSURE(data, count > 0, "{} ends at byte {}, but bytes {} to {} were expected", name_,
            std::min(stamp_.size, offset + done), offset, offset + out.size());
     done += static_cast<std::size_t>(count);
     note_progress();
@@ -138,10 +138,11 @@ DataRoot::DataRoot(fs::path folder, fs::path list, Links links)
 /// A remote list must not decide what this machine reads or which servers it contacts.
 void DataRoot::check_url(const std::string& name) const {
   if (links_ == Links::follow || !is_remote(list_)) return;
-  ENSURE(data, !name.starts_with("file:") && (same_host(name, list_) || same_host(name, folder_)),
-         "{} is on another host than the list that names it, {}\nhint: store the list on this "
-         "machine, or set follow_links: true",
-         printable(name), shown(list_));
+  ENSURE(
+      data, !name.starts_with("file:") && (same_host(name, list_) || same_host(name, folder_)),
+      "{} must be on the same host as the list that names it ({})\nhint: to allow other hosts, set "
+      "follow_links: true in the options of the data set, or use a local copy of the list",
+      printable(name), shown(list_));
 }
 
 FileReader DataRoot::open(const std::string& name) const {
@@ -153,7 +154,8 @@ FileReader DataRoot::open(const std::string& name) const {
   if (is_remote(folder_) && (links_ == Links::follow || !leads_out(name))) return FileReader(path);
   if (links_ == Links::follow)
     return {Fd(::openat(fd_.get(), name.c_str(), kReadOnly)), path.string()};
-  ENSURE(data, !leads_out(name), "{} is outside of the folder {}", printable(name), shown(folder_));
+  ENSURE(data, !leads_out(name), "'{}' is outside of the folder {}", printable(name),
+         shown(folder_));
   Fd fd(open_beneath(fd_.get(), name.c_str()));
   // Old kernels and some containers reject openat2(). Then at least the last component must not be
   // a link.
@@ -161,7 +163,9 @@ FileReader DataRoot::open(const std::string& name) const {
     fd = Fd(::openat(fd_.get(), name.c_str(), kReadOnly | O_NOFOLLOW));
   }
   ENSURE(data, fd.valid() || errno != ELOOP,
-         "{} is, or contains, a symbolic link, which is not followed here", shown(path));
+         "the path {} contains a symbolic link\nhint: to follow it, set follow_links: true in the "
+         "options of the data set",
+         shown(path));
   return {std::move(fd), path.string()};
 }
 

@@ -28,12 +28,12 @@ struct FileStamp {
 FileStamp stamp_of(const struct stat& info);
 
 /// The state of a file or folder when something was derived from it.
-struct PathMark {
+struct PathStamp {
   std::string path;
   std::int64_t mtime_ns = 0;
   std::uint64_t size = 0;
   static auto parts(auto& self) { return std::tie(self.path, self.mtime_ns, self.size); }
-  bool operator==(const PathMark&) const = default;
+  bool operator==(const PathStamp&) const = default;
 };
 
 /// Returns the path escaped for messages.

@@ -32,7 +32,7 @@ class Scanner {
   FolderScan scan() {
     std::error_code failure;
     ENSURE(data, fs::is_directory(root_, failure),
-           "the folder {} does not exist\nhint: correct the root of the data set", shown(root_));
+           "the folder {} does not exist\nhint: correct 'root' of the data set", shown(root_));
     Entries top = look_into("");
     ENSURE(data, !top.folders.empty(), "{} must contain class folders, as in {}/<class>/<image>",
            shown(root_), shown(root_));
@@ -68,7 +68,7 @@ class Scanner {
     add_files(name);
     ENSURE(data, options_.empty == EmptyClasses::allow || scan_.files.files.size() > before,
            "the class folder {} contains no images (.jpg .jpeg .png .webp .bmp .tif .tiff)\nhint: "
-           "remove it, or set allow_empty: true",
+           "remove it, or set allow_empty: true in the options of the data set",
            shown(root_ / name));
     labels_.resize(scan_.files.files.size(), classes_++);
   }
@@ -77,7 +77,8 @@ class Scanner {
             std::vector<std::pair<std::string, std::vector<std::string>>>& found) {
     Entries entries = look_into(folder);
     ENSURE(data, std::find(open_.begin(), open_.end(), entries.identity) == open_.end(),
-           "{} is a link to a folder that contains it\nhint: remove it", shown(root_ / folder));
+           "{} is a link to a folder that contains it\nhint: remove the link",
+           shown(root_ / folder));
     found.emplace_back(folder, std::move(entries.images));
     open_.push_back(entries.identity);
     for (const std::string& name : entries.folders) walk(folder + "/" + name, found);
@@ -115,9 +116,11 @@ class Scanner {
     const bool image = takes_images && has_image_suffix(name);
     const bool folder = entry.is_directory(failure);
     if (entry.is_symlink(failure) && (folder || image)) {
-      ENSURE(data, options_.links == DataRoot::Links::follow,
-             "{} is a symbolic link\nhint: set follow_links: true to follow it",
-             shown(entry.path()));
+      ENSURE(
+          data, options_.links == DataRoot::Links::follow,
+          "{} is a symbolic link\nhint: to follow it, set follow_links: true in the options of the "
+          "data set",
+          shown(entry.path()));
     }
     if (folder) {
       entries.folders.push_back(std::move(name));

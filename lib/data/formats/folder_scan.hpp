@@ -22,7 +22,7 @@ struct ScanOptions {
 /// The images of a folder, and the folders that a cached manifest depends on.
 struct FolderScan {
   ImageFiles files;
-  std::vector<Dependency> folders;
+  std::vector<PathStamp> folders;
 };
 
 /// Lists the images in class folders, with torchvision ImageFolder's order of classes and files: a

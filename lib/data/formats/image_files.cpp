@@ -58,8 +58,8 @@ class ImageFileDataset final : public Dataset,
     const FileReader reader = open(file_of(index));
     const FileRange where = range_in(index, reader.size());
     ENSURE(data, where.bytes <= kMostBytes,
-           "it has {} bytes, but an image file may have at most {}", where.bytes, kMostBytes);
-    ENSURE(data, where.bytes > 0, "it is empty");
+           "the image file has {} bytes, more than the limit of {} bytes", where.bytes, kMostBytes);
+    ENSURE(data, where.bytes > 0, "the image file is empty");
     if (scratch.size() < where.bytes) scratch.resize(where.bytes);
     const auto bytes = std::span(scratch).first(where.bytes);
     reader.read(where.offset, bytes);
@@ -153,7 +153,7 @@ class ImageFileDataset final : public Dataset,
     throw ChangedFile(
         fmt::format("the file has changed since it was listed ({})\nhint: start again, which lists "
                     "the files again",
-                    resized ? fmt::format("{} bytes, then {}", listed.size, reader.size())
+                    resized ? fmt::format("from {} to {} bytes", listed.size, reader.size())
                             : std::string("another modification time")));
   }
 

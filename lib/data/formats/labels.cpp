@@ -31,7 +31,7 @@ bool are_numbers(const std::vector<std::string>& texts,
   std::int64_t ignored = 0;
   for (std::size_t i = 0; i < texts.size(); ++i)
     ENSURE(data, parse_class(texts[i], ignored),
-           "{}: the label '{}' is not a class: classes are whole numbers from 0\nhint: number the "
+           "{}: the label must be a class number (0, 1, 2, ...), got '{}'\nhint: number the "
            "classes from 0, or list them under 'classes' if they are names",
            place(i), printable(texts[i]));
   return true;
@@ -42,7 +42,7 @@ std::vector<std::string> sorted_names(const std::vector<std::string>& texts) {
   std::sort(names.begin(), names.end());
   names.erase(std::unique(names.begin(), names.end()), names.end());
   ENSURE(data, names.size() <= kMostNames,
-         "the labels have {} different values: there must be at most {} classes", names.size(),
+         "the labels have {} different values, more than the limit of {} classes", names.size(),
          kMostNames);
   return names;
 }

@@ -35,18 +35,18 @@ std::uint64_t count_entries(const fs::path& folder) {
   return count;
 }
 
-enum class Depth { times, entries };
+enum class CheckDepth { times, entries };
 
-bool holds(const Dependency& dependency, Depth depth) {
+bool holds(const PathStamp& dependency, CheckDepth depth) {
   const auto now = stat_of(dependency.path);
   if (!now || stamp_of(*now).mtime_ns != dependency.mtime_ns) return false;
   if (!S_ISDIR(now->st_mode)) return stamp_of(*now).size == dependency.size;
-  return depth == Depth::times || count_entries(dependency.path) == dependency.size;
+  return depth == CheckDepth::times || count_entries(dependency.path) == dependency.size;
 }
 
 /// The part of a manifest that shows whether it is valid, with the facts.
 struct Head {
-  std::vector<Dependency> dependencies;
+  std::vector<PathStamp> dependencies;
   Facts facts = ImageFiles{}.facts();
 
   static auto parts(auto& self) {
@@ -56,9 +56,9 @@ struct Head {
   }
 };
 
-std::optional<Head> fresh_head(std::string_view bytes, Depth depth) {
+std::optional<Head> fresh_head(std::string_view bytes, CheckDepth depth) {
   Head head;
-  const auto is_fresh = [&](const Dependency& dependency) { return holds(dependency, depth); };
+  const auto is_fresh = [&](const PathStamp& dependency) { return holds(dependency, depth); };
   if (!decode(bytes, head) || !std::ranges::all_of(head.dependencies, is_fresh))
     return std::nullopt;
   return head;
@@ -74,7 +74,7 @@ bool is_as_listed(int folder, const std::string& name, const FileStamp& listed) 
 
 }  // namespace
 
-Dependency dependency_on(const fs::path& path) {
+PathStamp dependency_on(const fs::path& path) {
   const auto info = stat_of(path);
   ENSURE(data, info, "cannot read {}: {}", shown(path), std::strerror(errno));
   const FileStamp stamp = stamp_of(*info);
@@ -89,14 +89,15 @@ bool is_settled(std::int64_t mtime_ns) {
 
 std::optional<Facts> ManifestCache::facts() const {
   const std::optional<std::string> bytes = file_.head();
-  std::optional<Head> head = bytes ? fresh_head(*bytes, Depth::times) : std::nullopt;
+  std::optional<Head> head = bytes ? fresh_head(*bytes, CheckDepth::times) : std::nullopt;
   if (!head) return std::nullopt;
   return std::move(head->facts);
 }
 
 std::optional<ImageFiles> ManifestCache::load() const {
   const std::optional<CacheFile::Content> content = file_.read();
-  std::optional<Head> head = content ? fresh_head(content->head, Depth::entries) : std::nullopt;
+  std::optional<Head> head =
+      content ? fresh_head(content->head, CheckDepth::entries) : std::nullopt;
   ImageFiles files;
   if (!head || !decode(content->body, files) || !files.files.is_valid() || !files.names.is_valid())
     return std::nullopt;
@@ -106,9 +107,9 @@ std::optional<ImageFiles> ManifestCache::load() const {
   return files;
 }
 
-void ManifestCache::save(const std::vector<Dependency>& dependencies,
+void ManifestCache::save(const std::vector<PathStamp>& dependencies,
                          const ImageFiles& files) const {
-  const auto is_settled_now = [](const Dependency& one) { return is_settled(one.mtime_ns); };
+  const auto is_settled_now = [](const PathStamp& one) { return is_settled(one.mtime_ns); };
   if (std::ranges::all_of(dependencies, is_settled_now))
     file_.write(encode(Head{dependencies, files.facts()}), encode(files));
 }

@@ -11,12 +11,8 @@
 
 namespace trainctl::data {
 
-/// A folder or file that a manifest was made from. The manifest is valid while this state is
-/// unchanged. The size of a folder is the number of its entries.
-using Dependency = PathMark;
-
 /// Returns the current state of `path`. Throws Error(data) when it cannot be read.
-Dependency dependency_on(const std::filesystem::path& path);
+PathStamp dependency_on(const std::filesystem::path& path);
 
 /// Returns whether the time is old enough that a later change would get another time. Changes of
 /// the last two seconds are not cached, because old file systems have a resolution of two seconds.
@@ -32,7 +28,7 @@ class ManifestCache {
   /// Thorough: also counts the entries of folders.
   [[nodiscard]] std::optional<ImageFiles> load() const;
   /// Does nothing when is_settled() is false for a dependency.
-  void save(const std::vector<Dependency>& dependencies, const ImageFiles& files) const;
+  void save(const std::vector<PathStamp>& dependencies, const ImageFiles& files) const;
   void forget() const { file_.remove(); }
 
  private:

@@ -150,7 +150,7 @@ MappedFile::MappedFile(const std::filesystem::path& path, Fetch fetch)
   const auto size = static_cast<std::size_t>(file_.size());
   if (size == 0) return;  // mmap() rejects empty files
   void* mapping = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file_.fd(), 0);
-  ENSURE(data, mapping != MAP_FAILED, "cannot map {}: {}", name_, std::strerror(errno));
+  ENSURE(data, mapping != MAP_FAILED, "cannot map {} into memory: {}", name_, std::strerror(errno));
   bytes_ = {static_cast<const std::byte*>(mapping), size};
   watched_.emplace(bytes_, file_.fd(), name_);
 }

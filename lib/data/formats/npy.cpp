@@ -1,6 +1,7 @@
 #include "data/formats/npy.hpp"
 
 #include "base/error.hpp"
+#include "base/numbers.hpp"
 #include "base/strings.hpp"
 #include "data/formats/labels.hpp"
 
@@ -49,9 +50,8 @@ class DictParser {
 
  private:
   [[noreturn]] void fail() const {
-    throw Error(
-        ErrorKind::data,
-        fmt::format("{} has a header that numpy does not write, at byte {}", name_, at_ + used_));
+    throw Error(ErrorKind::data,
+                fmt::format("{} has a .npy header that is invalid at byte {}", name_, at_ + used_));
   }
   void skip_blanks() { used_ = std::min(text_.find_first_not_of(" \n", used_), text_.size()); }
   bool accept(char c) {
@@ -88,7 +88,7 @@ class DictParser {
   void set_type(std::string_view descr, NpyHeader& header) const {
     const bool known = descr.size() == 3 && std::string_view("<|=").find(descr[0]) != descr.npos;
     ENSURE(data, !descr.starts_with('>'),
-           "{} contains big-endian numbers ({})\nhint: save it with .astype('{}')", name_,
+           "{} contains big-endian numbers ({})\nhint: save the array with .astype('{}')", name_,
            printable(descr), printable("<" + std::string(descr.substr(1))));
     ENSURE(data, descr.find('O') == std::string_view::npos,
            "{} contains Python objects, which are never unpickled\nhint: save an array of numbers",
@@ -103,7 +103,7 @@ class DictParser {
 
   void set_order(std::string_view text) const {
     ENSURE(data, text != "True",
-           "{} is in Fortran order\nhint: save numpy.ascontiguousarray(array)", name_);
+           "{} is an array in Fortran order\nhint: save numpy.ascontiguousarray(array)", name_);
     if (text != "False") fail();
   }
 
@@ -113,7 +113,7 @@ class DictParser {
       std::int64_t extent = 0;
       const std::string_view text = word();
       ENSURE(data, parse_index(text, extent),
-             "{} has the extent '{}' at byte {}: it must be at most 2147483647", name_,
+             "{} has '{}' in its shape (byte {}): a dimension must be 0 to 2147483647", name_,
              printable(text), at_ + used_ - text.size());
       header.shape.push_back(extent);
       ENSURE(data, header.shape.size() <= 8, "{} has more than 8 dimensions", name_);
@@ -134,16 +134,16 @@ void expect_length(const NpyHeader& header, std::uint64_t file_bytes, const std:
   std::uint64_t bytes = header.item_bytes;
   ENSURE(data, !header.shape.empty() && header.shape[0] > 0, "{} has no rows", name);
   for (const std::int64_t extent : header.shape) {
-    ENSURE(data, extent > 0, "{} has an extent of 0", name);
+    ENSURE(data, extent > 0, "{} has a dimension of size 0", name);
     const auto factor = static_cast<std::uint64_t>(extent);
     // The product stops growing above the file size, so it cannot overflow.
     if (bytes <= file_bytes) bytes *= factor;
   }
   ENSURE(data, header.data_at + bytes == file_bytes || bytes > file_bytes,
-         "{} ends at byte {}, but its header promises {} bytes from byte {}", name, file_bytes,
-         bytes, header.data_at);
-  ENSURE(data, bytes <= file_bytes, "{} ends at byte {}, but its header promises more", name,
-         file_bytes);
+         "{} ends at byte {}, but must end at byte {} according to its header", name, file_bytes,
+         header.data_at + bytes);
+  ENSURE(data, bytes <= file_bytes,
+         "{} ends at byte {}, but its header describes an array with more data", name, file_bytes);
 }
 
 template <class To, class From, class Convert>
@@ -183,13 +183,14 @@ std::vector<std::byte> convert_whole(const NpyHeader& header, std::span<const st
 NpyHeader parse_npy_header(std::span<const std::byte> front, std::uint64_t file_bytes,
                            const std::string& name) {
   const std::string_view text(reinterpret_cast<const char*>(front.data()), front.size());
-  ENSURE(data, text.size() >= kNpyMagic.size(),
-         "{} ends at byte {}, within the magic of a .npy file", name, text.size());
-  ENSURE(data, text.starts_with(kNpyMagic), "{} must begin as a .npy file (\\x93NUMPY)", name);
+  ENSURE(data, text.size() >= kNpyMagic.size(), "{} has {} byte{}, too few for a .npy file", name,
+         text.size(), plural(text.size()));
+  ENSURE(data, text.starts_with(kNpyMagic), "{} must begin with \\x93NUMPY, as a .npy file does",
+         name);
   ENSURE(data, text.size() >= 10, "{} ends at byte {}, within its header", name, text.size());
   const int version = text[6];
   ENSURE(data, version >= 1 && version <= 3 && text[7] == 0,
-         "{} has version {} (byte 6): it must be 1 to 3", name, version);
+         "{} has version {} of the .npy format (byte 6): it must be 1 to 3", name, version);
   std::size_t length = 0;
   std::memcpy(&length, text.data() + 8,
               version == 1 ? 2 : std::min<std::size_t>(4, text.size() - 8));
@@ -216,8 +217,8 @@ std::vector<std::byte> NpyArray::as_f32() const {
   const auto finite = [&](double value, std::size_t i) {
     const auto narrow = static_cast<float>(value);
     ENSURE(data, std::isfinite(narrow),
-           "{} contains {} in row {}, at byte {}: numbers must be finite in 32 bits", name(), value,
-           i / of_row, header_.data_at + i * header_.item_bytes);
+           "{} contains {} in row {}, at byte {}: numbers must be finite as 32-bit floats", name(),
+           value, i / of_row, header_.data_at + i * header_.item_bytes);
     return narrow;
   };
   if (header_.kind != 'f') {
@@ -231,7 +232,7 @@ std::vector<std::byte> NpyArray::as_f32() const {
 }
 
 std::vector<std::byte> NpyArray::as_i64() const {
-  ENSURE(data, header_.kind != 'f', "{} contains {} items: they must be integers", name(),
+  ENSURE(data, header_.kind != 'f', "{} must contain integers, got type {}", name(),
          header_.type());
   return convert_whole<std::int64_t>(header_, data(), [&](auto value, std::size_t i) {
     ENSURE(data, std::in_range<std::int64_t>(value),

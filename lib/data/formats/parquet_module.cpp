@@ -114,12 +114,13 @@ class ParquetRows final : public TableRows {
     const arrow::Array& array = *arrays_[column];
     if (array.IsNull(row_)) return std::nullopt;
     const std::optional<double> value = number_at(array, row_);
-    ENSURE(data, value, "{}: its type is {}, but it must be numeric{}", place(column),
+    ENSURE(data, value, "{}: the column must be numeric, got type {}{}", place(column),
            array.type()->ToString(),
            holds_texts(array) ? "\nhint: list it under 'categorical' if it contains names"
                               : "\nhint: omit it from 'features', or save it as numbers");
     if (std::isnan(*value)) return std::nullopt;  // pandas writes NaN for a missing value
-    ENSURE(data, std::isfinite(*value), "{} must be finite, got {}", place(column), *value);
+    ENSURE(data, std::isfinite(*value), "{}: the value must be finite, got {}", place(column),
+           *value);
     return value;
   }
 

@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "base/machine/machine.hpp"
+#include "base/numbers.hpp"
 #include "base/shared_library.hpp"
 #include "base/strings.hpp"
 #include "data/core/dataset_split.hpp"
@@ -118,8 +119,8 @@ Gathered gather_rows(const Table& options, const TableColumns& columns, TableRow
     const std::optional<std::string> label = columns.take(rows, gathered.features);
     if (++gathered.read % kBudgetEvery == 0) {
       ENSURE(resource, gathered.bytes() <= budget,
-             "{} does not fit into half of the available memory ({})\nhint: free some memory or "
-             "use fewer columns",
+             "{} needs more than {} (half of the available memory)\nhint: free some memory or use "
+             "fewer columns",
              rows.name(), human_bytes(static_cast<double>(budget)));
     }
     if (!label) continue;
@@ -152,7 +153,7 @@ std::vector<std::uint32_t> read_groups(const TableColumns& columns, TableRows& r
   while (rows.next()) {
     if (columns.dropped(rows)) continue;
     const std::optional<std::string> text = rows.text(column);
-    ENSURE(data, text, "{}: the group is missing", rows.place(column));
+    ENSURE(data, text, "{}: the value of the 'group_by' column is missing", rows.place(column));
     groups.add(*text);
   }
   return groups.take();
@@ -216,8 +217,8 @@ std::pair<std::shared_ptr<const Dataset>, std::vector<std::string>> load(const T
   ENSURE(data, gathered.samples() > 0, "{} has no rows{}", rows->name(),
          options.missing == spec::dataset::Missing::drop ? " without a missing value" : "");
   ENSURE(data, !options.rows || gathered.read == *options.rows,
-         "{} {} and has {} rows, but 'rows' is {}; it may be cut off", rows->name(), rows->end(),
-         gathered.read, *options.rows);
+         "{} {} and has {} row{}, but 'rows' is {}; the file may be cut off", rows->name(),
+         rows->end(), gathered.read, plural(gathered.read), *options.rows);
   Labels labels = labels_of(options, columns, gathered, *rows);
   const auto width = static_cast<std::int64_t>(columns.width());
   std::vector<FieldRows> fields;

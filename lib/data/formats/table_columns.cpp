@@ -31,17 +31,17 @@ bool learns_from_data(const Table& options) {
 
 void check_options(const Table& options) {
   ENSURE(config, !learns_from_data(options) || options.statistics_from || options.split,
-         "'{}' is computed from data\nhint: set 'statistics_from' to the path of the training "
-         "table in every split",
+         "'{}' needs the values of the training table\nhint: set 'statistics_from' to the path of "
+         "the training table in every split",
          options.standardize           ? "standardize"
          : options.categorical.empty() ? "missing: mean"
                                        : "categorical");
   const NameSet features = set_of(options.features);
-  ENSURE(config, !features.contains(options.label), "the label '{}' is among the features",
+  ENSURE(config, !features.contains(options.label), "the label '{}' must not be in 'features'",
          options.label);
   for (const std::string& name : options.categorical) {
     ENSURE(config, features.empty() || features.contains(name),
-           "the categorical column '{}' is not among the features", name);
+           "the column '{}' is in 'categorical', but not in 'features'", name);
     ENSURE(config, name != options.label,
            "the label '{}' must not be in 'categorical', which is for features", name);
   }
@@ -77,7 +77,7 @@ TableColumns::TableColumns(const Table& options, const TableRows& rows)
       if (name != options.label && !groups) wanted.push_back(name);
     }
   }
-  ENSURE(data, !wanted.empty(), "{} has no column but its label", rows.name());
+  ENSURE(data, !wanted.empty(), "{} has no columns except the label", rows.name());
   const NameSet categorical = set_of(options.categorical);
   for (const std::string& name : options.categorical) (void)place_of(name);
   for (const std::string& name : wanted) {
@@ -101,8 +101,8 @@ void TableColumns::throw_missing_column(const std::string& name, const TableRows
 }
 
 void TableColumns::learn(TableRows& rows) {
-  ENSURE(data, rows.columns() == names_,
-         "{} must have the same columns in the same order as the table", rows.name());
+  ENSURE(data, rows.columns() == names_, "{} must have the same columns in the same order as {}",
+         rows.name(), printable(options_.path.string()));
   while (rows.next()) {
     if (dropped(rows)) continue;
     learn_row(rows, true);
@@ -140,7 +140,7 @@ void TableColumns::number_categories(const TableRows& rows) {
     std::size_t feature = 0;
     for (auto& [name, at] : column.categories) at = feature++;
     ENSURE(data, column.categorical ? !column.categories.empty() : column.count > 0,
-           "{} has no value in column '{}'", rows.name(), printable(column.name));
+           "{}: every value of column '{}' is missing", rows.name(), printable(column.name));
   }
 }
 
@@ -211,8 +211,8 @@ void TableColumns::take_category(const FeatureColumn& column, const TableRows& r
   if (!text) return;
   const auto found = column.categories.find(*text);
   ENSURE(
-      data, found != column.categories.end(), "{}: '{}' is not one of the {} names of '{}' in {}",
-      rows.place(at), printable(*text), column.categories.size(), printable(column.name),
+      data, found != column.categories.end(), "{}: the value '{}' of '{}' does not occur in {}",
+      rows.place(at), printable(*text), printable(column.name),
       printable((options_.statistics_from ? *options_.statistics_from : options_.path).string()));
   out[begin + found->second] = 1;
 }

@@ -1,6 +1,7 @@
 #include "data/image/geometry.hpp"
 
 #include "base/error.hpp"
+#include "base/numbers.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -31,9 +32,9 @@ Fill::Fill(const std::vector<int>& values) : values_(values.begin(), values.end(
 
 void Fill::check(std::int64_t channels) const {
   ENSURE(config, uniform() || std::ssize(values_) == channels,
-         "fill has {} values, but the images have {} channel(s)\nhint: set one value, or one per "
+         "fill has {} value{}, but the images have {} channel{}\nhint: set one value, or one per "
          "channel",
-         values_.size(), channels);
+         values_.size(), plural(values_.size()), channels, plural(channels));
 }
 
 void Fill::paint(std::uint8_t* to, std::int64_t count, std::int64_t channels) const {

@@ -106,27 +106,27 @@ ImageShape sheet_shape(std::int64_t count, const ImageShape& image) {
   const ImageShape sheet{rows * (image.height * scale + kCaption + kGap) + kGap,
                          columns * (image.width * scale + kGap) + kGap, 3};
   ENSURE(config, sheet.bytes() <= kMostBytes,
-         "a picture of {} images of {}x{} would take {}x{} pixels\nhint: show fewer with "
-         "--samples, or smaller ones with a transform",
-         count, image.height, image.width, sheet.height, sheet.width);
+         "a picture of {} images of {}x{} would take {}x{} pixels, more than the limit of {} "
+         "pixels\nhint: lower --samples, or make the images smaller with a transform",
+         count, image.height, image.width, sheet.height, sheet.width, kMostBytes / 3);
   return sheet;
 }
 
-Sheet contact_sheet(std::span<const Exhibit> exhibits) {
-  ASSERT(!exhibits.empty());
-  const ImageShape& shape = exhibits.front().image.shape;
-  const auto count = std::ssize(exhibits);
+Sheet contact_sheet(std::span<const SheetImage> images) {
+  ASSERT(!images.empty());
+  const ImageShape& shape = images.front().image.shape;
+  const auto count = std::ssize(images);
   Canvas canvas(sheet_shape(count, shape));
   const std::int64_t scale = scale_of(shape);
   const std::int64_t columns = columns_of(count);
   const std::int64_t step_x = shape.width * scale + kGap;
   const std::int64_t step_y = shape.height * scale + kCaption + kGap;
   for (std::int64_t i = 0; i < count; ++i) {
-    const Exhibit& exhibit = exhibits[static_cast<std::size_t>(i)];
+    const SheetImage& image = images[static_cast<std::size_t>(i)];
     const std::int64_t top = kGap + i / columns * step_y;
     const std::int64_t left = kGap + i % columns * step_x;
-    canvas.draw(exhibit.image, top, left, scale);
-    canvas.write(exhibit.caption, top + shape.height * scale + kDot, left, left + step_x - kDot);
+    canvas.draw(image.image, top, left, scale);
+    canvas.write(image.caption, top + shape.height * scale + kDot, left, left + step_x - kDot);
   }
   return canvas.take();
 }

@@ -11,7 +11,7 @@ namespace trainctl::data {
 
 /// An image with a caption, which is cut off at the image width. The font has capital letters,
 /// digits and a few signs.
-struct Exhibit {
+struct SheetImage {
   ImageView image;  // 1 or 3 channels
   std::string caption;
 };
@@ -30,6 +30,6 @@ ImageShape sheet_shape(std::int64_t count, const ImageShape& image);
 
 /// Arranges images of one shape in a grid that is about square, row by row from the top left. Small
 /// images are enlarged by an integer factor.
-Sheet contact_sheet(std::span<const Exhibit> exhibits);
+Sheet contact_sheet(std::span<const SheetImage> images);
 
 }  // namespace trainctl::data

@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 #include "base/machine/machine.hpp"
 #include "base/machine/numa.hpp"
+#include "base/numbers.hpp"
 #include "data/core/run_control.hpp"
 #include "data/loader/loading_plan.hpp"
 #include "spec/experiment/run_size.hpp"
@@ -74,9 +75,8 @@ void Loader::make_threads() {
     join_threads();
     throw Error(
         ErrorKind::resource,
-        fmt::format(
-            "cannot start loader threads: {} of {} started: {}\nhint: lower loader.num_workers",
-            started, options_.num_workers, error.what()));
+        fmt::format("cannot start loader thread {} of {}: {}\nhint: lower loader.num_workers",
+                    started + 1, options_.num_workers, error.what()));
   }
 }
 
@@ -192,9 +192,9 @@ void Loader::start_epoch(std::int64_t epoch, std::int64_t first_batch) {
   ENSURE(config, epoch >= 0 && epoch < std::numeric_limits<std::uint32_t>::max(),
          "epoch {} is out of range", epoch);
   ENSURE(config, first_batch >= 0 && first_batch <= plan_.batches(),
-         "batch {} is out of range: an epoch has {} batches\nhint: check whether the data or "
+         "cannot start at batch {}: an epoch has {}\nhint: check whether the data or "
          "loader.batch_size has changed",
-         first_batch, plan_.batches());
+         first_batch, counted(plan_.batches(), "batch", "batches"));
   const bool follows =
       base_epoch_ >= 0 && next_ == epoch_end_ && epoch_of(epoch_end_) == epoch && first_batch == 0;
   if (fetches_.is_active() && first_batch < plan_.batches())

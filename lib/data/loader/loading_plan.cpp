@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "base/machine/machine.hpp"
+#include "base/numbers.hpp"
 #include "base/statistics.hpp"
 #include "base/strings.hpp"
 #include "data/core/image_probe.hpp"
@@ -232,9 +233,10 @@ int ring_slots(const LoaderOptions& options, std::uint64_t slot_bytes) {
   const std::uint64_t budget = ring_budget(options);
   const auto fitting = static_cast<int>(std::min<std::uint64_t>(budget / slot_bytes, kMostSlots));
   ENSURE(resource, fitting >= least,
-         "{} batch(es) of {} samples need {}, but the loader may use {} (half of the available "
+         "{} of {} samples need{} {}, but the loader may use {} (half of the available "
          "memory)\nhint: lower loader.batch_size, or free memory",
-         least, options.batch_size, human_bytes(static_cast<double>(slot_bytes) * least),
+         counted(least, "batch", "batches"), options.batch_size, least == 1 ? "s" : "",
+         human_bytes(static_cast<double>(slot_bytes) * least),
          human_bytes(static_cast<double>(budget)));
   return std::min(wanted_slots(options), fitting);
 }

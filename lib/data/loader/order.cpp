@@ -1,6 +1,7 @@
 #include "data/loader/order.hpp"
 
 #include "base/error.hpp"
+#include "base/numbers.hpp"
 #include "spec/experiment/value_types.hpp"
 
 #include <algorithm>
@@ -26,12 +27,17 @@ BatchPlan::BatchPlan(std::int64_t samples, const LoaderOptions& options)
   const bool keep = options.last_batch == LastBatch::keep;
   const std::int64_t whole = keep ? (samples + global - 1) / global : samples / global;
   ENSURE(config, whole >= 1,
-         "a batch of {} samples on each of {} ranks is larger than the data set of {} samples, and "
-         "drop_last drops incomplete batches\nhint: lower loader.batch_size to at most {}",
-         batch_size_, shard_.world_size, samples,
-         std::max<std::int64_t>(1, samples / shard_.world_size));
+         "a batch of {} samples{} is larger than the data set ({}), and loader.drop_last drops "
+         "incomplete batches\nhint: lower loader.batch_size to at most {}, or set "
+         "loader.drop_last: false",
+         batch_size_,
+         shard_.world_size == 1 ? "" : fmt::format(" on each of {} ranks", shard_.world_size),
+         counted(samples, "sample"), std::max<std::int64_t>(1, samples / shard_.world_size));
   batches_ = spec::Limit{options.limit_batches, options.limit_fraction}.of(whole);
-  ENSURE(config, batches_ >= 1, "the limit of batches must leave at least 1 batch");
+  ENSURE(config, batches_ >= 1,
+         "the limit of batches per epoch is so low that none of {} batches is used\nhint: raise "
+         "trainer.limit_train_batches (if this is dataset.train) or trainer.limit_val_batches",
+         whole);
 }
 
 Extent BatchPlan::extent(std::int64_t batch) const {

@@ -1,6 +1,7 @@
 #include "data/loader/skipped_samples.hpp"
 
 #include "base/error.hpp"
+#include "base/numbers.hpp"
 
 #include <algorithm>
 
@@ -9,12 +10,10 @@ namespace trainctl::data {
 namespace {
 
 [[noreturn]] void throw_limit_exceeded(const SkippedSample& sample, std::int64_t most) {
-  throw Error(
-      ErrorKind::data,
-      fmt::format(
-          "{}: {} (more than the {} damaged sample(s) that dataset.max_skipped allows)\nhint: "
-          "repair or remove the damaged samples, or raise dataset.max_skipped",
-          sample.name, sample.reason, most));
+  throw Error(ErrorKind::data, fmt::format("{}: {} (dataset.max_skipped allows only {} damaged "
+                                           "sample{})\nhint: repair or remove the damaged samples, "
+                                           "or raise dataset.max_skipped",
+                                           sample.name, sample.reason, most, plural(most)));
 }
 
 }  // namespace

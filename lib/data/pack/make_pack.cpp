@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "base/hash.hpp"
+#include "base/numbers.hpp"
 #include "base/strings.hpp"
 #include "data/core/parallel.hpp"
 #include "data/formats/mapped_file.hpp"
@@ -51,8 +52,8 @@ class ImagePacker {
     const Facts facts{.layout = dataset.layout()};
     const std::int64_t channels = image_shape(*facts.image()).channels;
     ENSURE(config, options.mode != PackMode::resize || channels == 3,
-           "mode 'resize' writes JPEG images with 3 channels, but these images have {}\nhint: use "
-           "mode 'raw'",
+           "--mode resize writes JPEG images with 3 channels, but these images have {}\nhint: use "
+           "--mode raw",
            channels);
   }
 
@@ -157,25 +158,28 @@ std::optional<PackReport> complete_pack(const fs::path& path, std::uint64_t key,
   if (!fs::exists(path)) return std::nullopt;
   const std::string name = shown(path);
   PackHeader found;
-  std::vector<SkippedSample> left_out;
+  std::vector<SkippedSample> skipped;
   try {
     const MappedFile file(path);
     const PackView pack(file.bytes(), file.name());
     found = pack.header();
-    left_out = pack.notes().left_out;
+    skipped = pack.notes().skipped;
   } catch (const Error& error) {
-    throw Error(ErrorKind::config,
-                fmt::format("{} already exists, but cannot be used: {}", name, error.what()));
+    throw Error(
+        ErrorKind::config,
+        fmt::format("cannot overwrite an existing file: {}\nhint: remove the file, or choose "
+                    "another name with --out",
+                    error.message()));
   }
   ENSURE(config, found.key == key,
-         "{} was made ({}) from other samples or with other options\nhint: remove it, or choose "
-         "another name with --out",
+         "{} already exists, but was made from other samples or with other options; its options "
+         "are: {}\nhint: remove the file, or choose another name with --out",
          name, printable(found.recipe_text()));
-  ENSURE(config, left_out.empty() || on_error == OnError::skip,
-         "{} was made without {} damaged sample(s); the first is {}\nhint: repair them and remove "
-         "the file, or skip them again with dataset.on_error=skip",
-         name, left_out.size(), printable(left_out.front().name));
-  return PackReport{found.samples, found.samples, 0, std::move(left_out), fs::file_size(path)};
+  ENSURE(config, skipped.empty() || on_error == OnError::skip,
+         "{} was made without {} damaged sample{}; the first is {}\nhint: repair the samples and "
+         "delete {} to pack again, or set dataset.on_error=skip to keep the pack without them",
+         name, skipped.size(), plural(skipped.size()), printable(skipped.front().name), name);
+  return PackReport{found.samples, found.samples, 0, std::move(skipped), fs::file_size(path)};
 }
 
 struct Slot {
@@ -193,13 +197,14 @@ void make_sample(const ImagePacker& packer, std::int64_t index, OnError on_error
   }
 }
 
-/// Counts the samples that an interrupted run has left out.
-void count_left_out(const PackWriter& writer, OnError on_error, SkippedSamples& skipped) {
-  const std::vector<SkippedSample> before = writer.left_out();
+/// Counts the samples that an interrupted run has skipped.
+void count_skipped(const PackWriter& writer, OnError on_error, SkippedSamples& skipped) {
+  const std::vector<SkippedSample> before = writer.skipped();
   ENSURE(data, before.empty() || on_error == OnError::skip,
-         "{}: {}; an interrupted run skipped it\nhint: remove the files of that run to pack it "
-         "now, or continue with dataset.on_error=skip",
-         before.front().name, before.front().reason);
+         "an interrupted 'data pack' skipped a damaged sample, {}: {}\nhint: remove {} and {} to "
+         "start again, or continue with dataset.on_error=skip",
+         before.front().name, before.front().reason, shown(writer.partial_path()),
+         shown(writer.journal_path()));
   for (std::size_t i = 0; i < before.size(); ++i)
     skipped.add(-1 - static_cast<std::int64_t>(i), before[i]);
 }
@@ -222,7 +227,7 @@ PackReport make_pack(const Dataset& dataset, const fs::path& path, const PackOpt
   const ImagePacker packer(dataset, options);
   PackWriter writer(path, head, progress.checked);
   SkippedSamples skipped(options.max_skipped.value_or(default_max_skipped(head.samples)));
-  count_left_out(writer, options.on_error, skipped);
+  count_skipped(writer, options.on_error, skipped);
   PackReport report{.found = writer.found(), .damaged = writer.damaged()};
   const int workers = std::max(options.workers, 1);
   const InOrder range{.first = writer.done(),
@@ -242,7 +247,7 @@ PackReport make_pack(const Dataset& dataset, const fs::path& path, const PackOpt
         made.failure ? writer.leave_out(*made.failure) : writer.append(made.image);
         if (progress.packed) progress.packed(index + 1, head.samples);
       });
-  report.left_out = writer.left_out();
+  report.skipped = writer.skipped();
   const PackHeader done = writer.finish({dataset.class_names(), {}, options.origin});
   report.samples = done.samples;
   report.bytes = done.notes_offset() + done.notes_bytes;

@@ -41,7 +41,7 @@ struct PackReport {
   std::int64_t found =
       0;  // found in an existing file: all of a complete pack, or those of an interrupted run
   std::int64_t damaged = 0;  // damaged in an interrupted run and packed again
-  std::vector<SkippedSample> left_out;
+  std::vector<SkippedSample> skipped;
   std::uint64_t bytes = 0;
 };
 

@@ -36,9 +36,9 @@ void check_length(const PackHeader& header, std::uint64_t size, const std::strin
       possible ? header.data_bytes + header.index_bytes() + header.notes_bytes : ~std::uint64_t{0};
   ENSURE(
       data, wanted == bytes_after_header,
-      "{} ends at byte {}, and its header (byte 0) describes {} samples with {} bytes of images, "
-      "{} of names and {} of notes: it is {}\nhint: write it again with 'trainctl data pack'",
-      name, size, header.samples, header.data_bytes, header.names_bytes, header.notes_bytes,
+      "{} ends at byte {}, but its header describes {}: the pack is {}\nhint: write it again with "
+      "'trainctl data pack'",
+      name, size, possible ? fmt::format("{} bytes", kPackPage + wanted) : "more data",
       bytes_after_header < wanted ? "cut off" : "too long");
 }
 
@@ -65,15 +65,15 @@ std::uint64_t pack_key(std::string_view fingerprint, std::string_view recipe) {
 PackHeader PackView::head(std::span<const std::byte> file, const std::string& name) {
   const std::size_t magic = std::min(file.size(), kPackMagic.size());
   ENSURE(data, magic > 0 && std::memcmp(file.data(), kPackMagic.data(), magic) == 0,
-         "{} is not a pack: it does not begin (byte 0) as 'trainctl data pack' writes them", name);
+         "{} is not a pack: its first bytes (byte 0) are not those of 'trainctl data pack'", name);
   ENSURE(data, file.size() >= kPackPage,
-         "{} ends at byte {}, inside its header of {} bytes: it is cut off\nhint: write it again "
-         "with 'trainctl data pack'",
+         "{} ends at byte {}, within its header of {} bytes: the pack is cut off\nhint: write it "
+         "again with 'trainctl data pack'",
          name, file.size(), kPackPage);
   const auto header = load<PackHeader>(file, 0);
   ENSURE(data, header.version == kPackVersion,
-         "{} has version {} (byte 8), but this program reads version {}\nhint: write it again with "
-         "'trainctl data pack'",
+         "{} is a pack of version {} (byte 8), but this program reads version {}\nhint: write it "
+         "again with 'trainctl data pack'",
          name, header.version, kPackVersion);
   ENSURE(data, header.header_hash == hash_of(file.first(kPackPage)),
          "{} is damaged: the checksum of its header (byte 0) is wrong\nhint: write it again with "
@@ -85,24 +85,25 @@ PackHeader PackView::head(std::span<const std::byte> file, const std::string& na
          header.channels >= 1 && header.channels <= kMostChannels && header.height <= kMostSide &&
              header.width <= kMostSide && fixed == (header.height > 0 || header.width > 0) &&
              header.classes >= 0,
-         "{} is damaged: its header (byte 0) describes images of {}x{}x{} in {} classes", name,
-         header.height, header.width, header.channels, header.classes);
+         "{} is damaged: its header has an invalid image shape ({}x{}x{}) or class count ({})",
+         name, header.height, header.width, header.channels, header.classes);
   return header;
 }
 
 PackNotes decode_notes(std::string_view bytes, const std::string& name) {
   PackNotes notes;
-  ENSURE(data, decode(bytes, notes), "{} is damaged: its notes are inconsistent", name);
+  ENSURE(data, decode(bytes, notes), "{} is damaged: its metadata is inconsistent", name);
   return notes;
 }
 
 PackNotes PackView::notes(std::span<const std::byte> file, const PackHeader& header,
                           const std::string& name) {
   const auto bytes = file.subspan(header.notes_offset(), header.notes_bytes);
-  ENSURE(data, hash_bytes(bytes) == header.notes_hash,
-         "{} is damaged: the checksum of its notes (byte {}) is wrong\nhint: write it again with "
-         "'trainctl data pack'",
-         name, header.notes_offset());
+  ENSURE(
+      data, hash_bytes(bytes) == header.notes_hash,
+      "{} is damaged: the checksum of its metadata (byte {}) is wrong\nhint: write it again with "
+      "'trainctl data pack'",
+      name, header.notes_offset());
   PackNotes notes = decode_notes({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, name);
   ENSURE(data, notes.class_names.empty() || std::ssize(notes.class_names) == header.classes,
          "{} is damaged: it has names for {} of its {} classes", name, notes.class_names.size(),
@@ -136,13 +137,13 @@ void PackView::check_entries(const std::string& name) const {
         (!fixed || (raw && shape == header_.shape())) &&
         (header_.classes == 0 || (found.label >= 0 && found.label < header_.classes));
     ENSURE(data, sound,
-           "{} is damaged: its entry of sample {} (byte {}) is inconsistent with the file", name, i,
+           "{} is damaged: its index entry of sample {} (byte {}) does not match the file", name, i,
            header_.index_offset() + static_cast<std::uint64_t>(i) * sizeof(PackEntry));
     end += found.bytes;
     name_end = found.name_end;
   }
   ENSURE(data, end == header_.index_offset() && name_end == header_.names_bytes,
-         "{} is damaged: its entries (byte {}) do not cover the whole file", name,
+         "{} is damaged: its index entries (byte {}) do not cover the whole file", name,
          header_.index_offset());
 }
 

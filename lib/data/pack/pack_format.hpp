@@ -22,17 +22,17 @@ struct PackOrigin {
   std::string stage;  // the data set options, as YAML
   /// The paths that the options name come first; folders have size 0. Empty: the source cannot be
   /// compared.
-  std::vector<PathMark> marks;
+  std::vector<PathStamp> marks;
 };
 
 /// The metadata of a pack.
 struct PackNotes {
   std::vector<std::string> class_names;  // empty when the data set does not name them
-  std::vector<SkippedSample> left_out;   // samples of the source that could not be read
+  std::vector<SkippedSample> skipped;    // samples of the source that could not be read
   PackOrigin origin;
 
   static auto parts(auto& self) {
-    return std::tie(self.class_names, self.left_out, self.origin.stage, self.origin.marks);
+    return std::tie(self.class_names, self.skipped, self.origin.stage, self.origin.marks);
   }
 };
 

@@ -21,11 +21,11 @@ namespace {
 
 constexpr std::size_t kMostMarks = 4096;  // each costs a stat() whenever the pack is opened
 
-std::optional<PathMark> mark_of(const fs::path& path) {
+std::optional<PathStamp> mark_of(const fs::path& path) {
   struct stat info {};
   if (::stat(path.c_str(), &info) != 0) return std::nullopt;
   const FileStamp stamp = stamp_of(info);
-  return PathMark{path.string(), stamp.mtime_ns, S_ISDIR(info.st_mode) ? 0 : stamp.size};
+  return PathStamp{path.string(), stamp.mtime_ns, S_ISDIR(info.st_mode) ? 0 : stamp.size};
 }
 
 void add_texts(const config::Node& node, std::vector<fs::path>& paths) {
@@ -46,9 +46,9 @@ std::vector<fs::path> paths_of(const config::Stage& stage) {
 
 /// The marks of the named paths and of everything below them.
 struct Found {
-  std::vector<PathMark> named;  // named by the options
-  std::vector<PathMark> folders;
-  std::vector<PathMark> files;
+  std::vector<PathStamp> named;  // named by the options
+  std::vector<PathStamp> folders;
+  std::vector<PathStamp> files;
   bool many_files = false;
 
   void look_beneath(const fs::path& folder) {
@@ -63,8 +63,8 @@ struct Found {
     }
   }
 
-  std::vector<PathMark> marks() && {
-    std::vector<PathMark> all = std::move(named);
+  std::vector<PathStamp> marks() && {
+    std::vector<PathStamp> all = std::move(named);
     all.insert(all.end(), folders.begin(), folders.end());
     if (all.size() + files.size() <= kMostMarks) all.insert(all.end(), files.begin(), files.end());
     if (all.size() > kMostMarks) all.resize(kMostMarks);
@@ -116,9 +116,9 @@ PackOrigin record_origin(const config::Stage& source) {
 
 void check_pack_origin(const PackHeader& header, const PackOrigin& origin, const Catalog& catalog,
                        const std::string& file) {
-  const PathMark* changed = nullptr;
+  const PathStamp* changed = nullptr;
   std::size_t left = 0;
-  for (const PathMark& mark : origin.marks) {
+  for (const PathStamp& mark : origin.marks) {
     const auto now = mark_of(mark.path);
     if (now) ++left;
     if (now != mark) changed = &mark;  // prefers the last mark: files come after their folders
@@ -128,16 +128,17 @@ void check_pack_origin(const PackHeader& header, const PackOrigin& origin, const
   if (changed == nullptr || gone) return;
   const auto fingerprint = fingerprint_now(origin.stage, catalog);
   ENSURE(data, fingerprint && hash_of(*fingerprint) == header.source,
-         "{} is stale: {}, which it was made from ({}), has changed\nhint: write it again with "
-         "'trainctl data pack', or set 'on_stale: ignore' to use it unchanged",
+         "{} is stale: '{}' has changed since the pack was made\nhint: make the pack again with "
+         "'trainctl data pack' (the options were: {}), or set 'on_stale: ignore' to use the pack "
+         "as it is",
          file, printable(changed->path), printable(header.recipe_text()));
 }
 
 void check_pack_source(const PackHeader& header, const std::string& fingerprint,
                        const std::string& file) {
   ENSURE(data, header.source == hash_of(fingerprint),
-         "{} is stale: it was made ({}) from other samples than 'source' has now\nhint: write it "
-         "again with 'trainctl data pack', or remove 'source'",
+         "{} is stale: the pack was made from other samples than 'source' has now\nhint: make the "
+         "pack again with 'trainctl data pack' (the options were: {}), or remove 'source'",
          file, printable(header.recipe_text()));
 }
 

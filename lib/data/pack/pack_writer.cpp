@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "base/hash.hpp"
+#include "base/numbers.hpp"
 #include "data/formats/cache_file.hpp"
 
 #include <fcntl.h>
@@ -118,9 +119,9 @@ void PackWriter::read_journal() {
   JournalHead found;
   std::memcpy(&found, journal.data(), sizeof found);
   ENSURE(config, (found == JournalHead{.key = head_.key}),
-         "{} was started from other samples, with other options or by another version\nhint: "
-         "remove it and {} to start again",
-         shown(partial_path_), shown(journal_path_));
+         "cannot continue {}: the pack was started from other samples, with other options or by "
+         "another version of trainctl\nhint: remove {} and {} to start again",
+         shown(partial_path_), shown(partial_path_), shown(journal_path_));
   journal_end_ = sizeof found;
   while (done() < head_.samples && take_record(std::string_view(journal).substr(journal_end_)))
     continue;
@@ -139,7 +140,7 @@ bool PackWriter::take_record(std::string_view journal) {
   if (!journal.starts_with(record)) return false;
   journal_end_ += record.size();
   if (entry.format == kLeftOut) {
-    left_out_.push_back({entries_.size(), skipped_of(name)});
+    skipped_.push_back({entries_.size(), skipped_of(name)});
     return true;
   }
   names_ += name;
@@ -172,27 +173,29 @@ void PackWriter::keep(std::size_t entries) {
   names_.resize(entries == 0 ? 0 : entries_[entries - 1].name_end);
   entries_.resize(entries);
   record_ends_.resize(entries);
-  std::erase_if(left_out_, [&](const LeftOut& one) { return one.entries >= entries; });
+  std::erase_if(skipped_, [&](const SkippedEntry& one) { return one.entries >= entries; });
 }
 
-std::vector<SkippedSample> PackWriter::left_out() const {
+std::vector<SkippedSample> PackWriter::skipped() const {
   std::vector<SkippedSample> samples;
-  for (const LeftOut& one : left_out_) samples.push_back(one.sample);
+  for (const SkippedEntry& one : skipped_) samples.push_back(one.sample);
   return samples;
 }
 
 void PackWriter::append(const PackedImage& image) {
   ASSERT(done() < head_.samples);
   ENSURE(data, image.bytes.size() < std::uint64_t{1} << 32,
-         "{}: an image of {} bytes does not fit into a pack", image.name, image.bytes.size());
-  ENSURE(data, image.format != PackFormat::raw || fits_pack(image.shape, head_.channels),
-         "{}: pixels of {}x{}x{} do not fit into a pack: each side may have at most {}, with {} "
-         "channel(s)\nhint: use mode 'keep', or remove the image",
-         image.name, image.shape.height, image.shape.width, image.shape.channels, kMostSide,
-         head_.channels);
+         "{}: an image in a pack must have less than 4 GiB, got {} bytes\nhint: remove the image",
+         image.name, image.bytes.size());
+  ENSURE(
+      data, image.format != PackFormat::raw || fits_pack(image.shape, head_.channels),
+      "{}: the image has {}x{} pixels and {} channel{}, but an image of this pack must have at "
+      "most {} pixels per side and {} channel{}\nhint: pack with --mode keep, or remove the image",
+      image.name, image.shape.height, image.shape.width, image.shape.channels,
+      plural(image.shape.channels), kMostSide, head_.channels, plural(head_.channels));
   ENSURE(data, head_.classes == 0 || (image.label >= 0 && image.label < head_.classes),
-         "{0}: its label must be below {2}, the number of classes, got {1}", image.name,
-         image.label, head_.classes);
+         "{}: the label must be from 0 to {} ({} classes), got {}", image.name, head_.classes - 1,
+         head_.classes, image.label);
   names_ += image.name;
   PackEntry entry;
   entry.offset = end_;
@@ -213,7 +216,7 @@ void PackWriter::append(const PackedImage& image) {
 
 void PackWriter::leave_out(const SkippedSample& sample) {
   ASSERT(done() < head_.samples);
-  left_out_.push_back({entries_.size(), sample});
+  skipped_.push_back({entries_.size(), sample});
   const std::string text = sample.name + '\0' + sample.reason;
   PackEntry entry;
   entry.offset = end_;
@@ -239,7 +242,7 @@ PackHeader PackWriter::finish(PackNotes notes) {
   ASSERT(done() == head_.samples);
   save();
   ENSURE(data, !entries_.empty(), "none of the {} samples can be read", head_.samples);
-  notes.left_out = left_out();
+  notes.skipped = skipped();
   const ImageShape first{entries_[0].height, entries_[0].width, entries_[0].channels};
   const bool one_size = std::ranges::all_of(entries_, [&](const PackEntry& entry) {
     return entry.format == PackFormat::raw &&
@@ -262,8 +265,8 @@ PackHeader PackWriter::finish(PackNotes notes) {
   failed_ = true;  // what follows is not image data, so the destructor must not save
   write_all(partial_.get(), index + encoded, partial_path_.string());
   const std::string page = header_page(head_);
-  ENSURE(resource, ::lseek(partial_.get(), 0, SEEK_SET) == 0, "cannot write {}",
-         shown(partial_path_));
+  ENSURE(resource, ::lseek(partial_.get(), 0, SEEK_SET) == 0, "cannot write {}: {}",
+         shown(partial_path_), std::strerror(errno));
   write_all(partial_.get(), page, partial_path_.string());
   publish(partial_path_, partial_.get(), path_);
   partial_.reset();
@@ -275,7 +278,7 @@ PackHeader PackWriter::finish(PackNotes notes) {
 Fd open_locked(const fs::path& path, const std::function<void()>& opened) {
   while (true) {
     Fd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
-    ENSURE(resource, fd.valid(), "cannot write {}: {}\nhint: choose a writable folder with --out",
+    ENSURE(resource, fd.valid(), "cannot write {}: {}\nhint: choose a writable path with --out",
            shown(path), std::strerror(errno));
     if (opened) opened();
     ENSURE(resource, ::flock(fd.get(), LOCK_EX | LOCK_NB) == 0,

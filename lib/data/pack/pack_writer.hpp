@@ -38,14 +38,16 @@ class PackWriter {
 
   /// Returns the number of source samples that need not be read again.
   [[nodiscard]] std::int64_t done() const {
-    return static_cast<std::int64_t>(entries_.size() + left_out_.size());
+    return static_cast<std::int64_t>(entries_.size() + skipped_.size());
   }
   /// Images found by the constructor.
   [[nodiscard]] std::int64_t found() const { return std::ssize(entries_); }
   /// Images listed in the journal whose bytes did not match; they must be made again.
   [[nodiscard]] std::int64_t damaged() const { return damaged_; }
-  /// Samples that have been left out so far, in source order.
-  [[nodiscard]] std::vector<SkippedSample> left_out() const;
+  [[nodiscard]] const fs::path& partial_path() const { return partial_path_; }
+  [[nodiscard]] const fs::path& journal_path() const { return journal_path_; }
+  /// Samples that have been skipped so far, in source order.
+  [[nodiscard]] std::vector<SkippedSample> skipped() const;
 
   /// Throws Error(data) that names the image when a pack cannot hold it.
   void append(const PackedImage& image);
@@ -56,7 +58,7 @@ class PackWriter {
   PackHeader finish(PackNotes notes);
 
  private:
-  struct LeftOut {
+  struct SkippedEntry {
     std::size_t entries = 0;  // entries before it
     SkippedSample sample;
   };
@@ -77,7 +79,7 @@ class PackWriter {
   Fd journal_;
   std::vector<PackEntry> entries_;
   std::vector<std::uint64_t> record_ends_;  // end of each entry in the journal
-  std::vector<LeftOut> left_out_;
+  std::vector<SkippedEntry> skipped_;
   std::string names_;
   std::uint64_t end_ = kPackPage;  // end of the data
   std::uint64_t journal_end_ = 0;  // end of its valid records when it was opened

@@ -49,7 +49,7 @@ class UringQueue final : public ReadQueue {
     do {
       code = ::io_uring_submit_and_wait(&ring_, least);
     } while (code == -EINTR || code == -EAGAIN);
-    ENSURE(resource, code >= 0, "io_uring: {}", std::strerror(-code));
+    ENSURE(resource, code >= 0, "cannot read files with io_uring: {}", std::strerror(-code));
     std::array<io_uring_cqe*, 64> ended;
     unsigned count = 0;
     while ((count = ::io_uring_peek_batch_cqe(&ring_, ended.data(), ended.size())) > 0) {

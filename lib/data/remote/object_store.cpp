@@ -36,9 +36,9 @@ Url parse_url(const std::filesystem::path& path) {
          url.scheme);
   const bool is_file = url.scheme == "file";
   ENSURE(config, url.host.empty() == is_file, "'{}' {}", printable(url.text),
-         is_file ? "must not contain a host\nhint: write file:// and an absolute path, such as "
+         is_file ? "must have an absolute path after 'file://'\nhint: write three slashes, such as "
                    "file:///slow/data"
-                 : "has no host or bucket\nhint: write it after '://'");
+                 : "has no host or bucket\nhint: write the host or bucket after '://'");
   return url;
 }
 
@@ -158,15 +158,19 @@ class S3Store final : public ObjectStore {
         object.name.erase(0, prefix.key().size());
         // S3 sorts by the bytes of the key.
         ENSURE(data, found.empty() || found.back().name < object.name,
-               "cannot list {}: the server repeats names or sends them out of order\nhint: check "
-               "dataset.remote.endpoint",
+               "cannot list {}: the server sends names twice or out of order, unlike S3\nhint: set "
+               "dataset.remote.endpoint to the address of an S3 server",
                printable(prefix.text));
         found.push_back(std::move(object));
       }
-      ENSURE(data, found.size() <= options_.most_objects && empty_pages <= kMostEmptyPages,
-             "cannot list {}: the listing has not ended after {} objects (limit {})\nhint: name a "
-             "folder with fewer objects",
-             printable(prefix.text), found.size(), options_.most_objects);
+      ENSURE(data, found.size() <= options_.most_objects,
+             "cannot list {}: there are more than {} objects\nhint: name a folder with fewer "
+             "objects",
+             printable(prefix.text), options_.most_objects);
+      ENSURE(data, empty_pages <= kMostEmptyPages,
+             "cannot list {}: the server sent {} empty pages in a row without ending the "
+             "list\nhint: set dataset.remote.endpoint to the address of an S3 server",
+             printable(prefix.text), empty_pages);
       token = page.next;
     } while (!token.empty());
     return found;

@@ -92,7 +92,7 @@ TierFolder::TierFolder(fs::path folder, const spec::Budget& budget) : folder_(st
   make_folder(folder_ / "objects");
   std::error_code failure;
   const fs::space_info space = fs::space(folder_, failure);
-  ENSURE(resource, !failure, "cannot read the free disk space of {}: {}", shown(folder_),
+  ENSURE(resource, !failure, "cannot determine the free disk space of {}: {}", shown(folder_),
          failure.message());
   budget_ =
       budget.of(space.available + (budget.bytes ? 0 : total_bytes(list_cached_files(folder_))));
@@ -138,10 +138,9 @@ void TierFolder::reserve(std::uint64_t bytes) {
     return set_used_bytes(held + bytes);
   }
   const std::string message = fmt::format(
-      "the local copies in {} need {} more, but dataset.cache.budget leaves {} of {} while the "
-      "rest is in use\nhint: raise the budget, or set dataset.cache.local to a folder on a larger "
-      "disk",
-      shown(folder_), human_bytes(static_cast<double>(bytes)),
+      "cannot store {} in {}: only {} of the {} of dataset.cache.budget are free\nhint: raise "
+      "dataset.cache.budget, or set dataset.cache.local to a folder on a larger disk",
+      human_bytes(static_cast<double>(bytes)), shown(folder_),
       human_bytes(static_cast<double>(budget_ - std::min(budget_, held))),
       human_bytes(static_cast<double>(budget_)));
   if (bytes > budget_) throw Error(ErrorKind::resource, message);

@@ -91,14 +91,14 @@ void check_not_compressed(const HttpResponse& response, const std::string& name)
 
 void check_status(const HttpResponse& response, const std::string& name) {
   ENSURE(data, response.status != 401 && response.status != 403,
-         "the server denied access to {} (HTTP {})\nhint: check the permissions, and for s3 "
-         "dataset.remote.access_key, secret_key and region, and the clock of this machine",
+         "the server denied access to {} (HTTP {})\nhint: check the permissions; for s3:// also "
+         "access_key, secret_key and region of dataset.remote, and the clock of the local machine",
          printable(name), response.status);
   const bool served = response.status == 200 || response.status == 206 || response.status == 416;
   ENSURE(data, served || is_absent(response),
-         "the server responded with HTTP {} for {}\nhint: check the path, and for s3 "
-         "dataset.remote.endpoint and region",
-         response.status, printable(name));
+         "cannot read {}: the server responded with HTTP {}\nhint: check the path; for s3:// also "
+         "dataset.remote.endpoint and dataset.remote.region",
+         printable(name), response.status);
   ENSURE(data, !response.too_long,
          "the server sent more of {} than requested: it does not support range requests, which "
          "files above 8 MiB require",
@@ -157,9 +157,9 @@ HttpResponse Transfers::send(const HttpRequest& request, const std::string& name
            "cannot read {}: {}\nhint: correct the path or the server's configuration",
            printable(name), printable(cause));
     ENSURE(resource, attempt < options_.retries,
-           "cannot read {}: {} ({} attempts)\nhint: check the network and the server, or raise "
-           "dataset.remote.retries or timeout_s",
-           printable(name), printable(cause), attempt + 1);
+           "cannot read {}: {} ({} attempt{})\nhint: check the network and the server, or raise "
+           "dataset.remote.retries or dataset.remote.timeout_s",
+           printable(name), printable(cause), attempt + 1, plural(attempt + 1));
     pause(attempt, response);
   }
 }

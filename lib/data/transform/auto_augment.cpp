@@ -282,8 +282,8 @@ class RandAugment final : public AugmentStage {
   explicit RandAugment(const spec::transform::RandAugment& options)
       : AugmentStage(options.interpolation, options.fill), options_(options) {
     ENSURE(config, options.magnitude < options.num_magnitude_bins,
-           "magnitude is {}, but num_magnitude_bins is {}\nhint: set magnitude to {} or less",
-           options.magnitude, options.num_magnitude_bins, options.num_magnitude_bins - 1);
+           "magnitude must be below num_magnitude_bins ({}), got {}", options.num_magnitude_bins,
+           options.magnitude);
   }
 
   [[nodiscard]] std::uint64_t scratch_bytes(const ImageShape& input) const override {

@@ -18,10 +18,12 @@ constexpr std::array<Adjust, 4> kAdjust{adjust_brightness, adjust_contrast, adju
 
 Range range_of(const char* name, const std::vector<double>& values, double center) {
   ENSURE(config, values.size() == 1 || values.size() == 2,
-         "{} must have one value, or the smallest and the largest, got {}", name, values.size());
+         "{} must be one number or [smallest, largest], got {} values", name, values.size());
   const bool one = values.size() == 1;
-  ENSURE(config, one ? values[0] >= 0 : values[0] <= values[1],
-         "{} must be a nonnegative number, or [smallest, largest], got {}", name, values[0]);
+  ENSURE(config, !one || values[0] >= 0, "{} must be a nonnegative number, got {}", name,
+         values[0]);
+  ENSURE(config, one || values[0] <= values[1], "{} must be [smallest, largest], got [{}, {}]",
+         name, values[0], values[1]);
   if (!one) return {values[0], values[1]};
   const double low = center - values[0];
   return {center == 1 ? std::max(low, 0.0) : low, center + values[0]};
@@ -82,6 +84,20 @@ class RandomGrayscale final : public Transform {
   double probability_;
 };
 
+/// Draws one coin.
+class RandomInvert final : public Transform {
+ public:
+  explicit RandomInvert(const spec::transform::RandomInvert& options) : probability_(options.p) {}
+
+  void apply(const ImageView& input, ImageTarget& output, CounterRng& rng) const override {
+    if (!rng.coin(probability_)) return output.copy(input);
+    invert(input, output);
+  }
+
+ private:
+  double probability_;
+};
+
 }  // namespace
 
 void register_transform_color_jitter(Catalog& catalog) {
@@ -93,12 +109,16 @@ void register_transform_random_grayscale(Catalog& catalog) {
       maker<RandomGrayscale, spec::transform::RandomGrayscale>();
 }
 
+void register_transform_random_invert(Catalog& catalog) {
+  catalog.transforms["random_invert"] = maker<RandomInvert, spec::transform::RandomInvert>();
+}
+
 void register_transform_normalize(Catalog& catalog) {
   catalog.normalizations["normalize"] = [](const config::Stage& stage) {
     const auto& options = stage.as<spec::transform::Normalize>();
     ENSURE(config, options.mean.size() == options.std.size(),
-           "mean and std must have one value per channel each, got {} and {}", options.mean.size(),
-           options.std.size());
+           "mean and std must have the same number of values, one per channel, got {} and {}",
+           options.mean.size(), options.std.size());
     Normalization out;
     for (const double mean : options.mean) out.mean.push_back(static_cast<float>(mean));
     for (const double std : options.std) out.std.push_back(static_cast<float>(std));

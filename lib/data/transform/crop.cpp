@@ -33,8 +33,8 @@ class PaddedCrop final : public Transform {
         outside_{options.padding_mode, Fill(options.fill.values)} {
     const std::vector<int>& padding = options.padding.values;
     ENSURE(config, padding.size() == 1 || padding.size() == 2 || padding.size() == 4,
-           "padding must have 1, 2 or 4 values, got {}\nhint: use padding for all sides, [left and "
-           "right, top and bottom] or [left, top, right, bottom]",
+           "padding must have 1, 2 or 4 values, got {}\nhint: set one number for all "
+           "sides, [left_and_right, top_and_bottom] or [left, top, right, bottom]",
            padding.size());
     across_ = {padding[0], padding[padding.size() == 4 ? 2 : 0]};
     down_ = {padding[padding.size() == 1 ? 0 : 1],
@@ -91,12 +91,14 @@ class PaddedCrop final : public Transform {
   void check(const ImageShape& image) const {
     const auto [rows, columns, height, width] = padded(image);
     if (size_.height > height || size_.width > width) {
+      const bool same = height == image.height && width == image.width;
       throw Error(
           kind,
           fmt::format(
-              "a crop of {}x{} pixels does not fit into an image of {}x{}, padded to {}x{}\nhint: "
-              "set size to at most [{}, {}], set pad_if_needed: true, or resize first",
-              size_.height, size_.width, image.height, image.width, height, width, height, width));
+              "a crop of {}x{} pixels does not fit into an image of {}x{}{}\nhint: set size to at "
+              "most [{}, {}], set pad_if_needed: true, or resize first",
+              size_.height, size_.width, image.height, image.width,
+              same ? "" : fmt::format(", padded to {}x{}", height, width), height, width));
     }
     const std::int64_t most = outside_.mode == PaddingMode::reflect ? 1 : 0;
     const bool mirrors =
@@ -105,10 +107,11 @@ class PaddedCrop final : public Transform {
                     std::max(columns.before, columns.after) > image.width - most)) {
       throw Error(
           kind,
-          fmt::format("an image of {}x{} cannot be mirrored by {} and {} pixels at its rows and "
-                      "columns\nhint: use less padding, or set padding_mode to edge or constant",
-                      image.height, image.width, std::max(rows.before, rows.after),
-                      std::max(columns.before, columns.after)));
+          fmt::format(
+              "an image of {}x{} has too few pixels to mirror a border of {} rows and {} columns\n"
+              "hint: use less padding, or set padding_mode to edge or constant",
+              image.height, image.width, std::max(rows.before, rows.after),
+              std::max(columns.before, columns.after)));
     }
   }
 

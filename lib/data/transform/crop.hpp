@@ -7,7 +7,7 @@
 namespace trainctl::data {
 
 /// The center of one axis: the pixels [first, first + count), after `before` pixels of padding.
-struct Middle {
+struct CenterSpan {
   std::int64_t first = 0;
   std::int64_t count = 0;
   std::int64_t before = 0;
@@ -15,7 +15,7 @@ struct Middle {
 
 /// Computes like torchvision: the crop starts at half of the excess, rounded to even; if the
 /// padding is odd, the end gets the extra pixel.
-inline Middle middle_of(std::int64_t extent, std::int64_t crop) {
+inline CenterSpan center_span(std::int64_t extent, std::int64_t crop) {
   if (crop > extent) return {0, extent, (crop - extent) / 2};
   const std::int64_t over = extent - crop;
   const std::int64_t half = over / 2;
@@ -33,14 +33,14 @@ class CenterCrop final : public CropTransform {
   [[nodiscard]] bool random() const override { return false; }
 
   [[nodiscard]] Box box(const ImageShape& input, CounterRng&) const override {
-    const Middle rows = middle_of(input.height, size_.height);
-    const Middle columns = middle_of(input.width, size_.width);
+    const CenterSpan rows = center_span(input.height, size_.height);
+    const CenterSpan columns = center_span(input.width, size_.width);
     return {rows.first, columns.first, rows.count, columns.count};
   }
   void apply_to_box(const ImageView& window, const ImageShape& whole, ImageTarget& output,
                     CounterRng&) const override {
-    const Middle rows = middle_of(whole.height, size_.height);
-    const Middle columns = middle_of(whole.width, size_.width);
+    const CenterSpan rows = center_span(whole.height, size_.height);
+    const CenterSpan columns = center_span(whole.width, size_.width);
     output.resize({size_.height, size_.width, window.shape.channels});
     if (rows.count < size_.height || columns.count < size_.width)
       std::memset(output.pixels(), 0, output.shape().bytes());
@@ -54,8 +54,8 @@ class CenterCrop final : public CropTransform {
     return pads ? Paint{.outside = Fill()} : Paint();
   }
   void apply_to_plan(PlannedImage& image, CounterRng&) const override {
-    const Middle rows = middle_of(image.shape().height, size_.height);
-    const Middle columns = middle_of(image.shape().width, size_.width);
+    const CenterSpan rows = center_span(image.shape().height, size_.height);
+    const CenterSpan columns = center_span(image.shape().width, size_.width);
     image.crop(
         {rows.first - rows.before, columns.first - columns.before, size_.height, size_.width});
   }

@@ -21,9 +21,9 @@ class GaussianBlur final : public Transform {
     const std::vector<int>& size = options.kernel_size.values;
     const std::vector<double>& sigma = options.sigma.values;
     ENSURE(config, size.size() == 1 || size.size() == 2,
-           "kernel_size must have one value, or [width, height], got {} values", size.size());
+           "kernel_size must be one number or [width, height], got {} values", size.size());
     ENSURE(config, sigma.size() == 1 || sigma.size() == 2,
-           "sigma must have one value, or the smallest and the largest, got {}", sigma.size());
+           "sigma must be one number or [smallest, largest], got {} values", sigma.size());
     across_ = static_cast<std::size_t>(size.front());
     down_ = static_cast<std::size_t>(size.back());
     ENSURE(config, across_ % 2 == 1 && down_ % 2 == 1, "kernel_size must be odd, got {}x{}",
@@ -63,9 +63,10 @@ class GaussianBlur final : public Transform {
     const auto height = static_cast<std::int64_t>(down_) / 2;
     if (width < image.width && height < image.height) return;
     throw Error(
-        kind, fmt::format("a kernel of {}x{} pixels is too large for an image {} wide and {} high: "
-                          "half of it must fit\nhint: set a smaller kernel_size, or resize first",
-                          across_, down_, image.width, image.height));
+        kind,
+        fmt::format("a kernel of {}x{} pixels is too large for an image of {}x{}: half of the "
+                    "kernel must fit\nhint: set a smaller kernel_size, or resize first",
+                    across_, down_, image.width, image.height));
   }
 
   std::size_t across_ = 1;

@@ -19,7 +19,9 @@ double tangent(double degrees) {
 
 Range shear_down(const std::vector<double>& values) {
   ENSURE(config, values.size() == 1 || values.size() == 2 || values.size() == 4,
-         "shear must have 1, 2 or 4 values, got {}", values.size());
+         "shear must have 1, 2 or 4 values, got {}\nhint: set one number, [x_min, x_max] or "
+         "[x_min, x_max, y_min, y_max]",
+         values.size());
   return values.size() == 4 ? angles("shear", values, 2) : Range{};
 }
 
@@ -126,10 +128,11 @@ class RandomPerspective final : public Transform {
       const auto perspective = perspective_of(input.shape, draw_corners(input.shape, rng));
       if (perspective) return warp_perspective(input, *perspective, sampling_, output);
     }
-    throw Error(ErrorKind::data,
-                fmt::format("an image of {}x{} pixels cannot be tilted: it has no area between its "
-                            "corners\nhint: remove it, or resize first",
-                            input.shape.width, input.shape.height));
+    throw Error(
+        ErrorKind::data,
+        fmt::format("cannot change the perspective of an image of {}x{} pixels: the image is too "
+                    "thin\nhint: remove the image, or resize first",
+                    input.shape.width, input.shape.height));
   }
 
  private:

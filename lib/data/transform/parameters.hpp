@@ -17,11 +17,12 @@ struct Range {
 inline Range angles(const char* name, const std::vector<double>& values, std::size_t first = 0) {
   if (values.size() == 1) {
     ENSURE(config, values[0] >= 0,
-           "{} must not be negative (a single number x means -x to x), got {}", name, values[0]);
+           "{} must not be negative, got {}\nhint: one number x means the range from -x to x", name,
+           values[0]);
     return {-values[0], values[0]};
   }
   ENSURE(config, values.size() >= first + 2,
-         "{} must have one value, or the smallest and the largest, got {}", name, values.size());
+         "{} must be one number or [smallest, largest], got {} values", name, values.size());
   ENSURE(config, values[first] <= values[first + 1], "{} must be [smallest, largest], got [{}, {}]",
          name, values[first], values[first + 1]);
   return {values[first], values[first + 1]};

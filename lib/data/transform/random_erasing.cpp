@@ -20,10 +20,10 @@ class RandomErasing final : public Transform {
       : options_(options),
         value_(options.value.values),
         log_ratio_{portable_log(options.ratio[0]), portable_log(options.ratio[1])} {
-    const auto ordered = [](const std::array<double, 2>& range) { return range[0] <= range[1]; };
-    ENSURE(config, ordered(options.scale) && ordered(options.ratio),
-           "scale and ratio must be [smallest, largest], got [{}, {}] and [{}, {}]",
-           options.scale[0], options.scale[1], options.ratio[0], options.ratio[1]);
+    ENSURE(config, options.scale[0] <= options.scale[1],
+           "scale must be [smallest, largest], got [{}, {}]", options.scale[0], options.scale[1]);
+    ENSURE(config, options.ratio[0] <= options.ratio[1],
+           "ratio must be [smallest, largest], got [{}, {}]", options.ratio[0], options.ratio[1]);
   }
 
   [[nodiscard]] ImageShape output(const ImageShape& input) const override {

@@ -42,9 +42,10 @@ class ResizedSize {
       longer = *longest_;
     }
     ENSURE(data, shorter > 0 && longer <= kMostPixels / shorter,
-           "an image of {}x{} pixels would become {}x{}\nhint: remove it, or set size to [height, "
-           "width]",
-           input.width, input.height, wide ? longer : shorter, wide ? shorter : longer);
+           "an image of {}x{} pixels would become {}x{}, which is {}\nhint: remove the image, or "
+           "set size to [height, width]",
+           input.width, input.height, wide ? longer : shorter, wide ? shorter : longer,
+           shorter > 0 ? fmt::format("more than the limit of {} pixels", kMostPixels) : "empty");
     return wide ? Extents{shorter, longer} : Extents{longer, shorter};
   }
 

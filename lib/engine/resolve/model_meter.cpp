@@ -119,7 +119,7 @@ std::int64_t ModelMeter::peak_of(const device::DeviceBatch& batch, Window window
 // An optimizer that checks the flag on the host needs no copies.
 std::int64_t ModelMeter::copies_on_gpu() const {
   const stage::Optimizer& optimizer = *stages_.optimizer;
-  if (!may_leave_out_ || !optimizer.skips_on_device() || optimizer.skips_for_nothing()) return 0;
+  if (!may_leave_out_ || !optimizer.skips_on_device() || optimizer.skips_in_kernel()) return 0;
   std::int64_t bytes = bytes_of(optimizer.state());
   for (const at::Tensor& parameter : train::trainable(*stages_.model))
     bytes += static_cast<std::int64_t>(parameter.nbytes());

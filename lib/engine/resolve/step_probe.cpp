@@ -147,15 +147,15 @@ std::function<void()> step_in(const ProbeContext& context, bool channels_last, s
 /// representative for long steps.
 std::int64_t probed_rows(const ProbeContext& context) {
   constexpr double kStepS = 0.1;
-  constexpr std::int64_t kFewRows = 8;
+  constexpr std::int64_t kFewProbeRows = 8;
   const std::int64_t batch = context.experiment.loader.batch_size;
-  if (batch <= kFewRows) return batch;
-  const std::function<void()> few = step_in(context, false, kFewRows);
+  if (batch <= kFewProbeRows) return batch;
+  const std::function<void()> few = step_in(context, false, kFewProbeRows);
   few();
   const double begin = steady_clock().now();
   few();
-  const double row_s = std::max(steady_clock().now() - begin, 1e-9) / kFewRows;
-  return std::clamp(static_cast<std::int64_t>(kStepS / row_s), kFewRows, batch);
+  const double row_s = std::max(steady_clock().now() - begin, 1e-9) / kFewProbeRows;
+  return std::clamp(static_cast<std::int64_t>(kStepS / row_s), kFewProbeRows, batch);
 }
 
 /// On a busy machine the measurement would be random, but the choice would hold for the whole run,

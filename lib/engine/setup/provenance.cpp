@@ -30,12 +30,14 @@ constexpr std::array<Fact, 7> kFacts{{{"torch", "libtorch"},
                                       {"gpu", "the GPU"},
                                       {"cuda", "the CUDA version"},
                                       {"cpu", "the CPU"},
-                                      {"cpu_features", "the CPU features"}}};
+                                      {"cpu_features", "the list of CPU features"}}};
 
 std::string fact(const checkpoint::Manifest& manifest, const std::string& key) {
   const auto found = manifest.facts.find(key);
   return found == manifest.facts.end() ? "" : found->second;
 }
+
+const char* or_none(const std::string& text) { return text.empty() ? "none" : text.c_str(); }
 
 }  // namespace
 
@@ -79,7 +81,7 @@ std::string changed_data(const checkpoint::Manifest& saved, const checkpoint::Ma
     const std::string before = fact(saved, "data." + split);
     const std::string after = fact(now, "data." + split);
     if (!before.empty() && !after.empty() && before != after)
-      changes.push_back(fmt::format("dataset.{}: {} -> {}", split, before, after));
+      changes.push_back(fmt::format("fingerprint of dataset.{}: {} -> {}", split, before, after));
   }
   return join(changes, ", ");
 }
@@ -90,8 +92,9 @@ std::string why_not_bitwise(const checkpoint::Manifest& saved, const ResumeConte
                            const std::string& after) {
     if (before == after) return;
     const bool is_long = before.size() + after.size() > 60;
-    differences.push_back(is_long ? fmt::format("{} differs", called)
-                                  : fmt::format("{} was '{}' and is '{}'", called, before, after));
+    differences.push_back(
+        is_long ? fmt::format("{} changed", called)
+                : fmt::format("{} was {} and is now {}", called, or_none(before), or_none(after)));
   };
   compare("the world size", std::to_string(saved.world_size), std::to_string(now.world_size));
   compare("trainctl", saved.version, now.origin.version);
@@ -101,9 +104,10 @@ std::string why_not_bitwise(const checkpoint::Manifest& saved, const ResumeConte
     compare("trainer.channels_last", fact(saved, "channels_last"),
             fact(now.origin, "channels_last"));
   if (saved.world_size == now.world_size)
-    compare("the gradient buckets", fact(saved, "buckets"), now.buckets);
+    compare("the layout of the gradient buckets", fact(saved, "buckets"), now.buckets);
   if (now.local_sgd && saved.reason == "max_steps")
-    differences.emplace_back("max_steps ended an epoch, where local_sgd averaged the ranks");
+    differences.emplace_back(
+        "trainer.max_steps ended the epoch early, and local_sgd averaged the weights at that step");
   return join(differences, "; ");
 }
 

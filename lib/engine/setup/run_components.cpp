@@ -115,13 +115,11 @@ void expect_same_division(const spec::Experiment& experiment, const spec::Task& 
   const spec::DataSplit& train = experiment.dataset.train;
   if (task.division.empty() || !train.part || !task.input.empty()) return;
   const std::string now = in_context("dataset.train", [&] { return data::division_digest(train); });
-  ENSURE(
-      checkpoint, now == task.division,
-      "dataset.split divides other data than in training, so samples of dataset.{} "
-      "may be training samples: the digest of the division is {}, expected {}\nhint: restore the "
-      "old data, put the new samples into dataset.test with separate files, or add "
-      "--accept-data-change",
-      task.split, printable(task.division), now);
+  ENSURE(checkpoint, now == task.division,
+         "dataset.split divides other data than in training, so dataset.{} may contain training "
+         "samples (fingerprint of the split in training: {}, now: {})\nhint: restore the old data, "
+         "make the new samples a separate data set in dataset.test, or add --accept-data-change",
+         task.split, printable(task.division), now);
 }
 
 }  // namespace
@@ -184,7 +182,8 @@ RunData open_split(const spec::Experiment& experiment, const spec::Task& task, d
     const bool as_training = !is_part || task.split == "train";
     for (std::size_t i = 0; i < out.train.transforms.size(); ++i) {
       ENSURE(config, !as_training || !out.train.transforms[i]->random(),
-             "transform '{}' is random\nhint: add a dataset.val, whose transforms are used instead",
+             "transform '{}' is random, so the outputs would differ each time\nhint: add "
+             "dataset.val, whose transforms are used instead",
              out.train.names[i]);
     }
   });
@@ -200,9 +199,8 @@ std::string changed_statistics(const spec::Experiment& experiment, const spec::T
   });
   if (now == task.trained_on) return {};
   return fmt::format(
-      "dataset.{}: means, deviations or categories are learned from other training "
-      "data than the run was trained on, which changes its samples: the fingerprint "
-      "of dataset.train was {} and is {}",
+      "dataset.train has changed since training, so dataset.{} is encoded with other means, "
+      "deviations or categories (fingerprint of dataset.train in training: {}, now: {})",
       task.split, printable(task.trained_on), now);
 }
 
@@ -215,7 +213,8 @@ RunStages build_stages(const StageSetup& setup) {
   stages.start = start_model(setup, *stages.model);
   if (experiment.trainer.activation_checkpointing == spec::ActivationCheckpointing::blocks) {
     ENSURE(config, stages.model->checkpoint_activations(),
-           "trainer.activation_checkpointing: model '{}' has no blocks\nhint: remove the key",
+           "trainer.activation_checkpointing requires a model with blocks, but '{}' has none\n"
+           "hint: remove the key",
            experiment.model.type);
   }
   if (experiment.trainer.channels_last.value_or(false)) train::lay_out_channels_last(*stages.model);

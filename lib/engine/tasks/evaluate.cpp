@@ -1,5 +1,6 @@
 #include "base/files.hpp"
 #include "base/json.hpp"
+#include "base/numbers.hpp"
 #include "base/strings.hpp"
 #include "checkpoint/verify.hpp"
 #include "engine/resolve/loader_workers.hpp"
@@ -62,9 +63,9 @@ class PartWriter {
   /// output has another shape, Error(resource) if the disk is full.
   void add(const data::Batch& batch, const at::Tensor& logits) {
     ENSURE(config, logits.dim() == 2 && logits.size(0) >= batch.valid && logits.size(1) == outputs_,
-           "predict writes {} numbers for each sample of dataset.train: "
-           "the output for a batch must be [{}, {}], got [{}]",
-           outputs_, batch.valid, outputs_, fmt::join(logits.sizes(), ", "));
+           "the output of the model for {} sample{} must have the shape [{}, {}], got [{}]",
+           batch.valid, plural(batch.valid), batch.valid, outputs_,
+           fmt::join(logits.sizes(), ", "));
     const at::Tensor host = logits.narrow(0, 0, batch.valid).to(at::kCPU, at::kFloat).contiguous();
     append(logits_, {static_cast<const char*>(host.const_data_ptr()), host.nbytes()});
     if (targets_.file.valid()) {
@@ -195,7 +196,7 @@ int Worker::run_evaluation() {
   const stage::ModelContext shape = data.model_context();
   const bool predicts = task.kind == spec::TaskKind::predict;
   ENSURE(config, !predicts || shape.kind.targets != spec::Targets::tokens,
-         "predict writes one row per sample, but this model outputs one per token");
+         "predict requires a model with one output per sample, but this model has one per token");
   const auto communicator =
       build_communicator(request_, experiment.distributed, place.device, heartbeat_);
   const ProbeContext run{.experiment = experiment,

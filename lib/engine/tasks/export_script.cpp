@@ -117,10 +117,10 @@ jit::Value* batch_size_in(jit::Graph& graph, jit::Value* input) {
 void follow_batch_size(const Trace& trace, const Trace& other) {
   const std::vector<jit::Node*> nodes = trace.nodes();
   const std::vector<jit::Node*> others = other.nodes();
-  if (nodes.size() != others.size()) refuse("its operations depend on the batch size");
+  if (nodes.size() != others.size()) refuse("the operations depend on the batch size");
   jit::Value* batch_size = nullptr;
   for (std::size_t i = 0; i < nodes.size(); ++i) {
-    if (nodes[i]->kind() != others[i]->kind()) refuse("its operations depend on the batch size");
+    if (nodes[i]->kind() != others[i]->kind()) refuse("the operations depend on the batch size");
     if (nodes[i]->kind() != c10::prim::Constant) continue;
     const c10::optional<c10::IValue> value = jit::toIValue(nodes[i]->output());
     const c10::optional<c10::IValue> in_other = jit::toIValue(others[i]->output());
@@ -129,7 +129,7 @@ void follow_batch_size(const Trace& trace, const Trace& other) {
     if (number == in_other->toInt()) continue;
     const std::int64_t multiple = number / trace.rows;
     if (multiple * trace.rows != number || multiple * other.rows != in_other->toInt())
-      refuse("a size in it is not a multiple of the batch size");
+      refuse("a size depends on the batch size, but is not a multiple of it");
     jit::Graph& graph = *trace.graph;
     if (batch_size == nullptr) batch_size = batch_size_in(graph, graph.inputs().back());
     const jit::WithInsertPoint at(nodes[i]);
@@ -149,7 +149,8 @@ void check_script(stage::Model& model, const stage::ModelContext& shape, jit::Mo
     const at::Tensor found = script.forward({inputs}).toTensor();
     if (found.sizes() != expected.sizes() ||
         !at::allclose(found, expected, /*rtol=*/1e-4, /*atol=*/1e-5, /*equal_nan=*/true))
-      refuse(fmt::format("with {} rows the program has other outputs than the model", rows));
+      refuse(fmt::format(
+          "for batch size {} the exported program computes other outputs than the model", rows));
   }
 }
 

@@ -75,7 +75,7 @@ std::optional<events::LinkMeasured> measured_sums(const TrainctlEngineRequest& r
 
 int measure_link(const TrainctlEngineRequest& request, at::Device device,
                  const train::EventSink& emit) {
-  ENSURE(config, request.world_size >= 2, "a link is measured between two ranks or more");
+  ENSURE(config, request.world_size >= 2, "measuring the link requires two or more ranks");
   spec::Distributed options;
   options.timeout_s = kTimeoutS;
   const auto communicator = build_communicator(request, options, device, nullptr);

@@ -31,8 +31,8 @@ template <class Enum>
 Enum called(const std::string& name) {
   const auto names = enum_names(Enum());
   const auto found = std::ranges::find(names, std::string_view(name));
-  ENSURE(checkpoint, found != names.end(), "the dump has unknown kind of samples: {}",
-         printable(name));
+  ENSURE(checkpoint, found != names.end(),
+         "the saved step (--replay-step) has samples of the unknown kind '{}'", printable(name));
   return static_cast<Enum>(found - names.begin());
 }
 
@@ -47,7 +47,7 @@ struct Subject {
   stage::Catalog catalog;
   std::unique_ptr<stage::Model> model;
   std::unique_ptr<stage::Loss> loss;
-  std::vector<std::string> drawn;  // weights that are missing in the dump
+  std::vector<std::string> initialized;  // weights that are missing in the dump
 };
 
 Subject build_subject(const TaskSetup& setup, const Numerics& numerics) {
@@ -66,7 +66,7 @@ Subject build_subject(const TaskSetup& setup, const Numerics& numerics) {
     if (found != numerics.weights.end() && found->tensor.sizes() == tensor.sizes()) {
       tensor.copy_(found->tensor);
     } else {
-      subject.drawn.push_back(name);
+      subject.initialized.push_back(name);
     }
   }
   if (experiment.trainer.channels_last.value_or(numerics.record.channels_last))
@@ -92,7 +92,7 @@ std::string what_differs(const TaskSetup& setup, const StepRecord& record) {
   compare("threads", std::to_string(record.num_threads), std::to_string(at::get_num_threads()));
   compare("CPU", record.cpu, machine.cpu_model + " " + join(machine.cpu_features, " "));
   if (!record.random_kept) all.emplace_back("the RNG state was not saved");
-  if (!record.repeated) all.emplace_back("the dump does not contain the results");
+  if (!record.repeated) all.emplace_back("the results of the step were not saved");
   return join(all, "; ");
 }
 
@@ -103,7 +103,8 @@ void set_random(const TaskSetup& setup, const Numerics& numerics, std::vector<st
   try {
     train::set_random_states(setup.device, numerics.random);
   } catch (const Error& error) {
-    notes.push_back(fmt::format("the RNG was seeded instead of restored: {}", error.message()));
+    notes.push_back(
+        fmt::format("the random numbers were seeded instead of restored: {}", error.message()));
   }
 }
 
@@ -155,14 +156,15 @@ int replay(const TaskSetup& setup) {
   Numerics numerics = train::read_numerics(task.replay);
   const StepRecord& record = numerics.record;
   ENSURE(config, numerics.batch.inputs.defined(),
-         "{} contains no batch: the run did not diverge in a step: {}",
+         "cannot replay {}: the file contains no batch, because the run did not diverge in a "
+         "training step ({})",
          printable(task.replay.string()), printable(record.cause));
   const auto& threads = setup.experiment.trainer.num_threads.value;
   at::set_num_threads(
       threads.value_or(static_cast<int>(std::max<std::int64_t>(record.num_threads, 1))));
   const Subject subject = build_subject(setup, numerics);
   events::Replayed event = described(numerics);
-  event.drawn = subject.drawn;
+  event.initialized = subject.initialized;
   event.why_not = what_differs(setup, record);
   set_random(setup, numerics, event.notes);
 

@@ -83,9 +83,10 @@ int tasks_of_node(const std::string& counts, int node) {
     if (node - before < count->nodes) return count->tasks;
     before += count->nodes;
   }
-  throw Error(ErrorKind::config,
-              fmt::format("SLURM_NODEID is {}, but SLURM_STEP_TASKS_PER_NODE '{}' has {} node(s)",
-                          node, printable(counts), before));
+  throw Error(
+      ErrorKind::config,
+      fmt::format("SLURM_NODEID is {}, but SLURM_STEP_TASKS_PER_NODE '{}' is for {} node(s)", node,
+                  printable(counts), before));
 }
 
 std::uint16_t port_of_job(std::uint64_t job, std::uint64_t step) {
@@ -133,8 +134,8 @@ class EnvironmentReader {
   /// Reads a variable that `launcher` always sets.
   [[nodiscard]] int required(const char* name, int least, Launcher launcher) const {
     const auto found = count(name, least);
-    ENSURE(config, found.has_value(), "environment variable {} of {} is not set", name,
-           name_of(launcher));
+    ENSURE(config, found.has_value(), "environment variable {} is not set, but required with {}",
+           name, name_of(launcher));
     return *found;
   }
 
@@ -160,12 +161,12 @@ constexpr RankVariables kOpenMpiNames{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_S
 constexpr RankVariables kHydraNames{"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"};
 
 void check_rank_variables(const LauncherTask& task, const RankVariables& names) {
-  ENSURE(config, task.rank < task.world_size, "{} is {}, but {} is {}", names.rank, task.rank,
-         names.size, task.world_size);
-  ENSURE(config, task.local_rank < task.local_world_size, "{} is {}, but {} is {}",
-         names.local_rank, task.local_rank, names.local_size, task.local_world_size);
-  ENSURE(config, task.local_world_size <= task.world_size, "{} is {}, but {} is {}",
-         names.local_size, task.local_world_size, names.size, task.world_size);
+  ENSURE(config, task.rank < task.world_size, "{} must be below {} ({}), got {}", names.rank,
+         names.size, task.world_size, task.rank);
+  ENSURE(config, task.local_rank < task.local_world_size, "{} must be below {} ({}), got {}",
+         names.local_rank, names.local_size, task.local_world_size, task.local_rank);
+  ENSURE(config, task.local_world_size <= task.world_size, "{} must be at most {} ({}), got {}",
+         names.local_size, names.size, task.world_size, task.local_world_size);
 }
 
 LauncherTask read_rank_variables(const EnvironmentReader& env, Launcher launcher,
@@ -198,8 +199,8 @@ void check_user_rank(const EnvironmentReader& env, const RankVariables& names, L
   const auto rank = env.count(kRank, 0);
   const auto size = env.count(kWorldSize, 1);
   ENSURE(config, !rank || *rank == task.rank,
-         "{} is {}, but {} of {} is {}\nhint: unset the wrong one", kRank, rank.value_or(0),
-         names.rank, name_of(task.launcher), task.rank);
+         "{} is {}, but {} of {} is {}\nhint: unset RANK, or set it to the same number", kRank,
+         rank.value_or(0), names.rank, name_of(task.launcher), task.rank);
   if (size && *size != task.world_size)
     task.ignored.push_back(fmt::format("{}={}, because {} has started {} tasks", kWorldSize, *size,
                                        name_of(task.launcher), task.world_size));
@@ -210,7 +211,7 @@ LauncherTask torchrun_task(const EnvironmentReader& env) {
   task.master_addr = env.text(kMasterAddr);
   task.master_port = read_port(env);
   ENSURE(config, !task.master_addr.empty() && task.master_port,
-         "environment variable {} of torchrun is not set",
+         "environment variable {} is not set, but required with torchrun",
          task.master_addr.empty() ? kMasterAddr : kMasterPort);
   task.restart = env.count("TORCHELASTIC_RESTART_COUNT", 0);
   task.agent_store = env.text("TORCHELASTIC_USE_AGENT_STORE") == "True";
@@ -314,8 +315,8 @@ LauncherTask kubernetes_task(const EnvironmentReader& env) {
     if (env.has(name)) break;
   }
   task.rank = env.required(rank, 0, task.launcher);
-  ENSURE(config, task.rank < task.world_size, "{} is {}, but there are {} pods", rank, task.rank,
-         task.world_size);
+  ENSURE(config, task.rank < task.world_size, "{} must be below the number of pods ({}), got {}",
+         rank, task.world_size, task.rank);
   task.master_addr = env.text(kMasterAddr);
   task.master_port = read_port(env);
   ENSURE(config, task.world_size == 1 || !task.master_addr.empty(),
@@ -362,7 +363,7 @@ LauncherTask ignore_single_task(LauncherTask task) {
   LauncherTask ignored_task;
   ignored_task.ignored = std::move(task.ignored);
   ignored_task.ignored.push_back(
-      fmt::format("the single task of {}: {}", name_of(task.launcher), kOwnWorkers));
+      fmt::format("the single task of {}, because {}", name_of(task.launcher), kOwnWorkers));
   return ignored_task;
 }
 
@@ -370,7 +371,7 @@ LauncherTask allocation_without_srun(const EnvironmentReader& env) {
   LauncherTask ignored_task;
   const std::string tasks = env.text("SLURM_NTASKS");
   ignored_task.ignored.push_back(fmt::format(
-      "the allocation of Slurm job {}{}, because srun did not start this process: {}",
+      "the allocation of Slurm job {}{}, because srun did not start this process, and {}",
       printable(env.text("SLURM_JOB_ID")),
       tasks.empty() ? "" : fmt::format(" ({} task(s))", printable(tasks)), kOwnWorkers));
   return ignored_task;

@@ -187,17 +187,20 @@ std::optional<JoinRefusal> RemoteNodes::find_mismatch(const Node& node,
         "node {} runs trainctl {}, node 0 runs {}\nhint: install the same version on all nodes",
         number, printable(hello.version), facts_.version));
   if (hello.accelerator != facts_.accelerator)
-    return config_refusal(fmt::format(
-        "node {} uses accelerator '{}', node 0 uses '{}'\nhint: set trainer.accelerator", number,
-        printable(hello.accelerator), facts_.accelerator));
+    return config_refusal(
+        fmt::format("node {} uses accelerator '{}', node 0 uses '{}'\nhint: set the same "
+                    "trainer.accelerator on all nodes",
+                    number, printable(hello.accelerator), facts_.accelerator));
   if (hello.ranks != facts_.ranks_per_node)
     return config_refusal(
         fmt::format("node {} has {} device(s), node 0 has {}\nhint: set trainer.devices to the "
                     "number that all nodes have",
                     number, hello.ranks, facts_.ranks_per_node));
   if (hello.node != number || hello.first_rank != number * facts_.ranks_per_node)
-    return config_refusal(fmt::format("node {} reports that it is node {} with ranks from {}",
-                                      number, hello.node, hello.first_rank));
+    return config_refusal(
+        fmt::format("node {0} must report number {0} and first rank {1}, got number {2} and "
+                    "first rank {3}",
+                    number, number * facts_.ranks_per_node, hello.node, hello.first_rank));
   if (hello.config == facts_.config) return std::nullopt;
   JoinRefusal other =
       config_refusal(fmt::format("node {} has a different config than node 0", number));

@@ -87,7 +87,8 @@ void NodeLink::flush(double now) {
   }
   output_.erase(0, sent);
   if (is_cut_off_) output_.clear();
-  if (output_.size() > kMaxQueuedBytes) mark_lost("it does not read its messages");
+  if (output_.size() > kMaxQueuedBytes)
+    mark_lost("it does not read the messages that are sent to it");
 }
 
 void NodeLink::close_sending() {
@@ -231,8 +232,8 @@ NodeMessage decode_as(const std::string& name, const Json& document,
 }
 
 [[noreturn]] void refuse(std::string_view line, const std::string& why) {
-  throw Error(ErrorKind::unexpected, fmt::format("an invalid supervisor message ({}): '{}...'",
-                                                 printable(why), printable(line.substr(0, 60))));
+  throw Error(ErrorKind::unexpected, fmt::format("an invalid message ({}): '{}...'", printable(why),
+                                                 printable(line.substr(0, 60))));
 }
 
 }  // namespace

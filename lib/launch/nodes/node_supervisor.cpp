@@ -28,7 +28,7 @@ RankHeartbeat heartbeat_of(int rank, const events::Heartbeat& page) {
   heartbeat.loaded = page.loaded.load(std::memory_order_relaxed);
   const events::Collective last = page.collective();
   heartbeat.collective = last.name;
-  heartbeat.in_collective = last.under_way;
+  heartbeat.in_collective = last.in_progress;
   return heartbeat;
 }
 
@@ -136,8 +136,7 @@ class NodeSupervisor {
   void check_coordinator() {
     if (!link_.lost() || outcome_.lost || outcome_.over) return;
     outcome_.lost = link_.lost();
-    log::get().warn("the connection to node 0 is lost: {}; killing the ranks of this node",
-                    *outcome_.lost);
+    log::get().warn("node 0 is lost: {}; killing the ranks of this node", *outcome_.lost);
     kill_all();
   }
 

@@ -142,7 +142,7 @@ void enter_sandbox(const Sandbox& sandbox) {
 Error exit_error(const std::string& process_name, int status) {
   if (!WIFSIGNALED(status))
     return {ErrorKind::unexpected,
-            fmt::format("{} exited with status {} and no result", process_name, status)};
+            fmt::format("{} exited with status {} without a result", process_name, status)};
   const int signal = WTERMSIG(status);
   if (signal == SIGKILL)
     return {ErrorKind::resource,

@@ -53,9 +53,10 @@ class StackRequester {
 
   /// Returns one frame per line, or the reason why there are none.
   std::string request_stack(const ThreadState& thread) {
-    if (!thread.has_handler) return "    no frames: its process has no handler for the signal\n";
-    if (thread.blocks_signal) return "    no frames: it blocks the signal\n";
-    if (SteadyClock::now() >= deadline_) return "    no frames: the time limit was reached\n";
+    if (!thread.has_handler)
+      return "    no stack: its process does not handle the signal for stacks\n";
+    if (thread.blocks_signal) return "    no stack: it blocks the signal\n";
+    if (SteadyClock::now() >= deadline_) return "    no stack: the time limit was reached\n";
     read_some();
     received_.clear();  // late output of another thread
     if (::syscall(SYS_tgkill, source_.pid, thread.tid, stack_signal()) != 0)
@@ -89,7 +90,7 @@ class StackRequester {
 
   [[nodiscard]] std::string frames(const std::string& begin, const std::string& end) const {
     const std::size_t first = received_.find(begin);
-    if (first == std::string::npos) return "    no frames: it did not answer in time\n";
+    if (first == std::string::npos) return "    no stack: it did not answer in time\n";
     std::string_view answer = std::string_view(received_).substr(first + begin.size());
     const std::size_t last = answer.find(end);
     answer = answer.substr(0, std::min(last, kMaxAnswerBytes));

@@ -104,7 +104,8 @@ std::string read_group_address() {
 void check_parent() {
   const auto supervisor = read_number(kSupervisorPid, {1, std::numeric_limits<int>::max()});
   if (!supervisor) return;
-  ENSURE(rank_failed, ::getppid() == *supervisor, "the supervisor (pid {}) exited", *supervisor);
+  ENSURE(rank_failed, ::getppid() == *supervisor,
+         "the trainctl process that started this rank (pid {}) has exited", *supervisor);
 }
 
 }  // namespace

@@ -101,7 +101,7 @@ std::optional<std::string> FrameReader::take(std::string_view bytes) {
   if (pending_.size() < kLengthBytes) return std::nullopt;
   const auto length = wire::Reader(pending_).number<std::uint32_t>();
   ENSURE(unexpected, length > 0 && length <= kMaxHandshakeBytes,
-         "it sent {}, which is not a frame of 1 to {} bytes", shown(pending_), kMaxHandshakeBytes);
+         "it sent {}, which is not a message of trainctl", shown(pending_));
   if (pending_.size() < kLengthBytes + length) return std::nullopt;
   std::string body = pending_.substr(kLengthBytes);
   pending_.clear();
@@ -132,7 +132,7 @@ void CoordinatorHandshake::take(std::string_view bytes) {
 }
 
 void CoordinatorHandshake::take_hello(std::string_view body) {
-  ENSURE(unexpected, body.starts_with(kMagic), "it sent {}, which is not the rendezvous protocol",
+  ENSURE(unexpected, body.starts_with(kMagic), "it sent {}, which is not a message of trainctl",
          shown(body));
   wire::Reader reader(body.substr(kMagic.size()));
   const auto version = reader.number<std::uint8_t>();
@@ -150,8 +150,9 @@ void CoordinatorHandshake::take_hello(std::string_view body) {
 void CoordinatorHandshake::take_proof(std::string_view body) {
   const Sha256 expected = joiner_proof(token_, transcript_);
   const bool is_valid = equal_in_constant_time(body, as_text(expected));
-  ENSURE(unexpected, requested_run_id_ == transcript_.run_id, "it joins run {}, but this is run {}",
-         shown(requested_run_id_), shown(transcript_.run_id));
+  ENSURE(unexpected, requested_run_id_ == transcript_.run_id,
+         "its run id is {}, but the run of node 0 has the id {}", shown(requested_run_id_),
+         shown(transcript_.run_id));
   ENSURE(unexpected, is_valid, "its token is different");
   proved_claim_ = transcript_.claim;
 }

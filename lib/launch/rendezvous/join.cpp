@@ -70,11 +70,10 @@ JoinFailure no_answer() {
 // If the connection closes before node 0 has proved the token, node 0 itself may have ended.
 JoinFailure closed_early(const JoinHandshake& handshake) {
   if (!handshake.has_sent_proof())
-    return {
-        ErrorKind::rank_failed,
-        "each connection was closed immediately: node 0 exited, has another version of trainctl, "
-        "or another program listens there\nhint: see the log of node 0",
-        kRetryLongS};
+    return {ErrorKind::rank_failed,
+            "each connection was closed immediately: node 0 has exited, its trainctl has another "
+            "version, or another program listens there\nhint: see the log of node 0",
+            kRetryLongS};
   return {ErrorKind::config,
           "node 0 rejects the token or the run id\nhint: use the same TRAINCTL_RDZV_TOKEN or "
           "--rdzv-token-file, and the same --rdzv-id, on all nodes (see the log of node 0)",
@@ -83,7 +82,7 @@ JoinFailure closed_early(const JoinHandshake& handshake) {
 
 JoinFailure not_coordinator(const Error& error) {
   return {ErrorKind::config,
-          fmt::format("the process that listens there is not node 0 of this run: {}\nhint: check "
+          fmt::format("the process that listens there is not node 0 of this run ({})\nhint: check "
                       "port and token",
                       error.message()),
           kRetryShortS};
@@ -95,7 +94,7 @@ std::optional<JoinFailure> failure_of(const Answer& answer) {
   const bool is_taken = answer.status == JoinStatus::already_joined;
   return JoinFailure{
       ErrorKind::config,
-      fmt::format("node 0 rejects it: {}\nhint: {}", printable(answer.reason),
+      fmt::format("node 0 answers '{}'\nhint: {}", printable(answer.reason),
                   is_taken ? "check that every node has its own --node-rank"
                            : "use the same --nnodes and trainer.devices on all nodes"),
       is_taken ? kRetryLongS : 0};

@@ -1,4 +1,5 @@
 #include "base/error.hpp"
+#include "base/numbers.hpp"
 #include "base/strings.hpp"
 #include "launch/rendezvous/address.hpp"
 #include "launch/rendezvous/handshake.hpp"
@@ -105,10 +106,10 @@ bool send(PendingPeer& peer) {
   return true;
 }
 
-std::string joinable_range(int first, int last) {
-  if (first > last) return "none can join";
-  return first == last ? fmt::format("only {} can join", first)
-                       : fmt::format("{} to {} can join", first, last);
+std::string joinable_range(const char* noun, int first, int last) {
+  if (first > last) return "none of them joins node 0";
+  return first == last ? fmt::format("only {} {} joins node 0", noun, first)
+                       : fmt::format("only {}s {} to {} join node 0", noun, first, last);
 }
 
 void check(const Listener::Options& options) {
@@ -209,13 +210,13 @@ struct Listener::State {
   [[nodiscard]] Answer check_claim(const Claim& claim) const {
     const int ranks_of_node = options.world_size / options.nodes;
     const bool is_rank = claim.role == Role::rank;
+    const char* noun = is_rank ? "rank" : "node";
     const int first = is_rank ? ranks_of_node : 1;
     const int end = is_rank ? options.world_size : options.nodes;
     if (claim.number < first || claim.number >= end)
       return {JoinStatus::out_of_range,
-              fmt::format("{} cannot join: of the {} of this run, {}", to_text(claim),
-                          fmt::format("{} {}", end, is_rank ? "ranks" : "nodes"),
-                          joinable_range(first, end - 1))};
+              fmt::format("{} cannot join: this run has {} {}{}, and {}", to_text(claim), end, noun,
+                          plural(end), joinable_range(noun, first, end - 1))};
     const auto found = claimed.find(claim);
     if (found == claimed.end()) return {};
     return {JoinStatus::already_joined,

@@ -129,8 +129,9 @@ std::optional<ListenFailure> address_restriction(const Address& address,
     case AddressScope::private_network: return std::nullopt;
     case AddressScope::any:
       return ListenFailure{.message =
-                               fmt::format("{} means all addresses of a machine\nhint: use the "
-                                           "address by which other nodes reach this one",
+                               fmt::format("{} means all addresses of a machine, but the other "
+                                           "nodes need one to connect to\nhint: use the "
+                                           "address by which they reach node 0",
                                            host)};
     case AddressScope::multicast:
       return ListenFailure{.message = fmt::format("{} is not the address of a machine", host)};
@@ -156,7 +157,7 @@ ListenFailure failure_of(int cause, const Address& address) {
                             "an address of node 0, and start node 0 there",
                             at.host, std::strerror(cause))};
   return {.kind = ErrorKind::resource,
-          .message = fmt::format("port {} of {}: {}", at.port, at.host, std::strerror(cause))};
+          .message = fmt::format("{} (port {} of {})", std::strerror(cause), at.port, at.host)};
 }
 
 // On Linux SO_REUSEADDR allows a port whose last connections are in TIME_WAIT, but never one with a
@@ -198,9 +199,10 @@ ResolvedAddresses resolve_to_network(const Listener::Options& options) {
   const std::vector<Address>& found = v4.empty() ? v6 : v4;
   if (found.size() == 1) return {found, {}};
   return {{},
-          fmt::format("only a loopback address, and {}\nhint: set --rdzv-endpoint to the address "
-                      "by which other hosts reach this one",
-                      found.empty() ? "there is no network" : "there are several networks")};
+          fmt::format("{} has only a loopback address here, and this machine has {}\nhint: set "
+                      "--rdzv-endpoint to the address by which other machines reach this one",
+                      printable(options.endpoint.host),
+                      found.empty() ? "no network" : "several networks")};
 }
 
 // A loopback address that the user specifies is used.

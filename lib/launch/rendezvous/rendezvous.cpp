@@ -24,7 +24,8 @@ constexpr std::size_t kShownEndpointBytes = 80;
   throw Error(
       ErrorKind::config,
       fmt::format(
-          "an endpoint must be HOST:PORT, such as node1:{3} or [fd00::1]:{3}; got '{0}'{1}: {2}",
+          "an endpoint must be HOST:PORT, got '{0}'{1}: {2}\nhint: write an endpoint such as "
+          "node1:{3} or [fd00::1]:{3}",
           printable(text.substr(0, kShownEndpointBytes)),
           text.size() > kShownEndpointBytes ? "..." : "", why, kRendezvousPort));
 }

@@ -25,8 +25,7 @@ bool would_block() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == 
 
 void StoreServer::add_client(int rank, Fd socket) {
   constexpr std::size_t kMaxClients = 1024;
-  ENSURE(resource, clients_.size() < kMaxClients, "the store supports at most {} ranks",
-         kMaxClients);
+  ENSURE(resource, clients_.size() < kMaxClients, "a run supports at most {} ranks", kMaxClients);
   const int flags = ::fcntl(socket.get(), F_GETFL);
   ::fcntl(socket.get(), F_SETFL, flags | O_NONBLOCK);
   clients_.push_back({rank, std::move(socket), {}, {}, {}});
@@ -176,21 +175,20 @@ using SteadyTime = std::chrono::steady_clock::time_point;
 constexpr Milliseconds kReplyTimeout{60'000};
 
 [[noreturn]] void supervisor_gone() {
-  throw Error(
-      ErrorKind::rank_failed,
-      "lost the connection to the supervisor's store: the supervisor exited, or this rank violated "
-      "the protocol");
+  throw Error(ErrorKind::rank_failed,
+              "lost the connection to the trainctl process that started this rank: it has exited, "
+              "or it rejected an invalid request");
 }
 
 void check_key(const std::string& key) {
   ENSURE(unexpected, key.size() <= kMaxKeyBytes,
-         "a store key must have at most {1} bytes, got {0}: '{2}...'", key.size(), kMaxKeyBytes,
-         printable(key.substr(0, 60)));
+         "the name of a shared value must have at most {1} bytes, got {0}: '{2}...'", key.size(),
+         kMaxKeyBytes, printable(key.substr(0, 60)));
 }
 
 std::int64_t replied_number(const std::string& text) {
   const auto value = parse_number<std::int64_t>(text);
-  ENSURE(unexpected, value, "the store answered '{}', not a number", printable(text));
+  ENSURE(unexpected, value, "trainctl answered this rank with '{}', not a number", printable(text));
   return *value;
 }
 
@@ -214,7 +212,8 @@ struct StoreClient::State {
     request.id = ++last_id;
     const std::string frame = encode_request(request);
     ENSURE(unexpected, frame.size() <= kFrameLengthBytes + kMaxFrameBytes,
-           "a store request must have at most {1} bytes, got {0}", frame.size(), kMaxFrameBytes);
+           "a request to share values must have at most {1} bytes, got {0}", frame.size(),
+           kMaxFrameBytes);
     send(frame);
     while (true) {
       if (auto reply = take_reply(request.id)) return reply;
@@ -227,7 +226,8 @@ struct StoreClient::State {
 
   Reply ask(Request request) {
     auto reply = ask(std::move(request), kReplyTimeout);
-    ENSURE(hang, reply.has_value(), "the supervisor's store did not answer within {} s",
+    ENSURE(hang, reply.has_value(),
+           "the trainctl process that started this rank did not answer within {} s",
            kReplyTimeout.count() / 1000);
     return std::move(*reply);
   }
@@ -266,10 +266,11 @@ StoreClient::~StoreClient() = default;
 void StoreClient::set(const std::string& key, const std::string& value) {
   check_key(key);
   ENSURE(unexpected, value.size() <= kMaxValueBytes,
-         "the value of store key '{0}' must have at most {2} bytes, got {1}", printable(key),
+         "the shared value '{0}' must have at most {2} bytes, got {1}", printable(key),
          value.size(), kMaxValueBytes);
   const Reply reply = state_->ask({.operation = Operation::set, .keys = {key}, .value = value});
-  ENSURE(resource, reply.status == Status::ok, "cannot store key '{}': the store is full",
+  ENSURE(resource, reply.status == Status::ok,
+         "cannot pass '{}' to the other ranks: the memory for values that ranks exchange is full",
          printable(key));
 }
 
@@ -283,10 +284,11 @@ std::optional<std::string> StoreClient::try_get(const std::string& key) {
 std::int64_t StoreClient::add(const std::string& key, std::int64_t delta) {
   check_key(key);
   const Reply reply = state_->ask({.operation = Operation::add, .keys = {key}, .delta = delta});
-  ENSURE(resource, reply.status != Status::full, "cannot store key '{}': the store is full",
+  ENSURE(resource, reply.status != Status::full,
+         "cannot pass '{}' to the other ranks: the memory for values that ranks exchange is full",
          printable(key));
   ENSURE(unexpected, reply.status == Status::ok,
-         "cannot add {1} to store key '{0}': its value is not a number", printable(key), delta);
+         "cannot add {1} to the shared value '{0}': it is not a number", printable(key), delta);
   return replied_number(reply.value);
 }
 
@@ -300,8 +302,8 @@ std::int64_t StoreClient::size() {
 }
 
 void StoreClient::wait(const std::vector<std::string>& keys, std::chrono::milliseconds timeout) {
-  ENSURE(unexpected, keys.size() <= kMaxWaitKeys, "cannot wait for {} store keys: the limit is {}",
-         keys.size(), kMaxWaitKeys);
+  ENSURE(unexpected, keys.size() <= kMaxWaitKeys,
+         "cannot wait for {} shared values: the limit is {}", keys.size(), kMaxWaitKeys);
   for (const std::string& key : keys) check_key(key);
   const auto end = std::chrono::steady_clock::now() + timeout;
   while (true) {
@@ -314,11 +316,12 @@ void StoreClient::wait(const std::vector<std::string>& keys, std::chrono::millis
     std::this_thread::sleep_for(Milliseconds(1));
   }
   const std::string first = keys.empty() ? "" : printable(keys.front());
+  const std::string others = keys.size() > 1 ? fmt::format(" and {} more", keys.size() - 1) : "";
   throw Error(
       ErrorKind::hang,
-      fmt::format(
-          "a rank is missing: not all of {} store keys were set within {} (the first is '{}')",
-          keys.size(), human_duration(static_cast<double>(timeout.count()) / 1000), first));
+      fmt::format("a rank is missing: it did not send its address or data within {} "
+                  "(awaited: '{}'{})",
+                  human_duration(static_cast<double>(timeout.count()) / 1000), first, others));
 }
 
 namespace {
@@ -386,7 +389,7 @@ Reply decode_reply(std::string_view body) {
 std::optional<std::size_t> body_bytes(std::string_view bytes) {
   if (bytes.size() < kFrameLengthBytes) return std::nullopt;
   const auto length = Reader(bytes.substr(0, kFrameLengthBytes)).number<std::uint32_t>();
-  ENSURE(unexpected, length <= kMaxFrameBytes, "a frame must have at most {1} bytes, got {0}",
+  ENSURE(unexpected, length <= kMaxFrameBytes, "a message must have at most {1} bytes, got {0}",
          length, kMaxFrameBytes);
   return length;
 }

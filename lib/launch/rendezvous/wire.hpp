@@ -1,6 +1,7 @@
 #pragma once
 
 #include "base/error.hpp"
+#include "base/numbers.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -59,15 +60,16 @@ class Reader {
   }
 
   std::string_view take(std::size_t count) {
-    ENSURE(unexpected, count <= bytes_.size(), "a frame is {} bytes too short",
-           count - bytes_.size());
+    ENSURE(unexpected, count <= bytes_.size(), "a message is {} byte{} too short",
+           count - bytes_.size(), plural(count - bytes_.size()));
     const std::string_view front = bytes_.substr(0, count);
     bytes_.remove_prefix(count);
     return front;
   }
 
   void finish() const {
-    ENSURE(unexpected, bytes_.empty(), "a frame is {} bytes too long", bytes_.size());
+    ENSURE(unexpected, bytes_.empty(), "a message is {} byte{} too long", bytes_.size(),
+           plural(bytes_.size()));
   }
 
  private:

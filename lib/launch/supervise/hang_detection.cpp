@@ -44,16 +44,16 @@ std::string describe_stall(const Stall& stall) {
   const bool by_option = stall.stopped || takes_steps(stall.phase);
   std::string text = fmt::format(
       "{} for {} {}; the limit is {}{}",
-      stall.stopped ? "it has been stopped by a signal" : "it has made no progress",
+      stall.stopped ? "it has been suspended (SIGSTOP)" : "it has made no progress",
       human_duration(stall.seconds), activity(stall.phase), human_duration(stall.limit_s),
       by_option ? " (trainer.hang_timeout)"
       : starts  ? " (derived from trainer.hang_timeout)"
                 : "");
-  const auto& [name, under_way] = stall.collective;
+  const auto& [name, in_progress] = stall.collective;
   if (name.empty()) return text;
   return text + fmt::format("; {} '{}'",
-                            under_way ? "it waits for other ranks in the collective"
-                                      : "its last collective was",
+                            in_progress ? "it waits for other ranks in the collective"
+                                        : "its last collective was",
                             name);
 }
 
@@ -113,7 +113,7 @@ namespace {
 /// it is not in a collective.
 RankState* find_awaited_rank(const Stall& stall, std::span<RankState* const> ranks, double now) {
   constexpr double kAsLong = 0.5;
-  if (!stall.collective.under_way) return nullptr;
+  if (!stall.collective.in_progress) return nullptr;
   RankState* awaited = nullptr;
   double longest = kAsLong * stall.seconds;
   for (RankState* rank : ranks) {

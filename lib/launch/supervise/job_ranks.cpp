@@ -30,7 +30,7 @@ std::string stacks_note(const LaunchSpec& spec, int rank) {
 Fd connect_store(StoreServer& store, int rank) {
   std::array<int, 2> ends{};
   const bool made = ::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) == 0;
-  ENSURE(resource, made, "cannot create a store socket: {}", std::strerror(errno));
+  ENSURE(resource, made, "cannot create a socket between ranks: {}", std::strerror(errno));
   store.add_client(rank, Fd(ends[0]));
   return Fd(ends[1]);
 }
@@ -135,7 +135,7 @@ std::string JobRanks::missing_nodes_note() const {
   const std::vector<std::string> missing = spec_.coordinator->nodes().missing();
   if (missing.empty()) return "";
   return fmt::format(
-      ": {}\nhint: start each with its --node-rank and the reachable --rdzv-endpoint {}",
+      ": {}\nhint: start each missing node with its --node-rank and --rdzv-endpoint {}",
       shortened(missing), to_text(spec_.coordinator->endpoint()));
 }
 
@@ -168,8 +168,9 @@ RankEnd collect_rank_end(const FinalJobState& job, const RankState& rank) {
   const std::filesystem::path& folder = job.spec.log_folder;
   const bool is_remote = end.rank >= job.spec.first_rank() + job.spec.ranks_here();
   if (rank.is_alive() && is_remote && !end.report)
-    end.report = FailureReport{static_cast<int>(ErrorKind::rank_failed),
-                               "its node was asked to stop it and did not report how it exited"};
+    end.report = FailureReport{
+        static_cast<int>(ErrorKind::rank_failed),
+        "it was stopped after another failure, and its node did not report how it exited"};
   const bool has_no_report = !end.report && is_failure(end);
   const auto written = has_no_report ? read_error_file(folder, end.rank) : std::nullopt;
   if (written) end.report = FailureReport{written->kind, written->message};

@@ -104,7 +104,8 @@ events::LineReader::State Rank::read_once(const EventHandler& on_event, int roun
     try {
       event = events::decode(line);
     } catch (const Error& error) {
-      mark_failed({static_cast<int>(ErrorKind::unexpected), error.message()}, round);
+      mark_failed({static_cast<int>(ErrorKind::unexpected), "it sent an " + error.message()},
+                  round);
       return;
     }
     handle_event(*event, round);

@@ -42,7 +42,7 @@ class RankState {
   [[nodiscard]] bool is_busy() const {
     const events::Phase phase = monitor_.phase();
     return alive_ && !end_.finished && (takes_steps(phase) || may_load(phase)) &&
-           !heartbeat_.collective().under_way;
+           !heartbeat_.collective().in_progress;
   }
   /// Returns whether it saves or loads, so that ranks that take steps may be waiting for it.
   [[nodiscard]] bool is_between_steps() const {

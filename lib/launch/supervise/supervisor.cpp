@@ -223,7 +223,7 @@ class Supervisor {
   void report_disconnects() {
     for (const StoreServer::Disconnect& lost : store_.take_disconnects()) {
       on_event_(lost.rank,
-                events::Warning{fmt::format("rank {} was disconnected from the store: {}",
+                events::Warning{fmt::format("trainctl closed the connection of rank {}: {}",
                                             lost.rank, lost.reason)});
     }
   }

@@ -47,7 +47,7 @@ std::string failure_message(const RankEnd& end) {
   }
   if (end.exit_code == 0) return "it exited with code 0 but did not report that it had finished";
   if (end.exit_code == kLoaderFailed)
-    return "it cannot start: a shared library is missing or cannot be loaded (its log names it)";
+    return "it cannot start: a shared library is missing or cannot be loaded (see the rank's log)";
   if (end.exit_code)
     return fmt::format("it exited with code {} and reported no error", *end.exit_code);
   return "it cannot be killed: it is in uninterruptible sleep, often because of a disk or network "

@@ -29,23 +29,24 @@ class BaselineReader {
 
   [[nodiscard]] const Json& member(const Json& object, const char* key,
                                    const std::string& where) const {
-    if (!object.is_object()) fail("is not a bench file: {} must be an object", where);
+    if (!object.is_object()) fail("is not a saved benchmark: {} must be an object", where);
     const auto found = object.find(key);
-    if (found == object.end()) fail("is incomplete: {} has no '{}'", where, key);
+    if (found == object.end()) fail("is not a saved benchmark: {} has no '{}'", where, key);
     return *found;
   }
 
   [[nodiscard]] std::string text(const Json& object, const char* key,
                                  const std::string& where) const {
     const Json& value = member(object, key, where);
-    if (!value.is_string()) fail("is not a bench file: '{}' of {} must be a string", key, where);
+    if (!value.is_string())
+      fail("is not a saved benchmark: '{}' of {} must be a string", key, where);
     return value.get<std::string>();
   }
 
   [[nodiscard]] const Json& list(const Json& object, const char* key,
                                  const std::string& where) const {
     const Json& value = member(object, key, where);
-    if (!value.is_array()) fail("is not a bench file: '{}' of {} must be a list", key, where);
+    if (!value.is_array()) fail("is not a saved benchmark: '{}' of {} must be a list", key, where);
     return value;
   }
 
@@ -55,7 +56,7 @@ class BaselineReader {
     if (value == "nan") return std::numeric_limits<double>::quiet_NaN();
     if (value == "inf") return std::numeric_limits<double>::infinity();
     if (value == "-inf") return -std::numeric_limits<double>::infinity();
-    fail("is not a bench file: {} must be a number", where);
+    fail("is not a saved benchmark: {} must be a number", where);
   }
 
  private:
@@ -73,10 +74,11 @@ std::map<std::string, bool> read_layouts(const BaselineReader& reader, const Jso
   std::map<std::string, bool> layouts;
   const auto found = document.find("channels_last");
   if (found == document.end() || found->is_null()) return layouts;
-  if (!found->is_object()) reader.fail("is not a bench file: 'channels_last' must be an object");
+  if (!found->is_object())
+    reader.fail("is not a saved benchmark: 'channels_last' must be an object");
   for (const auto& [inputs, value] : found->items()) {
     if (!value.is_boolean())
-      reader.fail("is not a bench file: '{}' of 'channels_last' must be true or false",
+      reader.fail("is not a saved benchmark: '{}' of 'channels_last' must be true or false",
                   printable(inputs));
     layouts[inputs] = value.get<bool>();
   }
@@ -97,7 +99,7 @@ Trial read_trial(const BaselineReader& reader, const Json& json, const std::stri
   trial.exposed_s = optional_number(reader, json, "exposed_s", where);
   const Json& metrics = reader.member(json, "metrics", where);
   if (!metrics.is_object())
-    reader.fail("is not a bench file: 'metrics' of {} must be an object", where);
+    reader.fail("is not a saved benchmark: 'metrics' of {} must be an object", where);
   for (const auto& [name, value] : metrics.items())
     trial.metrics.emplace_back(name, reader.number(value, printable(name) + " of " + where));
   return trial;
@@ -108,10 +110,10 @@ BaselineRow read_row(const BaselineReader& reader, const Json& json, std::size_t
   BaselineRow row{.technique = reader.text(json, "technique", where)};
   const Json& settings = reader.member(json, "settings", where);
   if (!settings.is_object())
-    reader.fail("is not a bench file: 'settings' of {} must be an object", where);
+    reader.fail("is not a saved benchmark: 'settings' of {} must be an object", where);
   for (const auto& [key, value] : settings.items()) {
     if (!value.is_string())
-      reader.fail("is not a bench file: setting '{}' of {} must be a string", printable(key),
+      reader.fail("is not a saved benchmark: setting '{}' of {} must be a string", printable(key),
                   where);
     row.settings[key] = value.get<std::string>();
   }

@@ -79,8 +79,9 @@ std::string total_text(const BenchRow& row, const Quartiles& total) {
 }
 
 std::string interval_note(std::size_t repeats) {
-  if (repeats < kFewestPairs) return ", without an interval because it needs at least 3 repeats";
-  return " with its 95 % interval (Student's t of their logarithms)";
+  if (repeats < kFewestPairs)
+    return ", without an interval because an interval needs at least 3 repeats";
+  return ", with a 95 % interval (Student's t on the logarithms of the ratios)";
 }
 
 /// Returns whether the losses are bitwise equal, or how close they are if sums were computed in
@@ -249,8 +250,8 @@ std::vector<RowSummary> summarize(std::span<const BenchRow> rows) {
 }
 
 Table bench_table(std::span<const BenchRow> rows) {
-  Table table({left("technique"), "total [quartiles]", "epoch", "samples/s", "speed-up [95 %]",
-               "per epoch", "final loss", left("batches"), left("losses")});
+  Table table({left("settings"), "total [quartiles]", "epoch", "samples/s", "speed-up [95 %]",
+               "epoch speed-up", "final loss", left("batches"), left("losses")});
   const std::vector<RowSummary> summaries = summarize(rows);
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const RowSummary& row = summaries[i];
@@ -268,7 +269,7 @@ Table bench_table(std::span<const BenchRow> rows) {
 
 Table epochs_table(std::span<const BenchRow> rows) {
   const std::vector<std::size_t> epochs = shown_epochs(rows);
-  std::vector<Column> columns{left("technique"), "start-up", "first batch", "first epoch",
+  std::vector<Column> columns{left("settings"), "start-up", "first batch", "first epoch",
                               "peak MB"};
   for (const std::size_t epoch : epochs) columns.push_back({fmt::format("loss {}", epoch + 1)});
   Table table(columns);
@@ -313,13 +314,20 @@ std::string bench_notes(std::span<const BenchRow> rows) {
       "{} interleaved run{} per row, each in new processes; total includes start-up ({}).\n",
       repeats, plural(repeats), duration_text(summarize(rows).front().startup_s));
   const bool warm = !rows.front().trials.empty() && rows.front().trials.front().epoch_s.size() > 1;
-  text += warm ? "Epoch times exclude the first epoch.\n" : "The only epoch includes warm-up.\n";
+  text += warm ? "Epoch times and the epoch speed-up exclude the first epoch.\n"
+               : "The only epoch includes warm-up.\n";
   for (const BenchRow& row : rows) {
     if (row.failure) text += fmt::format("Failed: {}\n", one_line(row.failure->message));
   }
-  if (rows.size() < 2) return text;
-  text += fmt::format("Speed-up is against '{}': geometric mean of the paired repeats{}.\n",
-                      printable(rows.front().technique), interval_note(repeats));
+  const std::string base = printable(rows.front().technique);
+  if (rows.size() > 1)
+    text +=
+        fmt::format("Speed-up is against '{}': geometric mean of the ratios of paired repeats{}.\n",
+                    base, interval_note(repeats));
+  text += fmt::format(
+      "Final loss: train/loss of the last epoch. Batches and losses: compared with the first run "
+      "of '{}'.\n",
+      base);
   return text;
 }
 

@@ -96,7 +96,7 @@ std::string exposed_text(const ScalingRow& row) {
 
 std::string slowest_text(const ScalingRow& row) {
   if (!row.slowest) return "-";
-  return fmt::format("{} ({:+.0f} %)", row.slowest->rank, 100 * row.slowest->slowdown);
+  return fmt::format("rank {} ({:+.0f} %)", row.slowest->rank, 100 * row.slowest->slowdown);
 }
 
 Json row_json(std::span<const BenchRow> rows, const ScalingRow& row) {
@@ -131,7 +131,7 @@ std::vector<ScalingRow> scaling_rows(std::span<const BenchRow> rows, Scaling mod
 }
 
 Table scaling_table(std::span<const BenchRow> rows, std::span<const ScalingRow> scaling) {
-  Table table({left("technique"), "samples/step", "samples/s", "speed-up [95 %]",
+  Table table({left("settings"), "samples/step", "samples/s", "speed-up [95 %]",
                "efficiency % [95 %]", "exposed/step", "slowest rank", left("batches"),
                left("losses")});
   for (const ScalingRow& row : scaling) {
@@ -140,7 +140,7 @@ Table scaling_table(std::span<const BenchRow> rows, std::span<const ScalingRow> 
                              [](const Trial& trial) { return std::optional(trial.samples_per_s); });
     table.add({printable(rows[row.row].technique),
                row.global_batch > 0 ? with_thousands(row.global_batch) : "-",
-               rate ? rate_text(*rate) : "-", is_base ? "base" : range_text(row.speedup, 1, 2),
+               rate ? rate_text(*rate) : "-", is_base ? "baseline" : range_text(row.speedup, 1, 2),
                is_base ? "" : range_text(row.efficiency, 100, 0), exposed_text(row),
                slowest_text(row), same_text(same_batches(rows[row.base], rows[row.row])),
                loss_text(row.loss_gap)});
@@ -156,8 +156,11 @@ std::string scaling_notes(std::span<const ScalingRow> scaling, Scaling mode) {
           : "Weak scaling: the batch size per device is constant, so a step has more samples (and "
             "an epoch fewer steps); --scaling strong keeps the global batch size.\n";
   text += fmt::format(
-      "Speed-up: training samples/s, without validation and checkpointing, relative to {} "
-      "device{}; efficiency: speed-up divided by the ratio of devices.\n",
+      "Speed-up: training samples/s, without validation and checkpointing, relative to {0} "
+      "device{1}; efficiency: speed-up divided by the ratio of devices; exposed/step: time of the "
+      "all-reduce that the backward pass does not hide, and its share of the step; slowest rank: "
+      "its time for data waits and work, relative to the median rank; batches and losses: compared "
+      "with {0} device{1}.\n",
       scaling.front().devices, plural(scaling.front().devices));
   const bool rounded = std::ranges::any_of(
       scaling, [](const ScalingRow& row) { return row.loss_gap && *row.loss_gap > 0; });

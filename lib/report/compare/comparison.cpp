@@ -159,10 +159,9 @@ std::vector<LossPoint> losses_of(const RunFiles& run) {
       }
     }
   }
-  ENSURE(
-      config, !points.empty(),
-      "{} has no loss in metrics.jsonl or epochs.csv\nhint: train it with the loggers csv or jsonl",
-      printable(run.folder.string()));
+  ENSURE(config, !points.empty(),
+         "{} has no loss in metrics.jsonl or epochs.csv\nhint: train with the logger csv or jsonl",
+         printable(run.folder.string()));
   return points;
 }
 

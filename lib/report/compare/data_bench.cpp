@@ -47,7 +47,7 @@ Json row_json(const DataBench& bench, const LoaderRow& row) {
 
 Table data_bench_table(const DataBench& bench) {
   Table table({"workers", "samples/s [quartiles]", "per CPU second", "p50 ms", "p99 ms", "peak MB",
-               "limit", "of limit", left("batches")});
+               "limit", "of limit", left("hash of batches")});
   for (const LoaderRow& row : bench.rows) {
     const Quartiles samples_per_s = rate(row);
     table.add({fmt::format("{}", row.workers),
@@ -66,9 +66,11 @@ Table data_bench_table(const DataBench& bench) {
 std::string data_bench_notes(const DataBench& bench) {
   const std::size_t repeats = bench.rows.front().trials.size();
   std::string text = fmt::format(
-      "{} interleaved measurement{} per row, each in a new process after a warm-up epoch; the "
-      "consumer reads\n"
-      "labels only. CPU and memory are those of the whole process. ",
+      "{} interleaved measurement{} per row, each in a new process after a warm-up epoch. Batches "
+      "are loaded, but\n"
+      "not trained on. p50 and p99: median and 99th percentile of the time between two batches. "
+      "Per CPU second: samples per second of CPU time of the whole process. Peak MB: memory of the "
+      "whole process. ",
       repeats, plural(repeats));
   if (bench.limit_name == "gather") {
     text += "The limit is the rate of one thread that copies the same rows.\n";

@@ -102,11 +102,13 @@ Advice advice_for_pairs(const Condition& condition, const Change& change, double
   const auto decides = repeats_for(noise, distance(none, condition), aim);
   if (decides && static_cast<std::size_t>(*decides) > change.repeats)
     return {decides,
-            fmt::format("{} repeats are enough unless the change is close to the bound", *decides)};
+            fmt::format("{} repeats would probably decide, unless the change is close to the bound",
+                        *decides)};
   const auto near = repeats_for(noise, distance(*change.value, condition), aim);
   if (near && static_cast<std::size_t>(*near) > change.repeats)
     return {near,
-            fmt::format("{} repeats are enough if the change is as large as measured", *near)};
+            fmt::format("{} repeats would probably decide, if the change is as large as measured",
+                        *near)};
   return {std::nullopt, near_text(condition)};
 }
 
@@ -117,12 +119,12 @@ std::optional<Advice> advice_for_unpaired(const UnpairedSides& apart, const Chan
   const auto made = [](const SideNoise& side) { return static_cast<int>(side.count); };
   const auto repeats = apart.repeats(effect);
   if (repeats && *repeats > made(change.now_side))
-    return Advice{repeats, fmt::format("{} repeats are enough {}", *repeats, unless)};
+    return Advice{repeats, fmt::format("{} repeats would probably decide, {}", *repeats, unless)};
   const auto both = apart.of_both(effect);
   if (repeats || !both) return std::nullopt;
   return Advice{std::nullopt,
-                fmt::format("no number of repeats is enough with a baseline of {}: save a baseline "
-                            "of at least {} repeats and compare with as many",
+                fmt::format("the {} repeats of the baseline are too few: save a baseline of at "
+                            "least {} repeats and compare with as many",
                             made(change.base_side), *both)};
 }
 
@@ -177,7 +179,7 @@ bool crosses(double change, const Condition& condition) {
 void decide(Finding& finding, const Change& change, double level) {
   const Condition& condition = finding.condition;
   if (!change.value) {
-    finding.why = "a % bound needs a base above 0: use a bound in pt";
+    finding.why = "a bound in % needs a baseline above 0: use a bound in pt";
     return;
   }
   finding.change = shown(*change.value, condition);
@@ -194,14 +196,14 @@ void decide(Finding& finding, const Change& change, double level) {
   const bool high = crosses(interval.high, condition);
   if (low == high) {
     finding.verdict = low ? Verdict::fail : Verdict::pass;
-    finding.why = fmt::format("{} is {} {}", interval_text(interval, condition.unit),
-                              low ? "beyond" : "within", condition.text);
+    finding.why = fmt::format("the interval {} is {} the bound",
+                              interval_text(interval, condition.unit), low ? "beyond" : "within");
     return;
   }
   const Advice next = advice(condition, change, 1 - level);
   finding.repeats = next.repeats;
-  finding.why = fmt::format("{} includes the bound of {}: {}",
-                            interval_text(interval, condition.unit), condition.text, next.text);
+  finding.why = fmt::format("the interval {} includes the bound; {}",
+                            interval_text(interval, condition.unit), next.text);
 }
 
 /// Decides on numbers that are equal in all runs of a side.
@@ -213,12 +215,11 @@ void decide_exactly(Finding& finding, double base, double now) {
   } else if (!share || base > 0) {
     finding.change = shown(share ? now / base : now - base, condition);
   } else {
-    finding.why = "a % bound needs a base above 0: use a bound in pt";
+    finding.why = "a bound in % needs a baseline above 0: use a bound in pt";
     return;
   }
   finding.verdict = crosses(*finding.change, condition) ? Verdict::fail : Verdict::pass;
-  finding.why = fmt::format("{} -> {}, identical in all runs of each side", metric_text(base),
-                            metric_text(now));
+  finding.why = fmt::format("{} -> {} in every repeat", metric_text(base), metric_text(now));
 }
 
 /// Returns true if there is nothing to compute.
@@ -324,8 +325,8 @@ int gate_code(std::span<const Finding> findings) {
 }
 
 Table gate_table(std::span<const Finding> findings) {
-  Table table(
-      {left("condition"), left("technique"), "base", "now", "change", "interval", left("verdict")});
+  Table table({left("condition"), left("setting or run"), "baseline", "now", "change", "interval",
+               left("verdict")});
   for (const Finding& finding : findings)
     table.add({finding.condition.text, printable(finding.technique),
                number_text(finding, finding.base), number_text(finding, finding.now),
@@ -336,25 +337,31 @@ Table gate_table(std::span<const Finding> findings) {
 }
 
 std::string gate_notes(std::span<const Finding> findings, Pairing pairing) {
+  std::vector<std::string> settings;
+  for (const Finding& finding : findings) add_new(settings, printable(finding.technique));
+  const auto name_of = [&](const Finding& finding) {
+    return finding.condition.text +
+           (settings.size() > 1 ? ", " + printable(finding.technique) : "");
+  };
   std::string text;
   for (const Finding& finding : findings) {
     if (finding.verdict == Verdict::pass) continue;
-    text += fmt::format(
-        "{}: {}, {}: {}.\n", finding.verdict == Verdict::fail ? "Failed" : "Inconclusive",
-        finding.condition.text, printable(finding.technique), printable(finding.why));
+    text +=
+        fmt::format("{}: {}: {}.\n", finding.verdict == Verdict::fail ? "Failed" : "Inconclusive",
+                    name_of(finding), printable(finding.why));
   }
   for (const Finding& finding : findings) {
     if (finding.outliers > 0)
-      text += fmt::format("{}, {}: {} outlier{} excluded from the interval.\n",
-                          finding.condition.text, printable(finding.technique), finding.outliers,
-                          finding.outliers == 1 ? " is" : "s are");
+      text += fmt::format("{}: {} outlier{} excluded from the interval.\n", name_of(finding),
+                          finding.outliers, finding.outliers == 1 ? " is" : "s are");
   }
-  if (!findings.empty())
-    text += fmt::format("Compared with {}.\n", printable(findings.front().against));
+  std::vector<std::string> baselines;
+  for (const Finding& finding : findings) add_new(baselines, printable(finding.against));
+  if (!findings.empty()) text += fmt::format("Compared with {}.\n", join(baselines, ", "));
   if (pairing == Pairing::unpaired && !findings.empty())
     text +=
-        "The baseline was not interleaved with this bench, so the change includes other load on "
-        "the machine (Welch's interval).\n";
+        "The runs of the baseline do not alternate with those of this bench, so a change may come "
+        "from other load on the machine. The intervals are Welch's.\n";
   return text;
 }
 

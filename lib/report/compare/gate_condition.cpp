@@ -68,7 +68,7 @@ class Parser {
 
   std::optional<Condition> one(const Piece& piece) {
     if (piece.text.empty()) {
-      problem(piece, "the condition is empty, it must be one such as samples_per_s<-2.5%");
+      problem(piece, "the condition is empty: write one such as samples_per_s<-2.5%");
       return std::nullopt;
     }
     const std::size_t sign = piece.text.find_first_of("<>=");
@@ -149,7 +149,9 @@ class Parser {
     const bool again = std::ranges::any_of(conditions_, [&](const Condition& other) {
       return other.metric == condition.metric && other.side == condition.side;
     });
-    if (again) problem(piece, fmt::format("{} already has a bound on this side", condition.metric));
+    if (again)
+      problem(piece, fmt::format("{} already has a bound with '{}'", condition.metric,
+                                 condition.side == Side::below ? '<' : '>'));
     return !again;
   }
 

@@ -249,9 +249,9 @@ Noise noise_of(std::span<const double> seconds) {
 
 std::string noise_text(const Noise& noise) {
   return fmt::format(
-      "identical work varies by {} % ({} repeats of {:.0f} ms): 5 paired repeats detect a slowdown "
-      "of {} %, 20 detect {} %, with a power of 90 % (log(1 + d) = k(n) sqrt(2) v, k(5) "
-      "= 1.967, k(20) = 0.767)",
+      "identical work varies by {} % ({} repeats of {:.0f} ms): with a probability of 90 %, a "
+      "bench with 5 repeats detects a slowdown of {} %, and a bench with 20 repeats a slowdown of "
+      "{} %",
       percent_with_decimal(noise.variation), noise.repeats, 1000 * noise.median_s,
       percent_with_decimal(noise.slowdown_5), percent_with_decimal(noise.slowdown_20));
 }

@@ -158,7 +158,7 @@ void advise(const Rule& rule, const BottleneckInputs& facts, Bottleneck& found) 
   const auto chosen = std::ranges::find_if(
       proposals, [&](const Proposal& each) { return is_accepted(each, facts.context.levers); });
   if (chosen == proposals.end()) {
-    found.advice = fmt::format("{}; this experiment accepts no setting for it", rule.fix);
+    found.advice = fmt::format("fix: {}; this experiment accepts no setting for it", rule.fix);
     return;
   }
   found.setting = chosen->setting;
@@ -272,13 +272,13 @@ Bottleneck find_bottleneck(const events::Timing& timing, const BottleneckContext
 
 std::string text_of(const PerfectLoader& perfect) {
   constexpr double kWorthIt = 1.05;
-  const std::string gain =
-      fmt::format("a perfect loader would make the run {:.2f}x as fast", perfect.speedup);
+  const std::string gain = fmt::format(
+      "if data loading took no time, the run would be {:.2f}x as fast", perfect.speedup);
   const std::string how =
-      perfect.replayed > 0 ? fmt::format("from {} replayed steps with one batch", perfect.replayed)
-                           : std::string("from the measured steps without their waits");
+      perfect.replayed > 0 ? fmt::format("measured in {} steps on the same batch", perfect.replayed)
+                           : std::string("computed from the step times");
   const char* stop = perfect.speedup < kWorthIt ? ": data loading is not the bottleneck" : "";
-  return fmt::format("{}{} ({})", gain, stop, how);
+  return fmt::format("{} ({}){}", gain, how, stop);
 }
 
 Json to_json(const Bottleneck& bottleneck) {

@@ -83,7 +83,8 @@ struct Gain {
   std::optional<double> high = {};  // absent: no upper bound is known
   bool replayed = false;            // the passes were timed with the change
 };
-/// Returns a text such as "1.6x to 2.1x as fast (replayed)", "at most 2.00x as fast", "gain unknown
+/// Returns a text such as "1.6x to 2.1x as fast on repeated
+/// batches", "at most 2.00x as fast", "gain unknown
 /// until it is tried".
 std::string text_of(const Gain& gain);
 
@@ -93,7 +94,7 @@ struct SettingCheck {
   std::string key;  // "loader.batch_size"
   bool done = false;
   std::optional<Gain> gain = {};  // of the alternative; absent: excluded by a rule
-  std::string text;               // "a batch of 512: 1.02x to 1.31x as fast (replayed)"
+  std::string text;               // "a batch of 512 (1.02x to 1.31x as fast, ...)"
 };
 
 /// The speed of the run with a loader that always has the next batch ready and uses no core.
@@ -135,8 +136,8 @@ struct Bottleneck {
 /// Finds the bottleneck of a run from its time budget.
 Bottleneck find_bottleneck(const events::Timing& timing, const BottleneckContext& context);
 
-/// Returns a text such as "a perfect loader would give 1.13x ..."; below 1.05x it adds that loading
-/// is not worth more work.
+/// Returns a text such as "if data loading took no time, the run would be 1.13x as fast (...)";
+/// below 1.05x it adds that loading is not the bottleneck.
 std::string text_of(const PerfectLoader& perfect);
 
 /// Returns {verdict, share, headroom, gain, advice, cause, diagnosis, setting, checks, evidence,

@@ -16,6 +16,19 @@ double passes_s(const BottleneckInputs& facts) {
   return facts.timing.forward_s + facts.timing.backward_s;
 }
 
+/// Returns the seconds of all that computes in a step: the device phases except the copies and the
+/// exchange of gradients, and what belongs to no phase.
+double computing_s(const events::Timing& timing) {
+  double seconds = 0;
+  for (const events::TimingPhase& phase : events::kTimingPhases) {
+    const bool computes = phase.kind == events::PhaseKind::device &&
+                          phase.seconds != &events::Timing::h2d_s &&
+                          phase.seconds != &events::Timing::allreduce_exposed_s;
+    if (computes) seconds += timing.*phase.seconds;
+  }
+  return seconds + timing.other_s;
+}
+
 /// Returns whether threads of the run may compete for cores.
 bool cores_are_contended(const BottleneckInputs& facts) {
   const BottleneckContext& context = facts.context;
@@ -43,7 +56,10 @@ SettingCheck done(const char* key, std::string text) {
   return {.key = key, .done = true, .text = std::move(text)};
 }
 SettingCheck done(const char* key, const std::string& alternative, const Gain& gain) {
-  return {.key = key, .done = true, .gain = gain, .text = alternative + ": " + text_of(gain)};
+  return {.key = key,
+          .done = true,
+          .gain = gain,
+          .text = fmt::format("{} ({})", alternative, text_of(gain))};
 }
 SettingCheck not_done(const char* key) { return {.key = key, .text = "not tried"}; }
 
@@ -110,8 +126,7 @@ Gain of_loading(const BottleneckInputs& facts) {
     const double least_s = facts.batches() * *context.replay_step_s * (1 - kReplayMargin);
     const double shorter = std::min(least_s / std::max(passes_s(facts), 1e-9), 1.0);
     // Everything that computes in the step may be slowed down as much as the passes.
-    const double computing_s = passes_s(facts) + timing.optimizer_s + timing.other_s;
-    won_s += computing_s * (1 - shorter);
+    won_s += computing_s(timing) * (1 - shorter);
   }
   return without(facts, won_s + timing.eval_s);
 }
@@ -210,9 +225,10 @@ bool has_tiny_steps(const BottleneckInputs& facts) {
 std::string text_of(const Gain& gain) {
   if (!gain.high)
     return gain.replayed || gain.low > 1.005 ? fmt::format("at least {:.2f}x as fast", gain.low)
-                                             : std::string("gain unknown until it is tried");
+                                             : std::string("unknown until it is tried");
   if (!gain.replayed) return fmt::format("at most {:.2f}x as fast", *gain.high);
-  return fmt::format("{:.2f}x to {:.2f}x as fast (replayed)", gain.low, *gain.high);
+  return fmt::format("{:.2f}x to {:.2f}x as fast, estimated from a short test on one batch",
+                     gain.low, *gain.high);
 }
 
 }  // namespace trainctl::report

@@ -241,9 +241,9 @@ using enum BottleneckKind;
 // come settings that slow down any part.
 constexpr std::array kRules{
     Rule{"cores_taken", std::nullopt,
-         "processes outside of the run take 10 % of the cores while the run's threads wait for one "
-         "10 % of the time, though not for one another (threads_oversubscribed, "
-         "workers_oversubscribed), or the host withholds 10 % of their time (steal time)",
+         "processes outside of the run take 10 % of the cores, and the run's threads wait 10 % of "
+         "the time for a core, but not for one another (threads_oversubscribed, "
+         "workers_oversubscribed), or the host withholds 10 % of the CPU time (steal time)",
          "other processes use the run's CPU cores, so all measured times are too long",
          "free the cores and run again", "", symptoms::others_take_cores, fixes::free_cores,
          Next::run_again, machine},
@@ -263,8 +263,8 @@ constexpr std::array kRules{
          "as many threads as cores", "trainer.num_threads", symptoms::threads_exceed_cores,
          fixes::fewer_threads, Next::tune, host},
     Rule{"workers_oversubscribed", std::nullopt,
-         "on a CPU, more loader workers than cores, which keep a quarter of them busy, while the "
-         "step waits for no batch",
+         "on a CPU, more loader workers than cores, a quarter of the cores busy with loading, and "
+         "the step waits for no batch",
          "loader workers compete with the training step for CPU cores", "fewer workers",
          "loader.num_workers", symptoms::workers_exceed_cores, fixes::fewer_workers, Next::tune,
          host},
@@ -275,7 +275,7 @@ constexpr std::array kRules{
          symptoms::quota_is_short, fixes::fewer_threads, Next::doctor, host},
     Rule{"few_threads", std::nullopt,
          "on a CPU, work takes the time, and a replayed step gains 15 % with another number of "
-         "threads; without a replay: trainer.num_threads is below the cores, of which one is idle",
+         "threads; without a replay: trainer.num_threads is below the cores, and one is idle",
          "the training step leaves CPU cores idle", "the number of threads that is fastest",
          "trainer.num_threads", symptoms::other_threads_gain, fixes::other_threads},
     Rule{"small_batch", std::nullopt,

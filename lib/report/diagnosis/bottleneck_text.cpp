@@ -185,12 +185,13 @@ void add_ranks(const BottleneckInputs& facts, List& list) {
   const auto& last = facts.context.straggler;
   if (last) {
     list.add({"straggler_slowdown", last->slowdown, "share",
-              fmt::format("rank {}{} takes {} longer than the median", last->rank,
+              fmt::format("rank {}{} takes {} longer than the median rank", last->rank,
                           last->host.empty() ? "" : " on " + printable(last->host),
                           percent(last->slowdown))},
              "slow_rank slow_loading_rank");
     list.add({"straggler_data_wait", last->data_wait_s, "s",
-              fmt::format("it waits {} per step for its batch", human_duration(last->data_wait_s))},
+              fmt::format("rank {} waits {} per step for its batch", last->rank,
+                          human_duration(last->data_wait_s))},
              "slow_loading_rank");
   }
   if (facts.context.overlap)
@@ -253,13 +254,14 @@ replay counts with a margin of 15 %. The verdict names the settings that were no
 
 `machine_busy` comes first: when processes outside of the run take 10 % of the cores while the run's threads, ready to run, wait for a core
 10 % of the time, or the host withholds 10 % of the cores' time, all times are too long. `share` is then the share of the cores' time that
-others take. A busy core that the run does not need, such as next to a run of one thread, is neither contention nor idle. Threads or loader workers
+others take. A core that others use, but that the run does not need (as in a run of one thread), counts neither as contention
+nor as idle. Threads or loader workers
 beyond the number of cores wait for one another: they are the cause, and what others take is among the evidence. `otherwise` has the verdict on the
 same times as if the machine were quiet.
 
 The verdict uses the epochs after the first, or the first if it is the only one. Shares of the time are those of rank 0. What the machine did comes
 from the kernel: pressure and CPU quota of the innermost control group, else of the machine, page faults, lost cores; from NVML on a GPU.
-Values that the machine does not report are left out.
+Values that the machine does not report are omitted.
 
 The gain of a perfect loader is measured by a replay ([why](../adr/0016-replayed-batch.md)). After training and saving, a run of one process on
 a CPU stops its loader and repeats forward and backward of its last batch, for at most 1 % of the training and about half a second. In the

@@ -37,7 +37,7 @@ GradeLine governor(const MachineReadings& r) {
 }
 
 GradeLine cpu_limit(const MachineReadings& r) {
-  std::string found = fmt::format("{} core{} of the affinity", r.cores, plural(r.cores));
+  std::string found = fmt::format("{} core{} in the CPU affinity", r.cores, plural(r.cores));
   if (!r.cpu_quota) return ok(found + ", no quota");
   found += fmt::format(", a quota of {:.2g}", *r.cpu_quota);
   if (r.throttled > 0) found += fmt::format(", throttled in {} periods", r.throttled);
@@ -141,8 +141,8 @@ GradeLine disk(const MachineReadings& r) {
   if (!d.device.empty()) found += " on " + printable(d.device);
   if (d.free_bytes) found += fmt::format(", {} free", bytes_text(*d.free_bytes));
   if (d.writable == false)
-    return {Grade::bad, found + ", which cannot be written",
-            "run folders are created in the current folder", "give --out DIR"};
+    return {Grade::bad, found + ", not writable", "run folders are created in the current folder",
+            "give --out DIR"};
   if (d.free_bytes && *d.free_bytes < kGiB)
     return {Grade::bad, found, "a checkpoint may not fit",
             "make room, or give --out DIR on another disk"};
@@ -199,7 +199,7 @@ GradeLine threads(const MachineReadings& r) {
   std::vector<std::string> parts;
   for (const auto& [name, value] : r.environment)
     parts.push_back(fmt::format("{}={}", printable(name), printable(value)));
-  const std::string found = parts.empty() ? "nothing is set" : join(parts, " ");
+  const std::string found = parts.empty() ? "no OpenMP or MKL variable is set" : join(parts, " ");
   const auto value_of = [&](const char* name) {
     const auto at = r.environment.find(name);
     std::string value = at == r.environment.end() ? std::string() : at->second;

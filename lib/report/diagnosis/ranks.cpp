@@ -109,7 +109,7 @@ Table ranks_table(std::span<const RankRow> rows) {
   std::vector<Column> columns{"rank"};
   if (hosts) columns.push_back(left("host"));
   columns.insert(columns.end(), {"step", "data wait", "work", "exposed all-reduce", "sent/step",
-                                 "overlap", "own time"});
+                                 "overlap", "slowdown"});
   Table table(columns);
   for (const RankRow& row : shown(rows)) {
     std::vector<std::string> cells{std::to_string(row.rank)};
@@ -131,12 +131,13 @@ std::string ranks_verdict(std::span<const RankRow> rows) {
           ? fmt::format("; {} of {} ranks are shown, ranks.csv has all", kRowsOfMany, rows.size())
           : "";
   if (straggler(rows) == nullptr)
-    return fmt::format("no rank is more than 10 % slower than the median; slowest: {}, {}",
-                       name_of(*last, rows), signed_percent(last->slowdown)) +
+    return fmt::format(
+               "no rank is more than 10 % slower than the median rank; the slowest is {} ({})",
+               name_of(*last, rows), signed_percent(last->slowdown)) +
            more;
   return fmt::format(
              "{} is a straggler: its computation and its waits for data take {} per step, {} more "
-             "than the median; all other ranks wait for it",
+             "than the median rank; all other ranks wait for it",
              name_of(*last, rows), human_duration(last->own_s()),
              percent_text(last->slowdown) + " %") +
          more;

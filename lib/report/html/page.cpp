@@ -1,6 +1,7 @@
 #include "report/html/page.hpp"
 
 #include "base/hash.hpp"
+#include "report/html/plot.hpp"
 
 namespace trainctl::report {
 namespace {
@@ -95,6 +96,18 @@ footer { color: var(--soft); font-size: .8rem; padding-top: 1.5rem; padding-bott
   .card, .tiles figure, tr { break-inside: avoid; } h2 { break-after: avoid; } pre, .scroll { overflow: visible; white-space: pre-wrap; }
   .cards { grid-template-columns: 1fr 1fr; } }
 )css";
+
+constexpr std::size_t occurrences(std::string_view text, std::string_view part) {
+  std::size_t count = 0;
+  for (std::size_t at = text.find(part); at != std::string_view::npos;
+       at = text.find(part, at + part.size()))
+    ++count;
+  return count;
+}
+static_assert(occurrences(kStyle, "{ --c: var(--k") == kSeriesColors,
+              "the style must have kSeriesColors classes .c0, .c1 ...");
+static_assert(occurrences(kStyle, " --k") == 3 * kSeriesColors,
+              "the light theme and both dark ones must have kSeriesColors colors --k0, --k1 ...");
 
 // Shows values under the pointer, and switches between light and dark. Pages are complete without
 // the script.

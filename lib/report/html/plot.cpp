@@ -1,6 +1,7 @@
 #include "report/html/plot.hpp"
 
 #include "base/strings.hpp"
+#include "events/records.hpp"
 
 #include <fmt/format.h>
 
@@ -44,7 +45,9 @@ std::string short_exponent(std::string text) {
   return text;
 }
 
-constexpr std::size_t kColors = 9;
+static_assert(events::kTimingPhases.size() <= kSeriesColors,
+              "two timing phases would have the same color in a chart: add a color to both themes "
+              "of page.cpp, its class, and 1 to kSeriesColors in plot.hpp");
 
 const char* name_of(Anchor anchor) {
   constexpr std::array kNames{"start", "middle", "end"};
@@ -135,7 +138,7 @@ std::string coordinate(double value) {
   return text == "-0" ? "0" : text;
 }
 
-std::string color_class(std::size_t number) { return fmt::format("c{}", number % kColors); }
+std::string color_class(std::size_t number) { return fmt::format("c{}", number % kSeriesColors); }
 
 Html svg_text(double x, double y, Anchor anchor, std::string_view text) {
   return element(

@@ -50,8 +50,9 @@ struct PlotArea {
 
 /// Returns a number with at most two decimals: "12.5".
 std::string coordinate(double value);
-/// Returns "c0" ... "c8", the CSS classes with the colors of series; they repeat after the last
-/// one.
+/// The colors of series, which the CSS classes "c0", "c1" ... of page.cpp set.
+inline constexpr std::size_t kSeriesColors = 9;
+/// Returns the CSS class of a series; the colors repeat after the last one.
 std::string color_class(std::size_t number);
 
 enum class Anchor { start, middle, end };

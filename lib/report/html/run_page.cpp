@@ -47,7 +47,7 @@ std::string verdict_line(const Json& bottleneck) {
   const bool proposes = !text_at(bottleneck, "setting").empty();
   const std::string gain = text_at(member(bottleneck, "gain"), "text");
   if (std::isfinite(share)) line += fmt::format(": {} % of the time", percent_text(share));
-  if (proposes && !gain.empty()) line += "; the advice: " + gain;
+  if (proposes && !gain.empty()) line += "; gain of the advice: " + gain;
   return line;
 }
 
@@ -109,7 +109,7 @@ std::vector<Confusion> confusions_of(const CountTable& table) {
 Html confused_pairs(const CountTable& table, const RunPageExtras& extras) {
   const std::vector<Confusion> pairs = confusions_of(table);
   if (pairs.empty()) return {};
-  Table rows({left("class"), left("predicted"), "samples", "of the class"});
+  Table rows({left("class"), left("predicted"), "samples", "share of the class"});
   for (const Confusion& pair : pairs) {
     const double share = static_cast<double>(pair.count) / static_cast<double>(pair.total);
     rows.add({name_of(pair.row, extras), name_of(pair.column, extras), with_thousands(pair.count),
@@ -204,7 +204,7 @@ Html time_section(const RunFiles& run) {
 Html steps_section(const RunFiles& run) {
   Html content = cards(step_figures(run));
   if (!content.empty() && run.steps.kept_every() > 1)
-    content += paragraph(fmt::format("Every {}th line is shown.", run.steps.kept_every()));
+    content += paragraph(fmt::format("One of {} lines is shown.", run.steps.kept_every()));
   return content;
 }
 

@@ -189,8 +189,8 @@ std::string same_text(const Json& value) {
 }
 
 Html table_of(const Json& rows) {
-  Table table({left("technique"), "total s", "quartiles", "steady epoch s", "samples/s", "speed-up",
-               "95 %", "final loss", left("batches"), left("losses"), left("failure")});
+  Table table({left("settings"), "total s", "quartiles", "epoch s, without the first", "samples/s",
+               "speed-up", "95 %", "final loss", left("batches"), left("losses"), left("failure")});
   for (const Json& row : rows) {
     const auto cell = [](const std::optional<double>& value) {
       return value ? metric_text(*value) : std::string("-");
@@ -237,8 +237,7 @@ std::string comparison_page(const RunComparison& compared) {
 std::string bench_page(const Json& bench, const std::string& title) {
   const Json& rows = member(bench, "rows");
   ENSURE(config, schema_of(bench).starts_with("trainctl.bench/") && rows.is_array(),
-         "{} must be a bench document with 'rows' and the schema trainctl.bench/2",
-         printable(title));
+         "{} is not a saved benchmark: 'rows' must be a list", printable(title));
   Page page;
   page.title = title;
   page.subtitle = "bench of " + text_at(bench, "config");

@@ -314,7 +314,7 @@ std::string sweep_page(const Json& sweep, const std::vector<SweptRun>& files,
                        const std::string& title) {
   const Json& runs = member(sweep, "runs");
   ENSURE(config, schema_of(sweep).starts_with("trainctl.sweep/") && runs.is_array(),
-         "{} must be a sweep document with 'runs' and the schema trainctl.sweep/2",
+         "{} is not a valid sweep: it must have the schema trainctl.sweep/2 and a list 'runs'",
          printable(title));
   const Objective objective = objective_of(sweep);
   Page page;

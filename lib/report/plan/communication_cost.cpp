@@ -79,7 +79,8 @@ void expect_measured(const LinkMeasured& measured) {
              measured.bytes.size() == measured.repeats.size() &&
              std::ranges::all_of(measured.seconds, is_time) &&
              std::ranges::all_of(measured.bytes, is_size),
-         "cannot fit a link model: measurements over {} rank(s) have {} sizes and {} times",
+         "cannot estimate latency and bandwidth: the measurement over {} ranks returned invalid "
+         "values ({} sizes, {} times)",
          measured.ranks, measured.bytes.size(), measured.seconds.size());
 }
 
@@ -197,7 +198,7 @@ std::string ranks_text(const LinkMeasured& measured) {
 
 std::string link_text(const LinkMeasured& measured, const Style& style) {
   const LinkFit fit = fit_link(measured);
-  Table table({"summed", "median", "of", "model", "error", "bandwidth"});
+  Table table({"size", "median", "repeats", "model", "error", "bandwidth"});
   for (std::size_t i = 0; i < measured.bytes.size(); ++i) {
     const auto bytes = static_cast<double>(measured.bytes[i]);
     table.add({human_bytes(bytes), human_duration(measured.seconds[i]),
@@ -238,7 +239,7 @@ Link read_link(const Json& document, const std::string& label) {
   const bool is_link =
       link->is_object() && link->contains("schema") && (*link)["schema"] == "trainctl.link/2";
   ENSURE(config, is_link,
-         "{} contains no measured link\nhint: write one with 'trainctl doctor --link --json'",
+         "{} contains no measured link\nhint: measure one with 'trainctl doctor --link --json'",
          printable(label));
   const Link found{number_of(*link, "latency_s", label),
                    number_of(*link, "bandwidth_bytes_per_s", label)};

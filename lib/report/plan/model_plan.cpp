@@ -102,20 +102,23 @@ std::string measured_text(const Measured& model) {
   if (!is_extrapolated(model))
     return where +
            fmt::format("in steps of {} synthetic samples", with_thousands(model.batch_size));
-  return where + fmt::format("in steps of {} synthetic samples; those of {} are extrapolated",
+  return where + fmt::format("in steps of {} synthetic samples; steps of {} are extrapolated",
                              fmt::join(model.measured_batches, " and "),
                              with_thousands(model.batch_size));
 }
 
 std::string gpus_text(const Plan& plan) {
   const std::vector<int> sizes = gpus_that_fit(plan);
-  const std::string text = sizes.empty() ? fmt::format("of no size up to {} GB", kGpuSizesGb.back())
-                                         : fmt::format("of {} GB", fmt::join(sizes, ", "));
+  const std::string text =
+      sizes.empty() ? fmt::format("a step does not fit on GPUs of up to {} GB", kGpuSizesGb.back())
+                    : fmt::format("a step fits on GPUs of {} GB", fmt::join(sizes, ", "));
   if (!on_cpu(*plan.model)) return text;
   const std::int64_t copies = plan.model->gpu_copy_bytes;
   const std::string more =
-      copies == 0 ? "" : fmt::format(" and {} of copies, to skip steps", bytes_text(copies));
-  return text + ", by the tensors on the CPU" + more;
+      copies == 0
+          ? ""
+          : fmt::format(" and {} of copies to undo a step that is not finite", bytes_text(copies));
+  return text + "; estimated from the tensors on the CPU" + more;
 }
 
 /// Returns the name of the utilization: HFU counts all operations, MFU omits recomputed ones.
@@ -227,14 +230,14 @@ std::string model_table_text(const Plan& plan, const Style& style) {
       {"averaged weights", model.average_bytes},
       {"activations", model.activation_bytes},
       {"batch", model.batch_bytes},
-      {"kernels", model.kernel_bytes},
+      {"temporary buffers", model.kernel_bytes},
       {"peak of a step", static_cast<std::int64_t>(step_bytes(model))},
       {"best weights", model.best_bytes},
-      {"state to save", model.saved_bytes},
+      {"checkpoint copy", model.saved_bytes},
       {"libraries", model.process_bytes}};
   for (const auto& [part, bytes] : parts) {
     if (bytes == 0) continue;
-    const int ranks = part == std::string_view("state to save") ? 1 : plan.ranks_here;
+    const int ranks = part == std::string_view("checkpoint copy") ? 1 : plan.ranks_here;
     std::vector<std::string> cells{part, bytes_text(bytes)};
     if (plan.ranks_here > 1) cells.push_back(bytes_text(bytes * ranks));
     table.add(std::move(cells));

@@ -62,7 +62,7 @@ std::int64_t samples_per_step(const FakeRanks& fake) {
 std::string length_text(const FakeRanks& fake) {
   std::string text = counted(samples_per_step(fake), "sample") +
                      " per step: " + with_thousands(fake.batch_size) + " on each rank";
-  if (fake.accumulate > 1) text += fmt::format(", {} batches", fake.accumulate);
+  if (fake.accumulate > 1) text += fmt::format(" in each of {} batches", fake.accumulate);
   text += "; " + counted(fake.steps_per_epoch, "step") + " per epoch";
   if (fake.epochs) text += ", " + counted(*fake.epochs, "epoch");
   if (fake.steps) text += ", " + counted(*fake.steps, "step") + " in all";
@@ -70,15 +70,16 @@ std::string length_text(const FakeRanks& fake) {
 }
 
 std::string split_text(const RankSplit& split) {
-  std::string text = counted(split.samples, "sample") + " in " +
-                     counted(split.batches, "batch", "batches") + " of each rank; the last has " +
-                     with_thousands(split.last_batch) + ", ";
+  std::string text = counted(split.samples, "sample") + ", " +
+                     counted(split.batches, "batch", "batches") +
+                     " on each rank; the last batch has ";
   text += split.last_least == split.last_most
-              ? with_thousands(split.last_most) + " on each rank"
-              : fmt::format("{} to {} on a rank", with_thousands(split.last_least),
+              ? counted(split.last_most, "sample")
+              : fmt::format("{} to {} samples", with_thousands(split.last_least),
                             with_thousands(split.last_most));
-  if (split.left_out > 0)
-    text += "; " + counted(split.left_out, "sample is", "samples are") + " left out (drop_last)";
+  text += fmt::format(" on each rank ({} in all)", with_thousands(split.last_batch));
+  if (split.dropped > 0)
+    text += "; " + counted(split.dropped, "sample is", "samples are") + " dropped (drop_last)";
   return text;
 }
 
@@ -92,7 +93,7 @@ std::string buckets_text(const std::vector<RankBucket>& buckets) {
 
 std::string memory_text(const FakeRanks& fake) {
   const bool on_cpu = fake.model->device == "cpu";
-  return fmt::format("{} for a step on {}, {} of them optimizer state; {} of the host for loading",
+  return fmt::format("{} for a step on {}, {} of it optimizer state; {} of host memory for loading",
                      bytes_text(rank_step_bytes(fake, false)), on_cpu ? "the CPU" : "the GPU",
                      bytes_text(fake.model->optimizer_bytes),
                      bytes_text(static_cast<std::int64_t>(fake.loading_bytes)));
@@ -115,7 +116,7 @@ Json rank_split_json(const RankSplit& split) {
             {"min_per_rank", split.last_least},
             {"max_per_rank", split.last_most},
             {"ranks_without", split.idle_ranks}}},
-          {"left_out", split.left_out}};
+          {"dropped", split.dropped}};
 }
 
 Json memory_json(const FakeRanks& fake) {
@@ -157,7 +158,8 @@ std::vector<std::string> scaling_assumptions(const PlannedScaling& scaling) {
   const SyncedStep& step = scaling.step;
   std::vector<std::string> all{
       "each rank has a separate device (or separate cores) like the one that was measured",
-      "all-reduce uses one ring, and its slowest link is the one above for any number of ranks",
+      "all-reduce uses one ring; with any number of ranks, its slowest connection is as fast as "
+      "the 'link' above",
       "gradients become ready during the backward pass in proportion to their bytes",
       "no rank waits for data, all ranks are equally fast, and communication needs no compute",
       "weak scaling: the batch size per rank is constant, so the global batch size grows"};
@@ -172,8 +174,9 @@ std::vector<std::string> scaling_assumptions(const PlannedScaling& scaling) {
         "overestimated");
   if (step.batches > 1)
     all.emplace_back(
-        "gradient accumulation: a step of several batches counts as that many timed steps, each "
-        "with an optimizer step, so it is overestimated");
+        "with gradient accumulation the step time is overestimated: N accumulated batches count as "
+        "N "
+        "measured steps, and each of these includes an optimizer step");
   if (scaling.shared) all.front() = shared_line(*scaling.shared);
   return all;
 }
@@ -186,6 +189,7 @@ std::string scaling_text(const PlannedScaling& scaling, const Style& style) {
                rate_text(row.samples_per_s), percent_text(row.efficiency) + " %"});
   std::string text = to_text(table, style) + "\n";
   text += plan_fact("exchange", kRingFormula, style);
+  text += plan_fact("exposed", "part of the exchange that the backward pass does not hide", style);
   text += plan_fact(scaling.step.exchange == SyncKind::weights ? "weights" : "gradients",
                     gradients_text(scaling.step), style);
   if (scaling.step.exchange == SyncKind::gradients_and_weights)
@@ -259,7 +263,7 @@ std::string fake_ranks_text(const FakeRanks& fake, const Style& style) {
   if (fake.problems.empty())
     text += plan_fact("ranks",
                       paint("ok", Ink::green, style) +
-                          ": this machine found no problem with this number of ranks",
+                          ": a check on this machine found no problem with this number of ranks",
                       style);
   return text;
 }

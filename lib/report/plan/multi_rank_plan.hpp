@@ -47,7 +47,7 @@ struct RankSplit {
   std::int64_t last_least = 0;  // smallest number of samples per rank
   std::int64_t last_most = 0;
   std::int64_t idle_ranks = 0;  // ranks without a sample in the last batch
-  std::int64_t left_out = 0;    // samples that drop_last leaves out
+  std::int64_t dropped = 0;     // samples that drop_last leaves out
 };
 
 struct RankBucket {

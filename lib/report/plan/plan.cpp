@@ -43,7 +43,7 @@ Table memory_table(const Plan& plan) {
        [](const Split& split) {
          return split.cache_bytes == 0 ? "-" : split.cache + " " + size_text(split.cache_bytes);
        }},
-      {"batch slots", &Split::ring_bytes,
+      {"prepared batches", &Split::ring_bytes,
        [](const Split& split) { return times_text(split.slots, split.slot_bytes); }},
       {"sample orders", &Split::order_bytes},
       {"scratch of threads", &Split::all_scratch_bytes,
@@ -77,7 +77,7 @@ Table memory_table(const Plan& plan) {
 std::string processes_text(const Plan& plan) {
   if (plan.ranks == 1) return "1 process";
   const std::string text = fmt::format("{} processes", plan.ranks);
-  return plan.ranks_here < plan.ranks ? text + fmt::format(", {} of them here,", plan.ranks_here)
+  return plan.ranks_here < plan.ranks ? text + fmt::format(", {} on this machine,", plan.ranks_here)
                                       : text;
 }
 
@@ -107,36 +107,39 @@ std::string workers_text(const Plan& plan) {
   text += plan.auto_prefetch
               ? fmt::format("; prefetch factor auto, at most {}", plan.prefetch_factor)
               : fmt::format("; prefetch factor {}", plan.prefetch_factor);
-  return plan.auto_workers || plan.auto_prefetch ? text + " (counted above)" : text;
+  return plan.auto_workers || plan.auto_prefetch ? text + " (the table assumes the maximum)" : text;
 }
 
 std::string threads_by_step(const std::vector<PlannedProbe::Workers>& by_step) {
   constexpr std::size_t kMostShown = 4;
-  if (by_step.size() == 1) return "; auto uses no workers";
-  std::string text = fmt::format("; auto uses no workers for steps of {} or longer",
-                                 human_duration(by_step.front().least_step_s));
+  if (by_step.size() == 1) return "auto uses no workers";
+  const auto least = [&](std::size_t i) { return human_duration(by_step[i].least_step_s); };
+  std::string text =
+      fmt::format("auto uses no workers if a training step takes at least {}", least(0));
   const std::size_t shown = std::min(by_step.size(), kMostShown) - 1;
   for (std::size_t i = 1; i < shown; ++i)
-    text += fmt::format(", {} from {}", by_step[i].number, human_duration(by_step[i].least_step_s));
-  return text + fmt::format(", at most {} below {}", by_step.back().number,
-                            human_duration(by_step[by_step.size() - 2].least_step_s));
+    text += fmt::format(", {} from {} to {}", by_step[i].number, least(i), least(i - 1));
+  const int low = by_step[shown].number;
+  const int high = by_step.back().number;
+  return text +
+         fmt::format(", {} below {}",
+                     low == high ? fmt::format("{}", high) : fmt::format("{} to {}", low, high),
+                     least(shown - 1));
 }
 
 std::string probe_text(const PlannedProbe& probe) {
   std::string text = fmt::format("one thread loads a batch in {}", human_duration(probe.batch_s));
-  if (!probe.workers.empty()) text += threads_by_step(probe.workers);
-  text += fmt::format("; prefetch factor {}", probe.prefetch_factor);
   if (probe.spread > 1)
     text += fmt::format("; the slowest batch of 100 takes {:.2f}x the mean", probe.spread);
-  return text;
+  return text + fmt::format("; prefetch factor {}", probe.prefetch_factor);
 }
 
 std::string available_text(const Plan& plan) {
   const std::string caches =
-      plan.cache_budget == 0 ? "no cache is configured"
-                             : fmt::format("caches may use {} of it", size_text(plan.cache_budget));
-  return fmt::format("{}; {}, batch slots may use {}", size_text(plan.available_bytes), caches,
-                     size_text(plan.available_bytes / 2));
+      plan.cache_budget == 0 ? "none for caches"
+                             : fmt::format("at most {} for caches", size_text(plan.cache_budget));
+  return fmt::format("{}: {}, and at most {} for prepared batches", size_text(plan.available_bytes),
+                     caches, size_text(plan.available_bytes / 2));
 }
 
 Ink ink_of(const std::string& verdict) {
@@ -161,10 +164,13 @@ std::string verdict_text(const Plan& plan, const Style& style) {
   const std::string verdict = verdict_of(plan);
   const std::string word = paint(verdict == "shrinks" ? "fits" : verdict, ink_of(verdict), style);
   if (verdict == "refused") return word + ": a run would fail with exit code 11: " + plan.refusal;
-  const std::string needed = fmt::format("{}: {} of {}", word, size_text(plan.all_bytes()),
-                                         size_text(plan.available_bytes));
-  if (verdict != "exceeds") return needed;
-  return needed + ", more than is available; " + advice_text(plan);
+  const std::string needed = size_text(plan.all_bytes());
+  const std::string available = size_text(plan.available_bytes);
+  const bool exceeds = verdict == "exceeds";
+  if (!exceeds && !plan.model)
+    return fmt::format("{}: data loading needs {} of {}", word, needed, available);
+  return fmt::format("{}: {} needed, {} available{}", word, needed, available,
+                     exceeds ? "; " + advice_text(plan) : "");
 }
 
 Json split_json(const PlannedSplit& split) {
@@ -199,8 +205,8 @@ std::string contention_warning(const Plan& plan) {
                      : !(step > 0) ? "batches were loaded for the probe"
                                    : "batches and the step were timed";
   return fmt::format(
-      "warning: other processes used {:.0f} % of the cores while {}, so times are too long; run it "
-      "again on an idle machine\n",
+      "warning: other processes used {:.0f} % of the cores while {}, so times are too long; run "
+      "plan again on an idle machine\n",
       100 * std::max(step, batch), what);
 }
 
@@ -232,13 +238,15 @@ std::string plan_text(const Plan& plan, const Style& style) {
                   fmt::format("{} of {}", counted(split.samples, "sample"), split.dataset), style);
   text += plan_fact("workers", workers_text(plan), style);
   if (plan.probe) text += plan_fact("probe", probe_text(*plan.probe), style);
+  if (plan.probe && !plan.probe->workers.empty())
+    text += plan_fact("", threads_by_step(plan.probe->workers), style);
   for (const auto& [label, words] : model_facts(plan)) text += plan_fact(label, words, style);
   text += plan_fact("available", available_text(plan), style);
   for (const std::string& change : plan.shrunk) text += plan_fact("shrinks", change, style);
   text += plan_fact("verdict", verdict_text(plan, style), style);
   if (!plan.model)
     text += plan_fact(
-        "", "in addition: the model, its optimizer and libtorch (0.5 GiB per process)", style);
+        "", "not included: the model, its optimizer, and libtorch (0.5 GiB per process)", style);
   if (plan.fake) text += "\n" + fake_ranks_text(*plan.fake, style);
   if (plan.scaling) text += "\n" + scaling_text(*plan.scaling, style);
   if (!plan.scaling_unavailable.empty())

@@ -184,7 +184,7 @@ RunFiles read_run(const fs::path& folder, Histories histories) {
 Json read_document(const fs::path& file) {
   Json document = parse_bounded(read_file(file, kMostDocument, ReadFailure::config));
   ENSURE(config, document.is_object() && !schema_of(document).empty(),
-         "{} must be a trainctl JSON document, but has no 'schema'", printable(file.string()));
+         "{} is not a trainctl JSON document: it has no 'schema'", printable(file.string()));
   return document;
 }
 

@@ -258,8 +258,8 @@ LrCurve read_lr_curve(std::span<const RateStep> steps) {
   const Fall fall = fall_of(curve.steps);
   if (!is_clear(fall, noise, width)) {
     curve.remark =
-        "the loss does not clearly decrease at any of these rates: widen --min and --max, or raise "
-        "--steps";
+        "the loss does not clearly decrease at any of these rates: lower --min, raise --max or "
+        "raise --steps";
     return curve;
   }
   curve.range = range_of(curve.steps, fall);
@@ -282,7 +282,7 @@ std::string lr_curve_text(const LrCurve& curve, const Style& style) {
     text += fact_line(label, value, style);
   };
   if (curve.diverged_at) fact("diverges", "at " + rate_of(*curve.diverged_at));
-  if (curve.minimum) fact("lowest", "at " + rate_of(*curve.minimum));
+  if (curve.minimum) fact("lowest loss", "at " + rate_of(*curve.minimum));
   if (curve.steepest)
     fact("steepest",
          "at " + rate_of(*curve.steepest) + ", where the smoothed loss decreases fastest");

@@ -115,7 +115,7 @@ std::string difference_text(const SweepRow& row) {
 
 std::string status_text(const SweepRow& row) {
   const std::string name = name_of(row.status);
-  return row.status == SweepStatus::pruned ? fmt::format("{} at {}", name, row.epochs) : name;
+  return row.status == SweepStatus::pruned ? fmt::format("{} at epoch {}", name, row.epochs) : name;
 }
 
 std::string counts_text(const Sweep& sweep) {
@@ -141,8 +141,8 @@ std::string tied_text(const std::vector<SweepRow>& rows) {
   }
   if (compared > 0)
     return fmt::format(
-        "{} of {} others are not distinguishable from the reference: the 95 % interval of the "
-        "difference, paired by seed, includes 0.\n",
+        "{} of {} other settings cannot be distinguished from the reference: the 95 % interval of "
+        "the difference, paired by seed, includes 0.\n",
         tied, compared);
   if (reference == nullptr || !has_one_seed) return "";
   return "One seed shows no variance, so similar settings may be in any order: add --seeds "
@@ -251,8 +251,9 @@ Table sweep_table(const Sweep& sweep, const std::vector<SweepRow>& rows) {
 std::string sweep_notes(const Sweep& sweep, const std::vector<SweepRow>& rows) {
   std::string text = fmt::format("{} runs: {}.\n", sweep.runs.size(), counts_text(sweep));
   text += fmt::format(
-      "{} ({} is better) is that of the best epoch; the interval is Student's over "
-      "seeds.\n",
+      "{} ({} is better): best epoch of each run, averaged over the seeds; 95 %: Student's "
+      "confidence interval of this mean; difference: from the reference, with its 95 % interval; "
+      "time: mean of the runs.\n",
       printable(sweep.monitor), sweep.better == Better::lower ? "lower" : "higher");
   text += tied_text(rows);
   for (const SweepRun& run : sweep.runs) {

@@ -19,9 +19,9 @@ const char* word_of(E value) {
 std::string setting_of(const TuneChange& change) { return change.key + "=" + change.value; }
 
 std::string verdict_text(const TuneVerdict& verdict) {
-  const std::string text =
-      fmt::format("{} ({} % of the time; {:.2f}x without all waits and overhead)", verdict.name,
-                  percent_text(verdict.share), verdict.headroom);
+  const std::string text = fmt::format(
+      "{} ({} % of the time; without waits and overhead, a run would be {:.2f}x as fast)",
+      verdict.name, percent_text(verdict.share), verdict.headroom);
   if (!(verdict.taken > 0)) return text;
   return fmt::format("{}; other processes used {} % of the cores", text,
                      percent_text(verdict.taken));
@@ -29,12 +29,13 @@ std::string verdict_text(const TuneVerdict& verdict) {
 
 std::string runs_text(const TuneReport& report) {
   const TuneBaseline& base = report.baseline;
-  const std::string epoch = base.part < 1
-                                ? fmt::format("{} batches of an epoch ({} %)",
-                                              with_thousands(base.batches), percent_text(base.part))
-                                : "whole epochs";
-  return fmt::format("{} samples/s; runs of {} epochs, {}, about {}", rate_text(base.samples_per_s),
-                     base.epochs, epoch, human_duration(base.run_s));
+  const std::string epochs =
+      base.part < 1
+          ? fmt::format("{} epochs, each with {} batches ({} % of a whole epoch),", base.epochs,
+                        with_thousands(base.batches), percent_text(base.part))
+          : fmt::format("{} whole epochs", base.epochs);
+  return fmt::format("{} samples/s; runs of {} take about {}", rate_text(base.samples_per_s),
+                     epochs, human_duration(base.run_s));
 }
 
 Table tries_table(const TuneReport& report) {
@@ -49,7 +50,7 @@ Table tries_table(const TuneReport& report) {
 
 std::string left_out_text(const TuneReport& report) {
   std::string text;
-  for (const UntriedSetting& one : report.left_out) {
+  for (const UntriedSetting& one : report.untried) {
     const std::string what = one.value.empty() ? one.key : one.key + "=" + one.value;
     text += fmt::format("Not tried: {}: {}\n", printable(what), printable(one.why));
   }
@@ -59,7 +60,8 @@ std::string left_out_text(const TuneReport& report) {
 std::string patch_line(const TuneReport& report) {
   if (report.patch.empty()) {
     if (report.end == TuneStopReason::machine_busy) return "inconclusive: the machine is busy";
-    return report.end == TuneStopReason::nothing_to_fix ? "nothing to fix" : "empty";
+    return report.end == TuneStopReason::nothing_to_fix ? "nothing to fix"
+                                                        : "empty: no change was accepted";
   }
   std::string text;
   for (const TunePatchEntry& entry : report.patch)
@@ -100,7 +102,7 @@ Json entry_json(const TunePatchEntry& entry) {
                  {{"gain", speedup_with_pairs(entry.gain)}, {"reason", entry.reason}}});
 }
 
-Json left_out_json(const UntriedSetting& one) {
+Json untried_json(const UntriedSetting& one) {
   return {{"key", one.key}, {"value", or_null(one.value)}, {"why", one.why}};
 }
 
@@ -134,8 +136,8 @@ std::string comment(const std::string& text, const std::string& indent = "") {
 std::string lines_of(const Section& section, const std::string& indent) {
   std::string text;
   for (const auto& [key, entry] : section.values) {
-    text += comment(fmt::format("was {}; {} over the best settings before it", entry->change.before,
-                                gain_text(entry->gain)),
+    text += comment(fmt::format("was {}; {}, compared with the settings accepted before it",
+                                entry->change.before, gain_text(entry->gain)),
                     indent);
     text += comment(entry->reason, indent);
     text += fmt::format("{}{}: {}\n", indent, key, entry->change.value);
@@ -146,8 +148,9 @@ std::string lines_of(const Section& section, const std::string& indent) {
 }
 
 std::string whole_gain(const TuneReport& report) {
-  if (!report.gain) return "The complete patch was not measured: tune ended before that.";
-  return fmt::format("Complete patch: {} over the original, from {} pairs of interleaved runs.",
+  if (!report.gain)
+    return "The whole patch was not compared with the original, because tune ended before that.";
+  return fmt::format("Whole patch: {}, compared with the original in {} pairs of interleaved runs.",
                      gain_text(*report.gain), report.gain->pairs);
 }
 
@@ -163,7 +166,9 @@ std::string more_time_text(double seconds) {
 
 std::string tune_text(const TuneReport& report, const TuneCommands& commands, const Style& style) {
   std::string text;
-  if (!report.tried.empty()) text += to_text(tries_table(report), style);
+  if (!report.tried.empty())
+    text += to_text(tries_table(report), style) +
+            "Gain and losses: compared with the settings accepted before.\n";
   text += left_out_text(report);
   const auto fact = [&](const char* label, const std::string& value) {
     text += fact_line(label, printable(value), style);
@@ -173,10 +178,12 @@ std::string tune_text(const TuneReport& report, const TuneCommands& commands, co
   if (!report.patch.empty()) fact("with patch", verdict_text(report.after));
   fact("patch", patch_line(report));
   if (!report.patch.empty())
-    fact("gain", report.gain ? gain_text(*report.gain) + " over the original, measured"
-                             : "not measured as a whole");
+    fact("gain", report.gain
+                     ? gain_text(*report.gain) + " for the whole patch, compared with the original"
+                     : "the whole patch was not compared with the original, because tune ended "
+                       "before that");
   for (const std::string& line : report.advice) fact("advice", line);
-  fact("ended", fmt::format("{}; {} of {}", report.ended, human_duration(report.used_s),
+  fact("ended", fmt::format("{}; {} of {} used", report.ended, human_duration(report.used_s),
                             human_duration(report.budget_s)));
   if (!commands.run.empty()) fact("next", commands.run);
   if (!commands.check.empty()) fact("check", commands.check);
@@ -196,7 +203,7 @@ Json tune_document(const TuneReport& report, const TuneCommands& commands) {
           {"repeats", report.repeats},
           {"tolerance", json_number(report.tolerance)},
           {"tried", json_list(report.tried, try_json)},
-          {"left_out", json_list(report.left_out, left_out_json)},
+          {"untried", json_list(report.untried, untried_json)},
           {"advice", report.advice},
           {"patch", patch},
           {"entries", json_list(report.patch, entry_json)},
@@ -219,9 +226,9 @@ std::string patch_text(const TuneReport& report, const TuneCommands& commands) {
     text += comment("Nothing: " + report.ended + ".");
     return text + "{}\n";
   }
-  text += comment(fmt::format("Before: {}: {} % of the time, {:.2f}x without all waits.",
-                              report.before.name, percent_text(report.before.share),
-                              report.before.headroom));
+  text += comment(
+      fmt::format("Before: {}, {} % of the time; without waits, a run would be {:.2f}x as fast.",
+                  report.before.name, percent_text(report.before.share), report.before.headroom));
   text += comment(whole_gain(report));
   text += comment("In your own file: extends: [" + report.config + ", this file]");
   if (!commands.run.empty()) text += comment("Or: " + commands.run);

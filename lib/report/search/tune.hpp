@@ -110,7 +110,7 @@ struct TuneReport {
   TuneVerdict before;
   TuneVerdict after;  // of the last accepted change; `before` if there was none
   std::vector<TuneTrial> tried;
-  std::vector<UntriedSetting> left_out;
+  std::vector<UntriedSetting> untried;
   std::vector<std::string> advice;  // suggestions that were not run
   std::vector<TunePatchEntry> patch;
   std::optional<Speedup> gain;  // of the whole patch over the original; absent: not measured

@@ -326,7 +326,7 @@ class ExecSink final : public Sink {
     const std::string when =
         in_time ? "before trainctl was asked to stop" : "within " + human_duration(patience_);
     report_end(fmt::format("did not exit {} and was {}", when, has_stopped ? "stopped" : "killed"),
-               command_.ending().value_or("it cannot be killed"));
+               command_.ending().value_or("but is still running"));
   }
 
   ExecOptions options_;

@@ -52,7 +52,7 @@ void Backlog::on_tick(double now) {
 
 void Backlog::close() {
   drain();
-  ENSURE(resource, waiting_.empty(), "cannot write the end of the history: {}", failure_);
+  ENSURE(resource, waiting_.empty(), "the last logged values are lost: {}", failure_);
 }
 
 std::optional<std::string> Backlog::take_warning() {
@@ -61,15 +61,14 @@ std::optional<std::string> Backlog::take_warning() {
     pause_ = 0;
     const std::size_t lost = std::exchange(lost_, 0);
     return lost == 0
-               ? "the buffered history lines are written"
-               : fmt::format("the buffered history lines are written, but the {} oldest are lost",
-                             lost);
+               ? "the buffered values are written"
+               : fmt::format("the buffered values are written, but the oldest {} are lost", lost);
   }
   if (now_ < next_report_) return std::nullopt;
   is_reported_ = true;
   pause_ = std::clamp(2 * pause_, kShortestPause, kLongestPause);
   next_report_ = now_ + pause_;
-  return failure_ + "; the run continues, and its history lines are buffered";
+  return failure_ + "; the run continues, and logged values are buffered";
 }
 
 }  // namespace trainctl::report

@@ -17,7 +17,7 @@ using events::WeightsSet;
 std::string headline(const WeightsSet& weights) {
   if (weights.path.empty()) return "weights: initialized from the seed";
   const std::size_t tensors =
-      weights.loaded.size() + weights.redrawn.size() + weights.missing.size();
+      weights.loaded.size() + weights.reinitialized.size() + weights.missing.size();
   return fmt::format("weights: {} of {} tensors of the model come from {}", weights.loaded.size(),
                      tensors, printable(weights.path));
 }
@@ -99,16 +99,21 @@ std::string skipped_text(const RunRecord& record) {
                      count, plural(count));
 }
 
-std::string warm_up_text(const RunRecord& record, double wall_s) {
-  std::vector<std::string> parts;
-  if (const auto hello = record.hellos.find(0); hello != record.hellos.end())
-    parts.push_back("start-up " + human_duration(hello->second.startup_s));
-  const double outside_s = wall_s - sum_timing(record.epochs).wall_s;
-  if (outside_s > 0) parts.push_back("all outside epochs " + human_duration(outside_s));
+std::string first_times_text(const RunRecord& record, double wall_s) {
   const events::Timing& first = record.epochs.front().timing;
-  parts.push_back("first batch " + human_duration(first.first_batch_s));
-  parts.push_back("first epoch " + human_duration(first.wall_s));
-  return join(parts, ", ");
+  std::string text = fmt::format("{} for the first epoch ({} of it until the first batch)",
+                                 human_duration(first.wall_s), human_duration(first.first_batch_s));
+  const auto hello = record.hellos.find(0);
+  const std::string start =
+      hello == record.hellos.end() ? "" : human_duration(hello->second.startup_s);
+  const double outside_s = wall_s - sum_timing(record.epochs).wall_s;
+  if (outside_s > 0) {
+    text += fmt::format("; {} outside the epochs", human_duration(outside_s));
+    if (!start.empty()) text += fmt::format(" ({} of it to start up)", start);
+  } else if (!start.empty()) {
+    text += fmt::format("; {} to start up", start);
+  }
+  return text;
 }
 
 std::string budget_text(const events::Timing& sum, const RunRecord& record) {
@@ -124,6 +129,21 @@ std::string budget_text(const events::Timing& sum, const RunRecord& record) {
   return text;
 }
 
+/// Returns subject and verb for a part of the time: "validation takes".
+const char* taker_of(BottleneckKind part) {
+  constexpr std::array kTakers{"other processes take",
+                               "waiting for batches takes",
+                               "copying or converting batches takes",
+                               "waiting for other ranks takes",
+                               "saving checkpoints takes",
+                               "forward and backward take",
+                               "the optimizer takes",
+                               "validation takes",
+                               "work outside forward, backward and optimizer takes",
+                               "the largest part takes"};
+  return kTakers.at(static_cast<std::size_t>(part));
+}
+
 std::string bottleneck_text(const Bottleneck& found) {
   const int percent = static_cast<int>(100 * found.share + 0.5);
   const std::string verdict = name_of(found.limit);
@@ -131,9 +151,7 @@ std::string bottleneck_text(const Bottleneck& found) {
   if (found.limit != found.part) return word + ": " + found.diagnosis;
   if (found.limit == BottleneckKind::balanced)
     return fmt::format("none: the largest part takes {} % of the time", percent);
-  if (found.limit == BottleneckKind::compute)
-    return fmt::format("compute: forward and backward take {} % of the time", percent);
-  return fmt::format("{}: {} % of the time", word, percent);
+  return fmt::format("{}: {} {} % of the time", word, taker_of(found.part), percent);
 }
 
 /// Returns the evidence of the verdict; empty if the time budget is sufficient.
@@ -151,9 +169,10 @@ std::string bottleneck_lines(const Bottleneck& found, const Style& style) {
   const std::string evidence = evidence_text(found);
   if (!evidence.empty()) text += fact_line("", evidence, style);
   if (!found.advice.empty()) text += fact_line("", found.advice, style);
-  if (!found.setting.empty()) text += fact_line("gain", text_of(found.gain), style);
+  if (!found.setting.empty())
+    text += fact_line("gain", "with this setting: " + text_of(found.gain), style);
   for (const Bottleneck& quiet : found.otherwise) {
-    text += fact_line("otherwise", bottleneck_text(quiet), style);
+    text += fact_line("next cause", bottleneck_text(quiet), style);
     if (!quiet.advice.empty()) text += fact_line("", quiet.advice, style);
   }
   if (found.perfect_loader) text += fact_line("loading", text_of(*found.perfect_loader), style);
@@ -253,8 +272,9 @@ std::string saved_text(const RunRecord& record, const RunResult& ending) {
 
 std::string restarts_text(const RunResult& ending) {
   const bool in_vain = ending.exit_code == static_cast<int>(ErrorKind::no_progress);
-  return in_vain ? fmt::format("{}, and the last ones saved no newer checkpoint: do not requeue it",
-                               ending.restarts)
+  return in_vain ? fmt::format(
+                       "{}, and the last ones saved no newer checkpoint: do not requeue the job",
+                       ending.restarts)
                  : std::to_string(ending.restarts);
 }
 
@@ -262,7 +282,7 @@ std::string cause_text(const FirstFailure& failure) {
   if (!failure.message.empty())
     return printable_lines(failure.message, std::string(2 + kFailureLabelWidth, ' '));
   if (failure.signal_name == "SIGKILL")
-    return "no output; the kernel does this when memory runs out (see dmesg)";
+    return "no output; if memory ran out, the kernel killed it (see dmesg)";
   return "no output";
 }
 
@@ -280,7 +300,7 @@ std::string tail_text(const std::string& log_tail, const Style& style) {
 
 std::vector<std::string> weights_lines(const WeightsSet& weights) {
   std::vector<std::string> lines{headline(weights)};
-  add(lines, "initialized again for another number of outputs", weights.redrawn);
+  add(lines, "initialized again for another number of outputs", weights.reinitialized);
   add(lines, "not in the file, initialized", weights.missing);
   add(lines, "not in the model, ignored", weights.ignored);
   if (!weights.frozen.empty())
@@ -293,7 +313,7 @@ std::vector<std::string> weights_lines(const WeightsSet& weights) {
 Json weights_document(const WeightsSet& weights) {
   return joined({{{"path", or_null(weights.path)},
                   {"format", weights.path.empty() ? Json(nullptr) : Json(weights.format)}},
-                 JSON_FIELDS(weights, loaded, redrawn, missing, ignored, frozen, notes)});
+                 JSON_FIELDS(weights, loaded, reinitialized, missing, ignored, frozen, notes)});
 }
 
 std::string top_operator(std::string_view operators_csv) {
@@ -321,13 +341,16 @@ std::string summary_text(const RunRecord& record, const RunResult& ending, const
       text += fact_line("best", best_text(*best, ending.best_mode), style);
     text += fact_line("last", last_text(record), style);
     text += fact_line("speed", speed_text(record), style);
-    text += fact_line("warm-up", warm_up_text(record, ending.wall_s), style);
+    text += fact_line("first times", first_times_text(record, ending.wall_s), style);
     if (steady.wall_s > 0) text += fact_line("time", budget_text(steady, record), style);
     text += bottleneck_lines(found, style);
   }
   if (const std::vector<RankRow> rows = rank_rows(record); !rows.empty())
     text += fact_line("ranks", ranks_verdict(rows), style) + "\n" +
-            to_text(ranks_table(rows), style) + "\n";
+            to_text(ranks_table(rows), style) +
+            "Means per step. exposed all-reduce: wait for other ranks; overlap: share of the "
+            "exchange during the backward pass; slowdown: data wait and work, relative to the "
+            "median rank.\n\n";
   if (!record.skipped.empty()) text += fact_line("skipped", skipped_text(record), style);
   if (!ending.profile.empty()) text += fact_line("profile", printable(ending.profile), style);
   if (!ending.run_dir.empty()) text += fact_line("run folder", printable(ending.run_dir), style);

@@ -70,8 +70,8 @@ std::string sameness(const Replay& replay) {
   std::string why = step.why_not;
   if (!replay.changed.empty())
     why += fmt::format("{}the config was changed", why.empty() ? "" : "; ");
-  if (!step.drawn.empty())
-    why += fmt::format("{}the weights differ from the dump", why.empty() ? "" : "; ");
+  if (!step.initialized.empty())
+    why += fmt::format("{}the weights differ from the saved ones", why.empty() ? "" : "; ");
   return "not bitwise equal to the recording" + (why.empty() ? std::string() : ": " + why);
 }
 
@@ -87,7 +87,7 @@ std::string head(const Replay& replay, const Style& style) {
   text += fmt::format("not finite      {}\n", printable(where(step.first)));
   if (step.first != step.recorded_first)
     text += fmt::format("  recorded      {}\n", printable(where(step.recorded_first)));
-  text += fmt::format("identical       {}\n", printable(sameness(replay)));
+  text += fmt::format("comparison      {}\n", printable(sameness(replay)));
   if (!step.non_finite_after_step.empty())
     text += fmt::format("after a step    '{}' would not be finite\n",
                         printable(step.non_finite_after_step));
@@ -98,8 +98,8 @@ std::string remarks(const Replay& replay) {
   std::string text;
   for (const std::string& change : replay.changed)
     text += fmt::format("changed         {}\n", printable(change));
-  if (!replay.step.drawn.empty())
-    text += fmt::format("initialized     {}\n", shortened(replay.step.drawn));
+  if (!replay.step.initialized.empty())
+    text += fmt::format("initialized     {}\n", shortened(replay.step.initialized));
   for (const std::string& note : replay.step.notes)
     text += fmt::format("note            {}\n", printable(note));
   for (const std::string& row : replay.step.bad_rows)
@@ -132,9 +132,9 @@ std::string shown(const char* title, std::vector<events::TensorSummary> tensors,
 std::string evaluation_text(const RunRecord& record, const Style& style) {
   if (!record.evaluated) return {};
   const events::Evaluated& evaluated = *record.evaluated;
-  std::string text = fmt::format("{} of {}: {} samples in {}\n\n", printable(evaluated.checkpoint),
-                                 evaluated.split, with_thousands(evaluated.samples),
-                                 human_duration(evaluated.wall_s));
+  std::string text = fmt::format(
+      "{} on split {}: {} samples in {}\n\n", printable(evaluated.checkpoint), evaluated.split,
+      with_thousands(evaluated.samples), human_duration(evaluated.wall_s));
   Table values({left("metric"), evaluated.split});
   for (const auto& [name, value] : evaluated.metrics) values.add({bare(name), metric_text(value)});
   text += to_text(values, style);
@@ -182,7 +182,7 @@ Json replay_document(const Replay& replay) {
         {"identical", step.bitwise},
         {"why_not", step.why_not},
         {"changed", replay.changed},
-        {"drawn", step.drawn},
+        {"initialized", step.initialized},
         {"non_finite_after_step", or_null(step.non_finite_after_step)}},
        JSON_FIELDS(step, bad_rows, notes),
        {{"layers", events::to_json(step.layers)}, {"tensors", events::to_json(step.tensors)}}});

@@ -31,8 +31,8 @@ std::string state_line(const TopView& view, const Style& style) {
       return paint("on another host", Ink::yellow, style) + where + since +
              ": only data from its files is shown";
     case TopState::gone:
-      return paint("gone", Ink::red, style) + ": no process is running and no end is recorded" +
-             where;
+      return paint("gone", Ink::red, style) + where +
+             ": no process is running, and the run recorded no end";
     case TopState::ended: break;
   }
   const bool well = view.exit_code == 0;

@@ -24,14 +24,14 @@ void check_batch(Checker& checker, std::int64_t samples, int ranks) {
   if (!readable || batch * ranks <= samples) return;
   const std::string product = ranks == 1 ? "" : fmt::format(" x {} devices", ranks);
   const std::string larger =
-      fmt::format("a batch of {}{} is larger than the training data: {} samples",
+      fmt::format("a batch of {}{} is larger than the training data ({} samples)",
                   with_thousands(batch), product, with_thousands(samples));
   const std::int64_t most = std::max<std::int64_t>(1, samples / ranks);
   if (checker.experiment().loader.drop_last) {
     checker.error("loader.batch_size", larger + ", so drop_last drops every batch",
                   fmt::format("set loader.drop_last=false, or write {} or less", most));
   } else {
-    checker.warning("loader.batch_size", larger + ": each epoch is one incomplete batch",
+    checker.warning("loader.batch_size", larger + ", so each epoch is one incomplete batch",
                     fmt::format("write {} or less for full batches", most));
   }
 }
@@ -53,8 +53,8 @@ void check_metric(Checker& checker, const config::Stage& stage, const std::strin
   const metric::Averaged* options = averaged(stage);
   if (options == nullptr || options->average != metric::Average::binary || classes == 2) return;
   checker.error(path + ".average",
-                fmt::format("'binary' scores class 1 of two, but the data has {} class{}", classes,
-                            classes == 1 ? "" : "es"),
+                fmt::format("'average: binary' needs two classes, but the data has {} class{}",
+                            classes, classes == 1 ? "" : "es"),
                 "write macro, weighted or micro");
 }
 
@@ -64,8 +64,8 @@ void check_classes(Checker& checker, std::int64_t classes) {
   const std::size_t weights = loss == nullptr ? 0 : loss->weight.size();
   if (weights != 0 && static_cast<std::int64_t>(weights) != classes && checker.is_valid("loss")) {
     checker.error("loss.weight",
-                  fmt::format("the loss has {} weights, but the data {} classes", weights, classes),
-                  "give one weight per class");
+                  fmt::format("the loss needs {} weights, one per class of the data, got {}",
+                              classes, weights));
   }
   for (std::size_t i = 0; i < experiment.metrics.size(); ++i) {
     const std::string path = fmt::format("metrics.{}", i);
@@ -85,17 +85,16 @@ void check_sampler_classes(Checker& checker, std::int64_t classes) {
   const config::Stage& stage = checker.experiment().loader.sampler;
   if (!stage) return;
   if (classes == 0) {
-    checker.error("loader.sampler", "samples are drawn by class, but this data has no classes",
+    checker.error("loader.sampler", "'sampler' draws by class, but the data has no classes",
                   "remove 'sampler'");
     return;
   }
   const auto* options = stage.get_if<sampler::WeightedRandom>();
   const std::size_t weights = options == nullptr ? 0 : options->weights.size();
   if (options == nullptr || static_cast<std::int64_t>(weights) == classes) return;
-  checker.error(
-      "loader.sampler.weights",
-      fmt::format("the sampler has {} weights, but the data {} classes", weights, classes),
-      "give one weight per class");
+  checker.error("loader.sampler.weights",
+                fmt::format("the sampler needs {} weights, one per class of the data, got {}",
+                            classes, weights));
 }
 
 std::string taken_by(const config::Stage& model) {
@@ -111,8 +110,8 @@ void check_inputs(Checker& checker, Inputs inputs) {
   if (!model || takes(model, inputs) || !checker.is_valid("model.type")) return;
   const char* hint = "choose model mlp or linear";
   if (inputs == Inputs::tokens)
-    hint = "choose model gpt, or a sequential that begins with an embedding";
-  if (takes(model, Inputs::tokens)) hint = "choose dataset tokens, or another model";
+    hint = "choose model gpt, or model sequential with an embedding as its first layer";
+  if (takes(model, Inputs::tokens)) hint = "choose a dataset of type tokens, or another model";
   checker.error("model",
                 fmt::format("the model '{}' takes {}, but the samples of dataset.train are {}",
                             model.type, taken_by(model), enum_name(inputs)),
@@ -156,7 +155,7 @@ void check_counting(Checker& checker, const config::Stage& stage, const std::str
       options->average != metric::Average::binary)
     return;
   checker.error(path + ".average",
-                "'binary' scores class 1 of two, but the labels of dataset.train are numbers",
+                "'average: binary' needs two classes, but the labels of dataset.train are numbers",
                 "write macro, weighted or micro");
 }
 
@@ -166,9 +165,9 @@ void check_metric_targets(Checker& checker, const config::Stage& stage, const st
     check_counting(checker, stage, path, targets);
     return;
   }
-  std::string hint = "remove it: the loss is measured on both splits";
+  std::string hint = "remove the metric (the loss is always computed)";
   if (targets == Targets::numbers && takes(stage, Answers{}))
-    hint += ", or choose loss bce_with_logits or focal, which have binary targets";
+    hint += ", or choose a loss with binary targets: bce_with_logits, focal";
   checker.error(path,
                 fmt::format("the metric '{}' takes {}, but the labels of dataset.train are {}",
                             stage.type, taken_of(stage), enum_name(targets)),
@@ -182,9 +181,9 @@ void check_targets(Checker& checker, Targets targets) {
     checker.error(checker.find("loss") != nullptr ? "loss" : "dataset.train",
                   fmt::format("the loss '{}' takes {}, but the labels of dataset.train are {}",
                               experiment.loss.type, taken_of(experiment.loss), enum_name(targets)),
-                  targets == Targets::numbers ? "choose a loss of numbers, such as mse, or labels "
-                                                "that are classes"
-                                              : "choose a loss of classes, such as cross_entropy");
+                  targets == Targets::numbers
+                      ? "choose a loss for numbers, such as mse, or data whose labels are classes"
+                      : "choose a loss for classes, such as cross_entropy");
   }
   for (std::size_t i = 0; i < experiment.metrics.size(); ++i) {
     const std::string path = fmt::format("metrics.{}", i);
@@ -202,10 +201,10 @@ void check_image_size(Checker& checker, const ImageSize& image) {
   const config::Stage& model = checker.experiment().model;
   if (model.options_type != typeid(model::Lenet) || !checker.is_valid("model.type")) return;
   if (model::Lenet::takes(image.height, image.width)) return;
-  checker.error(
-      "model",
-      fmt::format("the images are {}x{}: lenet needs 28x28 or 32x32", image.height, image.width),
-      "resize them with a transform to that size, or choose model mlp");
+  checker.error("model",
+                fmt::format("the images are {}x{}, but lenet needs 28x28 or 32x32", image.height,
+                            image.width),
+                "resize them with a transform to one of these sizes, or choose model mlp");
 }
 
 void check_length(Checker& checker, std::optional<std::int64_t> samples, int ranks) {

@@ -15,14 +15,14 @@ void check_backend(Checker& checker) {
     return;
   const Placement placement = placement_of(experiment.trainer, read_machine());
   if (backend == Backend::nccl && experiment.trainer.accelerator == Accelerator::cpu) {
-    checker.error("distributed.backend", "nccl works on GPUs only, and the accelerator is cpu",
+    checker.error("distributed.backend", "nccl works on GPUs only, and trainer.accelerator is cpu",
                   "write 'backend: auto'");
   } else if (backend == Backend::nccl && !placement.on_gpus && placement.ranks > 1) {
     checker.error("distributed.backend", "nccl works on GPUs only, and this machine has none",
                   "write 'backend: auto'");
   } else if (backend == Backend::gloo && placement.on_gpus && placement.ranks > 1) {
     checker.error("distributed.backend", "gloo works on CPUs only, and this run is on GPUs",
-                  "write 'backend: auto', or 'accelerator: cpu'");
+                  "write 'backend: auto', or set trainer.accelerator: cpu");
   }
 }
 
@@ -61,20 +61,25 @@ void check_local_sgd(Checker& checker) {
   }
   if (options.find_unused_parameters) {
     checker.error("distributed.find_unused_parameters",
-                  "it has no effect: local_sgd exchanges no gradients", "remove it");
+                  "'find_unused_parameters' has no effect with local_sgd", "remove it");
   }
   const Trainer& trainer = checker.experiment().trainer;
   if (trainer.sync_batchnorm) {
     checker.error("trainer.sync_batchnorm",
-                  "it cannot be combined with local_sgd, whose ranks step independently",
-                  "remove it, or write 'type: ddp'");
+                  "'sync_batchnorm' exchanges values within each step, but the ranks of local_sgd "
+                  "step independently",
+                  "remove it, or set distributed.type: ddp");
   }
   const bool swa_in_between = trainer.swa && !trainer.swa->every_n_steps.is_auto();
   if (!trainer.ema && !swa_in_between) return;
-  checker.error(trainer.ema ? "trainer.ema" : "trainer.swa.every_n_steps",
-                "it averages the weights of steps in which those of the ranks of local_sgd differ",
-                trainer.ema ? "write 'swa' with 'every_n_steps: auto', or 'type: ddp'"
-                            : "write 'every_n_steps: auto', or 'type: ddp'");
+  checker.error(
+      trainer.ema ? "trainer.ema" : "trainer.swa.every_n_steps",
+      fmt::format("'{}' would average weights at steps at which the ranks of local_sgd have "
+                  "different weights",
+                  trainer.ema ? "ema" : "swa"),
+      trainer.ema
+          ? "replace 'ema' by 'swa' with 'every_n_steps: auto', or set distributed.type: ddp"
+          : "write 'every_n_steps: auto', or set distributed.type: ddp");
 }
 
 void check_compression(Checker& checker) {
@@ -84,15 +89,15 @@ void check_compression(Checker& checker) {
   const bool is_powersgd = options.compression == Compression::powersgd;
   if (is_powersgd && experiment.trainer.precision == Precision::fp16_mixed) {
     checker.error("distributed.compression",
-                  "'powersgd' carries its error over to the next step, where 16-mixed may use "
-                  "another loss scale",
-                  "write 'precision: bf16-mixed' or 32-true, or another compression");
+                  "'powersgd' cannot be combined with trainer.precision 16-mixed: gradient errors "
+                  "that it carries to the next step may have another loss scale",
+                  "set trainer.precision: bf16-mixed, or choose another compression");
   }
   if (!is_powersgd && options.powersgd_rank != Distributed().powersgd_rank) {
-    checker.warning(
-        "distributed.powersgd_rank",
-        fmt::format("it has no effect: the compression is '{}'", enum_name(options.compression)),
-        "write 'compression: powersgd', or remove it");
+    checker.warning("distributed.powersgd_rank",
+                    fmt::format("'powersgd_rank' has no effect: the compression is '{}'",
+                                enum_name(options.compression)),
+                    "write 'compression: powersgd', or remove 'powersgd_rank'");
   }
 }
 
@@ -105,17 +110,19 @@ void check_unused(Checker& checker) {
   const bool recomputes =
       experiment.trainer.activation_checkpointing != ActivationCheckpointing::off;
   if (!experiment.distributed.find_unused_parameters || !recomputes) return;
-  checker.error("distributed.find_unused_parameters",
-                "parameters in recomputed blocks of 'activation_checkpointing' look unused before "
-                "the backward pass",
-                "remove one of the two");
+  checker.error(
+      "distributed.find_unused_parameters",
+      "'find_unused_parameters' cannot be combined with trainer.activation_checkpointing: "
+      "parameters of recomputed blocks look unused",
+      "remove 'find_unused_parameters', or set trainer.activation_checkpointing: off");
 }
 
 void check_norms(Checker& checker) {
   const Experiment& experiment = checker.experiment();
   if (!checker.is_valid({"trainer.sync_batchnorm", "model"})) return;
   if (!experiment.trainer.sync_batchnorm || experiment.model.type != "torchscript") return;
-  checker.error("trainer.sync_batchnorm", "a TorchScript model normalizes on each rank separately",
+  checker.error("trainer.sync_batchnorm",
+                "'sync_batchnorm' cannot be applied to a TorchScript model",
                 "remove it, or choose a built-in model");
 }
 

@@ -52,7 +52,7 @@ void check_prometheus(Checker& checker, const config::Stage& stage, const std::s
   std::error_code ignored;
   if (file->extension() != ".prom") {
     checker.error(path + ".file",
-                  fmt::format("'{}' must end in .prom: the collector reads no other files",
+                  fmt::format("'{}' must end in .prom: node_exporter reads no other files",
                               printable(file->string())),
                   "write 'file: .../trainctl.prom'");
   } else if (file->has_parent_path() && !fs::is_directory(file->parent_path(), ignored)) {
@@ -131,9 +131,10 @@ std::optional<std::string> capture_obstacle(const Experiment& experiment,
   if (scheduled_momentum(experiment.scheduler))
     return "the scheduler cycles the momentum, which a captured graph cannot change";
   if (ignores_rows(experiment.loss) && !experiment.metrics.empty())
-    return "metrics skip the rows of loss.ignore_index, which the host must count";
+    return "metrics skip labels equal to loss.ignore_index, so the CPU must count the others";
   if (!experiment.plugins.empty() && trainer.cuda_graphs.is_auto())
-    return "host code of plug-ins would run only once; write 'cuda_graphs: true' if they have none";
+    return "host code of plug-ins would run only once; write 'cuda_graphs: true' if the plug-ins "
+           "have no host code";
   return std::nullopt;
 }
 

@@ -65,15 +65,16 @@ void check_monitor(Checker& checker, const std::string& stage, const std::string
   const Mode fitting = mode_for(monitor);
   if (mode.is_auto() || *mode.value == fitting || !checker.is_valid(stage + ".mode")) return;
   if (checker.find(stage + ".mode") == nullptr) {  // the stage has no mode option
-    checker.error(path,
-                  fmt::format("'{}' must be a loss: for this value, higher is better", monitor),
-                  "monitor a loss, such as train/loss");
+    checker.error(
+        path, fmt::format("'{}' must name a loss, got '{}', where higher is better", path, monitor),
+        "monitor a loss, such as train/loss");
     return;
   }
-  checker.error(stage + ".mode",
-                fmt::format("mode '{}' does not fit '{}': {} is better", enum_name(*mode.value),
-                            monitor, fitting == Mode::min ? "lower" : "higher"),
-                fmt::format("write {}, or remove the mode", enum_name(fitting)));
+  checker.error(
+      stage + ".mode",
+      fmt::format("mode '{}' contradicts '{}', where {} is better", enum_name(*mode.value), monitor,
+                  fitting == Mode::min ? "lower" : "higher"),
+      fmt::format("write {}, or remove the mode", enum_name(fitting)));
 }
 
 }  // namespace

@@ -33,12 +33,12 @@ void check_drops(Checker& checker, const config::Stage& stage, std::optional<std
     check_milestones(checker, options->milestones, options->interval, run);
   if (step != nullptr && run && step->step_size >= *run) {
     checker.warning("scheduler.step_size",
-                    fmt::format("the rate never drops: step_size is {}, the run has {}",
+                    fmt::format("the learning rate never drops: step_size is {}, the run has {}",
                                 step->step_size, counted(*run, step->interval)));
   }
   if (plateau != nullptr && plateau->interval == Interval::step) {
     checker.error("scheduler.interval",
-                  "reduce_lr_on_plateau counts epochs: its value is computed once per epoch",
+                  "reduce_lr_on_plateau counts epochs: it monitors one value per epoch",
                   "write 'interval: epoch'");
   }
 }
@@ -61,9 +61,10 @@ void check_end(Checker& checker, const config::Stage& stage) {
   const bool ends = trainer.epoch_limit() || trainer.max_steps;
   if (ends || !checker.is_valid("trainer")) return;
   if (stage.options_type == typeid(scheduler::Wsd)) {
-    checker.error("scheduler",
-                  "the length of the run, which wsd needs, is unknown with max_time alone",
-                  "set 'trainer.max_epochs' or 'trainer.max_steps'");
+    checker.error(
+        "scheduler",
+        "wsd needs the length of the run, which is unknown if only trainer.max_time is set",
+        "set 'trainer.max_epochs' or 'trainer.max_steps'");
   }
   for (const OpenLength& length :
        {open_length(stage, "t_max", &scheduler::CosineAnnealingLr::t_max),
@@ -72,7 +73,9 @@ void check_end(Checker& checker, const config::Stage& stage) {
         open_length(stage, "total_steps", &scheduler::OneCycleLr::total_steps)}) {
     if (!length.open) continue;
     checker.error(fmt::format("scheduler.{}", length.key),
-                  "'auto' is the whole run, whose length is unknown with max_time alone",
+                  fmt::format("'{}: auto' needs the length of the run, which is unknown if only "
+                              "trainer.max_time is set",
+                              length.key),
                   fmt::format("set '{}', 'trainer.max_epochs' or 'trainer.max_steps'", length.key));
   }
 }
@@ -90,9 +93,9 @@ void check_momentum(Checker& checker, const config::Stage& stage, const std::str
   const config::Stage& optimizer = checker.experiment().optimizer;
   if (cycle->base_momentum > cycle->max_momentum) {
     checker.error(path + ".base_momentum",
-                  fmt::format("base_momentum is {}, above max_momentum {}", cycle->base_momentum,
-                              cycle->max_momentum),
-                  "write the lower one as base_momentum");
+                  fmt::format("base_momentum must be at most max_momentum ({}), got {}",
+                              cycle->max_momentum, cycle->base_momentum),
+                  "write the lower value as base_momentum");
   }
   // Optimizers of plug-ins are checked when they are built.
   if (optimizer.options_type != typeid(optimizer::Adagrad)) return;
@@ -145,7 +148,8 @@ void check_warmup(Checker& checker, const scheduler::Warmup& options, const RunL
   const bool ends = trainer.epoch_limit() || trainer.max_steps;
   if (warmup.unit == Unit::run && !ends && checker.is_valid("trainer")) {
     checker.error("scheduler.warmup",
-                  "a fraction of the run has no known length with max_time alone",
+                  "'warmup' is a fraction of the run, whose length is unknown if only "
+                  "trainer.max_time is set",
                   "write a number of steps or epochs, or set 'trainer.max_epochs'");
     return;
   }

@@ -68,7 +68,8 @@ void check_mixing(Checker& checker) {
                 fmt::format("the loss '{}' does not take the mixed labels of "
                             "dataset.train.batch_transforms",
                             experiment.loss.type),
-                "choose loss cross_entropy, nll or bce_with_logits, or remove 'batch_transforms'");
+                "choose a loss that takes them (cross_entropy, nll, bce_with_logits), or remove "
+                "'batch_transforms'");
 }
 
 void check_normalize(Checker& checker, const std::string& path, const DataSplit& split) {
@@ -78,9 +79,9 @@ void check_normalize(Checker& checker, const std::string& path, const DataSplit&
     if (options == nullptr || options->mean.size() == options->std.size()) continue;
     if (!checker.is_valid(place)) continue;
     checker.error(place + ".std",
-                  fmt::format("normalize has {} value(s) of mean, but {} of std",
+                  fmt::format("normalize needs as many values in 'std' as in 'mean' ({}), got {}",
                               options->mean.size(), options->std.size()),
-                  "give one of each for every channel");
+                  "write one value per channel in both");
   }
 }
 
@@ -160,7 +161,7 @@ void check_cache(Checker& checker) {
   }
   if (!experiment.dataset.train.batch_transforms.empty()) {
     checker.error("dataset.cache.mode",
-                  "'device' caches unmixed images, but batch_transforms mix their pixels",
+                  "'mode: device' cannot be combined with batch_transforms, which mix pixels",
                   "remove dataset.train.batch_transforms, or write 'mode: decoded'");
   }
 }
@@ -192,7 +193,7 @@ void check_remote(Checker& checker) {
   if (!checker.is_valid("dataset.remote")) return;
   if (remote.access_key.has_value() == remote.secret_key.has_value()) return;
   checker.error(remote.access_key ? "dataset.remote.access_key" : "dataset.remote.secret_key",
-                "'access_key' and 'secret_key' belong together", "set both, or neither");
+                "'access_key' and 'secret_key' must be set together", "set both, or neither");
 }
 
 void check_sampler(Checker& checker) {

@@ -1,4 +1,5 @@
 #include "base/machine/machine.hpp"
+#include "base/numbers.hpp"
 #include "base/strings.hpp"
 #include "spec/checks/checker.hpp"
 #include "spec/experiment/run_size.hpp"
@@ -18,19 +19,21 @@ void check_devices(Checker& checker) {
   const int gpus =
       trainer.accelerator == Accelerator::cpu ? 0 : static_cast<int>(read_machine().gpus.size());
   if (trainer.accelerator == Accelerator::gpu && gpus == 0) {
-    checker.error("trainer.accelerator", "this machine has no NVIDIA GPU",
-                  "write 'accelerator: auto', or run 'trainctl doctor'");
+    checker.error("trainer.accelerator",
+                  "'accelerator: gpu' needs an NVIDIA GPU, but this machine has none",
+                  "write 'accelerator: auto', or find the cause with 'trainctl doctor'");
     return;
   }
   const int asked = trainer.devices.value_or(1);
   if (gpus > 0 && asked > gpus) {
-    checker.error(
-        "trainer.devices",
-        fmt::format("{} devices are requested, but this machine has {} GPU(s)", asked, gpus));
+    checker.error("trainer.devices",
+                  fmt::format("{} devices are requested, but this machine has {} GPU{}", asked,
+                              gpus, plural(gpus)));
   } else if (gpus == 0 && asked > usable_cores()) {
     checker.warning("trainer.devices",
-                    fmt::format("{} processes share {} core(s)", asked, usable_cores()),
-                    "more processes than cores make a run slower");
+                    fmt::format("{} processes share {} core{}, which makes the run slower", asked,
+                                usable_cores(), plural(usable_cores())),
+                    fmt::format("write {} or less", usable_cores()));
   }
 }
 
@@ -51,9 +54,9 @@ void check_limits(Checker& checker) {
   }
   const auto epochs = trainer.epoch_limit();
   if (epochs && trainer.check_val_every_n_epoch > *epochs && checker.is_valid("trainer")) {
-    checker.warning(
-        "trainer.check_val_every_n_epoch",
-        fmt::format("the run of {} epoch(s) ends before its first validation", *epochs));
+    checker.warning("trainer.check_val_every_n_epoch",
+                    fmt::format("the run of {} epoch{} ends before its first validation", *epochs,
+                                plural(*epochs)));
   }
 }
 
@@ -82,10 +85,10 @@ void check_checkpoints(Checker& checker) {
   const int restarts = checker.experiment().trainer.max_restarts;
   if (sound && checkpoint.save_weights_only && restarts > 0) {
     checker.warning("checkpoint.save_weights_only",
-                    fmt::format("a run cannot resume from weights only, as the {} restart(s) of "
-                                "'trainer.max_restarts' would",
+                    fmt::format("a restart cannot resume from a checkpoint with weights only, but "
+                                "'trainer.max_restarts' is {}",
                                 restarts),
-                    "remove one of them");
+                    "write 'save_weights_only: false', or set 'trainer.max_restarts' to 0");
   }
 }
 
@@ -95,9 +98,9 @@ void check_nodes(Checker& checker) {
   if (!checker.is_valid({"trainer.num_nodes", "loader.batch_size"})) return;
   if (experiment.trainer.num_nodes == 1 || !experiment.loader.batch_size.automatic) return;
   checker.error("loader.batch_size",
-                fmt::format("'auto' is determined on one node, but the run has {}",
+                fmt::format("'batch_size: auto' works on one node only, but the run has {} nodes",
                             experiment.trainer.num_nodes),
-                "run once with trainer.num_nodes=1, and write the number it finds");
+                "run once with trainer.num_nodes=1, and write the batch size of that run");
 }
 
 /// The cost was measured on matrix products of 1,024 x 1,024 on a CPU that has only AVX2: 2.2 s
@@ -128,10 +131,10 @@ void check_averaging(Checker& checker) {
   const auto check_start = [&](const char* key, std::int64_t start) {
     const auto epochs = trainer.epoch_limit();
     if (!epochs || start < *epochs) return;
-    checker.error(
-        fmt::format("trainer.{}.start_epoch", key),
-        fmt::format("the average would start after {} epochs, but the run has {}", start, *epochs),
-        fmt::format("start earlier, or remove '{}'", key));
+    checker.error(fmt::format("trainer.{}.start_epoch", key),
+                  fmt::format("the average would start after epoch {}, but the run has {} epoch{}",
+                              start, *epochs, plural(*epochs)),
+                  fmt::format("start earlier, or remove '{}'", key));
   };
   if (trainer.ema) check_start("ema", trainer.ema->start_epoch);
   if (trainer.swa) check_start("swa", trainer.swa->start_epoch);
@@ -148,36 +151,33 @@ void check_averages(Checker& checker, const RunLength& length) {
   constexpr double kMostShare = 0.05;  // of the initial weights, which have learned nothing
   const Trainer& trainer = checker.experiment().trainer;
   if (!checker.is_valid("trainer") || !length.steps || length.steps_per_epoch == 0) return;
+  const auto updates_in_run = [&](const char* key, std::int64_t start_epoch, std::int64_t every) {
+    const std::int64_t start = start_epoch * length.steps_per_epoch;
+    const std::int64_t updates = updates_of(*length.steps, start, every);
+    if (updates == 0)
+      checker.warning(key, fmt::format("the average is never updated: the first update is due "
+                                       "after {} steps, but the run has {}",
+                                       start + every, *length.steps));
+    return updates;
+  };
   if (trainer.swa) {
-    const std::int64_t every = trainer.swa->every_n_steps.value_or(length.steps_per_epoch);
-    if (updates_of(*length.steps, trainer.swa->start_epoch * length.steps_per_epoch, every) == 0)
-      checker.warning(
-          "trainer.swa",
-          fmt::format(
-              "the average is never updated: it is updated every {} steps, but the run has {}",
-              every, *length.steps));
+    updates_in_run("trainer.swa", trainer.swa->start_epoch,
+                   trainer.swa->every_n_steps.value_or(length.steps_per_epoch));
   }
   if (!trainer.ema) return;
   const Ema& ema = *trainer.ema;
-  const std::int64_t updates =
-      updates_of(*length.steps, ema.start_epoch * length.steps_per_epoch, ema.every_n_steps);
-  if (updates == 0) {
-    checker.warning(
-        "trainer.ema",
-        fmt::format(
-            "the average is never updated: it is updated every {} steps, but the run has {}",
-            ema.every_n_steps, *length.steps));
-    return;
-  }
+  const std::int64_t updates = updates_in_run("trainer.ema", ema.start_epoch, ema.every_n_steps);
+  if (updates == 0) return;
   const double share = share_of_first(ema.exponential_decay(), updates);
   if (share <= kMostShare) return;
   const double fitting =
       std::pow(kMostShare, 1 / std::max<double>(1, static_cast<double>(updates - 1)));
   checker.warning(
       "trainer.ema.decay",
-      fmt::format("at the end of the run, {:.0f} % of the average come from the first update: a "
-                  "decay of {} averages over about {:.0f} updates, but the run has {}",
-                  100 * share, ema.decay, 1 / (1 - ema.decay), updates),
+      fmt::format(
+          "at the end of the run, the first update still makes up {:.0f} % of the average: a "
+          "decay of {} averages over about {:.0f} updates, but the run has {}",
+          100 * share, ema.decay, 1 / (1 - ema.decay), updates),
       ema.use_warmup
           ? fmt::format("write a decay of at most {:.3g}, or train longer", fitting)
           : fmt::format("write 'use_warmup: true', a decay of at most {:.3g}, or train longer",
@@ -194,11 +194,10 @@ void check_trainer(Checker& checker) {
   check_precision(checker);
   check_averaging(checker);
   if (checker.experiment().loader.batch_size.automatic)
-    checker.warning(
-        "loader.batch_size",
-        fmt::format(
-            "'run' determines the batch size by trials; estimates use {}, the smallest it tries",
-            BatchSize::kSmallest));
+    checker.warning("loader.batch_size",
+                    fmt::format("'trainctl run' finds the batch size by trials; until then, checks "
+                                "and estimates use {}, the smallest one tried",
+                                BatchSize::kSmallest));
   if (trainer.gradient_clip_algorithm != ClipAlgorithm::norm && !trainer.gradient_clip_val) {
     checker.warning("trainer.gradient_clip_algorithm",
                     "nothing is clipped: 'gradient_clip_val' is not set");

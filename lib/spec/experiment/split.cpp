@@ -39,7 +39,7 @@ bool check_shares(Checker& checker, const SplitOptions& split) {
     checker.error("dataset.split",
                   fmt::format("the shares of val and test must sum to less than 1, got {}",
                               split.val + split.test),
-                  "train has what they leave; for example split: {val: 0.2, test: 0.1}");
+                  "train gets the rest; for example split: {val: 0.2, test: 0.1}");
     return false;
   }
   if (split.val + split.test > 0) return true;
@@ -54,11 +54,12 @@ void report_missing_type(Checker& checker, const std::string& path) {
   const std::string type =
       fmt::format("add 'type: {}'; one of: {}", names.front(), config::list_some(names));
   const bool is_train = path == "dataset.train";
-  checker.error(path, "dataset has no 'type'",
-                is_train ? type
-                         : fmt::format("to take it from dataset.train, add 'split: {{{}: 0.2}}' to "
-                                       "dataset; else {}",
-                                       path.substr(path.rfind('.') + 1), type));
+  checker.error(path, path + " has no 'type'",
+                is_train
+                    ? type
+                    : fmt::format("to use a part of dataset.train, add 'split: {{{}: 0.2}}' to "
+                                  "dataset; otherwise {}",
+                                  path.substr(path.rfind('.') + 1), type));
 }
 
 /// Gives `split` its part of the training data set.

@@ -23,21 +23,19 @@ constexpr std::array kLearnedKeys{"targets", "outputs", "labeled"};
 constexpr std::array kSplits{"train", "val", "test"};
 
 std::string text_of(const Json& json, const char* key) {
-  ENSURE(config, json.contains(key) && json[key].is_string(), "{}: '{}' must be a text", kTaskFile,
-         key);
+  ENSURE(config, json.contains(key) && json[key].is_string(), "'{}' must be a text", key);
   return json[key].get<std::string>();
 }
 
 bool flag_of(const Json& json, const char* key) {
-  ENSURE(config, json.contains(key) && json[key].is_boolean(), "{}: '{}' must be true or false",
-         kTaskFile, key);
+  ENSURE(config, json.contains(key) && json[key].is_boolean(), "'{}' must be true or false", key);
   return json[key].get<bool>();
 }
 
 void check_keys(const Json& json, std::span<const char* const> known) {
-  ENSURE(config, json.is_object(), "{}: must be a JSON object", kTaskFile);
+  ENSURE(config, json.is_object(), "the content must be a JSON object");
   for (const auto& [key, value] : json.items()) {
-    ENSURE(config, std::ranges::find(known, key) != known.end(), "{}: unknown key '{}'", kTaskFile,
+    ENSURE(config, std::ranges::find(known, key) != known.end(), "unknown key '{}'",
            printable(key));
   }
 }
@@ -54,15 +52,16 @@ Enum named(const Json& json, const char* key) {
   const std::string name = text_of(json, key);
   const auto names = enum_names(Enum());
   const auto* found = std::ranges::find(names, name);
-  ENSURE(config, found != names.end(), "{}: unknown {} '{}'", kTaskFile, key, printable(name));
+  ENSURE(config, found != names.end(), "unknown {} '{}'", key, printable(name));
   return static_cast<Enum>(found - names.begin());
 }
 
 /// Returns a size or count, which must be at least 1.
 std::int64_t size_of(const Json& json, const char* key) {
-  ENSURE(config, json.is_number_unsigned(), "{}: '{}' must be a number", kTaskFile, key);
+  ENSURE(config, json.is_number_unsigned(), "'{}' must be a positive integer", key);
   const auto size = json.get<std::uint64_t>();
-  ENSURE(config, size > 0 && size <= INT32_MAX, "{}: '{}' is {}", kTaskFile, key, size);
+  ENSURE(config, size > 0 && size <= INT32_MAX, "'{}' must be from 1 to {}, got {}", key, INT32_MAX,
+         size);
   return static_cast<std::int64_t>(size);
 }
 
@@ -87,7 +86,7 @@ ModelInput parse_input(const Json& json) {
   ModelInput input{
       {named<Inputs>(json, "inputs"), named<Targets>(json, "targets")}, {}, outputs_in(json)};
   ENSURE(config, json.contains("shape") && json["shape"].is_array() && !json["shape"].empty(),
-         "{}: 'shape' must be a list of numbers", kTaskFile);
+         "'shape' must be a list of numbers");
   for (const Json& extent : json["shape"]) input.shape.push_back(size_of(extent, "shape"));
   return input;
 }
@@ -104,7 +103,7 @@ const char* name_of(TaskKind kind) { return enum_name(kind); }
 TaskKind kind_called(const std::string& name) {
   const auto names = enum_names(TaskKind());
   const auto* found = std::ranges::find(names, name);
-  ENSURE(config, found != names.end(), "{}: unknown kind '{}'", kTaskFile, printable(name));
+  ENSURE(config, found != names.end(), "unknown kind '{}'", printable(name));
   return static_cast<TaskKind>(found - names.begin());
 }
 
@@ -128,11 +127,10 @@ std::string dump_task(const Task& task) {
 Task parse_task(std::string_view text) {
   const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   check_keys(json, kKeys);
-  ENSURE(config, text_of(json, "schema") == kSchema, "{}: the schema must be {}", kTaskFile,
-         kSchema);
+  ENSURE(config, text_of(json, "schema") == kSchema, "the schema must be {}", kSchema);
   Task task{kind_called(text_of(json, "kind")), text_of(json, "split"), text_of(json, "weights")};
-  ENSURE(config, std::ranges::find(kSplits, task.split) != kSplits.end(), "{}: unknown split '{}'",
-         kTaskFile, printable(task.split));
+  ENSURE(config, std::ranges::find(kSplits, task.split) != kSplits.end(), "unknown split '{}'",
+         printable(task.split));
   if (json.contains("input")) task.input = text_of(json, "input");
   if (json.contains("replay")) task.replay = text_of(json, "replay");
   if (json.contains("learned")) task.learned = parse_learned(json["learned"]);
@@ -144,13 +142,13 @@ Task parse_task(std::string_view text) {
     task.accepts_data_change = flag_of(json, "accepts_data_change");
   if (json.contains("until_epoch")) task.until_epoch = size_of(json["until_epoch"], "until_epoch");
   ENSURE(config, !task.until_epoch || task.kind == TaskKind::train,
-         "{}: 'until_epoch' applies only to training", kTaskFile);
+         "'until_epoch' applies only to training");
   ENSURE(config, task.resume.empty() || task.resume.is_absolute(),
-         "{}: 'resume' must be an absolute path", kTaskFile);
+         "'resume' must be an absolute path");
   ENSURE(config, task.resume.empty() || task.kind == TaskKind::train,
-         "{}: only training can be resumed", kTaskFile);
+         "'resume' applies only to training");
   ENSURE(config, !task.accepts_data_change || !task.resume.empty(),
-         "{}: 'accepts_data_change' applies only to a resumed run", kTaskFile);
+         "'accepts_data_change' applies only to a resumed run");
   return task;
 }
 
@@ -159,7 +157,8 @@ Task read_task(const std::filesystem::path& run_dir) {
   std::error_code ignored;
   const std::filesystem::path file = run_dir / kTaskFile;
   if (!std::filesystem::exists(file, ignored)) return {};
-  return parse_task(read_file(file, kMostBytes, ReadFailure::config));
+  const std::string text = read_file(file, kMostBytes, ReadFailure::config);
+  return in_context(kTaskFile, [&] { return parse_task(text); });
 }
 
 const DataSplit& split_called(const Experiment& experiment, const std::string& split) {

@@ -121,7 +121,7 @@ struct Cifar100 : Cifar {
 
 struct Npy {
   static constexpr auto kSummary =
-      "Arrays written by numpy.save: images or features, and labels; the files are memory-mapped.";
+      "Arrays from numpy.save: images or features, and labels. Only images are memory-mapped.";
 
   std::optional<std::filesystem::path> images;
   std::optional<std::filesystem::path> features;

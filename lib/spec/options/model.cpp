@@ -19,16 +19,16 @@ std::vector<Refusal> refuse_small(const ModelInput& input, int halvings) {
   const std::int64_t width = input.shape[2];
   const std::int64_t least = (std::int64_t{1} << (halvings - 1)) + 1;
   if (std::min(height, width) >= least) return {};
-  return {{fmt::format("the images are {}x{}: the network halves them {} times and needs at least "
-                       "{}x{}",
-                       height, width, halvings, least, least),
+  return {{fmt::format(
+               "the images are {}x{}, but the model halves them {} times and needs at least {}x{}",
+               height, width, halvings, least, least),
            "resize them with a transform to that size, or choose model mlp"}};
 }
 
 std::vector<Refusal> ResnetCifar::refusals(const ModelInput& input) const {
   std::vector<Refusal> all = refuse_small(input, 2);
   if (depth % 6 != 2) {
-    all.push_back({fmt::format("depth is {}: expected 6n + 2", depth),
+    all.push_back({fmt::format("depth must be 6n + 2 for an integer n, got {}", depth),
                    "write 20, 32, 44, 56 or 110, as in the paper", "depth"});
   }
   return all;
@@ -40,8 +40,8 @@ std::vector<Refusal> ConvnextTiny::refusals(const ModelInput& input) const {
   const std::int64_t height = input.shape[1];
   const std::int64_t width = input.shape[2];
   if (height >= kSmallest && width >= kSmallest) return {};
-  return {{fmt::format("the images are {}x{}: convnext_tiny needs at least {}x{}", height, width,
-                       kSmallest, kSmallest),
+  return {{fmt::format("the images are {}x{}, but convnext_tiny needs at least {}x{}", height,
+                       width, kSmallest, kSmallest),
            fmt::format("resize them with a transform to {}x{} or more", kSmallest, kSmallest)}};
 }
 
@@ -51,8 +51,8 @@ std::vector<Refusal> VisionTransformer::refusals(const ModelInput& input) const 
   const std::int64_t width = input.shape[2];
   if (height % patch_size == 0 && width % patch_size == 0) return {};
   const std::int64_t nearest = (height + patch_size - 1) / patch_size * patch_size;
-  return {{fmt::format("the images are {}x{}: patches of {}x{} do not cover them", height, width,
-                       patch_size, patch_size),
+  return {{fmt::format("the images are {}x{}, which patches of {}x{} do not cover exactly", height,
+                       width, patch_size, patch_size),
            fmt::format("resize them with a transform to a multiple of {}, such as {}x{}",
                        patch_size, nearest, nearest)}};
 }
@@ -60,18 +60,18 @@ std::vector<Refusal> VisionTransformer::refusals(const ModelInput& input) const 
 std::vector<Refusal> Gpt::refusals(const ModelInput& input) const {
   std::vector<Refusal> all;
   if (width % heads != 0) {
-    all.push_back({fmt::format("a width of {} does not divide into {} heads", width, heads),
+    all.push_back({fmt::format("width must be a multiple of heads ({}), got {}", heads, width),
                    fmt::format("write a multiple of {}", heads), "width"});
   }
   if (input.outputs == 0) {
     all.push_back({"gpt needs the vocabulary size",
-                   "add 'vocab_size: 50257' to dataset.train, or what your tokenizer has"});
+                   "add 'vocab_size: 50257' to dataset.train for GPT-2's tokenizer, or the size of "
+                   "yours"});
   }
   if (!input.shape.empty() && input.shape[0] > context) {
     all.push_back({fmt::format("a sample has {} tokens, but the model's longest sequence is {}",
                                input.shape[0], context),
-                   fmt::format("write 'context: {}' or more, or shorten dataset.train."
-                               "sequence_length",
+                   fmt::format("raise model.context to {}, or lower dataset.train.sequence_length",
                                input.shape[0])});
   }
   return all;
@@ -99,8 +99,10 @@ std::vector<Refusal> Sequential::refusals(const ModelInput& input) const {
   if (!all.empty() || !shape || *shape == wanted(input)) return all;
   const bool extents = shape->size() != wanted(input).size();
   all.push_back(
-      {fmt::format("the last layer, {} ({}), gives {}, but the data requires {}", layers.size() - 1,
-                   layers.back().type, layer::shape_text(*shape), layer::shape_text(wanted(input))),
+      {fmt::format(
+           "the last layer, layer {} ({}), gives an output of shape {}, but the data requires {}",
+           layers.size() - 1, layers.back().type, layer::shape_text(*shape),
+           layer::shape_text(wanted(input))),
        extents ? "put 'flatten' and 'linear' at the end"
                : "let the last layer be 'linear' without 'out_features'"});
   return all;
@@ -118,8 +120,8 @@ std::string Torchscript::read() const {
   std::ranges::transform(pinned, pinned.begin(),
                          [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   ENSURE(config, pinned == found,
-         "{} has the SHA-256 {}, but 'sha256' says {}: if you trust the file as it is now, write "
-         "the former",
+         "{} has the SHA-256 {}, but 'sha256' is {}\nhint: write the SHA-256 of the file if you "
+         "trust it as it is now",
          printable(path.string()), found, printable(*sha256));
   return bytes;
 }

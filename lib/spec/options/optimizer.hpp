@@ -128,6 +128,20 @@ struct Nadam : Moments {
   }
 };
 
+struct Radam : Moments {
+  static constexpr auto kSummary =
+      "Adam with a rectified variance (Liu et al. 2019), as torch.optim.RAdam; weight decay is L2 "
+      "unless decoupled; foreach kernels.";
+
+  bool decoupled_weight_decay = false;
+
+  static void describe(auto& options) {
+    Moments::describe(options);
+    options.field("decoupled_weight_decay", &Radam::decoupled_weight_decay,
+                  "Uses decoupled weight decay, as in AdamW, instead of an L2 penalty.");
+  }
+};
+
 struct Lamb : Moments {
   static constexpr auto kSummary =
       "LAMB (You et al. 2019): Adam with steps scaled to the norm of each parameter, for large "

@@ -64,7 +64,7 @@ constexpr std::string_view kEpochs = "ep";
 constexpr std::int64_t kMostIntervals = 1'000'000'000'000;
 constexpr double kMostEpochs = 1e6;  // the maximum of max_epochs
 constexpr auto kWanted =
-    "a number of intervals (500), of epochs (5ep) or a fraction of the run "
+    "a count in the unit of 'interval' (500), a number of epochs (5ep) or a fraction of the run "
     "(0.05)";
 
 /// Returns the number before "ep"; nullopt if the text has another form.
@@ -106,9 +106,12 @@ void Codec<Length>::read(Reader& reader, const Node& node, const Field& field, L
   if (fraction >= 1) {
     reader.diagnostics().error(
         node.position,
-        fmt::format("'{}' must be {}, and a fraction below 1, got {}", field.key, kWanted,
-                    quote(node.text)),
-        fmt::format("write {0:.0f} for a number of intervals, {0:.0f}ep for epochs", fraction));
+        fmt::format(
+            "'{}' with a decimal point is a fraction of the run and must be below 1, got {}",
+            field.key, quote(node.text)),
+        fmt::format("write {0:.0f} to count in the unit of 'interval' (epoch or step), {0:.0f}ep "
+                    "for epochs",
+                    fraction));
     return;
   }
   out = {fraction, Length::Unit::run};

@@ -233,6 +233,17 @@ struct RandomGrayscale {
   }
 };
 
+struct RandomInvert {
+  static constexpr auto kSummary =
+      "Inverts the colors of the image with probability p, as torchvision's RandomInvert.";
+
+  double p = 0.5;
+
+  static void describe(auto& options) {
+    options.field("p", &RandomInvert::p, {.at_least = 0, .at_most = 1}, "Probability.");
+  }
+};
+
 struct Normalize {
   static constexpr auto kSummary =
       "(x / 255 - mean) / std for each channel, as torchvision's ToTensor and Normalize.";

@@ -63,9 +63,11 @@ class ClassMetric final : public stage::Metric {
                         at::TensorOptions(at::kDouble).device(context.device))) {
     if (average_ != Average::binary) return;
     ENSURE(config, !least_logit_,
-           "average: binary scores class 1 of two, but the data has numbers\nhint: choose macro");
+           "'average: binary' needs labels of two classes, but the labels are numbers\nhint: set "
+           "'average: macro', which treats each number as a yes/no label");
     ENSURE(config, classes_ == 2,
-           "average: binary scores class 1 of two, but the data has {} classes\nhint: choose macro",
+           "'average: binary' needs labels of two classes, but the data has {} classes\nhint: set "
+           "'average: macro'",
            classes_);
   }
 
@@ -172,8 +174,8 @@ class ConfusionMatrix final : public stage::Metric {
  public:
   explicit ConfusionMatrix(const stage::MetricContext& context) : classes_(context.classes) {
     ENSURE(config, classes_ <= kMostClasses,
-           "a confusion matrix of {} x {} classes is too large: at most {}", classes_, classes_,
-           kMostClasses);
+           "a confusion matrix takes at most {} classes, got {}\nhint: remove the metric",
+           kMostClasses, classes_);
     sums_ = at::zeros({classes_ * classes_}, at::TensorOptions(at::kDouble).device(context.device));
   }
 

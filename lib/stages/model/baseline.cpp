@@ -56,12 +56,13 @@ constexpr std::int64_t kClassicSize =
 
 /// Returns the padding of the first convolution for the input size.
 std::int64_t first_padding(const std::vector<std::int64_t>& shape) {
-  ENSURE(config, shape.size() == 3, "the input has the shape {}: lenet needs images, C x H x W",
+  ENSURE(config, shape.size() == 3,
+         "the input has the shape {}, but lenet needs images of the shape C x H x W",
          fmt::join(shape, "x"));
-  ENSURE(
-      config, spec::model::Lenet::takes(shape[1], shape[2]),
-      "the input is {}x{}: lenet needs 28x28 or 32x32\nhint: resize the images or choose model mlp",
-      shape[1], shape[2]);
+  ENSURE(config, spec::model::Lenet::takes(shape[1], shape[2]),
+         "the input is {}x{}, but lenet needs 28x28 or 32x32\nhint: resize the images or choose "
+         "model mlp",
+         shape[1], shape[2]);
   return (kClassicSize - shape[1]) / 2;
 }
 

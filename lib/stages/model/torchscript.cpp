@@ -4,6 +4,8 @@
 #include "stage/module.hpp"
 #include "stages/builtin.hpp"
 
+#include <ATen/core/grad_mode.h>
+#include <c10/core/InferenceMode.h>
 #include <c10/util/Exception.h>
 #include <fmt/ranges.h>
 #include <torch/csrc/jit/api/module.h>
@@ -53,8 +55,8 @@ class Torchscript final : public stage::Module {
       trains = trains || trained;
     }
     ENSURE(config, trains,
-           "{} has no parameters to train\nhint: save the module without torch.jit.freeze and "
-           "requires_grad_(False)",
+           "{} has no parameters to train\nhint: call neither torch.jit.freeze nor "
+           "requires_grad_(False) before saving",
            path_);
     for (const auto& [name, tensor] : module_.named_buffers()) add_buffer(name, tensor);
   }
@@ -65,20 +67,28 @@ class Torchscript final : public stage::Module {
   }
 
   at::Tensor forward(const at::Tensor& inputs) override {
-    c10::IValue output = run(inputs);
+    c10::IValue output = c10::InferenceMode::is_enabled() ? run_for_inference(inputs) : run(inputs);
     ENSURE(config, output.isTensor(),
            "{} must return one tensor of logits, got {}\nhint: save a module that returns a tensor",
            path_, output.tagKind());
     at::Tensor logits = std::move(output).toTensor();
     const std::vector<std::int64_t> wanted = wanted_shape(inputs);
     ENSURE(config, logits.sizes() == at::IntArrayRef(wanted) && logits.is_floating_point(),
-           "{} gives {} of the shape {}, but the data asks for logits of the shape {}", path_,
-           c10::toString(logits.scalar_type()), fmt::join(logits.sizes(), "x"),
+           "{} returns {} of the shape {}, but the data requires float logits of the shape {}",
+           path_, c10::toString(logits.scalar_type()), fmt::join(logits.sizes(), "x"),
            fmt::join(wanted, "x"));
     return logits;
   }
 
  private:
+  /// A script that has been trained saves tensors for a backward pass even if none follows, which
+  /// inference mode does not allow.
+  c10::IValue run_for_inference(const at::Tensor& inputs) {
+    const c10::InferenceMode off(false);
+    const at::NoGradGuard no_gradients;
+    return run(inputs.is_inference() ? inputs.clone() : inputs);
+  }
+
   c10::IValue run(const at::Tensor& inputs) {
     try {
       return module_.forward({inputs});

@@ -23,7 +23,7 @@ class FusedAdagrad final : public FusedOptimizer {
                         /*maximize=*/false, /*grad_scale=*/{}, found_inf());
   }
 
-  [[nodiscard]] bool skips_for_nothing() const override { return true; }
+  [[nodiscard]] bool skips_in_kernel() const override { return true; }
 
  private:
   spec::optimizer::Adagrad options_;

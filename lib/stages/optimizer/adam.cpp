@@ -2,6 +2,7 @@
 #include "stages/builtin.hpp"
 #include "stages/optimizer/fused.hpp"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/_foreach_add.h>
 #include <ATen/ops/_foreach_addcdiv.h>
 #include <ATen/ops/_foreach_addcmul.h>
@@ -19,6 +20,7 @@
 #include <ATen/ops/stack.h>
 #include <ATen/ops/where.h>
 
+#include <array>
 #include <vector>
 
 namespace trainctl::stages {
@@ -61,7 +63,7 @@ class FusedAdam final : public FusedOptimizer {
             /*maximize=*/false, /*grad_scale=*/{}, found_inf());
   }
 
-  [[nodiscard]] bool skips_for_nothing() const override { return true; }
+  [[nodiscard]] bool skips_in_kernel() const override { return true; }
   [[nodiscard]] bool has_momentum() const override { return true; }
   void use_momentum(double momentum) override { options_.betas[0] = momentum; }
 
@@ -86,6 +88,33 @@ Tensors scalars_for(const ParameterGroup& group, const at::Tensor& values) {
 
 at::Tensor one_minus(const at::Tensor& values) { return values.neg().add_(1); }
 
+Decay decay_of(bool decoupled) { return decoupled ? Decay::decoupled : Decay::l2; }
+
+/// Applies weight decay to the gradients, which it returns, or to the parameters.
+Tensors decayed(const ParameterGroup& group, Decay decay) {
+  if (group.weight_decay() == 0) return group.gradients();
+  if (decay == Decay::l2)
+    return at::_foreach_add(group.gradients(), group.parameters(), group.weight_decay());
+  at::_foreach_mul_(group.parameters(), 1 - group.lr * group.weight_decay());
+  return group.gradients();
+}
+
+/// Updates the running averages of the gradients and of their squares.
+void average(const ParameterGroup& group, at::TensorList gradients,
+             const std::array<double, 2>& betas) {
+  at::_foreach_lerp_(group.state(kAverage), gradients, 1 - betas[0]);
+  at::_foreach_mul_(group.state(kSquare), betas[1]);
+  at::_foreach_addcmul_(group.state(kSquare), gradients, gradients, 1 - betas[1]);
+}
+
+/// parameters -= lr * factor * direction / root
+void take(const ParameterGroup& group, at::TensorList direction, at::TensorList root,
+          const at::Tensor& factors) {
+  Tensors step = at::_foreach_div(direction, root);
+  at::_foreach_mul_(step, scalars_for(group, factors.mul(group.lr)));
+  at::_foreach_sub_(group.parameters(), step);
+}
+
 class Nadam final : public FusedOptimizer {
  public:
   Nadam(const spec::optimizer::Nadam& options, const stage::OptimizerContext& context)
@@ -100,10 +129,8 @@ class Nadam final : public FusedOptimizer {
 
   void update(ParameterGroup& group, std::size_t index) override {
     const at::Tensor steps = in_double(group.advance());
-    const Tensors gradients = decayed(group);
-    at::_foreach_lerp_(group.state(kAverage), gradients, 1 - options_.betas[0]);
-    at::_foreach_mul_(group.state(kSquare), options_.betas[1]);
-    at::_foreach_addcmul_(group.state(kSquare), gradients, gradients, 1 - options_.betas[1]);
+    const Tensors gradients = decayed(group, decay_of(options_.decoupled_weight_decay));
+    average(group, gradients, options_.betas);
 
     Tensors products;
     for (const std::size_t member : group.active()) products.push_back(products_[index][member]);
@@ -136,24 +163,50 @@ class Nadam final : public FusedOptimizer {
     return at::pow(kBase, steps.mul(options_.momentum_decay)).mul_(-0.5 * decay).add_(decay);
   }
 
-  Tensors decayed(const ParameterGroup& group) const {
-    if (group.weight_decay() == 0) return group.gradients();
-    if (!options_.decoupled_weight_decay)
-      return at::_foreach_add(group.gradients(), group.parameters(), group.weight_decay());
-    at::_foreach_mul_(group.parameters(), 1 - group.lr * group.weight_decay());
-    return group.gradients();
-  }
-
-  /// parameters -= lr * factor * direction / root
-  static void take(const ParameterGroup& group, at::TensorList direction, at::TensorList root,
-                   const at::Tensor& factors) {
-    Tensors step = at::_foreach_div(direction, root);
-    at::_foreach_mul_(step, scalars_for(group, factors.mul(group.lr)));
-    at::_foreach_sub_(group.parameters(), step);
-  }
-
   spec::optimizer::Nadam options_;
   std::vector<Tensors> products_;  // by group: products of all momenta, one per parameter
+};
+
+/// Liu et al. 2019. A parameter's first steps, in which its variance is not yet known, are steps of
+/// the average of its gradients.
+class Radam final : public FusedOptimizer {
+ public:
+  Radam(const spec::optimizer::Radam& options, const stage::OptimizerContext& context)
+      : FusedOptimizer(context, options, {"exp_avg", "exp_avg_sq"}), options_(options) {
+    for (ParameterGroup& group : groups()) group.count_steps();
+  }
+
+  void update(ParameterGroup& group, std::size_t /*index*/) override {
+    const auto& [decay, square_decay] = options_.betas;
+    const at::Tensor steps = in_double(group.advance());
+    average(group, decayed(group, decay_of(options_.decoupled_weight_decay)), options_.betas);
+
+    const at::Tensor correction = bias_correction(square_decay, steps);
+    const double longest = 2 / (1 - square_decay) - 1;
+    const at::Tensor length =  // of the moving average that approximates the variance
+        longest - 2 * steps * at::pow(square_decay, steps) / correction;
+    const at::Tensor rectified = length.gt(5).to(at::kDouble);
+    const at::Tensor factors = at::where(
+        rectified.gt(0), rectification(length, longest).mul(correction).sqrt_(), rectified.add(1));
+
+    // Until the variance is rectified the root is 1.
+    Tensors root = at::_foreach_sqrt(group.state(kSquare));
+    at::_foreach_add_(root, options_.eps);
+    at::_foreach_mul_(root, scalars_for(group, rectified));
+    at::_foreach_add_(root, scalars_for(group, one_minus(rectified)));
+    take(group, group.state(kAverage), root, factors.div(bias_correction(decay, steps)));
+  }
+
+  [[nodiscard]] bool has_momentum() const override { return true; }
+  void use_momentum(double momentum) override { options_.betas[0] = momentum; }
+
+ private:
+  /// Returns the square of the factor r of the paper; meaningless where `length` is 5 or less.
+  static at::Tensor rectification(const at::Tensor& length, double longest) {
+    return (length - 4) * (length - 2) * longest / ((longest - 4) * (longest - 2) * length);
+  }
+
+  spec::optimizer::Radam options_;
 };
 
 /// You et al. 2019, algorithm 2, with the identity as phi. Parameters without weight decay use
@@ -168,10 +221,7 @@ class Lamb final : public FusedOptimizer {
   void update(ParameterGroup& group, std::size_t /*index*/) override {
     const auto& [decay, square_decay] = options_.betas;
     const at::Tensor steps = in_double(group.advance());
-    at::_foreach_lerp_(group.state(kAverage), group.gradients(), 1 - decay);
-    at::_foreach_mul_(group.state(kSquare), square_decay);
-    at::_foreach_addcmul_(group.state(kSquare), group.gradients(), group.gradients(),
-                          1 - square_decay);
+    average(group, group.gradients(), options_.betas);
     Tensors root = at::_foreach_div(group.state(kSquare),
                                     scalars_for(group, bias_correction(square_decay, steps)));
     at::_foreach_sqrt_(root);
@@ -216,6 +266,7 @@ void register_optimizer_adam(stage::Catalog& catalog) {
   optimizers.add_class<spec::optimizer::Adam, FusedAdam>("adam", Decay::l2);
   optimizers.add_class<spec::optimizer::Adamw, FusedAdam>("adamw", Decay::decoupled);
   optimizers.add_class<spec::optimizer::Nadam, Nadam>("nadam");
+  optimizers.add_class<spec::optimizer::Radam, Radam>("radam");
   optimizers.add_class<spec::optimizer::Lamb, Lamb>("lamb");
 }
 

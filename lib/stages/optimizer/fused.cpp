@@ -30,10 +30,10 @@ void check_layout(const stage::NamedTensor& parameter, const at::Tensor& gradien
   ENSURE(unexpected,
          same_layout(p, gradient) && p.scalar_type() == gradient.scalar_type() &&
              p.device() == gradient.device(),
-         "the gradient of '{}' has shape [{}] and strides [{}], the parameter [{}] and [{}]: their "
-         "memory layouts must be equal",
-         parameter.name, fmt::join(gradient.sizes(), ", "), fmt::join(gradient.strides(), ", "),
-         fmt::join(p.sizes(), ", "), fmt::join(p.strides(), ", "));
+         "the gradient of '{}' must have the shape [{}] and the strides [{}] of the parameter, got "
+         "[{}] and [{}]",
+         parameter.name, fmt::join(p.sizes(), ", "), fmt::join(p.strides(), ", "),
+         fmt::join(gradient.sizes(), ", "), fmt::join(gradient.strides(), ", "));
 }
 
 /// Parameters that one kernel call can update.
@@ -179,7 +179,7 @@ void FusedOptimizer::step() {
 }
 
 void FusedOptimizer::step_unless(const at::Tensor& found_inf) {
-  if (skips_for_nothing()) {
+  if (skips_in_kernel()) {
     found_inf_ = found_inf;
     step();
     found_inf_.reset();

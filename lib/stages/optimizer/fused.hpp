@@ -88,7 +88,7 @@ class FusedOptimizer : public stage::Optimizer {
 
   void step() final;
   /// Checks the flag on the CPU, and uses step_by_selection() on other devices. Optimizers whose
-  /// kernels take the flag, see skips_for_nothing(), get it as found_inf().
+  /// kernels take the flag, see skips_in_kernel(), get it as found_inf().
   void step_unless(const at::Tensor& found_inf) final;
   [[nodiscard]] bool skips_on_device() const final { return true; }
   /// Runs the step and then restores parameters and state from copies if `found_inf` is not 0.

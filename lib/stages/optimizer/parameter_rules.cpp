@@ -33,10 +33,11 @@ std::vector<std::size_t> chosen(const char* key, const std::string& pattern,
   for (const stage::NamedTensor& parameter : parameters) names.push_back(parameter.name);
   if (const auto near = nearest(pattern, names)) names = {*near};
   const std::size_t shown = std::min(names.size(), kShown);
-  throw Error(ErrorKind::config,
-              fmt::format("{}: '{}' matches no trained parameter; there is {}{}", key, pattern,
-                          fmt::join(names.begin(), names.begin() + static_cast<long>(shown), ", "),
-                          shown < names.size() ? ", ..." : ""));
+  throw Error(
+      ErrorKind::config,
+      fmt::format("{}: '{}' matches no trained parameter\nhint: choose, for example, {}{}", key,
+                  pattern, fmt::join(names.begin(), names.begin() + static_cast<long>(shown), ", "),
+                  shown < names.size() ? ", ..." : ""));
 }
 
 bool is_numbered(const std::string& layer) {

@@ -69,8 +69,8 @@ class FusedSgd final : public FusedOptimizer {
         options_(options),
         has_momentum_(options.momentum > 0) {
     ENSURE(config, !options.nesterov || (options.momentum > 0 && options.dampening == 0),
-           "nesterov needs momentum above 0 and dampening 0, got {} and {}", options.momentum,
-           options.dampening);
+           "nesterov needs momentum above 0 and dampening 0, got momentum {} and dampening {}",
+           options.momentum, options.dampening);
     for (const ParameterGroup& group : groups())
       started_.push_back(at::zeros({static_cast<std::int64_t>(group.size())},
                                    at::TensorOptions(at::kBool).device(group.device())));
@@ -89,7 +89,7 @@ class FusedSgd final : public FusedOptimizer {
   }
 
   /// With dampening the kernel needs to know which step is the first.
-  [[nodiscard]] bool skips_for_nothing() const override { return !dampens(); }
+  [[nodiscard]] bool skips_in_kernel() const override { return !dampens(); }
 
   [[nodiscard]] bool has_momentum() const override { return has_momentum_; }
   void add_state_of(std::size_t group, std::vector<stage::NamedTensor>& all) const override {

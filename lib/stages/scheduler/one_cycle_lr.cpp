@@ -21,10 +21,11 @@ class OneCycleLr final : public WarmedUp {
       : WarmedUp(options, context),
         strategy_(options.anneal_strategy),
         cycles_momentum_(options.cycle_momentum) {
-    ENSURE(config, !options.three_phase || options.pct_start <= 0.5,
-           "pct_start is {}: three_phase rises and falls for that share each, so it must be at "
-           "most 0.5",
-           options.pct_start);
+    ENSURE(
+        config, !options.three_phase || options.pct_start <= 0.5,
+        "pct_start must be at most 0.5 with three_phase, got {}: the rise and the fall each take "
+        "this share of the run",
+        options.pct_start);
     const auto total = static_cast<double>(length_or_rest(options.total_steps, "total_steps"));
     const double low = initial_lr() / options.div_factor;
     const double end = low / options.final_div_factor;

@@ -11,8 +11,7 @@ using spec::scheduler::Interval;
 namespace {
 
 constexpr auto kUnknownLength =
-    "the length of the run is not known in advance\nhint: set trainer.max_epochs or "
-    "trainer.max_steps";
+    "is not known in advance\nhint: set trainer.max_epochs or trainer.max_steps";
 
 }  // namespace
 
@@ -20,7 +19,7 @@ WarmedUp::WarmedUp(const spec::scheduler::Warmup& warmup, const stage::Scheduler
     : warmup_options_(warmup), context_(context) {
   const auto length = spec::scheduler::intervals_of(
       warmup.warmup, {warmup.interval, context.steps_per_epoch, run_intervals()});
-  ENSURE(config, length, "warmup {} is a fraction of the run: {}", warmup.warmup.value,
+  ENSURE(config, length, "warmup {} is a fraction of the run, whose length {}", warmup.warmup.value,
          kUnknownLength);
   warmup_intervals_ = *length;
 }
@@ -40,10 +39,11 @@ std::int64_t WarmedUp::since_warmup(std::int64_t epoch, std::int64_t global_step
 
 std::int64_t WarmedUp::intervals_after_warmup() const {
   const std::optional<std::int64_t> run = run_intervals();
-  ENSURE(config, run, "{}", kUnknownLength);
+  ENSURE(config, run, "the length of the run {}", kUnknownLength);
   ENSURE(config, *run > warmup_intervals_,
          "the warm-up of {} must be shorter than the run of {}\nhint: shorten warmup",
-         warmup_intervals_, *run);
+         spec::scheduler::counted(warmup_intervals_, warmup_options_.interval),
+         spec::scheduler::counted(*run, warmup_options_.interval));
   return *run - warmup_intervals_;
 }
 

@@ -56,7 +56,7 @@ void add_value(Hasher& hasher, const std::string& path, const std::string& value
 Json read_json(const fs::path& file) {
   const std::string text = read_file(file, kMostBaselineBytes, ReadFailure::config);
   Json document = Json::parse(text, nullptr, false);
-  ENSURE(config, document.is_object(), "{} is not a JSON document or is truncated",
+  ENSURE(config, document.is_object(), "{} is not a JSON object, or the file is truncated",
          printable(file.string()));
   return document;
 }
@@ -134,7 +134,7 @@ report::Baseline run_as_baseline(const fs::path& folder) {
   const Json result = read_json(folder / "result.json");
   const std::string path = printable(folder.string());
   ENSURE(config, plain_number(result, "exit_code") == 0.0,
-         "the baseline {} is a run that failed\nhint: use a run with exit code 0", path);
+         "the baseline {} is a run that has not succeeded\nhint: use a run with exit code 0", path);
   report::Baseline baseline;
   baseline.path = folder.string();
   const Json manifest = read_json(folder / "manifest.json");
@@ -161,13 +161,13 @@ std::vector<std::string> all_varied(const report::Baseline& baseline,
 
 void check_options(const BenchOptions& options, const BenchPlan& plan) {
   ENSURE(config, options.baseline.empty() || !options.fail_on.empty(),
-         "--baseline needs conditions to check\nhint: add them, as in --fail-on "
+         "--baseline needs --fail-on with conditions to check\nhint: for example, add --fail-on "
          "'samples_per_s<-2.5%'");
   ENSURE(config, !options.force_baseline || !options.baseline.empty(),
          "--force-baseline needs --baseline");
   ENSURE(config, options.fail_on.empty() || !options.baseline.empty() || plan.settings.size() > 1,
-         "--fail-on needs a row to compare with the first one\nhint: add settings, as in --workers "
-         "0,4, or --baseline FILE");
+         "--fail-on needs a second setting or a baseline to compare\nhint: add settings, as in "
+         "--workers 0,4, or --baseline FILE");
 }
 
 const report::BaselineRow* row_in(const report::Baseline& baseline, bool forced,
@@ -183,7 +183,7 @@ void ensure_rows(const report::Baseline& baseline, const BenchOptions& options,
   });
   std::vector<std::string> techniques;
   for (const report::BaselineRow& row : baseline.rows) techniques.push_back(row.technique);
-  ENSURE(config, any, "the baseline {} has none of these settings; it has {}",
+  ENSURE(config, any, "the baseline {} has none of the settings to measure, only: {}",
          printable(baseline.path), shortened(techniques));
 }
 
@@ -214,8 +214,8 @@ report::Baseline checked_baseline(const BenchOptions& options, const BenchPlan& 
   const std::vector<std::string> differences =
       baseline_differences(baseline, plan.requests.front().loaded, machine, varied_keys(plan));
   ENSURE(config, differences.empty() || options.force_baseline,
-         "the baseline {} is not comparable: {}\nhint: save one here with --save, or add "
-         "--force-baseline",
+         "the baseline {} (there) is not comparable with this bench (here): {}\nhint: save a new "
+         "baseline with 'bench --save', or add --force-baseline",
          printable(baseline.path), shortened(differences, 8));
   ensure_rows(baseline, options, plan);
   if (!differences.empty())

@@ -41,9 +41,10 @@ std::int64_t batch_of(const Setting& setting, const Invocation& invocation,
 /// Returns the values of a patch by path, without the maps that contain them.
 std::map<std::string, std::string> patch_values(const std::string& file) {
   constexpr std::uint64_t kMostBytes = 1 << 20;
+  const std::string text = read_file(file, kMostBytes, ReadFailure::config);
   std::map<std::string, std::string> all;
   try {
-    all = resolved_values(read_file(file, kMostBytes, ReadFailure::config));
+    all = resolved_values(text);
   } catch (const Error&) {
     throw Error(
         ErrorKind::config,
@@ -61,9 +62,9 @@ std::map<std::string, std::string> patch_values(const std::string& file) {
 
 std::vector<Setting> settings_against(const BenchOptions& options, const Invocation& invocation,
                                       config::Diagnostics& diagnostics) {
-  ENSURE(
-      config, options.axes.empty(),
-      "--against compares exactly two settings\nhint: remove --grid and the other lists of values");
+  ENSURE(config, options.axes.empty(),
+         "--against compares exactly two settings, with and without its file\nhint: "
+         "remove options that list values, such as --grid or --workers");
   const RunRequest base = make_request(invocation, {}, diagnostics);
   diagnostics = {};  // the settings repeat its warnings
   const auto now = resolved_values(resolved_config(base.loaded));
@@ -71,8 +72,10 @@ std::vector<Setting> settings_against(const BenchOptions& options, const Invocat
   Setting after{.technique = fs::path(options.against).filename().string(), .values = {}};
   for (const auto& [key, value] : patch_values(options.against)) {
     const auto found = now.find(key);
-    ENSURE(config, found != now.end(), "--against: the experiment has no value for '{}'",
-           printable(key));
+    ENSURE(config, found != now.end(),
+           "--against: {} sets '{}', a key that the experiment does not have\nhint: correct the "
+           "key, or set it in the experiment, too",
+           printable(options.against), printable(key));
     before.values.emplace_back(key, found->second);
     after.values.emplace_back(key, value);
   }
@@ -185,8 +188,8 @@ class WarmUps {
     if (!tried.threads) {
       failed_.insert(devices);
       print_(fmt::format(
-          "warm-up  failed on {} device{}: each of these runs chooses its CPU threads itself",
-          devices, plural(devices)));
+          "warm-up  failed on {} device{}: every run on {} chooses its CPU threads itself", devices,
+          plural(devices), devices == 1 ? "it" : "them"));
       return tried;
     }
     if (!first_.threads) first_.threads = tried.threads;

@@ -118,7 +118,7 @@ Axis parse_axis(std::string key, std::string_view values) {
     axis.values = split_values(call_of(values, "choice").value_or(values));
   }
   for (const std::string& value : axis.values) {
-    ENSURE(config, !value.empty(), "{}: an empty value in '{}'\nhint: give a list such as 0,4,8",
+    ENSURE(config, !value.empty(), "{}: '{}' has an empty value\nhint: give a list such as 0,4,8",
            printable(axis.key), printable(values));
     ENSURE(config, std::ranges::count(axis.values, value) == 1, "{}: the value {} is given twice",
            printable(axis.key), printable(value));
@@ -166,7 +166,8 @@ std::optional<int> devices_of(const Setting& setting) {
   const std::string& text = found->second;
   const auto number = parse_number<int>(text);
   ENSURE(config, number && *number >= 1,
-         "--devices: '{}' must be a number with --scaling\nhint: list numbers, as in --devices 1,2",
+         "with --scaling, --devices must be numbers, got '{}'\nhint: list numbers, as in --devices "
+         "1,2",
          printable(text));
   return number;
 }

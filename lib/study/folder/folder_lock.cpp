@@ -97,7 +97,7 @@ struct Claim {
   }
 
   void log_takeover(const std::string& content, const std::string& why) const {
-    log::get().warn("the run folder {} was locked by {}; taking over the lock: {}",
+    log::get().warn("removed the lock of the run folder {}: it was held by {}, and {}",
                     path.parent_path().string(), holder_text(content), why);
   }
 

@@ -171,7 +171,7 @@ std::string restore_resolved_config(const fs::path& run_dir) {
   if (!note.empty() || (is_file(file) && why.empty())) return note;
   const bool in_use = is_in_use(run_dir);
   throw Error(ErrorKind::config,
-              fmt::format("cannot use {0} without its experiment file: its {1} is {2} and {3}\n"
+              fmt::format("cannot use the run folder {0}: its {1} is {2}, and {3}\n"
                           "hint: {4}name the experiment file as CONFIG, with --run-dir {0}",
                           printable(run_dir.string()), kResolved,
                           why.empty() ? "missing" : fmt::format("damaged ({})", one_line(why)),

@@ -91,7 +91,7 @@ RunFolder use_fixed(const FolderRequest& request) {
   RunFolder made{folder, FolderLock(folder, request.if_locked)};
   ENSURE(config, request.if_used == IfUsed::resume || has_only_lock(folder),
          "the run folder {} is not empty\nhint: resume its run with --resume auto, choose another "
-         "--run-dir, or remove it",
+         "--run-dir, or remove the folder",
          printable(folder.string()));
   return made;
 }
@@ -242,7 +242,7 @@ std::string task_damage(const fs::path& run_dir) {
     (void)spec::read_task(run_dir);
     return "";
   } catch (const Error& error) {
-    return std::string(without_hint(error.what()));
+    return error.message();  // without the name of the file
   }
 }
 
@@ -308,7 +308,7 @@ RunFolder make_run_folder(const FolderRequest& request) {
     }
   }
   throw Error(ErrorKind::resource,
-              fmt::format("cannot find a free run folder below {}", parent.string()));
+              fmt::format("cannot find an unused run folder name in {}", parent.string()));
 }
 
 RunSearch newest_run(const fs::path& root, const std::string& name, RunNeeds needs) {
@@ -352,7 +352,7 @@ fs::path temporary_folder() {
   fs::path folder = fs::temp_directory_path(failure);
   const char* const named = std::getenv("TMPDIR");
   ENSURE(resource, !failure,
-         "cannot find a folder for temporary files{}: {}\nhint: set TMPDIR to one",
+         "cannot find a folder for temporary files{}: {}\nhint: set TMPDIR to an existing folder",
          named == nullptr ? "" : fmt::format(" (TMPDIR is '{}')", printable(named)),
          failure.message());
   return folder;

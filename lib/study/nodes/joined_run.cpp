@@ -52,9 +52,10 @@ class StopSignals {
 JoinedOutcome stopped_by(int signal) {
   const bool interrupted = signal == SIGINT;
   const ErrorKind kind = interrupted ? ErrorKind::interrupted : ErrorKind::terminated;
-  return {.exit_code = static_cast<int>(kind),
-          .verdict = interrupted ? "interrupted" : "terminated",
-          .message = "stopped by " + launch::signal_name(signal) + " while no rank ran here"};
+  return {
+      .exit_code = static_cast<int>(kind),
+      .verdict = interrupted ? "interrupted" : "terminated",
+      .message = "stopped by " + launch::signal_name(signal) + " while no rank of the node ran"};
 }
 
 /// The folder may appear late, because NFS clients cache directory entries.

@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "base/machine/machine.hpp"
+#include "base/numbers.hpp"
 #include "base/strings.hpp"
 #include "study/nodes/rendezvous_file.hpp"
 
@@ -32,18 +33,19 @@ void check_task_options(const PlacementRequest& request, const LauncherTask& tas
   const char* launcher = name_of(task.launcher);
   const int hosts = std::max(1, task.world_size / task.local_world_size);
   ENSURE(config, !request.nodes || *request.nodes == task.world_size || *request.nodes == hosts,
-         "--nnodes (trainer.num_nodes) is {}, but {} has started {} task(s) on {} host(s)\nhint: "
-         "remove it",
-         request.nodes.value_or(0), launcher, task.world_size, hosts);
+         "--nnodes (trainer.num_nodes) is {}, but the run has {} task{} on {} host{} under "
+         "{}\nhint: remove --nnodes and trainer.num_nodes",
+         request.nodes.value_or(0), task.world_size, plural(task.world_size), hosts, plural(hosts),
+         launcher);
   ENSURE(config, !request.node || *request.node == task.rank,
-         "--node-rank is {}, but this is task {} of {}\nhint: remove it", request.node.value_or(0),
-         task.rank, launcher);
+         "--node-rank is {}, but this process is task {} under {}\nhint: remove --node-rank",
+         request.node.value_or(0), task.rank, launcher);
   const bool fits = task.whole_node || !request.devices || *request.devices == 1 ||
                     *request.devices == task.local_world_size;
   ENSURE(config, fits,
-         "trainer.devices is {}, but {} has started {} tasks on this host, one for each device\n"
-         "hint: start as many tasks as devices, or one a host",
-         request.devices.value_or(0), launcher, task.local_world_size);
+         "trainer.devices is {}, but this host has {} tasks under {}, one for each device\n"
+         "hint: start as many tasks as devices, or one per host",
+         request.devices.value_or(0), task.local_world_size, launcher);
 }
 
 NodePlan plan_of_task(const PlacementRequest& request, const LauncherTask& task) {
@@ -65,23 +67,23 @@ NodePlan plan_of_task(const PlacementRequest& request, const LauncherTask& task)
 NodePlan plan_from_options(const PlacementRequest& request) {
   NodePlan plan;
   plan.nodes = request.nodes.value_or(1);
-  ENSURE(config, plan.nodes >= 1, "--nnodes is {}, expected 1 or more", plan.nodes);
+  ENSURE(config, plan.nodes >= 1, "--nnodes must be at least 1, got {}", plan.nodes);
   if (plan.nodes == 1) {
     ENSURE(config, request.node.value_or(0) == 0,
-           "--node-rank is {}, but there is one node\n"
+           "--node-rank is {}, but the run has one node\n"
            "hint: add --nnodes",
            request.node.value_or(0));
     return plan;
   }
   ENSURE(config, request.node.has_value(),
-         "the run has {} nodes\nhint: give the rank of this node with --node-rank 0 to {}",
+         "a run of {} nodes needs the rank of this node\nhint: add --node-rank with 0 to {}",
          plan.nodes, plan.nodes - 1);
   plan.node = *request.node;
   ENSURE(config, plan.node >= 0 && plan.node < plan.nodes,
-         "--node-rank is {}, expected 0 to {}, since the run has {} nodes", plan.node,
+         "--node-rank must be from 0 to {1}, got {0}: the run has {2} nodes", plan.node,
          plan.nodes - 1, plan.nodes);
   ENSURE(config, !request.endpoint.empty(),
-         "the run has {} nodes\nhint: give the master address with --rdzv-endpoint HOST:PORT",
+         "a run of {} nodes needs the address of node 0\nhint: add --rdzv-endpoint HOST:PORT",
          plan.nodes);
   plan.description = fmt::format("node {} of {}", plan.node, plan.nodes);
   return plan;
@@ -95,7 +97,7 @@ NodePlan placement(const PlacementRequest& request, const Task& task) {
     NodePlan plan = plan_from_options(request);
     LauncherTask ignored_task = *task;
     if (ignored_task.launcher != Launcher::none)
-      ignored_task.ignored = {fmt::format("task {} of {} of {}, since --node-rank is given",
+      ignored_task.ignored = {fmt::format("task {} of {} under {}, since --node-rank is given",
                                           ignored_task.rank, ignored_task.world_size,
                                           name_of(ignored_task.launcher))};
     plan.description = with_ignored(plan.description, ignored_task);
@@ -163,10 +165,11 @@ std::string id_of(const PlacementRequest& request, const NodePlan& plan) {
   if (id.empty() && has_address)
     id = fmt::format("{}-{}", plan.task->master_addr, *plan.task->master_port);
   if (id.empty() && !request.endpoint.empty()) id = id_of_endpoint(plan);
-  ENSURE(config, !id.empty(),
-         "{} does not identify this run\nhint: give all of its tasks the same --rdzv-id",
-         plan.task ? name_of(plan.task->launcher) : "the command line");
-  ENSURE(config, id.size() <= kMostBytes, "--rdzv-id must have at most {} characters, got {}",
+  ENSURE(
+      config, !id.empty(),
+      "cannot derive an id of the run from {}\nhint: give all tasks of the run the same --rdzv-id",
+      plan.task ? name_of(plan.task->launcher) : "the command line");
+  ENSURE(config, id.size() <= kMostBytes, "--rdzv-id must have at most {} bytes, got {}",
          kMostBytes, id.size());
   return id;
 }
@@ -204,10 +207,10 @@ void wait_for_file(const PlacementRequest& request, NodePlan& plan) {
   for (;;) {
     if (const auto rendezvous = find_rendezvous(plan)) return apply_rendezvous(*rendezvous, plan);
     ENSURE(interrupted, !request.give_up || !request.give_up(), "stopped while waiting for node 0");
-    const char* hint = plan.task ? "" : ", and give the same endpoint text, or --rdzv-id, to all";
+    const char* hint = plan.task ? "" : ", and that all use the same --rdzv-endpoint or --rdzv-id";
     ENSURE(hang, clock.now() < deadline,
-           "node 0 has not announced its address within {}: {} does not exist\nhint: check that it "
-           "runs and that --out is a folder that all nodes share{}",
+           "node 0 has not announced its address within {}: {} does not exist\nhint: check that "
+           "node 0 runs and that --out is a folder that all nodes share{}",
            human_duration(request.timeout_s), plan.rendezvous_file->string(), hint);
     std::this_thread::sleep_for(kRetryPause);
   }
@@ -312,10 +315,10 @@ WorkerPlacement worker_placement(const NodePlan& plan, const VisibleGpus& gpus) 
   const bool shows_own = gpus.count == 1 && !gpus.list.empty() && !is_torchrun;
   if (shows_own || plan.local_world_size == 1) return place;
   ENSURE(resource, plan.local_rank < gpus.count,
-         "{} has started {} tasks on this host, which has {} GPU(s)\nhint: start as many tasks as "
-         "GPUs, or set trainer.accelerator=cpu",
-         plan.task ? name_of(plan.task->launcher) : "a launcher", plan.local_world_size,
-         gpus.count);
+         "this host has {} tasks under {}, but only {} GPU{}\nhint: start as many tasks as GPUs, "
+         "or set trainer.accelerator=cpu",
+         plan.local_world_size, plan.task ? name_of(plan.task->launcher) : "a launcher", gpus.count,
+         plural(gpus.count));
   const auto own = static_cast<std::size_t>(plan.local_rank);
   const std::vector<std::string> names = split(gpus.list, ',');
   const bool is_listed = !gpus.list.empty() && own < names.size();

@@ -42,7 +42,9 @@ std::optional<std::string> content_of(const fs::path& path) {
          "{} must be a regular file", path.string());
   constexpr unsigned kOthers = 077;
   ENSURE(config, info.st_uid == ::geteuid() && (info.st_mode & kOthers) == 0,
-         "{} belongs to another user or is accessible to others\nhint: remove it", path.string());
+         "the rendezvous file {} belongs to another user or is accessible to others\nhint: remove "
+         "the file",
+         path.string());
   std::array<char, kMaxRendezvousBytes> bytes{};
   const ssize_t count = ::pread(fd.get(), bytes.data(), bytes.size(), 0);
   return count > 0 ? std::optional(std::string(bytes.data(), static_cast<std::size_t>(count)))
@@ -62,8 +64,8 @@ fs::path write_temporary(const fs::path& path, const std::string& text) {
   ::unlink(temporary.c_str());
   const Fd fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   ENSURE(resource, fd.valid(),
-         "cannot write {}, which gives the other nodes the master address: {}\nhint: choose a "
-         "writable folder that all nodes share with --out",
+         "cannot write {}, which gives the other nodes the address of node 0: {}\nhint: set --out "
+         "to a writable folder that all nodes share",
          temporary.string(), cause());
   try {
     write_all(fd.get(), text, temporary.string());
@@ -87,11 +89,10 @@ std::optional<LockHolder> holder_of(const fs::path& path) {
 void check_no_live_coordinator(const fs::path& path) {
   const auto holder = holder_of(path);
   if (!holder) return;
-  ENSURE(
-      resource, !is_certainly_alive(*holder, this_process()),
-      "another run with this id is running: {} was written by pid {} on {} at {}\nhint: give this "
-      "run another --rdzv-id",
-      path.string(), holder->pid, printable(holder->host), printable(holder->since));
+  ENSURE(resource, !is_certainly_alive(*holder, this_process()),
+         "another run with this --rdzv-id is running: {} was written by pid {} on {} at {}\nhint: "
+         "set another --rdzv-id for this run",
+         path.string(), holder->pid, printable(holder->host), printable(holder->since));
   if (holder->pid == ::getpid()) return;
   log::get().warn("replacing {}, which pid {} on {} wrote at {}: that run has exited",
                   path.string(), holder->pid, printable(holder->host), printable(holder->since));
@@ -121,11 +122,14 @@ RendezvousInfo parse_rendezvous(const std::string& text, const std::string& wher
   const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   const auto word = [&](const char* key) {
     const bool is_there = json.is_object() && json.contains(key) && json[key].is_string();
-    ENSURE(config, is_there, "{} is not a valid rendezvous file: it has no string '{}'", where,
+    ENSURE(config, is_there, "{} is not a valid rendezvous file: '{}' must be a string", where,
            key);
     return json[key].get<std::string>();
   };
-  ENSURE(config, word("schema") == kSchema, "{} was written by another version of trainctl", where);
+  ENSURE(config, word("schema") == kSchema,
+         "the rendezvous file {} was written by another version of trainctl\nhint: use the same "
+         "version on all nodes",
+         where);
   RendezvousInfo rendezvous;
   rendezvous.run_id = word("run_id");
   rendezvous.endpoint = launch::parse_endpoint(word("endpoint"));

@@ -29,9 +29,10 @@ E parse_name(const char* what, const std::string& name) {
 Format format_for(const PredictionRequest& request) {
   if (!request.format.empty()) return parse_name<Format>("--format", request.format);
   const std::string extension = request.file.extension().string();
-  ENSURE(config, extension == ".csv" || extension == ".npy" || extension == ".jsonl",
-         "the name {} must end with .csv, .npy or .jsonl\nhint: rename it or add --format",
-         printable(request.file.string()));
+  ENSURE(
+      config, extension == ".csv" || extension == ".npy" || extension == ".jsonl",
+      "--out must end with .csv, .npy or .jsonl, got '{}'\nhint: rename the file, or add --format",
+      printable(request.file.string()));
   return parse_name<Format>("--format", extension.substr(1));
 }
 
@@ -48,10 +49,10 @@ void check_output(Output output, const OutputMeaning& meaning) {
            "--outputs probabilities is not defined for this loss\nhint: use {}",
            meaning.one_class ? "class or logits" : "prediction");
   } else if (output == Output::classes) {
-    ENSURE(config, meaning.one_class, "--outputs class: {}",
+    ENSURE(config, meaning.one_class, "--outputs class needs one class per sample, but {}",
            meaning.activation == Activation::none
                ? "the model predicts numbers\nhint: use prediction"
-               : "a sample can have any number of classes\nhint: use probabilities");
+               : "with this loss a sample can have any number of classes\nhint: use probabilities");
   } else if (output == Output::prediction) {
     ENSURE(config, meaning.activation == Activation::none && !meaning.one_class,
            "--outputs prediction is only for models that predict numbers\n"
@@ -65,8 +66,11 @@ void check_replaceable(const fs::path& file, Existing existing) {
   std::error_code ignored;
   if (!fs::exists(file, ignored)) return;
   const std::string shown = printable(file.string());
-  ENSURE(config, fs::is_regular_file(file, ignored),
-         "cannot replace {}: not a regular file\nhint: choose another --out", shown);
+  ENSURE(
+      config, fs::is_regular_file(file, ignored),
+      "--out '{}' exists and is not a regular file, so it cannot be replaced\nhint: choose another "
+      "--out",
+      shown);
   ENSURE(config, existing == Existing::replaced,
          "{} already exists\nhint: choose another --out, or replace it with --force", shown);
 }
@@ -76,8 +80,8 @@ void check_file(const PredictionRequest& request) {
   const std::string shown = printable(request.file.string());
   const fs::path folder = fs::absolute(request.file).parent_path();
   ENSURE(config, fs::is_directory(folder, ignored), "the folder of {} does not exist", shown);
-  ENSURE(config, !fs::is_directory(request.file, ignored), "{} is a folder\nhint: name a file",
-         shown);
+  ENSURE(config, !fs::is_directory(request.file, ignored),
+         "--out must name a file, but {} is a folder", shown);
   check_replaceable(request.file, request.replaces ? Existing::replaced : Existing::kept);
 }
 
@@ -262,8 +266,8 @@ PredictionPlan plan_predictions(const PredictionRequest& request, const OutputMe
   }
   if (plan.outputs.empty()) plan.outputs = default_outputs(meaning, plan.format);
   ENSURE(config, plan.format != Format::npy || plan.outputs.size() == 1,
-         "an NPY file holds one array, got {} outputs\n"
-         "hint: choose one of the --outputs, or another --format",
+         "an NPY file holds one array, but --outputs names {} outputs\n"
+         "hint: name only one of them, or choose another --format",
          plan.outputs.size());
   return plan;
 }

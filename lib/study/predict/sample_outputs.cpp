@@ -15,7 +15,8 @@ namespace {
 
 std::ifstream open_part(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
-  ENSURE(resource, file.good(), "cannot open {}, the output of a rank", path.string());
+  ENSURE(resource, file.good(), "cannot open {}, which a rank of this prediction has written",
+         path.string());
   return file;
 }
 
@@ -24,7 +25,7 @@ std::ifstream open_rows(const fs::path& path, std::int64_t rows, std::uint64_t r
   const std::uint64_t found = fs::file_size(path, failure);
   const std::uint64_t expected = static_cast<std::uint64_t>(rows) * row_bytes;
   ENSURE(resource, !failure && found == expected,
-         "{} must hold {} rows of {} bytes, got {} bytes in total\n"
+         "{} is damaged: it must have {} rows of {} bytes, got {} bytes in total\n"
          "hint: predict again without changing the folder",
          path.string(), rows, row_bytes, failure ? 0 : found);
   return open_part(path);
@@ -34,14 +35,17 @@ template <class T>
 void read_row(std::ifstream& file, std::span<T> values) {
   file.read(reinterpret_cast<char*>(values.data()),
             static_cast<std::streamsize>(values.size_bytes()));
-  ENSURE(resource, file.good(), "cannot read the outputs of a rank");
+  ENSURE(resource, file.good(),
+         "cannot read the outputs that a rank has written to the run folder: a file is truncated");
 }
 
 std::string read_name(std::ifstream& file) {
   std::string line;
   std::getline(file, line);
   const Json name = Json::parse(line, nullptr, /*allow_exceptions=*/false);
-  ENSURE(resource, name.is_string(), "cannot read the sample names of a rank");
+  ENSURE(
+      resource, name.is_string(),
+      "cannot read the sample names that a rank has written to the run folder: a file is damaged");
   return name.get<std::string>();
 }
 

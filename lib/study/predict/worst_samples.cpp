@@ -150,8 +150,8 @@ void check_split(const std::vector<report::Mistake>& mistakes, const data::Datas
   std::vector<std::int64_t> indices;
   for (const report::Mistake& mistake : mistakes) {
     ENSURE(config, mistake.index < dataset.size(),
-           "the predictions have a sample {}, but split '{}' has {} samples\n{}", mistake.index,
-           printable(request.split), dataset.size(), kHint);
+           "the predictions contain sample {}, but split '{}' has only {} samples\n{}",
+           mistake.index, printable(request.split), dataset.size(), kHint);
     indices.push_back(mistake.index);
   }
   const std::vector<std::int64_t> labels = labels_of(dataset, indices);

@@ -221,7 +221,7 @@ bool is_weights_file(const fs::path& path, spec::Checker& checker) {
   }
   if (fs::is_regular_file(path, failure)) return true;
   checker.error(kWeightsPath, fmt::format("{} is not a regular file", printable(path.string())),
-                "set it to a weights file");
+                "name a weights file");
   return false;
 }
 

@@ -42,10 +42,9 @@ MachineFinding engine(const ProgramParts& program) {
   if (program.engine)
     return {"engine", Health::ok,
             fmt::format("{}, {} GPU kernels", program.engine->string(), kernels)};
-  const std::string hint =
-      program.has_engine
-          ? "run cmake --build --preset release"
-          : "configure with -DTRAINCTL_ENGINE=ON and build; this build excludes the engine";
+  const std::string hint = program.has_engine ? "run cmake --build --preset release"
+                                              : "configure with -DTRAINCTL_ENGINE=ON and build; "
+                                                "this build excludes the training engine";
   return {"engine", Health::broken,
           "libtrainctl_engine.so was not found next to " + program.executable.string(), hint};
 }
@@ -65,7 +64,7 @@ std::string torch_version(const fs::path& root) {
 MachineFinding torch(const ProgramParts& program) {
   const std::string from_env = variable_text("TRAINCTL_TORCH_ROOT");
   const fs::path root = !from_env.empty() ? fs::path(from_env) : program.torch_lib.parent_path();
-  const std::string source = !from_env.empty() ? "TRAINCTL_TORCH_ROOT" : "as at build time";
+  const std::string source = !from_env.empty() ? "TRAINCTL_TORCH_ROOT" : "set at build time";
   const std::string hint =
       "run scripts/setup, or set TRAINCTL_TORCH_ROOT to the 'torch' folder of torch 2.11";
   if (root.empty())
@@ -95,7 +94,7 @@ MachineFinding gpu(const Machine& machine, const ProgramParts& program) {
   if (program.has_engine && !program.has_kernels)
     return {"gpu", Health::degraded, found + "; no GPU kernels in this build",
             "put nvcc of CUDA 13 on PATH, remove build/, and build",
-            "batches need more GPU operations and dataset.cache.mode: device is unavailable"};
+            "batches need more GPU operations, and dataset.cache.mode=device is unavailable"};
   return {"gpu", Health::ok, found};
 }
 
@@ -148,7 +147,7 @@ MachineFinding optional_library(const data::Library& library) {
   if (!library.version.empty())
     return {library.name, Health::ok, fmt::format("{}, for {}", library.version, reads)};
   return {library.name, Health::ok,
-          fmt::format("not available, cannot read {}: {}", reads, printable(library.cause)),
+          fmt::format("not available, so {} cannot be read: {}", reads, printable(library.cause)),
           use == kUses.end() ? "" : use->hint};
 }
 
@@ -185,7 +184,7 @@ std::vector<MachineFinding> examine_machine(const ProgramParts& program) {
   for (const data::Library& library : data::loaded_libraries())
     all.push_back(optional_library(library));
   all.push_back(file_reading());
-  all.push_back({"sweeps", Health::ok, fmt::format("SQLite {}, for ledgers", sqlite_version())});
+  all.push_back({"sweeps", Health::ok, fmt::format("SQLite {}", sqlite_version())});
   const std::vector<MachineFinding> graded = grades();
   all.insert(all.end(), graded.begin(), graded.end());
   return all;

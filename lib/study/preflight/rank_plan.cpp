@@ -49,7 +49,7 @@ void note_accumulation(const spec::Experiment& experiment, report::FakeRanks& fa
       fake.splits.front().batches % experiment.trainer.accumulate_grad_batches;
   if (rest > 0)
     fake.notes.push_back(
-        fmt::format("train: the last step of an epoch accumulates {} of {} batches", rest,
+        fmt::format("train: the last step of an epoch accumulates only {} of {} batches", rest,
                     experiment.trainer.accumulate_grad_batches));
 }
 
@@ -77,7 +77,7 @@ report::FakeRanks plan_ranks(const spec::Experiment& experiment, const EpochSamp
   const std::int64_t batches = spec::train_batches(experiment, samples.train, ranks);
   report::RankSplit train = split_of("train", samples.train, batches, {batch, ranks});
   const bool ends_early = batches < samples.train / (batch * ranks);
-  if (experiment.loader.drop_last && !ends_early) train.left_out = samples.train % (batch * ranks);
+  if (experiment.loader.drop_last && !ends_early) train.dropped = samples.train % (batch * ranks);
   fake.splits.push_back(std::move(train));
   if (samples.val) {
     const std::int64_t all = (*samples.val + batch * ranks - 1) / (batch * ranks);

@@ -60,9 +60,9 @@ events::LinkMeasured measured_link(int ranks, bool on_gpus, const fs::path& exec
   const LinkDevices places = count_link_devices();
   const int here = std::min(ranks, on_gpus ? places.gpus : std::max(places.cores, 2));
   ENSURE(resource, here >= 2,
-         "a link between GPUs needs at least 2, got {}\nhint: add --link FILE, "
-         "written by 'trainctl doctor --link --json' on a machine with several, or --bandwidth and "
-         "--latency",
+         "measuring the link between GPUs needs at least 2 GPUs, got {}\nhint: add --link FILE, "
+         "written by 'trainctl doctor --link --json' on a machine with several GPUs, or "
+         "--bandwidth and --latency",
          places.gpus);
   return measure_link({executable, here, on_gpus});
 }
@@ -109,16 +109,16 @@ void add_shared_step(int ranks, const MeasureRequest& request, report::Plan& pla
 void add_steps(const ScalingOptions& options, const spec::Loaded& loaded,
                const fs::path& executable, report::Plan& plan) {
   const auto step = synced_step(loaded.experiment, *plan.model);
-  ENSURE(unexpected, step.has_value(), "the model was measured without a time");
+  ENSURE(unexpected, step.has_value(), "the measurement of the model contains no step time");
   const bool on_gpus = plan.model->device != "cpu";
   auto [link, from] = choose_link(options, on_gpus, executable);
-  plan.scaling =
-      report::PlannedScaling{.step = *step,
-                             .link = link,
-                             .link_from = std::move(from),
-                             .device = device_of(*plan.model),
-                             .backward_from = on_gpus ? "by the operations of the passes" : "timed",
-                             .rows = report::estimate_scaling(*step, link, options.devices)};
+  plan.scaling = report::PlannedScaling{
+      .step = *step,
+      .link = link,
+      .link_from = std::move(from),
+      .device = device_of(*plan.model),
+      .backward_from = on_gpus ? "estimated from the FLOPs of both passes" : "timed",
+      .rows = report::estimate_scaling(*step, link, options.devices)};
   if (shares_cores(options, loaded, plan))
     add_shared_step(options.devices, {loaded, executable, /*times_steps=*/true}, plan);
 }
@@ -293,7 +293,8 @@ class LoadingPlanner {
     const CoreUseMeter others;
     const auto cost = data::time_batches(pipeline, options, steady_clock());
     ENSURE(data, cost.has_value(),
-           "cannot load a sample for the probe\nhint: run 'trainctl data hash' to see why");
+           "cannot load training samples to measure the loading time\nhint: run 'trainctl data "
+           "hash' to see why");
     limits_.consumer_helps = cost->whole;
     const data::LoadingChoice choice = data::choose_loading(
         experiment_.loader, {cost->seconds, cost->spread, 0}, limits_, slot_bytes);
@@ -316,7 +317,7 @@ class LoadingPlanner {
     }
     if (memory.slots < memory.slots_wanted && !plan_.auto_prefetch)
       plan_.shrunk.push_back(fmt::format(
-          "{}: only {} of {} batch slots fit in memory, so fewer batches are prefetched", name,
+          "{}: only {} of {} prepared batches fit in memory, so fewer batches are prefetched", name,
           memory.slots, memory.slots_wanted));
     const bool automatic = experiment_.dataset.cache.mode == spec::CacheMode::automatic;
     if (!automatic || memory.cache.tier == data::CacheTier::decoded ||
@@ -364,7 +365,8 @@ std::string model_obstacle(const PlanOptions& options, const report::Plan& plan)
   if (!plan.refusal.empty()) return "a run would not start";
   return options.has_engine
              ? ""
-             : "this build has no engine (build it with cmake --build --preset release)";
+             : "this build has no training engine (libtrainctl_engine.so): build it with cmake "
+               "--build --preset release";
 }
 
 /// Loads the experiment for some of the ranks of --fake-ranks. If they are rejected, loads it for

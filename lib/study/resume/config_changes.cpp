@@ -231,11 +231,10 @@ void refuse_changes(std::span<const ConfigChange> changes, const std::string& ch
     lines += "\n  " + line_of(change);
     if (change.path == "loader.batch_size") lines += batch_hint;
   }
-  ENSURE(
-      config, lines.empty(),
-      "{} was saved with another config, and a resumed run cannot change:{}\nhint: restore these "
-      "values, or omit --resume to start a new run",
-      printable(checkpoint), lines);
+  ENSURE(config, lines.empty(),
+         "{} was saved with another config, and a resumed run cannot change these values:{}\nhint: "
+         "restore them, or omit --resume to start a new run",
+         printable(checkpoint), lines);
 }
 
 std::string changes_text(std::span<const ConfigChange> changes) {
@@ -243,9 +242,10 @@ std::string changes_text(std::span<const ConfigChange> changes) {
   for (const ConfigChange& change : changes) {
     if (change.effect == ChangeEffect::refused) continue;
     const std::string why = change.why.empty() ? "" : ": " + change.why;
-    text +=
-        fmt::format("{}{}{}", text.empty() ? "" : ", ", line_of(change),
-                    change.effect == ChangeEffect::not_bitwise ? " (not bitwise" + why + ")" : "");
+    text += fmt::format("{}{}{}", text.empty() ? "" : ", ", line_of(change),
+                        change.effect == ChangeEffect::not_bitwise
+                            ? " (results not bit-identical" + why + ")"
+                            : "");
   }
   if (text.empty()) return "";
   const char* note = why_not_bitwise(changes).empty()

@@ -49,7 +49,8 @@ FolderRequest newest_resumable(const FolderRequest& requested, ResumeFrom from) 
   folder.skipped = std::move(search.skipped);
   folder.skipped_why = unmet_text(needs);
   ENSURE(checkpoint, folder.fixed || from == ResumeFrom::automatic,
-         "no run of '{}' below {} has a checkpoint {}\nhint: start from scratch with --resume auto",
+         "no run of '{}' below {} has a checkpoint {}\nhint: use --resume auto, which starts from "
+         "scratch if there is no checkpoint",
          printable(requested.name), printable(requested.root.string()),
          from == ResumeFrom::best ? "'best'" : "to resume from");
   return folder;
@@ -89,7 +90,8 @@ FolderRequest folder_of_path(const FolderRequest& requested, const fs::path& pat
   std::error_code failure;
   const fs::path found = fs::canonical(path, failure);
   ENSURE(checkpoint, !failure,
-         "cannot resume from {}: it does not exist\nhint: use auto, last, best or a folder",
+         "cannot resume from {}: it does not exist\nhint: use auto, last, best, a folder or a run "
+         "name",
          printable(path.string()));
   ENSURE(
       checkpoint, fs::is_directory(found, failure),
@@ -107,8 +109,8 @@ FolderRequest folder_of_path(const FolderRequest& requested, const fs::path& pat
       requested.fixed && (!run || !fs::equivalent(*requested.fixed, *run, failure) || failure);
   if (elsewhere) return requested;
   ENSURE(checkpoint, run.has_value(),
-         "cannot resume from {}: it is not in a run folder\nhint: set the folder of the new run "
-         "with --run-dir",
+         "cannot resume from {}: the checkpoint is not in a run folder\nhint: set the folder of "
+         "the new run with --run-dir",
          printable(path.string()));
   return resume_in(requested, *run);
 }
@@ -130,8 +132,10 @@ ResumeOrigin newest_in(const fs::path& run_dir, bool is_required) {
   checkpoint::Store store(run_dir / kCheckpoints);
   std::vector<std::string> damaged;
   const auto add_damaged = [&](const fs::path& moved, const std::string& why) {
-    damaged.push_back(
-        fmt::format("a checkpoint is damaged: {}; moved to {}", why, printable(moved.string())));
+    const std::string name = moved.filename().string();
+    const bool is_renamed = name.starts_with(checkpoint::kQuarantinePrefix);  // else `why` says it
+    damaged.push_back(fmt::format("a checkpoint is damaged: {}{}", why,
+                                  is_renamed ? "; renamed to " + printable(name) : ""));
   };
   const std::optional<fs::path> newest = store.newest_valid(add_damaged);
   ENSURE(checkpoint, newest || !is_required,
@@ -164,7 +168,8 @@ ResumeRequest parse_resume(const std::string& text) {
   if (text == "auto") return {.from = ResumeFrom::automatic};
   if (text == "last") return {.from = ResumeFrom::last};
   if (text == "best") return {.from = ResumeFrom::best};
-  ENSURE(config, !text.empty(), "--resume must be auto, last, best or a folder, got ''");
+  ENSURE(config, !text.empty(),
+         "--resume must be auto, last, best, a folder or a run name, got ''");
   return {.from = ResumeFrom::path, .path = fs::absolute(text).lexically_normal()};
 }
 

@@ -298,7 +298,7 @@ void expect_same_data(const std::map<std::string, std::string>& before,
   }
   ENSURE(
       checkpoint, lines.empty(),
-      "the data differs from that of the checkpoint, by its fingerprints:{}\nhint: restore the old "
+      "the data has changed since the checkpoint was saved; fingerprints:{}\nhint: restore the old "
       "data, add --accept-data-change to restart the current epoch with the new data, or omit "
       "--resume to start a new run",
       lines);

@@ -215,7 +215,7 @@ class ResumeVerifier {
     kill.weights = compare_section(base_dir_, folder, {{"model", "averager", "keeper"}, {}});
     const std::string digest = parameter_digest_of(run);
     if (digest != check_.parameter_digest && kill.weights.sameness != Sameness::different)
-      kill.weights = {Sameness::different, fmt::format("the parameter digest is {}, expected {}",
+      kill.weights = {Sameness::different, fmt::format("the hash of the weights is {}, expected {}",
                                                        digest, check_.parameter_digest)};
     kill.optimizer = compare_section(base_dir_, folder,
                                      {{"optimizer", "scaler", "sync"}, {"optimizer", "scheduler"}});
@@ -301,7 +301,7 @@ std::optional<std::string> first_difference(const std::vector<MetricsLine>& expe
   std::set<LineKey> present;
   for (const MetricsLine& line : found) {
     const auto at = wanted.find(key_of(line));
-    if (at == wanted.end()) return name_of(line) + " is unexpected";
+    if (at == wanted.end()) return name_of(line) + " is not in the uninterrupted run";
     if (auto difference = difference_of(*at->second, line)) return difference;
     present.insert(at->first);
   }
@@ -351,15 +351,15 @@ StateComparison compare(const BatchDigests& expected, const BatchDigests& found)
     ++compared;
     if (at->second != digest)
       return {Sameness::different,
-              fmt::format("epoch {}: digest {}, expected {}", epoch + 1, at->second, digest)};
+              fmt::format("epoch {}: hash {}, expected {}", epoch + 1, at->second, digest)};
   }
   if (!found.run.empty() && !expected.run.empty()) {
     ++compared;
     if (found.run != expected.run)
       return {Sameness::different,
-              fmt::format("whole run: digest {}, expected {}", found.run, expected.run)};
+              fmt::format("whole run: hash {}, expected {}", found.run, expected.run)};
   }
-  if (compared == 0) return {Sameness::unknown, "the runs have no batch digests in common"};
+  if (compared == 0) return {Sameness::unknown, "no epoch has a hash of its batches in both runs"};
   return {Sameness::identical, ""};
 }
 
@@ -386,8 +386,8 @@ report::ResumeCheck verify_resume(const RunRequest& request, const VerifyResumeO
 
 std::vector<std::int64_t> draw_kill_points(std::uint64_t seed, int kills, StepRange range) {
   ENSURE(config, std::cmp_less_equal(kills, range.last - range.first + 1),
-         "--kills must be at most the {} steps at which the run can be killed, got {}\nhint: train "
-         "longer or reduce --kills",
+         "--kills must be at most {}, the number of steps at which the run can be killed, got "
+         "{}\nhint: train longer or reduce --kills",
          std::max<std::int64_t>(range.last - range.first + 1, 0), kills);
   CounterRng rng(seed, 0, 0, kOperation);
   const auto steps = static_cast<std::uint64_t>(range.last - range.first + 1);

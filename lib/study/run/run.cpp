@@ -117,7 +117,8 @@ void check_nodes(const RunRequest& request) {
   const bool trains = request.task.kind == spec::TaskKind::train;
   ENSURE(config, !trains || request.nodes || nodes == 1,
          "trainer.num_nodes is {}, but only 'trainctl run' with --rdzv-endpoint and --node-rank "
-         "starts ranks on several nodes\nhint: add them there, or trainer.num_nodes=1 here",
+         "starts ranks on several nodes\nhint: add these flags to 'trainctl run', or set "
+         "trainer.num_nodes=1",
          nodes);
 }
 
@@ -198,10 +199,9 @@ std::vector<std::string> metric_columns(const spec::Experiment& experiment) {
 
 RunOutcome run_experiment(const RunRequest& request, const MakeSinks& make_sinks,
                           const Clock& clock) {
-  ENSURE(
-      config, !request.loaded.experiment.loader.batch_size.automatic,
-      "loader.batch_size is auto, which only 'trainctl run' can resolve\nhint: set a number, as in "
-      "loader.batch_size=64");
+  ENSURE(config, !request.loaded.experiment.loader.batch_size.automatic,
+         "loader.batch_size is auto, which only 'trainctl run' can determine\nhint: set a number, "
+         "as in loader.batch_size=64");
   check_nodes(request);
   launch::SignalGuard guard;  // a signal after the workers have exited must not lose the result
   std::optional<RunFolder> folder;

@@ -160,7 +160,7 @@ std::string missing_steps(const fs::path& lines, const HistoryRange& range) {
 ResumeOrigin first_origin(const RunRequest& request, const fs::path& folder) {
   if (!request.resume) return {};
   if (restore_superseded(folder))
-    log::get().warn("{}: restored the checkpoints that an earlier start moved before it failed",
+    log::get().warn("{}: restored the checkpoints and files that a failed --resume had moved",
                     printable(folder.string()));
   if (const std::string note = restore_if_possible(folder); !note.empty())
     log::get().warn("{}", note);
@@ -232,7 +232,7 @@ std::string missing_history(const fs::path& run_dir, const HistoryRange& range) 
   text += steps;
   if (text.empty()) return text;
   return fmt::format(
-      "{}, and the checkpoint is at step {} of epoch {}: the entries in between are lost", text,
+      "{}, and the checkpoint is at step {} (epoch {}): the entries in between are lost", text,
       range.to.global_step, range.to.epoch + 1);
 }
 

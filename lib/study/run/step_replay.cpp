@@ -75,7 +75,7 @@ fs::path dump_at(const std::string& path) {
   auto part = part_in(path);
   if (!part) part = newest_part(path);
   ENSURE(config, part.has_value(),
-         "--replay-step: the folder {} must contain a dump file rank_N.part", printable(path));
+         "--replay-step: the folder {} must contain a file such as rank_0.part", printable(path));
   return fs::absolute(*part);
 }
 
@@ -84,7 +84,7 @@ std::string recorded_config(const fs::path& dump) {
   const Json& meta = file.meta();
   const bool has_config = meta.is_object() && meta.contains("step") && meta["step"].is_object() &&
                           meta["step"].contains("config") && meta["step"]["config"].is_string();
-  ENSURE(checkpoint, has_config, "{} is not a dump of a diverged step", printable(dump.string()));
+  ENSURE(checkpoint, has_config, "{} is not a step of a diverged run", printable(dump.string()));
   return meta["step"]["config"].get<std::string>();
 }
 
@@ -151,7 +151,7 @@ ReplayPlan plan_replay(const Invocation& invocation, const std::string& path,
                   .replay = {.dump = dump.string()}};
   log_files(plan.loaded);
   if (then) plan.replay.changed = differences(*then, leaves_of(plan.loaded.experiment));
-  if (!then) plan.replay.changed.emplace_back("this version cannot read the config of the dump");
+  if (!then) plan.replay.changed.emplace_back("this version cannot read the saved config");
   return plan;
 }
 

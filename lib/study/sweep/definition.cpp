@@ -97,7 +97,7 @@ void check_count(std::span<const Dimension> dimensions, std::size_t count) {
       config, !dimensions.empty(),
       "no key is varied\nhint: give a key a range to sample, such as optimizer.lr=log(1e-4,0.1)");
   ENSURE(config, count >= 1 && count <= kMostSweepRuns,
-         "the number of samples must be from 1 to {}, got {}", kMostSweepRuns, count);
+         "--samples or --lhs must be from 1 to {}, got {}", kMostSweepRuns, count);
 }
 
 std::vector<std::size_t> shuffled(std::size_t count, std::uint64_t seed) {
@@ -263,7 +263,7 @@ Settings listed_settings(const std::filesystem::path& file) {
     problems.error(
         list.position,
         fmt::format("the file must be a list of runs, got {}", config::describe_value(list)),
-        "write - {optimizer.lr: 0.1}");
+        "write each run as '- {optimizer.lr: 0.1}'");
   Settings settings;
   for (const config::Node& item : list.items) settings.push_back(overrides_of(item, problems));
   problems.throw_if_errors();

@@ -48,12 +48,13 @@ CREATE TABLE rungs (
   const int primary = code & 0xFF;
   const char* hint = "check the disk and the permissions of the folder";
   if (primary == SQLITE_NOTADB || primary == SQLITE_CORRUPT)
-    hint = "choose another --out, because this file is damaged or is not a sweep ledger";
+    hint = "choose another --out, because this file is damaged or is not the database of a sweep";
   if (primary == SQLITE_BUSY || primary == SQLITE_LOCKED)
     hint = "close the program that has it open";
-  throw Error(ErrorKind::resource,
-              fmt::format("cannot use the ledger {}: {}\nhint: {}", printable(file.string()),
-                          handle != nullptr ? sqlite3_errmsg(handle) : sqlite3_errstr(code), hint));
+  throw Error(
+      ErrorKind::resource,
+      fmt::format("cannot use the sweep database {}: {}\nhint: {}", printable(file.string()),
+                  handle != nullptr ? sqlite3_errmsg(handle) : sqlite3_errstr(code), hint));
 }
 
 /// One prepared statement. Its methods throw Error(resource) when the file cannot be read or
@@ -159,9 +160,10 @@ class LedgerDatabase {
   template <class... Values>
   void change_one(std::int64_t number, const char* to, const char* text,
                   const Values&... values) const {
-    ENSURE(resource, run(text, values...) == 1,
-           "cannot mark run {:04} of the ledger {} as {}: another sweep has changed it", number,
-           printable(file_.string()), to);
+    ENSURE(
+        resource, run(text, values...) == 1,
+        "cannot mark run {:04} in the sweep database {} as {}: another sweep has changed the run",
+        number, printable(file_.string()), to);
   }
   /// Runs `body` in one transaction.
   template <class Body>
@@ -175,6 +177,7 @@ class LedgerDatabase {
       throw;
     }
   }
+  [[nodiscard]] const fs::path& file() const { return file_; }
   [[nodiscard]] Json meta(std::string_view key) const {
     Statement row = prepare("SELECT value FROM meta WHERE key = ?", key);
     return row.step() ? Json::parse(row.text(0)) : Json(nullptr);
@@ -201,8 +204,8 @@ class LedgerDatabase {
       if (Statement asked = prepare("PRAGMA user_version"); asked.step())
         version = asked.integer(0);
       ENSURE(resource, version == 0 || version == kVersion,
-             "the ledger {} has version {}, and this trainctl supports {}\nhint: use the trainctl "
-             "that wrote it, or choose another --out",
+             "the sweep database {} has version {}, but this trainctl supports version {}\nhint: "
+             "use the trainctl that wrote it, or choose another --out",
              printable(file_.string()), version, kVersion);
       if (version == 0) execute((std::string(kTables) + "PRAGMA user_version = 1;").c_str());
     });
@@ -216,11 +219,14 @@ std::string sqlite_version() { return sqlite3_libversion(); }
 
 namespace {
 
-report::SweepStatus status_called(const std::string& name) {
+/// Returns the status of a run in the file.
+report::SweepStatus status_called(const std::string& name, std::int64_t run, const fs::path& file) {
   const auto names = enum_names(report::SweepStatus());
   const auto* found = std::ranges::find(names, name);
-  ENSURE(resource, found != names.end(), "the ledger has a run with the unknown status '{}'",
-         printable(name));
+  ENSURE(resource, found != names.end(),
+         "run {:04} in the sweep database {} has the unknown status '{}'\nhint: use the trainctl "
+         "that wrote it, or choose another --out",
+         run, printable(file.string()), printable(name));
   return static_cast<report::SweepStatus>(found - names.begin());
 }
 
@@ -242,11 +248,11 @@ constexpr const char* kSelect =
     "SELECT number, config, seed, overrides, status, target, rung, retries, holder, result_before, "
     "exit_code, message, epochs, wall_s, value, metrics FROM runs ";
 
-LedgerRun run_in(const Statement& row) {
+LedgerRun run_in(const Statement& row, const fs::path& file) {
   LedgerRun run;
   run.number = row.number(0);
   run.plan = {row.text(1), std::stoull(row.text(2)), overrides_in(row.text(3))};
-  run.status = status_called(row.text(4));
+  run.status = status_called(row.text(4), run.number, file);
   run.target = row.integer(5);
   run.rung = row.integer(6);
   run.retries = row.integer(7);
@@ -284,7 +290,7 @@ std::vector<LedgerRun> runs_in(const LedgerDatabase& database, const char* which
   std::vector<LedgerRun> all;
   Statement row = database.prepare((std::string(kSelect) + which).c_str());
   while (row.step()) {
-    all.push_back(run_in(row));
+    all.push_back(run_in(row, database.file()));
     all.back().rung_values = values[all.back().number];
   }
   return all;

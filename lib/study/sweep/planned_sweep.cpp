@@ -72,7 +72,7 @@ std::vector<std::uint64_t> seeds_of(const SweepOptions& options) {
   if (options.seeds.empty()) return seeds;
   for (const std::string& text : parse_axis("--seeds", options.seeds).values) {
     const auto seed = parse_number<std::uint64_t>(text);
-    ENSURE(config, seed, "--seeds: '{}' must be a whole number of at least 0", printable(text));
+    ENSURE(config, seed, "--seeds must be whole numbers of at least 0, got '{}'", printable(text));
     seeds.push_back(*seed);
   }
   const std::set<std::uint64_t> unique(seeds.begin(), seeds.end());
@@ -140,7 +140,7 @@ class SweepPlanner {
     for (const report::Overrides& setting : settings) {
       for (const auto& [key, value] : setting) {
         ENSURE(config, seeds_.empty() || bare_key(key) != "seed",
-               "--list {} sets seed={}, and --seeds sets it for all runs\nhint: remove one of them",
+               "--list {} sets seed={}, and --seeds sets it for all runs\nhint: omit --seeds",
                printable(options_.list), printable(value));
         if (std::ranges::find(varied_, key) == varied_.end()) varied_.push_back(key);
       }
@@ -225,7 +225,7 @@ class SweepPlanner {
     }
     const std::vector<std::string> known = spec::monitored_values(experiment);
     ENSURE(config, std::ranges::find(known, ranking.monitor) != known.end(),
-           "--monitor must be a metric that the runs log, got {}\nhint: use one of {}",
+           "'{}' (--monitor) is not a metric that this run logs\nhint: use one of {}",
            printable(ranking.monitor), join(known, ", "));
   }
 
@@ -236,7 +236,7 @@ class SweepPlanner {
            "--asha needs a fixed number of epochs\nhint: set trainer.max_epochs{}",
            trainer.fast_dev_run ? " and remove trainer.fast_dev_run" : "");
     ENSURE(config, epochs_.value_or(*epochs) == *epochs,
-           "with --asha trainer.max_epochs must be the same in all runs, got {} and {}", *epochs,
+           "with --asha, trainer.max_epochs must be the same in all runs, got {} and {}", *epochs,
            epochs_.value_or(0));
     epochs_ = epochs;
     validates_every_ = std::max(validates_every_, trainer.check_val_every_n_epoch);
@@ -259,9 +259,10 @@ class SweepPlanner {
       fits = fits && (rung % validates_every_ == 0 || rung == sweep_.rungs.back());
     }
     ENSURE(config, fits,
-           "--asha compares runs by {} after epochs {}, and trainer.check_val_every_n_epoch is {}"
-           "\nhint: set trainer.check_val_every_n_epoch=1, or --min-epochs to a multiple of it",
-           printable(sweep_.ranking.monitor), rungs, validates_every_);
+           "--asha compares runs by {} after epochs {}, but trainer.check_val_every_n_epoch={} "
+           "skips some of these\nhint: set trainer.check_val_every_n_epoch=1, or --min-epochs to a "
+           "multiple of {}",
+           printable(sweep_.ranking.monitor), rungs, validates_every_, validates_every_);
   }
 
   void define(const SweepSpace& space, const Settings& settings) {

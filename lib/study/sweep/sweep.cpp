@@ -84,7 +84,7 @@ class SweepLoop {
     await_holder(folder, hooks_);
     const auto end = run_end(folder, run.result_before, plan_.ranking);
     const bool is_over = end && !launch::is_stop_code(end->exit_code) && !lacked_resources(*end);
-    log::get().info("run {} was left running by a killed sweep: {}", run_id(run.number),
+    log::get().info("run {} was running when its sweep was killed: {}", run_id(run.number),
                     is_over ? "it has ended" : "it resumes from its newest checkpoint");
     if (is_over) {
       record(run, *end);

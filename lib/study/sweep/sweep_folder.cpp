@@ -61,12 +61,12 @@ void expect_same_halving(const Json& before, const Json& now, const std::string&
   const Json was = before.value("asha", Json());
   const Json is = now.value("asha", Json());
   ENSURE(config, was == is,
-         "{} holds a sweep {}, and this one is {} ({}), so their runs cannot be compared"
+         "{} contains a sweep {}, but {} ({}), so the runs cannot be compared"
          "\nhint: use the same --asha options, or choose another --out",
          shown, was.is_null() ? "without --asha" : "with --asha",
-         is.is_null()    ? "without it"
-         : was.is_null() ? "with it"
-                         : "with other options",
+         is.is_null()    ? "--asha is not given now"
+         : was.is_null() ? "--asha is given now"
+                         : "other --asha options are given now",
          printable(definition_difference({{"asha", was}}, {{"asha", is}})));
 }
 
@@ -140,8 +140,8 @@ PendingWork prepare(Ledger& ledger, const PlannedSweep& sweep, const SweepOption
     expect_same_halving(before, sweep.definition, shown);
     const std::string difference = definition_difference(before, sweep.definition);
     ENSURE(config, difference.empty() || options.resume,
-           "{} holds another sweep ({})\nhint: add --resume to change it to this one and keep the "
-           "runs that both have, or choose another --out",
+           "{} contains a different sweep ({})\nhint: add --resume to continue it with these "
+           "settings and keep the runs that both have, or choose another --out",
            shown, difference);
     const auto runs = ledger.runs();
     const bool is_done = difference.empty() && is_finished(runs) && !options.retry_failed;
@@ -155,8 +155,7 @@ PendingWork prepare(Ledger& ledger, const PlannedSweep& sweep, const SweepOption
     });
     ENSURE(config, options.resume || options.retry_failed,
            "the sweep in {} is not finished: {} of {} runs are done\nhint: resume it with "
-           "--resume, or "
-           "choose another --out",
+           "--resume, or choose another --out",
            shown, done, runs.size());
   }
   ledger.define(sweep.definition, sweep.runs);

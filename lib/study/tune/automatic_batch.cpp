@@ -50,8 +50,8 @@ RunRequest with_measured_batch(const AutoBatchRun& run, const PrintLine& print,
   if (choice.failure)
     throw Error(static_cast<ErrorKind>(choice.failure->exit_code),
                 "cannot determine loader.batch_size (auto): " + choice.failure->message);
-  print(fmt::format("loader.batch_size={}: {}; the learning rate is unchanged", choice.batch,
-                    choice.why));
+  print(fmt::format("chose loader.batch_size={} because {}; optimizer.lr was not adjusted",
+                    choice.batch, choice.why));
   RunRequest found = with_batch(choice.batch, run);
   found.batch_size_why = choice.why;
   return found;

@@ -42,10 +42,11 @@ class BatchSearch {
   void step() {
     const std::int64_t next = tried_ == 0 ? spec::BatchSize::kSmallest : 2 * tried_;
     if (last_ && next > last_->max_batch)
-      return stop(fmt::format("{} leaves fewer than {} steps per epoch", next, kFewestSteps));
+      return stop(
+          fmt::format("a batch of {} leaves fewer than {} steps per epoch", next, kFewestSteps));
     if (half_ && memory_bytes_ > 0 && expected_memory(*half_, *last_) > memory_bytes_)
-      return stop(fmt::format("{} would need about {} of memory, and the limit is {}", next,
-                              human_bytes(expected_memory(*half_, *last_)),
+      return stop(fmt::format("a batch of {} would need about {} of memory, and the limit is {}",
+                              next, human_bytes(expected_memory(*half_, *last_)),
                               human_bytes(memory_bytes_)));
     const BatchResult result = try_batch_(next);
     if (const auto* failure = std::get_if<report::TrialFailure>(&result))
@@ -66,7 +67,7 @@ class BatchSearch {
   /// Counts a size that is hardly faster. One such size may be slow by chance or because of its
   /// shape.
   void note_slow_size(const BatchTrial& trial) {
-    slow_sizes_.push_back(fmt::format("{} {:.2f}x", tried_, trial.samples_per_s / rate_));
+    slow_sizes_.push_back(fmt::format("{:.2f}x with {}", trial.samples_per_s / rate_, tried_));
     if (slow_sizes_.size() < kPatience) return;
     stop(fmt::format("larger batches hardly raise throughput: {}", fmt::join(slow_sizes_, ", ")));
   }
@@ -76,9 +77,9 @@ class BatchSearch {
     if (!last_ || (!refused && !failure.killed)) {
       choice_.failure = failure;
     } else if (refused && failure.message.find("out of memory") == std::string::npos) {
-      stop(fmt::format("{} does not run: {}", batch, one_line(failure.message)));
+      stop(fmt::format("a batch of {} does not run: {}", batch, one_line(failure.message)));
     } else {
-      stop(fmt::format("{} does not fit in memory", batch));
+      stop(fmt::format("a batch of {} does not fit in memory", batch));
     }
   }
 

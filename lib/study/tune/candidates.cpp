@@ -1,6 +1,7 @@
 #include "study/tune/candidates.hpp"
 
 #include "base/error.hpp"
+#include "base/numbers.hpp"
 #include "base/strings.hpp"
 #include "report/diagnosis/bottleneck_rules.hpp"
 #include "spec/compatibility.hpp"
@@ -80,29 +81,30 @@ Offer workers(const TuneSituation& now) {
   if (!facts.on_gpu && facts.num_workers > facts.cores && !starved)
     return {before,
             {std::to_string(facts.cores)},
-            fmt::format("{} loader workers share {} core(s) with the training steps",
-                        facts.num_workers, facts.cores)};
+            fmt::format("{} loader workers share {} core{} with the training steps",
+                        facts.num_workers, facts.cores, plural(facts.cores))};
   if (!starved) return no_values("steps do not wait for data");
   if (facts.num_workers >= most)
-    return no_values(
-        fmt::format("already {} loader workers on {} core(s)", facts.num_workers, facts.cores));
+    return no_values(fmt::format("already {} loader worker{} on {} core{}", facts.num_workers,
+                                 plural(facts.num_workers), facts.cores, plural(facts.cores)));
   const int next = facts.num_workers == 0 ? 1 : std::min(2 * facts.num_workers, most);
   std::vector<std::string> values{std::to_string(next)};
   if (next < most) values.push_back(std::to_string(std::min(2 * next, most)));
   return {before, values,
-          fmt::format("steps wait for data with {} loader worker(s)", facts.num_workers)};
+          fmt::format("steps wait for data from {} loader worker{}", facts.num_workers,
+                      plural(facts.num_workers))};
 }
 
 Offer cache(const TuneSituation& now) {
   using spec::CacheMode;
   const CacheMode mode = now.experiment.dataset.cache.mode;
   if (mode == CacheMode::automatic)
-    return no_values("auto already uses the highest cache tier that fits");
+    return no_values("auto already uses the fastest cache mode that fits in memory");
   std::vector<std::string> values;
   if (mode < CacheMode::device && now.facts.on_gpu) values.emplace_back("device");
   if (mode < CacheMode::decoded) values.emplace_back("decoded");
   if (mode < CacheMode::encoded) values.emplace_back("encoded");
-  if (values.empty()) return no_values("already the highest cache tier");
+  if (values.empty()) return no_values("already the fastest cache mode");
   return {word_of(mode), values, "cached samples are not read and decoded again in every epoch"};
 }
 
@@ -138,7 +140,8 @@ Offer threads(const TuneSituation& now) {
     values.push_back(std::to_string(facts.cores));
     if (facts.cores > 1) values.push_back(std::to_string(facts.cores / 2));
     return {before, values,
-            fmt::format("{} threads per process share {} core(s)", facts.num_threads, facts.cores)};
+            fmt::format("{} threads per process share {} core{}", facts.num_threads, facts.cores,
+                        plural(facts.cores))};
   }
   const int up = std::min(2 * facts.num_threads, facts.cores);
   const int down = facts.num_threads / 2;
@@ -194,7 +197,8 @@ Offer bucket(const TuneSituation& now) {
 
 Offer anomaly(const TuneSituation& now) {
   if (!now.experiment.trainer.detect_anomaly) return no_values("already off");
-  return {"true", {"false"}, "it checks the result of every operation, which only debugging needs"};
+  return {
+      "true", {"false"}, "anomaly detection checks every operation, which only debugging needs"};
 }
 
 Offer batch(const TuneSituation& now) {
@@ -210,7 +214,7 @@ Offer batch(const TuneSituation& now) {
 Offer longer_interval(const TuneSituation& now, std::int64_t every, const char* what) {
   const std::int64_t most = now.experiment.trainer.epoch_limit().value_or(1 << 20);
   if (!now.whole_epochs)
-    return no_values("the compared runs have shortened epochs, which overstates its cost");
+    return no_values("the compared runs have shortened epochs, which overstates the gain");
   // The epochs of short runs are too few for a longer interval.
   if (every > 1) return no_values(fmt::format("already only every {} epochs", every));
   if (2 * every > most) return no_values("the experiment has too few epochs");
@@ -353,7 +357,7 @@ void add_pack_advice(const TuneSituation& now, TuneCandidates& found) {
 void add_advice(const TuneSituation& now, TuneCandidates& found) {
   if (is_slow_rank(now.verdict))
     found.advice.push_back(fmt::format(
-        "one rank takes {:.0f} % longer than the median and the others wait for it: "
+        "one rank takes {:.0f} % longer than the median rank, and all others wait for it: "
         "check its machine for slow hardware and other processes; no setting fixes this",
         100 * now.facts.slowest_delay));
   const std::string key = suggested_key(now.verdict);
@@ -381,8 +385,8 @@ std::set<std::string> allowed_keys(std::string_view list) {
     const auto key = std::ranges::find_if(keys_to_allow(), [&](const std::string& each) {
       return each == word || last_word(each) == word;
     });
-    ENSURE(config, key != keys_to_allow().end(), "--allow: '{}' must be one of {}", printable(word),
-           fmt::join(keys_to_allow(), ", "));
+    ENSURE(config, key != keys_to_allow().end(), "--allow must be one of {}, got '{}'",
+           fmt::join(keys_to_allow(), ", "), printable(word));
     allowed.insert(*key);
   }
   return allowed;
@@ -405,7 +409,7 @@ TuneCandidates tune_candidates(const TuneSituation& situation) {
       try_first(offer, suggested_value(situation.verdict));
     if (const std::string why = reason_to_skip(key, situation); !why.empty())
       offer = no_values(why);
-    if (offer.values.empty()) found.left_out.push_back({key, "", offer.none});
+    if (offer.values.empty()) found.untried.push_back({key, "", offer.none});
     for (const std::string& value : offer.values)
       found.tries.push_back({{key, offer.before, value}, offer.reason, loss_rule_of(key)});
   }

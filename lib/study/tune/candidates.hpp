@@ -58,7 +58,7 @@ struct TuneCandidate {
 /// The most promising candidate comes first; neighbors of a value come before values further away.
 struct TuneCandidates {
   std::vector<TuneCandidate> tries;
-  std::vector<report::UntriedSetting> left_out;
+  std::vector<report::UntriedSetting> untried;
   std::vector<std::string> advice;
 };
 

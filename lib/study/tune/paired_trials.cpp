@@ -81,8 +81,8 @@ std::vector<double> log_gains(const ComparisonRuns& runs) {
 
 std::string open_reason(const report::Speedup& gain) {
   if (!gain.ci95) return "too few runs for a 95 % interval";
-  if (gain.value.value_or(0) < 1) return "too noisy to rule out a gain of 3 %";
-  return "too noisy: the 95 % interval does not rule out a gain of zero";
+  if (gain.value.value_or(0) < 1) return "too noisy: 1.03x or more is still possible";
+  return "too noisy: the 95 % interval is not entirely above 1.01x, so there may be no gain";
 }
 
 }  // namespace
@@ -208,7 +208,8 @@ ComparisonRuling rule_on(const Comparison& comparison, const ComparisonRuns& run
   if (certain) return {TuneDecision::accepted, losses, "the 95 % interval is above 1.01x"};
   const std::optional<report::Interval> likely = noise.interval(runs);
   if (likely && likely->high < kNegligible)
-    return {TuneDecision::no_gain, losses, "a gain of 3 % is ruled out"};
+    return {TuneDecision::no_gain, losses,
+            likely->high < 1 ? "slower" : "any gain is below 1.03x, too small to measure further"};
   return {TuneDecision::unclear, losses, open_reason(gain)};
 }
 

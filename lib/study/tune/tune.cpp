@@ -1,6 +1,7 @@
 #include "study/tune/tune.hpp"
 
 #include "base/error.hpp"
+#include "base/numbers.hpp"
 #include "base/strings.hpp"
 #include "launch/supervise/verdict.hpp"
 #include "study/tune/candidates.hpp"
@@ -79,7 +80,7 @@ class TuneRecord {
 
   /// Keeps the last entry for each key, and all advice.
   void note(const TuneCandidates& found) {
-    for (const report::UntriedSetting& one : found.left_out) leave_out(one);
+    for (const report::UntriedSetting& one : found.untried) leave_out(one);
     for (const std::string& line : found.advice) {
       if (std::ranges::find(report_.advice, line) == report_.advice.end())
         report_.advice.push_back(line);
@@ -88,11 +89,11 @@ class TuneRecord {
 
   void leave_out(const report::UntriedSetting& one) {
     const auto same =
-        std::ranges::find_if(report_.left_out, [&](const report::UntriedSetting& each) {
+        std::ranges::find_if(report_.untried, [&](const report::UntriedSetting& each) {
           return each.key == one.key && each.value == one.value;
         });
-    if (same == report_.left_out.end()) {
-      report_.left_out.push_back(one);
+    if (same == report_.untried.end()) {
+      report_.untried.push_back(one);
     } else {
       *same = one;
     }
@@ -178,7 +179,8 @@ class TuneRecord {
                                   report_.before.name == "evaluation_bound";
     if (has_other_remedy)
       return end(TuneStopReason::nothing_left,
-                 fmt::format("no setting that tune may change helps a run that is {}",
+                 fmt::format("the run is {}, and the settings that tune is allowed to change do "
+                             "not help such a run",
                              report_.before.name));
     if (const std::string advice = untested_advice(); !advice.empty())
       return end(TuneStopReason::nothing_left,
@@ -186,8 +188,9 @@ class TuneRecord {
                              advice));
     const std::string tries =
         report_.tried.empty()
-            ? fmt::format("no other setting affects a run that is {}", report_.before.name)
-            : fmt::format("none of {} tested change(s) makes the run faster", report_.tried.size());
+            ? fmt::format("the run is {}, and tune found no setting to try", report_.before.name)
+            : fmt::format("no tested change makes the run faster ({} tested)",
+                          report_.tried.size());
     end(TuneStopReason::nothing_to_fix, "nothing to fix: " + tries);
   }
 
@@ -196,12 +199,12 @@ class TuneRecord {
     const std::string time = report::more_time_text(undecided.more_s);
     std::string why;
     if (undecided.changes.empty()) {
-      why = fmt::format("the budget is used up: {} would be enough to try {}", time,
+      why = fmt::format("the rest of the budget is too short: {} would be enough to try {}", time,
                         fmt::join(undecided.untested, ", "));
     } else {
       why = fmt::format("{}: {} would decide {}",
-                        undecided.is_noise ? "too noisy" : "the budget is used up", time,
-                        fmt::join(undecided.changes, ", "));
+                        undecided.is_noise ? "too noisy" : "the rest of the budget is too short",
+                        time, fmt::join(undecided.changes, ", "));
       if (!undecided.untested.empty())
         why += fmt::format("; not tried: {}", fmt::join(undecided.untested, ", "));
     }
@@ -214,7 +217,7 @@ class TuneRecord {
 
   /// Returns the report of a search that has ended; `stop_code` is set for a signal or an error.
   report::TuneReport finished(double used_s, std::optional<int> stop_code) {
-    std::erase_if(report_.left_out, [&](const report::UntriedSetting& one) {
+    std::erase_if(report_.untried, [&](const report::UntriedSetting& one) {
       return one.value.empty() && std::ranges::any_of(report_.tried, [&](const TuneTrial& tried) {
                return tried.change.key == one.key;
              });
@@ -242,9 +245,9 @@ class TuneRecord {
         report_.tried, [&](const TuneTrial& each) { return setting_of(each.change) == setting; });
     if (setting.empty() || was_tried) return {};
     const std::string key = setting.substr(0, setting.find('='));
-    const auto reason = std::ranges::find(report_.left_out, key, &report::UntriedSetting::key);
+    const auto reason = std::ranges::find(report_.untried, key, &report::UntriedSetting::key);
     const std::string why =
-        reason == report_.left_out.end() ? "tune does not change this key" : reason->why;
+        reason == report_.untried.end() ? "tune does not change this key" : reason->why;
     return fmt::format("{} ({})", setting, why);
   }
 
@@ -281,7 +284,8 @@ class Search {
     record_.start(sample);
     trials_.start(record_.report().baseline.run_s);
     tools_.say(
-        fmt::format("verdict  {}: {:.0f} % of the time; {:.2f}x without all waits and overhead",
+        fmt::format("verdict  {}: {:.0f} % of the time; without waits and overhead, a run would be "
+                    "{:.2f}x as fast",
                     sample.verdict.name, 100 * sample.verdict.share, sample.verdict.headroom));
     if (sample.verdict.taken > 0)
       tools_.say(
@@ -434,8 +438,8 @@ class Search {
   /// Returns whether the patch is faster than the original; if not, drops its weakest change.
   bool confirm_patch(int pairs) {
     const TuneChanges changes = patch_changes(record_.report());
-    tools_.say(
-        fmt::format("confirm  the patch of {} setting(s) against the original", changes.size()));
+    tools_.say(fmt::format("confirm  the patch of {} setting{} against the original",
+                           changes.size(), plural(changes.size())));
     const Comparison comparison{
         {}, changes, scope_of(changes), loosest(changes), options_.tolerance};
     ComparisonRuns runs;

@@ -302,8 +302,7 @@ TuneRequests::TuneRequests(Invocation invocation, config::Diagnostics& diagnosti
   const spec::Experiment& experiment = loaded_.experiment;
   ENSURE(config, !experiment.loader.batch_size.automatic,
          "loader.batch_size is auto, which only 'trainctl run' can determine\nhint: set a number, "
-         "as in "
-         "loader.batch_size=64");
+         "as in loader.batch_size=64");
   ENSURE(config, experiment.trainer.num_nodes == 1,
          "trainer.num_nodes must be 1 for tune, which runs on this machine only, got {}\nhint: add "
          "trainer.num_nodes=1",

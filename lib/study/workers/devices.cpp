@@ -30,7 +30,7 @@ using Count = int (*)(int* count);
 
 std::string ask_driver(const std::string& library) {
   void* handle = ::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (handle == nullptr) return fmt::format("cannot load the driver library {}", library);
+  if (handle == nullptr) return fmt::format("trainctl cannot load the driver library {}", library);
   const auto init = reinterpret_cast<Init>(::dlsym(handle, "cuInit"));
   const auto count = reinterpret_cast<Count>(::dlsym(handle, "cuDeviceGetCount"));
   if (init == nullptr || count == nullptr) return fmt::format("{} is not a CUDA driver", library);
@@ -94,12 +94,12 @@ GpuProbe parse(const std::string& text) {
 GpuProbe probe_gpus(const std::string& library, double timeout_s) {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0)
-    return {0, "cannot create a pipe to query the CUDA driver"};
+    return {0, "trainctl cannot create a pipe to query the CUDA driver"};
   const Fd reading(ends[0]);
   Fd writing(ends[1]);
   const pid_t parent = ::getpid();
   const pid_t pid = ::fork();
-  if (pid < 0) return {0, "cannot start a process to query the CUDA driver"};
+  if (pid < 0) return {0, "trainctl cannot start a process to query the CUDA driver"};
   if (pid == 0) answer(writing.get(), library, parent);
   writing.reset();
   const std::string text = read_answer(reading.get(), timeout_s);
@@ -160,21 +160,19 @@ DeviceChoice choose_devices(const spec::Trainer& trainer, const Machine& machine
   if (found.count == 0) {
     ENSURE(resource, !asked_for,
            "trainer.accelerator is gpu, but {}{}\nhint: check the driver with 'trainctl doctor' or "
-           "use "
-           "trainer.accelerator=cpu",
+           "use trainer.accelerator=cpu",
            found.problem, visible_note());
     DeviceChoice choice = on_cpu(trainer);
     choice.warning = fmt::format(
-        "{} GPU device file(s) exist, but {}: training on the CPU; check the driver with "
-        "'trainctl doctor', or "
-        "set trainer.accelerator=cpu",
-        machine.gpus.size(), found.problem);
+        "this machine has {} GPU{}, but {}: training on the CPU; check the driver with 'trainctl "
+        "doctor', or set trainer.accelerator=cpu",
+        machine.gpus.size(), plural(machine.gpus.size()), found.problem);
     return choice;
   }
   const int ranks = trainer.devices.value_or(found.count);
   ENSURE(resource, ranks <= found.count,
-         "trainer.devices is {}, but the CUDA driver has {} GPU{}{}", ranks, found.count,
-         plural(found.count), visible_note());
+         "trainer.devices is {}, but the CUDA driver finds {} GPU{}{}\nhint: lower trainer.devices",
+         ranks, found.count, plural(found.count), visible_note());
   return {.gpu = true, .ranks = ranks, .visible = found.count, .warning = {}};
 }
 

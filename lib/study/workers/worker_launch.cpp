@@ -211,8 +211,8 @@ launch::KeepaliveTimes keepalive_times() {
   if (text == nullptr) return times;
   const auto interval_s = parse_number<double>(text);
   ENSURE(config, interval_s && *interval_s >= kLeast && *interval_s <= kMost,
-         "environment variable {} must be seconds from {} to {}, got '{}'", kKeepaliveVariable,
-         kLeast, kMost, printable(text));
+         "the environment variable {} must be a number of seconds from {} to {}, got '{}'",
+         kKeepaliveVariable, kLeast, kMost, printable(text));
   times.interval_s = *interval_s;
   times.timeout_s = kMissed * times.interval_s;
   return times;
@@ -229,8 +229,8 @@ std::string config_digest(const spec::Loaded& loaded) {
 std::string first_difference(const std::string& theirs, const spec::Loaded& ours) {
   for (const ConfigChange& change : config_changes(theirs, ours)) {
     if (change.path != kPerNode)
-      return fmt::format("{} is {} there and {} here", change.path, printable(change.before),
-                         printable(change.now));
+      return fmt::format("{} is {} on node 0 and {} on this node", change.path,
+                         printable(change.before), printable(change.now));
   }
   return "";
 }

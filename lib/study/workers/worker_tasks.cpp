@@ -160,8 +160,8 @@ Error failure_of(const launch::Outcome& outcome) {
 spec::Loaded experiment_of(const fs::path& checkpoint, const checkpoint::Manifest& manifest) {
   const auto config = manifest.facts.find("config");
   ENSURE(checkpoint, config != manifest.facts.end(),
-         "{} does not store its experiment, which TorchScript needs\nhint: export .safetensors or "
-         ".pth",
+         "cannot export {} as TorchScript: the checkpoint does not contain its experiment\nhint: "
+         "export .safetensors or .pth",
          printable(checkpoint.string()));
   config::Diagnostics diagnostics;
   return spec::load_experiment_text((checkpoint / "manifest").string(), config->second, {},

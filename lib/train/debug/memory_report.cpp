@@ -86,16 +86,16 @@ std::string memory_report(const MemoryUse& use) {
   const std::int64_t rows = fitting_batch(use);
   if (rows > 0) {
     text += fmt::format(
-        "; about {} rows would fit\nhint: set loader.batch_size={} with "
+        "; a batch of about {} rows would fit\nhint: set loader.batch_size={} with "
         "trainer.accumulate_grad_batches={} "
-        "(steps of at least as many rows)",
+        "(an optimizer step then uses at least as many rows as now)",
         rows, rows, use.accumulate * ((use.batch + rows - 1) / rows));
   } else {
     text += "\nhint: lower loader.batch_size and raise trainer.accumulate_grad_batches";
   }
   return text +
-         ", trainer.activation_checkpointing=blocks (keeps fewer activations), "
-         "trainer.precision=bf16-mixed (halves most of them), or use a smaller model";
+         "; set trainer.activation_checkpointing=blocks (keeps fewer activations); set "
+         "trainer.precision=bf16-mixed (halves most activations); or use a smaller model";
 }
 
 namespace {

@@ -60,7 +60,7 @@ void place(const container::Entry& entry, Numerics& into) {
 
 void read_meta(const Json& meta, Numerics& into) {
   ENSURE(checkpoint, meta.is_object() && meta.value("schema", std::string()) == kSchema,
-         "it is not a dump of a diverged step ({})", kSchema);
+         "it is not the saved step of a diverged run ({})", kSchema);
   recall(into.record, meta.at("step"));
   for (const Json& one : meta.at("samples"))
     into.samples.push_back({one.at(0).get<std::int64_t>(), one.at(1).get<std::string>()});
@@ -149,7 +149,7 @@ std::uint64_t write_numerics(const std::filesystem::path& path, const Numerics& 
 Numerics read_numerics(const std::filesystem::path& path) {
   const container::File file(path);
   Numerics numerics;
-  in_context(printable(path.string()), [&] {
+  in_context("cannot read " + printable(path.string()), [&] {
     try {
       read_meta(file.meta(), numerics);
     } catch (const Json::exception& error) {

@@ -204,7 +204,7 @@ std::string NumericsDump::write(const Divergence& divergence) noexcept {
   } catch (const std::exception& error) {
     try {
       const std::string why = error.what();
-      return fmt::format("; no dump of the step was written: {}",
+      return fmt::format("; the step could not be saved for --replay-step: {}",
                          printable(why.substr(0, why.find('\n'))));
     } catch (...) {
       return {};
@@ -369,7 +369,7 @@ void NumericsGuard::on_step_end(LoopState& state) {
 
 void NumericsGuard::on_train_epoch_end(LoopState& state) {
   if (options_.may_skip > 0 && step_.meter().weight() == 0)
-    fail({"every step of the epoch had a non-finite loss"}, state);
+    fail({"no step of the epoch had a finite loss; the epoch ended"}, state);
   check_skipped(state);
   dump_.end();
 }
@@ -396,8 +396,10 @@ void NumericsGuard::fail(const DivergenceCause& cause, const LoopState& state) {
     throw Error(ErrorKind::diverged, fmt::format("{}\nhint: {}", where, kLowerRate));
   std::string seen;
   if (steps_ago > 0)
-    seen = fmt::format(", detected after step {}; the weights {}", state.position.global_step,
-                       step_.keeps_weights() ? "are from before it" : "include it");
+    seen =
+        fmt::format(", detected after step {}; the weights {} step {}", state.position.global_step,
+                    step_.keeps_weights() ? "are from before" : "include",
+                    state.position.global_step - steps_ago);
   const std::string anomaly = step_.anomaly();
   if (!anomaly.empty()) seen += fmt::format("; the first value that is not finite: {}", anomaly);
   const double scale = step_.scaler() != nullptr ? step_.scaler()->current_scale() : 1;

@@ -119,8 +119,8 @@ events::Metrics collect_metrics(const Evaluation& on, const LossMeter& meter) {
   values[1] = meter.weight();
   on.communicator.sum(sums, on.split + "/loss");
   ENSURE(data, values[1] > 0,
-         "{}/loss: loss.weight gives every sample the weight 0\nhint: give a class of the data a "
-         "weight above 0",
+         "cannot compute {}/loss: loss.weight gives every sample the weight 0\nhint: give a class "
+         "of the data a weight above 0",
          on.split);
   events::Metrics metrics{{on.split + "/loss", mean_loss(values[0], values[1])}};
   for (const auto& metric : on.metrics) {

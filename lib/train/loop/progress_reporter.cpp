@@ -19,6 +19,16 @@ std::optional<double> read(const at::Tensor& scalar) {
   return scalar.defined() ? std::optional(scalar.item<double>()) : std::nullopt;
 }
 
+/// Returns the seconds of the rank's own work: the device phases except the exchange of gradients.
+double own_work_s(const events::Timing& timing) {
+  double seconds = 0;
+  for (const events::TimingPhase& phase : events::kTimingPhases) {
+    const bool is_exchange = phase.seconds == &events::Timing::allreduce_exposed_s;
+    if (phase.kind == events::PhaseKind::device && !is_exchange) seconds += timing.*phase.seconds;
+  }
+  return seconds;
+}
+
 }  // namespace
 
 ProgressReporter::ProgressReporter(const Session& session, const Options& options,
@@ -144,7 +154,7 @@ void ProgressReporter::report_rank(const LoopState& state) {
   share.steps = share.global_step - std::exchange(reported_steps_, share.global_step);
   share.wall_s = timing.training_s();
   share.data_wait_s = timing.data_wait_s;
-  share.step_s = timing.h2d_s + timing.forward_s + timing.backward_s + timing.optimizer_s;
+  share.step_s = own_work_s(timing);
   share.allreduce_exposed_s = timing.allreduce_exposed_s;
   share.overlapped_s = exchanged.overlapped_s;
   share.exposed_s = exchanged.exposed_s;

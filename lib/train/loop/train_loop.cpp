@@ -65,7 +65,8 @@ TrainLoop::TrainLoop(const Session& session, Options options)
                : nullptr,
            observers_}) {
   ENSURE(config, !session.scheduler.cycles_momentum() || session.optimizer.has_momentum(),
-         "the scheduler cycles a momentum that the optimizer does not have");
+         "the scheduler cycles the momentum, but the optimizer has none\nhint: set "
+         "'cycle_momentum: false' in the scheduler, or choose another optimizer");
   make_observers();
 }
 

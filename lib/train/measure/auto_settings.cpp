@@ -65,9 +65,10 @@ ThreadChoice probe_threads(const ThreadProbe& probe, const Clock& clock) {
   const auto [one, many] = time_in_turns(with(1), with(probe.most), clock);
   const double ratio = median(many) / median(one);
   const bool worth_it = ratio * kWorthIt <= 1;
-  ThreadChoice choice{worth_it ? probe.most : 1,
-                      fmt::format("probe: {} threads take {:.2f}x of 1", probe.most, ratio),
-                      median(worth_it ? many : one)};
+  ThreadChoice choice{
+      worth_it ? probe.most : 1,
+      fmt::format("probe: {} threads take {:.2f}x the time of 1", probe.most, ratio),
+      median(worth_it ? many : one)};
   probe.set_threads(choice.threads);
   return choice;
 }
@@ -113,7 +114,7 @@ LayoutChoice probe_layout(const LayoutProbe& probe, const Clock& clock) {
   const double gain = median(gains);
   const bool never_slower = *std::ranges::min_element(gains) > 1;
   return {gain >= kWorthIt && never_slower,
-          fmt::format("probe: {:.2f}x as fast with the channels last{}", gain,
+          fmt::format("probe: {:.2f}x as fast with channels_last{}", gain,
                       gain >= kWorthIt && !never_slower ? ", but not in every round" : "")};
 }
 
@@ -121,8 +122,9 @@ RecomputeChoice choose_recompute(const StepMemory& memory) {
   const std::int64_t left = std::max<std::int64_t>(memory.free - memory.rest, 0);
   const bool fits = kMargin * static_cast<double>(memory.activations) <= static_cast<double>(left);
   return {!fits,
-          fmt::format("activations take about {} of {} free: {}", bytes_text(memory.activations),
-                      bytes_text(left), fits ? "they are kept" : "blocks are recomputed")};
+          fmt::format("activations need about {} plus a margin of {:.0f} %, and {} are free: {}",
+                      bytes_text(memory.activations), 100 * (kMargin - 1), bytes_text(left),
+                      fits ? "they are kept" : "blocks are recomputed")};
 }
 
 std::int64_t least_of_ranks(std::int64_t mine, dist::Communicator& communicator) {

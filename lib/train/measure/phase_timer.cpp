@@ -1,5 +1,6 @@
 #include "train/measure/phase_timer.hpp"
 
+#include <dlfcn.h>
 #include <torch/csrc/profiler/stubs/base.h>
 
 #include <algorithm>
@@ -110,7 +111,11 @@ void serialize_times(events::Timing& timing, StateArchive& archive) {
   }
 }
 
-bool PartRanges::available() { return cudaStubs()->enabled(); }
+bool PartRanges::available() {
+  // The functions are registered by libtorch_cuda.so, which the engine for CPUs does not link.
+  if (!cudaStubs()->enabled()) ::dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_LOCAL);
+  return cudaStubs()->enabled();
+}
 
 PartRanges::~PartRanges() {
   end_part();

@@ -82,9 +82,9 @@ class PartTimer {
 /// keeps its seconds.
 void serialize_times(events::Timing& timing, StateArchive& archive);
 
-/// NVTX ranges of the training loop's thread for the time line of Nsight Systems: "step" contains
-/// "data_wait", "h2d", "forward", "backward", "allreduce" and "optimizer"; "evaluation" and
-/// "checkpoint" are outside of steps. A build without CUDA has none.
+/// NVTX ranges of the training loop's thread for the time line of Nsight Systems, with the names in
+/// timing_fields.def: "step" contains the phases of a step; "evaluation" and "checkpoint" are
+/// outside of steps. A build without CUDA has none.
 class PartRanges {
  public:
   PartRanges() = default;

@@ -107,15 +107,15 @@ void LocalSgdObserver::average() {
   const double begun = steady_clock().now();
   const at::NoGradGuard guard;
   std::int64_t bytes = 0;
-  std::vector<dist::Pending> under_way;
+  std::vector<dist::Pending> in_progress;
   for (std::size_t part = 0; part < averaged_.size(); ++part) {
     averaged_.gather(part);
-    under_way.push_back(
+    in_progress.push_back(
         communicator_.start_sum(averaged_.flat(part).div_(world_size), "average of the weights"));
     bytes += static_cast<std::int64_t>(averaged_.flat(part).nbytes());
   }
   for (std::size_t part = 0; part < averaged_.size(); ++part) {
-    under_way[part]();
+    in_progress[part]();
     averaged_.scatter(part);
   }
   for (const auto& [name, buffer] : counted_)

@@ -163,11 +163,11 @@ void ShardedOptimizer::share() {
 void ShardedOptimizer::exchange() const {
   const at::NoGradGuard guard;
   const int own = communicator_.rank_info().rank;
-  std::deque<std::pair<const Piece*, dist::Pending>> under_way;
+  std::deque<std::pair<const Piece*, dist::Pending>> in_progress;
   const auto wait_for = [&](std::size_t left) {
-    for (; under_way.size() > left; under_way.pop_front()) {
-      const Piece& piece = *under_way.front().first;
-      under_way.front().second();
+    for (; in_progress.size() > left; in_progress.pop_front()) {
+      const Piece& piece = *in_progress.front().first;
+      in_progress.front().second();
       if (piece.owner != own && !piece.views.empty())
         at::_foreach_copy_(piece.tensors, piece.views);
     }
@@ -175,10 +175,10 @@ void ShardedOptimizer::exchange() const {
   for (const Piece& piece : pieces_) {
     wait_for(piece.reuses ? 0 : kUnderWay - 1);
     if (piece.owner == own && !piece.views.empty()) at::_foreach_copy_(piece.views, piece.tensors);
-    under_way.emplace_back(&piece,
-                           communicator_.start_broadcast(
-                               piece.flat, piece.owner,
-                               fmt::format("broadcast of the weights of rank {}", piece.owner)));
+    in_progress.emplace_back(&piece,
+                             communicator_.start_broadcast(
+                                 piece.flat, piece.owner,
+                                 fmt::format("broadcast of the weights of rank {}", piece.owner)));
   }
   wait_for(0);
 }

@@ -40,7 +40,7 @@ class ShardedOptimizer final : public stage::Optimizer {
   /// The flag is the same on all ranks because their gradients are.
   void step_unless(const at::Tensor& found_inf) override;
   [[nodiscard]] bool skips_on_device() const override { return inner_->skips_on_device(); }
-  [[nodiscard]] bool skips_for_nothing() const override { return inner_->skips_for_nothing(); }
+  [[nodiscard]] bool skips_in_kernel() const override { return inner_->skips_in_kernel(); }
   /// Clears the gradients of all parameters, including those of other ranks.
   void zero_grad() override;
   void set_lr(double lr) override { inner_->set_lr(lr); }

@@ -92,12 +92,11 @@ void BestWeights::serialize_ranking(StateArchive& archive) {
   best_value_.reset();
   unsaved_ = write_is_pending_ = false;
   if (!had_one || !writes_) return;
-  session_.emit(events::Warning{
-      fmt::format(
-          "the best weights were selected by {} ({}); from now on they are selected by {} ({}), "
-          "starting with the next epoch",
-          printable(monitor), printable(mode), options_.monitor, own_mode),
-      {}});
+  session_.emit(
+      events::Warning{fmt::format("the best weights were selected by {} ({}); from the next epoch "
+                                  "on they are selected by {} ({})",
+                                  printable(monitor), printable(mode), options_.monitor, own_mode),
+                      {}});
 }
 
 void BestWeights::serialize(StateArchive& archive, std::string_view key,

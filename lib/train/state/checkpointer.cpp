@@ -198,8 +198,11 @@ void CheckpointSaver::begin(const fs::path& resumed_from) {
   if (!leads()) return;
   for (const checkpoint::StoredCheckpoint& found : checkpoint::Store(folder_).list()) {
     ENSURE(checkpoint, from && found.moment <= *from,
-           "{} is newer than the {} of this run\nhint: move it away, or resume from it",
-           printable(found.path.string()), from ? "checkpoint" : "start");
+           "the checkpoint {} {}\nhint: move that checkpoint to another folder, "
+           "or resume from it",
+           printable(found.path.string()),
+           from ? "is newer than the one that this run resumes from"
+                : "already exists, but this run does not resume from it");
   }
 }
 
@@ -299,8 +302,9 @@ void CheckpointSaver::report(const WriteOutcome& outcome) {
                                         .verified = true,
                                         .exposed_s = exposed_s_});
   if (!outcome.failure.empty())
-    session_.emit(events::Warning{
-        fmt::format("{} is saved, but cleanup failed: {}", outcome.name, outcome.failure), {}});
+    session_.emit(events::Warning{fmt::format("checkpoint {} is saved, but cleanup failed: {}",
+                                              outcome.name, outcome.failure),
+                                  {}});
 }
 
 void CheckpointSaver::count_failure(const std::string& failure) {

@@ -100,8 +100,9 @@ SavedState::SavedState(const std::filesystem::path& checkpoint, dist::RankInfo p
 const Json& SavedState::values_of(std::size_t part) const {
   const Json& meta = parts_[part].meta();
   const auto found = meta.is_object() ? meta.find(kValues) : meta.end();
-  ENSURE(checkpoint, found != meta.end(), "{}: a part has no '{}'", printable(folder_.string()),
-         kValues);
+  ENSURE(checkpoint, found != meta.end(),
+         "the checkpoint {} is damaged: one of its .part files does not contain the training state",
+         printable(folder_.string()));
   return *found;
 }
 
@@ -207,18 +208,21 @@ std::vector<stage::NamedTensor> random_states(at::Device device) {
 
 void set_random_states(at::Device device, const std::vector<stage::NamedTensor>& states) {
   const std::vector<Source> wanted = sources(device);
-  ENSURE(checkpoint, states.size() == wanted.size(), "expected {} RNG states, found {}",
-         wanted.size(), states.size());
+  ENSURE(checkpoint, states.size() == wanted.size(),
+         "the random number states are from another type of device: {} saved, {} needed",
+         states.size(), wanted.size());
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     const auto& [name, state] = states[i];
-    ENSURE(checkpoint, name == wanted[i].name, "expected the RNG state of '{}', found '{}'",
-           wanted[i].name, name);
+    ENSURE(checkpoint, name == wanted[i].name,
+           "the random number states are from '{}', but this run needs those of '{}'", name,
+           wanted[i].name);
     try {
       with_generator(wanted[i].device,
                      [&](at::Generator& generator) { generator.set_state(state.contiguous()); });
     } catch (const c10::Error& error) {
-      throw Error(ErrorKind::checkpoint, fmt::format("'{}' is not a valid RNG state: {}", name,
-                                                     error.what_without_backtrace()));
+      throw Error(ErrorKind::checkpoint,
+                  fmt::format("the random number state of '{}' is not valid: {}", name,
+                              error.what_without_backtrace()));
     }
   }
 }

@@ -1,6 +1,7 @@
 #include "train/state/training_state.hpp"
 
 #include "base/json_archive.hpp"
+#include "base/numbers.hpp"
 #include "train/parallel/sharded_optimizer.hpp"
 #include "train/state/weight_averaging.hpp"
 #include "train/state/weights.hpp"
@@ -61,10 +62,10 @@ void check_position(const Position& at, const checkpoint::Manifest& manifest) {
   ENSURE(checkpoint,
          at.epoch == manifest.epoch && at.step_in_epoch == manifest.step_in_epoch &&
              at.global_step == manifest.global_step,
-         "they are of batch {} of epoch {} and step {}, but the manifest has batch {} of epoch {} "
-         "and step {}",
-         at.step_in_epoch, at.epoch + 1, at.global_step, manifest.step_in_epoch, manifest.epoch + 1,
-         manifest.global_step);
+         "the checkpoint is damaged: its files are from different steps: 'manifest' from step {} "
+         "(epoch {}, batch {}), the file of this rank from step {} (epoch {}, batch {})",
+         manifest.global_step, manifest.epoch + 1, manifest.step_in_epoch, at.global_step,
+         at.epoch + 1, at.step_in_epoch);
 }
 
 }  // namespace
@@ -181,7 +182,7 @@ std::uint64_t TrainingState::expected_bytes() const {
 void TrainingState::restore(const std::filesystem::path& checkpoint, PartialEpoch epoch) {
   LoopState& state = parts_.state;
   const SavedState saved(checkpoint, parts_.session.communicator.rank_info());
-  in_context("the values in " + checkpoint.string(), [&] { restore_values(saved, epoch); });
+  in_context("cannot restore " + checkpoint.string(), [&] { restore_values(saved, epoch); });
   restore_tensors(saved);
   state.other_world = !saved.same_world();
   if (state.other_world) merge_other_ranks(saved);
@@ -208,7 +209,8 @@ void TrainingState::restore_values(const SavedState& saved, PartialEpoch epoch) 
   }
   const std::int64_t all = parts_.session.train.samples();
   ENSURE(checkpoint, state.samples >= 0 && (state.epoch_done || state.samples <= all),
-         "{} samples of the epoch are trained, but it has {}", state.samples, all);
+         "{} samples of the interrupted epoch are trained, but an epoch of this run has only {}",
+         state.samples, all);
 }
 
 void TrainingState::restore_tensors(const SavedState& saved) const {
@@ -285,10 +287,11 @@ void TrainingState::fit_position(const checkpoint::Manifest& manifest) const {
     throw Error(
         ErrorKind::config,
         fmt::format(
-            "{} samples of epoch {} are trained, which is not a whole number of steps of "
-            "{} ranks with loader.batch_size {}\nhint: {}",
-            rows, position.epoch + 1, world, session.batch_size,
-            batch > 0 ? fmt::format("set loader.batch_size={}, which keeps the global batch", batch)
+            "cannot resume within epoch {} with {} rank{} and loader.batch_size {}: the {} samples "
+            "trained so far are not a multiple of the {} samples of a step\nhint: {}",
+            position.epoch + 1, world, plural(world), session.batch_size, rows,
+            full * parts_.options.accumulate,
+            batch > 0 ? fmt::format("set loader.batch_size={} to keep the global batch size", batch)
                       : fmt::format("resume with {} ranks, or from a checkpoint at the end "
                                     "of an epoch",
                                     manifest.world_size)));

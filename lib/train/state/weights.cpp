@@ -196,7 +196,7 @@ void load_weights(const stage::Model& model, const std::filesystem::path& file,
     tensors[to].tensor.copy_(tensor_from(view.dtype, view.shape, view.bytes));
     report.loaded.push_back(tensors[to].name);
   }
-  report.redrawn = std::move(match.redrawn);
+  report.reinitialized = std::move(match.reinitialized);
   report.missing = std::move(match.missing);
   report.ignored = std::move(match.ignored);
   report.notes.insert(report.notes.end(), match.notes.begin(), match.notes.end());

@@ -86,10 +86,10 @@ std::optional<std::string> capture_obstacle(const Session& session, const Option
   if (leaves_out && !session.optimizer.skips_on_device())
     return "the optimizer checks on the host whether to skip a non-finite step";
   if (options.log_norms && options.log_every == 1)
-    return "trainer.log_norms measures single steps, which with trainer.log_every_n_steps 1 are "
-           "all steps";
+    return "trainer.log_norms leaves logged steps out of CUDA graphs, and "
+           "trainer.log_every_n_steps=1 logs every step";
   if (session.loss.ignored_label() && !session.metrics.empty())
-    return "metrics ignore the rows of loss.ignore_index, so the host has to count the others";
+    return "metrics skip labels equal to loss.ignore_index, so the CPU must count the others";
   for (const auto& metric : session.metrics) {
     if (stage::as_growing(*metric) != nullptr)
       return "metric '" + metric->name() + "' allocates memory for the scores of each batch";

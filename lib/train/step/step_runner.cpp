@@ -86,7 +86,7 @@ void StepRunner::make_scaler(const Options& options) {
     kept_.emplace(buffers);
   } else if (!on_cpu_ && !options.detect_anomaly) {
     scaler_.emplace(options.device, scaling, GradScaler::AfterNonFinite::stops);
-    keeps_weights_ = session_.optimizer.skips_for_nothing();
+    keeps_weights_ = session_.optimizer.skips_in_kernel();
   }
 }
 

@@ -40,7 +40,7 @@ long faults_of_reuse() {
 
 }  // namespace
 
-TEST_CASE("freed memory is kept for the next step, unless the user chose otherwise") {
+TEST_CASE("keep_freed_memory: freed blocks are reused unless the user has configured malloc") {
   ::setenv("GLIBC_TUNABLES", "glibc.malloc.trim_threshold=131072", 1);
   ::mallopt(M_TRIM_THRESHOLD, 128 << 10);
   ::mallopt(M_MMAP_THRESHOLD, 128 << 10);
@@ -54,11 +54,11 @@ TEST_CASE("freed memory is kept for the next step, unless the user chose otherwi
   CHECK(faults_of_reuse() < 100);
 }
 
-TEST_CASE("the C library answers malloc where nothing else was loaded before it") {
+TEST_CASE("loaded_allocator: it is the C library without LD_PRELOAD") {
   if (std::getenv("LD_PRELOAD") == nullptr) CHECK(loaded_allocator() == "system");
 }
 
-TEST_CASE("libraries are found where the dynamic linker looks") {
+TEST_CASE("find_shared_library: the folders of the dynamic linker are searched") {
   const auto found = find_shared_library("libc.so.6");
   REQUIRE(found);
   CHECK(found->is_absolute());

@@ -30,7 +30,7 @@ double cores() { return static_cast<double>(allowed_cores().size()); }
 
 }  // namespace
 
-TEST_CASE("CoreUse: times are those of the cores of this process alone") {
+TEST_CASE("read_core_times: only the cores of this process are counted") {
   const TempFolder root;
   CHECK_FALSE(read_core_times(root.path()));
   put_text(root / "proc/stat", stat_text(200, 300, 100) + "cpu99999 7 7 7 7 7 7 7 7\n");
@@ -43,7 +43,7 @@ TEST_CASE("CoreUse: times are those of the cores of this process alone") {
   CHECK(times->run_s > 0);
 }
 
-TEST_CASE("CoreUse: other children of the same parent belong to the run") {
+TEST_CASE("read_core_times: other children of the same parent belong to the run") {
   const TempFolder root;
   put_text(root / "proc/stat", stat_text(200, 300, 100));
   const auto alone = read_core_times(root.path());
@@ -58,7 +58,7 @@ TEST_CASE("CoreUse: other children of the same parent belong to the run") {
   CHECK(together->run_s - alone->run_s >= 1'000'000 * tick);
 }
 
-TEST_CASE("CoreUse: a damaged /proc/stat gives no times") {
+TEST_CASE("read_core_times: a damaged /proc/stat gives no times") {
   const TempFolder root;
   for (const char* text : {"", "cpu\n", "cpu0 1 2\n", "cpux 1 2 3 4 5 6 7 8\n", "nonsense\n"}) {
     CAPTURE(text);
@@ -67,7 +67,7 @@ TEST_CASE("CoreUse: a damaged /proc/stat gives no times") {
   }
 }
 
-TEST_CASE("CoreUse: processes outside of the run take what the run does not") {
+TEST_CASE("core_use: CPU time that the run did not use belongs to other processes") {
   const CoreTimes before{.busy_s = 100, .stolen_s = 1, .idle_s = 50, .run_s = 20};
   const auto use = core_use(before, {.busy_s = 107, .stolen_s = 2, .idle_s = 52, .run_s = 23});
   REQUIRE(use);
@@ -81,7 +81,7 @@ TEST_CASE("CoreUse: processes outside of the run take what the run does not") {
   CHECK_FALSE(core_use(before, {.busy_s = 90, .stolen_s = 1, .idle_s = 70, .run_s = 20}));
 }
 
-TEST_CASE("CoreUse: threads that wait for a core are counted while they live") {
+TEST_CASE("core_use: only threads that are still alive count as waiting") {
   const TempFolder root;
   put_text(root / "proc/stat", stat_text(200, 300, 100));
   put_text(root / "proc/self/task/11/schedstat", "1000000000 2000000000 9\n");
@@ -102,20 +102,20 @@ TEST_CASE("CoreUse: threads that wait for a core are counted while they live") {
   CHECK(*use->waited == Approx(2.0 / 5));
 }
 
-TEST_CASE("CoreUse: others delay a run whose threads wait for a core, idle cores or not") {
+TEST_CASE("is_contended: it is true if threads wait and others use cores, even with idle cores") {
   CHECK(is_contended({.outside = 0.26, .stolen = 0, .idle = 0.3, .waited = 0.25}));
   CHECK_FALSE(is_contended({.outside = 0.5, .stolen = 0, .idle = 0, .waited = 0.01}));
   CHECK_FALSE(is_contended({.outside = 0.05, .stolen = 0, .idle = 0, .waited = 0.5}));
 }
 
-TEST_CASE("CoreUse: without figures of waits, others delay a run if hardly a core is idle") {
+TEST_CASE("is_contended: without wait times, few idle cores or stolen time decide") {
   CHECK(is_contended({.outside = 0.4, .stolen = 0, .idle = 0.02}));
   CHECK_FALSE(is_contended({.outside = 0.4, .stolen = 0, .idle = 0.3}));
   CHECK_FALSE(is_contended({.outside = 0.05, .stolen = 0, .idle = 0}));
   CHECK(is_contended({.outside = 0, .stolen = 0.2, .idle = 0.5}));
 }
 
-TEST_CASE("for_each_entry: takes every entry, and nothing of a folder that does not exist") {
+TEST_CASE("for_each_entry: every entry is visited, and a missing folder has none") {
   const TempFolder folder;
   put_text(folder / "a", "");
   put_text(folder / "b/c", "");

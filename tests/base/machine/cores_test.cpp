@@ -8,7 +8,7 @@
 
 using namespace trainctl;
 
-TEST_CASE("no control group, and one without a limit, leave every core") {
+TEST_CASE("cpu_quota: it is infinite without a cgroup or without a limit") {
   const TempFolder root;
   CHECK(std::isinf(cpu_quota(root.path())));
   put_text(root / "proc/self/cgroup", "0::/job\n");
@@ -18,7 +18,7 @@ TEST_CASE("no control group, and one without a limit, leave every core") {
   CHECK(std::isinf(cpu_quota(root.path())));
 }
 
-TEST_CASE("a control group v2 limits the cores, and so do its parents") {
+TEST_CASE("cpu_quota: in cgroup v2, the limits of parents apply as well") {
   const TempFolder root;
   put_text(root / "proc/self/cgroup", "0::/slice/job\n");
   put_text(root / "sys/fs/cgroup/slice/job/cpu.max", "350000 100000\n");
@@ -27,7 +27,7 @@ TEST_CASE("a control group v2 limits the cores, and so do its parents") {
   CHECK(cpu_quota(root.path()) == 2);
 }
 
-TEST_CASE("a control group v1 limits the cores, and its value for no limit does not") {
+TEST_CASE("cpu_quota: in cgroup v1, the quota is divided by the period, and -1 is no limit") {
   const TempFolder root;
   put_text(root / "proc/self/cgroup", "5:memory:/job\n4:cpu,cpuacct:/job\n");
   put_text(root / "sys/fs/cgroup/cpu/job/cpu.cfs_quota_us", "-1\n");
@@ -37,7 +37,7 @@ TEST_CASE("a control group v1 limits the cores, and its value for no limit does 
   CHECK(cpu_quota(root.path()) == 1.5);
 }
 
-TEST_CASE("the pressure on the cores is what the kernel reports for the last 10 seconds") {
+TEST_CASE("cpu_pressure: it is avg10 of /proc/pressure/cpu, or 0 if that is not available") {
   const TempFolder root;
   CHECK(cpu_pressure(root.path()) == 0);
   put_text(root / "proc/pressure/cpu",
@@ -47,11 +47,11 @@ TEST_CASE("the pressure on the cores is what the kernel reports for the last 10 
   CHECK(cpu_pressure(root.path()) == 0);
 }
 
-TEST_CASE("the allowed cores are those that are counted") {
+TEST_CASE("allowed_cores: there are at least as many as usable cores") {
   CHECK(static_cast<int>(allowed_cores().size()) >= usable_cores());
 }
 
-TEST_CASE("a process has the cores that its supervisor says, else its part of the usable ones") {
+TEST_CASE("cores_of_rank: the supervisor's value is used, otherwise a share of the usable cores") {
   ::unsetenv(kCoresVariable);
   CHECK(cores_of_rank(1) == usable_cores());
   CHECK(cores_of_rank(100'000) == 1);

@@ -21,7 +21,7 @@ std::size_t count(const char* list) { return visible_gpus(kFour, list).size(); }
 
 }  // namespace
 
-TEST_CASE("GPUs are the device files, with the names that the driver gives them") {
+TEST_CASE("present_gpus: device files are listed with the UUID and model of the driver") {
   const TempFolder root;
   CHECK(present_gpus(root.path()).empty());
   fs::create_directories(root / "dev");
@@ -42,7 +42,7 @@ TEST_CASE("GPUs are the device files, with the names that the driver gives them"
         Strings{"NVIDIA H200", "/dev/nvidia0", "MIG-1"});
 }
 
-TEST_CASE("CUDA_VISIBLE_DEVICES chooses by number and by the beginning of a UUID") {
+TEST_CASE("CUDA_VISIBLE_DEVICES: GPUs are selected by number or UUID prefix") {
   CHECK(count(nullptr) == 4);
   CHECK(visible_gpus(kFour, "0") == Strings{"/dev/nvidia0"});
   CHECK(visible_gpus(kFour, "3, 1") == Strings{"/dev/nvidia3", "/dev/nvidia1"});
@@ -50,21 +50,20 @@ TEST_CASE("CUDA_VISIBLE_DEVICES chooses by number and by the beginning of a UUID
   CHECK(visible_gpus(kFour, "2gpu") == Strings{"/dev/nvidia2"});
 }
 
-TEST_CASE("an empty list, -1 and no number leave no GPU") {
+TEST_CASE("CUDA_VISIBLE_DEVICES: an empty list, -1 or an invalid entry selects no GPU") {
   for (const char* list : {"", "-1", "none", "NoDevFiles", " "}) CHECK(count(list) == 0);
 }
 
-TEST_CASE(
-    "the list ends at its first entry that is no device, and a card named twice leaves none") {
+TEST_CASE("CUDA_VISIBLE_DEVICES: an invalid entry ends the list, and a duplicate selects no GPU") {
   CHECK(count("0,7,1") == 1);
   CHECK(count("0,-1,1") == 1);
   CHECK(count("1,,2") == 1);
-  CHECK(count("GPU-aa,0") == 0);  // a prefix of two GPUs
+  CHECK(count("GPU-aa,0") == 0);  // the prefix matches two GPUs
   CHECK(count("0,GPU-zz,1") == 1);
   CHECK(count("0,1,0") == 0);
 }
 
-TEST_CASE("a MIG slice is one device, where there is a card at all") {
+TEST_CASE("CUDA_VISIBLE_DEVICES: one MIG slice is visible at most, and none without a GPU") {
   CHECK(count("MIG-1234,MIG-5678") == 1);
   CHECK(visible_gpus({}, "MIG-1234").empty());
   CHECK(visible_gpus({}, "0").empty());

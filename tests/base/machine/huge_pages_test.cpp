@@ -33,7 +33,7 @@ std::vector<std::byte> counted(std::size_t bytes) {
 
 }  // namespace
 
-TEST_CASE("memory keeps its bytes on huge pages, wherever it begins and however small it is") {
+TEST_CASE("use_huge_pages: memory keeps its content at any address and size") {
   const std::vector<std::byte> expected = counted(5 * kHugePage + 123);
   std::vector<std::byte> bytes = expected;
   use_huge_pages({});
@@ -43,7 +43,7 @@ TEST_CASE("memory keeps its bytes on huge pages, wherever it begins and however 
   CHECK(bytes == expected);
 }
 
-TEST_CASE("memory that is written already moves onto huge pages at once") {
+TEST_CASE("use_huge_pages: memory that was written moves to huge pages at once") {
   constexpr std::size_t kBytes = 16 * kHugePage;
   constexpr long kHalf = kBytes / 2 / 1024;
   long most = 0;
@@ -53,6 +53,6 @@ TEST_CASE("memory that is written already moves onto huge pages at once") {
     use_huge_pages(bytes);
     most = std::max(most, huge_kib() - before);
   }
-  if (most == 0) skip("this kernel gives no huge pages on request");
+  if (most == 0) skip("this kernel provides no huge pages on request");
   CHECK(most >= kHalf);
 }

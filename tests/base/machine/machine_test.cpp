@@ -6,7 +6,7 @@
 
 using namespace trainctl;
 
-TEST_CASE("the machine's facts are plausible") {
+TEST_CASE("read_machine: the values are plausible") {
   const Machine machine = read_machine();
   CHECK_FALSE(machine.host.empty());
   CHECK_FALSE(machine.kernel.empty());
@@ -15,7 +15,7 @@ TEST_CASE("the machine's facts are plausible") {
   CHECK(machine.memory_available_bytes <= machine.memory_bytes);
 }
 
-TEST_CASE("cores that the process may not use are not counted") {
+TEST_CASE("usable_cores: only cores in the affinity mask count") {
   cpu_set_t before;
   REQUIRE(::sched_getaffinity(0, sizeof before, &before) == 0);
   int first = 0;

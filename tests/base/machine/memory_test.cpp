@@ -5,7 +5,7 @@
 
 using namespace trainctl;
 
-TEST_CASE("the available memory is what the machine has left where no group caps it") {
+TEST_CASE("available_memory: it is MemAvailable without a cgroup limit") {
   const TempFolder root;
   put_text(root / "proc/meminfo",
            "MemTotal:       2000 kB\nMemFree:  500 kB\nMemAvailable:    1000 kB\n");
@@ -16,8 +16,7 @@ TEST_CASE("the available memory is what the machine has left where no group caps
 }
 
 TEST_CASE(
-    "a control group v2 limits the available memory without its page cache, and so do its "
-    "parents") {
+    "available_memory: in cgroup v2, limits apply without page cache, also those of parents") {
   const TempFolder root;
   put_text(root / "proc/meminfo", "MemAvailable: 1000000 kB\n");
   put_text(root / "proc/self/cgroup", "0::/slice/job\n");
@@ -31,7 +30,7 @@ TEST_CASE(
   CHECK(available_memory(root.path()) == 1000);
 }
 
-TEST_CASE("a control group v1 caps the available memory, and its value for no limit does not") {
+TEST_CASE("available_memory: in cgroup v1, the limit applies unless it is the value for none") {
   const TempFolder root;
   put_text(root / "proc/meminfo", "MemAvailable: 1000000 kB\n");
   put_text(root / "proc/self/cgroup", "5:cpu:/x\n4:memory:/job\n");

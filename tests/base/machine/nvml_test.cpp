@@ -4,14 +4,14 @@
 
 using namespace trainctl;
 
-TEST_CASE("without the driver's library, or without a GPU, there is no meter, and no failure") {
+TEST_CASE("make_gpu_meter: it returns null without the driver's library or a GPU") {
   CHECK(make_gpu_meter("") == nullptr);
   CHECK(make_gpu_meter("00000000:01:00.0", "libno-such-nvml.so.1") == nullptr);
   CHECK(make_gpu_meter("00000000:01:00.0", "libm.so.6") == nullptr);
   CHECK(make_gpu_meter("ffffffff:ff:1f.0") == nullptr);
 }
 
-TEST_CASE("a missing or wrong management library is an error, and gives no figures") {
+TEST_CASE("Nvml: a missing or wrong library is reported and gives no values") {
   const Nvml missing("libno-such-nvml.so.1");
   CHECK(missing.failure() == "libno-such-nvml.so.1 is not installed");
   const Nvml another("libm.so.6");

@@ -12,7 +12,7 @@
 
 using namespace trainctl;
 
-TEST_CASE("procfs: a process name may hold blanks, parentheses and line breaks") {
+TEST_CASE("read_process_stat: a process name may contain blanks, parentheses and line breaks") {
   const TempFolder folder;
   const std::string fields = " T 7 1 1 0 -1 4194304 100 0 7 0 300 200 0 0 20 0 4 0 12345 9000 8\n";
   for (const std::string name : {"worker", "a b", "a) S (b", "((", "one\ntwo", ""}) {
@@ -33,7 +33,7 @@ TEST_CASE("procfs: a process name may hold blanks, parentheses and line breaks")
   }
 }
 
-TEST_CASE("procfs: a child is seen as a zombie, and not once it is waited for") {
+TEST_CASE("read_process_stat: an exited child is a zombie until it is waited for") {
   const pid_t child = ::fork();
   if (child == 0) ::_exit(0);
   REQUIRE(child > 0);
@@ -49,14 +49,14 @@ TEST_CASE("procfs: a child is seen as a zombie, and not once it is waited for") 
   CHECK_FALSE(read_process_stat(child));
 }
 
-TEST_CASE("procfs: the first line of a file that cannot be read is empty") {
+TEST_CASE("first_line_of: a file that cannot be read gives an empty text") {
   const TempFolder folder;
   put_text(folder.path() / "two", "first\nsecond\n");
   CHECK(first_line_of(folder.path() / "two") == "first");
   CHECK(first_line_of(folder.path() / "none").empty());
 }
 
-TEST_CASE("read_process_stat: a file whose content cannot be read is a process that has ended") {
+TEST_CASE("read_process_stat: a file that cannot be read counts as an ended process") {
   // A folder can be opened like a file, but reading it fails, as when a process ends in between.
   const TempFolder folder;
   std::filesystem::create_directory(folder.path() / "stat");

@@ -27,7 +27,7 @@ std::string pressure(const std::string& total) {
 
 }  // namespace
 
-TEST_CASE("a machine whose kernel reports nothing has no figures, and no failure") {
+TEST_CASE("read_usage: a kernel that reports nothing gives no values and no error") {
   const TempFolder root;
   const UsageCounters found = read_usage(kName, root.path());
   CHECK_FALSE(found.cpu_stalled_s);
@@ -39,7 +39,7 @@ TEST_CASE("a machine whose kernel reports nothing has no figures, and no failure
   CHECK_FALSE(memory_taken(root.path()));
 }
 
-TEST_CASE("stalls are those of the machine, or of the innermost control group that reports them") {
+TEST_CASE("read_usage: stall times are those of the innermost cgroup that reports them") {
   const TempFolder root;
   put_text(root / "proc/pressure/io", pressure("2500000"));
   CHECK(read_usage(kName, root.path()).io_stalled_s == 2.5);
@@ -51,7 +51,7 @@ TEST_CASE("stalls are those of the machine, or of the innermost control group th
   CHECK_FALSE(read_usage(kName, root.path()).cpu_stalled_s);
 }
 
-TEST_CASE("a pressure file that cannot be parsed is ignored") {
+TEST_CASE("read_usage: an invalid pressure file is ignored") {
   const TempFolder root;
   for (const std::string text :
        {"", "\n", "nonsense\n", "some\n", "some avg10=0.00\n", "some total=\n", "some total=-3\n",
@@ -62,7 +62,7 @@ TEST_CASE("a pressure file that cannot be parsed is ignored") {
   }
 }
 
-TEST_CASE("throttling is that of the control group which was stopped most often") {
+TEST_CASE("read_usage: throttling is that of the cgroup with the most throttled periods") {
   const TempFolder root;
   put_text(root / "proc/self/cgroup", "0::/slice/job\n");
   put_text(root / "sys/fs/cgroup/slice/cpu.stat",
@@ -73,7 +73,7 @@ TEST_CASE("throttling is that of the control group which was stopped most often"
   CHECK(found.throttled == 40);
 }
 
-TEST_CASE("a group without a quota, or a damaged file of it, reports no throttling") {
+TEST_CASE("read_usage: a cgroup without a quota or with a damaged cpu.stat has no throttling") {
   const TempFolder root;
   put_text(root / "proc/self/cgroup", "0::/job\n");
   for (const char* text :
@@ -83,7 +83,7 @@ TEST_CASE("a group without a quota, or a damaged file of it, reports no throttli
   }
 }
 
-TEST_CASE("the time of the threads of one name is added up, whatever their names hold") {
+TEST_CASE("read_usage: the CPU time of all threads with the given name is summed") {
   const TempFolder root;
   const double ticks = static_cast<double>(::sysconf(_SC_CLK_TCK));
   put_text(root / "proc/self/task/11/stat", stat_of(kName, 300, 50));
@@ -99,7 +99,7 @@ TEST_CASE("the time of the threads of one name is added up, whatever their names
   CHECK(*found.thread_cpu_s == Approx(450 / ticks));
 }
 
-TEST_CASE("the memory that is taken counts against the smallest limit") {
+TEST_CASE("memory_taken: it is relative to the smallest limit") {
   const TempFolder root;
   put_text(root / "proc/meminfo", "MemTotal: 1000 kB\nMemFree: 1 kB\nMemAvailable: 750 kB\n");
   CHECK(*memory_taken(root.path()) == Approx(0.25));
@@ -112,7 +112,7 @@ TEST_CASE("the memory that is taken counts against the smallest limit") {
   CHECK(memory_limit(root.path()) == 1000 * 1024);
 }
 
-TEST_CASE("this process has figures that never fall") {
+TEST_CASE("read_usage: the counters of this process never decrease") {
   const UsageCounters before = read_usage(kName);
   const UsageCounters after = read_usage(kName);
   CHECK(after.involuntary_switches >= before.involuntary_switches);

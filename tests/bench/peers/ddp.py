@@ -20,7 +20,7 @@ import sys
 import tempfile
 
 from kept import versions_of
-from report import cpu_model, quartiles
+from report import cpu_model, filled, quartiles
 from steps import ROOT, wait_for_quiet
 
 LOOPS = pathlib.Path(__file__).with_name("ddp_loops.py")
@@ -125,23 +125,31 @@ def table(found):
         lines.append(f"| {name} | {spread(steps)} | {spread(exposed)} | {100 * share:.0f} % | {agreed} |")
     pairs = list(zip(found[Trainctl.name], found[Ddp.name]))
     q1, middle, q3 = quartiles([peer[0] / mine[0] for mine, peer in pairs])
-    lines += ["", f"DDP's step takes {middle:.2f}x [{q1:.2f}, {q3:.2f}] of trainctl's (bar {BAR}x)."]
+    lines += ["", f"A step of DDP takes {middle:.2f}x [{q1:.2f}, {q3:.2f}] as long as a step of trainctl (bar: {BAR}x)."]
     known = [peer[1] / mine[1] for mine, peer in pairs if mine[1] > 0]
     if known:
         q1, middle, q3 = quartiles(known)
-        lines[-1] += f" Its exposed exchange takes {middle:.2f}x [{q1:.2f}, {q3:.2f}] of trainctl's (bar {BAR}x)."
-    return lines
+        lines[-1] += f" The exposed exchange of DDP takes {middle:.2f}x [{q1:.2f}, {q3:.2f}] as long as that of trainctl (bar: {BAR}x)."
+    return [*lines[:-1], filled(lines[-1])]
 
 
-HOW = """Medians [quartiles] of {rounds} rounds in turns, each program in fresh processes, {ranks} of them, with {threads} thread(s) each; the
-ratio is of a round. A step is the mean of the second epoch of a run (trainctl: with all that lies between two steps, without validation
-and saving), or of as many steps after five of warm-up (DDP: the loop of its tutorial with fused optimizers, gradients as views of the
-buckets, tensors in memory). Exposed is what of a step waited for the other ranks, on rank 0 from the launch of the last bucket to the
-end of the backward pass: of DDP in a separate run whose hook records that time, of trainctl `exposed_s` of ranks.csv. To agree is what
-trainctl's ranks wait at the end of a step for each other's request to stop or to save, a part of its step that DDP has not. Both exchange through Gloo on the loopback interface, in buckets of 25 MiB after a first of
-1 MiB; trainctl binds its ranks to separate cores, DDP leaves that to the kernel. `ffn`: configs/mnist/ffn.yaml, 64 rows a rank.
-`resnet18_cifar`: random pixels of 32x32, 64 a rank, SGD. `mlp25m`: MNIST through layers of 2,048, 4,096 and 3,584, 24.7 million
-parameters, 64 rows a rank, SGD."""
+HOW = """The numbers are medians [quartiles] of {rounds} rounds. In each round, the two programs run one after the other, each as {ranks}
+new processes with {threads} each. A ratio is computed within each round.
+
+* **Step:** for trainctl, the mean time of a step in the second epoch of a run, with everything between two steps, but without validation
+  and saving. For DDP, the mean of as many steps after five steps of warm-up, with the loop of its tutorial, fused optimizers, gradients
+  as views of the buckets, and all data in memory.
+* **Exposed:** the part of a step in which rank 0 waits for the exchange, from the launch of the last bucket to the end of the backward
+  pass. For trainctl, it is `exposed_s` of `ranks.csv`. For DDP, a hook records it in a separate run.
+* **To agree:** the time at the end of a step in which the ranks of trainctl ask each other for requests to stop or to save. It is part of
+  the step of trainctl. DDP has no such exchange.
+* **Bar:** the ratio that trainctl must reach.
+
+Both programs exchange through Gloo on the loopback interface, with a first bucket of 1 MiB and further buckets of 25 MiB. trainctl binds
+its ranks to separate cores. DDP leaves the choice of cores to the Linux kernel.
+
+The experiments are `ffn` (configs/mnist/ffn.yaml), `resnet18_cifar` (random images of 32x32 pixels, SGD) and `mlp25m` (MNIST, layers of
+2,048, 4,096 and 3,584 units, 24.7 million parameters, SGD), each with 64 samples per rank and step."""
 
 
 def write(options, measured):
@@ -149,9 +157,9 @@ def write(options, measured):
     ours = versions_of(options.trainctl)
     torch = subprocess.run([options.python, "-c", "import torch; print(torch.__version__)"], capture_output=True, text=True, check=True).stdout.strip()
     text = [f"# {options.ranks} processes, {CORES} cores, {datetime.date.today().isoformat()}", "",
-            "A run of trainctl on several ranks compared with PyTorch's DistributedDataParallel; baseline: trainctl.", "",
+            "This page compares a run of trainctl on several ranks with PyTorch's DistributedDataParallel (DDP). The baseline is trainctl.", "",
             f"{cpu_model()}, {CORES} cores. trainctl {ours['version']} (git {ours['git']}, {ours['build']['type']}), torch {torch}.", "",
-            HOW.format(rounds=options.rounds, ranks=options.ranks, threads=options.threads), ""]
+            filled(HOW.format(rounds=options.rounds, ranks=options.ranks, threads=f"{options.threads} thread{'s' * (options.threads > 1)}")), ""]
     for row, (found, _) in measured.items():
         text += [f"## {row}", "", *table(found), ""]
     text += ["## Resolved configs", ""]

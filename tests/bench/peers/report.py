@@ -4,30 +4,42 @@ import csv
 import datetime
 import json
 import os
+import pathlib
 import statistics
 import subprocess
+import sys
 
 from kept import versions_of
 from workloads import WORKLOADS
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from page import filled  # noqa: E402
+
 VERSIONS = ("torch", "torchvision", "ffcv", "spdl", "nvidia-dali-cuda130", "numpy", "pillow", "numba")
 COLUMNS = ("samples_per_s", "samples_per_cpu_s", "p50_ms", "p99_ms", "rss_mb", "startup_s", "limit", "digest")
-HOW = """Every cell is the median over {rounds} interleaved rounds (A B C, A B C, ...), each in a fresh process on cores {cores};
-[quartiles] for the rate. The first epoch of each process is start-up and is not counted; then at least {seconds:g} s
-are (peers: in whole epochs). Page cache warm, except W7: there each epoch begins with the file dropped from it, and
-trainctl's figure is its first epoch, compared with fio's random reads (O_DIRECT, depth 32). The consumer reads labels only; in
-the f32 rows trainctl's consumer also widens and normalizes, as its runs on a CPU do. Samples per CPU second count
-children, and are the figure to trust where the machine is shared. Memory is the peak of all processes: for peers the
-sum of proportional set sizes, sampled twice a second; for trainctl the largest resident set of the measuring process.
-The first ratio is to the best peer's rate, the second to the best peer's rate per CPU second. `of limit` is against
-what the same program gives without the loader: one thread that copies the rows (gather; and widens them), or one that
-decodes the crops, times the threads.
+INTRODUCTION = """This page compares the throughput of trainctl's loader with that of other loaders (peers) and with the limit of the
+machine. All loaders read the same data and produce the same output."""
+HOW = """Each cell is the median of {rounds} rounds (A B C, A B C, ...), with [quartiles] for the rate. Each measurement is a new process
+on {cores}. The first epoch of a process is start-up and is not counted. Then at least {seconds:g} s is measured (peers: whole epochs).
 
-Peers run with the most workers where samples are decoded and where they are pools of threads, else with the least and the
-most. trainctl and DataLoader shuffle exactly; FFCV too (whole file cached); DALI within a buffer of the whole set; SPDL hands out
-batches in order of completion. FFCV resizes with INTER_AREA, SPDL with FFmpeg's bilinear scaler, the others with an
-antialiased bilinear filter. Only trainctl's batches have a digest, equal for every worker count.
-"""
+* **Page cache:** the files are in the page cache, except in W7. There, the file is dropped from the page cache before each epoch, and
+  the number of trainctl is its first epoch. The limit of W7 is the rate of random reads by fio (O_DIRECT, depth 32).
+* **Consumer:** the code that receives the batches reads only the labels. In the f32 rows, the consumer of trainctl also converts pixels
+  to float32 and normalizes them, as runs on a CPU do.
+* **Samples per CPU second** include the CPU time of child processes. If other programs use the machine, this number is more reliable
+  than the rate.
+* **Memory** is the peak of all processes: for peers the sum of proportional set sizes, sampled twice a second, and for trainctl the
+  largest resident set of the measuring process.
+* **Ratios:** the first ratio compares with the rate of the best peer, the second with the best rate per CPU second of a peer.
+* **`of limit`** compares with the rate of the same program without the loader. For "gather", one thread copies the rows (in the f32 rows
+  it also converts them). For "crop decode" and "transforms", one thread decodes or transforms the images, and its rate is multiplied by
+  the number of threads.
+
+If samples are decoded, or if a peer uses a pool of threads, the peer runs with the largest number of workers. Otherwise, it runs with
+the smallest and with the largest number. trainctl, DataLoader, FFCV (with the whole file cached) and DALI (with a buffer of the size of
+the data set) shuffle exactly. SPDL returns batches in the order in which they are complete. FFCV resizes with INTER_AREA, SPDL with
+FFmpeg's bilinear scaler, and the others with an antialiased bilinear filter. Only trainctl computes a hash of its batches. This hash is
+the same for every number of workers."""
 
 
 def quartiles(values):
@@ -111,14 +123,15 @@ class Page:
         stem = f"loaders_{len(options.cores)}core_{datetime.date.today().isoformat()}"
         command = f"scripts/bench-loaders --rows {','.join(self.results)} --workers {','.join(map(str, options.workers))} " \
                   f"--rounds {options.rounds} --seconds {options.seconds:g} --write"
-        cores = ",".join(map(str, options.cores))
+        cores = [str(core) for core in options.cores]
+        cores = f"the cores {', '.join(cores[:-1])} and {cores[-1]}" if len(cores) > 1 else f"core {cores[0]}"
         parts = [f"# Loaders, {len(options.cores)} cores, {datetime.date.today().isoformat()}", "",
-                 "The throughput of trainctl's loader compared with other loaders and the machine's limit, same data and same output.", "",
-                 f"{cpu_model()}, {len(options.cores)} cores, kernel {os.uname().release}, "
-                 f"{sum(found['seconds'] for found in self.rows.values()) / 60:.0f} min in all. {self.versions()}.", ""]
+                 filled(INTRODUCTION), "",
+                 filled(f"{cpu_model()}, {len(options.cores)} cores, kernel {os.uname().release}, "
+                 f"{sum(found['seconds'] for found in self.rows.values()) / 60:.0f} minutes for all measurements. {self.versions()}."), ""]
         if options.missing:
             parts += [f"Not installed: {options.missing}.", ""]
-        parts += [HOW.format(rounds=options.rounds, cores=cores, seconds=options.seconds), f"```\n{command}\n```", "",
+        parts += [filled(HOW.format(rounds=options.rounds, cores=cores, seconds=options.seconds)), "", f"```\n{command}\n```", "",
                   self.tables(self.results), "## Experiment files", "", *(self.resolved(row) for row in self.results), ""]
         folder.mkdir(parents=True, exist_ok=True)
         (folder / f"{stem}.md").write_text("\n".join(parts), encoding="utf-8")

@@ -23,7 +23,7 @@ import sys
 import tempfile
 import time
 
-from report import cpu_model, quartiles
+from report import cpu_model, filled, quartiles
 from kept import versions_of
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
@@ -147,7 +147,7 @@ def step_costs(options):
     for program in pair:
         us = statistics.median(whole[program.name])
         lines.append(f"| {program.name} | {allocations_per_step(options, program):.0f} | {us:.0f} | {us - statistics.median(products):.0f} |")
-    return [*lines, "", f"Training steps alone. Their matrix products take {statistics.median(products):.0f} us."]
+    return [*lines, "", f"This table shows training steps without validation. The matrix products of a step take {statistics.median(products):.0f} us."]
 
 
 def programs(options, row):
@@ -217,21 +217,26 @@ def table(row, found, failed):
     return lines
 
 
-HOW = """Medians [quartiles] of {rounds} rounds in turns, each program in a fresh process; the ratio is of a round. `ffn`: three epochs of
-configs/mnist/ffn.yaml, training and validation with loss and accuracy, one thread; start-up, and what torch.compile takes to
-compile, are left out. The others: the median step on a batch of random pixels on {cores} threads, SGD with momentum, after warm-up:
-of trainctl from one log line to the next, with all that a run does in between; the peers use fused kernels and one batch.
-`gpt2_small`: two sequences of 64 random tokens, AdamW; the peer is GPT2LMHeadModel of transformers, with
-scaled_dot_product_attention. `allocators`: `ffn` again, with each trainer.allocator."""
+HOW = """The numbers are medians [quartiles] of {rounds} rounds, in which the programs run alternately, each in a new process. A ratio is
+computed within each round. The bar is the ratio that trainctl must reach.
+
+* **`ffn`** measures three epochs of configs/mnist/ffn.yaml with one thread: training and validation with loss and accuracy. Start-up and
+  the compilation by torch.compile are not included.
+* **The other experiments** measure the median time of a step after warm-up, on a batch of random pixels, with {cores} threads and SGD
+  with momentum. For trainctl, a step lasts from one log line to the next and so includes everything that a run does in between. The
+  PyTorch loops use fused optimizers and always the same batch.
+* **`gpt2_small`** trains on two sequences of 64 random tokens with AdamW. The PyTorch loop uses GPT2LMHeadModel of transformers with
+  scaled_dot_product_attention.
+* **`allocators`** measures `ffn` again, with each value of `trainer.allocator`."""
 
 
 def write(options, measured, costs):
     stem = f"steps_{CORES}core_{datetime.date.today().isoformat()}"
     ours = versions_of(options.trainctl)
     torch = subprocess.run([options.python, "-c", "import torch; print(torch.__version__)"], capture_output=True, text=True, check=True).stdout.strip()
-    text = [f"# Training steps, {CORES} cores, {datetime.date.today().isoformat()}", "", "A run of trainctl compared with PyTorch's own loops.", "",
+    text = [f"# Training steps, {CORES} cores, {datetime.date.today().isoformat()}", "", "This page compares a run of trainctl with training loops in PyTorch.", "",
             f"{cpu_model()}, {CORES} cores. trainctl {ours['version']} (git {ours['git']}, {ours['build']['type']}), torch {torch}.", "",
-            HOW.format(rounds=options.rounds, cores=CORES), ""]
+            filled(HOW.format(rounds=options.rounds, cores=CORES)), ""]
     for row, (found, failed, _) in measured.items():
         text += [f"## {row}", "", *table(row, found, failed), ""]
         text += [*costs, ""] if row == "ffn" else []

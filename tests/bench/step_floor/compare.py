@@ -18,8 +18,17 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import page  # noqa: E402
+
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 BAR = 1.05
+INTRODUCTION = """This page shows how much longer a run of trainctl takes than a bare libtorch loop (the floor, `tests/bench/step_floor`).
+Both train the same network on MNIST with one thread: 784-128-64-10 units, batch size 64, Adam. Both compute loss and accuracy in training
+and validation."""
+HOW = """The numbers are medians [quartiles] of {rounds} rounds, in which the two programs run alternately in new processes, with one epoch
+of warm-up and {epochs} measured epochs. A ratio compares the medians of one round. Both programs reuse the memory that tensors free
+instead of returning it to the system (`lib/base/machine/allocator.hpp`)."""
 ENVIRONMENT = dict(os.environ, OMP_WAIT_POLICY="passive")
 # The settings that keep_freed_memory() makes in trainctl, so that the bare loop has no page faults either.
 FLOOR_ENVIRONMENT = dict(ENVIRONMENT, MALLOC_MMAP_THRESHOLD_=str(32 << 20), MALLOC_TRIM_THRESHOLD_=str(1 << 30),
@@ -112,12 +121,10 @@ def write_report(lines, options, config, floor, runner):
     version = json.loads(subprocess.run([options.build / "bin/trainctl", "version", "--json"], capture_output=True,
                                         text=True, check=True).stdout)
     text = [f"# Step floor, {cores} cores, {date}", "",
-            "What the runner costs over a bare libtorch loop of the same network (tests/bench/step_floor): MNIST,",
-            "784-128-64-10, batch 64, Adam, loss and accuracy of training and validation, one thread each.", "",
-            f"{cpu_model()}, {cores} cores; load average at the end {os.getloadavg()[0]:.1f}. trainctl {version['version']}, "
-            f"git {version['git']}, {version['build']['type']}, {version['build']['compiler']}, torch {torch_version(options.build)}.",
-            f"{options.rounds} rounds in turns, fresh processes, {options.epochs - 1} epochs each after one of warm-up. "
-            "Medians [quartiles];", "the ratio is of the medians of a round. Both keep the memory that tensors free (lib/base/machine/allocator.hpp).",
+            page.filled(INTRODUCTION), "",
+            page.filled(f"{cpu_model()}, {cores} cores; load average at the end {os.getloadavg()[0]:.1f}. trainctl {version['version']}, "
+                        f"git {version['git']}, {version['build']['type']}, {version['build']['compiler']}, torch {torch_version(options.build)}. "
+                        + HOW.format(rounds=options.rounds, epochs=options.epochs - 1)),
             "", *lines, "", "```",
             f"tests/bench/step_floor/compare.py build/release MNIST_FOLDER --rounds {options.rounds} --epochs {options.epochs} --write",
             "```", "", "Resolved config:", "", "```yaml", config.replace(str(ROOT) + "/", "").replace(str(options.mnist.parent) + "/", "").rstrip(), "```", ""]

@@ -133,7 +133,7 @@ class RandomTree {
 
 }  // namespace
 
-TEST_CASE("any tree that is dumped reads back the same") {
+TEST_CASE("dump: a random tree reads back the same") {
   for (unsigned seed = 0; seed < 2000; ++seed) {
     const Node tree = RandomTree(seed).map(4);
     const std::string text = config::dump(tree);
@@ -146,7 +146,7 @@ TEST_CASE("any tree that is dumped reads back the same") {
   }
 }
 
-TEST_CASE("a dumped experiment reads back as the same experiment") {
+TEST_CASE("dump: an experiment reads back the same, also without its defaults") {
   const Node first = written(sample::experiment(kText));
   const Node second = written(sample::experiment(config::dump(first)));
   CHECK(same(first, second));
@@ -155,7 +155,7 @@ TEST_CASE("a dumped experiment reads back as the same experiment") {
   CHECK(same(first, written(sample::experiment(config::dump(minimal)))));
 }
 
-TEST_CASE("a resolved dump names the origin of each value") {
+TEST_CASE("dump: each value has a comment with its origin") {
   const Node loaded = sample::tree(kText, {"optimizer.lr=0.5", "seed=7"});
   config::Diagnostics diagnostics;
   const Node tree = config::with_origins(written(sample::read(loaded, diagnostics)), loaded);
@@ -163,13 +163,13 @@ TEST_CASE("a resolved dump names the origin of each value") {
   check_golden("config/resolved.yaml", config::dump(tree, {.comments = config::Comments::origins}));
 }
 
-TEST_CASE("a minimal dump holds what is not the default") {
+TEST_CASE("without_defaults: only values other than the default remain") {
   const Node tree = config::without_defaults(written(sample::experiment(kText)), sample::schema(),
                                              sample::vocabulary());
   check_golden("config/minimal.yaml", config::dump(tree));
 }
 
-TEST_CASE("a full dump explains each key") {
+TEST_CASE("dump: each key has a comment with its help text") {
   const config::DumpOptions options{config::Comments::help, &sample::schema(),
                                     &sample::vocabulary()};
   const std::string text = config::dump(written(sample::experiment(kText)), options);

@@ -11,7 +11,7 @@
 using namespace trainctl;
 namespace fs = std::filesystem;
 
-TEST_CASE("an empty experiment takes every default") {
+TEST_CASE("Reader: an empty experiment has all defaults") {
   const sample::Experiment read = sample::experiment("optimizer: adam");
   CHECK(read.name == "experiment");
   CHECK(read.loader.batch_size == 64);
@@ -22,7 +22,7 @@ TEST_CASE("an empty experiment takes every default") {
   CHECK_FALSE(read.model);
 }
 
-TEST_CASE("each type of value is read") {
+TEST_CASE("Reader: every type of value is read") {
   const sample::Experiment read = sample::experiment(R"(
 name: "042"
 seed: 0x1F
@@ -58,7 +58,7 @@ loggers: []
   CHECK(read.loggers.empty());
 }
 
-TEST_CASE("a null is as if the key were absent") {
+TEST_CASE("Reader: null is equivalent to a missing key") {
   const sample::Experiment read = sample::experiment(
       "optimizer: adam\nscheduler: ~\ntrainer: {max_epochs: null, gradient_clip_val: ~}");
   CHECK(read.scheduler.type == "constant_lr");
@@ -67,7 +67,7 @@ TEST_CASE("a null is as if the key were absent") {
   CHECK_THAT(sample::problems("optimizer: ~"), Contains("needs 'optimizer'"));
 }
 
-TEST_CASE("a stage and the keys next to it share one map") {
+TEST_CASE("Reader: a stage and the keys next to it share one map") {
   const sample::Experiment read = sample::experiment(R"(
 optimizer: adam
 dataset:
@@ -82,7 +82,7 @@ dataset:
   CHECK(read.dataset->val->transforms.empty());
 }
 
-TEST_CASE("a relative path starts at the folder of its file, in an override at the current one") {
+TEST_CASE("Reader: a path is relative to its file, and in an override to the current folder") {
   const std::string text = "optimizer: adam\ndataset: {train: {type: mnist, root: data}}";
   config::Diagnostics diagnostics;
   const auto source = config::make_source("x/y.yaml", text, "x");
@@ -96,7 +96,7 @@ TEST_CASE("a relative path starts at the folder of its file, in an override at t
   CHECK(diagnostics.error_count() == 0);
 }
 
-TEST_CASE("a secret is refused where no field takes one, with where its text would end") {
+TEST_CASE("Reader: a secret is an error for a field that does not accept secrets") {
   const std::string problems =
       sample::problems("optimizer: adam\ntoken: \"Bearer ${secret:TOKEN}\"");
   CHECK_THAT(
@@ -107,13 +107,13 @@ TEST_CASE("a secret is refused where no field takes one, with where its text wou
              Contains("'lr' must not be a secret"));
 }
 
-TEST_CASE("every problem of a file is found in one pass") {
+TEST_CASE("Reader: all problems of a file are found in one pass") {
   const std::string text = sample::problems(
       "optimizer: {type: adam, lr: x, eps: y}\nloader: {batch_size: z, w: 1}\ntrainer: 3");
   CHECK_THAT(text, EndsWith("5 errors in test.yaml\n"));
 }
 
-TEST_CASE("a vocabulary lists its kinds and stages and knows no others") {
+TEST_CASE("Vocabulary: kinds and stages are listed, and other names are not found") {
   const config::Vocabulary& all = sample::vocabulary();
   CHECK(all.kinds() == std::vector<std::string>{"dataset", "metric", "model", "optimizer",
                                                 "scheduler", "transform"});
@@ -122,12 +122,12 @@ TEST_CASE("a vocabulary lists its kinds and stages and knows no others") {
   CHECK(all.find("optimizer", "mlp") == nullptr);
 }
 
-TEST_CASE("options asked for as another type are a bug, not a guess") {
+TEST_CASE("Stage: reading its options as another type is an assertion failure") {
   const sample::Experiment read = sample::experiment("optimizer: adam");
   CHECK_THROWS_WITH(read.optimizer.as<sample::Sgd>(), Contains("assertion"));
 }
 
-TEST_CASE("a number is written in the shortest text that reads back") {
+TEST_CASE("number_text: a number has the shortest text that reads back") {
   CHECK(config::number_text(0.1) == "0.1");
   CHECK(config::number_text(1e-8) == "1e-08");
   CHECK(config::number_text(1e6) == "1000000");

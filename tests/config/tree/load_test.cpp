@@ -27,7 +27,7 @@ Node load(const std::filesystem::path& path) {
 
 }  // namespace
 
-TEST_CASE("a file is laid over what it extends") {
+TEST_CASE("extends: a file overrides the files that it extends") {
   const TempFolder folder;
   write(folder / "base.yaml",
         "seed: 1\ntrainer: {max_epochs: 5, devices: 2}\nmetrics: [accuracy, loss]\nname: base\n");
@@ -44,7 +44,7 @@ TEST_CASE("a file is laid over what it extends") {
   CHECK(root.find("extends") == nullptr);
 }
 
-TEST_CASE("another type replaces a stage with all its options, the same type or none merges") {
+TEST_CASE("merge: another type replaces all options of a stage, otherwise they are merged") {
   const auto merged = [](const char* base, const char* overlay) {
     return config::merge(tree(base), tree(overlay));
   };
@@ -64,8 +64,7 @@ TEST_CASE("another type replaces a stage with all its options, the same type or 
         "adam");
 }
 
-TEST_CASE(
-    "base files and paths are relative to the file that names them, and all files are returned") {
+TEST_CASE("extends: paths are relative to the file that contains them, and all files are listed") {
   const TempFolder folder;
   write(folder / "common/base.yaml",
         "extends: ../deep.yaml\ndataset: {train: {type: mnist, root: files}}\n");
@@ -84,7 +83,7 @@ TEST_CASE(
   CHECK(read.dataset->val->dataset.as<sample::Mnist>().root == folder / "common/files");
 }
 
-TEST_CASE("a chain of base files ends at 16") {
+TEST_CASE("extends: a chain of more than 16 files is an error") {
   const TempFolder folder;
   write(folder / "0.yaml", "optimizer: adam\n");
   for (int i = 1; i <= 17; ++i) {
@@ -94,7 +93,7 @@ TEST_CASE("a chain of base files ends at 16") {
   CHECK_THROWS_WITH(load(folder / "17.yaml"), Contains("more than 16 files extend one another"));
 }
 
-TEST_CASE("files that extend one another many times over are counted") {
+TEST_CASE("extends: more than 64 base files are an error") {
   const TempFolder folder;
   write(folder / "0.yaml", "seed: 1\n");
   for (int i = 1; i <= 8; ++i) {
@@ -105,7 +104,7 @@ TEST_CASE("files that extend one another many times over are counted") {
   CHECK_THROWS_WITH(load(folder / "8.yaml"), Contains("more than 64 base files"));
 }
 
-TEST_CASE("overrides set, add, delete and reach into lists") {
+TEST_CASE("overrides: values are set, added and deleted, also in lists") {
   const char* text =
       "optimizer: {type: adam, lr: 1}\nmodel: {type: mlp, hidden: [128, 64]}\nmetrics: [accuracy, "
       "top_k_accuracy]\n";
@@ -124,7 +123,7 @@ TEST_CASE("overrides set, add, delete and reach into lists") {
   CHECK(text_at(tree(text, {"seed=1", "seed=2"}), "seed") == "2");
 }
 
-TEST_CASE("an override below a stage in its short form makes it a map") {
+TEST_CASE("overrides: an option of a stage in short form makes the stage a map") {
   const Node root = tree("optimizer: adam", {"optimizer.lr=0.1"});
   CHECK(text_at(root, "optimizer.type") == "adam");
   CHECK(text_at(root, "optimizer.lr") == "0.1");
@@ -133,7 +132,7 @@ TEST_CASE("an override below a stage in its short form makes it a map") {
       0.1);
 }
 
-TEST_CASE("another type by override drops the file's options and keeps those of overrides") {
+TEST_CASE("overrides: another type drops the file's options and keeps those of overrides") {
   const Node root =
       tree("optimizer: {type: adam, betas: [1, 2]}", {"optimizer.lr=0.1", "optimizer.type=sgd"});
   CHECK(text_at(root, "optimizer.lr") == "0.1");
@@ -142,7 +141,7 @@ TEST_CASE("another type by override drops the file's options and keeps those of 
         "1");
 }
 
-TEST_CASE("a reference alone keeps the type, within a text it becomes text") {
+TEST_CASE("interpolation: a single reference keeps the type, within a text it becomes text") {
   const Node root = tree(
       "a: {b: 3, c: [1, 2]}\nwhole: ${a.b}\nmap: \"${a}\"\nitem: ${a.c.1}\ntext: "
       "x-${a.b}-${item}\nplain: $${a.b} "
@@ -156,14 +155,14 @@ TEST_CASE("a reference alone keeps the type, within a text it becomes text") {
   CHECK(text_at(root, "plain") == "${a.b} $5");
 }
 
-TEST_CASE("references lead through references and see overrides") {
+TEST_CASE("interpolation: a reference may refer to another one and to an override") {
   const Node root =
       tree("a: ${b}\nb: {c: \"${d}\"}\nd: 7\nthrough: ${a.c}\n", {"d=8", "e=${through}"});
   CHECK(text_at(root, "through") == "8");
   CHECK(text_at(root, "e") == "8");
 }
 
-TEST_CASE("the environment gives values with their type, or the default") {
+TEST_CASE("interpolation: an environment variable has a type and may have a default") {
   ::setenv("TRAINCTL_TEST_N", "12", 1);
   ::unsetenv("TRAINCTL_TEST_NONE");
   const Node root = tree(
@@ -178,12 +177,12 @@ TEST_CASE("the environment gives values with their type, or the default") {
   CHECK(text_at(root, "e") == "5");
 }
 
-TEST_CASE("the environment's text is never a reference itself") {
+TEST_CASE("interpolation: the text of an environment variable is not interpolated") {
   ::setenv("TRAINCTL_TEST_EVIL", "${env:HOME}", 1);
   CHECK(text_at(tree("a: ${env:TRAINCTL_TEST_EVIL}"), "a") == "${env:HOME}");
 }
 
-TEST_CASE("references that grow without end are stopped") {
+TEST_CASE("interpolation: exponential growth and long chains are an error") {
   const auto message = [](const std::string& text) {
     Diagnostics diagnostics;
     config::finish_tree(config::load_text("test.yaml", text, diagnostics), {}, diagnostics);
@@ -198,7 +197,8 @@ TEST_CASE("references that grow without end are stopped") {
     nesting += "x" + std::to_string(i) + ": [\"${x" + before + "}\", \"${x" + before + "}\"]\n";
     chain += "x" + std::to_string(i) + ": ${x" + before + "}\n";
   }
-  CHECK_THAT(message(doubling), Contains("references expanded") || Contains("refer to each other"));
-  CHECK_THAT(message(nesting), Contains("more than 100,000 values, references expanded"));
-  CHECK_THAT(message(chain), Contains("more than 32 references refer to each other"));
+  CHECK_THAT(message(doubling),
+             Contains("after its references are resolved") || Contains("a chain of more than"));
+  CHECK_THAT(message(nesting), Contains("more than 100,000 values after its"));
+  CHECK_THAT(message(chain), Contains("a chain of more than 32 references"));
 }

@@ -31,10 +31,10 @@ std::string repeat(std::string_view text, std::size_t count) {
 
 }  // namespace
 
-// Inputs that yaml-cpp accepts, or for which its error messages are poor.
-TEST_CASE("no surprise of yaml-cpp reaches the reader") {
+// yaml-cpp accepts these inputs or describes their errors poorly.
+TEST_CASE("YAML: invalid, unsupported and oversized input is an error with a clear message") {
   struct Row {
-    const char* what;
+    const char* title;
     std::string text;
     const char* message;
   };
@@ -56,35 +56,39 @@ TEST_CASE("no surprise of yaml-cpp reaches the reader") {
        "tags such as '!!python/name:os.system' are not supported"},
       {"non-specific tag", "a: ! 12", "tags such as '!' are not supported"},
       {"tag after an anchor", "a: &x !!int 12", "tags such as '!!int' are not supported"},
-      {"alias bomb", bomb, "more than 100,000 values, aliases expanded"},
+      {"alias bomb", bomb, "the file has more than 100,000 values after its aliases are resolved"},
       {"bomb of long texts",
        "a: &a " + std::string(200'000, 'x') + "\nb: &b [" + repeat("*a,", 90) + "]\nc: [*b,*b,*b]",
-       "more than 100,000 values, aliases expanded"},
-      {"101 aliases", "a: &a 1\nb: [" + repeat("*a,", 101) + "]", "more than 100 aliases"},
+       "the file has more than 100,000 values after its aliases are resolved"},
+      {"101 aliases", "a: &a 1\nb: [" + repeat("*a,", 101) + "]",
+       "the file has more than 100 aliases"},
       {"cycle", "&a [*a]", "an alias is inside its own anchor"},
       {"cycle through a map", "a: &a {b: {c: *a}}", "an alias is inside its own anchor"},
-      {"20,000 keys", keys, "more than 10000 keys in one map"},
+      {"20,000 keys", keys, "the map has more than 10000 keys"},
       {"nested lists", repeat("[", 200) + repeat("]", 200),
-       "nested 65 deep on line 1, the limit is 64"},
+       "values are nested 65 levels deep on line 1, more than the limit of 64"},
       {"nested maps", repeat("{a: ", 200) + "1" + repeat("}", 200),
-       "nested 65 deep on line 1, the limit is 64"},
-      {"nested block lists", repeat("- ", 500) + "1", "nested 65 deep on line 1, the limit is 64"},
+       "values are nested 65 levels deep on line 1, more than the limit of 64"},
+      {"nested block lists", repeat("- ", 500) + "1",
+       "values are nested 65 levels deep on line 1, more than the limit of 64"},
       {"nested explicit keys", repeat("? ", 500) + "1",
-       "nested 65 deep on line 1, the limit is 64"},
+       "values are nested 65 levels deep on line 1, more than the limit of 64"},
       {"depth through aliases",
        "a: &a " + repeat("[", 40) + repeat("]", 40) + "\nb: " + repeat("[", 40) + "*a" +
            repeat("]", 40),
-       "nested 81 deep on line 2, the limit is 64"},
-      {"a million brackets", repeat("[", 1'000'000), "nested 4097 deep, the limit is 64"},
-      {"a million braces", repeat("{", 1'000'000), "nested 4097 deep, the limit is 64"},
+       "values are nested 81 levels deep on line 2, more than the limit of 64"},
+      {"a million brackets", repeat("[", 1'000'000),
+       "brackets are nested 4097 levels deep, more than the limit of 64"},
+      {"a million braces", repeat("{", 1'000'000),
+       "brackets are nested 4097 levels deep, more than the limit of 64"},
       {"unclosed quote", "a: \"b", "a quoted text is not closed"},
       {"unclosed quote with an escape", "a: \"b\\\"", "a quoted text is not closed"},
       {"unclosed single quote", "a: 'b''", "a quoted text is not closed"},
-      {"NUL byte", std::string("a: b\0c", 6), "control character \\x00"},
+      {"NUL byte", std::string("a: b\0c", 6), "the control character \\x00 is not allowed"},
       {"end-of-text byte",
        "a: b\x04"
        "c: d",
-       "control character \\x04"},
+       "the control character \\x04 is not allowed"},
       {"Latin-1", "a: caf\xE9", "byte 0xe9 is not valid UTF-8"},
       {"UTF-16",
        std::string("\xFF\xFE"
@@ -94,16 +98,17 @@ TEST_CASE("no surprise of yaml-cpp reaches the reader") {
       {"tab", "a:\n\tb: 1", "a tab indents this line"},
       {"missing value", "a:\nb: 1", "'a' has no value"},
       {"key that is a map", "? {a: 1}\n: 2", "a key must be a word, got a map"},
-      {"very long key", std::string(300, 'k') + ": 1", "a key of 300 bytes, the limit is 256"},
+      {"very long key", std::string(300, 'k') + ": 1",
+       "a key must have at most 256 bytes, got 300"},
       {"empty", "", "the file has only blanks and comments"},
   };
   for (const Row& row : rows) {
-    INFO(row.what);
+    INFO(row.title);
     CHECK(first_message(row.text) == row.message);
   }
 }
 
-TEST_CASE("values keep their text, their quotes and their places") {
+TEST_CASE("YAML: values keep their text, quotes and positions") {
   Diagnostics diagnostics;
   const Node root = parse(
       "a: 1e-3\nb: \"1\\x41\"\nc: [x, 'y']\nd: ~\ne: |\n  two\n  lines\nf: &x v # note\ng: *x\n",
@@ -125,7 +130,7 @@ TEST_CASE("values keep their text, their quotes and their places") {
   CHECK(root.entry("g")->key_position.column == 1);
 }
 
-TEST_CASE("a byte order mark, CRLF and a closing mark are no content") {
+TEST_CASE("YAML: a byte order mark, CRLF and a document end marker are ignored") {
   const Node root = sample::tree(
       "\xEF\xBB\xBF"
       "a: 1\r\nb: two\r\n...\r\n");
@@ -134,7 +139,7 @@ TEST_CASE("a byte order mark, CRLF and a closing mark are no content") {
   CHECK(root.find("b")->position.line == 2);
 }
 
-TEST_CASE("100 aliases, 64 levels and 10,000 keys are allowed") {
+TEST_CASE("YAML: 100 aliases, 64 levels and 10,000 keys are allowed") {
   std::string keys;
   for (int i = 0; i < 10'000; ++i) keys += "k" + std::to_string(i) + ": 1\n";
   CHECK(first_message(keys).empty());
@@ -142,7 +147,7 @@ TEST_CASE("100 aliases, 64 levels and 10,000 keys are allowed") {
   CHECK(first_message("a: &a 1\nb: [" + repeat("*a,", 100) + "]").empty());
 }
 
-TEST_CASE("a file beyond 1 MiB is refused") {
+TEST_CASE("YAML: a file above 1 MiB and a missing file are an error") {
   const TempFolder folder;
   std::ofstream(folder / "big.yaml") << "a: " << std::string(config::kMaxFileBytes, 'x');
   Diagnostics diagnostics;

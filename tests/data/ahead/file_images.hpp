@@ -13,8 +13,8 @@
 
 namespace trainctl::data::testing {
 
-/// Images of 40 x 50 bytes in three files, in a scattered order, with or without gaps; sample i
-/// starts with its index. Counts reads.
+/// Stores images of 40 x 50 bytes in three files, in a scattered order, with or without gaps.
+/// Sample i starts with its index. Counts reads.
 class FileImages final : public Dataset, public ImageStore, public ImageRanges {
  public:
   enum class Gaps { some, none };

@@ -17,7 +17,7 @@ using spec::CacheMode;
 
 namespace {
 
-/// Images of several sizes, cropped to 5x5, followed by the cheap random transforms.
+/// Returns images of several sizes, which are cropped to 5x5 and then transformed at random.
 Pipeline varied(std::int64_t size) {
   spec::transform::RandomCrop crop;
   crop.size = {{5}};
@@ -75,7 +75,7 @@ std::vector<Copy> epoch_of(Loader& loader, std::int64_t epoch, std::int64_t firs
 
 }  // namespace
 
-TEST_CASE("plans of images on a device give the pixels of the uncached batches") {
+TEST_CASE("device cache: batches have the same pixels as without a cache") {
   const Pipeline plain = varied(41);
   const Pipeline on_device = held(plain);
   for (const int workers : {0, 1, 2}) {
@@ -92,7 +92,7 @@ TEST_CASE("plans of images on a device give the pixels of the uncached batches")
   }
 }
 
-TEST_CASE("an epoch of plans resumes at any batch") {
+TEST_CASE("device cache: an epoch resumes at any batch") {
   const Pipeline plain = varied(41);
   const Pipeline on_device = held(plain);
   for (const int workers : {0, 2}) {
@@ -103,7 +103,7 @@ TEST_CASE("an epoch of plans resumes at any batch") {
   }
 }
 
-TEST_CASE("plans take no pixel: the images are read once, in their order, before the first batch") {
+TEST_CASE("hold_images: reads each image once, before the first batch") {
   const Pipeline plain = varied(40);
   std::vector<std::int64_t> progress;
   const HostDevice device;
@@ -121,7 +121,7 @@ TEST_CASE("plans take no pixel: the images are read once, in their order, before
   CHECK(loader.memory().size() < std::size_t{4} * 6 * 25 * 3);
 }
 
-TEST_CASE("a damaged image fails or is replaced as it is without the device") {
+TEST_CASE("device cache: a damaged image fails or is skipped as without a cache") {
   Pipeline plain = varied(41);
   source_of(plain).bad = {4, 17};
   const Pipeline on_device = held(plain);
@@ -142,7 +142,7 @@ TEST_CASE("a damaged image fails or is replaced as it is without the device") {
              Contains("9: ") && Contains("the image is damaged") && Contains("picture"));
 }
 
-TEST_CASE("several threads fill the memory of a device with the bytes of one") {
+TEST_CASE("hold_images: eight threads write the same bytes as one thread") {
   Pipeline plain = varied(200);
   source_of(plain).bad = {4, 17, 199};
   const HostDevice device;
@@ -157,7 +157,7 @@ TEST_CASE("several threads fill the memory of a device with the bytes of one") {
   CHECK(std::memcmp(many.held->memory->address(), one.held->memory->address(), bytes) == 0);
 }
 
-TEST_CASE("the plan of a run on a GPU counts the images there, and plans in its slots") {
+TEST_CASE("memory_plan: mode=device counts the images on the device and plans in the ring") {
   spec::Cache cache;
   cache.mode = spec::CacheMode::device;
   CacheBudget budget = CacheBudget::of_plan(cache, 1, 1 << 30);
@@ -170,7 +170,7 @@ TEST_CASE("the plan of a run on a GPU counts the images there, and plans in its 
   CHECK(plan.ring() == Loader(on_device, options).memory().size());
 }
 
-TEST_CASE("an image that becomes readable after the start is not replaced by zeros") {
+TEST_CASE("device cache: an image that becomes readable after startup is an error") {
   Pipeline plain = varied(41);
   source_of(plain).bad = {4};
   const Pipeline on_device = held(plain);
@@ -180,7 +180,7 @@ TEST_CASE("an image that becomes readable after the start is not replaced by zer
              Contains("9: ") && Contains("picture 4") && Contains("start again"));
 }
 
-TEST_CASE("auto takes a device where half of what it has free is enough") {
+TEST_CASE("choose_cache: auto selects the device if half of its free memory is enough") {
   const Pipeline plain = varied(40);
   const std::uint64_t need = std::uint64_t{40} * 25 * 3;
   const auto tier_with = [&](std::uint64_t room, CacheMode mode = CacheMode::automatic) {
@@ -195,26 +195,27 @@ TEST_CASE("auto takes a device where half of what it has free is enough") {
              Contains("11: dataset.cache.mode=device: the images need 2.9 KiB"));
 }
 
-TEST_CASE("what a device holds is not taken from the budget of the host") {
+TEST_CASE("with_cache: images on a device do not reduce the budget of the host") {
   const HostDevice device;
   CacheBudget budget = budget_of(CacheMode::automatic, &device, 10);
   CHECK(with_cache(varied(40), budget).held);
   CHECK(budget.left == 10);
 }
 
-TEST_CASE("mode device without a device is an error in a run, and mode auto for a verb") {
+TEST_CASE("with_cache: mode=device without a device is an error in a run and auto elsewhere") {
   spec::Cache cache;
   cache.mode = CacheMode::device;
   CacheBudget run = CacheBudget::of_run(cache, 1, nullptr);
-  CHECK_THAT(failure_of([&] { with_cache(varied(9), run); }),
-             Contains("2: dataset.cache.mode=device") && Contains("set 'mode: decoded'"));
+  CHECK_THAT(
+      failure_of([&] { with_cache(varied(9), run); }),
+      Contains("2: dataset.cache.mode=device") && Contains("set dataset.cache.mode to decoded"));
   CacheBudget verb(cache, 1);
   const Pipeline plain = varied(9);
   CHECK(digest_epochs(with_cache(plain, verb), options_of(0), 2).epochs ==
         digest_epochs(plain, options_of(0), 2).epochs);
 }
 
-TEST_CASE("a list that cannot be planned: an error by name, or the next tier") {
+TEST_CASE("with_cache: transforms without a plan are an error for mode=device but not for auto") {
   Pipeline pipeline = varied(9);
   pipeline.transforms.push_back(std::make_shared<Corner>(4));
   pipeline.names.push_back("corner");

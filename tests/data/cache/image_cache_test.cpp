@@ -96,7 +96,7 @@ constexpr std::int64_t kMostKib = 256;
 
 }  // namespace
 
-TEST_CASE("every cache gives the digests of none, for any workers and split over ranks") {
+TEST_CASE("image cache: digests are the same for any mode, workers and ranks") {
   for (const Steps& steps : {random_steps(), fixed_then(random_steps()), fixed_then({})}) {
     const Pipeline plain = varied(41, steps);
     const EpochDigests expected = digest_epochs(plain, options_of(0), 3);
@@ -112,7 +112,7 @@ TEST_CASE("every cache gives the digests of none, for any workers and split over
   }
 }
 
-TEST_CASE("a cache without room for all, filled while it is read, gives the same digests too") {
+TEST_CASE("CachedDataset: digests are the same if the room is too small for all images") {
   const Pipeline plain = varied(41, random_steps());
   const EpochDigests expected = digest_epochs(plain, options_of(0), 2);
   for (const std::uint64_t room : {0U, 100U, 1000U, 3000U, 100'000U}) {
@@ -127,7 +127,7 @@ TEST_CASE("a cache without room for all, filled while it is read, gives the same
   }
 }
 
-TEST_CASE("each image is read once: files at the start, pixels in the first epoch") {
+TEST_CASE("image cache: each image is read once, files at startup and pixels in the first epoch") {
   for (const CacheMode mode : {CacheMode::encoded, CacheMode::decoded}) {
     const Pipeline plain = varied(40, fixed_then(random_steps()));
     const Pipeline with = cached(plain, mode);
@@ -139,7 +139,7 @@ TEST_CASE("each image is read once: files at the start, pixels in the first epoc
   }
 }
 
-TEST_CASE("threads that meet at one image keep it once and all read the same") {
+TEST_CASE("CachedDataset: threads that read the same image store it once and get the same bytes") {
   const auto source = std::make_shared<VariedDataset>(8);
   const CachedDataset cached(std::make_unique<Prefix>(Pipeline{source, {}, {}, {}}),
                              source->bytes());
@@ -165,7 +165,7 @@ TEST_CASE("threads that meet at one image keep it once and all read the same") {
   CHECK(scratch.empty());
 }
 
-TEST_CASE("files are read in their order, and progress is reported") {
+TEST_CASE("CachedDataset: load() reports progress every 64 images and at the end") {
   const auto source = std::make_shared<VariedDataset>(130);
   std::vector<std::int64_t> progress;
   CachedDataset(source, source->bytes()).load([&](std::int64_t done, std::int64_t total) {
@@ -175,7 +175,7 @@ TEST_CASE("files are read in their order, and progress is reported") {
   CHECK(progress == std::vector<std::int64_t>{0, 64, 128, 130});
 }
 
-TEST_CASE("auto takes the highest tier that fits the budget") {
+TEST_CASE("choose_cache: auto selects the highest tier that fits the budget") {
   const CacheNeed need{.encoded = 100, .decoded = 500};
   const auto tier = [&](std::uint64_t left) {
     return choose_cache(need, budget_of(CacheMode::automatic, left)).tier;
@@ -189,19 +189,17 @@ TEST_CASE("auto takes the highest tier that fits the budget") {
   CHECK(choose_cache(need, budget_of(CacheMode::none, 900)).tier == CacheTier::none);
 }
 
-TEST_CASE("a tier asked for by name that does not fit is refused with both numbers") {
+TEST_CASE("choose_cache: a requested tier that does not fit is an error with both sizes") {
   const CacheNeed need{.encoded = 3 << 20, .decoded = 9 << 20};
   CHECK_THAT(failure_of([&] { choose_cache(need, budget_of(CacheMode::decoded, 4 << 20)); }),
-             Contains("11: the decoded images need about 9.0 MiB, but 4.0 MiB of "
-                      "dataset.cache.budget are left"));
+             Contains("11: the decoded images need about 9.0 MiB, but only 4.0 MiB of "
+                      "dataset.cache.budget is left"));
   CHECK(choose_cache(need, budget_of(CacheMode::encoded, 4 << 20)).tier == CacheTier::encoded);
   CHECK_THAT(failure_of([&] { choose_cache(need, budget_of(CacheMode::device)); }),
              Contains("2: dataset.cache.mode"));
 }
 
-TEST_CASE(
-    "what a cache needs is measured: the bytes of the files, the pixels after the fixed "
-    "transforms") {
+TEST_CASE("cache_need: measures the files and the pixels after the fixed transforms") {
   const Pipeline plain = varied(40, random_steps());
   const std::uint64_t books = ImageStash::bookkeeping(40, {});
   CHECK(need_of(plain).encoded == source_of(plain).bytes() + books);
@@ -214,7 +212,7 @@ TEST_CASE(
         0.02);
 }
 
-TEST_CASE("the splits share one budget, and so do the ranks of a machine") {
+TEST_CASE("CacheBudget: splits share the budget, and the ranks of a machine divide it") {
   const Pipeline plain = varied(40, random_steps());
   const CacheNeed need = need_of(plain);
   CacheBudget budget = budget_of(CacheMode::automatic, need.decoded + need.encoded / 2);
@@ -226,7 +224,7 @@ TEST_CASE("the splits share one budget, and so do the ranks of a machine") {
   CHECK(CacheBudget(options, 4).left == 250);
 }
 
-TEST_CASE("images in memory are not kept twice") {
+TEST_CASE("with_cache: images in memory are cached only if fixed transforms change them") {
   const Facts facts = MemoryDataset::facts(4, 2, {4, 4, 1});
   const auto memory =
       std::make_shared<MemoryDataset>(facts, image_memory(facts), std::vector<std::uint8_t>(4));
@@ -236,7 +234,7 @@ TEST_CASE("images in memory are not kept twice") {
   CHECK(cached({memory, fixed_then({}), {}, {}}, CacheMode::automatic).dataset != memory);
 }
 
-TEST_CASE("an image that cannot be read fails by name in every epoch, with and without a cache") {
+TEST_CASE("image cache: an unreadable image is an error with its name in every epoch") {
   for (const CacheMode mode : {CacheMode::none, CacheMode::encoded, CacheMode::decoded}) {
     for (const Steps& steps : {random_steps(), fixed_then({})}) {
       const auto source = std::make_shared<VariedDataset>(12);
@@ -254,7 +252,7 @@ TEST_CASE("an image that cannot be read fails by name in every epoch, with and w
   }
 }
 
-TEST_CASE("memory stays flat over 50 epochs") {
+TEST_CASE("image cache: memory does not grow over 50 epochs") {
   const SmallPages small_pages;
   for (const CacheMode mode : {CacheMode::none, CacheMode::encoded, CacheMode::decoded}) {
     Loader loader(cached(varied(400, fixed_then(random_steps())), mode), options_of(2));

@@ -42,7 +42,7 @@ spec::transform::GaussianBlur blur() {
 
 }  // namespace
 
-TEST_CASE("a valid split has no problem and its facts come from the headers") {
+TEST_CASE("check_split: a valid split has no problems, and its facts come from the headers") {
   const TempFolder folder;
   write_split(folder.path(), 12);
   spec::DataSplit split = mnist(folder.path());
@@ -55,7 +55,7 @@ TEST_CASE("a valid split has no problem and its facts come from the headers") {
   CHECK(check.facts->image()->shape == std::vector<std::int64_t>{20, 20, 1});
 }
 
-TEST_CASE("a transform that a device cannot plan is a problem where it is to keep the images") {
+TEST_CASE("check_split: mode=device reports a transform that the device cannot plan") {
   const TempFolder folder;
   write_split(folder.path(), 12);
   spec::DataSplit split = mnist(folder.path());
@@ -71,7 +71,7 @@ TEST_CASE("a transform that a device cannot plan is a problem where it is to kee
              Contains("dataset.cache.mode=device: transform 'gaussian_blur' computes new pixels"));
 }
 
-TEST_CASE("missing files are one problem at the data set's place") {
+TEST_CASE("check_split: missing files are one problem at the line of the data set") {
   const TempFolder folder;
   const SplitCheck check = check_split(mnist(folder.path()));
   REQUIRE(check.problems.size() == 1);
@@ -81,7 +81,7 @@ TEST_CASE("missing files are one problem at the data set's place") {
   CHECK_FALSE(check.facts);
 }
 
-TEST_CASE("every transform that does not fit is a separate problem") {
+TEST_CASE("check_split: each transform that does not fit is a separate problem") {
   spec::DataSplit split{
       config::make_stage("dataset", "synthetic_digits", spec::dataset::SyntheticDigits{}),
       {crop(29, 4), crop(20, 5), crop(21, 6), normalize(3, 7), normalize(1, 8), crop(4, 9)}};

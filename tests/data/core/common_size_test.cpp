@@ -18,7 +18,7 @@ std::string sized_jpeg(const ImageShape& shape) {
   return {reinterpret_cast<const char*>(file.data()), file.size()};
 }
 
-/// An image folder, a list and a tar shard of the same 300 pictures of 12x10 pixels.
+/// Writes 300 images of 12x10 pixels, which an image folder and an image list can read.
 class SizedPictures {
  public:
   SizedPictures() {
@@ -107,7 +107,7 @@ TEST_CASE("same size: the pixels are those of a crop to the whole image") {
   CHECK(sized_batches(pictures.folder()) == sized_batches(cropped));
 }
 
-TEST_CASE("same size: images that differ are refused by name before a run") {
+TEST_CASE("same size: check_split names images that differ in size") {
   SizedPictures pictures;
   for (int i = 0; i < 300; i += 3) pictures.put(i, {12, 11, 3});
   pictures.settle();
@@ -116,9 +116,9 @@ TEST_CASE("same size: images that differ are refused by name before a run") {
                  Contains(".jpg has") && Contains("{type: random_resized_crop, size: 224}"));
 }
 
-TEST_CASE("same size: one image of another size that the probe missed is named when it is read") {
+TEST_CASE("same size: the loader names an image of another size that the probe missed") {
   SizedPictures pictures;
-  // One of 300 images has another size and 64 are probed: use an image that the probe misses.
+  // The probe reads 64 of the 300 images, so the loop looks for an image that it misses.
   for (int odd = 0; odd < 300; ++odd) {
     pictures.put(odd, {13, 10, 3});
     pictures.settle();
@@ -127,7 +127,8 @@ TEST_CASE("same size: one image of another size that the probe missed is named w
       CHECK_THAT(
           failure_of([&] { (void)sized_batches(pictures.folder()); }),
           StartsWith("9: ") && Contains(SizedPictures::name(odd)) &&
-              Contains("it has 13x10 pixels, but the images probed at the start have 12x10"));
+              Contains(
+                  "the image has 13x10 pixels, but the images checked at the start have 12x10"));
       return;
     }
     pictures.put(odd, {12, 10, 3});

@@ -60,7 +60,7 @@ void put_folder(const TempFolder& folder) {
 
 }  // namespace
 
-TEST_CASE("split: an image folder is divided exactly, with the same classes in each part") {
+TEST_CASE("split: stratify divides each class of an image folder by the exact shares") {
   const CacheHome cache;
   const TempFolder folder;
   put_folder(folder);
@@ -91,18 +91,18 @@ TEST_CASE("split: an image folder is divided exactly, with the same classes in e
   CHECK(train.dataset->fingerprint() != val.dataset->fingerprint());
 }
 
-TEST_CASE("split: a second start has the same parts, another seed has others") {
-  const auto val_labels = [](int seed) {
+TEST_CASE("split: the same seed gives the same parts, another seed gives others") {
+  const auto val_fingerprint = [](int seed) {
     const spec::Experiment e = split_experiment(
         "{train: {type: synthetic_digits, samples: 200}, split: {val: 0.25, seed: " +
         std::to_string(seed) + "}}");
     return build_pipeline(*e.dataset.val).dataset->fingerprint();
   };
-  CHECK(val_labels(0) == val_labels(0));
-  CHECK(val_labels(0) != val_labels(1));
+  CHECK(val_fingerprint(0) == val_fingerprint(0));
+  CHECK(val_fingerprint(0) != val_fingerprint(1));
 }
 
-TEST_CASE("split: the document of the run folder names the samples of each part") {
+TEST_CASE("split: split_document lists the samples of each part") {
   const spec::Experiment e = split_experiment(
       "{train: {type: synthetic_digits, samples: 100}, split: {val: 0.2, test: 0.1}}");
   const Json document = split_document(e.dataset.train);
@@ -120,7 +120,7 @@ TEST_CASE("split: the document of the run folder names the samples of each part"
     CHECK(stored(*part, static_cast<std::int64_t>(i)) == stored(*whole, val[i]));
 }
 
-TEST_CASE("split: the digest of the division follows the samples, not the times of their files") {
+TEST_CASE("split: division_digest depends on the samples but not on the times of their files") {
   const CacheHome cache;
   const TempFolder folder;
   put_folder(folder);
@@ -144,11 +144,11 @@ TEST_CASE("split: the digest of the division follows the samples, not the times 
   SECTION("renamed") { std::filesystem::rename(file, folder / "crow/099.jpg"); }
   SECTION("added") { put_text(folder / "owl/999.jpg", "1"); }
   SECTION("removed") { std::filesystem::remove(file); }
-  SECTION("of another size") { put_text(file, "longer"); }
+  SECTION("changed in size") { put_text(file, "longer"); }
   CHECK(digest().first != before.first);
 }
 
-TEST_CASE("split: a table learns its statistics from the rows of train alone") {
+TEST_CASE("split: the statistics of a table are computed from the rows of train only") {
   const TempFolder folder;
   std::string text = "x,d,y,patient\n";
   for (int i = 0; i < 40; ++i)
@@ -192,7 +192,7 @@ TEST_CASE("split: a table learns its statistics from the rows of train alone") {
   }
 }
 
-TEST_CASE("split: groups of a table and of a list stay in one part") {
+TEST_CASE("split: group_by keeps the groups of an image list in one part") {
   const CacheHome cache;
   const TempFolder folder;
   std::string list = "path,label,patient\n";
@@ -221,7 +221,7 @@ TEST_CASE("split: groups of a table and of a list stay in one part") {
   CHECK(patients(*val).size() == 3);
 }
 
-TEST_CASE("split: what cannot be divided is reported at dataset.split") {
+TEST_CASE("split: check_split reports groups, strata and shares that cannot be divided") {
   const CacheHome cache;
   const TempFolder folder;
   put_folder(folder);
@@ -244,10 +244,11 @@ TEST_CASE("split: what cannot be divided is reported at dataset.split") {
       problems(images, "{val: 0.2, group_by: patient}"),
       Contains(
           "dataset.split.group_by names a column, but the data set 'image_folder' has no columns"));
-  CHECK_THAT(problems(images, "{val: 0.001}"), Contains("leaves none for val"));
+  CHECK_THAT(problems(images, "{val: 0.001}"), Contains("val would have no samples"));
   CHECK_THAT(problems(table, "{val: 0.25, stratify: true}"), Contains("class 1 has 1"));
   CHECK_THAT(problems(table, "{val: 0.25, group_by: h}"), Contains("has no column 'h'"));
-  CHECK_THAT(problems(table, "{val: 0.1, group_by: g}"), Contains("set the nearest share, 0.5"));
+  CHECK_THAT(problems(table, "{val: 0.1, group_by: g}"),
+             Contains("set the nearest possible share, 0.5"));
   CHECK_THAT(
       problems("{type: tokens, sequence_length: 4, path: " + (folder / "tokens.bin").string() + "}",
                "{val: 0.25}"),
@@ -267,6 +268,7 @@ TEST_CASE("split: a part without transforms uses those of train, if none is rand
   CHECK(problems("{type: center_crop, size: 20}").empty());
   CHECK_THAT(
       problems("{type: center_crop, size: 20}, random_horizontal_flip"),
-      StartsWith("it must have transforms, because 'random_horizontal_flip' of dataset.train is "
-                 "random\nhint: set them, such as dataset.val: {transforms: [...]}"));
+      StartsWith("'transforms' must be set: without it, the transforms of dataset.train apply, and "
+                 "'random_horizontal_flip' is random\nhint: set transforms that are not random in "
+                 "dataset.val.transforms"));
 }

@@ -71,10 +71,11 @@ TEST_CASE("partition: every sample is in one part, and the seed decides which") 
   CHECK(half < 140);
 }
 
-TEST_CASE("partition: a share too small for one sample is refused") {
+TEST_CASE("partition: a share that is too small for one sample is an error") {
   CHECK(failure_of([] {
           (void)partition(parts_request(10, {0.99, 0.01, 0}));
-        }) == "2: a share of 0.01 of 10 samples leaves none for val\nhint: raise the share");
+        }) ==
+        "2: val would have no samples: its share is 0.01 of 10 samples\nhint: raise the share");
 }
 
 TEST_CASE("partition: strata have the same shares, to within one sample, and totals are exact") {
@@ -102,7 +103,7 @@ TEST_CASE("partition: strata have the same shares, to within one sample, and tot
   }
 }
 
-TEST_CASE("partition: a stratum with fewer samples than parts is refused by name") {
+TEST_CASE("partition: a stratum with fewer samples than parts is an error with its name") {
   const std::vector<std::int64_t> strata{0, 0, 0, 0, 1, 1, 0, 0, 0, 0};
   auto wanted = parts_request(10, {0.5, 0.3, 0.2});
   wanted.strata = strata;
@@ -138,16 +139,16 @@ TEST_CASE("partition: groups stay together and come close to the shares") {
   }
 }
 
-TEST_CASE("partition: groups that cannot be divided are refused with the nearest share") {
+TEST_CASE("partition: groups that cannot be divided are an error with the nearest share") {
   std::vector<std::uint32_t> groups(100, 0);
   auto wanted = parts_request(100, {0.8, 0.2, 0});
   wanted.groups = groups;
   CHECK_THAT(failure_of([&] { (void)partition(wanted); }),
-             StartsWith("2: 2 parts need one group each, got 1 group(s)"));
+             StartsWith("2: the split needs at least 2 groups, one for each part, got 1"));
   std::fill(groups.begin() + 50, groups.end(), 1);
   CHECK_THAT(failure_of([&] { (void)partition(wanted); }),
              Contains("2 groups of up to 50 samples cannot be divided so that val has 0.2 of all "
-                      "samples\nhint: set the nearest share, 0.5"));
+                      "samples\nhint: set the nearest possible share, 0.5"));
 }
 
 TEST_CASE("partition: ten equal parts serve as folds of a cross-validation") {

@@ -38,7 +38,7 @@ config::Stage crop(int size) {
 
 }  // namespace
 
-TEST_CASE("a split becomes a pipeline whose normalization is left to the device") {
+TEST_CASE("build_pipeline: normalize is left to the device and is not a transform of the loader") {
   const Pipeline pipeline = build_pipeline(digits({crop(20), flip(), normalize({0.5}, {0.25})}));
   CHECK(pipeline.dataset->size() == 20);
   CHECK(pipeline.transforms.size() == 2);
@@ -48,35 +48,34 @@ TEST_CASE("a split becomes a pipeline whose normalization is left to the device"
   CHECK(loader.classes() == 10);
 }
 
-TEST_CASE(
-    "a transform after normalize, a second normalize and wrong channels are config errors that "
-    "name it") {
+TEST_CASE("build_pipeline: a misplaced, repeated or mismatched normalize is a config error") {
   CHECK_THAT(failure_of([] {
                build_pipeline(digits({normalize({0.5}, {1}), flip()}));
              }),
-             Contains("2: transform 'random_horizontal_flip': it comes after 'normalize', which "
-                      "must be the last"));
+             Contains("2: transform 'random_horizontal_flip': no transform may follow "
+                      "'normalize'\nhint: use 'normalize' once"));
   CHECK_THAT(failure_of([] {
                build_pipeline(digits({normalize({0.5}, {1}), normalize({0.5}, {1})}));
              }),
-             Contains("transform 'normalize': it comes after 'normalize'"));
+             Contains("transform 'normalize': no transform may follow 'normalize'"));
   CHECK_THAT(failure_of([] {
                build_pipeline(digits({normalize({1, 2, 3}, {1, 2, 3})}));
              }),
-             Contains("mean and std must have one value for each of the 1 channel(s) of the "
-                      "images, got 3 and 3"));
-  CHECK_THAT(failure_of([] {
-               build_pipeline(digits({normalize({1, 2}, {1})}));
-             }),
-             Contains("mean and std must have one value per channel each, got 2 and 1"));
+             Contains("mean and std must have one value per channel of the images (1), got 3 for "
+                      "mean and 3 for std"));
+  CHECK_THAT(
+      failure_of([] {
+        build_pipeline(digits({normalize({1, 2}, {1})}));
+      }),
+      Contains("mean and std must have the same number of values, one per channel, got 2 and 1"));
 }
 
-TEST_CASE("a stage that the catalog does not hold is refused by name") {
+TEST_CASE("build_pipeline: a data set that is not in the catalog is an error with its name") {
   CHECK_THAT(failure_of([] { build_pipeline(digits({}), Catalog{}); }),
              Contains("dataset 'synthetic_digits' is not part of this build"));
 }
 
-TEST_CASE("the checks count the batches of an epoch as the loader does") {
+TEST_CASE("train_batches: counts the batches of an epoch like the loader") {
   for (const bool drop_last : {false, true}) {
     for (const std::int64_t overfit : {0, 3, 1000}) {
       for (const double share : {1.0, 0.3, 0.001}) {
@@ -94,7 +93,7 @@ TEST_CASE("the checks count the batches of an epoch as the loader does") {
   }
 }
 
-TEST_CASE("loader options follow the experiment and the role") {
+TEST_CASE("loader_options: options depend on the experiment and the role") {
   spec::Experiment experiment;
   experiment.seed = 5;
   experiment.loader.batch_size = 32;
@@ -116,7 +115,7 @@ TEST_CASE("loader options follow the experiment and the role") {
   CHECK(evaluate.limit_batches == 7);
 }
 
-TEST_CASE("loader threads give way to the training where they share its cores") {
+TEST_CASE("loader_options: workers that share cores with the training get a lower priority") {
   spec::Experiment experiment;
   experiment.trainer.accelerator = spec::Accelerator::cpu;
   CHECK(loader_options(experiment, Role::train, {}).priority == Priority::below_trainer);
@@ -127,7 +126,7 @@ TEST_CASE("loader threads give way to the training where they share its cores") 
   CHECK(loader_options(experiment, Role::train, {}).priority == Priority::below_trainer);
 }
 
-TEST_CASE("a quick run and an overfit run limit the batches") {
+TEST_CASE("loader_options: fast_dev_run and overfit_batches limit the batches") {
   spec::Experiment experiment;
   experiment.trainer.overfit_batches = 4;
   CHECK(loader_options(experiment, Role::train, {}, TrainsOn::cpu).limit_batches == 4);
@@ -136,7 +135,7 @@ TEST_CASE("a quick run and an overfit run limit the batches") {
   CHECK(loader_options(experiment, Role::train, {}, TrainsOn::cpu).limit_batches == 1);
 }
 
-TEST_CASE("what is auto has no threads till it was measured") {
+TEST_CASE("loader_options: auto means no workers and 2 batches ahead before the probe") {
   const spec::Experiment experiment;
   for (const TrainsOn device : {TrainsOn::cpu, TrainsOn::gpu}) {
     const LoaderOptions options = loader_options(experiment, Role::train, {}, device);

@@ -47,7 +47,7 @@ int number(CounterRng& rng, int least, int most) {
 }
 
 /// Returns random cheap transforms in random order; erases at most once, and all fill with 0.
-Steps some_steps(CounterRng& rng) {
+Steps random_steps(CounterRng& rng) {
   Steps steps;
   bool erases = false;
   for (int left = number(rng, 1, 5); left > 0; --left) {
@@ -98,12 +98,12 @@ std::string obstacle_of(const Steps& steps, const ImageShape& shape = {8, 8, 3})
 
 }  // namespace
 
-TEST_CASE("a plan gives the pixels that the transforms make, for any list, shape and draw") {
+TEST_CASE("PlannedImage: a plan gives the same pixels as the transforms, for random lists") {
   int planned = 0;
   for (std::uint64_t round = 0; round < 1500; ++round) {
     CounterRng rng(7, 0, round, 0);
     // A plan does not contain the fixed prefix.
-    Steps steps = some_steps(rng);
+    Steps steps = random_steps(rng);
     while (!steps.empty() && !steps.front()->random()) steps.erase(steps.begin());
     if (steps.empty()) continue;
     const ImageShape shape{number(rng, 1, 11), number(rng, 1, 11), number(rng, 0, 1) == 1 ? 3 : 4};
@@ -122,7 +122,7 @@ TEST_CASE("a plan gives the pixels that the transforms make, for any list, shape
   CHECK(planned > 1000);
 }
 
-TEST_CASE("a plan knows the colors of each channel and a crop without padding") {
+TEST_CASE("PlannedImage: a plan supports one color per channel and crops without padding") {
   CounterRng rng(3, 0, 0, 0);
   const Picture source = picture_of({9, 7, 3}, rng);
   for (std::uint64_t position = 0; position < 50; ++position) {
@@ -134,12 +134,12 @@ TEST_CASE("a plan knows the colors of each channel and a crop without padding") 
   }
 }
 
-TEST_CASE("an error about a transform without a plan names it and what to do") {
+TEST_CASE("planned_tail: the error names the transform without a plan and says what to do") {
   CHECK(obstacle_of({flip_of(false), crop_of(8, 8, {2})}).empty());
   const auto jitter =
       transform_of("color_jitter", spec::transform::ColorJitter{.brightness = {{0.5}}});
   CHECK_THAT(obstacle_of({flip_of(false), jitter}),
-             Contains("transform 2 computes new pixels") && Contains("mode: decoded"));
+             Contains("transform 2 computes new pixels") && Contains("mode to decoded"));
   CHECK_THAT(obstacle_of({crop_of(8, 8, {2}), crop_of(8, 8, {2}, {7})}),
              Contains("transform 2 fills with another color"));
   CHECK_THAT(obstacle_of({erasing_of({0}), flip_of(true), erasing_of({0})}),
@@ -153,7 +153,7 @@ TEST_CASE("an error about a transform without a plan names it and what to do") {
              Contains("transform 1 computes new pixels"));
 }
 
-TEST_CASE("a list that begins with other colors may plan what only it paints") {
+TEST_CASE("planned_tail: a crop that fills nothing does not conflict with another fill color") {
   // A center crop without padding paints nothing, so the colors do not conflict.
   CHECK(obstacle_of({crop_of(12, 12, {2}, {7}), center_of(8, 8)}).empty());
   CHECK_THAT(obstacle_of({crop_of(6, 6, {2}, {7}), center_of(8, 8)}),

@@ -17,7 +17,7 @@ using Shape = std::vector<std::int64_t>;
 
 }  // namespace
 
-TEST_CASE("images with classes are trained on, wherever the fields stand") {
+TEST_CASE("roles_of: images and classes are found in any order of the fields") {
   const Roles roles = roles_of({kClass, kImage});
   CHECK(roles.kind.inputs == Inputs::images);
   CHECK(roles.kind.targets == Targets::classes);
@@ -29,7 +29,7 @@ TEST_CASE("images with classes are trained on, wherever the fields stand") {
   CHECK_FALSE(roles.lambda);
 }
 
-TEST_CASE("the partners' labels of a mixed batch are not its labels") {
+TEST_CASE("roles_of: label_b of a mixed batch is not its target") {
   const Roles roles =
       roles_of({kImage, kClass, {"label_b", Dtype::i64, {}}, {"lambda", Dtype::f32, {}}});
   CHECK(roles.target == 1);
@@ -37,7 +37,7 @@ TEST_CASE("the partners' labels of a mixed batch are not its labels") {
   CHECK(roles.lambda == 3U);
 }
 
-TEST_CASE("rows keep their shape, a scalar is a row of one, and numbers need as many outputs") {
+TEST_CASE("roles_of: a scalar is a row of one, and each target number needs one output") {
   const Roles rows = roles_of({kRow, {"label", Dtype::f32, {2}}});
   CHECK(rows.kind.inputs == Inputs::numbers);
   CHECK(rows.kind.targets == Targets::numbers);
@@ -50,7 +50,7 @@ TEST_CASE("rows keep their shape, a scalar is a row of one, and numbers need as 
   CHECK(roles_of({kImage, {"label", Dtype::f32, {4}}}).outputs(0) == 4);
 }
 
-TEST_CASE("tokens have as many targets") {
+TEST_CASE("roles_of: tokens have targets of the same length") {
   const Roles roles = roles_of({{"tokens", Dtype::i64, {16}}, {"targets", Dtype::i64, {16}}});
   CHECK(roles.kind.inputs == Inputs::tokens);
   CHECK(roles.kind.targets == Targets::tokens);
@@ -58,7 +58,7 @@ TEST_CASE("tokens have as many targets") {
   CHECK(roles.outputs(50257) == 50257);
 }
 
-TEST_CASE("samples without input or target cannot be trained on") {
+TEST_CASE("roles_of: fields without a valid input and target are an error") {
   for (const Layout& layout :
        std::vector<Layout>{{},
                            {kImage},

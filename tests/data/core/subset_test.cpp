@@ -12,7 +12,7 @@ using namespace trainctl;
 using namespace trainctl::data;
 using namespace trainctl::data::testing;
 
-TEST_CASE("chosen samples are loaded in the order in which they were named") {
+TEST_CASE("subset: samples are loaded in the given order") {
   Pipeline pipeline = counting(100);
   pipeline.dataset = subset(pipeline.dataset, {42, 7, 99});
   CHECK(pipeline.dataset->size() == 3);
@@ -31,12 +31,12 @@ TEST_CASE("chosen samples are loaded in the order in which they were named") {
   CHECK(labels[2] == 99);
 }
 
-TEST_CASE("a sample that a data set does not have cannot be chosen") {
+TEST_CASE("subset: an index outside of the data set is an error") {
   CHECK_THROWS_WITH(subset(counting(10).dataset, {3, 10}), Contains("sample 10 does not exist"));
   CHECK_THROWS_AS(subset(counting(10).dataset, {-1}), Error);
 }
 
-TEST_CASE("a picture shrinks to means of whole blocks, and a small one stays as it is") {
+TEST_CASE("shrunk: averages whole blocks of pixels and keeps a small image unchanged") {
   const std::vector<std::uint8_t> pixels{0, 10, 100, 100, 20, 30, 100, 101};
   ImageShape shape;
   const ImageView image(pixels.data(), {2, 4, 1});
@@ -48,7 +48,7 @@ TEST_CASE("a picture shrinks to means of whole blocks, and a small one stays as 
   CHECK(shrunk(colors, 1, shape) == std::vector<std::uint8_t>{50, 15, 65});
 }
 
-TEST_CASE("the bytes of a picture are those of its file") {
+TEST_CASE("png_of: returns the bytes that write_png writes") {
   TempFolder folder;
   const std::vector<std::uint8_t> pixels{1, 2, 3, 4, 5, 6};
   const ImageView image(pixels.data(), {1, 2, 3});

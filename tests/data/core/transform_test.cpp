@@ -51,8 +51,8 @@ Pixels applied(const Transform& transform, const Pixels& input, const Field& fro
   return output;
 }
 
-/// A reference for torchvision's RandomCrop: pads the whole picture, then takes a window.
-Pixels plain_crop(const Pixels& input, const Field& from, std::array<std::int64_t, 5> how) {
+/// Crops like torchvision's RandomCrop: pads the whole image, then takes a window.
+Pixels reference_crop(const Pixels& input, const Field& from, std::array<std::int64_t, 5> how) {
   const auto [size, padding, fill, top, left] = how;
   const std::int64_t width = from.shape[1];
   const std::int64_t channels = from.shape[2];
@@ -74,7 +74,7 @@ Pixels plain_crop(const Pixels& input, const Field& from, std::array<std::int64_
 
 }  // namespace
 
-TEST_CASE("a random crop is a window of the padded image, at offsets drawn top first, then left") {
+TEST_CASE("random_crop: takes a window of the padded image and draws top before left") {
   const Field shapes[] = {image_of(28, 28, 1), image_of(5, 9, 3), image_of(1, 1, 2)};
   for (const Field& from : shapes) {
     const Pixels input = numbered(from);
@@ -92,14 +92,14 @@ TEST_CASE("a random crop is a window of the padded image, at offsets drawn top f
           const auto top = static_cast<std::int64_t>(copy.below(places(0)));
           const auto left = static_cast<std::int64_t>(copy.below(places(1)));
           REQUIRE(applied(*crop, input, from, rng) ==
-                  plain_crop(input, from, {size, padding, 77, top, left}));
+                  reference_crop(input, from, {size, padding, 77, top, left}));
         }
       }
     }
   }
 }
 
-TEST_CASE("a random crop of 28 with padding 4 reaches all 81 places") {
+TEST_CASE("random_crop: size 28 with padding 4 reaches all 81 offsets") {
   const Field from = image_of(28, 28, 1);
   const Pixels input = numbered(from);
   std::set<Pixels> seen;
@@ -109,7 +109,7 @@ TEST_CASE("a random crop of 28 with padding 4 reaches all 81 places") {
   CHECK(seen.size() == 81);
 }
 
-TEST_CASE("a crop larger than the padded image is a config error that names the largest size") {
+TEST_CASE("random_crop: the error for a crop that is too large gives the largest size") {
   CHECK_THAT(
       failure_of([] {
         crop_of(37, 4, 0)->output({28, 30, 1});
@@ -118,7 +118,7 @@ TEST_CASE("a crop larger than the padded image is a config error that names the 
           Contains("set size to at most [36, 38]"));
 }
 
-TEST_CASE("a flip mirrors each row and keeps the channels of a pixel together") {
+TEST_CASE("random_horizontal_flip: mirrors each row and keeps the channels of a pixel in order") {
   const Field from = image_of(2, 3, 2);
   const Pixels input = numbered(from);
   const auto at = [&](std::initializer_list<std::size_t> places) {
@@ -131,7 +131,7 @@ TEST_CASE("a flip mirrors each row and keeps the channels of a pixel together") 
   CHECK(applied(*flip_of(0), input, from, CounterRng(0, 0, 0, 0)) == input);
 }
 
-TEST_CASE("a flip happens with its probability") {
+TEST_CASE("random_horizontal_flip: flips with probability p") {
   const Field from = image_of(1, 2, 1);
   const Pixels input = numbered(from);
   const auto flip = flip_of(0.3);

@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-void plant(const fs::path& root) {
+void write_images(const fs::path& root) {
   for (const char* name : {"dog/b.JPG", "dog/a.png", "cat/x/y/2.jpeg", "cat/x-1/3.webp",
                            "cat/1.bmp", "cat/notes.txt", "Zebra/z.tiff", "empty/readme.md"}) {
     put_text(root / name, std::string("bytes of ") + name);
@@ -37,9 +37,9 @@ std::vector<std::string> names_in(const Dataset& dataset) {
   return names;
 }
 
-/// Returns the error, which must be the same from check_split() and from opening the split; both
-/// have the kind `kind`.
-std::string refusal(const fs::path& input, ErrorKind kind) {
+/// Returns the error, which check_split() and opening the split must both report with the kind
+/// `kind`.
+std::string input_error(const fs::path& input, ErrorKind kind) {
   const Unlabeled found = unlabeled_split(input, {});
   const SplitCheck check = check_split(found.split, spec::CacheMode::automatic, found.catalog);
   CHECK_FALSE(check.facts.has_value());
@@ -57,10 +57,10 @@ std::string refusal(const fs::path& input, ErrorKind kind) {
 
 }  // namespace
 
-TEST_CASE("pictures without labels have the names and the order that class folders give them") {
+TEST_CASE("unlabeled_split: names and order of the images are those of image_folder") {
   const CacheHome cache;
   const TempFolder folder;
-  plant(folder.path());
+  write_images(folder.path());
   spec::dataset::ImageFolder labeled;
   labeled.root = folder.path();
   labeled.allow_empty = true;
@@ -71,7 +71,7 @@ TEST_CASE("pictures without labels have the names and the order that class folde
   CHECK(labels_of(*dataset) == std::vector<std::int64_t>(6, 0));
 }
 
-TEST_CASE("pictures right in the folder come first, sorted by name") {
+TEST_CASE("unlabeled_split: images at the top of the folder come first, sorted by name") {
   const TempFolder folder;
   for (const char* name : {"b.png", "a/c.png", "a.png", "notes.txt"})
     put_text(folder / name, "bytes");
@@ -80,7 +80,7 @@ TEST_CASE("pictures right in the folder come first, sorted by name") {
                                  (folder / "a/c.png").string()});
 }
 
-TEST_CASE("links are followed, but not in a circle") {
+TEST_CASE("unlabeled_split: symbolic links are followed, but a cycle is an error") {
   const TempFolder folder;
   const TempFolder outside;
   put_text(outside / "x.png", "far");
@@ -88,11 +88,11 @@ TEST_CASE("links are followed, but not in a circle") {
   fs::create_directory_symlink(outside.path(), folder / "far");
   CHECK(stored(*opened(folder.path()), 1) == "far");
   fs::create_directory_symlink(folder.path(), folder / "up");
-  CHECK_THAT(refusal(folder.path(), ErrorKind::data),
+  CHECK_THAT(input_error(folder.path(), ErrorKind::data),
              Contains("is a link to a folder that contains it"));
 }
 
-TEST_CASE("a list keeps its order, and its paths begin at its folder or at the root") {
+TEST_CASE("unlabeled_split: a list keeps its order and has relative or absolute paths") {
   const TempFolder folder;
   const TempFolder outside;
   put_text(folder / "in/b.png", "b");
@@ -108,7 +108,7 @@ TEST_CASE("a list keeps its order, and its paths begin at its folder or at the r
   CHECK(dataset->images()->name(3) == (outside / "c.png").string());
 }
 
-TEST_CASE("a single picture is an input of one sample") {
+TEST_CASE("unlabeled_split: a single image is one sample") {
   const TempFolder folder;
   put_text(folder / "one.png", "1");
   put_text(folder / "two.png", "2");
@@ -116,40 +116,40 @@ TEST_CASE("a single picture is an input of one sample") {
         std::vector<std::string>{(folder / "one.png").string()});
 }
 
-TEST_CASE("an input without pictures says what is missing, and where") {
+TEST_CASE("unlabeled_split: the error for an input without images says what is missing and where") {
   const TempFolder folder;
-  CHECK_THAT(refusal(folder / "none", ErrorKind::config),
+  CHECK_THAT(input_error(folder / "none", ErrorKind::config),
              StartsWith("--input '") && Contains("no such file or folder"));
   put_text(folder / "empty/notes.txt", "no picture");
-  CHECK_THAT(refusal(folder / "empty", ErrorKind::data), Contains("contains no images"));
+  CHECK_THAT(input_error(folder / "empty", ErrorKind::data), Contains("no images found"));
   put_text(folder / "empty.txt", "\n\n");
-  CHECK_THAT(refusal(folder / "empty.txt", ErrorKind::data), Contains("contains no images"));
+  CHECK_THAT(input_error(folder / "empty.txt", ErrorKind::data), Contains("no images found"));
   put_text(folder / "list.txt", "\nnotes.md\n");
-  CHECK_THAT(refusal(folder / "list.txt", ErrorKind::data),
+  CHECK_THAT(input_error(folder / "list.txt", ErrorKind::data),
              Contains("list.txt:2: 'notes.md' must end in .jpg"));
   put_text(folder / "gone.txt", "gone.png\n");
-  CHECK_THAT(refusal(folder / "gone.txt", ErrorKind::data), Contains("gone.txt:1: "));
+  CHECK_THAT(input_error(folder / "gone.txt", ErrorKind::data), Contains("gone.txt:1: "));
   put_text(folder / "far.txt", "s3://bucket/a.png\n");
-  CHECK_THAT(refusal(folder / "far.txt", ErrorKind::data),
-             Contains("must be a file of this machine"));
+  CHECK_THAT(input_error(folder / "far.txt", ErrorKind::data),
+             Contains("must be a local path, got 's3://"));
 }
 
-TEST_CASE("a pipe is no list: only one process could read it") {
+TEST_CASE("unlabeled_split: a pipe instead of a list is an error") {
   const TempFolder folder;
   REQUIRE(::mkfifo((folder / "pipe").c_str(), 0600) == 0);
-  CHECK_THAT(refusal(folder / "pipe", ErrorKind::config),
-             Contains("it must be a regular file") && !Contains("no such"));
+  CHECK_THAT(input_error(folder / "pipe", ErrorKind::config),
+             Contains("the list must be a regular file") && !Contains("no such"));
   fs::create_symlink(folder / "pipe", folder / "63");
-  CHECK_THAT(refusal(folder / "63", ErrorKind::config), Contains("must be a regular file"));
+  CHECK_THAT(input_error(folder / "63", ErrorKind::config), Contains("must be a regular file"));
 }
 
-TEST_CASE("pictures pass the transforms, which have to bring them to one size") {
+TEST_CASE("unlabeled_split: images need transforms that give them one size") {
   const TempFolder folder;
   put_text(folder / "a.png", "bytes");
   const Unlabeled plain = unlabeled_split(folder.path(), {});
   const SplitCheck unfit = check_split(plain.split, spec::CacheMode::automatic, plain.catalog);
   REQUIRE(unfit.problems.size() == 1);
-  CHECK_THAT(unfit.problems[0].message, Contains("add a transform to one size"));
+  CHECK_THAT(unfit.problems[0].message, Contains("add a transform that gives all images one size"));
   const spec::transform::CenterCrop crop{{std::vector<int>{6}}};
   const Unlabeled cropped =
       unlabeled_split(folder.path(), {config::make_stage("transform", "center_crop", crop)});
@@ -159,7 +159,7 @@ TEST_CASE("pictures pass the transforms, which have to bring them to one size") 
   CHECK(check.facts->samples == 1);
 }
 
-TEST_CASE("inputs are the same whatever the labels are") {
+TEST_CASE("has_same_inputs: ignores the type of the labels") {
   const Field image{"image", Dtype::u8, {4, 5, 3}};
   const Field number{"label", Dtype::i64, {}};
   const Field targets{"label", Dtype::f32, {3}};

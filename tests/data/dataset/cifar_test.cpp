@@ -43,7 +43,7 @@ std::string failure(const TempFolder& folder, const CifarSplit& split) {
 
 }  // namespace
 
-TEST_CASE("CIFAR is the same from its files, their folder and the archive, plain or packed") {
+TEST_CASE("CifarFiles: files, a folder, a tar and a tar.gz give the same data set") {
   std::vector<std::string> prints;
   const std::string tar = tar_header("bin/", 0, '5') + tar_member("bin/2.bin", records(5, 2)) +
                           tar_member("bin/readme.html", "?") +
@@ -71,7 +71,7 @@ TEST_CASE("CIFAR is the same from its files, their folder and the archive, plain
   for (const std::string& print : prints) CHECK(print == prints[0]);
 }
 
-TEST_CASE("CIFAR-100 has its fine labels after its coarse ones") {
+TEST_CASE("CifarFiles: label_at selects the coarse or the fine label of CIFAR-100") {
   const TempFolder folder;
   put_text(folder / "1.bin", records(7, 1, 2));
   CifarSplit split = tiny();
@@ -82,8 +82,7 @@ TEST_CASE("CIFAR-100 has its fine labels after its coarse ones") {
   CHECK(labels_of(*CifarFiles(folder.path(), split).load()) == std::vector<std::int64_t>{7});
 }
 
-TEST_CASE(
-    "every truncation of a CIFAR file is refused with file, byte and the command that fixes it") {
+TEST_CASE("CifarFiles: every truncation is an error with file, byte and the command to fetch it") {
   const TempFolder folder;
   const std::string bytes = records(1, 1);
   put_text(folder / "1.bin", bytes);
@@ -101,7 +100,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("every truncation of a packed CIFAR archive is refused") {
+TEST_CASE("CifarFiles: every truncation of a tar.gz is an error") {
   const TempFolder folder;
   CifarSplit split = tiny();
   split.files = {"1.bin"};
@@ -114,7 +113,7 @@ TEST_CASE("every truncation of a packed CIFAR archive is refused") {
   }
 }
 
-TEST_CASE("a CIFAR archive with a member missing, twice, or of another size is refused") {
+TEST_CASE("CifarFiles: a missing, duplicate or invalid member of an archive is an error") {
   const TempFolder folder;
   const std::string one = tar_member("1.bin", records(1, 1));
   const auto failed = [&](const std::string& tar) {
@@ -124,12 +123,12 @@ TEST_CASE("a CIFAR archive with a member missing, twice, or of another size is r
   CHECK_THAT(failed(one), Contains("does not contain 2.bin"));
   CHECK_THAT(failed(one + one), Contains("contains 1.bin twice"));
   CHECK_THAT(failed(one + tar_member("2.bin", "x")),
-             Contains("c.tar:2.bin ends at byte 1, but its 1 records of 3073"));
+             Contains("c.tar:2.bin ends at byte 1, but must end at byte 3073 (1 samples"));
   CHECK_THAT(failed(one + tar_member("2.bin", records(10, 1))),
              Contains("c.tar:2.bin has label 10 at byte 0: labels must be 0 to 9"));
 }
 
-TEST_CASE("CIFAR that is not there is named with the command that fetches it") {
+TEST_CASE("cifar10: missing files are an error with the command to fetch them") {
   const TempFolder folder;
   spec::dataset::Cifar10 options;
   options.root = folder.path();

@@ -39,7 +39,7 @@ void put(Bytes& bytes, std::size_t offset, std::uint32_t value) {
 
 }  // namespace
 
-TEST_CASE("IDX files are read the same plain and gzipped") {
+TEST_CASE("IdxFiles: plain and gzip files give the same data set") {
   std::vector<std::string> fingerprints;
   for (const bool packed : {false, true}) {
     const TempFolder folder;
@@ -71,8 +71,7 @@ TEST_CASE("IDX files are read the same plain and gzipped") {
   CHECK(fingerprints[0] == fingerprints[1]);
 }
 
-TEST_CASE(
-    "every truncation of an IDX file is refused with file, place and the command that fixes it") {
+TEST_CASE("IdxFiles: every truncation is an error with file, byte and the command to fetch it") {
   const TempFolder folder;
   write_split(folder.path(), 5);
   const Bytes images = idx_images(5);
@@ -89,7 +88,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("every truncation of a gzipped IDX file is refused") {
+TEST_CASE("IdxFiles: every truncation of a gzip file is an error") {
   const TempFolder folder;
   write_file(folder / kImages, idx_images(3));
   const Bytes packed = gzip(idx_labels(3));
@@ -101,7 +100,7 @@ TEST_CASE("every truncation of a gzipped IDX file is refused") {
   }
 }
 
-TEST_CASE("no flipped bit of a gzipped IDX file goes unnoticed") {
+TEST_CASE("IdxFiles: a flipped bit of a gzip file never changes the data without an error") {
   const TempFolder folder;
   write_file(folder / kImages, idx_images(3));
   const Bytes good = gzip(idx_labels(3));
@@ -123,7 +122,7 @@ TEST_CASE("no flipped bit of a gzipped IDX file goes unnoticed") {
   }
 }
 
-TEST_CASE("a wrong header is refused with what was found and what was expected") {
+TEST_CASE("IdxFiles: the error for an invalid header gives the expected and the actual value") {
   const TempFolder folder;
   const auto failure_with = [&](std::size_t offset, std::uint32_t value) {
     write_split(folder.path(), 5);
@@ -134,21 +133,23 @@ TEST_CASE("a wrong header is refused with what was found and what was expected")
   };
   CHECK_THAT(
       failure_with(0, 0x801),
-      Contains(
-          "starts with 0x00000801 at byte 0, but an IDX file of images starts with 0x00000803"));
+      Contains("is not an IDX file of images: it must start with 0x00000803, got 0x00000801"));
   CHECK_THAT(failure_with(0, 0x1F8B0808), Contains("is a gzip file without .gz in its name"));
   CHECK_THAT(failure_with(4, 0), Contains("has 0 samples (byte 4)"));
   CHECK_THAT(failure_with(4, 4),
-             Contains("has 3936 bytes, but its header promises 4 samples, which take 3152"));
+             Contains("4 samples, which need 3152 bytes, but the file has 3936"));
   CHECK_THAT(failure_with(4, 6),
-             Contains("promises 6 samples (byte 4), which take 4720 bytes, but the file has 3936"));
-  CHECK_THAT(failure_with(4, 0x80000000), Contains("promises 2147483648 samples"));
-  CHECK_THAT(failure_with(4, 0xFFFFFFFF), Contains("promises 4294967295 samples"));
-  CHECK_THAT(failure_with(8, 27), Contains("has images of 27 rows (byte 8): they must have 28"));
-  CHECK_THAT(failure_with(12, 0xFFFFFFFF), Contains("has images of 4294967295 columns (byte 12)"));
+             Contains("6 samples, which need 4720 bytes, but the file has 3936"));
+  CHECK_THAT(failure_with(4, 0x80000000),
+             Contains("its header (byte 4) states 2147483648 samples"));
+  CHECK_THAT(failure_with(4, 0xFFFFFFFF),
+             Contains("its header (byte 4) states 4294967295 samples"));
+  CHECK_THAT(failure_with(8, 27), Contains("must have images of 28 rows, got 27 (byte 8)"));
+  CHECK_THAT(failure_with(12, 0xFFFFFFFF),
+             Contains("must have images of 28 columns, got 4294967295 (byte 12)"));
 }
 
-TEST_CASE("images and labels of different number are refused") {
+TEST_CASE("IdxFiles: different numbers of images and labels are an error") {
   const TempFolder folder;
   write_split(folder.path(), 5);
   write_file(folder / kLabels, idx_labels(4));
@@ -156,7 +157,7 @@ TEST_CASE("images and labels of different number are refused") {
   CHECK_THAT(facts_failure(folder), Contains("has 4 labels for 5 images"));
 }
 
-TEST_CASE("a label that is no digit is refused with its offset") {
+TEST_CASE("IdxFiles: a label above 9 is an error with its offset") {
   const TempFolder folder;
   write_split(folder.path(), 5);
   Bytes labels = idx_labels(5);
@@ -165,34 +166,34 @@ TEST_CASE("a label that is no digit is refused with its offset") {
   CHECK_THAT(load_failure(folder), Contains("has label 10 at byte 11: labels must be 0 to 9"));
 }
 
-TEST_CASE("bytes after the last sample are refused") {
+TEST_CASE("IdxFiles: bytes after the last sample are an error") {
   const TempFolder folder;
   write_split(folder.path(), 2);
   Bytes images = idx_images(2);
   images.push_back(0);
   write_file(folder / kImages, images);
-  CHECK_THAT(load_failure(folder), Contains("its header promises 2 samples"));
+  CHECK_THAT(load_failure(folder),
+             Contains("states 2 samples, which need 1584 bytes, but the file has 1585"));
 
   write_split(folder.path(), 2);
   std::filesystem::remove(folder / kLabels);
   Bytes packed = gzip(idx_labels(2));
   packed.push_back(0);
   write_file(folder / "train-labels-idx1-ubyte.gz", packed);
-  CHECK_THAT(load_failure(folder), Contains("1 bytes after the end of its gzip stream"));
+  CHECK_THAT(load_failure(folder), Contains("where its gzip stream ends, but ends at byte"));
 }
 
-TEST_CASE("a gzip bomb is stopped at the size that the header promises") {
+TEST_CASE("IdxFiles: unpacking a gzip bomb stops at the size in the header") {
   const TempFolder folder;
   write_split(folder.path(), 2);
   std::filesystem::remove(folder / kLabels);
   Bytes labels = idx_labels(2);
   labels.resize(64 << 20);
   write_file(folder / "train-labels-idx1-ubyte.gz", gzip(labels));
-  CHECK_THAT(load_failure(folder), Contains("continues after byte 10, the end of its 2 samples"));
+  CHECK_THAT(load_failure(folder), Contains("continues after byte 10, where its 2 samples end"));
 }
 
-TEST_CASE(
-    "a gzip header that promises more than the file can hold is refused before memory is taken") {
+TEST_CASE("IdxFiles: more samples than a gzip file can hold are an error before allocation") {
   const TempFolder folder;
   write_split(folder.path(), 2);
   std::filesystem::remove(folder / kImages);
@@ -200,10 +201,11 @@ TEST_CASE(
   put(images, 4, 0xFFFFFFFF);
   write_file(folder / "train-images-idx3-ubyte.gz", gzip(images));
   CHECK_THAT(load_failure(folder),
-             Contains("promises 4294967295 samples") && Contains("unpacked it has at most"));
+             Contains("its header (byte 4) states 4294967295 samples, which need ") &&
+                 Contains("but the file has at most ") && Contains(" after unpacking"));
 }
 
-TEST_CASE("missing files and folders are named") {
+TEST_CASE("IdxFiles: the error for a missing file or folder names it") {
   const TempFolder folder;
   CHECK_THAT(load_failure(folder),
              Contains("contains neither train-images-idx3-ubyte nor train-images-idx3-ubyte.gz"));
@@ -215,16 +217,16 @@ TEST_CASE("missing files and folders are named") {
   CHECK_THAT(load_failure(folder), Contains("it is not a regular file"));
 }
 
-TEST_CASE("a folder name cannot send control characters to the terminal") {
+TEST_CASE("IdxFiles: errors do not print control characters of a folder name") {
   const TempFolder folder;
   const std::string failure =
       failure_of([&] { (void)IdxFiles(options_of(folder / "a\x1b[31m"), "mnist").load(); });
   CHECK(failure.find('\x1b') == std::string::npos);
 }
 
-TEST_CASE("real MNIST has its known size, mean and deviation") {
+TEST_CASE("mnist: the real data set has its known size, mean and standard deviation") {
   const char* data = std::getenv("TRAINCTL_DATA");
-  if (data == nullptr) skip("TRAINCTL_DATA is not set: real MNIST is not here");
+  if (data == nullptr) skip("TRAINCTL_DATA is not set");
   const auto train = IdxFiles(options_of(std::filesystem::path(data) / "mnist"), "mnist").load();
   const auto test =
       IdxFiles(options_of(std::filesystem::path(data) / "mnist", spec::Split::test), "mnist")
@@ -248,7 +250,7 @@ TEST_CASE("real MNIST has its known size, mean and deviation") {
   CHECK(std::abs(std::sqrt(squares / count - mean * mean) - 0.3081) < 0.00005);
 }
 
-TEST_CASE("pipes in the place of IDX files are refused at once") {
+TEST_CASE("IdxFiles: a pipe instead of a file is an error and does not block") {
   for (const char* name : {kImages, kLabels}) {
     const TempFolder folder;
     write_split(folder.path(), 3);

@@ -27,13 +27,13 @@ std::string failure(const spec::dataset::Parquet& options) {
 
 }  // namespace
 
-TEST_CASE("a build without Arrow refuses Parquet and says what to do") {
+TEST_CASE("Parquet: the error of a build without Arrow says what is missing") {
   if (has_parquet()) skip("this build reads Parquet");
   CHECK_THAT(failure(at(kTable)),
              StartsWith("2: Parquet needs Arrow, but libtrainctl_parquet.so cannot be loaded"));
 }
 
-TEST_CASE("a Parquet table gives the same data set as its CSV") {
+TEST_CASE("Parquet: numeric and categorical columns are read, and other types are an error") {
   if (!has_parquet()) skip("this build does not read Parquet");
   auto options = at(kTable);
   CHECK_THAT(failure(options),
@@ -49,16 +49,17 @@ TEST_CASE("a Parquet table gives the same data set as its CSV") {
   CHECK(values<std::int64_t>(*dataset, 3, 1) == std::vector<std::int64_t>{1});
   options.features = {"kind"};
   CHECK_THAT(failure(options),
-             Contains("column 'kind': its type is string, but it must be numeric\nhint: list it"));
+             Contains("column 'kind': the column must be numeric, got type string\nhint: list it"));
   options.categorical = {"kind"};
   options.statistics_from = kTable;
   CHECK(values<float>(*build("parquet", options), 4, 0) == std::vector<float>{0, 1, 0});
   options.categorical = {};
   options.features = {"list"};
-  CHECK_THAT(failure(options), Contains("column 'list': its type is list"));
+  CHECK_THAT(failure(options),
+             Contains("column 'list': the column must be numeric, got type list"));
 }
 
-TEST_CASE("every truncation of a Parquet file is refused, and flipped bits never crash it") {
+TEST_CASE("Parquet: every truncation is an error, and flipped bits never crash the reader") {
   if (!has_parquet()) skip("this build does not read Parquet");
   const TempFolder folder;
   const std::string whole = get_text(kTable);
@@ -82,7 +83,7 @@ TEST_CASE("every truncation of a Parquet file is refused, and flipped bits never
   CHECK(refused > whole.size() / 4);
 }
 
-TEST_CASE("a Parquet column of halves is read, and one of dates is refused for what it is") {
+TEST_CASE("Parquet: a float16 column is read, and a date column is an error with its type") {
   if (!has_parquet()) skip("this build does not read Parquet");
   auto options = at(golden_folder() / "data/half.parquet");
   options.features = {"a"};
@@ -94,6 +95,7 @@ TEST_CASE("a Parquet column of halves is read, and one of dates is refused for w
     found.push_back(values<float>(*dataset, i, 0)[0]);
   CHECK(found == std::vector<float>{1.5, -2, 65504, -1});
   options.features = {"d"};
-  CHECK_THAT(failure(options), Contains("column 'd': its type is date32[day], but it must be "
-                                        "numeric\nhint: omit it from 'features'"));
+  CHECK_THAT(failure(options),
+             Contains("column 'd': the column must be numeric, got type date32[day]\n"
+                      "hint: omit it from 'features'"));
 }

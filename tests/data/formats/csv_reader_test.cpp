@@ -28,7 +28,7 @@ std::string failure(const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("CSV is read as RFC 4180 says") {
+TEST_CASE("CsvReader: reads fields, quotes and line breaks as in RFC 4180") {
   CHECK(read("").empty());
   CHECK(read("a,b\n1,\n") == Table{{"a", "b"}, {"1", ""}});
   CHECK(read("\xEF\xBB\xBF"
@@ -39,8 +39,7 @@ TEST_CASE("CSV is read as RFC 4180 says") {
   CHECK(read("\"\"\n") == Table{{""}});
 }
 
-TEST_CASE(
-    "the place of a CSV field counts lines within quotes, and the byte-order mark not at all") {
+TEST_CASE("CsvReader: place() counts lines within quotes but not the byte-order mark") {
   const std::string text = "\xEF\xBB\xBFx,\"1\n2\",y\nlast,z\n";
   CsvReader reader(text, "t.csv", ',');
   std::vector<CsvField> record;
@@ -51,7 +50,7 @@ TEST_CASE(
   CHECK(reader.place(record[1]) == "t.csv:3:6");
 }
 
-TEST_CASE("what is no CSV is refused with file, line and column") {
+TEST_CASE("CsvReader: text that is not CSV is an error with file, line and column") {
   CHECK_THAT(failure("a,b\n1,x\"y\n"), StartsWith("9: t.csv:2:4: a quote within a field"));
   CHECK_THAT(failure("\"a\"b,c\n"), StartsWith("9: t.csv:1:4: text after a closing quote"));
   CHECK_THAT(failure("a\rb\r"), StartsWith("9: t.csv:1:2: a carriage return without a line feed"));
@@ -60,12 +59,11 @@ TEST_CASE("what is no CSV is refused with file, line and column") {
   CHECK_THAT(failure("\xFF\xFE"
                      "a"),
              StartsWith("9: t.csv is UTF-16"));
-  CHECK_THAT(
-      failure("a,\"b\nc"),
-      Contains("t.csv ends at byte 6 (line 2), within the quotes that open at line 1, column 3"));
+  CHECK_THAT(failure("a,\"b\nc"), Contains("t.csv ends at byte 6 (line 2), but the quotes that "
+                                           "open at line 1, column 3 do not close"));
 }
 
-TEST_CASE("a CSV whose last line has no line break is read whole") {
+TEST_CASE("CsvReader: a last line without a line break is read completely") {
   for (const char* text : {"a,b\n1,2", "a,b\r\n1,2", "a,b\n1,\"2\""}) {
     CAPTURE(text);
     CHECK(read(text) == Table{{"a", "b"}, {"1", "2"}});
@@ -79,7 +77,7 @@ TEST_CASE("a CSV whose last line has no line break is read whole") {
   CHECK(reader.line() == 3);
 }
 
-TEST_CASE("a CSV that is cut off within quotes or a line break is refused with its byte") {
+TEST_CASE("CsvReader: text truncated within quotes or a line break is an error with the byte") {
   const std::string text = "name,\"x \"\"y\"\"\",z\r\n1,\"2\n3\",4.25\r\nlast,,\r\n";
   const Table whole = read(text);
   for (std::size_t length = 0; length < text.size(); ++length) {

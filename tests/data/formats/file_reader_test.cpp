@@ -27,7 +27,7 @@ std::string failure_without_descriptors(const std::function<void()>& body) {
 
 }  // namespace
 
-TEST_CASE("a file that the machine cannot open is no damaged file") {
+TEST_CASE("FileReader: too many open files is a resource error, not a data error") {
   const TempFolder folder;
   put_text(folder / "a.jpg", "one");
   const DataRoot refusing(folder.path());

@@ -46,7 +46,7 @@ std::byte touch(const MappedFile& file, std::size_t at) {
 
 }  // namespace
 
-TEST_CASE("a mapped file that becomes shorter ends the process as a data error") {
+TEST_CASE("MappedFile: a file truncated while it is mapped ends the process with a data error") {
   const TempFolder folder;
   const auto path = folder / "pack \"of\" images";
   put_text(path, std::string(20'000, 'x'));
@@ -67,7 +67,7 @@ TEST_CASE("a mapped file that becomes shorter ends the process as a data error")
                        "it was read\n");
 }
 
-TEST_CASE("the report of a file that became shorter is a document") {
+TEST_CASE("report_lost_pages: the error for a truncated file is written as JSON") {
   const TempFolder folder;
   const auto path = folder / "pack \"of\" images";
   put_text(path, std::string(10'000, 'x'));
@@ -84,7 +84,7 @@ TEST_CASE("the report of a file that became shorter is a document") {
              StartsWith(path.string() + " ends at byte 0; byte 0 was expected"));
 }
 
-TEST_CASE("a bus error of another mapping is left to whoever was there before") {
+TEST_CASE("MappedFile: SIGBUS outside of its mappings keeps the default action") {
   const TempFolder folder;
   put_text(folder / "sound", std::string(100, 'x'));
   const MappedFile sound(folder / "sound");

@@ -31,7 +31,7 @@ void put_little(File& file, std::size_t at, std::uint32_t value, std::size_t byt
 }
 
 /// Overwrites the value of a tag in the first page of a little-endian TIFF.
-void claim_in_tiff(File& file, unsigned tag, std::uint32_t value) {
+void set_tiff_tag(File& file, unsigned tag, std::uint32_t value) {
   const auto at = [&](std::size_t i) { return std::to_integer<unsigned>(file[i]); };
   const std::size_t page = at(4) | at(5) << 8 | at(6) << 16;
   for (std::size_t entry = page + 2; entry < page + 2 + 12 * at(page); entry += 12) {
@@ -48,7 +48,7 @@ std::size_t extents_at(const File& file) {
   return 0;
 }
 
-File claiming(File jpeg, std::uint32_t height, std::uint32_t width) {
+File with_extents(File jpeg, std::uint32_t height, std::uint32_t width) {
   put(jpeg, extents_at(jpeg), height, 2);
   put(jpeg, extents_at(jpeg) + 2, width, 2);
   return jpeg;
@@ -56,7 +56,7 @@ File claiming(File jpeg, std::uint32_t height, std::uint32_t width) {
 
 /// Returns a golden PNG with other extents. The checksum need not match, because the extents are
 /// rejected first.
-File png_claiming(std::uint32_t height, std::uint32_t width) {
+File png_with_extents(std::uint32_t height, std::uint32_t width) {
   File file = golden_file("png rgb");
   put(file, 16, width, 4);
   put(file, 20, height, 4);
@@ -88,7 +88,7 @@ rlim_t address_space() {
 /// Returns whether the body ends with a data error in a process that may allocate only `spare` more
 /// bytes.
 template <class Body>
-bool refused_within(rlim_t spare, Body&& body) {
+bool rejected_within(rlim_t spare, Body&& body) {
   const pid_t child = ::fork();
   if (child == 0) {
     const rlimit limit{address_space() + spare, RLIM_INFINITY};
@@ -106,20 +106,21 @@ TEST_CASE("image decoders: a decompression bomb is rejected by its header, withi
   File large = jpeg_file(shades({300, 300, 3}));
   large.resize(45'000, std::byte{0});
   const std::vector<std::pair<File, std::string>> bombs{
-      {claiming(large, 32'000, 32'000),
-       "the image header has 32000x32000 pixels, more than the limit of 67108864 pixels"},
-      {claiming(jpeg_file(shades({8, 8, 3})), 8'000, 8'000), "which do not fit into"},
-      {png_claiming(20'000, 20'000), "the image header has 20000x20000 pixels"},
-      {png_claiming(8'000, 8'000),
+      {with_extents(large, 32'000, 32'000),
+       "the image has 32000x32000 pixels, more than the limit of 67108864 pixels"},
+      {with_extents(jpeg_file(shades({8, 8, 3})), 8'000, 8'000), "which do not fit into"},
+      {png_with_extents(20'000, 20'000), "the image has 20000x20000 pixels"},
+      {png_with_extents(8'000, 8'000),
        "damaged PNG: its header has 8000x8000 pixels, which do not fit into"},
       {scan_bomb(5'000),
-       "the JPEG has 101 or more scans of 256x256 pixels, more than the limit of 100 scans"},
-      {claiming(scan_bomb(60), 6'000, 6'000), "limit of 100 scans and 1073741824 pixels in total"},
+       "the JPEG has at least 101 scans of 256x256 pixels, more than the limit of 100 scans"},
+      {with_extents(scan_bomb(60), 6'000, 6'000),
+       "limit of 100 scans or 1073741824 pixels in all scans"},
   };
   for (const auto& [bomb, message] : bombs) {
     CHECK_THAT(fault_of(bomb), Contains(message));
     if (!kSanitized) {
-      CHECK(refused_within(rlim_t{10} << 20, [&bomb = bomb] { decoded(bomb); }));
+      CHECK(rejected_within(rlim_t{10} << 20, [&bomb = bomb] { decoded(bomb); }));
     }
   }
 }
@@ -131,30 +132,30 @@ TEST_CASE(
   put_little(bmp, 18, 8'000, 4);
   put_little(bmp, 22, 8'000, 4);
   File tiff = golden_file("tiff rgb");
-  claim_in_tiff(tiff, 256, 8'000);
-  claim_in_tiff(tiff, 257, 8'000);
+  set_tiff_tag(tiff, 256, 8'000);
+  set_tiff_tag(tiff, 257, 8'000);
   for (const File& bomb : {bmp, tiff}) {
     CHECK_THAT(fault_of(bomb), Contains("8000x8000 pixels without compression, which do not fit"));
-    if (!kSanitized) CHECK(refused_within(rlim_t{10} << 20, [&] { decoded(bomb); }));
+    if (!kSanitized) CHECK(rejected_within(rlim_t{10} << 20, [&] { decoded(bomb); }));
   }
   File large = golden_file("webp lossless");
   put_little(large, 21, 0x0FFFFFFF, 4);
-  CHECK_THAT(fault_of(large), Contains("the image header has 16384x16384 pixels, more than the "
+  CHECK_THAT(fault_of(large), Contains("the image has 16384x16384 pixels, more than the "
                                        "limit of 67108864 pixels\nhint: resize"));
 }
 
 TEST_CASE("JPEG: an image larger than the memory is an error, not a crash") {
-  if (kSanitized) skip("a sanitizer takes the address space");
+  if (kSanitized) skip("a sanitizer reserves address space");
   const Picture picture = noise({7'000, 7'000, 1});
-  CHECK(refused_within(rlim_t{12} << 20, [&] { write_jpeg(picture.view(), 100); }));
+  CHECK(rejected_within(rlim_t{12} << 20, [&] { write_jpeg(picture.view(), 100); }));
 }
 
 TEST_CASE("image decoders: an image without pixels is rejected") {
-  CHECK_THAT(fault_of(png_claiming(0, 7)), Contains("9: the image has no pixels"));
-  CHECK_THAT(fault_of(claiming(jpeg_file(shades({8, 8, 3})), 5, 0)), StartsWith("9: "));
+  CHECK_THAT(fault_of(png_with_extents(0, 7)), Contains("9: the image has no pixels"));
+  CHECK_THAT(fault_of(with_extents(jpeg_file(shades({8, 8, 3})), 5, 0)), StartsWith("9: "));
 }
 
-TEST_CASE("JPEG: scans are counted in the order of the decoder") {
+TEST_CASE("count_jpeg_scans: counts the scans up to one above the limit") {
   const Picture picture = shades({64, 64, 3});
   CHECK(count_jpeg_scans(jpeg_file(picture), 100) == 1);
   CHECK(count_jpeg_scans(jpeg_file(picture, {.progressive = true}), 100) == 10);

@@ -6,7 +6,7 @@ using namespace trainctl;
 using namespace trainctl::data;
 using namespace trainctl::data::testing;
 
-TEST_CASE("every path of the blends gives the same bytes, also in place") {
+TEST_CASE("blend kernels: every kernel is bitwise equal to the portable one, also in place") {
   const std::span<const BlendKernels> all = blend_kernels();
   const BlendKernels& portable = all.front();
   for (const std::int64_t pixels : {1, 2, 7, 31, 255, 256, 257, 700}) {
@@ -37,7 +37,7 @@ TEST_CASE("every path of the blends gives the same bytes, also in place") {
   }
 }
 
-TEST_CASE("the luma is torch's where a separate rounding would be a level off") {
+TEST_CASE("blend kernels: gray() equals torch where a separate rounding differs by one level") {
   // This is one of the 21 colors, of 2^24, with such a difference.
   const std::uint8_t pixel[3] = {20, 152, 7};
   for (const BlendKernels& kernels : blend_kernels()) {

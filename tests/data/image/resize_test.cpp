@@ -21,7 +21,7 @@ Picture resized(const ImageView& image, const ImageShape& to, const ResizeKernel
 
 }  // namespace
 
-TEST_CASE("a resize is at most one level from torchvision's, on every path of this CPU") {
+TEST_CASE("resize: every kernel differs from torchvision by at most one level") {
   for (const Json& golden : golden_cases("images", "resize")) {
     const Picture expected = golden_picture(golden);
     const Picture input = noise(shape_of(golden["input"]));
@@ -32,7 +32,7 @@ TEST_CASE("a resize is at most one level from torchvision's, on every path of th
   }
 }
 
-TEST_CASE("every path of a resize gives the same bytes as the scalar one, for any shape") {
+TEST_CASE("resize: every kernel is bitwise equal to the scalar one, for any shape") {
   std::uint32_t state = 1;
   const auto below = [&](std::uint32_t bound) {
     state = state * 1664525U + 1013904223U;
@@ -51,7 +51,7 @@ TEST_CASE("every path of a resize gives the same bytes as the scalar one, for an
   }
 }
 
-TEST_CASE("a resize keeps a constant image and an unchanged size exactly") {
+TEST_CASE("resize: a constant image and an unchanged size are kept exactly") {
   Picture white = noise({50, 70, 3});
   CHECK(resized(white.view(), white.shape, resize_kernels().back()).pixels == white.pixels);
   std::fill(white.pixels.begin(), white.pixels.end(), std::uint8_t{255});
@@ -62,7 +62,7 @@ TEST_CASE("a resize keeps a constant image and an unchanged size exactly") {
   }
 }
 
-TEST_CASE("a part of a resize reads its own box alone and equals that part of the whole") {
+TEST_CASE("resize: a part equals that part of the whole and reads only its box") {
   const Picture input = noise({75, 100, 3});
   const ImageShape to{32, 43, 3};
   const Picture all = resized(input.view(), to, scalar_resize());

@@ -64,7 +64,7 @@ bool with_opencv() {
 
 }  // namespace
 
-TEST_CASE("a TIFF is read as its header says") {
+TEST_CASE("TIFF: an 8-bit gray image has the size and pixels of its file") {
   if (!with_opencv()) skip("built without OpenCV");
   const Picture found = decoded(tiff_file(5, 3, 15));
   CHECK(found.shape == ImageShape{3, 5, 3});
@@ -83,12 +83,12 @@ TEST_CASE("TIFF: duplicate tags and invalid types are rejected") {
   };
   for (const auto& [entry, message] : cases)
     CHECK_THAT(fault_of(tiff_file(5, 3, 15, {entry})), Contains(message));
-  // libtiff uses the first of two entries, our parser the last.
+  // libtiff uses the first of two entries, and the parser of trainctl uses the last.
   CHECK_THAT(fault_of(tiff_file(16'000, 16'000, 200, {{256, kLong, 1, 10}, {257, kLong, 1, 10}})),
              Contains("duplicate tag 256"));
 }
 
-TEST_CASE("TIFF: unsupported sample formats are named") {
+TEST_CASE("TIFF: the error for an unsupported sample format names it") {
   if (!with_opencv()) skip("built without OpenCV");
   const auto fault = [](std::uint32_t bits, std::uint32_t format) {
     return fault_of(tiff_file(5, 3, 60, {{258, kShort, 1, bits}, {339, kShort, 1, format}}));
@@ -112,7 +112,7 @@ TEST_CASE("TIFF: an invalid orientation is ignored") {
     CHECK(decoded(tiff_file(5, 3, 15, {{274, kShort, 1, orientation}})).pixels == upright.pixels);
 }
 
-TEST_CASE("a part of a turned image has the pixels of the whole") {
+TEST_CASE("copy_upright: a box has the same pixels as that box of the whole image") {
   Picture stored{{4, 6, 3}, std::vector<std::uint8_t>(72)};
   std::iota(stored.pixels.begin(), stored.pixels.end(), std::uint8_t{0});
   for (int orientation = 1; orientation <= 8; ++orientation) {

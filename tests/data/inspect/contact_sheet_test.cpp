@@ -21,30 +21,30 @@ const ImageView kDigit(kGray.data(), {28, 28, 1});
 
 }  // namespace
 
-TEST_CASE("a sheet is about as wide as high, and enlarges small images by a whole factor") {
-  const Sheet one = contact_sheet(std::vector<Exhibit>(1, {kDigit, "7"}));
-  const Sheet five = contact_sheet(std::vector<Exhibit>(5, {kDigit, "7"}));
+TEST_CASE("contact_sheet: is nearly square and enlarges small images by an integer factor") {
+  const Sheet one = contact_sheet(std::vector<SheetImage>(1, {kDigit, "7"}));
+  const Sheet five = contact_sheet(std::vector<SheetImage>(5, {kDigit, "7"}));
   CHECK(one.shape.width == 3 * 28 + 16);
   CHECK(five.shape.width == 3 * (3 * 28 + 8) + 8);
   CHECK(five.shape.height == 2 * (one.shape.height - 8) + 8);
   CHECK(std::ranges::count(one.pixels, 100) == 84 * 84 * 3);
 }
 
-TEST_CASE("the class is below its image, and nothing without a class") {
+TEST_CASE("contact_sheet: a caption is below its image, and an empty one draws nothing") {
   const auto ink = [](const Sheet& sheet) { return std::ranges::count(sheet.pixels, 32); };
-  CHECK(ink(contact_sheet(std::vector<Exhibit>{{kDigit, ""}})) == 0);
-  CHECK(ink(contact_sheet(std::vector<Exhibit>{{kDigit, "1"}})) == 8 * 4 * 3);
-  CHECK(ink(contact_sheet(std::vector<Exhibit>{{kDigit, "111"}})) == 3 * 8 * 4 * 3);
+  CHECK(ink(contact_sheet(std::vector<SheetImage>{{kDigit, ""}})) == 0);
+  CHECK(ink(contact_sheet(std::vector<SheetImage>{{kDigit, "1"}})) == 8 * 4 * 3);
+  CHECK(ink(contact_sheet(std::vector<SheetImage>{{kDigit, "111"}})) == 3 * 8 * 4 * 3);
 }
 
-TEST_CASE("a class number wider than the sheet is cut off") {
+TEST_CASE("contact_sheet: a caption wider than the sheet is truncated") {
   const std::vector<std::uint8_t> thin(96, 1);
   const Sheet sheet = contact_sheet(
-      std::vector<Exhibit>{{ImageView(thin.data(), {96, 1, 1}), "1234567890123456789"}});
+      std::vector<SheetImage>{{ImageView(thin.data(), {96, 1, 1}), "1234567890123456789"}});
   CHECK(sheet.shape.width == 17);
 }
 
-TEST_CASE("a PNG file holds the pixels of the image, whatever its size, channels and stride") {
+TEST_CASE("write_png: the file has the pixels of the image, for any size, channels and stride") {
   const TempFolder folder;
   for (const ImageShape& shape :
        {ImageShape{4, 5, 3}, ImageShape{7, 3, 1}, ImageShape{300, 400, 3}}) {
@@ -73,15 +73,16 @@ TEST_CASE("a PNG file holds the pixels of the image, whatever its size, channels
   }
 }
 
-TEST_CASE("a PNG file that cannot be written is a resource error with its path") {
+TEST_CASE("write_png: a path that cannot be written is a resource error with the path") {
   CHECK(failure_of([] { write_png("/no/such/folder/x.png", kDigit); }) ==
         "11: cannot write /no/such/folder/x.png: folder /no/such/folder does not "
         "exist\nhint: create it, or choose another path with --out");
 }
 
-TEST_CASE("a caption ends where the next tile begins, and has a sign for what it cannot write") {
+TEST_CASE("contact_sheet: a caption ends at the next tile, unknown characters are question marks") {
   const auto ink = [](const std::string& caption) {
-    return std::ranges::count(contact_sheet(std::vector<Exhibit>(2, {kDigit, caption})).pixels, 32);
+    return std::ranges::count(contact_sheet(std::vector<SheetImage>(2, {kDigit, caption})).pixels,
+                              32);
   };
   CHECK(ink("cat") == ink("CAT"));
   CHECK(ink("cat") > 0);
@@ -90,7 +91,7 @@ TEST_CASE("a caption ends where the next tile begins, and has a sign for what it
   CHECK(ink(std::string(500, '1')) < 2 * 13 * 8 * 4 * 3);
 }
 
-TEST_CASE("a sheet that nobody could look at is refused before it is allocated") {
+TEST_CASE("sheet_shape: a sheet that is too large is an error before allocation") {
   CHECK(sheet_shape(64, {1024, 1024, 3}).bytes() > 0);
   CHECK_THAT(
       failure_of([] {

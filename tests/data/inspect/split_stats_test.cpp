@@ -44,7 +44,7 @@ const StatsProgress kSilent = [](std::int64_t) {};
 
 }  // namespace
 
-TEST_CASE("mean and deviation are those of each channel over all pixels, as value / 255") {
+TEST_CASE("split_stats: mean and std are per channel over all pixels, as value / 255") {
   const Facts facts = MemoryDataset::facts(2, 3, {1, 2, 3});
   Arena images = image_memory(facts);
   const std::vector<int> pixels{0, 10, 255, 0, 20, 255, 255, 10, 255, 255, 20, 255};
@@ -64,7 +64,7 @@ TEST_CASE("mean and deviation are those of each channel over all pixels, as valu
   CHECK(stats.per_class == std::vector<std::int64_t>{0, 0, 2});
 }
 
-TEST_CASE("images that differ in size count by their pixels, and their sizes are listed") {
+TEST_CASE("split_stats: images of different sizes are weighted by pixels, and sizes are counted") {
   std::int64_t reported = 0;
   const SplitStats stats = split_stats(Growing(), {}, [&](std::int64_t done) { reported = done; });
   CHECK(stats.mean[0] == Approx((0 + 2 * 10 + 3 * 20) / 6.0 / 255));
@@ -74,7 +74,7 @@ TEST_CASE("images that differ in size count by their pixels, and their sizes are
   CHECK(reported == 3);
 }
 
-TEST_CASE("any number of workers gives the same statistics") {
+TEST_CASE("split_stats: statistics are the same for any number of workers") {
   const auto dataset = std::make_shared<const CountingDataset>(1000);
   const SplitStats alone = split_stats(*dataset, {}, kSilent);
   const SplitStats shared = split_stats(*dataset, {.workers = 3}, kSilent);
@@ -83,7 +83,7 @@ TEST_CASE("any number of workers gives the same statistics") {
   CHECK(alone.per_class.empty());
 }
 
-TEST_CASE("with on_error=skip damaged samples are in no figure, within the budget") {
+TEST_CASE("split_stats: on_error=skip leaves out damaged samples, up to max_skipped") {
   VariedDataset dataset(200);
   dataset.bad = {3, 150};
   const SplitStats stats =
@@ -96,12 +96,13 @@ TEST_CASE("with on_error=skip damaged samples are in no figure, within the budge
   CHECK_THAT(failure_of([&] {
                split_stats(dataset, {.on_error = OnError::skip, .max_skipped = 1}, kSilent);
              }),
-             Contains("9: picture 150: the image is damaged (more than the 1 "));
+             Contains("9: picture 150: the image is damaged (dataset.max_skipped allows only 1 "
+                      "damaged sample)"));
   CHECK(failure_of([&] { split_stats(dataset, {.workers = 2}, kSilent); }) ==
         "9: picture 3: the image is damaged");
 }
 
-TEST_CASE("rows of numbers and targets have mean, deviation, least and most") {
+TEST_CASE("split_stats: features and targets have mean, deviation, minimum and maximum") {
   const auto bytes_of = [](const std::vector<float>& values) {
     const auto bytes = std::as_bytes(std::span(values));
     return std::vector<std::byte>(bytes.begin(), bytes.end());

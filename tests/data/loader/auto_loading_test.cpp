@@ -29,7 +29,7 @@ struct Bench {
 
 }  // namespace
 
-TEST_CASE("the probe takes the median of the tiles and stops in time") {
+TEST_CASE("time_batches: takes the median of the tiles and stops after a quarter of a second") {
   Bench even([](int) { return 0.002; });
   const auto cost = even.cost();
   REQUIRE(cost.has_value());
@@ -43,7 +43,7 @@ TEST_CASE("the probe takes the median of the tiles and stops in time") {
   CHECK(long_ones.made == 10);  // one tile is sufficient
 }
 
-TEST_CASE("slow batches show in the spread, the more the fewer tiles a batch has") {
+TEST_CASE("time_batches: slow batches increase the spread, less with more tiles per batch") {
   const auto slow = [](int made) { return made / 10 % 5 == 4 ? 0.005 : 0.001; };
   Bench whole(slow);
   CHECK(whole.cost()->spread > 2);
@@ -55,7 +55,7 @@ TEST_CASE("slow batches show in the spread, the more the fewer tiles a batch has
   CHECK(split.cost()->seconds == Approx(0.01));
 }
 
-TEST_CASE("batches that are not full, and a short epoch, are timed by their rows") {
+TEST_CASE("time_batches: partial batches and a short epoch are scaled by their rows") {
   Bench bench([](int) { return 0.001; });
   bench.dataset = std::make_shared<CountingDataset>(13);
   bench.dataset->before = [&](std::int64_t) { bench.clock.advance(0.001); };
@@ -63,7 +63,7 @@ TEST_CASE("batches that are not full, and a short epoch, are timed by their rows
   CHECK(bench.cost()->seconds == Approx(0.01));
 }
 
-TEST_CASE("the probe ends at an unreadable sample, which the loader reports") {
+TEST_CASE("time_batches: the probe ends at an unreadable sample") {
   Bench bench([](int) { return 0.001; });
   bench.dataset->before = [&](std::int64_t) {
     bench.clock.advance(0.001);
@@ -75,7 +75,7 @@ TEST_CASE("the probe ends at an unreadable sample, which the loader reports") {
   CHECK(bench.choice(0.01, 8).why == "no sample could be loaded for a probe");
 }
 
-TEST_CASE("only options set to auto are probed") {
+TEST_CASE("decide_loading: only options set to auto are probed") {
   Bench bench([](int) { return 0.002; });
   CHECK(bench.choice(0.01, 8).num_workers == 3);
   CHECK(bench.choice(0.01, 2).num_workers == 1);  // plus the consumer
@@ -99,7 +99,7 @@ TEST_CASE("only options set to auto are probed") {
   CHECK(bench.made > 0);
 }
 
-TEST_CASE("the ring's bytes bound the batches ahead that auto takes") {
+TEST_CASE("decide_loading: the memory budget of the ring limits the batches ahead") {
   Bench bench([](int made) { return made / 10 % 5 == 4 ? 0.05 : 0.001; });
   CHECK(bench.choice(0.001, 4).prefetch_factor == 4);
   const std::uint64_t slot = 192 + 128;  // images and labels, each aligned to 64 bytes
@@ -107,7 +107,7 @@ TEST_CASE("the ring's bytes bound the batches ahead that auto takes") {
   CHECK(bench.choice(0.001, 4).prefetch_factor <= 2);
 }
 
-TEST_CASE("a choice changes threads and priority, and no batch") {
+TEST_CASE("with_choice: changes threads and priority but not the batches") {
   Bench bench([](int) { return 0.002; });
   const LoadingChoice choice = bench.choice(0.01, 8);
   const LoaderOptions chosen = with_choice(bench.options, choice, {8, true});

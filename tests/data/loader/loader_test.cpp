@@ -48,7 +48,7 @@ LoaderOptions options_of(int workers, int prefetch, std::int64_t tile_rows) {
 
 }  // namespace
 
-TEST_CASE("batches are the same bytes for any workers, prefetch depth and tile size") {
+TEST_CASE("Loader: batches are bitwise equal for any workers, prefetch_factor and tile size") {
   constexpr int kEpochs = 3;
   for (const Pipeline& pipeline : {counting(61), augmented(61)}) {
     for (int ranks = 1; ranks <= 4; ++ranks) {
@@ -74,7 +74,7 @@ TEST_CASE("batches are the same bytes for any workers, prefetch depth and tile s
   }
 }
 
-TEST_CASE("an epoch gives every sample once, in another order than the last epoch") {
+TEST_CASE("Loader: an epoch has every sample once, in another order than the previous epoch") {
   Loader loader(counting(61), options_of(2, 2, 0));
   CHECK(loader.batches_per_epoch() == 8);
   std::vector<std::vector<std::int64_t>> orders;
@@ -93,7 +93,7 @@ TEST_CASE("an epoch gives every sample once, in another order than the last epoc
   CHECK(orders[0] != orders[1]);
 }
 
-TEST_CASE("the sequential order is the order of the data set") {
+TEST_CASE("Loader: the sequential order is the order of the data set") {
   LoaderOptions options = options_of(0, 1, 0);
   options.order = Order::sequential;
   Loader loader(counting(10), options);
@@ -104,9 +104,7 @@ TEST_CASE("the sequential order is the order of the data set") {
   CHECK(loader.next() == nullptr);
 }
 
-TEST_CASE(
-    "a rank without samples left gets one row of padding that repeats a sample and does not "
-    "count") {
+TEST_CASE("Loader: a rank without samples gets one row of padding that does not count") {
   LoaderOptions options = options_of(0, 1, 0);
   options.order = Order::sequential;
   options.batch_size = 2;
@@ -122,7 +120,7 @@ TEST_CASE(
   CHECK(digest(*last, loader.layout()) == 0);
 }
 
-TEST_CASE("a resume at any epoch, and after an epoch left early, gives the batches of that epoch") {
+TEST_CASE("Loader: start_epoch() gives the batches of any epoch, also after an unfinished one") {
   Loader reference(augmented(61), options_of(0, 1, 0));
   for (const int workers : {0, 1, 3}) {
     Loader loader(augmented(61), options_of(workers, 2, 3));
@@ -134,14 +132,14 @@ TEST_CASE("a resume at any epoch, and after an epoch left early, gives the batch
   }
 }
 
-TEST_CASE("an epoch of one batch keeps several epochs in flight") {
+TEST_CASE("Loader: epochs of one batch are correct with several epochs in flight") {
   Loader reference(counting(5), options_of(0, 1, 0));
   Loader loader(counting(5), options_of(3, 4, 2));
   for (std::int64_t epoch = 0; epoch < 50; ++epoch)
     REQUIRE(read_epoch(loader, epoch) == read_epoch(reference, epoch));
 }
 
-TEST_CASE("a batch size above the samples makes one short batch, and takes no memory for more") {
+TEST_CASE("Loader: a batch size above the samples gives one short batch without extra memory") {
   for (const int ranks : {1, 2, 3}) {
     LoaderOptions large = options_of(2, 2, 0);
     large.shard = {ranks - 1, ranks};
@@ -157,7 +155,7 @@ TEST_CASE("a batch size above the samples makes one short batch, and takes no me
   }
 }
 
-TEST_CASE("workers start on the next epoch before it is asked for") {
+TEST_CASE("Loader: workers start the next epoch before start_epoch()") {
   auto dataset = std::make_shared<CountingDataset>(32);
   std::atomic<int> filled{0};
   dataset->before = [&](std::int64_t) { ++filled; };
@@ -196,7 +194,7 @@ TEST_CASE("Loader: next() rethrows a worker's exception, then continues with the
   }
 }
 
-TEST_CASE("an exception that is not ours passes through unchanged") {
+TEST_CASE("Loader: an exception of another type is rethrown unchanged") {
   auto dataset = std::make_shared<CountingDataset>(8);
   dataset->before = [](std::int64_t) { throw std::bad_alloc(); };
   Loader loader({dataset, {}, {}}, options_of(2, 2, 0));
@@ -204,7 +202,7 @@ TEST_CASE("an exception that is not ours passes through unchanged") {
   CHECK_THROWS_AS(loader.next(), std::bad_alloc);
 }
 
-TEST_CASE("a loader can be destroyed at any moment") {
+TEST_CASE("Loader: the destructor works at any moment, and no worker reads after it") {
   std::atomic<int> destroyed = 0;
   std::atomic<int> late_reads = 0;
   for (int round = 0; round < 60; ++round) {
@@ -229,7 +227,7 @@ TEST_CASE("a loader can be destroyed at any moment") {
   CHECK(late_reads == 0);
 }
 
-TEST_CASE("the digest of the epochs is the same for any workers and any split over ranks") {
+TEST_CASE("digest_epochs: digests are the same for any workers and ranks") {
   const Pipeline pipeline = augmented(61);
   const EpochDigests expected = digest_epochs(pipeline, options_of(0, 1, 0), 3);
   CHECK(expected.epochs[0] != expected.epochs[1]);
@@ -244,7 +242,7 @@ TEST_CASE("the digest of the epochs is the same for any workers and any split ov
   }
 }
 
-TEST_CASE("the digest depends on pixels, labels and positions") {
+TEST_CASE("digest: depends on pixels, labels and positions") {
   const Layout layout{{"image", Dtype::u8, {2}}, {"label", Dtype::i64, {}}};
   std::vector<std::byte> pixels(2);
   std::vector<std::byte> label(8);
@@ -261,7 +259,7 @@ TEST_CASE("the digest depends on pixels, labels and positions") {
   CHECK(std::set<std::uint64_t>{before, changed_pixel, changed_label, moved}.size() == 4);
 }
 
-TEST_CASE("every field of every batch begins at a multiple of 64 bytes inside the ring's memory") {
+TEST_CASE("Loader: every field begins at a multiple of 64 bytes within the memory of the ring") {
   LoaderOptions options = options_of(2, 2, 0);
   options.batch_size = 3;
   Loader loader(counting(30), options);
@@ -276,7 +274,7 @@ TEST_CASE("every field of every batch begins at a multiple of 64 bytes inside th
   }
 }
 
-TEST_CASE("Ring: the number of slots follows the memory budget, too little is an error") {
+TEST_CASE("Ring: the memory budget limits the slots, and less than two slots are an error") {
   LoaderOptions options = options_of(4, 4, 0);  // a slot takes 8 * 16 + 8 * 8 = 192 bytes
   options.memory_budget = 192 * 5;
   Loader loader(counting(61), options);
@@ -284,7 +282,7 @@ TEST_CASE("Ring: the number of slots follows the memory budget, too little is an
   CHECK(read_epoch(loader, 0).size() == 8);
   options.memory_budget = 192 * 2 - 1;
   const std::string failure = failure_of([&] { Loader refused(counting(61), options); });
-  CHECK_THAT(failure, Contains("11: 2 batch(es) of 8 samples need 384"));
+  CHECK_THAT(failure, Contains("11: 2 batches of 8 samples need 384"));
   CHECK_THAT(failure, Contains("lower loader.batch_size"));
 }
 

@@ -35,15 +35,15 @@ TEST_CASE("choose_loading: enough threads for the step time, limited by the core
       {1e-3, 0.1, cpu(16), 0},      // 1 % of the time
       {5e-3, 0.1, gpu(16), 0},      // 4.8 %
       {6e-3, 0.1, gpu(16), 1},      // 5.7 %
-      {0.071, 0.020, cpu(2), 2},    // JPEGs and a small network: 4.08 wanted
-      {0.071, 0.020, cpu(4), 4},    //
-      {0.071, 0.020, cpu(8), 5},    //
-      {0.071, 0.020, gpu(8), 5},    //
+      {0.071, 0.020, cpu(2), 2},    // JPEGs and a small network need 4.08 workers
+      {0.071, 0.020, cpu(4), 4},    // limited by the cores
+      {0.071, 0.020, cpu(8), 5},    // enough cores
+      {0.071, 0.020, gpu(8), 5},    // enough cores
       {0.071, 0.020, gpu(4), 3},    // one core launches kernels
-      {0.071, 0.020, gpu(1), 1},    //
-      {0.071, 0.020, cpu(1), 1},    //
+      {0.071, 0.020, gpu(1), 1},    // one worker even on a single core
+      {0.071, 0.020, cpu(1), 1},    // one worker even on a single core
       {0.1, 0.115, cpu(16), 1},     // exactly 1.15 times as fast as needed
-      {0.1, 0.1149, cpu(16), 2},    //
+      {0.1, 0.1149, cpu(16), 2},    // slightly too slow with one worker
       {0.071, 0, cpu(4), 4},        // a consumer that does not train
       {1e9, 1e-9, cpu(1000), 256},  // the limit in the experiment file
   };
@@ -63,14 +63,14 @@ TEST_CASE("choose_loading: a consumer that makes batches keeps a core") {
   CHECK(choose({0.071, 1, 0.02}, limits).num_workers == 1);
 }
 
-TEST_CASE("choose_loading: no threads if the ring has memory for one batch only") {
+TEST_CASE("choose_loading: no threads if the ring has memory for only one batch") {
   const LoadingLimits one_batch{8, true, 2 * kSlot - 1};
   CHECK(choose({0.071, 1, 0.02}, one_batch).num_workers == 0);
   CHECK_THAT(choose({0.071, 1, 0.02}, one_batch).why, EndsWith("memory for only one batch"));
   CHECK(choose({0.071, 1, 0.02}, {8, true, 2 * kSlot}).num_workers == 5);
 }
 
-TEST_CASE("the threads by the step are those that are chosen on both sides of each bound") {
+TEST_CASE("auto_workers_by_step: choose_loading agrees on both sides of each bound") {
   for (const LoadingLimits& limits : {cpu(1), cpu(2), gpu(5), cpu(16)}) {
     const auto by_step = auto_workers_by_step(0.071, limits, kSlot);
     REQUIRE(static_cast<int>(by_step.size()) == most_auto_workers(limits) + 1);
@@ -86,7 +86,7 @@ TEST_CASE("the threads by the step are those that are chosen on both sides of ea
   CHECK(auto_workers_by_step(0.071, {8, true, kSlot}, kSlot).size() == 1);
 }
 
-TEST_CASE("batches ahead follow the spread of their times, within the bytes of the ring") {
+TEST_CASE("choose_loading: batches ahead depend on the spread and the memory of the ring") {
   const auto ahead = [](double spread, std::uint64_t ring_bytes) {
     return choose({0.071, spread, 0.02}, {4, true, ring_bytes}).prefetch_factor;
   };
@@ -114,7 +114,7 @@ TEST_CASE("choose_loading: only options set to auto are chosen") {
   CHECK(ahead.prefetch_factor == 9);
 }
 
-TEST_CASE("the reason names the figures") {
+TEST_CASE("choose_loading: the reason gives the measured times") {
   CHECK(choose({0.071, 1, 0.02}, cpu(2)).why ==
         "probe: a batch takes 71.0 ms to load, a step 20.0 ms; 5 workers would keep up, but 2 "
         "cores are "

@@ -55,7 +55,7 @@ class CornerCrop final : public CropTransform {
   }
 };
 
-/// Rows of numbers, without an image.
+/// Contains rows of numbers and no images.
 class TableDataset final : public Dataset {
  public:
   [[nodiscard]] std::int64_t size() const override { return 100; }
@@ -76,7 +76,7 @@ class TableDataset final : public Dataset {
 
 }  // namespace
 
-TEST_CASE("a loader is measured over whole epochs or until its time is up") {
+TEST_CASE("measure_loader: measures whole epochs or until the time is over") {
   for (const int workers : {0, 2}) {
     const LoaderFigures epochs =
         measure_loader(counting(100), batches_of(10, workers), {.epochs = 3}, TickingClock());
@@ -89,14 +89,14 @@ TEST_CASE("a loader is measured over whole epochs or until its time is up") {
   }
 }
 
-TEST_CASE("the digest of a measurement is that of the first epoch, for any workers") {
+TEST_CASE("measure_loader: the digest is that of the first epoch, for any workers") {
   const std::uint64_t expected = digest_epochs(counting(100), batches_of(10, 0), 1).epochs[0];
   for (const int workers : {0, 1, 3})
     CHECK(measure_loader(counting(100), batches_of(10, workers), {.epochs = 1}, TickingClock())
               .digest == expected);
 }
 
-TEST_CASE("a failing sample ends a measurement with its name") {
+TEST_CASE("measure_loader: a damaged sample is an error with its name") {
   auto dataset = std::make_shared<CountingDataset>(50);
   dataset->before = [](std::int64_t index) { ENSURE(data, index != 7, "sample 7 is torn"); };
   CHECK_THAT(failure_of([&] {
@@ -105,7 +105,7 @@ TEST_CASE("a failing sample ends a measurement with its name") {
              Contains("sample 7 is torn"));
 }
 
-TEST_CASE("what lies raw in memory is measured against a gather, cropped or not") {
+TEST_CASE("measure_throughput_limit: raw images in memory are compared with a gather") {
   const LoaderOptions options = batches_of(16, 0);
   Pipeline pipeline{in_memory(100), {}, {}};
   CHECK(measure_throughput_limit(pipeline, options, 0.05, TickingClock()).name == "gather");
@@ -116,13 +116,13 @@ TEST_CASE("what lies raw in memory is measured against a gather, cropped or not"
   CHECK(limit.samples_per_s == Approx(100 / 1e-3).epsilon(0.1));
 }
 
-TEST_CASE("rows of a table are measured against a gather of whole rows") {
+TEST_CASE("measure_throughput_limit: rows of a table are compared with a gather") {
   const Pipeline pipeline{std::make_shared<const TableDataset>(), {}, {}};
   CHECK(measure_throughput_limit(pipeline, batches_of(16, 0), 0.05, TickingClock()).name ==
         "gather");
 }
 
-TEST_CASE("raw images that are resized are measured against the transforms alone") {
+TEST_CASE("measure_throughput_limit: resized raw images are compared with the transforms") {
   const Pipeline pipeline{in_memory(100), {std::make_shared<const Halve>()}, {}};
   const ThroughputLimit limit =
       measure_throughput_limit(pipeline, batches_of(16, 0), 0.05, TickingClock());
@@ -130,9 +130,7 @@ TEST_CASE("raw images that are resized are measured against the transforms alone
   CHECK(limit.per_thread);
 }
 
-TEST_CASE(
-    "images that are made on reading are measured against the reading of what the first crop "
-    "needs") {
+TEST_CASE("measure_throughput_limit: images made on reading are compared with decoding") {
   Pipeline pipeline = counting(100);
   CHECK(measure_throughput_limit(pipeline, batches_of(16, 0), 0.05, TickingClock()).name ==
         "decode");

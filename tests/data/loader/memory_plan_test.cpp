@@ -23,7 +23,7 @@ CacheBudget budget_of(spec::CacheMode mode, std::uint64_t bytes) {
   return budget;
 }
 
-Pipeline cut_to(std::vector<std::int64_t> sides) {
+Pipeline cropped_to(std::vector<std::int64_t> sides) {
   Pipeline pipeline{std::make_shared<VariedDataset>(40), {}, {}, {}};
   for (const std::int64_t side : sides)
     pipeline.transforms.push_back(std::make_shared<Corner>(side));
@@ -66,7 +66,7 @@ std::uint64_t measured_peak(const Pipeline& pipeline, const LoaderOptions& optio
   return rise;
 }
 
-std::shared_ptr<const Transform> turned() {
+std::shared_ptr<const Transform> rotated() {
   spec::transform::RandomRotation options{{{45, 45}}};
   options.expand = true;
   return transform_of("random_rotation", options);
@@ -78,13 +78,13 @@ std::shared_ptr<const Transform> resized(int side) {
 
 }  // namespace
 
-TEST_CASE("the memory of a split is that of its slots, orders, cache and threads") {
+TEST_CASE("memory_plan: the total is that of slots, orders, cache and scratch") {
   LoaderOptions options;
   options.batch_size = 8;
   options.num_workers = 3;
   options.prefetch_factor = 2;
   CacheBudget budget = budget_of(spec::CacheMode::automatic, 10'000);
-  const MemoryPlan plan = memory_plan(cut_to({5, 4}), options, budget);
+  const MemoryPlan plan = memory_plan(cropped_to({5, 4}), options, budget);
   CHECK(plan.slots == 6);
   CHECK(plan.slot == 8 * 4 * 4 * 3 + 8 * 8);
   CHECK(plan.orders == 2 * 40 * 4);
@@ -95,7 +95,7 @@ TEST_CASE("the memory of a split is that of its slots, orders, cache and threads
   CHECK(plan.scratch ==
         8 * 8 * 3 + 5 * 5 * 3);  // the largest image, and one between the transforms
   CHECK(plan.total() == 6 * plan.slot + 320 + plan.cache.bytes + 3 * plan.scratch);
-  const Loader loader(cut_to({5, 4}), options);
+  const Loader loader(cropped_to({5, 4}), options);
   CHECK(loader.memory().size() == plan.ring());
 }
 
@@ -106,7 +106,7 @@ TEST_CASE("memory_plan: a split that does not fit is reported, and the rest is p
   const std::uint64_t slot = 8 * 4 * 4 * 3 + 8 * 8;
   options.memory_budget = 3 * slot;
   CacheBudget budget = budget_of(spec::CacheMode::decoded, 10);
-  const MemoryPlan plan = memory_plan(cut_to({4}), options, budget);
+  const MemoryPlan plan = memory_plan(cropped_to({4}), options, budget);
   CHECK(plan.slots_wanted == 8);
   CHECK(plan.slots == 3);
   CHECK(plan.cache.bytes == 0);
@@ -115,25 +115,25 @@ TEST_CASE("memory_plan: a split that does not fit is reported, and the rest is p
   CHECK(budget.left == 10);
   options.memory_budget = slot;
   CacheBudget none;
-  const MemoryPlan tight = memory_plan(cut_to({4}), options, none);
+  const MemoryPlan tight = memory_plan(cropped_to({4}), options, none);
   CHECK(tight.slots == 0);
-  CHECK_THAT(tight.refusal, Contains("2 batch(es) of 8 samples need"));
+  CHECK_THAT(tight.refusal, Contains("2 batches of 8 samples need"));
 }
 
-TEST_CASE("a sampler's memory is counted, a sequential order needs none") {
+TEST_CASE("memory_plan: a sampler needs memory, a sequential order needs none") {
   LoaderOptions options;
   CacheBudget none;
   options.sampling = ClassSampling{{}, 100};
-  CHECK(memory_plan(cut_to({4}), options, none).orders == 4 * (40 + 200));
+  CHECK(memory_plan(cropped_to({4}), options, none).orders == 4 * (40 + 200));
   options.sampling.reset();
   options.order = Order::sequential;
-  CHECK(memory_plan(cut_to({4}), options, none).orders == 0);
-  CHECK(memory_plan(cut_to({4}), options, none).cache.bytes == 0);
+  CHECK(memory_plan(cropped_to({4}), options, none).orders == 0);
+  CHECK(memory_plan(cropped_to({4}), options, none).cache.bytes == 0);
 }
 
-TEST_CASE("the scratch of a thread is no more than planned, for a photograph of 30 Mpixel") {
+TEST_CASE("memory_plan: the measured peak for a photograph of 30 megapixels is within the plan") {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  skip("a sanitizer's memory is not the program's");
+  skip("a sanitizer adds memory to the process");
 #endif
   const ImageShape shape{5000, 6000, 3};
   const auto photograph = std::make_shared<const FileDataset>(
@@ -155,7 +155,7 @@ TEST_CASE("the scratch of a thread is no more than planned, for a photograph of 
   }
 }
 
-TEST_CASE("images that a rotation has made larger are planned for") {
+TEST_CASE("memory_plan: scratch includes images that a rotation enlarges") {
   const auto dataset = std::make_shared<const FileDataset>(
       std::vector<std::vector<std::byte>>{jpeg_file({300, 400, 3}, 1, Scans::baseline)});
   LoaderOptions options;
@@ -163,6 +163,6 @@ TEST_CASE("images that a rotation has made larger are planned for") {
   CacheBudget none;
   const std::uint64_t plain = memory_plan({dataset, {resized(64)}}, options, none).scratch;
   const std::uint64_t grown =
-      memory_plan({dataset, {turned(), resized(64)}}, options, none).scratch;
+      memory_plan({dataset, {rotated(), resized(64)}}, options, none).scratch;
   CHECK(grown >= plain + std::uint64_t{500} * 500 * 3);
 }

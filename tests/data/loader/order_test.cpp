@@ -25,7 +25,7 @@ std::uint64_t hash_of(const Permutation& order) {
 
 }  // namespace
 
-TEST_CASE("an epoch's order holds every sample once") {
+TEST_CASE("shuffle: an epoch has every sample once") {
   for (const std::size_t count : {1U, 2U, 3U, 17U, 1000U, 60'000U}) {
     Permutation order = order_of(count, 42, 3);
     std::sort(order.begin(), order.end());
@@ -35,7 +35,7 @@ TEST_CASE("an epoch's order holds every sample once") {
   }
 }
 
-TEST_CASE("the order differs with the epoch and with the seed, and repeats for the same two") {
+TEST_CASE("shuffle: the order depends on the epoch and the seed and is reproducible") {
   std::set<std::uint64_t> seen;
   for (std::uint64_t seed = 0; seed < 8; ++seed) {
     for (std::int64_t epoch = 0; epoch < 8; ++epoch)
@@ -45,12 +45,12 @@ TEST_CASE("the order differs with the epoch and with the seed, and repeats for t
   CHECK(order_of(500, 5, 6) == order_of(500, 5, 6));
 }
 
-TEST_CASE("the order of a seed and an epoch never changes between versions") {
+TEST_CASE("shuffle: the order of a seed and an epoch is the same in all versions") {
   CHECK(order_of(10, 0, 0) == Permutation{5, 1, 6, 9, 4, 3, 2, 0, 8, 7});
   CHECK(to_hex(hash_of(order_of(60'000, 42, 1))) == "13e29c5eed9d6617");
 }
 
-TEST_CASE("every sample is equally likely at every position") {
+TEST_CASE("shuffle: every sample is equally likely at every position") {
   // There are 20,000 orders of 5: each (sample, place) is expected 4,000 times, and 6 standard
   // deviations are 340.
   int counts[5][5] = {};
@@ -63,7 +63,7 @@ TEST_CASE("every sample is equally likely at every position") {
   }
 }
 
-TEST_CASE("the ranks' batches are the global batch, with the same rows on every rank") {
+TEST_CASE("BatchPlan: the batches of the ranks divide the global batch") {
   for (const std::int64_t samples : {1, 2, 7, 64, 97}) {
     for (int ranks = 1; ranks <= 4; ++ranks) {
       for (const std::int64_t size : {1, 3, 16}) {
@@ -100,14 +100,12 @@ TEST_CASE("BatchPlan: drop_last drops the incomplete batch, and no batch left is
   CHECK(BatchPlan(39, options).batches() == 3);
   CHECK(BatchPlan(40, options).batches() == 4);
   const std::string failure = failure_of([&] { BatchPlan(9, options); });
-  CHECK_THAT(
-      failure,
-      Contains(
-          "2: a batch of 10 samples on each of 1 ranks is larger than the data set of 9 samples"));
+  CHECK_THAT(failure,
+             Contains("2: a batch of 10 samples is larger than the data set (9 samples), and "));
   CHECK_THAT(failure, Contains("lower loader.batch_size to at most 9"));
 }
 
-TEST_CASE("a limit takes a prefix of the batches, as a number or as a share") {
+TEST_CASE("BatchPlan: a limit is a number or a fraction of the batches") {
   LoaderOptions options;
   options.batch_size = 10;
   options.limit_batches = 3;

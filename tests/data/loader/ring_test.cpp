@@ -10,7 +10,7 @@
 
 using namespace trainctl::data;
 
-TEST_CASE("tickets go out tile by tile in the order of the batches") {
+TEST_CASE("Ring: tickets are taken tile by tile in the order of the batches") {
   Ring ring(2, 3);
   ring.open();
   for (std::uint64_t batch = 0; batch < 2; ++batch) {
@@ -26,7 +26,7 @@ TEST_CASE("tickets go out tile by tile in the order of the batches") {
   CHECK(ring.await(1) == nullptr);
 }
 
-TEST_CASE("a ticket waits until the consumer has released its slot") {
+TEST_CASE("Ring: take() waits until the consumer releases the slot") {
   Ring ring(1, 1);
   ring.open();
   ring.finish(*ring.take(), nullptr);
@@ -69,7 +69,7 @@ TEST_CASE("Ring: try_take() returns nothing instead of waiting for a slot") {
   CHECK_FALSE(ring.try_take());
 }
 
-TEST_CASE("closing wakes a worker that waits, and no ticket goes out until the ring opens again") {
+TEST_CASE("Ring: close() wakes a waiting worker, and no ticket is given until open()") {
   Ring ring(1, 1);
   ring.open();
   ring.finish(*ring.take(), nullptr);
@@ -82,7 +82,7 @@ TEST_CASE("closing wakes a worker that waits, and no ticket goes out until the r
   CHECK(ring.take()->batch == 0);
 }
 
-TEST_CASE("the error of the lowest tile is the batch's error, whatever the order they come in") {
+TEST_CASE("Ring: await() returns the error of the lowest tile, in any order of the errors") {
   Ring ring(1, 3);
   ring.open();
   const auto first = *ring.take();
@@ -99,7 +99,7 @@ TEST_CASE("the error of the lowest tile is the batch's error, whatever the order
   CHECK(ring.await(1) == nullptr);
 }
 
-TEST_CASE("Ring: the consumer reads what the threads wrote in every round") {
+TEST_CASE("Ring: the consumer reads the values that the workers wrote, in every round") {
   constexpr std::size_t kTiles = 3;
   for (const int workers : {1, 2, 8}) {
     Ring ring(3, kTiles);

@@ -43,8 +43,7 @@ LoaderOptions balanced(int workers, int world_size) {
 
 }  // namespace
 
-TEST_CASE(
-    "class_balanced draws every class equally often, weights draw samples in their proportion") {
+TEST_CASE("ClassSampler: draws classes equally often or samples by the weights of their classes") {
   const auto equal = drawn({});
   CHECK((near(equal[0], 10'000) && near(equal[1], 10'000) && near(equal[2], 10'000)));
   const auto plain = drawn({1, 1, 1});
@@ -65,7 +64,7 @@ TEST_CASE("ClassSampler: draws depend only on seed and epoch, in all versions") 
   CHECK(sampler.draw(0, 0) == Permutation{0, 9, 9, 7, 1, 0, 1, 4, 7, 2});
 }
 
-TEST_CASE("a drawn epoch has num_samples samples, over any workers, ranks and limits") {
+TEST_CASE("Loader: a sampled epoch has num_samples samples, for any workers, ranks and limits") {
   const Pipeline pipeline = classed(61, 5);
   LoaderOptions options = balanced(0, 1);
   options.sampling->num_samples = 103;
@@ -88,22 +87,22 @@ TEST_CASE("a drawn epoch has num_samples samples, over any workers, ranks and li
 }
 
 TEST_CASE("ClassSampler: invalid options are rejected") {
-  const auto refused = [](const Dataset& dataset, const ClassSampling& options) {
+  const auto error_of = [](const Dataset& dataset, const ClassSampling& options) {
     return failure_of([&] { ClassSampler(dataset, options); });
   };
-  CHECK_THAT(refused(CountingDataset(4), {}), Contains("2: loader.sampler needs class labels"));
+  CHECK_THAT(error_of(CountingDataset(4), {}), Contains("2: loader.sampler needs class labels"));
   const ClassedDataset three(
       9, [](std::int64_t i) { return i % 2; }, 3);  // no sample of class 2
-  CHECK_THAT(refused(three, {{1, 1}, {}}),
+  CHECK_THAT(error_of(three, {{1, 1}, {}}),
              Contains("2: loader.sampler has 2 weights, but the data set has 3 classes"));
-  CHECK_THAT(refused(three, {{0, 0, 1}, {}}), Contains("leave no sample to draw"));
-  CHECK_THAT(refused(ClassedDataset(
-                         4, [](std::int64_t i) { return i; }, 3),
-                     {}),
+  CHECK_THAT(error_of(three, {{0, 0, 1}, {}}), Contains("leave no sample to draw"));
+  CHECK_THAT(error_of(ClassedDataset(
+                          4, [](std::int64_t i) { return i; }, 3),
+                      {}),
              Contains("9: a sample has the label 3"));
 }
 
-TEST_CASE("the sampler of the experiment serves training, not evaluation and not an overfit run") {
+TEST_CASE("loader_options: the sampler is used in training, not in evaluation or an overfit run") {
   spec::Experiment experiment;
   spec::sampler::WeightedRandom weighted;
   weighted.weights = {1, 2};

@@ -84,7 +84,7 @@ inline Decoded decode_jpeg(std::span<const std::byte> file) {
   return out;
 }
 
-/// Image files in memory; the label is the index mod 2.
+/// Contains image files in memory. The label of a file is its index mod 2.
 class FileDataset final : public Dataset, public ImageStore {
  public:
   explicit FileDataset(std::vector<std::vector<std::byte>> files) : files_(std::move(files)) {}

@@ -9,7 +9,7 @@ using namespace trainctl;
 using namespace trainctl::data;
 using namespace trainctl::data::testing;
 
-TEST_CASE("a progressive JPEG becomes a baseline one with the same pixels and markers") {
+TEST_CASE("baseline_jpeg: keeps the pixels and markers of a progressive JPEG") {
   for (const ImageShape& shape : {ImageShape{37, 53, 3}, ImageShape{16, 16, 1}, ImageShape{1, 1, 3},
                                   ImageShape{200, 120, 3}}) {
     const auto progressive = jpeg_file(shape, 1, Scans::progressive, "Exif: kept");
@@ -25,16 +25,16 @@ TEST_CASE("a progressive JPEG becomes a baseline one with the same pixels and ma
   }
 }
 
-TEST_CASE("a damaged JPEG is refused, whatever is missing of it") {
+TEST_CASE("baseline_jpeg: every truncation of a JPEG is an error") {
   const auto whole = jpeg_file({40, 40, 3}, 1, Scans::progressive);
-  int taken = 0;
+  int accepted = 0;
   for (std::size_t length = 0; length < whole.size(); ++length) {
-    if (failure_of([&] { baseline_jpeg(std::span(whole).first(length)); }).empty()) ++taken;
+    if (failure_of([&] { baseline_jpeg(std::span(whole).first(length)); }).empty()) ++accepted;
   }
-  CHECK(taken == 0);
+  CHECK(accepted == 0);
 }
 
-TEST_CASE("a written JPEG is close to its image") {
+TEST_CASE("write_jpeg: writes a baseline JPEG of the same size, and uniform gray is exact") {
   const ImageShape shape{60, 80, 3};
   const std::vector<std::uint8_t> pixels = picture(shape, 2);
   for (const int quality : {30, 90, 100}) {
@@ -47,7 +47,7 @@ TEST_CASE("a written JPEG is close to its image") {
   CHECK(decode_jpeg(write_jpeg(ImageView(gray.data(), {64, 64, 1}), 90)).pixels == gray);
 }
 
-TEST_CASE("mode baseline packs progressive files without their scans and the others as they are") {
+TEST_CASE("make_pack: baseline converts progressive JPEGs and copies all other files") {
   const TempFolder folder;
   const auto baseline = jpeg_file({30, 40, 3}, 1, Scans::baseline);
   const auto progressive = jpeg_file({50, 20, 3}, 2, Scans::progressive);
@@ -65,7 +65,7 @@ TEST_CASE("mode baseline packs progressive files without their scans and the oth
   CHECK(pack.layout()[0].shape == std::vector<std::int64_t>{0, 0, 3});
 }
 
-TEST_CASE("a picture that cannot be converted ends the packing with its name") {
+TEST_CASE("make_pack: an image that cannot be converted is an error with its name") {
   const TempFolder folder;
   auto damaged = jpeg_file({50, 20, 3}, 2, Scans::progressive);
   damaged.resize(damaged.size() / 2);
@@ -73,5 +73,5 @@ TEST_CASE("a picture that cannot be converted ends the packing with its name") {
   PackOptions options;
   options.mode = PackMode::baseline;
   CHECK_THAT(failure_of([&] { make_pack(source, folder / "b.pack", options); }),
-             Contains("9: a/1.jpg: JPEG: "));
+             Contains("9: a/1.jpg: cannot convert to JPEG: "));
 }

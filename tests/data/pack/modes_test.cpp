@@ -56,7 +56,7 @@ std::shared_ptr<const PackDataset> packed(const Dataset& source, const fs::path&
 
 }  // namespace
 
-TEST_CASE("files, their caches and their packs of all pixels give the same batches") {
+TEST_CASE("make_pack: packs of any mode and cache give the same batches as the files") {
   const TempFolder folder;
   const auto source = pictures();
   const std::vector<std::uint64_t> expected = digests(cropped(source));
@@ -76,7 +76,7 @@ TEST_CASE("files, their caches and their packs of all pixels give the same batch
   }
 }
 
-TEST_CASE("an image's size is known to its pack") {
+TEST_CASE("make_pack: an entry has the size and the label of its image") {
   const TempFolder folder;
   for (const PackMode mode : {PackMode::keep, PackMode::raw}) {
     const fs::path path = folder / pack_recipe(options_of(mode));
@@ -88,7 +88,7 @@ TEST_CASE("an image's size is known to its pack") {
   }
 }
 
-TEST_CASE("resize shrinks the shorter side to its size, and keeps the files of smaller images") {
+TEST_CASE("make_pack: resize limits the shorter side, and copies smaller baseline files") {
   const TempFolder folder;
   const auto source = pictures();
   const auto pack = packed(*source, folder / "small", options_of(PackMode::resize, 48));
@@ -107,7 +107,7 @@ TEST_CASE("resize shrinks the shorter side to its size, and keeps the files of s
   CHECK(golden::read(folder / "again") == expected);
 }
 
-TEST_CASE("raw takes a size too, and images of one size make a fixed layout") {
+TEST_CASE("make_pack: raw accepts a size, and images of one size have a fixed layout") {
   const TempFolder folder;
   std::vector<std::vector<std::byte>> files;
   for (int i = 0; i < 4; ++i)
@@ -117,7 +117,7 @@ TEST_CASE("raw takes a size too, and images of one size make a fixed layout") {
   CHECK(digests({pack, {}, {}, {}}) == digests({pack, {}, {}, {}}, 2));
 }
 
-TEST_CASE("the recipe of a pack contains what decides its bytes, and two recipes have two keys") {
+TEST_CASE("pack_recipe: contains every option that changes the bytes, and the key depends on it") {
   CHECK(pack_recipe(options_of(PackMode::keep, 256)) == "keep");
   CHECK(pack_recipe(options_of(PackMode::raw)) == "raw");
   CHECK(pack_recipe(options_of(PackMode::raw, 256)) == "raw, shorter side at most 256");
@@ -127,10 +127,10 @@ TEST_CASE("the recipe of a pack contains what decides its bytes, and two recipes
   CHECK(pack_key("a", "keep") != pack_key("b", "keep"));
 }
 
-TEST_CASE("gray images cannot become JPEGs that are read as colors") {
+TEST_CASE("make_pack: resize is an error for grayscale images") {
   const TempFolder folder;
   CHECK_THAT(failure_of([&] {
                make_pack(CountingDataset(3), folder / "x", options_of(PackMode::resize, 2));
              }),
-             Contains("2: mode 'resize' writes JPEG images") && Contains("use mode 'raw'"));
+             Contains("2: --mode resize writes JPEG images") && Contains("use --mode raw"));
 }

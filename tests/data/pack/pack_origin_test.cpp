@@ -22,7 +22,7 @@ void write_image(const fs::path& path, int seed) {
       .write(reinterpret_cast<const char*>(file.data()), static_cast<std::streamsize>(file.size()));
 }
 
-/// Two classes of images and their pack.
+/// Creates two classes of images and packs them.
 struct Packed {
   TempFolder folder;
   Catalog catalog = builtin_catalog();
@@ -56,14 +56,14 @@ struct Packed {
 
 }  // namespace
 
-TEST_CASE("a pack has the names of its classes") {
+TEST_CASE("pack: the class names are those of the source") {
   const Packed packed;
   const std::vector<std::string> names{"cat", "dog"};
   CHECK(packed.catalog.facts.at("pack")(packed.stage()).class_names == names);
   CHECK(packed.catalog.datasets.at("pack")(packed.stage())->class_names() == names);
 }
 
-TEST_CASE("a pack whose source has changed since is refused without being asked to look") {
+TEST_CASE("pack: a changed source is an error unless on_stale is ignore") {
   Packed packed;
   CHECK(packed.failure().empty());
   write_image(packed.root() / "dog/b.jpg", 7);
@@ -73,20 +73,20 @@ TEST_CASE("a pack whose source has changed since is refused without being asked 
   CHECK(packed.failure().empty());
 }
 
-TEST_CASE("a file of the source that was replaced in its place is noticed") {
+TEST_CASE("pack: a source file that was replaced is an error with its name") {
   const Packed packed;
   write_image(packed.root() / "dog/a.jpg", 9);
-  CHECK_THAT(packed.failure(), Contains("dog/a.jpg, which it was made from (keep), has changed"));
+  CHECK_THAT(packed.failure(), Contains("dog/a.jpg' has changed since the pack was made"));
 }
 
-TEST_CASE("what does not change the samples of the source does not make its pack stale") {
+TEST_CASE("pack: a new file that is not a sample does not make the pack stale") {
   const Packed packed("images/images.pack");  // inside its source folder
   CHECK(packed.failure().empty());
   std::ofstream(packed.root() / "dog/notes.txt") << "no image";
   CHECK(packed.failure().empty());
 }
 
-TEST_CASE("a source that is gone, or whose disk is not mounted, leaves its pack as it is") {
+TEST_CASE("pack: a missing or empty source does not make the pack stale") {
   const Packed packed;
   fs::rename(packed.root(), packed.folder / "moved");
   CHECK(packed.failure().empty());
@@ -94,20 +94,20 @@ TEST_CASE("a source that is gone, or whose disk is not mounted, leaves its pack 
   CHECK(packed.failure().empty());
 }
 
-TEST_CASE("notes that contradict themselves are damaged data") {
+TEST_CASE("decode_notes: returns the encoded notes, and data of another length is an error") {
   PackNotes notes;
   notes.class_names = {"cat", "dog"};
-  notes.left_out = {{"a.jpg", "it is damaged"}};
+  notes.skipped = {{"a.jpg", "it is damaged"}};
   notes.origin = {"mnist", {{"/data", 3, 4}}};
   const std::string bytes = encode(notes);
   const PackNotes again = decode_notes(bytes, "x.pack");
   CHECK(again.class_names == notes.class_names);
-  CHECK(again.left_out[0].reason == "it is damaged");
+  CHECK(again.skipped[0].reason == "it is damaged");
   CHECK(again.origin.marks == notes.origin.marks);
-  bool refused = true;
+  bool all_rejected = true;
   for (std::size_t length = 0; length < bytes.size(); ++length)
-    refused &= failure_of([&] { decode_notes(bytes.substr(0, length), "x.pack"); }) ==
-               "9: x.pack is damaged: its notes are inconsistent";
-  CHECK(refused);
+    all_rejected &= failure_of([&] { decode_notes(bytes.substr(0, length), "x.pack"); }) ==
+                    "9: x.pack is damaged: its metadata is inconsistent";
+  CHECK(all_rejected);
   CHECK(!failure_of([&] { decode_notes(bytes + "x", "x.pack"); }).empty());
 }

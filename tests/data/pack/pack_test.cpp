@@ -53,7 +53,7 @@ std::string with_header(std::string pack, const std::function<void(PackHeader&)>
 
 }  // namespace
 
-TEST_CASE("a pack gives back the images, labels and names of its source") {
+TEST_CASE("pack: images, labels and names are those of the source") {
   const TempFolder folder;
   const VariedDataset source(30);
   packed(source, folder);
@@ -76,7 +76,7 @@ TEST_CASE("a pack gives back the images, labels and names of its source") {
   }
 }
 
-TEST_CASE("a pack of raw images of one size has a fixed layout and needs no transform") {
+TEST_CASE("pack: raw images of one size have a fixed layout and need no transform") {
   const TempFolder folder;
   const CountingDataset source(25);
   packed(source, folder);
@@ -92,14 +92,14 @@ TEST_CASE("a pack of raw images of one size has a fixed layout and needs no tran
   }
 }
 
-TEST_CASE("a pack is the same bytes for any number of workers") {
+TEST_CASE("make_pack: the file is bitwise equal for any number of workers") {
   const TempFolder folder;
   const VariedDataset source(203);
   const std::string expected = packed(source, folder);
   for (const int workers : {2, 8}) CHECK(packed(source, folder, workers) == expected);
 }
 
-TEST_CASE("an interrupted pack is resumed and has the same bytes") {
+TEST_CASE("make_pack: an interrupted pack is resumed with the same bytes") {
   const TempFolder folder;
   const VariedDataset source(60);
   const std::string expected = packed(source, folder);
@@ -121,8 +121,7 @@ TEST_CASE("an interrupted pack is resumed and has the same bytes") {
   }
 }
 
-TEST_CASE(
-    "whatever a crash left of the partial file and the journal, the pack comes out the same") {
+TEST_CASE("make_pack: a truncated or damaged partial file or journal gives the same pack") {
   const TempFolder folder;
   const VariedDataset source(9);
   const std::string expected = packed(source, folder);
@@ -146,7 +145,7 @@ TEST_CASE(
     same &= crash_with(partial, journal.substr(0, length));
   for (std::size_t length = 0; length <= partial.size(); length += 401)
     same &= crash_with(partial.substr(0, length), journal);
-  for (std::size_t at = 24; at < journal.size(); at += 83) {  // after the journal's header
+  for (std::size_t at = 24; at < journal.size(); at += 83) {  // skips the header of the journal
     std::string damaged = journal;
     damaged[at] = static_cast<char>(damaged[at] ^ 4);
     same &= crash_with(partial, damaged);
@@ -154,7 +153,8 @@ TEST_CASE(
   CHECK(same);
 }
 
-TEST_CASE("a pack that is complete is left alone, and any other file is not overwritten") {
+TEST_CASE(
+    "make_pack: a complete pack is not written again, and any other file is not overwritten") {
   const TempFolder folder;
   VariedDataset source(12);
   const std::string before = packed(source, folder);
@@ -163,15 +163,17 @@ TEST_CASE("a pack that is complete is left alone, and any other file is not over
   CHECK(again.found == 12);
   CHECK(golden::read(path) == before);
   source.content = "changed";
-  CHECK_THAT(failure_of([&] { make_pack(source, path, {}); }),
-             Contains("2: ") && Contains("was made ("));
+  CHECK_THAT(
+      failure_of([&] { make_pack(source, path, {}); }),
+      Contains("2: ") &&
+          Contains("was made from other samples or with other options; its options are: keep"));
   write(path, "a letter");
   CHECK_THAT(failure_of([&] { make_pack(source, path, {}); }),
-             Contains("2: ") && Contains("already exists, but"));
+             Contains("2: ") && Contains("cannot overwrite an existing file: "));
   CHECK(golden::read(path) == "a letter");
 }
 
-TEST_CASE("the beginning of another pack is refused, not mixed in") {
+TEST_CASE("make_pack: a partial file of other samples is an error") {
   const TempFolder folder;
   const fs::path path = folder / "samples.pack";
   VariedDataset source(12);
@@ -185,7 +187,7 @@ TEST_CASE("the beginning of another pack is refused, not mixed in") {
       Contains("2: ") && Contains("was started from other samples, with other options or by"));
 }
 
-TEST_CASE("a second process that packs the same file is refused") {
+TEST_CASE("make_pack: a second writer of the same file is an error") {
   const TempFolder folder;
   const VariedDataset source(12);
   std::string second;
@@ -196,25 +198,25 @@ TEST_CASE("a second process that packs the same file is refused") {
   CHECK_THAT(second, Contains("11: another process is writing"));
 }
 
-TEST_CASE("every truncation of a pack is refused with file and byte") {
+TEST_CASE("pack: every truncation is an error with file and byte") {
   const TempFolder folder;
   const std::string whole = packed(VariedDataset(3), folder);
   const fs::path path = folder / "cut.pack";
-  bool has_facts = true;
+  bool all_located = true;
   for (std::size_t length = 0; length < whole.size(); ++length) {
     write(path, whole.substr(0, length));
     const std::string failure = failure_of([&] { PackDataset{path}; });
     const std::string facts = failure_of([&] { PackHead{path}; });
-    has_facts &= failure.starts_with("9: ") && failure == facts &&
-                 failure.find("cut.pack") != std::string::npos &&
-                 failure.find("byte") != std::string::npos;
+    all_located &= failure.starts_with("9: ") && failure == facts &&
+                   failure.find("cut.pack") != std::string::npos &&
+                   failure.find("byte") != std::string::npos;
   }
-  CHECK(has_facts);
+  CHECK(all_located);
   write(path, whole + "x");
   CHECK_THAT(failure_of([&] { PackDataset{path}; }), Contains("9: ") && Contains("too long"));
 }
 
-TEST_CASE("every flipped byte of a pack is found") {
+TEST_CASE("pack: a flipped bit in any byte is detected") {
   const TempFolder folder;
   const std::string whole = packed(VariedDataset(3), folder);
   const fs::path path = folder / "damaged.pack";
@@ -230,40 +232,39 @@ TEST_CASE("every flipped byte of a pack is found") {
   damaged[kPackPage] ^= 1;
   write(path, damaged);
   CHECK_THAT(failure_of([&] { read_all(path); }),
-             Contains("at byte 4096 of") && Contains("damaged.pack is wrong"));
+             Contains("damaged.pack is damaged: ") && Contains("at byte 4096) is wrong"));
 }
 
-TEST_CASE(
-    "a header that lies, with a checksum that is right, is refused before anything is allocated") {
+TEST_CASE("pack: invalid header values with a valid checksum are data errors") {
   const TempFolder folder;
   const std::string whole = packed(VariedDataset(3), folder);
   const auto opened = [&](const std::function<void(PackHeader&)>& change) {
-    write(folder / "lie.pack", with_header(whole, change));
-    return failure_of([&] { PackDataset{folder / "lie.pack"}; });
+    write(folder / "header.pack", with_header(whole, change));
+    return failure_of([&] { PackDataset{folder / "header.pack"}; });
   };
   constexpr auto kHuge = std::numeric_limits<std::uint64_t>::max();
   CHECK(opened([](PackHeader&) {}).empty());
   CHECK_THAT(opened([](PackHeader& h) { h.samples = 1LL << 60; }),
-             Contains("9: ") && Contains("it is cut off"));
+             Contains("9: ") && Contains("the pack is cut off"));
   CHECK_THAT(opened([](PackHeader& h) { h.samples = -1; }), Contains("9: "));
   CHECK_THAT(opened([](PackHeader& h) { h.samples = 0; }), Contains("9: "));
   CHECK_THAT(opened([](PackHeader& h) { h.data_bytes = kHuge - 40; }), Contains("9: "));
   CHECK_THAT(opened([](PackHeader& h) { h.names_bytes = kHuge; }), Contains("9: "));
   CHECK_THAT(opened([](PackHeader& h) { h.version = 1; }),
-             Contains("9: ") && Contains("has version 1 (byte 8)"));
+             Contains("9: ") && Contains("is a pack of version 1 (byte 8)"));
   CHECK_THAT(opened([](PackHeader& h) { h.channels = 5; }), Contains("9: "));
   CHECK_THAT(opened([](PackHeader& h) { h.height = 5; }), Contains("9: "));
-  CHECK_THAT(opened([](PackHeader& h) { h.classes = 1; }), Contains("its entry of sample 1"));
+  CHECK_THAT(opened([](PackHeader& h) { h.classes = 1; }), Contains("its index entry of sample 1"));
   CHECK_THAT(opened([](PackHeader& h) {
                h.height = 9;
                h.width = 9;
              }),
-             Contains("its entry of sample 0"));
+             Contains("its index entry of sample 0"));
   CHECK_THAT(opened([](PackHeader& h) { h.data_bytes += 48, --h.samples; }),
              Contains("the checksum of its index"));
 }
 
-TEST_CASE("samples that are no labeled images cannot be packed") {
+TEST_CASE("make_pack: samples that are not labeled images are an error") {
   class Plain final : public Dataset {
    public:
     [[nodiscard]] std::int64_t size() const override { return 1; }
@@ -282,7 +283,7 @@ TEST_CASE("samples that are no labeled images cannot be packed") {
   CHECK(fs::is_empty(folder.path()));
 }
 
-TEST_CASE("the stage 'pack' reads a pack and refuses one that its source has outgrown") {
+TEST_CASE("pack: the stage reads a pack and rejects one that was made from another source") {
   const TempFolder folder;
   const Catalog catalog = builtin_catalog();
   spec::dataset::SyntheticDigits digits;
@@ -300,5 +301,5 @@ TEST_CASE("the stage 'pack' reads a pack and refuses one that its source has out
   digits.seed = 1;
   options.source = config::make_stage("dataset", "synthetic_digits", digits);
   CHECK_THAT(failure_of(open),
-             Contains("9: ") && Contains("samples.pack is stale: it was made (keep) from other"));
+             Contains("9: ") && Contains("samples.pack is stale: the pack was made from other"));
 }

@@ -43,13 +43,13 @@ PackOptions skipping() {
 
 }  // namespace
 
-TEST_CASE("what the reader would refuse is not written") {
+TEST_CASE("PackWriter: an image or label that the format cannot store is an error") {
   const TempFolder folder;
   PackHeader head;
   head.channels = 3;
   head.classes = 2;
   head.samples = 1;
-  const auto refused = [&](const ImageShape& shape, std::int64_t label) {
+  const auto append_error = [&](const ImageShape& shape, std::int64_t label) {
     PackWriter writer(folder / "x.pack", head);
     PackedImage image;
     image.bytes.resize(shape.bytes());
@@ -59,16 +59,18 @@ TEST_CASE("what the reader would refuse is not written") {
     image.label = label;
     return failure_of([&] { writer.append(image); });
   };
-  CHECK_THAT(refused({1'100'000, 1, 3}, 0),
-             StartsWith("9: long.png: pixels of 1100000x1x3 do not fit into a pack"));
-  CHECK_THAT(refused({1, 1'100'000, 3}, 0), StartsWith("9: long.png: "));
-  CHECK_THAT(refused({1, 1, 4}, 0), StartsWith("9: long.png: "));
-  CHECK(refused({1, 1, 3}, 2) ==
-        "9: long.png: its label must be below 2, the number of classes, got 2");
-  CHECK(refused({1, 1, 3}, 1).empty());
+  CHECK_THAT(
+      append_error({1'100'000, 1, 3}, 0),
+      StartsWith(
+          "9: long.png: the image has 1100000x1 pixels and 3 channels, but an image of this pack"));
+  CHECK_THAT(append_error({1, 1'100'000, 3}, 0), StartsWith("9: long.png: "));
+  CHECK_THAT(append_error({1, 1, 4}, 0), StartsWith("9: long.png: "));
+  CHECK(append_error({1, 1, 3}, 2) ==
+        "9: long.png: the label must be from 0 to 1 (2 classes), got 2");
+  CHECK(append_error({1, 1, 3}, 1).empty());
 }
 
-TEST_CASE("images of more channels than a pack can hold are refused at once") {
+TEST_CASE("make_pack: images with more than 4 channels are an error before anything is written") {
   const TempFolder folder;
   spec::dataset::SyntheticImages options;
   options.channels = 5;
@@ -79,7 +81,7 @@ TEST_CASE("images of more channels than a pack can hold are refused at once") {
   CHECK(fs::is_empty(folder.path()));
 }
 
-TEST_CASE("a journal does not name images that the disk refused") {
+TEST_CASE("make_pack: the journal does not list images that could not be written") {
   const TempFolder folder;
   const VariedDataset source(60);
   const fs::path path = folder / "samples.pack";
@@ -91,7 +93,7 @@ TEST_CASE("a journal does not name images that the disk refused") {
   CHECK(make_pack(source, path, {}).found == 0);
 }
 
-TEST_CASE("bytes of the partial file that were damaged meanwhile are made again") {
+TEST_CASE("make_pack: damaged bytes of a partial file are written again") {
   const TempFolder folder;
   const VariedDataset source(30);
   make_pack(source, folder / "whole.pack", {});
@@ -111,7 +113,7 @@ TEST_CASE("bytes of the partial file that were damaged meanwhile are made again"
   }
 }
 
-TEST_CASE("resuming never makes the journal shorter than its valid records") {
+TEST_CASE("make_pack: a crash while resuming keeps all valid records of the journal") {
   const TempFolder folder;
   const VariedDataset source(30);
   const fs::path path = folder / "samples.pack";
@@ -127,7 +129,7 @@ TEST_CASE("resuming never makes the journal shorter than its valid records") {
   CHECK(make_pack(source, path, {}).found == 26);
 }
 
-TEST_CASE("a file that was renamed between opening and locking is not the one that is locked") {
+TEST_CASE("open_locked: a file that is renamed before it is locked is created again") {
   const TempFolder folder;
   const fs::path path = folder / "x.partial";
   int calls = 0;
@@ -141,16 +143,16 @@ TEST_CASE("a file that was renamed between opening and locking is not the one th
   CHECK_THAT(failure_of([&] { open_locked(path); }), StartsWith("11: another process is writing"));
 }
 
-TEST_CASE("with on_error=skip damaged samples and their labels are skipped and reported") {
+TEST_CASE("make_pack: damaged samples and their labels are skipped and reported") {
   const TempFolder folder;
   VariedDataset source(30);
   source.bad = {0, 4, 29};
   const fs::path path = folder / "samples.pack";
   const PackReport report = make_pack(source, path, skipping());
   CHECK(report.samples == 27);
-  REQUIRE(report.left_out.size() == 3);
-  CHECK(report.left_out[1].name == "picture 4");
-  CHECK(report.left_out[1].reason == "the image is damaged");
+  REQUIRE(report.skipped.size() == 3);
+  CHECK(report.skipped[1].name == "picture 4");
+  CHECK(report.skipped[1].reason == "the image is damaged");
   const PackDataset pack(path);
   CHECK(pack.size() == 27);
   CHECK(pack.name(0) == "picture 1");
@@ -160,31 +162,32 @@ TEST_CASE("with on_error=skip damaged samples and their labels are skipped and r
     if (!source.bad.contains(i)) expected.push_back(i % 3);
   CHECK(read_labels(pack) == expected);
   const std::string bytes = golden::read(path);
-  CHECK(make_pack(source, path, skipping()).left_out.size() == 3);
+  CHECK(make_pack(source, path, skipping()).skipped.size() == 3);
   CHECK_THAT(failure_of([&] { make_pack(source, path, {}); }),
-             StartsWith("2: ") && Contains("was made without 3 damaged sample(s)"));
+             StartsWith("2: ") && Contains("was made without 3 damaged samples"));
   for (const std::int64_t left : {29, 26, 20, 1}) {
     fs::remove(path);
     begin_pack(source, path, left, skipping());
-    CHECK(make_pack(source, path, skipping()).left_out.size() == 3);
+    CHECK(make_pack(source, path, skipping()).skipped.size() == 3);
     CHECK((golden::read(path) == bytes));
   }
 }
 
-TEST_CASE("one damaged sample more than the budget ends the packing, also in two runs") {
+TEST_CASE("make_pack: more damaged samples than max_skipped are an error, also in two runs") {
   const TempFolder folder;
   VariedDataset source(30);
   source.bad = {0, 4, 10, 29};
   const fs::path path = folder / "samples.pack";
   CHECK_THAT(failure_of([&] { make_pack(source, path, skipping()); }),
-             StartsWith("9: picture 29: the image is damaged (more than the 3"));
+             StartsWith("9: picture 29: the image is damaged (dataset.max_skipped allows only 3"));
   CHECK_THAT(failure_of([&] { make_pack(source, path, skipping()); }),
-             StartsWith("9: picture 29: the image is damaged (more than the 3"));
+             StartsWith("9: picture 29: the image is damaged (dataset.max_skipped allows only 3"));
   CHECK_THAT(failure_of([&] { make_pack(source, path, {}); }),
-             StartsWith("9: picture 0: the image is damaged; an interrupted run skipped it"));
+             StartsWith("9: an interrupted 'data pack' skipped a damaged sample, picture 0: the "
+                        "image is damaged"));
 }
 
-TEST_CASE("with on_error=skip the mode keep leaves out what cannot be decoded") {
+TEST_CASE("make_pack: undecodable images can be skipped in mode keep too") {
   const TempFolder folder;
   auto damaged = jpeg_file({50, 20, 3}, 2, Scans::baseline);
   damaged.resize(damaged.size() / 2);

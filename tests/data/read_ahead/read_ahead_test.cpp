@@ -66,7 +66,7 @@ void drop_from_page_cache(const fs::path& path) {
 
 }  // namespace
 
-TEST_CASE("batches are the same whether and however far images are read ahead") {
+TEST_CASE("read_ahead: batches are the same for any number of batches read ahead") {
   const auto images = std::make_shared<FileImages>(101);
   check_same(pipeline_of(images));
   LoaderOptions skewed = options_of(2, 3);
@@ -77,7 +77,7 @@ TEST_CASE("batches are the same whether and however far images are read ahead") 
         digest_epochs(pipeline_of(images), direct, 3).epochs);
 }
 
-TEST_CASE("batches are the same where the kernel refuses io_uring") {
+TEST_CASE("read_ahead: batches are the same if the kernel does not allow io_uring") {
   const auto images = std::make_shared<FileImages>(101);
   const auto expected = digest_epochs(pipeline_of(images), options_of(0, 0), 2).epochs;
   images->reads = 0;
@@ -92,7 +92,7 @@ TEST_CASE("batches are the same where the kernel refuses io_uring") {
   CHECK(images->reads == 0);
 }
 
-TEST_CASE("where io_uring fails later on, nothing is read ahead any more") {
+TEST_CASE("read_ahead: after an error of io_uring, images are no longer read ahead") {
   const auto images = std::make_shared<FileImages>(101);
   const Pipeline pipeline = pipeline_of(images);
   Loader reference(pipeline, options_of(0, 0));
@@ -109,7 +109,7 @@ TEST_CASE("where io_uring fails later on, nothing is read ahead any more") {
   CHECK(images->opens == images->reads);
 }
 
-TEST_CASE("what is read ahead is all that is read") {
+TEST_CASE("read_ahead: no image is read directly") {
   const auto images = std::make_shared<FileImages>(101);
   digest_epochs(pipeline_of(images), options_of(2, 4), 2);
   CHECK(images->reads == 0);
@@ -118,10 +118,10 @@ TEST_CASE("what is read ahead is all that is read") {
   CHECK(images->reads >= 202);
 }
 
-TEST_CASE("images in the page cache are not read ahead unless asked for, cold ones are") {
+TEST_CASE("read_ahead: by default only images outside of the page cache are read ahead") {
   const auto images = std::make_shared<FileImages>(101);
   if (!in_page_cache({images->range(0), images->range(1)}, *images))
-    skip("this file system does not report what is in memory");
+    skip("this file system does not report which pages are in memory");
   digest_epochs(pipeline_of(images), options_of(2, std::nullopt), 2);
   CHECK(images->from_ahead == 0);
   for (std::size_t file = 0; file < 3; ++file) drop_from_page_cache(images->path(file));
@@ -134,7 +134,7 @@ TEST_CASE("images in the page cache are not read ahead unless asked for, cold on
   CHECK(images->reads < 101);
 }
 
-TEST_CASE("packs, shards and folders of files are read ahead with the same batches") {
+TEST_CASE("read_ahead: packs, shards and image folders give the same batches") {
   const CacheHome cache;
   const TempFolder folder;
   make_pack(CountingDataset(61), folder / "raw.pack", {});
@@ -163,8 +163,7 @@ TEST_CASE("packs, shards and folders of files are read ahead with the same batch
   check_same({build("webdataset", shards), {std::make_shared<Corner>(4)}, {}, {}});
 }
 
-TEST_CASE(
-    "a file that ends too early is reported with its name and byte, and costs no other sample") {
+TEST_CASE("read_ahead: a truncated file is an error with its name and byte, only for its batches") {
   for (const int workers : {0, 2}) {
     const auto images = std::make_shared<FileImages>(101);
     fs::resize_file(images->path(1), 900'000);  // four samples lie after the new end
@@ -179,7 +178,7 @@ TEST_CASE(
       ++failed;
       CHECK_THAT(failure,
                  StartsWith("9: epoch 1, batch " + std::to_string(i + 1) + ": sample ") &&
-                     Contains(images->path(1).string() + " ends at byte 900000, expected bytes "));
+                     Contains(images->path(1).string() + " ends at byte 900000, but bytes "));
     }
     CHECK(failed > 0);
     CHECK(failed <= 4);
@@ -188,7 +187,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("samples that cannot be read are replaced as they are without reading ahead") {
+TEST_CASE("read_ahead: unreadable samples have the same replacements as without it") {
   const auto images = std::make_shared<FileImages>(101);
   fs::resize_file(images->path(0), 250'000);
   fs::remove(images->path(2));
@@ -205,7 +204,7 @@ TEST_CASE("samples that cannot be read are replaced as they are without reading 
   });
 }
 
-TEST_CASE("damage in a pack is found in what was read ahead, too") {
+TEST_CASE("read_ahead: a damaged image of a pack is detected") {
   const TempFolder folder;
   make_pack(CountingDataset(40), folder / "raw.pack", {});
   {
@@ -218,12 +217,11 @@ TEST_CASE("damage in a pack is found in what was read ahead, too") {
   std::string failure;
   for (std::int64_t i = 0; i < loader.batches_per_epoch(); ++i)
     failure += failure_of([&] { loader.next(); });
-  CHECK_THAT(failure,
-             StartsWith("9: ") && Contains("sample 7: the checksum of its 16 bytes at byte "
-                                           "4208 of "));
+  CHECK_THAT(failure, StartsWith("9: ") && Contains("sample 7: ") &&
+                          Contains("the checksum of this image (16 bytes at byte 4208) is wrong"));
 }
 
-TEST_CASE("epochs may be left early, begun anywhere and ended at any time") {
+TEST_CASE("read_ahead: epochs can start at any batch and end early") {
   const auto images = std::make_shared<FileImages>(301);
   Loader reference(pipeline_of(images), options_of(0, 0));
   for (const int workers : {0, 2}) {
@@ -241,14 +239,14 @@ TEST_CASE("epochs may be left early, begun anywhere and ended at any time") {
   }
 }
 
-TEST_CASE("what is read ahead counts against the budget and is part of the plan") {
+TEST_CASE("read_ahead: the buffer is within the budget and part of the memory plan") {
   const auto images = std::make_shared<FileImages>(4000);
   LoaderOptions options = options_of(2, 10);
   const std::uint64_t slot = 8 * 2000 + 8 * 8;
   const std::uint64_t ring = 4 * slot;
   const std::uint64_t needed = read_ahead_within_budget(*images, options, ring);
   CHECK(needed >= 2 * 10 * 8 * (2000 + 4096));               // two windows of whole pages
-  CHECK(needed <= 2 * (10 * 8 * (2000 + 2 * 4096) + 4096));  // a third window is more
+  CHECK(needed <= 2 * (10 * 8 * (2000 + 2 * 4096) + 4096));  // a third window would need more
   CacheBudget none;
   const MemoryPlan plan = memory_plan(pipeline_of(images), options, none);
   CHECK(plan.ahead == needed);
@@ -263,7 +261,8 @@ TEST_CASE("what is read ahead counts against the budget and is part of the plan"
   CHECK(read_ahead_within_budget(CountingDataset(100), options_of(2, 10), ring) == 0);
 }
 
-TEST_CASE("a buffer smaller than a batch is used as far as it goes") {
+TEST_CASE(
+    "read_ahead: a buffer smaller than a batch is filled, and other images are read directly") {
   const auto images = std::make_shared<FileImages>(2000);
   LoaderOptions options = options_of(2, 1);
   options.batch_size = 1000;

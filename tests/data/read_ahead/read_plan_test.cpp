@@ -50,7 +50,7 @@ void check_plan(const std::vector<FileRange>& ranges, std::uint64_t capacity) {
 
 }  // namespace
 
-TEST_CASE("reads go by file and offset, in whole pages") {
+TEST_CASE("ReadPlan: reads are sorted by file and offset and consist of whole pages") {
   const auto reads = reads_of({{1, 8192, 4096}, {0, 1'000'000, 10}, {0, 5000, 100}});
   REQUIRE(reads.size() == 3);
   CHECK(reads[0].file == 0);
@@ -62,7 +62,7 @@ TEST_CASE("reads go by file and offset, in whole pages") {
   CHECK(reads[2].offset == 8192);
 }
 
-TEST_CASE("neighbors up to 64 KiB apart become one read, up to 1 MiB long") {
+TEST_CASE("ReadPlan: ranges up to 64 KiB apart are one read of up to 1 MiB") {
   CHECK(reads_of({{0, 0, 4096}, {0, 4096 + 65536, 4096}}).size() == 1);
   CHECK(reads_of({{0, 0, 4096}, {0, 4096 + 65536 + 4096, 4096}}).size() == 2);
   CHECK(reads_of({{0, 0, 4096}, {1, 4096, 4096}}).size() == 2);
@@ -74,14 +74,14 @@ TEST_CASE("neighbors up to 64 KiB apart become one read, up to 1 MiB long") {
   CHECK(reads_of({{0, 0, 5 << 20}}).size() == 1);
 }
 
-TEST_CASE("gaps are read only as far as the buffer has room for them") {
+TEST_CASE("ReadPlan: gaps are read only if the buffer has room for them") {
   const std::vector<FileRange> ranges{{0, 0, 4096}, {0, 12288, 4096}, {0, 24576, 4096}};
   CHECK(reads_of(ranges, 3 * 4096).size() == 3);
   CHECK(reads_of(ranges, 5 * 4096).size() == 2);
   CHECK(reads_of(ranges, 7 * 4096).size() == 1);
 }
 
-TEST_CASE("a sample that is drawn twice is read once") {
+TEST_CASE("ReadPlan: a sample that is drawn twice is read once") {
   const auto reads = reads_of({{0, 100, 50}, {0, 9000, 50}, {0, 100, 50}}, 3 * 4096);
   std::uint64_t bytes = 0;
   for (const auto& read : reads) bytes += read.bytes;
@@ -89,7 +89,7 @@ TEST_CASE("a sample that is drawn twice is read once") {
   check_plan({{0, 100, 50}, {0, 100, 50}, {0, 100, 50}}, 3 * 4096);
 }
 
-TEST_CASE("every range lies in the buffer where its place says") {
+TEST_CASE("ReadPlan: each range is at its place in the buffer") {
   std::uint32_t draw = 0;
   const auto below = [&](std::uint64_t most) {
     return trainctl::philox(5, {draw++, 0, 0, 0})[0] % most;

@@ -51,29 +51,29 @@ void check_queue(ReadQueue& queue, std::span<std::byte> memory) {
 
 }  // namespace
 
-TEST_CASE("threads read many pieces at once, a short read and an error are reported as such") {
+TEST_CASE("thread_queue: reads many ranges at once, and reports short reads and errors") {
   std::vector<std::byte> memory(16'000);
   const auto queue = thread_queue(4);
   check_queue(*queue, memory);
 }
 
-TEST_CASE("io_uring reads many pieces at once, a short read and an error are reported as such") {
+TEST_CASE("uring_queue: reads many ranges at once, and reports short reads and errors") {
   std::vector<std::byte> memory(16'000);
   const auto queue = uring_queue(16, memory);
   if (!queue) skip("this machine, or this build, has no io_uring");
   check_queue(*queue, memory);
 }
 
-TEST_CASE("where io_uring is refused there is no queue of it") {
+TEST_CASE("uring_queue: returns null if the kernel does not allow io_uring") {
   for (const int error : {EPERM, ENOSYS, ENOMEM}) {
     without_uring(error, [] {
       std::vector<std::byte> memory(4096);
-      if (uring_queue(16, memory) != nullptr) throw std::runtime_error("it was not refused");
+      if (uring_queue(16, memory) != nullptr) throw std::runtime_error("the queue was created");
     });
   }
 }
 
-TEST_CASE("a queue of threads may end while nobody waits for its reads") {
+TEST_CASE("thread_queue: ends all reads when it is destroyed") {
   constexpr std::size_t kPiece = 4096;
   constexpr std::uint32_t kPieces = 100;
   std::vector<std::byte> memory(kPiece * kPieces);

@@ -18,7 +18,7 @@
 
 namespace trainctl::data::testing {
 
-/// Objects in memory, by URL. Counts the requests.
+/// Stores objects in memory by URL and counts the requests.
 class FakeStore final : public ObjectStore {
  public:
   struct Object {
@@ -55,7 +55,7 @@ class FakeStore final : public ObjectStore {
   }
 };
 
-/// A tier in a temporary folder that uses the fake store for every scheme.
+/// Opens tiers in a temporary folder that use the fake store for every scheme.
 struct FakeTier {
   std::shared_ptr<FakeStore> store = std::make_shared<FakeStore>();
   TempFolder folder;

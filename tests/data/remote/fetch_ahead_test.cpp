@@ -24,12 +24,12 @@ using Catch::Matchers::Contains;
 
 namespace {
 
-/// A folder of objects in a fake bucket.
+/// Mounts a fake bucket with a folder of objects.
 class Bucket {
  public:
-  /// The tier can hold `held` objects, each with 4096 bytes and a block of checksums.
-  Bucket(std::int64_t count, std::uint64_t held) {
-    fake_.budget.bytes = held * 2 * 4096;
+  /// The tier can hold `capacity` objects, each with 4096 bytes and a block of checksums.
+  Bucket(std::int64_t count, std::uint64_t capacity) {
+    fake_.budget.bytes = capacity * 2 * 4096;
     for (std::int64_t i = 0; i < count; ++i)
       fake_.store->objects[fmt::format("s3://bucket/set/c/{}.jpg", 1000 + i)] = {
           varied_bytes(4096, static_cast<unsigned>(i)), "e"};
@@ -71,9 +71,9 @@ LoaderOptions one_by_one() {
 }
 
 /// Serves a list of images, but fails for each image with a transient error.
-class Lists final : public HttpClient {
+class ListClient final : public HttpClient {
  public:
-  explicit Lists(std::atomic<int>& requests) : requests_(requests) {}
+  explicit ListClient(std::atomic<int>& requests) : requests_(requests) {}
   HttpResponse perform(const HttpRequest& request) override {
     if (request.url.ends_with("list.csv"))
       return {200, {{"content-length", std::to_string(list_.size())}}, list_, "", false};
@@ -86,23 +86,23 @@ class Lists final : public HttpClient {
   std::atomic<int>& requests_;
 };
 
-/// Images that are retried with pauses longer than a test may take.
-class Lost {
+/// Mounts a store whose images fail. Pauses before a retry are longer than a test may take.
+class FailingImages {
  public:
-  Lost() {
+  FailingImages() {
     const auto store = std::shared_ptr<ObjectStore>(http_store(std::make_shared<Transfers>(
-        std::make_unique<Lists>(requests),
+        std::make_unique<ListClient>(requests),
         TransferOptions{.retries = 1000, .sleep = [](double) { TransferOptions().sleep(600); }})));
     mount_remote(std::make_shared<LocalTier>(folder_.path(),
                                              spec::Budget{.bytes = std::uint64_t{1} << 30},
                                              LocalTier::Stores{{"http", store}}));
   }
-  ~Lost() {
+  ~FailingImages() {
     watch_stop_signal(nullptr);
     mount_remote(std::shared_ptr<LocalTier>());
   }
-  Lost(const Lost&) = delete;
-  Lost& operator=(const Lost&) = delete;
+  FailingImages(const FailingImages&) = delete;
+  FailingImages& operator=(const FailingImages&) = delete;
 
   [[nodiscard]] static std::shared_ptr<const Dataset> dataset() {
     spec::dataset::ImageList options;
@@ -128,10 +128,10 @@ double seconds_of(const std::function<void()>& body) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-/// A data set whose downloads fail because memory is short.
-class Starved final : public CountingDataset, public Fetchable {
+/// Fails each download because memory is short.
+class OutOfMemory final : public CountingDataset, public Fetchable {
  public:
-  Starved() : CountingDataset(10) {}
+  OutOfMemory() : CountingDataset(10) {}
   [[nodiscard]] const Fetchable* fetchable() const override { return this; }
   std::uint64_t fetch(std::int64_t) const override {
     ++fetches;
@@ -142,10 +142,10 @@ class Starved final : public CountingDataset, public Fetchable {
   mutable std::atomic<int> fetches = 0;
 };
 
-/// A data set whose first download blocks until it is released.
-class Held final : public CountingDataset, public Fetchable {
+/// Blocks the first download until it is released.
+class BlockedDownload final : public CountingDataset, public Fetchable {
  public:
-  Held() : CountingDataset(40) {}
+  BlockedDownload() : CountingDataset(40) {}
   [[nodiscard]] const Fetchable* fetchable() const override { return this; }
   std::uint64_t fetch(std::int64_t) const override {
     const int number = ++fetches;
@@ -153,7 +153,7 @@ class Held final : public CountingDataset, public Fetchable {
     // The first download waits until it is released, the second one for a concurrent download.
     for (int wait = 0; wait < 6000; ++wait) {
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
-      if (number == 1 ? let_go.load() : number > 2 || most_at_once > 1) break;
+      if (number == 1 ? released.load() : number > 2 || most_at_once > 1) break;
     }
     --at_once;
     return 4096;
@@ -168,7 +168,7 @@ class Held final : public CountingDataset, public Fetchable {
   mutable std::atomic<int> fetches = 0;
   mutable std::atomic<int> at_once = 0;
   mutable std::atomic<int> most_at_once = 0;
-  std::atomic<bool> let_go = false;
+  std::atomic<bool> released = false;
 };
 
 }  // namespace
@@ -176,51 +176,51 @@ class Held final : public CountingDataset, public Fetchable {
 TEST_CASE(
     "FetchAhead: the first sample provides the size estimate, then several are downloaded at "
     "once") {
-  const auto held = std::make_shared<Held>();
-  FetchAhead ahead(held, 1);
+  const auto dataset = std::make_shared<BlockedDownload>();
+  FetchAhead ahead(dataset, 1);
   ahead.begin({.count = 40});
-  CHECK(held->wait_for_fetches(1));
+  CHECK(dataset->wait_for_fetches(1));
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  CHECK(held->fetches == 1);
+  CHECK(dataset->fetches == 1);
   ahead.used(1);  // the first download is still in flight
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  CHECK(held->fetches == 1);
-  held->let_go = true;
-  CHECK(held->wait_for_fetches(40));
-  CHECK(held->most_at_once > 1);
+  CHECK(dataset->fetches == 1);
+  dataset->released = true;
+  CHECK(dataset->wait_for_fetches(40));
+  CHECK(dataset->most_at_once > 1);
 }
 
-TEST_CASE("FetchAhead: stop() ends retries of failing downloads") {
-  const Lost lost;
-  const auto dataset = lost.dataset();
+TEST_CASE("FetchAhead: the destructor ends retries of failing downloads") {
+  const FailingImages images;
+  const auto dataset = images.dataset();
   auto ahead = std::make_unique<FetchAhead>(dataset, 1);
   ahead->begin({.count = 4});
-  REQUIRE(lost.wait_for_requests(1));
+  REQUIRE(images.wait_for_requests(1));
   CHECK(seconds_of([&] { ahead.reset(); }) < 60);
 }
 
 TEST_CASE("remote data: a loader can be destroyed while its threads wait for the network") {
-  const Lost lost;
+  const FailingImages images;
   LoaderOptions options = one_by_one();
   options.num_workers = 2;
-  auto loader = std::make_unique<Loader>(cropped(lost.dataset()), options);
+  auto loader = std::make_unique<Loader>(cropped(images.dataset()), options);
   loader->start_epoch(0);
-  REQUIRE(lost.wait_for_requests(1));
+  REQUIRE(images.wait_for_requests(1));
   CHECK(seconds_of([&] { loader.reset(); }) < 60);
 }
 
 TEST_CASE("remote data: a stop signal ends the wait for the network and is reported as a stop") {
   const int signal = GENERATE(SIGTERM, SIGINT);
   const int workers = GENERATE(0, 2);
-  const Lost lost;
+  const FailingImages images;
   volatile int received = 0;
   watch_stop_signal(&received);
   LoaderOptions options = one_by_one();
   options.num_workers = workers;
-  Loader loader(cropped(lost.dataset()), options);
+  Loader loader(cropped(images.dataset()), options);
   loader.start_epoch(0);
   std::jthread sender([&] {
-    (void)lost.wait_for_requests(1);
+    (void)images.wait_for_requests(1);
     received = signal;
   });
   const std::string failure = failure_of([&] { (void)loader.next(); });
@@ -257,7 +257,7 @@ TEST_CASE("FetchAhead: images that do not fit the cache are downloaded ahead") {
   CHECK(bucket.wait_for_reads(60));
 }
 
-TEST_CASE("batches that fail count as used, so that others are fetched") {
+TEST_CASE("FetchAhead: failed batches count as used, so that later images are downloaded") {
   Bucket bucket(60, 40);  // ten of them are downloaded ahead
   Loader loader(cropped(bucket.dataset()), one_by_one());
   loader.start_epoch(0);
@@ -265,13 +265,13 @@ TEST_CASE("batches that fail count as used, so that others are fetched") {
   CHECK(bucket.wait_for_reads(38));
 }
 
-TEST_CASE("FetchAhead: after an allocation failure the reader downloads the sample") {
-  const auto starved = std::make_shared<Starved>();
-  FetchAhead ahead(starved, 1);
+TEST_CASE("FetchAhead: an allocation failure does not end the downloads") {
+  const auto dataset = std::make_shared<OutOfMemory>();
+  FetchAhead ahead(dataset, 1);
   ahead.begin({.count = 10});
-  for (int wait = 0; wait < 6000 && starved->fetches < 10; ++wait)
+  for (int wait = 0; wait < 6000 && dataset->fetches < 10; ++wait)
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  CHECK(starved->fetches == 10);
+  CHECK(dataset->fetches == 10);
 }
 
 TEST_CASE("remote data: an invalid image is reported with its local copy") {
@@ -292,7 +292,7 @@ TEST_CASE("remote data: an invalid image is reported with its local copy") {
              Contains("the local copy of s3://bucket/set/c/1000.jpg"));
 }
 
-TEST_CASE("transfers are counted in the memory of remote data sets") {
+TEST_CASE("FetchAhead: memory() counts a block for each transfer, and nothing for local data") {
   Bucket bucket(1, 100);
   const std::uint64_t least = FetchAhead::memory(*bucket.dataset(), 1);
   CHECK(least >= 2 * CachedObject::kBlock);

@@ -18,7 +18,8 @@ namespace {
 
 constexpr int kImages = 60;
 
-/// A list of images in a folder, and the same files on a server that sometimes fails.
+/// Writes a list of images to a folder and serves the same files from a server that sometimes
+/// fails.
 class Served {
  public:
   Served() {
@@ -78,9 +79,9 @@ TEST_CASE("remote data: batches equal those of local files for any number of wor
   for (const int workers : {0, 1, 2, 8}) {
     const int before = served.requests();
     CHECK(digest_epochs(served.remote(), options_of(workers), 2).epochs == expected);
-    const int asked = served.requests() - before;
-    CHECK(asked >= kImages + 1);
-    CHECK(asked <= (kImages + 1) * 7 / 6 + 2);  // failed requests succeed on the second attempt
+    const int sent = served.requests() - before;
+    CHECK(sent >= kImages + 1);
+    CHECK(sent <= (kImages + 1) * 7 / 6 + 2);  // failed requests succeed on the second attempt
   }
 }
 

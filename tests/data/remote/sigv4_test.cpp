@@ -36,7 +36,7 @@ std::string signature(const HttpRequest& request, std::time_t now = kMay24) {
 
 }  // namespace
 
-TEST_CASE("a GET of a range is signed as Amazon's example says") {
+TEST_CASE("sigv4: a GET with a range has the signature of Amazon's example") {
   HttpRequest request = example("/test.txt");
   request.range = ByteRange{0, 10};
   const auto headers = sigv4_headers(request, kMay24);
@@ -51,7 +51,7 @@ TEST_CASE("a GET of a range is signed as Amazon's example says") {
         "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
 }
 
-TEST_CASE("a list and an empty parameter are signed as Amazon's examples say") {
+TEST_CASE("sigv4: lists and empty parameters have the signatures of Amazon's examples") {
   CHECK(signature(example("/?max-keys=2&prefix=J")) ==
         "34b48302e7b5fa45bde8084f4b7868a86f0a534bc59db6670ed5711ef69dc6f7");
   CHECK(signature(example("/?lifecycle=")) ==
@@ -59,12 +59,12 @@ TEST_CASE("a list and an empty parameter are signed as Amazon's examples say") {
 }
 
 // libcurl 8.16 signs the plus in this request as a blank, so CURLOPT_AWS_SIGV4 is not used.
-TEST_CASE("a page whose continuation token holds a plus is signed as botocore signs it") {
+TEST_CASE("sigv4: a plus in a continuation token is signed as by botocore") {
   CHECK(signature(example("/?continuation-token=t%2F%2B%3D&list-type=2&prefix=a%20b%2F")) ==
         "7479c770b32b00380abcb6f43db9c1d60b9622acd2440d84101c4808ca819026");
 }
 
-TEST_CASE("host with port, path, query, range, time, region and token all count") {
+TEST_CASE("sigv4: port, path, query, range, time, region and token change the signature") {
   const std::string plain = signature(example("/a"));
   HttpRequest other = example("/a");
   other.url = "https://examplebucket.s3.amazonaws.com:9000/a";
@@ -85,7 +85,7 @@ TEST_CASE("host with port, path, query, range, time, region and token all count"
   CHECK(header(sigv4_headers(other, kMay24), "x-amz-security-token") == "token");
 }
 
-TEST_CASE("no signed header holds the secret key") {
+TEST_CASE("sigv4: no header contains the secret key") {
   for (const std::string& one : sigv4_headers(example("/a"), kMay24))
     CHECK_THAT(one, !Contains("wJalr"));
 }

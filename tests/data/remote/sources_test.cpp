@@ -19,7 +19,7 @@ using Catch::Matchers::Contains;
 
 namespace {
 
-/// A folder, and the same files in a fake bucket that is mounted as s3://bucket.
+/// Mirrors a local folder in a fake bucket, which is mounted as s3://bucket.
 class Mirrored {
  public:
   Mirrored() { mount_remote(fake_.open()); }
@@ -78,7 +78,7 @@ void check_same(Mirrored& mirrored, const std::string& type, const Options& loca
 
 }  // namespace
 
-TEST_CASE("mnist is the same through a bucket, packed or not") {
+TEST_CASE("mnist: plain and gzipped files in a bucket equal local files") {
   for (const bool packed : {false, true}) {
     Mirrored mirrored;
     write_split(mirrored.local(), 20);
@@ -97,7 +97,7 @@ TEST_CASE("mnist is the same through a bucket, packed or not") {
   }
 }
 
-TEST_CASE("an image folder is the same through a bucket, classes and order") {
+TEST_CASE("image_folder: a folder in a bucket has the same classes and order as a local one") {
   Mirrored mirrored;
   for (const char* name : {"b/2.jpg", "b/10.jpg", "a/x/1.png", "a/9.png", "a/notes.txt", "top.jpg",
                            "a-b/1.jpg", "a/x-y/1.png"})
@@ -109,7 +109,7 @@ TEST_CASE("an image folder is the same through a bucket, classes and order") {
   check_same(mirrored, "image_folder", local, remote);
 }
 
-TEST_CASE("an image list is the same through a bucket, and names stay beneath its root") {
+TEST_CASE("image_list: a list in a bucket equals a local one, and cannot leave its root") {
   Mirrored mirrored;
   put_text(mirrored.local("list.csv"), "path,label\nx/1.jpg,owl\nx/2.jpg,crow\n");
   put_text(mirrored.local("x/1.jpg"), "one");
@@ -158,7 +158,7 @@ TEST_CASE("image_list: a remote list may only name files on the same host, a loc
   CHECK(stored(*build("image_list", options), 1) == "elsewhere");
 }
 
-TEST_CASE("shards are the same through a bucket, by range and by pattern") {
+TEST_CASE("webdataset: shards in a bucket equal local ones, by range and by pattern") {
   Mirrored mirrored;
   for (int i = 0; i < 3; ++i) {
     const std::string number = std::to_string(i);
@@ -199,7 +199,7 @@ TEST_CASE("webdataset: remote and local shards can be mixed and keep their names
   CHECK(dataset->images()->name(1) == "s3://bucket/set/s-1.tar:1.jpg");
 }
 
-TEST_CASE("a list of this machine may name remote images") {
+TEST_CASE("image_list: a local list may name remote images") {
   Mirrored mirrored;
   put_text(mirrored.local("x/1.jpg"), "one");
   put_text(mirrored.local("x/2.jpg"), "two");
@@ -238,7 +238,7 @@ TEST_CASE("image_folder: an outdated list or copy is refreshed at the next start
   }
 }
 
-TEST_CASE("file://: links to files are followed, other links are errors") {
+TEST_CASE("file URLs: links to files are followed, and other links are errors") {
   const TempFolder folder;
   const TempFolder elsewhere;
   const auto list = [&] {
@@ -257,7 +257,7 @@ TEST_CASE("file://: links to files are followed, other links are errors") {
              StartsWith("9: ") && Contains("/a/3.jpg is a broken symbolic link"));
 }
 
-TEST_CASE("a table and a token stream are the same through a bucket") {
+TEST_CASE("csv and tokens: files in a bucket equal local ones") {
   Mirrored mirrored;
   put_text(mirrored.local("t.csv"), "a,b,label\n1,2,0\n3,4,1\n");
   put_text(mirrored.local("t.bin"), varied_bytes(200));
@@ -275,7 +275,7 @@ TEST_CASE("a table and a token stream are the same through a bucket") {
   check_same(mirrored, "tokens", tokens, remote_tokens);
 }
 
-TEST_CASE("a pack is the same through a bucket, and a part of it needs a part of its blocks") {
+TEST_CASE("pack: a pack in a bucket equals a local one, and only needed blocks are downloaded") {
   Mirrored mirrored;
   spec::dataset::SyntheticDigits digits;
   digits.samples = 36'000;  // four blocks, with the index in the last

@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <string>
 
-// Helpers to inspect the files of a tier.
+// These helpers inspect the files of a tier.
 
 namespace trainctl::data::testing {
 
@@ -33,7 +33,7 @@ inline std::uint64_t bytes_on_disk(const FakeTier& fake) {
   return data_bytes(fake.folder / "objects");
 }
 
-inline bool holds_unfinished(const FakeTier& fake) {
+inline bool has_unfinished_file(const FakeTier& fake) {
   for (const auto& entry : fs::recursive_directory_iterator(fake.folder / "objects")) {
     if (entry.path().extension() == kUnfinished) return true;
   }

@@ -51,7 +51,7 @@ TEST_CASE(
   CHECK(tier->has_local_copy(url("e.new")));
 }
 
-TEST_CASE("TierFolder: of objects used in quick succession the first is evicted first") {
+TEST_CASE("TierFolder: objects used in quick succession are evicted in the order of their use") {
   FakeTier fake;
   fake.budget.bytes = 20'000;  // room for two objects
   const auto url = [](int i) { return "http://host/" + std::to_string(i); };
@@ -69,12 +69,12 @@ TEST_CASE("TierFolder: a budget that is too small for one object is an error") {
   fake.store->objects[kUrl] = {varied_bytes(4096), "one"};
   const auto message = failure_of([&] { (void)fake.open()->open(kUrl); });
   CHECK(message.starts_with("11: "));
-  CHECK(message.find("need 8.0 KiB more, but dataset.cache.budget leaves 1000 B of 1000 B") !=
+  CHECK(message.find("only 1000 B of the 1000 B of dataset.cache.budget are free") !=
         std::string::npos);
   CHECK_FALSE(fake.open()->has_local_copy(kUrl));
 }
 
-TEST_CASE("LocalTier: a full disk is an error that names the folder") {
+TEST_CASE("LocalTier: a full disk is an error and leaves no unfinished file") {
   FakeTier fake;
   fake.store->objects[kUrl] = {varied_bytes(4096), "one"};
   const auto tier = fake.open();
@@ -91,7 +91,7 @@ TEST_CASE("LocalTier: a full disk is an error that names the folder") {
   ::setrlimit(RLIMIT_FSIZE, &before);
   std::signal(SIGXFSZ, handler);
   CHECK(message.find("cannot write") != std::string::npos);
-  CHECK_FALSE(holds_unfinished(fake));
+  CHECK_FALSE(has_unfinished_file(fake));
   CHECK(content_of(tier->open(kUrl)) == varied_bytes(4096));
 }
 

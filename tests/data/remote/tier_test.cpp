@@ -34,7 +34,7 @@ TEST_CASE("LocalTier: an object is downloaded once, then read from the local cop
   }
 }
 
-TEST_CASE("only the blocks that are needed are fetched") {
+TEST_CASE("CachedObject: only the needed blocks are downloaded") {
   FakeTier fake;
   const std::string bytes = varied_bytes(5 * kBlock);
   fake.store->objects[kUrl] = {bytes, "one"};
@@ -81,7 +81,7 @@ TEST_CASE("CachedObject: an incomplete copy restarts if the object has changed")
   CHECK(content_of(fake.open()->open(kUrl)) == changed);
 }
 
-TEST_CASE("an object that changes while it is read is an error, not a mixture") {
+TEST_CASE("CachedObject: an object that changes while it is read is an error") {
   FakeTier fake;
   fake.store->objects[kUrl] = {varied_bytes(3 * kBlock, 1), "one"};
   const auto tier = fake.open();

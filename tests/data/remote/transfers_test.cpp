@@ -21,17 +21,17 @@ namespace {
 /// Returns the responses in order and repeats the last one.
 class Script final : public HttpClient {
  public:
-  explicit Script(std::deque<HttpResponse> answers, int& requests)
-      : answers_(std::move(answers)), requests_(requests) {}
+  explicit Script(std::deque<HttpResponse> responses, int& requests)
+      : responses_(std::move(responses)), requests_(requests) {}
   HttpResponse perform(const HttpRequest&) override {
     ++requests_;
-    HttpResponse answer = answers_.front();
-    if (answers_.size() > 1) answers_.pop_front();
-    return answer;
+    HttpResponse response = responses_.front();
+    if (responses_.size() > 1) responses_.pop_front();
+    return response;
   }
 
  private:
-  std::deque<HttpResponse> answers_;
+  std::deque<HttpResponse> responses_;
   int& requests_;
 };
 
@@ -40,8 +40,8 @@ struct Scripted {
   std::vector<double> pauses;
   Transfers transfers;
 
-  explicit Scripted(std::deque<HttpResponse> answers, int retries = 3)
-      : transfers(std::make_unique<Script>(std::move(answers), requests),
+  explicit Scripted(std::deque<HttpResponse> responses, int retries = 3)
+      : transfers(std::make_unique<Script>(std::move(responses), requests),
                   {.retries = retries, .sleep = [this](double s) { pauses.push_back(s); }}) {}
 
   std::optional<ObjectPart> read(ByteRange range) {
@@ -53,12 +53,12 @@ HttpResponse part(std::string body, const std::string& range) {
   return {
       206, {{"content-range", "bytes " + range}, {"etag", "\"e\""}}, std::move(body), "", false};
 }
-HttpResponse status(int code) { return {code, {}, "words", "", false}; }
+HttpResponse status(int code) { return {code, {}, "error", "", false}; }
 HttpResponse broken(const std::string& cause) { return {0, {}, "01", cause, false}; }
 
 }  // namespace
 
-TEST_CASE("a part of an object comes with its size and etag") {
+TEST_CASE("Transfers: a part of an object has its bytes, total size and etag") {
   const auto piece = Scripted({part("234", "2-4/10")}).read({2, 3});
   REQUIRE(piece);
   CHECK(piece->bytes == "234");
@@ -126,9 +126,9 @@ TEST_CASE("Transfers: permanent errors are not retried") {
     }
     CHECK(scripted.requests == 1);
   }
-  HttpResponse circle = broken("the server redirects more than 5 times");
-  circle.permanent = true;
-  Scripted redirected({circle});
+  HttpResponse redirects = broken("the server redirects more than 5 times");
+  redirects.permanent = true;
+  Scripted redirected({redirects});
   CHECK_THAT(failure_of([&] {
                (void)redirected.read({2, 3});
              }),
@@ -159,39 +159,39 @@ TEST_CASE("Transfers: a response without a length or chunks is an error") {
 }
 
 TEST_CASE("Transfers: an access error with a long body is reported as such") {
-  HttpResponse refused = status(403);
-  refused.too_long = true;
-  CHECK_THAT(failure_of([&] { (void)Scripted({refused}).read({2, 3}); }), Contains("(HTTP 403)"));
+  HttpResponse forbidden = status(403);
+  forbidden.too_long = true;
+  CHECK_THAT(failure_of([&] { (void)Scripted({forbidden}).read({2, 3}); }), Contains("(HTTP 403)"));
 }
 
 TEST_CASE("Transfers: compressed responses are errors") {
-  HttpResponse packed = part("234", "2-4/10");
-  packed.headers["content-encoding"] = "gzip";
-  Scripted scripted({packed});
+  HttpResponse compressed = part("234", "2-4/10");
+  compressed.headers["content-encoding"] = "gzip";
+  Scripted scripted({compressed});
   CHECK_THAT(failure_of([&] {
                (void)scripted.read({2, 3});
              }),
              StartsWith("9: ") && Contains("http://h/x compressed (gzip)"));
   CHECK(scripted.requests == 1);
-  CHECK(Scripted({packed}).transfers.read({}, {2, 3}, "http://h/x.gz")->bytes == "234");
-  packed.headers["content-encoding"] = "identity";
-  CHECK(Scripted({packed}).read({2, 3})->bytes == "234");
+  CHECK(Scripted({compressed}).transfers.read({}, {2, 3}, "http://h/x.gz")->bytes == "234");
+  compressed.headers["content-encoding"] = "identity";
+  CHECK(Scripted({compressed}).read({2, 3})->bytes == "234");
 }
 
-TEST_CASE("Transfers: a stop request prevents requests and pauses") {
+TEST_CASE("Transfers: a stop request ends a pause and prevents further requests") {
   std::stop_source source;
   const StopScope scope(source.get_token());
   int requests = 0;
   HttpResponse busy = status(503);
   std::atomic<bool> waits = false;
-  const TransferOptions usual;
+  const TransferOptions defaults;
   Transfers transfers(std::make_unique<Script>(std::deque<HttpResponse>{busy}, requests),
                       {.retries = 1000, .sleep = [&](double) {
                          waits = true;
                          waits.notify_all();
-                         usual.sleep(600);
+                         defaults.sleep(600);
                        }});
-  std::jthread teller([&] {
+  std::jthread stopper([&] {
     waits.wait(false);
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
     source.request_stop();

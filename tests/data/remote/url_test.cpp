@@ -9,7 +9,7 @@ using namespace trainctl::data;
 using namespace trainctl::data::testing;
 using Catch::Matchers::Contains;
 
-TEST_CASE("only the known schemes are remote") {
+TEST_CASE("is_remote: only http, https, s3 and file URLs are remote") {
   for (const char* path : {"http://h/x", "https://h/x", "s3://b/k", "file:///x"})
     CHECK(is_remote(path));
   for (const char* path : {"/data", "data", "ftp://h/x", "http:/h", "a/http://h", ""})
@@ -18,7 +18,7 @@ TEST_CASE("only the known schemes are remote") {
   CHECK(identity_of("/a/../k") == "/k");
 }
 
-TEST_CASE("parse_url: the parts of a URL") {
+TEST_CASE("parse_url: a URL is split into scheme, host and path") {
   const Url url = parse_url("s3://bucket/a b/c?d");
   CHECK(url.scheme == "s3");
   CHECK(url.host == "bucket");
@@ -29,17 +29,17 @@ TEST_CASE("parse_url: the parts of a URL") {
 }
 
 TEST_CASE(
-    "a URL with credentials or without a host is refused, and the credentials are not shown") {
+    "parse_url: a URL with credentials or without a host is an error that hides credentials") {
   for (const char* text : {"http://me:hunter2@h/x", "https://h/x?X-Amz-Signature=hunter2"}) {
     const std::string message = failure_of([&] { (void)parse_url(text); });
     CHECK_THAT(message, Contains("dataset.remote") && !Contains("hunter2"));
   }
   CHECK_THAT(failure_of([] { (void)parse_url("http:///x"); }), Contains("has no host"));
   CHECK_THAT(failure_of([] { (void)parse_url("file://slow/x"); }),
-             Contains("must not contain a host"));
+             Contains("must have an absolute path after 'file://'"));
 }
 
-TEST_CASE("a page of an S3 list is read, entities and all") {
+TEST_CASE("parse_s3_page: names with entities and the continuation token are read") {
   const auto page = parse_s3_page(
       "<?xml version=\"1.0\"?><ListBucketResult xmlns=\"x\"><IsTruncated>true</IsTruncated>"
       "<Contents><Key>a&amp;b/&#x4e;&#228;.jpg</Key><Size>12</Size><ETag>&quot;e1&quot;</ETag></"

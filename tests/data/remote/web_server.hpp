@@ -18,8 +18,8 @@
 
 namespace trainctl::data::testing {
 
-/// A web server inside the test with in-memory files by path and support for ranges. Each
-/// connection is kept alive and has a separate thread. Every `fails_every`-th request gets a 503.
+/// Serves files from memory by path, with support for ranges. Each connection is kept alive and has
+/// a separate thread. Every `fails_every`-th request gets the status 503.
 class WebServer {
  public:
   WebServer(std::map<std::string, std::string> files, int fails_every)

@@ -28,9 +28,9 @@ struct Outcome {
   std::string message;  // of a failure
 };
 
-struct Asked {
+struct MeasureOptions {
   std::string model;
-  std::string more = {};  // of the trainer
+  std::string more = {};  // further options of the trainer
   int batch_size = 32;
   const char* mode = "measure";
   const char* accelerator = "cpu";
@@ -38,19 +38,20 @@ struct Asked {
 };
 
 /// Runs a worker that measures, in this process.
-Outcome measure(const Asked& asked) {
+Outcome measure(const MeasureOptions& options) {
   const TempFolder folder;
   std::filesystem::create_directories(folder / "logs");
   std::ofstream(folder / "config.resolved.yaml")
       << "dataset: { train: { type: synthetic_digits, samples: 20000 } }\n"
-      << "loader: { batch_size: " << asked.batch_size << " }\n"
-      << "model: " << asked.model << "\noptimizer: { type: " << asked.optimizer << ", lr: 0.01 }\n"
-      << "trainer: { accelerator: " << asked.accelerator << ", devices: 1, num_threads: 1"
-      << asked.more << " }\n";
+      << "loader: { batch_size: " << options.batch_size << " }\n"
+      << "model: " << options.model << "\noptimizer: { type: " << options.optimizer
+      << ", lr: 0.01 }\n"
+      << "trainer: { accelerator: " << options.accelerator << ", devices: 1, num_threads: 1"
+      << options.more << " }\n";
   const std::string path = (folder / "events").string();
   const Fd out(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
   const TrainctlEngineRequest request{.run_dir = folder.path().c_str(),
-                                      .mode = asked.mode,
+                                      .mode = options.mode,
                                       .rank = 0,
                                       .world_size = 1,
                                       .local_rank = 0,
@@ -59,7 +60,7 @@ Outcome measure(const Asked& asked) {
                                       .heartbeat_fd = -1,
                                       .store_fd = -1,
                                       .stop_signal = nullptr,
-                                      .accelerator = asked.accelerator};
+                                      .accelerator = options.accelerator};
   Outcome outcome;
   outcome.code = trainctl_engine_v1(&request);
   std::ifstream lines(path);
@@ -73,7 +74,7 @@ Outcome measure(const Asked& asked) {
 
 Outcome measure(const std::string& model, const std::string& more = "", int batch_size = 32,
                 const char* mode = "measure", const char* accelerator = "cpu") {
-  return measure(Asked{model, more, batch_size, mode, accelerator});
+  return measure(MeasureOptions{model, more, batch_size, mode, accelerator});
 }
 
 constexpr std::int64_t kParameters = 784 * 16 + 16 + 16 * 10 + 10;
@@ -81,7 +82,7 @@ constexpr const char* kSmall = "{ type: mlp, hidden: [16] }";
 
 }  // namespace
 
-TEST_CASE("the tensors of a step are counted to the byte") {
+TEST_CASE("measure: the bytes of weights, gradients, optimizer and batch are exact") {
   const Outcome outcome = measure(kSmall);
   REQUIRE(outcome.measured.has_value());
   const events::Measured& cost = *outcome.measured;
@@ -104,7 +105,7 @@ TEST_CASE("the tensors of a step are counted to the byte") {
   CHECK_FALSE(cost.backward_s.has_value());
 }
 
-TEST_CASE("a probe reports the share of the backward pass in the step") {
+TEST_CASE("probe: the backward pass takes part of the step time") {
   const Outcome outcome = measure(kSmall, "", 32, "probe");
   REQUIRE(outcome.measured.has_value());
   REQUIRE(outcome.measured->step_s.has_value());
@@ -113,8 +114,7 @@ TEST_CASE("a probe reports the share of the backward pass in the step") {
   CHECK(*outcome.measured->backward_s < *outcome.measured->step_s);
 }
 
-TEST_CASE(
-    "what is copied for checkpoints is all that a run keeps, and nothing where none are made") {
+TEST_CASE("measure: saved_bytes counts everything in a checkpoint, and is 0 without checkpoints") {
   const Outcome averaged = measure(kSmall, ", ema: { decay: 0.9 }");
   REQUIRE(averaged.measured.has_value());
   CHECK(averaged.measured->saved_bytes ==
@@ -124,7 +124,7 @@ TEST_CASE(
   CHECK(tried.measured->saved_bytes == 0);
 }
 
-TEST_CASE("a sample's operations do not depend on the batch, nor on the optimizer") {
+TEST_CASE("measure: operations per sample do not depend on batch size or optimizer") {
   const std::int64_t first = 2 * 784 * 16;
   const std::int64_t second = 2 * 16 * 10;
   for (const int batch_size : {3, 8, 50}) {
@@ -135,7 +135,7 @@ TEST_CASE("a sample's operations do not depend on the batch, nor on the optimize
   }
 }
 
-TEST_CASE("averages take the weights once more, and accumulation keeps the gradients") {
+TEST_CASE("measure: averaging stores the weights again, and accumulation keeps the gradients") {
   const Outcome plain = measure("{ type: mlp, hidden: [2000] }");
   const Outcome averaged =
       measure("{ type: mlp, hidden: [2000] }", ", ema: { decay: 0.9 }, accumulate_grad_batches: 4");
@@ -146,7 +146,7 @@ TEST_CASE("averages take the weights once more, and accumulation keeps the gradi
 }
 
 TEST_CASE(
-    "copies for steps that are left out are counted for GPUs where the kernels take no flag") {
+    "measure: copies for skipped steps on GPUs are counted for optimizers without a skip flag") {
   const std::string skips = ", skip_nonfinite_steps: 3";
   const auto copies = [](const std::string& optimizer, const std::string& more) {
     const Outcome outcome = measure({.model = kSmall, .more = more, .optimizer = optimizer});
@@ -163,7 +163,7 @@ TEST_CASE(
   CHECK(copies("sgd, momentum: 0.9, dampening: 0.1", skips) >= 8 * kParameters);
 }
 
-TEST_CASE("a batch that would take too much is extrapolated from two small ones") {
+TEST_CASE("measure: a batch that is too large is extrapolated from two small batches") {
   const std::string wide = "{ type: mlp, hidden: [4000, 4000] }";
   const Outcome huge = measure(wide, "", 1 << 24);
   REQUIRE(huge.measured.has_value());
@@ -179,40 +179,40 @@ TEST_CASE("a batch that would take too much is extrapolated from two small ones"
   CHECK(huge.measured->activation_bytes < (std::int64_t{1} << 24) * 8 * 4000 * 4);
 }
 
-TEST_CASE("auto recomputes the blocks of a batch that would not fit, and of no other") {
+TEST_CASE("activation_checkpointing auto: only a batch that does not fit recomputes blocks") {
   const std::string blocks = "{ type: resnet_cifar, depth: 20 }";
   const std::string setting = ", activation_checkpointing: ";
   const Outcome small = measure(blocks, setting + "auto", 4);
   REQUIRE(small.measured.has_value());
   CHECK_FALSE(small.measured->recomputes);
   CHECK_THAT(small.measured->recomputes_why,
-             StartsWith("activations take about ") && Contains("free: they are kept"));
+             StartsWith("activations need about ") && Contains("free: they are kept"));
   const Outcome huge = measure(blocks, setting + "auto", 1 << 24);
   REQUIRE(huge.measured.has_value());
   CHECK(huge.measured->recomputes);
   CHECK_THAT(huge.measured->recomputes_why,
-             Contains("TiB of ") && Contains("free: blocks are recomputed"));
+             Contains("TiB plus ") && Contains("free: blocks are recomputed"));
   const Outcome kept = measure(blocks, setting + "off", 1 << 24);
   REQUIRE(kept.measured.has_value());
   CHECK(kept.measured->recomputes_why.empty());
   CHECK(huge.measured->activation_bytes < kept.measured->activation_bytes / 5 * 4);
 }
 
-TEST_CASE("auto leaves a model alone that has no blocks") {
+TEST_CASE("activation_checkpointing auto: a model without blocks is unchanged") {
   const Outcome outcome = measure(kSmall, ", activation_checkpointing: auto", 1 << 24);
   REQUIRE(outcome.measured.has_value());
   CHECK_FALSE(outcome.measured->recomputes);
   CHECK(outcome.measured->recomputes_why == "the model has no blocks");
 }
 
-TEST_CASE("a probe times steps, with the threads of a run") {
+TEST_CASE("probe: steps are timed with the configured number of threads") {
   const Outcome outcome = measure(kSmall, "", 32, "probe");
   REQUIRE(outcome.measured.has_value());
   CHECK(outcome.measured->step_s.value_or(0) > 0);
   CHECK(outcome.measured->num_threads == 1);
 }
 
-TEST_CASE("what a run would refuse is refused, with its exit code") {
+TEST_CASE("measure: a missing model file or an unknown mode is an error") {
   const Outcome absent = measure("{ type: torchscript, path: nowhere.pt }");
   CHECK(absent.code != 0);
   CHECK_FALSE(absent.measured.has_value());
@@ -222,7 +222,7 @@ TEST_CASE("what a run would refuse is refused, with its exit code") {
   CHECK_THAT(mode.message, Contains("'dream'"));
 }
 
-TEST_CASE("on a GPU half of its memory is for the steps, and CUDA's part of the host is counted") {
+TEST_CASE("measure: on a GPU, host memory includes CUDA's part, and free GPU memory is known") {
   if (!at::globalContext().hasCUDA()) skip("no GPU");
   const Outcome host = measure("{ type: mlp, hidden: [2000] }", "", 4096);
   const Outcome device = measure("{ type: mlp, hidden: [2000] }", "", 4096, "measure", "gpu");
@@ -238,11 +238,11 @@ TEST_CASE("on a GPU half of its memory is for the steps, and CUDA's part of the 
   CHECK(*available > std::int64_t{1} << 30);
 }
 
-TEST_CASE("a CPU has no memory of a GPU") {
+TEST_CASE("cuda_available_memory: a CPU has none") {
   CHECK_FALSE(device::cuda_available_memory(at::kCPU).has_value());
 }
 
-TEST_CASE("blocks are decided on by the least memory that a rank has") {
+TEST_CASE("least_of_ranks: every rank gets the smallest value") {
   std::array<std::int64_t, 3> least{};
   RankGroup group(3);
   group.run_all([&](int rank, std::unique_ptr<dist::Communicator> communicator) {

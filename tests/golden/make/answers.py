@@ -1,4 +1,6 @@
-"""Metrics of binary labels, one for each output, by scikit-learn."""
+"""Metrics of binary labels, one for each output, by scikit-learn.
+
+Needs torch 2.11, scikit-learn and numpy."""
 import torch
 from golden import numbers, save
 from sklearn.metrics import accuracy_score, f1_score, precision_score, recall_score, roc_auc_score

@@ -1,4 +1,6 @@
-"""Areas under the ROC curve by scikit-learn: ties, scores far from 0, missing classes."""
+"""Areas under the ROC curve by scikit-learn: ties, scores far from 0, missing classes.
+
+Needs torch 2.11, scikit-learn and numpy."""
 import torch
 from golden import numbers, save
 from sklearn.metrics import roc_auc_score

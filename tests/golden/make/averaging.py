@@ -1,4 +1,6 @@
-"""Exponential averages of a weight by timm's ModelEmaV3 with decay warm-up. Needs torch and timm."""
+"""Exponential averages of a weight by timm's ModelEmaV3 with decay warm-up.
+
+Needs torch 2.11, timm, torchvision 0.26, numpy and pillow."""
 import torch
 from golden import numbers, save
 from timm.utils import ModelEmaV3

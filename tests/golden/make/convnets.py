@@ -2,7 +2,9 @@
 a given input in training and in evaluation, and the running statistics after the training step.
 
 SE-ResNet-50 is torchvision's ResNet-50 with its SqueezeExcitation under timm's names; the CIFAR networks use torchvision's
-BasicBlock."""
+BasicBlock.
+
+Needs torch 2.11, torchvision 0.26, numpy and pillow."""
 import torch
 import torch.nn.functional as F
 import torchvision

@@ -1,7 +1,9 @@
 """Small image files of every kind, and their pixels as torchvision 0.26 reads them.
 
 The pixels are those of ImageFolder's loader (Pillow, convert("RGB")). If torchvision.io.decode_image reads the format, it must
-agree, or this file records the difference."""
+agree, or this file records the difference.
+
+Needs torch 2.11, torchvision 0.26, numpy and pillow."""
 import io
 import struct
 import zlib

@@ -1,6 +1,8 @@
 """Pixels of torchvision 0.26: resize, center_crop and resized_crop on uint8 images from a formula.
 
-Also the boxes of its RandomResizedCrop, with random numbers from our counters instead of torch's generator."""
+Also the boxes of its RandomResizedCrop, with random numbers from our counters instead of torch's generator.
+
+Needs torch 2.11, torchvision 0.26, numpy and pillow."""
 import types
 
 import torch

@@ -1,6 +1,8 @@
 """Losses and their gradients for given logits; mse takes class labels as one-hot rows.
 
-Mixed rows are PyTorch's probability targets: lambda for the row's own class, the rest for its partner's."""
+Mixed rows are PyTorch's probability targets: lambda for the row's own class, the rest for its partner's.
+
+Needs torch 2.11, torchvision 0.26, numpy and pillow."""
 import torch
 import torch.nn.functional as F
 from golden import numbers, save

@@ -1,4 +1,6 @@
-"""Metrics of given logits, by scikit-learn where it has them."""
+"""Metrics of given logits, by scikit-learn where it has them.
+
+Needs torch 2.11, scikit-learn and numpy."""
 import torch
 import torch.nn.functional as F
 from golden import numbers, save

@@ -23,6 +23,7 @@ FOLLOWERS = [
     ("adam", torch.optim.Adam, {"lr": 0.01}),
     ("adamw", torch.optim.AdamW, {"lr": 0.01, "weight_decay": 0.1}),
     ("nadam", torch.optim.NAdam, {"lr": 0.01}),
+    ("radam", torch.optim.RAdam, {"lr": 0.01}),
     ("rmsprop", torch.optim.RMSprop, {"lr": 0.01, "momentum": 0.9}),
 ]
 

@@ -29,6 +29,10 @@ CASES = [
     ("nadam", {"lr": 0.01, "betas": [0.8, 0.95], "eps": 1e-6, "weight_decay": 0.1, "momentum_decay": 0.02}),
     ("nadam", {"lr": 0.01, "weight_decay": 0.1, "decoupled_weight_decay": True}),
     ("nadam", {"lr": 0.3, "betas": [0.9, 0.9999]}),  # 1 - 0.9999 in float32 is off by 2e-4
+    ("radam", {"lr": 0.01}),  # its variance is rectified from step 6 on
+    ("radam", {"lr": 0.01, "betas": [0.8, 0.95], "eps": 1e-6, "weight_decay": 0.1}),
+    ("radam", {"lr": 0.01, "weight_decay": 0.1, "decoupled_weight_decay": True}),
+    ("radam", {"lr": 0.1, "betas": [0.9, 0.5]}),  # never rectified
     ("muon", {"lr": 0.02, "ns_dtype": "float32"}),
     ("muon", {"lr": 0.01, "adjust_lr_fn": "match_rms_adamw", "momentum": 0.8, "nesterov": False, "weight_decay": 0.0,
               "ns_steps": 3, "ns_coefficients": [3.0, -3.2, 1.2], "adamw_lr": 0.001, "ns_dtype": "float32"}),
@@ -104,14 +108,14 @@ class Muon:
 
 
 CLASSES = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW,
-           "adagrad": torch.optim.Adagrad, "rmsprop": torch.optim.RMSprop, "nadam": torch.optim.NAdam, "lion": Lion,
-           "lamb": Lamb, "muon": Muon}
-NOT_FUSED = {"rmsprop", "nadam", "lion", "lamb"}
+           "adagrad": torch.optim.Adagrad, "rmsprop": torch.optim.RMSprop, "nadam": torch.optim.NAdam, "radam": torch.optim.RAdam,
+           "lion": Lion, "lamb": Lamb, "muon": Muon}
+NOT_FUSED = {"rmsprop", "nadam", "radam", "lion", "lamb"}
 
 
 def run(kind, options, start, gradients, **form):
     if kind in NOT_FUSED:
-        form = {"foreach": False} if kind in ("rmsprop", "nadam") else {}
+        form = {"foreach": False} if kind in ("rmsprop", "nadam", "radam") else {}
     parameters = [torch.nn.Parameter(tensor.clone()) for tensor in start]
     optimizer = CLASSES[kind](parameters, **options, **form)
     kept = {}

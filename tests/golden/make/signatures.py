@@ -1,7 +1,9 @@
 """Options and defaults of the PyTorch and torchvision classes that our stages are named after, by inspect.signature.
 
 For models, these are the arguments with which torchvision's builder calls the class, since functions such as resnet18() only have
-**kwargs."""
+**kwargs.
+
+Needs torch 2.11, torchvision 0.26, numpy and pillow."""
 import enum
 import inspect
 import unittest.mock
@@ -45,6 +47,7 @@ CLASSES = {
     "optimizer/adamw": optim.AdamW,
     "optimizer/muon": optim.Muon,
     "optimizer/nadam": optim.NAdam,
+    "optimizer/radam": optim.RAdam,
     "optimizer/rmsprop": optim.RMSprop,
     "optimizer/sgd": optim.SGD,
     "sampler/weighted_random": torch.utils.data.WeightedRandomSampler,
@@ -70,6 +73,7 @@ CLASSES = {
     "transform/random_erasing": v2.RandomErasing,
     "transform/random_grayscale": v2.RandomGrayscale,
     "transform/random_horizontal_flip": v2.RandomHorizontalFlip,
+    "transform/random_invert": v2.RandomInvert,
     "transform/random_perspective": v2.RandomPerspective,
     "transform/random_resized_crop": v2.RandomResizedCrop,
     "transform/random_rotation": v2.RandomRotation,

@@ -1,7 +1,9 @@
 """Trains a MobileNetV2 of torchvision 0.26 for a few steps, and writes its state dict with torch.save and its logits in
 evaluation.
 
-The tests build the pixels and the normalized inputs with the same formula."""
+The tests build the pixels and the normalized inputs with the same formula.
+
+Needs torch 2.11, torchvision 0.26, numpy and pillow."""
 import torch
 import torchvision
 from golden import FOLDER, numbers, save

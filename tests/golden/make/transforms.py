@@ -1,6 +1,8 @@
 """Results of torchvision's transforms.v2 on small uint8 pictures, with its random parameters given.
 
-Needs torchvision 0.26 and torch 2.11. Pixels are written as hex, in rows of pixels of channels."""
+Pixels are written as hex, in rows of pixels of channels.
+
+Needs torch 2.11, torchvision 0.26, numpy and pillow."""
 import math
 
 import torch

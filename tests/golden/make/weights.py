@@ -1,4 +1,6 @@
-"""Small files of torch.save, and the tensors that PyTorch reads from them: the SHA-256 of each tensor's bytes, row by row."""
+"""Small files of torch.save, and the tensors that PyTorch reads from them: the SHA-256 of each tensor's bytes, row by row.
+
+Needs torch 2.11 and numpy."""
 import argparse
 import collections
 import hashlib

@@ -47,7 +47,7 @@ std::string to_text(const std::optional<LauncherTask>& task) {
                      task->master_port.value_or(0), task->whole_node ? " node" : "");
 }
 
-// The variables that torchrun 2.11, Slurm 22.05, Open MPI 4.1 and MPICH 4 set.
+// torchrun 2.11, Slurm 22.05, Open MPI 4.1 and MPICH 4 set these variables.
 const Environment kTorchrun{{"RANK", "1"},
                             {"WORLD_SIZE", "2"},
                             {"LOCAL_RANK", "1"},
@@ -185,7 +185,7 @@ TEST_CASE("launcher task: an allocation without srun and a single task are repor
   CHECK(allocation->launcher == Launcher::none);
   CHECK(allocation->ignored ==
         std::vector<std::string>{"the allocation of Slurm job 7 (2 task(s)), because srun did not "
-                                 "start this process: 'trainctl run' starts its own workers"});
+                                 "start this process, and 'trainctl run' starts its own workers"});
   const auto single = task_in(with(kStep, {{"SLURM_PROCID", "0"},
                                            {"SLURM_LOCALID", "0"},
                                            {"SLURM_STEP_NUM_TASKS", "1"},
@@ -194,7 +194,7 @@ TEST_CASE("launcher task: an allocation without srun and a single task are repor
   CHECK(single->launcher == Launcher::none);
   CHECK(single->world_size == 1);
   CHECK(single->ignored.back() ==
-        "the single task of Slurm: 'trainctl run' starts its own workers");
+        "the single task of Slurm, because 'trainctl run' starts its own workers");
 }
 
 TEST_CASE("launcher task: each start of a job has a different id") {
@@ -227,7 +227,8 @@ TEST_CASE("launcher task: a different WORLD_SIZE is ignored, a different RANK is
   CHECK(task->ignored ==
         std::vector<std::string>{"WORLD_SIZE=16, because Slurm has started 2 tasks"});
   CHECK(error_of(with(kStep, {{"RANK", "0"}})) ==
-        "2 RANK is 0, but SLURM_PROCID of Slurm is 1\nhint: unset the wrong one");
+        "2 RANK is 0, but SLURM_PROCID of Slurm is 1\nhint: unset RANK, or set it to the same "
+        "number");
 }
 
 TEST_CASE("launcher task: missing, invalid and contradictory variables are named") {
@@ -236,20 +237,25 @@ TEST_CASE("launcher task: missing, invalid and contradictory variables are named
     const char* words;
   };
   const std::vector<Row> rows{
-      {with(kTorchrun, {{"RANK", "2"}}), "2 RANK is 2, but WORLD_SIZE is 2"},
+      {with(kTorchrun, {{"RANK", "2"}}), "2 RANK must be below WORLD_SIZE (2), got 2"},
       {with(kTorchrun, {{"RANK", "one"}}),
        "2 environment variable RANK must be a whole number from 0 to 65536, got 'one'"},
       {with(kTorchrun, {{"RANK", "-1"}}), "65536, got '-1'"},
       {with(kTorchrun, {{"WORLD_SIZE", "99999999999999999999"}}), "65536, got '9999"},
-      {with(kTorchrun, {{"RANK", "unset"}}), "2 environment variable RANK of torchrun is not set"},
-      {with(kTorchrun, {{"MASTER_PORT", "unset"}}), "MASTER_PORT of torchrun is not set"},
+      {with(kTorchrun, {{"RANK", "unset"}}),
+       "2 environment variable RANK is not set, but required with torchrun"},
+      {with(kTorchrun, {{"MASTER_PORT", "unset"}}),
+       "MASTER_PORT is not set, but required with torchrun"},
       {with(kTorchrun, {{"MASTER_PORT", "70000"}}),
        "MASTER_PORT must be a whole number from 1 to 65535, got '70000'"},
-      {with(kTorchrun, {{"LOCAL_RANK", "2"}}), "LOCAL_RANK is 2, but LOCAL_WORLD_SIZE is 2"},
-      {with(kTorchrun, {{"LOCAL_WORLD_SIZE", "3"}}), "LOCAL_WORLD_SIZE is 3, but WORLD_SIZE is 2"},
+      {with(kTorchrun, {{"LOCAL_RANK", "2"}}),
+       "LOCAL_RANK must be below LOCAL_WORLD_SIZE (2), got 2"},
+      {with(kTorchrun, {{"LOCAL_WORLD_SIZE", "3"}}),
+       "LOCAL_WORLD_SIZE must be at most WORLD_SIZE (2), got 3"},
       {with(kStep, {{"SLURM_STEP_NUM_TASKS", "1"}}),
-       "SLURM_PROCID is 1, but SLURM_STEP_NUM_TASKS is 1"},
-      {with(kStep, {{"SLURM_LOCALID", "unset"}}), "SLURM_LOCALID of Slurm is not set"},
+       "SLURM_PROCID must be below SLURM_STEP_NUM_TASKS (1), got 1"},
+      {with(kStep, {{"SLURM_LOCALID", "unset"}}),
+       "SLURM_LOCALID is not set, but required with Slurm"},
       {with(kStep, {{"SLURM_STEP_TASKS_PER_NODE", "1,1"},
                     {"SLURM_STEP_NODELIST", "unset"},
                     {"SLURM_JOB_NODELIST", "unset"},
@@ -257,11 +263,11 @@ TEST_CASE("launcher task: missing, invalid and contradictory variables are named
                     {"SLURM_LOCALID", "0"}}),
        "neither SLURM_STEP_NODELIST nor SLURM_JOB_NODELIST is set\nhint: set MASTER_ADDR"},
       {with(kOpenMpi, {{"OMPI_COMM_WORLD_RANK", "5"}}),
-       "OMPI_COMM_WORLD_RANK is 5, but OMPI_COMM_WORLD_SIZE is 2"},
+       "OMPI_COMM_WORLD_RANK must be below OMPI_COMM_WORLD_SIZE (2), got 5"},
       {with(kPyTorchJob, {{"PET_NNODES", "1:4"}}), "needs torchrun"},
       {with(kPyTorchJob, {{"MASTER_ADDR", "unset"}}),
        "MASTER_ADDR is not set\nhint: set it to the DNS"},
-      {with(kPyTorchJob, {{"RANK", "2"}}), "RANK is 2, but there are 2 pods"},
+      {with(kPyTorchJob, {{"RANK", "2"}}), "RANK must be below the number of pods (2), got 2"},
       {with(kPlain, {{"RANK", "x\x1b"}}), "65536, got 'x\\x1b'"},
   };
   for (const Row& row : rows) {

@@ -165,7 +165,7 @@ TEST_CASE("decode_node_message: invalid lines and rank numbers are rejected") {
         R"({"message": "heartbeats", "ranks": 3})", R"({"message": "heartbeats", "ranks": [3]})",
         R"({"message": "ended", "rank": 99999999})"}) {
     INFO(line);
-    CHECK_THAT(decode_error(line), Contains("invalid supervisor message"));
+    CHECK_THAT(decode_error(line), Contains("an invalid message ("));
   }
 }
 
@@ -223,7 +223,7 @@ TEST_CASE("NodeLink: a protocol violation closes the link and is quoted in the r
   SocketPair ends = connected_sockets();
   NodeLink garbled(std::move(ends.ours), {}, 0);
   write_raw(ends.theirs, "GET / HTTP/1.1\r\n" + encode(KillRanks{}) + "\n");
-  CHECK(serve(garbled, 0).empty());  // nor what follows
+  CHECK(serve(garbled, 0).empty());  // messages after the violation are dropped too
   REQUIRE(garbled.lost());
   CHECK_THAT(*garbled.lost(), Contains("GET / HTTP"));
 

@@ -104,7 +104,7 @@ TEST_CASE("RemoteNodes: events, heartbeats and exits of a node apply only to its
   Nodes nodes;
   NodeLink link = nodes.join(1);
   link.send(RankEvent{3, events::Hello{.rank = 3}}, nodes.now);
-  link.send(RankEvent{5, events::Hello{.rank = 5}}, nodes.now);  // of another node
+  link.send(RankEvent{5, events::Hello{.rank = 5}}, nodes.now);  // rank 5 is on another node
   link.send(NodeHeartbeats{{{3, 41, static_cast<int>(events::Phase::train), 999, 0}}}, nodes.now);
   nodes.serve();
   REQUIRE(nodes.events.size() == 1);
@@ -151,7 +151,7 @@ TEST_CASE("RemoteNodes: a node that differs is rejected with the difference, and
   CHECK_THAT(nodes.rejection_of(other), Contains("'gpu'") && Contains("'cpu'"));
   other = Nodes::hello(1);
   other.first_rank = 4;
-  CHECK_THAT(nodes.rejection_of(other), Contains("ranks from 4"));
+  CHECK_THAT(nodes.rejection_of(other), Contains("and first rank 4"));
   other = Nodes::hello(1);
   other.config = "another";
   CHECK_THAT(nodes.rejection_of(other), Contains("a different config"));
@@ -272,7 +272,8 @@ TEST_CASE("RemoteNodes: a further attempt starts on a node after its previous ra
   nodes.now += 200;  // the link was not read in the meantime
   nodes.welcome.attempt = 2;
   nodes.remote.begin_attempt(nodes.welcome, {}, nodes.now);
-  link.send(RankEnded{{.rank = 2, .pid = 7, .signal = SIGKILL}}, nodes.now);  // of attempt 1
+  link.send(RankEnded{{.rank = 2, .pid = 7, .signal = SIGKILL}},
+            nodes.now);  // it belongs to attempt 1
   nodes.serve();
   CHECK_FALSE(nodes.rank(2).has_end());
   CHECK_FALSE(nodes.received<Welcome>(link));

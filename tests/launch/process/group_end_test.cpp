@@ -37,7 +37,8 @@ TEST_CASE("process group: processes of workers do not outlive a killed superviso
   }
 }
 
-TEST_CASE("process group: they do not outlive their worker, and the outcome is unchanged") {
+TEST_CASE(
+    "process group: child processes do not outlive their worker, and the outcome is unchanged") {
   for (const char* last : {"kill=9", "kill=11", "finish"}) {
     Job job({"end_group", "grandchild", "hello", last}, 2);
     const Outcome outcome = job.run();
@@ -64,7 +65,7 @@ TEST_CASE("process group: a stop reaches the worker, and the watching process ha
   CHECK(job.survivors() == 0);
 }
 
-TEST_CASE("process group: a process that leads no group does nothing") {
+TEST_CASE("process group: kill_group_on_exit fails for a process that is not a group leader") {
   const pid_t child = ::fork();
   if (child == 0) ::_exit(kill_group_on_exit() ? 1 : 0);
   int status = 0;

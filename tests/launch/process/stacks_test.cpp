@@ -82,7 +82,7 @@ void check_hang_of_rank_1(const Outcome& outcome) {
 
 }  // namespace
 
-TEST_CASE("stacks: a hang writes those of all threads of all ranks") {
+TEST_CASE("stacks: a hang writes the stacks of all threads of all ranks") {
   HangingJob job({"block", "spin"});
   check_hang_of_rank_1(job.run());
   auto hanging = job.stacks(1);
@@ -98,7 +98,7 @@ TEST_CASE("stacks: a hang writes those of all threads of all ranks") {
   CHECK(job.survivors() == 0);
 }
 
-TEST_CASE("stacks: a stopped process is reported as stopped, then answers") {
+TEST_CASE("stacks: a stopped process is reported as stopped, and its stacks are written") {
   HangingJob job({"step=40", "stop"});
   check_hang_of_rank_1(job.run());
   auto stacks = job.stacks(1);
@@ -112,7 +112,7 @@ TEST_CASE("hang: a stopped process has the step limit in every phase") {
   HangingJob job({"save=40", "stop"});
   const Outcome outcome = job.run();
   check_hang_of_rank_1(outcome);
-  CHECK_THAT(outcome.message, Contains("it has been stopped by a signal") &&
+  CHECK_THAT(outcome.message, Contains("it has been suspended (SIGSTOP)") &&
                                   Contains("while saving") && Contains("5.00 s"));
 }
 
@@ -140,7 +140,7 @@ TEST_CASE("stacks: threads that do not answer take a limited time and have a lin
   check_hang_of_rank_1(job.run());
   const std::string text = contents(stacks_path(job.spec.log_folder, 1));
   CHECK_THAT(text, Contains("it did not answer in time") &&
-                       Contains("no frames: the time limit was reached"));
+                       Contains("no stack: the time limit was reached"));
   std::size_t threads = 0;
   for (std::size_t at = 0; (at = text.find("\nthread ", at)) != std::string::npos; ++at) ++threads;
   CHECK(threads >= 31);
@@ -159,7 +159,7 @@ TEST_CASE("stacks: a process without a handler is listed and not killed") {
                                   Contains("stacks of its threads: logs/rank_0.stacks.txt"));
   auto stacks = sections(stacks_path(job.spec.log_folder, 0));
   REQUIRE(stacks.contains("sleep"));
-  CHECK(stacks["sleep"].holds("no handler for the signal"));
+  CHECK(stacks["sleep"].holds("its process does not handle the signal"));
 }
 
 TEST_CASE("stacks: files of an earlier run in the same folder are removed") {

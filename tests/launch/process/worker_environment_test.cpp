@@ -39,7 +39,7 @@ class Environment {
   Fd open_{::dup(STDOUT_FILENO)};
 };
 
-std::string refusal(std::map<std::string, std::string> changes) {
+std::string error_of(std::map<std::string, std::string> changes) {
   const Environment environment(std::move(changes));
   try {
     read_worker_env();
@@ -97,7 +97,7 @@ TEST_CASE("worker environment: the address for other nodes is read") {
     const Environment environment({{kSupervisorPid, parent}, {kGroupAddress, address}});
     CHECK(read_worker_env().group_address == address);
   }
-  CHECK_THAT(refusal({{kGroupAddress, "node1"}}),
+  CHECK_THAT(error_of({{kGroupAddress, "node1"}}),
              Contains("TRAINCTL_GROUP_ADDRESS must be a numeric address, got 'node1'"));
 }
 
@@ -112,22 +112,23 @@ TEST_CASE("worker environment: a worker started by hand is rank 0 of 1") {
 TEST_CASE("worker environment: an invalid variable is an error that names it") {
   for (const char* garbage :
        {"", "x", "1x", " 1", "+1", "-1", "4", "99999999999999999999", "1.0", "\x1b"}) {
-    CHECK_THAT(refusal({{kRank, garbage}}),
+    CHECK_THAT(error_of({{kRank, garbage}}),
                Contains("2 environment variable RANK must be") && Contains("from 0 to 3"));
   }
-  CHECK_THAT(refusal({{kRank, "unset"}}), Contains("RANK is not set"));
-  CHECK_THAT(refusal({{kWorldSize, "0"}}), Contains("WORLD_SIZE"));
-  CHECK_THAT(refusal({{kLocalRank, "2"}}),
+  CHECK_THAT(error_of({{kRank, "unset"}}), Contains("RANK is not set"));
+  CHECK_THAT(error_of({{kWorldSize, "0"}}), Contains("WORLD_SIZE"));
+  CHECK_THAT(error_of({{kLocalRank, "2"}}),
              Contains("LOCAL_RANK must be a whole number from 0 to 1, got '2'"));
-  CHECK_THAT(refusal({{kEventFd, "987654"}}),
+  CHECK_THAT(error_of({{kEventFd, "987654"}}),
              Contains("TRAINCTL_EVENT_FD names descriptor 987654, which is not open"));
-  CHECK_THAT(refusal({{kStoreFd, "0"}}), Contains("TRAINCTL_STORE_FD"));
-  CHECK_THAT(refusal({{kAccelerator, "tpu"}}),
+  CHECK_THAT(error_of({{kStoreFd, "0"}}), Contains("TRAINCTL_STORE_FD"));
+  CHECK_THAT(error_of({{kAccelerator, "tpu"}}),
              Contains("2 environment variable TRAINCTL_ACCELERATOR must be cpu or gpu, got 'tpu'"));
 }
 
 TEST_CASE("worker environment: a worker without its supervisor does not start") {
-  CHECK_THAT(refusal({{kSupervisorPid, std::to_string(::getpid())}}), Contains("7 the supervisor"));
+  CHECK_THAT(error_of({{kSupervisorPid, std::to_string(::getpid())}}),
+             Contains("7 the trainctl process that started this rank"));
 }
 
 TEST_CASE("stop flag: stores the first stop signal") {
@@ -143,7 +144,7 @@ TEST_CASE("stop flag: a second signal ends a worker immediately") {
   CHECK(code_after({SIGUSR2, SIGINT}) == 143);
 }
 
-TEST_CASE("stop flag: a signal that the supervisor forwards is no second signal") {
+TEST_CASE("stop flag: a signal that the supervisor forwards does not count as a second signal") {
   // The child signals itself, so it is its own supervisor.
   CHECK(code_after({SIGUSR1, SIGTERM, SIGTERM}, From::supervisor) == SIGUSR1);
 }

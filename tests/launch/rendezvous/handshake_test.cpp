@@ -82,7 +82,7 @@ TEST_CASE("handshake: bytes after the handshake are not consumed") {
 TEST_CASE("handshake: a different token, run id or version is reported") {
   CHECK(rejection_of(make_coordinator(token_of(8)), joiner_messages()) == "its token is different");
   CHECK(rejection_of(make_coordinator(kToken, "other"), joiner_messages()) ==
-        "it joins run 'run', but this is run 'other'");
+        "its run id is 'run', but the run of node 0 has the id 'other'");
   std::string newer = joiner_messages();
   newer[4 + 8] = static_cast<char>(kHandshakeVersion + 1);
   CHECK_THAT(rejection_of(make_coordinator(), newer), Contains("version 2"));
@@ -163,10 +163,11 @@ TEST_CASE("handshake: lengths are checked before memory is allocated") {
   for (const std::string_view length :
        {std::string_view("\xff\xff\xff\xff", 4), std::string_view("\0\0\0\0", 4),
         std::string_view("\x01\x02\0\0", 4), std::string_view("GET ", 4)})
-    CHECK_THAT(rejection_of(make_coordinator(), std::string(length)), Contains("not a frame"));
+    CHECK_THAT(rejection_of(make_coordinator(), std::string(length)),
+               Contains("not a message of trainctl"));
   CHECK_THAT(rejection_of(make_coordinator(), wire::framed("trainctl")), Contains("too short"));
   CHECK_THAT(rejection_of(make_coordinator(), wire::framed("trainctm")),
-             Contains("not the rendezvous protocol"));
+             Contains("not a message of trainctl"));
 
   const JoinOptions join = request();
   std::string hello = JoinHandshake(join, kJoinNonce).take_output();

@@ -126,12 +126,13 @@ TEST_CASE("StoreClient: ranks wait for each other's keys") {
 }
 
 TEST_CASE(
-    "StoreClient: a wait that times out is a hang with the key, and the client stays usable") {
+    "StoreClient: a wait that times out is a hang error with the key, and the client stays "
+    "usable") {
   StoreThread service(1);
   StoreClient store(service.socket(0));
   try {
     store.wait({"never"}, std::chrono::milliseconds(30));
-    FAIL("it came back");
+    FAIL("no error was thrown");
   } catch (const Error& error) {
     CHECK(error.kind() == ErrorKind::hang);
     CHECK_THAT(error.what(), Contains("'never'"));
@@ -158,7 +159,7 @@ TEST_CASE("StoreClient: fails with rank_failed without a supervisor") {
   ends.server.reset();
   try {
     store.set("key", "value");
-    FAIL("it came back");
+    FAIL("no error was thrown");
   } catch (const Error& error) {
     CHECK(error.kind() == ErrorKind::rank_failed);
   }
@@ -205,7 +206,7 @@ TEST_CASE("StoreServer: a malformed request disconnects the client with the reas
   CHECK_THAT(disconnect_reason(server, keys).value(), Contains("a request must have at most"));
   std::string longer = encode_request({.operation = Operation::try_get, .keys = {"key"}});
   longer[0] = static_cast<char>(longer[0] + 1);
-  CHECK_THAT(disconnect_reason(server, longer + "x").value(), Contains("1 bytes too long"));
+  CHECK_THAT(disconnect_reason(server, longer + "x").value(), Contains("1 byte too long"));
   std::string text = encode_request({.operation = Operation::try_get, .keys = {"key"}});
   text[11] = '\x7f';
   CHECK_THAT(disconnect_reason(server, text).value(), Contains("a text must have"));

@@ -100,7 +100,7 @@ TEST_CASE("HeartbeatMonitor: loading stalls ten minutes after its last progress"
   }
 }
 
-TEST_CASE("HeartbeatMonitor: loaded data is no progress during a step") {
+TEST_CASE("HeartbeatMonitor: loaded data does not count as progress during a step") {
   MonitoredRank rank;
   rank.load(1);
   rank.stamp(Phase::train, 2);
@@ -171,7 +171,7 @@ TEST_CASE("describe_stall: names the phase and its limit") {
 
 TEST_CASE("describe_stall: reports a stopped process and the option of the limit") {
   CHECK(describe_stall({3.5, 3, Phase::checkpoint, {}, true}) ==
-        "it has been stopped by a signal for 3.50 s while saving; the limit is "
+        "it has been suspended (SIGSTOP) for 3.50 s while saving; the limit is "
         "3.00 s (trainer.hang_timeout)");
 }
 

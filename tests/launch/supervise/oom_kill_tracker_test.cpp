@@ -8,7 +8,7 @@
 
 namespace trainctl::launch {
 
-TEST_CASE("oom_kills: counts those of the cgroup, or else of the machine") {
+TEST_CASE("oom_kills: counts the OOM kills of the cgroup, or else of the machine") {
   const TempFolder root;
   CHECK_FALSE(oom_kills(root.path()));
   put_text(root / "proc/vmstat", "nr_free_pages 5\noom_kill 3\n");
@@ -32,7 +32,8 @@ TEST_CASE("oom_kills: uses the visible group in a container with the path of the
 }
 
 TEST_CASE(
-    "OomKillTracker: each increment of the counter explains one kill, with that rank's peak") {
+    "OomKillTracker: each increment of the counter explains one kill, with that rank's "
+    "peak memory") {
   const TempFolder root;
   put_text(root / "proc/vmstat", "oom_kill 3\n");
   OomKillTracker watch(root.path());

@@ -59,7 +59,7 @@ TEST_CASE("ShutdownController: a failure shortens the grace period for good") {
 
   ShutdownController late = stopping();
   late.shorten(129);
-  CHECK(late.is_due(130));  // never more time than before
+  CHECK(late.is_due(130));  // a failure never gives more time
 
   ShutdownController failed(kGrace);
   failed.shorten(100);
@@ -71,7 +71,7 @@ TEST_CASE("ShutdownController: a failure shortens the grace period for good") {
 
 TEST_CASE("ShutdownController: progress with saving extends the grace period up to a limit") {
   ShutdownController shutdown = stopping();
-  shutdown.extend(90);  // before the signal
+  shutdown.extend(90);  // the signal comes later
   CHECK(shutdown.is_due(130));
   shutdown.extend(129);
   CHECK_FALSE(shutdown.is_due(158));

@@ -19,7 +19,7 @@ namespace {
 
 void check_nothing_left(const Job& job) {
   CHECK(job.survivors() == 0);
-  CHECK(::waitpid(-1, nullptr, WNOHANG) == -1);  // no zombies either
+  CHECK(::waitpid(-1, nullptr, WNOHANG) == -1);  // there are no zombies
 }
 
 }  // namespace
@@ -32,7 +32,7 @@ TEST_CASE("supervise: ranks are pinned to dedicated cores and have TRAINCTL_OWN_
   CHECK(job.log(0) == fmt::format("cores {}\nTRAINCTL_OWN_CORES=1\n", allowed.front()));
   CHECK(job.log(1) == fmt::format("cores {}\nTRAINCTL_OWN_CORES=1\n", allowed.back()));
   job.spec.cores = {};
-  job.spec.environment["TRAINCTL_OWN_CORES"] = "1";  // left over from another run
+  job.spec.environment["TRAINCTL_OWN_CORES"] = "1";  // another run has left it
   CHECK(job.run().exit_code == 0);
   const auto all = fmt::format("cores {}\nTRAINCTL_OWN_CORES=\n", fmt::join(allowed, " "));
   CHECK_THAT(job.log(1), EndsWith(all));
@@ -283,7 +283,7 @@ TEST_CASE(
   for (const auto& [rank, event] : job.events) {
     if (const auto* warning = std::get_if<events::Warning>(&event)) {
       CHECK(rank == 1);
-      CHECK_THAT(warning->message, Contains("rank 1 was disconnected"));
+      CHECK_THAT(warning->message, Contains("trainctl closed the connection of rank 1"));
     }
   }
 }

@@ -67,7 +67,7 @@ TEST_CASE("verdict: of two failures in one round, the one by a signal comes firs
   CHECK(first_rank({reported(0, 4, {11, "disk full"}), killed(1, 4)}) == 1);
 }
 
-TEST_CASE("verdict: exits caused by the supervisor's signals are no failures") {
+TEST_CASE("verdict: exits caused by the supervisor's signals are not failures") {
   CHECK_FALSE(is_failure({.signal = SIGTERM, .sigterm_sent = true}));
   CHECK_FALSE(is_failure({.signal = SIGKILL, .sigkill_sent = true}));
   CHECK_FALSE(is_failure({.exit_code = 0, .sigterm_sent = true}));

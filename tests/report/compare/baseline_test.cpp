@@ -36,7 +36,7 @@ std::string saved() {
                                          .config_resolved = "seed: 1\n"}));
 }
 
-std::string refusal(const std::string& text) {
+std::string error_of(const std::string& text) {
   try {
     (void)read_baseline(text, "base.json");
   } catch (const Error& error) {
@@ -53,7 +53,7 @@ std::string replaced(std::string text, const std::string& what, const std::strin
 
 }  // namespace
 
-TEST_CASE("what a bench saves is read back as a baseline: its rows, machine and config") {
+TEST_CASE("Baseline: a saved bench is read back with rows, machine and config") {
   const Baseline baseline = read_baseline(saved(), "base.json");
   REQUIRE(baseline.rows.size() == 2);  // the failed row has no numbers
   CHECK(baseline.config_resolved == "seed: 1\n");
@@ -67,8 +67,7 @@ TEST_CASE("what a bench saves is read back as a baseline: its rows, machine and 
   CHECK_FALSE(baseline.rows[1].samples.contains("train/loss"));  // one of the two runs lacks it
 }
 
-TEST_CASE(
-    "a row is compared with that of the same settings, else with the only one without settings") {
+TEST_CASE("Baseline: a row matches equal settings, or the only row if that has no settings") {
   Baseline baseline = read_baseline(saved(), "base.json");
   CHECK(row_for(baseline, {{"loader.num_workers", "4"}}) == &baseline.rows[1]);
   CHECK(row_for(baseline, {{"loader.num_workers", "2"}}) == nullptr);
@@ -80,7 +79,7 @@ TEST_CASE(
   CHECK(row_for(baseline, {}) == &baseline.rows[0]);
 }
 
-TEST_CASE("machines differ in what decides their speed, and in nothing else") {
+TEST_CASE("machine_differences: only properties that determine the speed are compared") {
   const Json here = machine_key(machine());
   Machine other = machine();
   other.host = "node8";
@@ -96,7 +95,7 @@ TEST_CASE("machines differ in what decides their speed, and in nothing else") {
   CHECK(machine_key(other)["hash"] != here["hash"]);
 }
 
-TEST_CASE("the manifest of a run names the machine as a bench does") {
+TEST_CASE("machine_of_manifest: returns the same key as machine_key") {
   const Json manifest{{"hardware",
                        {{"cpu", "Zen"},
                         {"cores", 8},
@@ -109,62 +108,62 @@ TEST_CASE("the manifest of a run names the machine as a bench does") {
   CHECK(machine_of_manifest(Json{{"hardware", 7}}).is_null());
 }
 
-TEST_CASE("a baseline that does not say where it was made is of another machine") {
+TEST_CASE("machine_differences: a baseline without a recorded machine differs") {
   const Json here = machine_key(machine());
-  for (const Json& silent : {Json(nullptr), Json::object(), Json("Zen"), Json{{"cpus", 1}}}) {
-    REQUIRE(machine_differences(silent, here).size() == 1);
-    CHECK_THAT(machine_differences(silent, here)[0],
+  for (const Json& unrecorded : {Json(nullptr), Json::object(), Json("Zen"), Json{{"cpus", 1}}}) {
+    REQUIRE(machine_differences(unrecorded, here).size() == 1);
+    CHECK_THAT(machine_differences(unrecorded, here)[0],
                Contains("machine of the baseline is not recorded"));
   }
 }
 
-TEST_CASE("Baseline: a bench pins the memory format of images that its runs had") {
+TEST_CASE("Baseline: the memory format of each config is read and validated") {
   Json document = Json::parse(saved());
-  const auto layouts = [&] {
+  const auto memory_formats = [&] {
     return read_baseline(to_pretty(document), "base.json").channels_last;
   };
-  CHECK(layouts().empty());  // from an older version of trainctl
+  CHECK(memory_formats().empty());  // older versions of trainctl do not write it
   document["channels_last"] = nullptr;
-  CHECK(layouts().empty());
+  CHECK(memory_formats().empty());
   document["channels_last"] = {{"00ff", true}, {"11ee", false}};
-  CHECK(layouts() == std::map<std::string, bool>{{"00ff", true}, {"11ee", false}});
+  CHECK(memory_formats() == std::map<std::string, bool>{{"00ff", true}, {"11ee", false}});
   document["channels_last"] = {{"00ff", "yes"}};
-  CHECK_THAT(refusal(to_pretty(document)),
+  CHECK_THAT(error_of(to_pretty(document)),
              Contains("'00ff' of 'channels_last' must be true or false"));
   document["channels_last"] = 3;
-  CHECK_THAT(refusal(to_pretty(document)), Contains("'channels_last' must be an object"));
+  CHECK_THAT(error_of(to_pretty(document)), Contains("'channels_last' must be an object"));
 }
 
-TEST_CASE("a file that is no baseline is refused with a sentence") {
-  CHECK_THAT(refusal(""), Contains("base.json is not valid JSON"));
-  CHECK_THAT(refusal(saved().substr(0, 500)), Contains("truncated"));
-  CHECK_THAT(refusal("[1]"), Contains("the document must be an object"));
-  CHECK_THAT(refusal("{}"), Contains("the document has no 'schema'"));
-  CHECK_THAT(refusal(R"({"schema": 3})"), Contains("'schema' of the document must be a string"));
-  CHECK_THAT(refusal(R"({"schema": "trainctl.result/2"})"),
+TEST_CASE("Baseline: a file that is not a baseline is an error") {
+  CHECK_THAT(error_of(""), Contains("base.json is not valid JSON"));
+  CHECK_THAT(error_of(saved().substr(0, 500)), Contains("truncated"));
+  CHECK_THAT(error_of("[1]"), Contains("the document must be an object"));
+  CHECK_THAT(error_of("{}"), Contains("the document has no 'schema'"));
+  CHECK_THAT(error_of(R"({"schema": 3})"), Contains("'schema' of the document must be a string"));
+  CHECK_THAT(error_of(R"({"schema": "trainctl.result/2"})"),
              Contains("got 'trainctl.result/2'") && Contains("bench --save"));
-  CHECK_THAT(refusal(R"({"schema": "trainctl.bench/3"})"),
+  CHECK_THAT(error_of(R"({"schema": "trainctl.bench/3"})"),
              Contains("with this version of trainctl"));
-  CHECK_THAT(refusal(R"({"schema": "trainctl.bench/2", "rows": {}})"), Contains("must be a list"));
-  CHECK_THAT(refusal(R"({"schema": "trainctl.bench/2", "rows": []})"),
+  CHECK_THAT(error_of(R"({"schema": "trainctl.bench/2", "rows": {}})"), Contains("must be a list"));
+  CHECK_THAT(error_of(R"({"schema": "trainctl.bench/2", "rows": []})"),
              Contains("contains no successful run"));
-  CHECK_THAT(refusal(R"({"schema": "trainctl.bench/2", "rows": [7]})"),
+  CHECK_THAT(error_of(R"({"schema": "trainctl.bench/2", "rows": [7]})"),
              Contains("row 1 must be an object"));
 }
 
-TEST_CASE("a row of a baseline that is damaged is refused with its place") {
-  CHECK_THAT(refusal(replaced(saved(), "\"trials\"", "\"trails\"")), Contains("older trainctl"));
-  CHECK_THAT(refusal(replaced(saved(), "\"samples_per_s\": 100.0,\n          \"rss",
-                              "\"samples_per_s\": \"fast\",\n          \"rss")),
+TEST_CASE("Baseline: an error in a row names the row and the value") {
+  CHECK_THAT(error_of(replaced(saved(), "\"trials\"", "\"trails\"")), Contains("older trainctl"));
+  CHECK_THAT(error_of(replaced(saved(), "\"samples_per_s\": 100.0,\n          \"rss",
+                               "\"samples_per_s\": \"fast\",\n          \"rss")),
              Contains("'samples_per_s' of run 1 of row 1 must be a number"));
-  CHECK_THAT(refusal(replaced(saved(), "\"loader.num_workers\": \"0\"", "\"a\\u001b\": 0")),
+  CHECK_THAT(error_of(replaced(saved(), "\"loader.num_workers\": \"0\"", "\"a\\u001b\": 0")),
              Contains("setting 'a\\x1b' of row 1 must be a string"));
 }
 
-TEST_CASE("a document that is nested a million deep is refused and crashes nothing") {
+TEST_CASE("Baseline: deeply nested JSON is an error") {
   const std::string deep(1'000'000, '[');
-  CHECK_THAT(refusal(deep), Contains("is not valid JSON"));
+  CHECK_THAT(error_of(deep), Contains("is not valid JSON"));
   const std::string closed = R"({"schema": "trainctl.bench/2", "machine": )" +
                              std::string(100'000, '[') + std::string(100'000, ']') + "}";
-  CHECK_THAT(refusal(closed), Contains("is not valid JSON"));
+  CHECK_THAT(error_of(closed), Contains("is not valid JSON"));
 }

@@ -21,7 +21,7 @@ Trial trial(double samples_per_s, std::vector<double> losses = {0.5, 0.25}) {
           .num_threads = 1};
 }
 
-Trial of_two(double samples_per_s, std::vector<double> losses) {
+Trial two_rank_trial(double samples_per_s, std::vector<double> losses) {
   Trial found = trial(samples_per_s, std::move(losses));
   found.exposed_s = 0.002;
   found.exposed_share = 0.2;
@@ -39,14 +39,15 @@ BenchRow row_of(int devices, int batch, std::vector<Trial> trials) {
 
 std::vector<BenchRow> one_and_two() {
   const std::vector<double> near{0.5 + 1e-7, 0.25};
-  return {row_of(1, 64, {trial(100), trial(110), trial(90)}),
-          row_of(2, 32, {of_two(180, near), of_two(165, near), of_two(162, near)})};
+  return {
+      row_of(1, 64, {trial(100), trial(110), trial(90)}),
+      row_of(2, 32,
+             {two_rank_trial(180, near), two_rank_trial(165, near), two_rank_trial(162, near)})};
 }
 
 }  // namespace
 
-TEST_CASE(
-    "efficiency is the speed-up of the samples a second over the devices, of paired repeats") {
+TEST_CASE("bench scaling: efficiency is the paired speedup divided by the number of devices") {
   const auto rows = one_and_two();
   const auto scaling = scaling_rows(rows, Scaling::strong);
   REQUIRE(scaling.size() == 2);
@@ -66,13 +67,13 @@ TEST_CASE(
   CHECK(*two.loss_gap == Approx(1e-7 / (0.5 + 1e-7)));
 }
 
-TEST_CASE("the table says that losses are equal within rounding, and what stays") {
+TEST_CASE("bench scaling: text shows the kind of scaling and losses that agree within rounding") {
   const auto rows = one_and_two();
   const auto scaling = scaling_rows(rows, Scaling::strong);
   const std::string text = to_text(scaling_table(rows, scaling), {});
-  CHECK_THAT(text, Contains("base") && Contains("1.69 [1.30, 2.20]") && Contains("85 [65, 110]") &&
-                       Contains("2.0 ms (20 %)") && Contains("1 (+4 %)") &&
-                       Contains("same     within 1e-06"));
+  CHECK_THAT(text, Contains("baseline") && Contains("1.69 [1.30, 2.20]") &&
+                       Contains("85 [65, 110]") && Contains("2.0 ms (20 %)") &&
+                       Contains("rank 1 (+4 %)") && Contains("same     within 1e-06"));
   const std::string notes = scaling_notes(scaling, Scaling::strong);
   CHECK_THAT(notes, Contains("Strong scaling") && Contains("relative to 1 device;") &&
                         Contains("not bit for bit"));
@@ -81,7 +82,7 @@ TEST_CASE("the table says that losses are equal within rounding, and what stays"
   CHECK_THAT(to_text(bench_table(rows), {}), Contains("within 1e-06"));
 }
 
-TEST_CASE("a row is compared with the first that has its other settings") {
+TEST_CASE("bench scaling: the base is the first row with equal other settings") {
   std::vector<BenchRow> rows;
   for (const int workers : {0, 4}) {
     for (const int devices : {2, 4}) {
@@ -95,10 +96,10 @@ TEST_CASE("a row is compared with the first that has its other settings") {
   CHECK(scaling[1].base == 0);
   CHECK(scaling[2].base == 2);
   CHECK(scaling[3].base == 2);
-  CHECK(*scaling[1].efficiency.value == Approx(1));  // relative to twice the devices of its base
+  CHECK(*scaling[1].efficiency.value == Approx(1));  // it has twice the devices of its base
 }
 
-TEST_CASE("strong scaling: settings are distinguished by the global batch size") {
+TEST_CASE("bench scaling: strong scaling distinguishes rows by the global batch size") {
   const std::vector<BenchRow> rows{row_of(1, 64, {trial(1)}), row_of(2, 32, {trial(2)}),
                                    row_of(1, 128, {trial(3)}), row_of(2, 64, {trial(6)})};
   const auto scaling = scaling_rows(rows, Scaling::strong);
@@ -107,7 +108,7 @@ TEST_CASE("strong scaling: settings are distinguished by the global batch size")
   CHECK(scaling[3].base == 2);
 }
 
-TEST_CASE("a bench that compares no numbers of devices has no scaling") {
+TEST_CASE("bench scaling: absent unless rows have different numbers of devices") {
   std::vector<BenchRow> rows = one_and_two();
   CHECK(scaling_rows(std::vector{rows[0]}, Scaling::weak).empty());
   rows[1].settings[0].second = "auto";
@@ -116,7 +117,7 @@ TEST_CASE("a bench that compares no numbers of devices has no scaling") {
   CHECK(scaling_notes({}, Scaling::weak).empty());
 }
 
-TEST_CASE("a base that failed leaves the others without an efficiency") {
+TEST_CASE("bench scaling: a failed base leaves the other rows without an efficiency") {
   std::vector<BenchRow> rows = one_and_two();
   rows[0].trials.clear();
   rows[0].failure = TrialFailure{7, "rank 0 was ended"};
@@ -130,7 +131,7 @@ TEST_CASE("a base that failed leaves the others without an efficiency") {
   CHECK_THAT(to_text(scaling_table(rows, scaling), {}), Contains("-") && !Contains("nan"));
 }
 
-TEST_CASE("the gap of losses is relative, and none where a loss is missing or not finite") {
+TEST_CASE("loss_gap: the gap is relative, and absent if a loss is missing or not finite") {
   const auto gap = [](std::vector<double> base, std::vector<double> other) {
     const BenchRow a{"a", {}, {trial(1, std::move(base))}, {}};
     const BenchRow b{"b", {}, {trial(1, std::move(other))}, {}};
@@ -149,7 +150,7 @@ TEST_CASE("the gap of losses is relative, and none where a loss is missing or no
   CHECK(loss_text({}) == "?");
 }
 
-TEST_CASE("a trial of several ranks has their mean wait and the slowest of them") {
+TEST_CASE("trial_of: several ranks have their mean wait and the slowest rank") {
   RunRecord record = invented::run();
   for (const int rank : {0, 1}) {
     events::RankEpoch epoch{.rank = rank, .steps = 10, .wall_s = 10};

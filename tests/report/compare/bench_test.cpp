@@ -33,7 +33,7 @@ std::vector<BenchRow> three_rows() {
 
 }  // namespace
 
-TEST_CASE("speed-up is the geometric mean of paired ratios, with Student's interval") {
+TEST_CASE("speedup: the result is the geometric mean of paired ratios with Student's interval") {
   const double base[] = {10, 20, 30};
   const double other[] = {5, 10, 10};
   const Speedup result = speedup(base, other);
@@ -44,7 +44,8 @@ TEST_CASE("speed-up is the geometric mean of paired ratios, with Student's inter
   CHECK(result.ci95->high == Approx(4.09525).epsilon(1e-5));
 }
 
-TEST_CASE("the interval is reproducible, holds the value and is exact where the ratios agree") {
+TEST_CASE(
+    "speedup: the interval is reproducible, contains the value and is exact for equal ratios") {
   const double base[] = {10, 11, 9, 10.5, 9.5};
   const double other[] = {5, 5, 5, 5, 5};
   const Speedup a = speedup(base, other);
@@ -60,7 +61,7 @@ TEST_CASE("the interval is reproducible, holds the value and is exact where the 
   CHECK(self.ci95->high == 1);
 }
 
-TEST_CASE("there is no speed-up without a baseline, and no interval below three pairs") {
+TEST_CASE("speedup: needs a baseline, and the interval needs three pairs") {
   const double times[] = {4, 2};
   CHECK_FALSE(speedup({}, times).value);
   CHECK_FALSE(speedup(times, {}).value);
@@ -68,7 +69,7 @@ TEST_CASE("there is no speed-up without a baseline, and no interval below three 
   CHECK_FALSE(speedup(times, times).ci95);
 }
 
-TEST_CASE("a time of zero or without a value drops its pair instead of dividing by zero") {
+TEST_CASE("speedup: a pair with an invalid time is skipped") {
   const double base[] = {10, 10, 10, kNaN};
   const double other[] = {0, 5, -1, 5};
   const Speedup result = speedup(base, other);
@@ -78,7 +79,7 @@ TEST_CASE("a time of zero or without a value drops its pair instead of dividing 
   CHECK_FALSE(speedup(base, zeros).value);
 }
 
-TEST_CASE("the bench table gives totals, speed-ups against the first row, losses and identity") {
+TEST_CASE("bench: the table has totals, speedups over the first row, losses and identity") {
   const auto rows = three_rows();
   check_golden("report/bench.txt",
                to_text(bench_table(rows), {.glyphs = Glyphs::unicode}) + bench_notes(rows));
@@ -87,8 +88,7 @@ TEST_CASE("the bench table gives totals, speed-ups against the first row, losses
                to_pretty(bench_document(rows, {.config = "mnist.yaml"})) + "\n");
 }
 
-TEST_CASE(
-    "a row is identical only where every repeat has the batches and losses of the first row") {
+TEST_CASE("bench: a row is identical only if every repeat has the first row's batches and losses") {
   auto rows = three_rows();
   rows[1].trials[2].losses[1] = 0.25000000000000006;
   auto summaries = summarize(rows);
@@ -101,33 +101,32 @@ TEST_CASE(
   CHECK(bench_document(rows, {.config = "x"})["rows"][1]["identical"] == false);
 }
 
-TEST_CASE("losses that are NaN in the same epochs are the same losses") {
+TEST_CASE("bench: losses that are NaN in the same epochs are equal") {
   const std::vector<BenchRow> rows{{"a", {}, {trial(1, {0.5, kNaN})}},
                                    {"b", {}, {trial(1, {0.5, kNaN})}}};
   CHECK(summarize(rows)[1].same_losses == true);
   CHECK(bench_document(rows, {.config = "x"})["rows"][1]["loss"][1] == "nan");
 }
 
-TEST_CASE("a bench without rows or runs is rendered, too") {
+TEST_CASE("bench: an empty bench is rendered as text and JSON") {
   CHECK(bench_document({}, {.config = "x"})["rows"].empty());
   const std::vector<BenchRow> rows{{"a", {}, {}}, {"b", {}, {}}};
   CHECK_THAT(to_text(bench_table(rows), {}), Contains("-"));
   CHECK(bench_document(rows, {.config = "x"})["rows"][1]["speedup"]["value"].is_null());
 }
 
-TEST_CASE("the notes say what is weak: few repeats, a single epoch") {
+TEST_CASE("bench: the notes mention few repeats and a single epoch") {
   auto rows = three_rows();
   CHECK_THAT(bench_notes(rows),
-             Contains("with its 95 % interval") && Contains("exclude the first epoch"));
+             Contains("with a 95 % interval") && Contains("exclude the first epoch"));
   for (auto& row : rows) row.trials.resize(1);
   rows[0].trials[0].epoch_s.resize(1);
-  CHECK_THAT(bench_notes(rows),
-             Contains("without an interval because it needs at least 3 repeats") &&
-                 Contains("includes warm-up"));
+  CHECK_THAT(bench_notes(rows), Contains("because an interval needs at least 3 repeats") &&
+                                    Contains("includes warm-up"));
   CHECK(bench_notes({}).empty());
 }
 
-TEST_CASE("a trial is read from the record of its run") {
+TEST_CASE("trial_of: reads a trial from the record of a run") {
   const Trial read = trial_of(invented::run(), 9.75);
   CHECK(read.total_s == 9.75);
   CHECK(read.startup_s == 0.9);
@@ -158,14 +157,14 @@ TEST_CASE("bench: a failed row keeps its place in the table and in JSON") {
   CHECK(document["repeats"] == 3);
 }
 
-TEST_CASE("a second table has the warm-up, the memory and the loss of each epoch") {
+TEST_CASE("bench: a second table has warm-up, memory and the loss of each epoch") {
   auto rows = three_rows();
   for (Trial& one : rows[0].trials) one.rss_mb = 1234;
   rows[2].trials.clear();
   check_golden("report/bench_epochs.txt", to_text(epochs_table(rows), {}));
 }
 
-TEST_CASE("of many epochs ten are shown, the first and the last among them") {
+TEST_CASE("bench: at most ten epochs are shown, including the first and the last") {
   std::vector<double> losses;
   for (int i = 0; i < 90; ++i) losses.push_back(1.0 / (i + 1));
   const std::vector<BenchRow> rows{{"a", {}, {trial(1, losses)}, {}}};
@@ -175,7 +174,7 @@ TEST_CASE("of many epochs ten are shown, the first and the last among them") {
   CHECK(table.columns()[14].header == "loss 90");
 }
 
-TEST_CASE("the CSV has a line for each run, with its settings and metrics") {
+TEST_CASE("bench: the CSV has a line per run with settings and metrics") {
   auto rows = three_rows();
   rows[0].trials.resize(1);
   rows[1].trials.resize(1);
@@ -190,7 +189,7 @@ TEST_CASE("the CSV has a line for each run, with its settings and metrics") {
         "num_workers=4,4,1,5,1,0,1.25,200,,8,,0.25,0.5,d1\n");
 }
 
-TEST_CASE("Bench: runs whose cores others took are counted in a warning and kept in the document") {
+TEST_CASE("bench: runs whose cores other processes used are counted in a warning and in JSON") {
   RunRecord record = invented::run();
   CHECK(trial_of(record, 9).taken == 0);
   for (events::EpochEnded& epoch : record.epochs)

@@ -14,7 +14,8 @@ Group group(std::string label, std::vector<Measures> members) {
   return {.label = std::move(label), .runs = {}, .members = std::move(members)};
 }
 
-/// Returns three seeds in no order, whose accuracy differs by far more than the groups do.
+/// Returns two groups of three seeds in different orders, whose accuracies differ more between the
+/// seeds than between the groups.
 RunComparison seeds(double change) {
   const auto of = [](const char* seed, double accuracy, double wall_s) {
     return Measures{seed, {{"val/accuracy", accuracy}, {"wall_s", wall_s}}};
@@ -98,7 +99,7 @@ TEST_CASE("compare gate: saved benches are compared setting by setting") {
   CHECK(findings[2].against == "'num_workers=4' of a.json");
 }
 
-TEST_CASE("benches that share no setting are an error") {
+TEST_CASE("compare gate: benches without a common setting are an error") {
   std::vector<Baseline> benches{bench("a.json", 10), bench("b.json", 10)};
   for (BaselineRow& row : benches[1].rows) row.settings = {{"trainer.devices", "2"}};
   CHECK_THROWS_WITH(gate_comparisons(benches), Contains("cannot compare a.json"));
@@ -122,13 +123,13 @@ Group runs_on(std::string label, std::vector<RunFiles> runs) {
 
 }  // namespace
 
-TEST_CASE("groups whose runs were made on other hardware are named with what differs") {
+TEST_CASE("machine_warnings: groups of runs on different hardware are named with the difference") {
   RunComparison runs{
       .kind = "runs",
       .groups = {runs_on("a", {run_on("Zen", 8)}), runs_on("b", {run_on("Zen", 8)})}};
   CHECK(machine_warnings(runs).empty());
   runs.groups.push_back(runs_on("c", {run_on("Zen", 8), run_on("Zen", 2), run_on("Xeon", 4)}));
-  REQUIRE(machine_warnings(runs).size() == 1);  // one sentence per group
+  REQUIRE(machine_warnings(runs).size() == 1);  // each group has one warning
   CHECK(machine_warnings(runs)[0] ==
         "the speeds of 'a' (there) and 'c' (here) are not comparable: cores: 8 there, 2 here");
   runs.groups[0].runs.push_back(run_on("Xeon", 8));
@@ -138,7 +139,7 @@ TEST_CASE("groups whose runs were made on other hardware are named with what dif
   CHECK_THAT(machine_warnings(runs)[1], Contains("machine of the baseline is not recorded"));
 }
 
-TEST_CASE("benches of other machines are named, too") {
+TEST_CASE("machine_warnings: benches of different machines are named with the difference") {
   RunComparison benches{.kind = "benches", .groups = {group("a.json", {}), group("b.json", {})}};
   benches.groups[0].machine = {{"cpu", "Zen"}};
   benches.groups[1].machine = {{"cpu", "Zen"}};
@@ -148,7 +149,7 @@ TEST_CASE("benches of other machines are named, too") {
   CHECK_THAT(machine_warnings(benches)[0], Contains("cpu: Zen there, Other here"));
 }
 
-TEST_CASE("times and memory are those of a machine, losses are not") {
+TEST_CASE("is_of_machine: true for speed, memory and usage, false for metrics") {
   const std::vector<std::string> metrics{"wall_s", "gpu_util", "val/accuracy", "epochs"};
   const auto parsed = parse_conditions(
       "samples_per_s<-2.5%, rss_mb>1%, wall_s>5%, gpu_util<-5%, val/accuracy<-1pt, epochs>1%",

@@ -43,20 +43,20 @@ RunFiles make_run(const fs::path& folder, const RunValues& values) {
 
 }  // namespace
 
-TEST_CASE("pairs that differ by the same have an interval of no width") {
+TEST_CASE("paired_difference: equal differences have an interval of zero width") {
   const std::vector<double> base{1, 5, 9};
   const std::vector<double> other{1.5, 5.5, 9.5};
   const MeanDifference pairs = paired_difference(base, other);
   CHECK(pairs.difference == Approx(0.5));
   REQUIRE(pairs.ci95);
   CHECK(pairs.ci95->low == Approx(0.5));
-  const MeanDifference apart = unpaired_difference(base, other);
-  REQUIRE(apart.ci95);
-  CHECK(apart.ci95->low < -5);
+  const MeanDifference unpaired = unpaired_difference(base, other);
+  REQUIRE(unpaired.ci95);
+  CHECK(unpaired.ci95->low < -5);
   CHECK_FALSE(unpaired_difference(std::span(base).first(1), other).ci95);
 }
 
-TEST_CASE("the paired interval is Student's of the differences") {
+TEST_CASE("paired_difference: the interval is Student's interval of the differences") {
   // The differences are 1, 2, 3 with mean 2 and deviation 1, so the interval is 2 +- 4.302653 /
   // sqrt(3).
   const std::vector<double> base{10, 10, 10};
@@ -67,7 +67,7 @@ TEST_CASE("the paired interval is Student's of the differences") {
   CHECK(found.ci95->high == Approx(2 + 4.302653 / std::sqrt(3)).epsilon(1e-6));
 }
 
-TEST_CASE("groups with the same seeds are compared by pairs, others are not") {
+TEST_CASE("compare: groups with the same seeds are paired, and others are not") {
   TempFolder folder;
   std::vector<RunFiles> a;
   std::vector<RunFiles> b;
@@ -83,7 +83,7 @@ TEST_CASE("groups with the same seeds are compared by pairs, others are not") {
   const auto difference = differences_of(compared, "train/loss").front();
   REQUIRE(difference);
   CHECK(difference->paired);
-  CHECK(difference->difference == Approx(0.01));  // of the last epoch
+  CHECK(difference->difference == Approx(0.01));  // the last epoch counts
   REQUIRE(difference->ci95);
   CHECK(difference->ci95->high == Approx(0.01));
   CHECK(values_of(compared, "train/loss")[0].size() == 3);
@@ -91,12 +91,12 @@ TEST_CASE("groups with the same seeds are compared by pairs, others are not") {
   compared.groups[1].members[0].seed = "77";
   CHECK_FALSE(differences_of(compared, "train/loss").front()->paired);
   const auto config = config_differences(compared);
-  REQUIRE(config.size() == 1);  // without the seeds, which both groups share
+  REQUIRE(config.size() == 1);  // both groups have the same seeds
   CHECK(config[0].key == "optimizer.lr");
   CHECK(config[0].values == std::vector<std::string>{"0.1", "0.2"});
 }
 
-TEST_CASE("runs are grouped by their config without the seed") {
+TEST_CASE("compare: runs are grouped by their config without the seed") {
   TempFolder folder;
   std::vector<RunFiles> runs;
   runs.push_back(make_run(folder / "1", {.seed = 1}));
@@ -108,7 +108,7 @@ TEST_CASE("runs are grouped by their config without the seed") {
   CHECK(groups[1].label == "optimizer.lr=0.2");
 }
 
-TEST_CASE("equal losses are equal to the last bit, and the first that differs is named") {
+TEST_CASE("equal losses: losses are compared bitwise, and the first difference is named") {
   TempFolder folder;
   RunComparison compared;
   std::vector<RunFiles> one;
@@ -173,7 +173,7 @@ TEST_CASE("equal losses: a missing loss is a difference, and a run without losse
   CHECK_THROWS_WITH(compare_losses(compared), Contains("has no loss"));
 }
 
-TEST_CASE("comparison: available as text, JSON and page") {
+TEST_CASE("compare: results are available as text, JSON and HTML page") {
   TempFolder folder;
   RunComparison compared;
   std::vector<RunFiles> one;
@@ -195,7 +195,7 @@ TEST_CASE("comparison: available as text, JSON and page") {
   CHECK(page.find("<b>") == std::string::npos);
 }
 
-TEST_CASE("benches are compared technique by technique") {
+TEST_CASE("compare: benches are compared technique by technique") {
   const Json bench = Json::parse(
       R"({"schema":"trainctl.bench/2","machine":{"cores":8},"rows":[{"technique":"4 workers","repeats_s":[2.0,2.2],"samples_per_s":100,"steady_epoch_s":0.5,"loss":[0.3,"nan"]},7]})");
   const Group group = group_of_bench("a", bench);
@@ -206,7 +206,7 @@ TEST_CASE("benches are compared technique by technique") {
   CHECK(values_of({"benches", {group}}, "4 workers: epoch_s")[0] == std::vector<double>{0.5});
 }
 
-TEST_CASE("the pages of a bench and a sweep stand damaged documents") {
+TEST_CASE("study pages: damaged entries of a bench or sweep are tolerated") {
   CHECK_THROWS_AS(bench_page(Json::parse(R"({"schema":"trainctl.result/2"})"), "x"), Error);
   const Json bench = Json::parse(
       R"({"schema":"trainctl.bench/2","rows":[null,{"technique":"<a>","total_s":{"median":2,"q1":1,"q3":"nan"},"speedup":{"value":1.5,"ci95":[1.2,1.9]}}]})");
@@ -220,7 +220,7 @@ TEST_CASE("the pages of a bench and a sweep stand damaged documents") {
   CHECK(objective_of(sweep).lowest);
 }
 
-TEST_CASE("the page of a sweep reads what sweep_document() writes") {
+TEST_CASE("sweep page: reads the document that sweep_document writes") {
   TempFolder folder;
   Sweep sweep;
   sweep.monitor = "val/accuracy";
@@ -232,8 +232,8 @@ TEST_CASE("the page of a sweep reads what sweep_document() writes") {
     run.overrides = {{"optimizer.lr", i == 0 ? "0.1" : "0.2"}};
     run.status = SweepStatus::ok;
     run.exit_code = 0;
-    run.metrics = {{"val/accuracy", 0.5}};  // of the last epoch
-    run.value = i == 0 ? 0.75 : 0.625;      // of the best epoch
+    run.metrics = {{"val/accuracy", 0.5}};  // this is the last epoch
+    run.value = i == 0 ? 0.75 : 0.625;      // this is the best epoch
     run.run_dir = (folder / run.id).string();
     make_run(folder / run.id, {});
   }
@@ -250,14 +250,14 @@ TEST_CASE("the page of a sweep reads what sweep_document() writes") {
   CHECK_THAT(page, !Contains("&quot;mean&quot;"));
 }
 
-TEST_CASE("runs are labeled without the folders that all of them have in common") {
+TEST_CASE("short_labels: common parent folders are removed") {
   CHECK(short_labels({"runs/a/1", "runs/b/1"}) == std::vector<std::string>{"a/1", "b/1"});
   CHECK(short_labels({"runs/a/1", "runs/a/1"}) == std::vector<std::string>{"1", "1 (2)"});
   CHECK(short_labels({"a", "b"}) == std::vector<std::string>{"a", "b"});
   CHECK(short_labels({}).empty());
 }
 
-TEST_CASE("the label of a group is the list of its short labels") {
+TEST_CASE("short_labels: the label of a group lists the short label of each run") {
   CHECK(short_labels({"/x/runs/a/1,/x/runs/a/2", "/x/runs/b/1,/x/runs/b/2"}) ==
         std::vector<std::string>{"a/1,a/2", "b/1,b/2"});
   CHECK(short_labels({"a1,a2,a3", "b1,b2,b3"}) == std::vector<std::string>{"a1,a2,a3", "b1,b2,b3"});

@@ -26,22 +26,21 @@ DataBench two_rows() {
 
 }  // namespace
 
-TEST_CASE(
-    "the table of data bench gives rates, CPU, intervals, memory and the share of the limit") {
+TEST_CASE("data bench: the table has rates, CPU, intervals, memory and the share of the limit") {
   const DataBench bench = two_rows();
   check_golden("report/data_bench.txt",
                to_text(data_bench_table(bench), {}) + data_bench_notes(bench));
   check_golden("report/data_bench.json", to_pretty(data_bench_document(bench)) + "\n");
 }
 
-TEST_CASE("a row whose batches are not those of the first is named") {
+TEST_CASE("data bench: a row with batches that differ from the first row's is marked") {
   DataBench bench = two_rows();
   bench.rows[1].trials[2].digest = "00000000000000d2";
   CHECK_THAT(to_text(data_bench_table(bench), {}), Contains("00000000000000d1 DIFFER"));
   CHECK(data_bench_document(bench)["rows"][1]["identical"] == false);
 }
 
-TEST_CASE("the notes of data bench say what the limit is") {
+TEST_CASE("data bench: the notes explain the limit") {
   DataBench bench = two_rows();
   CHECK_THAT(data_bench_notes(bench), Contains("only decodes, times the number"));
   bench.limit_name = "gather";

@@ -21,7 +21,7 @@ std::string mistakes(const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("conditions name a metric, a side and a bound in per cent or points") {
+TEST_CASE("gate conditions: a condition has a metric, a side and a bound in percent or points") {
   const auto all =
       parse_conditions(" samples_per_s < -2.5% ,rss_mb>+10%, val/accuracy<-0.5pt", kMetrics);
   REQUIRE(all.size() == 3);
@@ -35,7 +35,7 @@ TEST_CASE("conditions name a metric, a side and a bound in per cent or points") 
   CHECK(all[2].metric == "val/accuracy");
   CHECK(all[2].bound == -0.5);
   CHECK(all[2].unit == Unit::points);
-  CHECK(parse_conditions("samples_per_s<+5%", {}).front().bound == 5);  // a required gain
+  CHECK(parse_conditions("samples_per_s<+5%", {}).front().bound == 5);  // a gain is required
   CHECK(parse_conditions("total_s>0%", {}).front().bound == 0);
 }
 
@@ -49,7 +49,7 @@ TEST_CASE("gate conditions: all mistakes are reported at once with their columns
              Contains("    sample_per_s<-2.5%, rss_mb>10, val/acuracy<-1pt\n    ^~~~~~~~~~~~"));
 }
 
-TEST_CASE("what is no condition is refused with what is expected") {
+TEST_CASE("gate conditions: an invalid condition is an error that states what is expected") {
   CHECK_THAT(mistakes(""), Contains("the condition is empty") && Contains("samples_per_s<-2.5%"));
   CHECK_THAT(mistakes("total_s>3%,"), Contains("column 12: the condition is empty"));
   CHECK_THAT(mistakes("total_s"),
@@ -66,10 +66,10 @@ TEST_CASE("what is no condition is refused with what is expected") {
   CHECK_THAT(mistakes("total_s>+-3%"), Contains("is not a number"));
   CHECK_THAT(mistakes("samples_per_s<-100%"), Contains("the bound must be above -100 %"));
   CHECK_THAT(mistakes("total_s>3pt"), Contains("total_s is not a ratio"));
-  CHECK_THAT(mistakes("total_s>3%,total_s>5%"), Contains("already has a bound on this side"));
+  CHECK_THAT(mistakes("total_s>3%,total_s>5%"), Contains("already has a bound with '>'"));
   CHECK_THAT(mistakes("gpu_util<-3%"), Contains("unknown metric 'gpu_util'"));
 }
 
-TEST_CASE("what is written cannot drive a terminal") {
+TEST_CASE("gate conditions: control characters are escaped in errors") {
   CHECK_THAT(mistakes("\x1b[31m<-3%"), Contains("\\x1b") && !Contains("\x1b["));
 }

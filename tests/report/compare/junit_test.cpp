@@ -9,16 +9,16 @@
 using namespace trainctl;
 using namespace trainctl::report;
 
-TEST_CASE("settings and conditions are the test cases of a suite") {
+TEST_CASE("JUnit: settings and conditions are the test cases of a suite") {
   std::vector<BenchRow> rows{{"num_workers=0", {}, {Trial{.total_s = 2}, Trial{.total_s = 3}}, {}},
                              {"num_workers=4", {}, {}, TrialFailure{9, "no file"}},
                              {"num_workers=8", {}, {}, {}}};
   std::vector<Finding> findings(3);
   findings[0].verdict = Verdict::pass;
   findings[1].verdict = Verdict::fail;
-  findings[1].why = "[-8.00, -6.00] % is beyond samples_per_s<-5%";
+  findings[1].why = "the interval [-8.00, -6.00] % is beyond the bound";
   findings[2].verdict = Verdict::inconclusive;
-  findings[2].why = "12 repeats are enough";
+  findings[2].why = "12 repeats would decide";
   for (Finding& finding : findings) finding.technique = "num_workers=4";
   for (Finding& finding : findings) finding.condition.text = "samples_per_s<-5%";
   CHECK(junit_text("trainctl bench", bench_cases(rows, findings, "bench a.yaml")) ==
@@ -34,17 +34,17 @@ TEST_CASE("settings and conditions are the test cases of a suite") {
   </testcase>
   <testcase classname="bench a.yaml gate" name="num_workers=4: samples_per_s&lt;-5%" time="0.000"/>
   <testcase classname="bench a.yaml gate" name="num_workers=4: samples_per_s&lt;-5%" time="0.000">
-    <failure message="[-8.00, -6.00] % is beyond samples_per_s&lt;-5%"/>
+    <failure message="the interval [-8.00, -6.00] % is beyond the bound"/>
   </testcase>
   <testcase classname="bench a.yaml gate" name="num_workers=4: samples_per_s&lt;-5%" time="0.000">
-    <skipped message="inconclusive: 12 repeats are enough"/>
+    <skipped message="inconclusive: 12 repeats would decide"/>
   </testcase>
  </testsuite>
 </testsuites>
 )");
 }
 
-TEST_CASE("no name and no message breaks the XML") {
+TEST_CASE("JUnit: names and messages are escaped") {
   const std::vector<JunitCase> cases{
       {.group = "a\"b'c<d>&e", .name = "\x1b[31m\n]]>\xff\xEF\xBF\xBFgröße", .seconds = 0}};
   const std::string text = junit_text("s", cases);
@@ -55,7 +55,7 @@ TEST_CASE("no name and no message breaks the XML") {
   CHECK(text.find("\xEF\xBF\xBF") == std::string::npos);
 }
 
-TEST_CASE("a suite without cases, and a time that is no number, are written, too") {
+TEST_CASE("JUnit: an empty suite and an invalid time are written") {
   CHECK_THAT(junit_text("s", {}), Contains("tests=\"0\""));
   const std::vector<JunitCase> cases{{.group = "g", .name = "n"},
                                      {.seconds = std::numeric_limits<double>::quiet_NaN()}};

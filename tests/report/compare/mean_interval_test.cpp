@@ -21,7 +21,7 @@ double normal(CounterRng& rng) {
 
 }  // namespace
 
-TEST_CASE("an interval of a mean is Student's, and needs two values") {
+TEST_CASE("mean_interval: returns Student's interval for two or more values") {
   const MeanInterval three = mean_interval(std::vector<double>{1, 2, 3});
   REQUIRE(three.ci95);
   CHECK(three.mean == 2.0);
@@ -33,7 +33,7 @@ TEST_CASE("an interval of a mean is Student's, and needs two values") {
   CHECK_FALSE(mean_interval({}).mean);
 }
 
-TEST_CASE("values that are not finite are left out, pair by pair") {
+TEST_CASE("mean_interval: non-finite values are skipped together with their partners") {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   CHECK(mean_interval(std::vector<double>{1, nan, 3}).count == 2);
   const MeanInterval pairs =
@@ -42,14 +42,14 @@ TEST_CASE("values that are not finite are left out, pair by pair") {
   CHECK(pairs.mean == 1.5);
 }
 
-TEST_CASE("values that are alike have an interval without width") {
+TEST_CASE("mean_interval: equal values have an interval of zero width") {
   const MeanInterval same = mean_interval(std::vector<double>{0.5, 0.5, 0.5});
   REQUIRE(same.ci95);
   CHECK(same.ci95->low == 0.5);
   CHECK(same.ci95->high == 0.5);
 }
 
-TEST_CASE("the interval covers the truth as often as it says, from three seeds on") {
+TEST_CASE("mean_interval: 93 to 97 % of 2,000 intervals contain the true mean") {
   for (const std::size_t seeds : {3U, 5U}) {
     int covered = 0;
     constexpr int kStudies = 2000;

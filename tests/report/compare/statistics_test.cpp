@@ -41,8 +41,8 @@ Change unpaired(const std::vector<double>& base, const std::vector<double>& othe
 
 }  // namespace
 
-TEST_CASE("the interval of paired repeats covers the truth in 93 to 97 % of 2,000 benches") {
-  for (const auto noise : {noisy::Noise::bell, noisy::Noise::slow_minutes}) {
+TEST_CASE("paired_change: 93 to 97 % of 2,000 intervals contain the true ratio") {
+  for (const auto noise : {noisy::Noise::normal, noisy::Noise::slow_minutes}) {
     for (const int repeats : {3, 5, 8, 20}) {
       const double covered =
           coverage({.noise = noise, .size = 0.05, .slower = 1.07, .repeats = repeats}, paired);
@@ -53,8 +53,9 @@ TEST_CASE("the interval of paired repeats covers the truth in 93 to 97 % of 2,00
   }
 }
 
-TEST_CASE("under noise with heavy tails the interval is too wide rather than too narrow") {
-  for (const auto noise : {noisy::Noise::heavy, noisy::Noise::late, noisy::Noise::spikes}) {
+TEST_CASE("paired_change: heavy-tailed noise makes the interval too wide rather than too narrow") {
+  for (const auto noise :
+       {noisy::Noise::heavy_tailed, noisy::Noise::exponential, noisy::Noise::spikes}) {
     for (const int repeats : {5, 10}) {
       const double covered =
           coverage({.noise = noise, .size = 0.03, .slower = 0.9, .repeats = repeats}, paired);
@@ -65,12 +66,12 @@ TEST_CASE("under noise with heavy tails the interval is too wide rather than too
   }
 }
 
-TEST_CASE("where one side alone has skewed noise the interval covers less than it says") {
+TEST_CASE("paired_change: skewed noise on one side makes the interval too narrow") {
   // The geometric mean of noise that only slows down is `size` above its minimum.
   for (const int repeats : {3, 5, 10}) {
     constexpr double kSize = 0.05;
     const noisy::Shape shape{
-        .noise = noisy::Noise::late, .size = kSize, .repeats = repeats, .one_side = true};
+        .noise = noisy::Noise::exponential, .size = kSize, .repeats = repeats, .one_side = true};
     const double covered = coverage(shape, [&](const auto& base, const auto& other) {
       Change change = paired(base, other);
       change.interval->low *= std::exp(kSize);
@@ -83,29 +84,29 @@ TEST_CASE("where one side alone has skewed noise the interval covers less than i
   }
 }
 
-TEST_CASE("slow minutes fall out of pairs, and widen what is not paired") {
+TEST_CASE("paired_change: slow minutes cancel in pairs but widen an unpaired interval") {
   const noisy::Shape shape{
       .noise = noisy::Noise::slow_minutes, .size = 0.01, .slower = 1, .repeats = 10};
-  double pairs = 0;
-  double apart = 0;
+  double paired_width = 0;
+  double unpaired_width = 0;
   for (std::uint64_t i = 0; i < 50; ++i) {
     const noisy::Times times = noisy::bench(shape, 3, i);
     const auto width = [](const Change& change) {
       return change.interval->high - change.interval->low;
     };
-    pairs += width(paired(times.base, times.other));
-    apart += width(unpaired(times.base, times.other));
+    paired_width += width(paired(times.base, times.other));
+    unpaired_width += width(unpaired(times.base, times.other));
   }
-  CHECK(pairs < apart / 4);
+  CHECK(paired_width < unpaired_width / 4);
 }
 
-TEST_CASE("Welch's interval covers the truth, too") {
+TEST_CASE("unpaired_change: 93 to 97.5 % of 2,000 intervals contain the true ratio") {
   const double covered = coverage({.size = 0.04, .slower = 1.1, .repeats = 6}, unpaired);
   CHECK(covered >= 0.93);
   CHECK(covered <= 0.975);
 }
 
-TEST_CASE("paired ratios give their geometric mean and Student's interval") {
+TEST_CASE("paired_change: ratios give their geometric mean and Student's interval") {
   const std::array base{10.0, 10.0, 10.0};
   const std::array other{20.0, 20.0, 22.0};
   const Change change = paired_change(base, other, Scale::ratio);
@@ -118,7 +119,7 @@ TEST_CASE("paired ratios give their geometric mean and Student's interval") {
   CHECK(wide.interval->low < change.interval->low);
 }
 
-TEST_CASE("paired differences keep their unit and may be of either sign") {
+TEST_CASE("paired_change: differences keep their unit and may be negative") {
   const std::array base{0.90, 0.91, 0.92};
   const std::array other{0.89, 0.91, 0.90};
   const Change change = paired_change(base, other, Scale::difference);
@@ -127,8 +128,8 @@ TEST_CASE("paired differences keep their unit and may be of either sign") {
   CHECK(change.interval->high > -0.01);
 }
 
-TEST_CASE("Welch's example has his degrees of freedom") {
-  // Two samples of three values with variances 1 and 4, checked by hand.
+TEST_CASE("unpaired_change: the degrees of freedom match Welch's formula") {
+  // The variances are 1 and 4; the expected values are computed by hand.
   const std::array base{1.0, 2.0, 3.0};
   const std::array other{2.0, 4.0, 6.0};
   const Change change = unpaired_change(base, other, Scale::difference);
@@ -137,7 +138,7 @@ TEST_CASE("Welch's example has his degrees of freedom") {
   CHECK(change.noise == Approx(std::sqrt(5.0)));
 }
 
-TEST_CASE("a single run is compared under the noise of the other side") {
+TEST_CASE("unpaired_change: a single run uses the noise of the other side") {
   const std::array one{10.0};
   const std::array several{10.0, 10.4, 9.7, 10.1};
   const Change change = unpaired_change(one, several, Scale::ratio);
@@ -149,7 +150,7 @@ TEST_CASE("a single run is compared under the noise of the other side") {
   CHECK(unpaired_change(one, one, Scale::ratio).value == 1);
 }
 
-TEST_CASE("too few numbers, and such as have no ratio, give no interval instead of a wrong one") {
+TEST_CASE("Change: too few values and values without a ratio give no interval") {
   const std::array two{1.0, 2.0};
   CHECK(paired_change(two, two, Scale::ratio).value == 1);
   CHECK_FALSE(paired_change(two, two, Scale::ratio).interval.has_value());
@@ -161,7 +162,7 @@ TEST_CASE("too few numbers, and such as have no ratio, give no interval instead 
   CHECK_FALSE(unpaired_change({}, fine, Scale::ratio).value.has_value());
 }
 
-TEST_CASE("numbers that never vary have an interval without width") {
+TEST_CASE("Change: constant values have an interval of zero width") {
   const std::array base{2.0, 2.0, 2.0};
   const std::array other{4.0, 4.0, 4.0};
   for (const Change& change :
@@ -173,16 +174,16 @@ TEST_CASE("numbers that never vary have an interval without width") {
 
 namespace {
 
-/// Returns the coverage for benches in which one run of one side is `times` times as slow.
-double coverage_with_outlier(int repeats, double times, bool apart) {
+/// Returns the coverage for benches in which one run of the base takes `times` times as long.
+double coverage_with_outlier(int repeats, double times, bool is_unpaired) {
   constexpr std::uint64_t kMany = 2000;
   constexpr double kSlower = 1.1;
   int covered = 0;
   for (std::uint64_t i = 0; i < kMany; ++i) {
     noisy::Times bench = noisy::bench({.size = 0.01, .slower = kSlower, .repeats = repeats}, 77, i);
     bench.base[i % bench.base.size()] *= times;
-    const Change change = apart ? unpaired_change(bench.base, bench.other, Scale::ratio)
-                                : paired_change(bench.base, bench.other, Scale::ratio);
+    const Change change = is_unpaired ? unpaired_change(bench.base, bench.other, Scale::ratio)
+                                      : paired_change(bench.base, bench.other, Scale::ratio);
     covered += change.interval->low <= kSlower && kSlower <= change.interval->high ? 1 : 0;
   }
   return covered / static_cast<double>(kMany);
@@ -190,7 +191,7 @@ double coverage_with_outlier(int repeats, double times, bool apart) {
 
 }  // namespace
 
-TEST_CASE("Change: one slow outlier of a baseline leaves a slow-down of 10 % decidable") {
+TEST_CASE("Change: one slow outlier in a baseline does not hide a slowdown of 10 %") {
   const std::vector<double> base{10.0, 10.1, 16.0, 9.9, 10.05};
   const std::vector<double> slower{11.0, 11.1, 10.9, 11.05, 11.15};
   for (const Change& change :
@@ -202,19 +203,21 @@ TEST_CASE("Change: one slow outlier of a baseline leaves a slow-down of 10 % dec
   }
 }
 
-TEST_CASE("Change: the interval covers the truth next to an outlier of any size") {
+TEST_CASE("Change: the interval covers the true ratio despite an outlier of any size") {
   for (const int repeats : {4, 5, 8, 12, 20}) {
     for (const double times : {1.1, 1.3, 2.0, 10.0}) {
-      for (const bool apart : {false, true}) {
-        CAPTURE(repeats, times, apart);
-        CHECK(coverage_with_outlier(repeats, times, apart) >= 0.90);
+      for (const bool is_unpaired : {false, true}) {
+        CAPTURE(repeats, times, is_unpaired);
+        CHECK(coverage_with_outlier(repeats, times, is_unpaired) >= 0.90);
       }
     }
   }
 }
 
-TEST_CASE("Change: Welch's interval covers the truth under skewed noise and frequent outliers") {
-  for (const auto noise : {noisy::Noise::late, noisy::Noise::heavy, noisy::Noise::spikes}) {
+TEST_CASE(
+    "Change: Welch's interval covers the true ratio under skewed noise and frequent outliers") {
+  for (const auto noise :
+       {noisy::Noise::exponential, noisy::Noise::heavy_tailed, noisy::Noise::spikes}) {
     for (const int repeats : {4, 5, 8, 12, 20}) {
       CAPTURE(static_cast<int>(noise), repeats);
       const double covered =
@@ -225,7 +228,7 @@ TEST_CASE("Change: Welch's interval covers the truth under skewed noise and freq
   }
 }
 
-TEST_CASE("Change: what differs little, and any difference of shares, is no outlier") {
+TEST_CASE("Change: small deviations and differences of ratios are not outliers") {
   const std::vector<double> base{10.0, 10.1, 10.4, 9.9, 10.05};
   const std::vector<double> other{11.0, 11.1, 10.9, 11.05, 11.15};
   CHECK(unpaired_change(base, other, Scale::ratio).outliers == 0);

@@ -26,7 +26,7 @@ BottleneckContext replayed() {
   return with;
 }
 
-/// Returns the speedup of kAtWork if the passes take `ratio` of their time.
+/// Returns the speedup if the passes of kAtWork take `ratio` of their time.
 double speedup(double ratio) { return 10 / (10 * ratio); }
 
 }  // namespace
@@ -39,17 +39,17 @@ TEST_CASE("Bottleneck: settings count as compared only by a rule or a replay") {
   const Bottleneck found = find_bottleneck(busy, unmeasured);
   CHECK(found.cause == "model_at_work");
   CHECK_FALSE(found.gain.high);
-  CHECK_THAT(found.advice, Contains("not tried: ") && Contains("loader.batch_size") &&
+  CHECK_THAT(found.advice, Contains("this run did not test") && Contains("loader.batch_size") &&
                                Contains("trainer.num_threads") && Contains("trainer.precision") &&
                                !Contains("detect_anomaly"));
   const Bottleneck compared = find_bottleneck(kAtWork, replayed());
   CHECK(compared.cause == "model_at_work");
   CHECK_THAT(compared.advice,
-             Contains("a batch of 512: ") && Contains("4 threads: ") && !Contains("not tried"));
+             Contains("a batch of 512 (") && Contains("4 threads (") && !Contains("did not test"));
   for (const SettingCheck& check : compared.checks) CHECK(check.done);
 }
 
-TEST_CASE("Bottleneck: advice that no measurement bounds has no headroom") {
+TEST_CASE("Bottleneck: advice without a measured bound has no headroom") {
   BottleneckContext with = replayed();
   const Bottleneck devices = find_bottleneck(kAtWork, with);
   CHECK(devices.cause == "model_at_work");
@@ -60,33 +60,32 @@ TEST_CASE("Bottleneck: advice that no measurement bounds has no headroom") {
   for (const SettingCheck& check : devices.checks) {
     if (check.key == "loader.batch_size") REQUIRE(check.gain);  // the comparisons are still listed
   }
-  with.world_size = 4;  // on four cores
+  with.world_size = 4;  // the machine has four cores
   const Bottleneck settings = find_bottleneck(kAtWork, with);
   CHECK(settings.cause == "model_at_work");
   CHECK(settings.next == Next::tune);
-  CHECK_THAT(settings.advice, !Contains("devices") && Contains("a batch of 512: "));
+  CHECK_THAT(settings.advice, !Contains("devices") && Contains("a batch of 512 ("));
   REQUIRE(settings.gain.high);
   CHECK(*settings.gain.high < 1.3);
 }
 
-TEST_CASE(
-    "Bottleneck: a setting that gains too little to be proposed is listed as one that may help") {
+TEST_CASE("Bottleneck: a setting with a small gain is listed as one that may help") {
   BottleneckContext with = replayed();
   with.larger_batch = ReplayedSetting{512, 0.6};
   const Bottleneck found = find_bottleneck(kAtWork, with);
   CHECK(found.cause == "model_at_work");
-  CHECK_THAT(found.advice, Contains("settings that may help: a batch of 512: 1.1") &&
-                               Contains("; compared: 4 threads: "));
+  CHECK_THAT(found.advice, Contains("settings that may help: a batch of 512 (1.1") &&
+                               Contains("; tried without a clear gain: 4 threads ("));
 }
 
-TEST_CASE("Bottleneck: a balanced run names the settings that were not compared, too") {
+TEST_CASE("Bottleneck: a balanced run lists the settings that were not compared") {
   const events::Timing even{.wall_s = 10, .forward_s = 3, .optimizer_s = 3.5, .eval_s = 2};
   const Bottleneck found = find_bottleneck(even, context());
   CHECK(found.cause == "nothing_to_fix");
-  CHECK_THAT(found.advice, Contains("not tried: ") && Contains("loader.batch_size"));
+  CHECK_THAT(found.advice, Contains("this run did not test") && Contains("loader.batch_size"));
 }
 
-TEST_CASE("Bottleneck: a batch of one row that a replay finds too small is proposed larger") {
+TEST_CASE("small_batch: a larger batch is proposed if a replay shows that it is faster") {
   BottleneckContext with = replayed();
   with.batch_size = 1;
   with.larger_batch = ReplayedSetting{8, 0.104};
@@ -99,7 +98,7 @@ TEST_CASE("Bottleneck: a batch of one row that a replay finds too small is propo
   CHECK(*found.gain.high <= 8);
 }
 
-TEST_CASE("Bottleneck: a tiny step without a replay asks for a larger batch, at most that fast") {
+TEST_CASE("small_batch: without a replay, the gain is at most the factor of the batch size") {
   BottleneckContext with = context();
   with.batch_size = 1;
   events::Timing timing = kAtWork;
@@ -110,7 +109,7 @@ TEST_CASE("Bottleneck: a tiny step without a replay asks for a larger batch, at 
   CHECK_FALSE(found.gain.replayed);
 }
 
-TEST_CASE("Bottleneck: a larger batch leaves ten steps in an epoch, else it is twice as large") {
+TEST_CASE("Bottleneck: a larger batch leaves ten steps per epoch, or else is doubled") {
   BottleneckContext with = context();
   with.larger_batch = ReplayedSetting{512, 0.1};
   with.replay_step_s = 0.1;
@@ -122,7 +121,7 @@ TEST_CASE("Bottleneck: a larger batch leaves ten steps in an epoch, else it is t
   CHECK(find_bottleneck(kAtWork, with).setting.empty());
 }
 
-TEST_CASE("Bottleneck: one thread next to an idle core asks for all cores") {
+TEST_CASE("few_threads: all cores are proposed if one thread runs next to an idle core") {
   BottleneckContext with = replayed();
   with.other_threads = ReplayedSetting{4, 0.05};
   const Bottleneck found = find_bottleneck(kAtWork, with);
@@ -148,7 +147,7 @@ TEST_CASE("Bottleneck: a core that other processes use is not idle") {
   BottleneckContext with = context();
   with.levers.threads_probed = false;
   with.levers.cpu_cores = with.usage->cores = 2;
-  with.usage->outside_cores = 0.5;  // one busy process next to a run with one thread
+  with.usage->outside_cores = 0.5;  // the run has one thread, another process has one too
   with.usage->idle_cores = 0.01;
   with.usage->core_wait = 0.01;
   const Bottleneck found = find_bottleneck(kAtWork, with);
@@ -161,7 +160,7 @@ TEST_CASE("Bottleneck: a core that other processes use is not idle") {
   CHECK(cause_and_setting(find_bottleneck(kAtWork, with)) == "few_threads trainer.num_threads=2");
 }
 
-TEST_CASE("Bottleneck: threads that wait for one another are the cause before others are") {
+TEST_CASE("Bottleneck: oversubscription precedes other processes but not stolen time") {
   BottleneckContext with = context();
   with.num_threads = 16;
   with.levers.cpu_cores = with.usage->cores = 2;
@@ -186,7 +185,7 @@ TEST_CASE("Bottleneck: threads that wait for one another are the cause before ot
   CHECK(find_bottleneck(kAtWork, with).cause == "cores_taken");
 }
 
-TEST_CASE("Bottleneck: too many threads that a replay finds slower have a bound of their gain") {
+TEST_CASE("threads_oversubscribed: the gain is bounded only by a replay with fewer threads") {
   BottleneckContext with = replayed();
   with.num_threads = 16;
   with.usage->involuntary_switches_s = 3000;
@@ -202,7 +201,7 @@ TEST_CASE("Bottleneck: too many threads that a replay finds slower have a bound 
   CHECK_THAT(text_of(unmeasured.gain), Contains("unknown"));
 }
 
-TEST_CASE("Bottleneck: anomaly checks are the cause whatever work takes the time") {
+TEST_CASE("anomaly_checks: found in every part of the step that takes the time") {
   for (const auto part :
        {&events::Timing::forward_s, &events::Timing::optimizer_s, &events::Timing::other_s}) {
     BottleneckContext with = context();
@@ -221,7 +220,7 @@ TEST_CASE("Bottleneck: anomaly checks are the cause whatever work takes the time
   CHECK(found.perfect_loader->replayed == 0);  // the loader does not cause the checks
 }
 
-TEST_CASE("Bottleneck: bf16 is proposed on a CPU where a replay gains by it") {
+TEST_CASE("bf16_unused: proposed on a CPU if a replay with bf16 is faster") {
   BottleneckContext with = replayed();
   with.levers.native_bf16 = true;
   CHECK_FALSE(find_bottleneck(kAtWork, with).gain.high);  // bf16 was not compared
@@ -232,26 +231,26 @@ TEST_CASE("Bottleneck: bf16 is proposed on a CPU where a replay gains by it") {
   CHECK(find_bottleneck(kAtWork, with).cause == "model_at_work");
 }
 
-TEST_CASE("Bottleneck: loader threads on busy cores have no bound without a replay") {
+TEST_CASE("Bottleneck: with loader threads on busy cores, only a replay bounds the gain") {
   BottleneckContext with = context();
   events::Timing busy = kStarved;
   busy.cpu_percent = 390;
   with.num_workers = 4;
   CHECK_FALSE(find_bottleneck(busy, with).gain.high);
-  with.replay_step_s = 0.01;  // instead of 0.02
+  with.replay_step_s = 0.01;  // the times give 0.02
   const Bottleneck found = find_bottleneck(busy, with);
   REQUIRE(found.gain.high);
   CHECK(*found.gain.high > 10);
 }
 
-TEST_CASE("Bottleneck: batches for a validation count as what a better loader can gain") {
+TEST_CASE("Bottleneck: the gain of a better loader includes loading for validation") {
   events::Timing timing{
       .wall_s = 10, .data_wait_s = 4, .forward_s = 3, .eval_s = 3, .samples = 6400};
   timing.cpu_percent = 100;
   CHECK(find_bottleneck(timing, context()).gain.high == Approx(10 / 3.0));
 }
 
-TEST_CASE("Bottleneck: a machine busy with other processes is reported first, with the share") {
+TEST_CASE("machine_busy: reported first, with the share of cores that other processes use") {
   for (const events::Timing& timing : {kStarved, kAtWork}) {
     BottleneckContext with = context();
     with.usage->memory_stalled = 0.5;
@@ -280,7 +279,7 @@ TEST_CASE("Bottleneck: a machine busy with other processes is reported first, wi
   }
 }
 
-TEST_CASE("Bottleneck: every cause has an advice sentence, even where no setting is accepted") {
+TEST_CASE("Bottleneck: every cause has advice, even if no setting is accepted") {
   events::Timing timing{.wall_s = 10, .data_wait_s = 1, .forward_s = 5, .eval_s = 1, .samples = 10};
   BottleneckContext with = context();
   with.straggler = RankRow{.rank = 3, .host = "node3", .slowdown = 0.5};
@@ -297,7 +296,7 @@ TEST_CASE("Bottleneck: every cause has an advice sentence, even where no setting
   }
 }
 
-TEST_CASE("Bottleneck: a verdict whose settings are all refused keeps its advice") {
+TEST_CASE("Bottleneck: a verdict keeps its advice if all its settings are rejected") {
   BottleneckContext with = context();
   with.levers.accepts = [](const std::string&) { return false; };
   for (const auto part :
@@ -311,7 +310,7 @@ TEST_CASE("Bottleneck: a verdict whose settings are all refused keeps its advice
   }
 }
 
-TEST_CASE("Summary: the next command follows the verdict") {
+TEST_CASE("run summary: the next command depends on the verdict") {
   RunRecord record = invented::run();
   const auto next = [&](const report::RunResult& ending) {
     const std::string text = summary_text(record, ending, {});

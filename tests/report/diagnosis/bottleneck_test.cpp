@@ -23,7 +23,7 @@ bool is_shown(const Bottleneck& found, const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("a perfect loader takes the waits from the time, and no more") {
+TEST_CASE("perfect loader: the speedup removes the waits for batches and nothing else") {
   const Bottleneck found = find_bottleneck(kStarved, context());
   REQUIRE(found.perfect_loader);
   CHECK(found.perfect_loader->speedup == Approx(5));
@@ -32,33 +32,32 @@ TEST_CASE("a perfect loader takes the waits from the time, and no more") {
   CHECK(found.perfect_loader->step_s == Approx(0.02));
   CHECK_THAT(
       text_of(*found.perfect_loader),
-      StartsWith("a perfect loader would make the run 5.00x as fast (from the measured steps"));
+      StartsWith(
+          "if data loading took no time, the run would be 5.00x as fast (computed from the step"));
   BottleneckContext unknown = context();
   unknown.batch_size = 0;
   CHECK_FALSE(find_bottleneck(kStarved, unknown).perfect_loader);
 }
 
-TEST_CASE("perfect loader: a replay includes the cost of loader threads, and is never below 1") {
+TEST_CASE(
+    "perfect loader: a replay includes the cost of loader threads and never lowers the speedup") {
   BottleneckContext with = context();
-  with.replay_step_s = 0.01;  // 100 batches, whose passes took 2 s
+  with.replay_step_s = 0.01;  // the passes of the 100 batches took 2 s
   with.replay_steps = 20;
   with.usage->loader_cores = 0.5;
   const Bottleneck found = find_bottleneck(kStarved, with);
   CHECK(found.perfect_loader->speedup == Approx(10));
   CHECK(found.perfect_loader->replayed == 20);
-  CHECK_THAT(text_of(*found.perfect_loader), Contains("20 replayed steps with one batch"));
+  CHECK_THAT(text_of(*found.perfect_loader), Contains("measured in 20 steps on the same batch"));
   with.usage->loader_cores = 0.05;  // the loader threads computed for 0.5 s
   CHECK(find_bottleneck(kStarved, with).perfect_loader->speedup == Approx(10 / 1.5));
   with.replay_step_s = 5;
   CHECK(find_bottleneck(kStarved, with).perfect_loader->speedup == Approx(5));
 }
 
-TEST_CASE("where a perfect loader gives next to nothing, the text says to stop") {
+TEST_CASE("perfect loader: a small gain is reported as no bottleneck") {
   const Bottleneck found = find_bottleneck(timing(&events::Timing::data_wait_s, 0.2), context());
-  CHECK_THAT(
-      text_of(*found.perfect_loader),
-      StartsWith(
-          "a perfect loader would make the run 1.02x as fast: data loading is not the bottleneck"));
+  CHECK_THAT(text_of(*found.perfect_loader), Contains("): data loading is not the bottleneck"));
 }
 
 TEST_CASE("evidence: has the numbers of the verdict and omits unknown ones") {
@@ -66,15 +65,15 @@ TEST_CASE("evidence: has the numbers of the verdict and omits unknown ones") {
   CHECK(is_shown(found, "data_wait_step"));
   CHECK(is_shown(found, "loader_rate"));
   CHECK_FALSE(is_shown(found, "memory_taken"));
-  BottleneckContext silent = context();
-  silent.usage.reset();
-  for (const Evidence& each : find_bottleneck(kStarved, silent).evidence) {
+  BottleneckContext without_usage = context();
+  without_usage.usage.reset();
+  for (const Evidence& each : find_bottleneck(kStarved, without_usage).evidence) {
     CHECK(each.name != "io_stalled");
     CHECK_FALSE(each.text.empty());
   }
 }
 
-TEST_CASE("usage of epochs is weighted by their time, and absent where none has any") {
+TEST_CASE("sum_usage: epochs are weighted by their time, and without any usage there is no sum") {
   auto a = invented::epoch(0);
   auto b = invented::epoch(1);
   CHECK_FALSE(sum_usage(std::vector{a, b}));
@@ -89,7 +88,7 @@ TEST_CASE("usage of epochs is weighted by their time, and absent where none has 
   CHECK_FALSE(sum->cpu_stalled);
 }
 
-TEST_CASE("usage that some epochs lack is the mean of the others, and throttling needs most time") {
+TEST_CASE("sum_usage: missing values are skipped, and throttling must last most of the time") {
   auto a = invented::epoch(0);
   auto b = invented::epoch(1);
   a.usage = events::Usage{.span_s = 1, .cpu_stalled = 0.6, .gpu_throttle = "power"};
@@ -102,16 +101,16 @@ TEST_CASE("usage that some epochs lack is the mean of the others, and throttling
   CHECK(sum_usage(std::vector{a, b})->gpu_throttle == "power");
 }
 
-TEST_CASE("an epoch of which an earlier process made a part counts by the rest") {
+TEST_CASE("BottleneckInputs: a resumed epoch counts only the batches of this process") {
   auto half = timing(&events::Timing::data_wait_s, 8);
-  half.samples_per_s = 320;  // 3200 of its 6400 samples were trained on in these 10 s
+  half.samples_per_s = 320;  // these 10 s trained on 3200 of its 6400 samples
   const BottleneckContext quiet = context();
   CHECK(BottleneckInputs{half, quiet}.batches() == Approx(50));
   half.samples_per_s = 640;
   CHECK(BottleneckInputs{half, quiet}.batches() == Approx(100));
 }
 
-TEST_CASE("the facts of a record reach the verdict") {
+TEST_CASE("context_of: cores, threads and replay come from the record") {
   RunRecord record = invented::run();
   record.started->num_threads = 3;
   record.finished[0].replay_step_s = 0.001;
@@ -125,14 +124,14 @@ TEST_CASE("the facts of a record reach the verdict") {
   CHECK_FALSE(found.straggler);
 }
 
-TEST_CASE("what ranks wait for one another's loaders is known of them all") {
+TEST_CASE("context_of: the wait for slow loaders is computed over all ranks") {
   RunRecord record = invented::run();
   record.hellos[1] = record.hellos.at(0);
   record.rank_epochs[0] = {{.steps = 10, .wall_s = 3, .data_wait_s = 1, .step_s = 1}};
   record.rank_epochs[1] = {{.steps = 10, .wall_s = 3, .data_wait_s = 2.5, .step_s = 0.5}};
   const BottleneckContext found = context_of(record, {.cpu_cores = 8});
   REQUIRE(found.ranks_wait_s);
-  CHECK(*found.ranks_wait_s == Approx(0.2));  // 0.3 s minus 0.1 s for the longest work
+  CHECK(*found.ranks_wait_s == Approx(0.2));  // a step takes 0.3 s, and the longest work 0.1 s
   REQUIRE(found.straggler);
   CHECK(found.straggler->wait_beyond_s == Approx(0.075));
   CHECK(found.straggler_is_here);
@@ -152,7 +151,7 @@ TEST_CASE("result.json: has cause, setting, evidence and the perfect loader") {
   CHECK(to_json(find_bottleneck({}, {}))["perfect_loader"].is_null());
 }
 
-TEST_CASE("the summary of a starved run has evidence, advice and headroom") {
+TEST_CASE("run summary: an input-bound run has evidence, advice and headroom") {
   RunRecord record = invented::run();
   for (events::EpochEnded& epoch : record.epochs) {
     epoch.timing.data_wait_s += 6;
@@ -161,7 +160,7 @@ TEST_CASE("the summary of a starved run has evidence, advice and headroom") {
   const std::string text = summary_text(record, invented::ending(), {});
   CHECK_THAT(text, Contains("bottleneck  input: ") && Contains("each step waits ") &&
                        Contains("try loader.num_workers=") &&
-                       Contains("loading     a perfect loader would make the run "));
+                       Contains("loading     if data loading took no time, the run would be "));
 }
 
 TEST_CASE("rules: every part has a rule that always holds, and names are unique") {
@@ -179,7 +178,7 @@ TEST_CASE("rules: every part has a rule that always holds, and names are unique"
   }
 }
 
-TEST_CASE("the page has every rule in its tree and in its table") {
+TEST_CASE("bottlenecks page: every rule is in the tree and in the table") {
   const std::string page = bottlenecks_page();
   for (const Rule& rule : rules()) {
     CHECK_THAT(page, Contains("**" + std::string(rule.cause) + "**"));

@@ -12,7 +12,7 @@ namespace {
 constexpr std::uint64_t kGiB = 1 << 30;
 
 /// Returns readings of a machine without faults.
-MachineReadings sound() {
+MachineReadings healthy() {
   MachineReadings readings;
   readings.governors = {{"performance", 8}};
   readings.cores = 8;
@@ -33,7 +33,7 @@ GradeLine line_of(const MachineReadings& readings, const std::string& name) {
   return *found;
 }
 
-/// Checks that every fault states its cost and its fix.
+/// Returns the grade of a line, after a check that only faults have a cost and a fix.
 Grade grade_of(const MachineReadings& readings, const std::string& name) {
   const GradeLine line = line_of(readings, name);
   CAPTURE(line.name, line.found);
@@ -45,9 +45,9 @@ Grade grade_of(const MachineReadings& readings, const std::string& name) {
 }  // namespace
 
 TEST_CASE("machine grade: ok for a good machine and for one without readings") {
-  MachineReadings silent;
-  silent.memory_available = 4 * kGiB;
-  for (const MachineReadings& readings : {sound(), silent}) {
+  MachineReadings unread;
+  unread.memory_available = 4 * kGiB;
+  for (const MachineReadings& readings : {healthy(), unread}) {
     for (const GradeLine& line : grade_machine(readings)) {
       CAPTURE(line.name, line.found);
       CHECK(line.grade == Grade::ok);
@@ -56,19 +56,21 @@ TEST_CASE("machine grade: ok for a good machine and for one without readings") {
   }
 }
 
-TEST_CASE("the faults of a processor are graded") {
-  MachineReadings r = sound();
+TEST_CASE("machine grade: faults of the processor are graded") {
+  MachineReadings r = healthy();
   r.governors = {{"powersave", 8}};
   CHECK(grade_of(r, "governor") == Grade::degraded);
-  r = sound();
+  r = healthy();
   r.cpu_quota = 2.5;
   CHECK(grade_of(r, "cpu limit") == Grade::degraded);
   r.cpu_quota = 0.5;
   CHECK(grade_of(r, "cpu limit") == Grade::bad);
   r.cpu_quota = 8;
   CHECK(grade_of(r, "cpu limit") == Grade::ok);
+  CHECK(line_of(r, "cpu limit").found == "8 cores in the CPU affinity, a quota of 8");
   r.throttled = 12;
   CHECK(grade_of(r, "cpu limit") == Grade::degraded);
+  CHECK_THAT(line_of(r, "cpu limit").found, EndsWith("a quota of 8, throttled in 12 periods"));
   r.pressure = 20;
   CHECK(grade_of(r, "busy") == Grade::degraded);
   r.pressure = 80;
@@ -83,18 +85,21 @@ TEST_CASE("the faults of a processor are graded") {
   CHECK(grade_of(r, "threads") == Grade::degraded);
 }
 
-TEST_CASE("the faults of memory, limits and disks are graded") {
-  MachineReadings r = sound();
+TEST_CASE("machine grade: faults of memory, limits and disks are graded") {
+  MachineReadings r = healthy();
   CHECK(line_of(r, "disk").found == "/work: ext4 on nvme0n1, 100.0 GiB free");
   r.memory_available = kGiB / 2;
   CHECK(grade_of(r, "memory") == Grade::bad);
-  r = sound();
+  r = healthy();
   r.swap_used = 8 * kGiB;
   CHECK(grade_of(r, "memory") == Grade::degraded);
   r.huge_pages = "never";
   CHECK(grade_of(r, "huge pages") == Grade::degraded);
+  CHECK(line_of(r, "limits").found == "4096 open files");
   r.open_files = 256;
+  r.open_files_hard = 512;
   CHECK(grade_of(r, "limits") == Grade::degraded);
+  CHECK(line_of(r, "limits").found == "256 open files (up to 512)");
   r.open_files = 64;
   CHECK(grade_of(r, "limits") == Grade::bad);
   r.locked_bytes = 65536;
@@ -112,8 +117,8 @@ TEST_CASE("the faults of memory, limits and disks are graded") {
   CHECK(grade_of(r, "disk") == Grade::bad);
 }
 
-TEST_CASE("the faults of GPUs are graded") {
-  MachineReadings r = sound();
+TEST_CASE("machine grade: faults of GPUs are graded") {
+  MachineReadings r = healthy();
   r.gpus = {{"0000:17:00.0", 32, 32, 16, 16}, {"0000:18:00.0", 2.5, 32, 16, 16}};
   CHECK(grade_of(r, "pcie") == Grade::ok);  // the slow card is idle
   r.gpus[1].width = 4;
@@ -134,8 +139,8 @@ TEST_CASE("the faults of GPUs are graded") {
   CHECK(grade_of(r, "driver") == Grade::bad);
 }
 
-TEST_CASE("what a hostile file says cannot drive a terminal") {
-  MachineReadings r = sound();
+TEST_CASE("machine grade: control characters in system files are escaped") {
+  MachineReadings r = healthy();
   r.governors = {{"\x1b[2Jpowersave", 1}};
   r.disk.device = "sda\n\x1b[1m";
   r.environment = {{"OMP_NUM_THREADS", "\x07"}};

@@ -13,7 +13,7 @@ using namespace trainctl::report;
 
 namespace {
 
-/// Returns 10 steps of 1 s; the time beyond `work_s` is waiting.
+/// Returns an epoch of 10 steps of 1 s, in which the rank works for `work_s` and waits otherwise.
 events::RankEpoch rank_epoch(int rank, std::int64_t epoch, double work_s) {
   events::RankEpoch ended;
   ended.rank = rank;
@@ -38,7 +38,7 @@ RunRecord run_of(const std::vector<double>& work_s) {
   for (std::size_t i = 0; i < work_s.size(); ++i) {
     const int rank = static_cast<int>(i);
     record.add(rank, events::Hello{.rank = rank, .host = "node7", .device = "cpu"});
-    record.add(rank, rank_epoch(rank, 0, 0.9));  // the warmup
+    record.add(rank, rank_epoch(rank, 0, 0.9));  // this is the warm-up
     record.add(rank, rank_epoch(rank, 1, work_s[i]));
     record.add(rank, rank_epoch(rank, 2, work_s[i]));
   }
@@ -47,7 +47,7 @@ RunRecord run_of(const std::vector<double>& work_s) {
 
 }  // namespace
 
-TEST_CASE("rows are means of a step over the epochs after the first") {
+TEST_CASE("rank_rows: rows are means per step over the epochs after the first") {
   const auto rows = rank_rows(run_of({0.55, 0.55, 0.75}));
   REQUIRE(rows.size() == 3);
   const RankRow& last = rows[2];
@@ -64,25 +64,25 @@ TEST_CASE("rows are means of a step over the epochs after the first") {
   CHECK(rows[0].slowdown == Approx(0).margin(1e-12));
 }
 
-TEST_CASE("the straggler is who works longest, though all steps take the same time") {
+TEST_CASE("straggler: found by its work, even if all steps take the same time") {
   const auto rows = rank_rows(run_of({0.55, 0.55, 0.75}));
   REQUIRE(straggler(rows) != nullptr);
   CHECK(straggler(rows)->rank == 2);
   CHECK_THAT(ranks_verdict(rows), Contains("rank 2 is a straggler") &&
-                                      Contains("0.80 s per step, 33 % more than the median"));
+                                      Contains("0.80 s per step, 33 % more than the median rank"));
   CHECK(straggler_json(rows)["rank"] == 2);
 }
 
-TEST_CASE("a rank within 10 % of the median is no straggler") {
+TEST_CASE("straggler: a rank within 10 % of the median is not a straggler") {
   const auto rows = rank_rows(run_of({0.55, 0.55, 0.605}));
   CHECK(straggler(rows) == nullptr);
   REQUIRE(slowest(rows) != nullptr);
   CHECK(slowest(rows)->rank == 2);
-  CHECK_THAT(ranks_verdict(rows), Contains("slowest: rank 2, +9 %"));
+  CHECK_THAT(ranks_verdict(rows), Contains("the slowest is rank 2 (+9 %)"));
   CHECK(straggler_json(rows).is_null());
 }
 
-TEST_CASE("one rank, or ranks without a step, make no table") {
+TEST_CASE("ranks: one rank or ranks without steps have no table") {
   CHECK(rank_rows(invented::run()).empty());
   CHECK(rank_rows(run_of({0.5})).empty());
   RunRecord record;
@@ -114,7 +114,7 @@ TEST_CASE("ranks: summary and result show each rank") {
     CHECK(display_width(line) <= 100);
 }
 
-TEST_CASE("hosts are shown where there are several") {
+TEST_CASE("ranks: hosts are shown if there are several") {
   RunRecord record = run_of({0.5, 0.5});
   record.hellos[1].host =
       "node\x1b"
@@ -123,7 +123,7 @@ TEST_CASE("hosts are shown where there are several") {
   CHECK_THAT(text, Contains("host") && Contains("node7") && Contains("node\\x1b8"));
 }
 
-TEST_CASE("of many ranks the slowest are shown, and the file of all is named") {
+TEST_CASE("ranks: only the slowest of many ranks are shown, and ranks.csv is named") {
   std::vector<double> work(100, 0.4);
   work[57] = 0.8;
   const auto rows = rank_rows(run_of(work));
@@ -134,7 +134,7 @@ TEST_CASE("of many ranks the slowest are shown, and the file of all is named") {
   CHECK(ranks_json(rows).size() == 100);
 }
 
-TEST_CASE("ranks.csv has a row for each rank and epoch, and a run of one rank has no such file") {
+TEST_CASE("ranks.csv: has a row per rank and epoch, and is not written for one rank") {
   const TempFolder folder;
   {
     const auto sink = make_csv_sink(folder.path(), {});

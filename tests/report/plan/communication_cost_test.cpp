@@ -13,7 +13,7 @@ constexpr Link kSlow{.latency_s = 0.001, .bytes_per_s = 1e6};
 
 }  // namespace
 
-TEST_CASE("a ring sends 2 (N-1) messages of a share of the bytes") {
+TEST_CASE("ring_seconds: a ring sends 2 (N-1) messages of 1/N of the bytes") {
   CHECK(ring_seconds(2, 1e6, kSlow) == Approx(1.0 + 0.002));
   CHECK(ring_seconds(4, 1e6, kSlow) == Approx(1.5 + 0.006));
   CHECK(ring_seconds(1024, 1e6, kSlow) == Approx(2 * 1023.0 / 1024 + 2.046));
@@ -21,7 +21,7 @@ TEST_CASE("a ring sends 2 (N-1) messages of a share of the bytes") {
   CHECK(ring_seconds(8, 0, kSlow) == Approx(0.014));
 }
 
-TEST_CASE("what the backward pass covers of the exchange is not waited for") {
+TEST_CASE("estimate_step: communication during the backward pass is not exposed") {
   // With two ranks a bucket of 100 kB takes 0.102 s. Gradients are ready after 0.5 s and 1 s.
   const SyncedStep step{.step_s = 2, .backward_s = 1, .samples = 10, .buckets = {100'000, 100'000}};
   const EstimatedStep two = estimate_step(step, kSlow, 2);
@@ -32,14 +32,14 @@ TEST_CASE("what the backward pass covers of the exchange is not waited for") {
   CHECK(two.samples_per_s == Approx(20 / 2.102));
 }
 
-TEST_CASE("a bucket waits for the one before it") {
+TEST_CASE("estimate_step: a bucket starts after the previous one") {
   // Each bucket takes 1.002 s: the first starts at 0.5 s, the second after it at 1.502 s.
   const SyncedStep step{
       .step_s = 2, .backward_s = 1, .samples = 10, .buckets = {1'000'000, 1'000'000}};
   CHECK(estimate_step(step, kSlow, 2).exposed_s == Approx(2.504 - 1));
 }
 
-TEST_CASE("one rank exchanges nothing, and a model without gradients nothing either") {
+TEST_CASE("estimate_step: one rank or a model without gradients communicates nothing") {
   const SyncedStep step{.step_s = 2, .backward_s = 1, .samples = 10, .buckets = {1'000'000}};
   const EstimatedStep one = estimate_step(step, kSlow, 1);
   CHECK(one.exchange_s == 0);
@@ -52,7 +52,7 @@ TEST_CASE("one rank exchanges nothing, and a model without gradients nothing eit
   CHECK(estimate_step({}, kSlow, 8).samples_per_s == 0);
 }
 
-TEST_CASE("weights that are averaged after some steps wait for nothing and cover nothing") {
+TEST_CASE("estimate_step: averaging of weights is exposed and divided by its steps") {
   const SyncedStep step{.step_s = 2,
                         .backward_s = 1,
                         .samples = 10,
@@ -65,7 +65,7 @@ TEST_CASE("weights that are averaged after some steps wait for nothing and cover
   CHECK(two.step_s == Approx(2 + 1.002 / 4));
 }
 
-TEST_CASE("weights that go round after the gradients are waited for as a whole") {
+TEST_CASE("estimate_step: weights sent after the gradients are fully exposed") {
   const SyncedStep step{.step_s = 2,
                         .backward_s = 1,
                         .samples = 10,
@@ -78,29 +78,29 @@ TEST_CASE("weights that go round after the gradients are waited for as a whole")
   CHECK(estimate_step(step, kSlow, 1).exposed_s == 0);
 }
 
-TEST_CASE("what is assumed depends on the strategy and on the batches of a step") {
-  const auto said = [](const SyncedStep& step) {
+TEST_CASE("scaling plan: assumptions depend on the strategy and on accumulated batches") {
+  const auto assumptions = [](const SyncedStep& step) {
     PlannedScaling scaling;
     scaling.step = step;
     std::string all;
     for (const std::string& one : scaling_assumptions(scaling)) all += one + "\n";
     return all;
   };
-  CHECK_THAT(said({}), Contains("gradients become ready") && !Contains("local_sgd") &&
-                           !Contains("zero1") && !Contains("several batches"));
-  CHECK_THAT(said({.batches = 2}), Contains("several batches"));
+  CHECK_THAT(assumptions({}), Contains("gradients become ready") && !Contains("local_sgd") &&
+                                  !Contains("zero1") && !Contains("accumulated batches"));
+  CHECK_THAT(assumptions({.batches = 2}), Contains("accumulated batches"));
   CHECK_THAT(
-      said({.exchange = SyncKind::gradients_and_weights}),
+      assumptions({.exchange = SyncKind::gradients_and_weights}),
       Contains("zero1") && Contains("updates all weights, but each of N ranks updates only 1/N"));
-  CHECK_THAT(said({.exchange = SyncKind::weights, .every = 8}),
+  CHECK_THAT(assumptions({.exchange = SyncKind::weights, .every = 8}),
              Contains("averaged after 8 steps") && !Contains("gradients become ready"));
 }
 
 TEST_CASE("scaling plan: has rows for 1, the requested number, 64 and 1,024 ranks, each once") {
   const SyncedStep step{.step_s = 2, .backward_s = 1, .samples = 10, .buckets = {1'000'000}};
-  const auto ranks = [&](int asked) {
+  const auto ranks = [&](int requested) {
     std::vector<int> found;
-    for (const EstimatedStep& row : estimate_scaling(step, kSlow, asked))
+    for (const EstimatedStep& row : estimate_scaling(step, kSlow, requested))
       found.push_back(row.ranks);
     return found;
   };
@@ -109,7 +109,7 @@ TEST_CASE("scaling plan: has rows for 1, the requested number, 64 and 1,024 rank
   CHECK(ranks(4096) == std::vector<int>{1, 64, 1024, 4096});
 }
 
-TEST_CASE("bandwidths and latencies are numbers with a unit") {
+TEST_CASE("link units: bandwidths and latencies are numbers with a unit") {
   CHECK(*parse_bandwidth("25GB/s") == Approx(25e9));
   CHECK(*parse_bandwidth("1.5 GiB") == Approx(1.5 * 1024 * 1024 * 1024));
   CHECK(*parse_bandwidth("100Gbit/s") == Approx(12.5e9));
@@ -130,7 +130,7 @@ TEST_CASE("bandwidths and latencies are numbers with a unit") {
   }
 }
 
-TEST_CASE("bandwidth_text: uses powers of ten as data sheets do") {
+TEST_CASE("bandwidth_text: uses powers of ten like data sheets") {
   CHECK(bandwidth_text(3.104e9) == "3.1 GB/s");
   CHECK(bandwidth_text(999.6) == "1 kB/s");
   CHECK(bandwidth_text(12) == "12 B/s");
@@ -169,7 +169,7 @@ TEST_CASE("scaling plan: text and JSON have formula, link, overlap and assumptio
   CHECK(document["rows"][3]["ranks"] == 1024);
 }
 
-TEST_CASE("plan scaling: a measured step replaces the estimate for the same number of ranks") {
+TEST_CASE("scaling plan: a measured step replaces the estimate for the same number of ranks") {
   PlannedScaling scaling{
       .step = {.step_s = 2, .backward_s = 1, .samples = 10, .buckets = {100'000, 100'000}},
       .link = kSlow,

@@ -45,7 +45,7 @@ FakeRanks eight() {
 
 }  // namespace
 
-TEST_CASE("a rank takes all parts of the step, of a sharded optimizer the largest share") {
+TEST_CASE("fake ranks: a rank needs all parts of a step and the largest shard of the optimizer") {
   const FakeRanks fake = eight();
   CHECK(rank_step_bytes(fake, false) == 48 * kMiB + 1);
   CHECK(rank_step_bytes(fake, true) == 28 * kMiB + 5 * kMiB / 2);
@@ -56,31 +56,33 @@ TEST_CASE("a rank takes all parts of the step, of a sharded optimizer the larges
 
 TEST_CASE("fake ranks: the text shows steps, last batches, buckets and memory") {
   const std::string text = fake_ranks_text(eight(), {});
+  CHECK_THAT(
+      text,
+      Contains("8 ranks    1,024 samples per step: 64 on each rank in each of 2 batches; 59 steps "
+               "per epoch, 3 epochs, 177 steps in all\n"));
   CHECK_THAT(text,
-             Contains("8 ranks    1,024 samples per step: 64 on each rank, 2 batches; 59 steps "
-                      "per epoch, 3 epochs, 177 steps in all\n"));
-  CHECK_THAT(text, Contains("60,000 samples in 118 batches of each rank; the last has 96, 12 on "
-                            "each rank\n") &&
-                       Contains("the last has 275, 34 to 35 on a rank\n"));
+             Contains("60,000 samples, 118 batches on each rank; the last batch has 12 samples on "
+                      "each rank (96 in all)\n") &&
+                 Contains("the last batch has 34 to 35 samples on each rank (275 in all)\n"));
   CHECK_THAT(text, Contains("2 buckets: 3.0 MiB of 12 gradients, 1.0 MiB of 1 gradient\n"));
-  CHECK_THAT(text, Contains("48.0 MiB for a step on the CPU, 20.0 MiB of them optimizer state; 7.0 "
-                            "MiB of the host for loading\n") &&
+  CHECK_THAT(text, Contains("48.0 MiB for a step on the CPU, 20.0 MiB of it optimizer state; 7.0 "
+                            "MiB of host memory for loading\n") &&
                        Contains("30.5 MiB with the optimizer's state sharded (zero1): 17.5 MiB "
                                 "less\n"));
   CHECK_THAT(text, Contains("found no problem with this number of ranks") && !Contains("refused"));
 }
 
-TEST_CASE("fake ranks: reasons for a refusal are shown, and the verdict is not ok") {
+TEST_CASE("fake ranks: problems are shown instead of the success message") {
   FakeRanks fake = eight();
   fake.problems = {"too\x1b many"};
-  fake.splits[0].left_out = 1;
+  fake.splits[0].dropped = 1;
   const std::string text = fake_ranks_text(fake, {});
   CHECK_THAT(text, Contains("refused: too\\x1b many") &&
                        !Contains("found no problem with this number of ranks") &&
-                       Contains("1 sample is left out (drop_last)"));
+                       Contains("1 sample is dropped (drop_last)"));
 }
 
-TEST_CASE("the document of fake ranks is part of the plan's") {
+TEST_CASE("fake ranks: JSON is part of the plan's JSON") {
   Plan plan;
   plan.fake = eight();
   const Json document = plan_document(plan);

@@ -3,7 +3,7 @@
 
 using trainctl::report::peak_flops;
 
-TEST_CASE("the peak of a GPU is found by the name that its driver gives") {
+TEST_CASE("peak_flops: a GPU is found by the name from its driver") {
   CHECK(peak_flops("NVIDIA H200", "bf16-mixed") == 989.5e12);
   CHECK(peak_flops("NVIDIA H100 80GB HBM3", "bf16-mixed") == 989.5e12);
   CHECK(peak_flops("NVIDIA H100 PCIe", "tf32") == 378e12);
@@ -13,7 +13,7 @@ TEST_CASE("the peak of a GPU is found by the name that its driver gives") {
   CHECK(peak_flops("NVIDIA GeForce RTX 4090", "bf16-mixed") == 165.2e12);
 }
 
-TEST_CASE("no peak is guessed: not of another chip, nor of a slice, nor of a format it has not") {
+TEST_CASE("peak_flops: unknown chips, MIG slices and unsupported formats have no peak") {
   for (const char* name :
        {"", "NVIDIA B200", "NVIDIA GeForce RTX 4090 Laptop GPU", "NVIDIA GeForce RTX 4090 D",
         "NVIDIA GeForce RTX 3090 Ti", "NVIDIA A100-SXM4-80GB MIG 1g.10gb", "NVIDIA L40", "h100"}) {

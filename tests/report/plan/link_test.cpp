@@ -23,7 +23,7 @@ events::LinkMeasured ideal(int ranks, const Link& link) {
 
 }  // namespace
 
-TEST_CASE("times that follow the formula give back the link, whatever the number of ranks") {
+TEST_CASE("fit_link: ideal times of any number of ranks give the link back") {
   const Link link{.latency_s = 25e-6, .bytes_per_s = 2e9};
   for (const int ranks : {2, 3, 8}) {
     CAPTURE(ranks);
@@ -34,7 +34,7 @@ TEST_CASE("times that follow the formula give back the link, whatever the number
   }
 }
 
-TEST_CASE("two sizes between two ranks are solved by hand") {
+TEST_CASE("fit_link: two sizes between two ranks match values computed by hand") {
   // There are 2 messages of half the bytes: 1,000 B take 3 ms and 2,000 B take 5 ms, so a byte
   // takes 2 us and both messages 1 ms.
   events::LinkMeasured measured;
@@ -47,7 +47,8 @@ TEST_CASE("two sizes between two ranks are solved by hand") {
   CHECK(fit.link.bytes_per_s == Approx(500'000));
 }
 
-TEST_CASE("link fit: small and large messages count alike, and the worst deviation is reported") {
+TEST_CASE(
+    "fit_link: small and large messages have equal weight, and the worst deviation is reported") {
   events::LinkMeasured measured = ideal(2, {.latency_s = 25e-6, .bytes_per_s = 2e9});
   measured.seconds[0] *= 2;
   const LinkFit fit = fit_link(measured);
@@ -57,14 +58,14 @@ TEST_CASE("link fit: small and large messages count alike, and the worst deviati
   CHECK(fit.deviation > 0.2);
 }
 
-TEST_CASE("link fit: noise never gives a negative latency or an invalid bandwidth") {
+TEST_CASE("fit_link: noise never gives a negative latency or an invalid bandwidth") {
   events::LinkMeasured measured;
   measured.ranks = 2;
   measured.bytes = {1000, 1'000'000};
   measured.repeats = {5, 5};
   measured.seconds = {0.0001, 0.2};  // small messages are faster than a straight line
   CHECK(fit_link(measured).link.latency_s == 0);
-  measured.seconds = {0.2, 0.1};  // and here slower
+  measured.seconds = {0.2, 0.1};  // small messages are slower than large ones
   const Link link = fit_link(measured).link;
   CHECK(link.latency_s == 0);
   CHECK(link.bytes_per_s == Approx(1e7));
@@ -74,18 +75,18 @@ TEST_CASE("link fit: noise never gives a negative latency or an invalid bandwidt
   CHECK(fit_link(measured).link.bytes_per_s == Approx(1e6));
 }
 
-TEST_CASE("what no worker measures is refused") {
+TEST_CASE("fit_link: unusable measurements are an error") {
   events::LinkMeasured measured = ideal(2, {.latency_s = 1e-5, .bytes_per_s = 1e9});
-  const auto refuses = [](const events::LinkMeasured& one) {
-    CHECK_THROWS_WITH(fit_link(one), Contains("cannot fit a link model"));
+  const auto check_error = [](const events::LinkMeasured& one) {
+    CHECK_THROWS_WITH(fit_link(one), Contains("cannot estimate latency and bandwidth"));
   };
   measured.ranks = 1;
-  refuses(measured);
+  check_error(measured);
   measured.ranks = 2;
   measured.seconds[3] = 0;
-  refuses(measured);
+  check_error(measured);
   measured.seconds.clear();
-  refuses(measured);
+  check_error(measured);
 }
 
 TEST_CASE("link: printed as a table, latency and bandwidth, and read back from JSON") {
@@ -106,17 +107,17 @@ TEST_CASE("link: printed as a table, latency and bandwidth, and read back from J
   }
 }
 
-TEST_CASE("a file without a link says how one is made") {
-  const auto refuses = [](const Json& document, const char* why) {
+TEST_CASE("read_link: a file without a link is an error that names the command to create one") {
+  const auto check_error = [](const Json& document, const char* why) {
     CHECK_THROWS_WITH(read_link(document, "x.json"), Contains("x.json") && Contains(why));
   };
-  refuses(Json::array(), "doctor --link --json");
-  refuses({{"schema", "trainctl.doctor/2"}}, "doctor --link --json");
-  refuses({{"link", nullptr}}, "doctor --link --json");
+  check_error(Json::array(), "doctor --link --json");
+  check_error({{"schema", "trainctl.doctor/2"}}, "doctor --link --json");
+  check_error({{"link", nullptr}}, "doctor --link --json");
   Json link = link_json(ideal(2, {.latency_s = 25e-6, .bytes_per_s = 2e9}));
   link["latency_s"] = "soon";
-  refuses(link, "'latency_s' of the link must be a number");
+  check_error(link, "'latency_s' of the link must be a number");
   link["latency_s"] = 0.001;
   link["bandwidth_bytes_per_s"] = 0;
-  refuses(link, "a link must have");
+  check_error(link, "a link must have");
 }

@@ -19,7 +19,7 @@ using namespace trainctl::report;
 
 namespace {
 
-/// Writes a run folder like the sinks do.
+/// Writes a run folder with the sinks of a real run.
 void write_run(const fs::path& folder) {
   put_text(folder / "config.resolved.yaml",
            "name: digits  # a.yaml:1\nseed: 3\noptimizer:\n  type: adam\n  lr: 0.001\n"
@@ -27,19 +27,19 @@ void write_run(const fs::path& folder) {
   const auto csv = make_csv_sink(folder, {"train/loss", "val/loss", "val/accuracy"});
   const auto jsonl = make_jsonl_sink(folder);
   for (int i = 0; i < 3; ++i) {
-    for (Sink* listener : {csv.get(), jsonl.get()}) {
-      listener->on_event(
+    for (Sink* sink : {csv.get(), jsonl.get()}) {
+      sink->on_event(
           0, events::StepLogged{.epoch = i, .global_step = 100 * (i + 1), .loss = 0.5, .lr = 0.1});
-      listener->on_event(0, events::TableRow{"val/confusion_matrix", i, 0, {8, 2}});
-      listener->on_event(0, events::TableRow{"val/confusion_matrix", i, 1, {1, 9 + i}});
-      listener->on_event(0, invented::epoch(i));
+      sink->on_event(0, events::TableRow{"val/confusion_matrix", i, 0, {8, 2}});
+      sink->on_event(0, events::TableRow{"val/confusion_matrix", i, 1, {1, 9 + i}});
+      sink->on_event(0, invented::epoch(i));
     }
   }
 }
 
 std::string escaped(const std::string& text) { return Html(text).markup(); }
 
-bool says(const std::vector<std::string>& notes, const std::string& part) {
+bool any_contains(const std::vector<std::string>& notes, const std::string& part) {
   for (const std::string& note : notes) {
     if (note.find(part) != std::string::npos) return true;
   }
@@ -48,7 +48,7 @@ bool says(const std::vector<std::string>& notes, const std::string& part) {
 
 }  // namespace
 
-TEST_CASE("read_run: a run folder is read back as it was written") {
+TEST_CASE("read_run: a run folder is read back as written") {
   TempFolder folder;
   write_run(folder.path());
   const RunFiles run = read_run(folder.path());
@@ -65,10 +65,10 @@ TEST_CASE("read_run: a run folder is read back as it was written") {
   CHECK(run.value("metrics.0.type") == "accuracy");
   CHECK(run.value("model.hidden") == "[128, 64]");
   CHECK_FALSE(run.value("optimizer.momentum"));
-  CHECK(says(run.notes, "result.json is missing"));
+  CHECK(any_contains(run.notes, "result.json is missing"));
 }
 
-TEST_CASE("damaged lines are named and cost themselves only") {
+TEST_CASE("read_run: damaged lines are reported, and other lines are kept") {
   TempFolder folder;
   write_run(folder.path());
   {
@@ -86,17 +86,17 @@ TEST_CASE("damaged lines are named and cost themselves only") {
   const RunFiles run = read_run(folder.path());
   CHECK(run.epochs.size() == 3);
   CHECK(run.steps.lines().size() == 4);
-  CHECK(says(run.notes, "epochs.csv: line 5 has 3 cells instead of "));
-  CHECK(says(run.notes, "epochs.csv: line 6 does not start with an epoch number"));
-  CHECK(says(run.notes, "metrics.jsonl: line 7 is not a metrics line"));
-  CHECK(says(run.notes, "metrics.jsonl: line 8 has step 50 after step 300"));
-  CHECK_FALSE(says(run.notes, "line 10"));  // a line that is still being written
-  CHECK(says(run.notes, "result.json is damaged"));
-  CHECK(says(run.notes, "manifest.json is damaged"));
-  CHECK(says(run.notes, "ranks.csv: line 2"));
+  CHECK(any_contains(run.notes, "epochs.csv: line 5 has 3 cells instead of "));
+  CHECK(any_contains(run.notes, "epochs.csv: line 6 does not start with an epoch number"));
+  CHECK(any_contains(run.notes, "metrics.jsonl: line 7 is not a metrics line"));
+  CHECK(any_contains(run.notes, "metrics.jsonl: line 8 has step 50 after step 300"));
+  CHECK_FALSE(any_contains(run.notes, "line 10"));  // this line is still being written
+  CHECK(any_contains(run.notes, "result.json is damaged"));
+  CHECK(any_contains(run.notes, "manifest.json is damaged"));
+  CHECK(any_contains(run.notes, "ranks.csv: line 2"));
 }
 
-TEST_CASE("read_run: the notes about damaged lines are few, however many there are") {
+TEST_CASE("read_run: many damaged lines give few notes") {
   TempFolder folder;
   write_run(folder.path());
   std::string line = "4";
@@ -106,12 +106,12 @@ TEST_CASE("read_run: the notes about damaged lines are few, however many there a
     for (int i = 0; i < 3000; ++i) epochs << line << "\n";
   }
   const RunFiles run = read_run(folder.path());
-  CHECK(says(run.notes, "epochs.csv: line 5 has no number in column step"));
-  CHECK(says(run.notes, "epochs.csv: 2995 more lines are damaged"));
+  CHECK(any_contains(run.notes, "epochs.csv: line 5 has no number in column step"));
+  CHECK(any_contains(run.notes, "epochs.csv: 2995 more lines are damaged"));
   CHECK(run.notes.size() < 10);
 }
 
-TEST_CASE("what is not a run folder says what is missing, and where the runs are") {
+TEST_CASE("read_run: a folder that is not a run folder is an error with a hint") {
   TempFolder folder;
   CHECK_THROWS_WITH(read_run(folder.path()), Contains("is not a run folder"));
   fs::create_directory(folder / "latest");
@@ -120,7 +120,7 @@ TEST_CASE("what is not a run folder says what is missing, and where the runs are
   CHECK_THROWS_WITH(read_document(folder / "x.json"), Contains("x.json"));
 }
 
-TEST_CASE("names of files that are no files cost nothing") {
+TEST_CASE("read_run: folders and links in place of files are ignored") {
   TempFolder folder;
   write_run(folder.path());
   fs::remove(folder / "metrics.jsonl");
@@ -131,7 +131,7 @@ TEST_CASE("names of files that are no files cost nothing") {
   CHECK(run.result.is_null());
 }
 
-TEST_CASE("very many steps are thinned out evenly") {
+TEST_CASE("StepLines: very many steps are thinned evenly") {
   StepLines steps;
   for (int i = 1; i <= 300'000; ++i) steps.add({.step = i});
   CHECK(steps.lines().size() < 50'000);
@@ -139,7 +139,7 @@ TEST_CASE("very many steps are thinned out evenly") {
   CHECK(steps.lines()[1].step - steps.lines()[0].step == 8);
 }
 
-TEST_CASE("the page of a run holds its curves, numbers and settings, and nothing as markup") {
+TEST_CASE("run page: contains curves, numbers and settings, all escaped") {
   TempFolder folder;
   write_run(folder.path());
   put_text(folder / "config.resolved.yaml", "name: \"</script><svg onload=x>\"\n");
@@ -152,7 +152,8 @@ TEST_CASE("the page of a run holds its curves, numbers and settings, and nothing
   CHECK(page.find("<svg onload") == std::string::npos);
   CHECK(page.find("<b>rank") == std::string::npos);
   CHECK_THAT(page, Contains("failed (exit 7)") && Contains("&lt;b&gt;rank 1&lt;/b&gt; died"));
-  CHECK_THAT(page, Contains("input-bound: 40 % of the time; the advice: at most &lt;u&gt; 1.60x"));
+  CHECK_THAT(
+      page, Contains("input-bound: 40 % of the time; gain of the advice: at most &lt;u&gt; 1.60x"));
   CHECK_THAT(page, Contains("data &lt;wait&gt; 4 s") && Contains("trainctl run --resume x"));
   CHECK_THAT(page, Contains("<h3>loss</h3>") && Contains("<h3>accuracy</h3>") &&
                        Contains("<h3>Learning rate</h3>"));
@@ -181,7 +182,7 @@ TEST_CASE("run page: shows the evidence of a verdict and a command to try") {
   CHECK(page.find("data_wait_step") == std::string::npos);
 }
 
-TEST_CASE("the page says once what both diagnosis and advice say, and both where they differ") {
+TEST_CASE("run page: a diagnosis that the advice repeats is shown once") {
   TempFolder folder;
   write_run(folder.path());
   const auto page_with = [&](const std::string& diagnosis) {
@@ -198,15 +199,14 @@ TEST_CASE("the page says once what both diagnosis and advice say, and both where
              Contains("the disk waits") && Contains("the model works: add devices"));
 }
 
-TEST_CASE("a folder with a config alone has a page, of a run that has not ended") {
+TEST_CASE("run page: a folder with only a config has the page of an unfinished run") {
   TempFolder folder;
   put_text(folder / "config.resolved.yaml", "name: young\n");
   CHECK_THAT(run_page(read_run(folder.path())),
              Contains("running, or killed") && Contains("epochs.csv is missing"));
 }
 
-TEST_CASE(
-    "the logger html writes the page after an epoch and at the end, whatever other loggers do") {
+TEST_CASE("HtmlSink: the page is written after epochs, at most every 30 s, and at the end") {
   TempFolder folder;
   put_text(folder / "config.resolved.yaml", "name: young\n");
   const auto sink = make_html_sink(folder.path());
@@ -218,7 +218,7 @@ TEST_CASE(
   sink->on_event(0, invented::epoch(1));
   fs::remove(folder / "report.html");
   sink->on_tick(30.5);
-  CHECK_FALSE(fs::exists(folder / "report.html"));  // less than 30 s after the last page
+  CHECK_FALSE(fs::exists(folder / "report.html"));  // the last page is less than 30 s old
   sink->on_tick(31.5);
   CHECK(fs::exists(folder / "report.html"));
   sink->close();
@@ -228,7 +228,7 @@ TEST_CASE(
   CHECK_FALSE(sink->take_warning());
 }
 
-TEST_CASE("the logger html calls classes by their names, and by their numbers without any") {
+TEST_CASE("HtmlSink: classes have their names, or numbers if there are none") {
   const auto page_with = [](const std::vector<std::string>& names) {
     TempFolder folder;
     put_text(folder / "config.resolved.yaml", "name: young\n");
@@ -243,7 +243,7 @@ TEST_CASE("the logger html calls classes by their names, and by their numbers wi
   CHECK_THAT(page_with({}), Contains("class 0, predicted 1: 2 of 10 (20 %)"));
 }
 
-TEST_CASE("page sink: a page that cannot be written is reported once and does not end the run") {
+TEST_CASE("HtmlSink: a page that cannot be written is reported once and does not end the run") {
   TempFolder folder;
   put_text(folder / "config.resolved.yaml", "name: young\n");
   fs::create_directory(folder / "report.html");
@@ -255,8 +255,7 @@ TEST_CASE("page sink: a page that cannot be written is reported once and does no
   CHECK_FALSE(sink->take_warning());
 }
 
-TEST_CASE(
-    "the worst predictions are those with the highest loss, or the surest of the wrong ones") {
+TEST_CASE("worst_predictions: sorted by loss, or wrong predictions by probability") {
   const auto worst = worst_predictions(
       "index,name,label,class,class_prob,prob_0,prob_1\n0,a,0,0,0.9,0.9,0.1\n1,b,0,1,0.99,0.01,0."
       "99\n"

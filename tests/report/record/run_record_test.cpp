@@ -7,7 +7,7 @@
 using namespace trainctl;
 using namespace trainctl::report;
 
-TEST_CASE("sums add seconds and samples, weight shares by time and take the peak of memory") {
+TEST_CASE("sum_timing: adds seconds and samples, weights shares by time and keeps peak memory") {
   auto a = invented::epoch(0);
   auto b = invented::epoch(1);
   a.timing.cpu_percent = 50;
@@ -26,13 +26,13 @@ TEST_CASE("sums add seconds and samples, weight shares by time and take the peak
   CHECK_FALSE(sum.gpu_util.has_value());
 }
 
-TEST_CASE("sums of nothing are zero, not NaN") {
+TEST_CASE("sum_timing: the sum of no epochs is zero instead of NaN") {
   const events::Timing sum = sum_timing({});
   CHECK(sum.samples_per_s == 0);
   CHECK(sum.cpu_percent == 0);
 }
 
-TEST_CASE("the best epoch is the last that improved, with its metric and checkpoint") {
+TEST_CASE("best_of: returns the last epoch that improved, with metric and checkpoint") {
   const auto best = best_of(invented::run());
   REQUIRE(best);
   CHECK(best->metric == "val/accuracy");
@@ -42,7 +42,7 @@ TEST_CASE("the best epoch is the last that improved, with its metric and checkpo
   CHECK_FALSE(best_of(RunRecord{}));
 }
 
-TEST_CASE("RunRecord: without a checkpoint the monitor determines the best epoch") {
+TEST_CASE("best_of: without a checkpoint the monitor determines the best epoch") {
   RunRecord record;
   record.add(0, invented::epoch(1));
   CHECK_FALSE(best_of(record));
@@ -73,14 +73,14 @@ TEST_CASE("RunRecord: epochs of each rank are stored separately, and replaced li
   CHECK(record.rank_epochs[1][1].steps == 31);
 }
 
-TEST_CASE("an epoch that is done again after a restart replaces the old one and those after it") {
+TEST_CASE("RunRecord: a repeated epoch replaces the old one and those after it") {
   RunRecord record = invented::run(4);
   record.add(0, invented::epoch(2));
   REQUIRE(record.epochs.size() == 3);
   CHECK(record.epochs.back().epoch == 2);
 }
 
-TEST_CASE("epochs of other ranks are not rows, and the first failure of a rank stays") {
+TEST_CASE("RunRecord: keeps only the epochs of rank 0 and the first failure of each rank") {
   RunRecord record;
   record.add(1, invented::epoch(0));
   record.add(1, events::Failed{.rank = 1, .message = "first", .global_step = 7});
@@ -90,7 +90,7 @@ TEST_CASE("epochs of other ranks are not rows, and the first failure of a rank s
   CHECK(record.last_step == 938);
 }
 
-TEST_CASE("a wait of 15 % or more is the bottleneck even where compute takes longer") {
+TEST_CASE("input_bound: found from a wait of 15 % on, even if compute takes longer") {
   events::Timing timing{.wall_s = 10, .data_wait_s = 2, .forward_s = 3, .backward_s = 5};
   Bottleneck found =
       find_bottleneck(timing, {.num_workers = 2, .batch_size = 64, .levers = {.cpu_cores = 8}});
@@ -102,9 +102,7 @@ TEST_CASE("a wait of 15 % or more is the bottleneck even where compute takes lon
   CHECK(find_bottleneck(timing, {}).limit == BottleneckKind::compute);
 }
 
-TEST_CASE(
-    "advice for input asks for as many workers as the step can use, and for a cache once all cores "
-    "load") {
+TEST_CASE("input_bound: as many workers as needed are proposed, and a cache if all cores load") {
   const events::Timing starved{.wall_s = 10, .data_wait_s = 8, .forward_s = 2};
   CHECK(find_bottleneck(starved, {.num_workers = 0, .levers = {.cpu_cores = 16}}).setting ==
         "loader.num_workers=4");

@@ -60,7 +60,7 @@ TEST_CASE("transfer_name: files keep the key h2d_s on every device") {
   CHECK(columns[2].first == "h2d_s");
 }
 
-TEST_CASE("transfer_name: pages and comparisons go by the machines of the runs") {
+TEST_CASE("transfer_name: pages and comparisons use the machines of the runs") {
   const RunFiles cpu = run_with_gpus(Json::array());
   const RunFiles gpu = run_with_gpus(Json::array({"/dev/nvidia0"}));
   RunFiles forced = gpu;

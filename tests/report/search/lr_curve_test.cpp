@@ -13,7 +13,7 @@ using namespace trainctl::report;
 
 namespace {
 
-/// Returns a hundred rates from 1e-7 to 1, each with the loss for its decimal logarithm (-7 to 0).
+/// Returns rates from 1e-7 to 1, each with the loss for its decimal logarithm (-7 to 0).
 std::vector<RateStep> sweep(const std::function<double(double exponent)>& loss, int steps = 100) {
   std::vector<RateStep> made;
   for (int i = 0; i < steps; ++i) {
@@ -29,7 +29,7 @@ double valley(double exponent) {
   return 2.5 - fall + (exponent > -1 ? std::exp(12 * (exponent + 1)) - 1 : 0);
 }
 
-LrCurve read(const recorded::Sweep& recording) {
+LrCurve read_recorded(const recorded::Sweep& recording) {
   std::vector<RateStep> steps;
   for (const double loss : recording.losses) {
     if (loss == 0) break;
@@ -40,7 +40,7 @@ LrCurve read(const recorded::Sweep& recording) {
   return read_lr_curve(steps);
 }
 
-/// Returns whether the suggestion and its range are within these rates.
+/// Returns whether the suggestion is within these rates, and checks that its range contains it.
 bool suggests_within(const LrCurve& curve, double low, double high) {
   if (!curve.range) return false;
   const RateRange& range = *curve.range;
@@ -54,7 +54,7 @@ constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 }  // namespace
 
-TEST_CASE("read_lr_curve: a valley gives a rate on its way down") {
+TEST_CASE("read_lr_curve: a valley gives a rate on its descending side") {
   const LrCurve curve = read_lr_curve(sweep(valley));
   REQUIRE(curve.steepest);
   CHECK(*curve.steepest > 5e-5);
@@ -72,28 +72,28 @@ TEST_CASE("read_lr_curve: a valley gives a rate on its way down") {
 // The bounds are the rates whose trainings reach within two points of the best rate's accuracy.
 
 TEST_CASE("read_lr_curve: a steep recorded loss that diverges gives a rate that trains well") {
-  const LrCurve curve = read(recorded::kMlpSgd);
+  const LrCurve curve = read_recorded(recorded::kMlpSgd);
   CHECK(curve.diverged_at);
   CHECK(suggests_within(curve, 0.0085, 0.055));
 }
 
 TEST_CASE(
     "read_lr_curve: a noisy recorded loss that never diverges gives a rate that trains well") {
-  const LrCurve curve = read(recorded::kMlpAdamw);
+  const LrCurve curve = read_recorded(recorded::kMlpAdamw);
   CHECK_FALSE(curve.diverged_at);
   CHECK(suggests_within(curve, 0.0006, 0.015));
 }
 
 TEST_CASE("read_lr_curve: a recorded loss that is flat for long gives a rate that trains well") {
-  CHECK(suggests_within(read(recorded::kLenetSgd), 0.007, 0.035));
+  CHECK(suggests_within(read_recorded(recorded::kLenetSgd), 0.007, 0.035));
 }
 
 TEST_CASE("read_lr_curve: a recorded loss with a wide floor gives a rate that trains well") {
-  CHECK(suggests_within(read(recorded::kTransformerAdamw), 0.0009, 0.012));
+  CHECK(suggests_within(read_recorded(recorded::kTransformerAdamw), 0.0009, 0.012));
 }
 
 TEST_CASE("read_lr_curve: a recorded loss that never falls gives no rate") {
-  const LrCurve curve = read(recorded::kUntrained);
+  const LrCurve curve = read_recorded(recorded::kUntrained);
   CHECK_FALSE(curve.suggestion());
   CHECK_FALSE(curve.minimum);
   CHECK_THAT(curve.remark, Contains("does not clearly decrease"));
@@ -117,9 +117,9 @@ TEST_CASE("read_lr_curve: the smoothed loss is centered on its step") {
 }
 
 TEST_CASE("read_lr_curve: one exploding loss hardly raises the means of the steps before it") {
-  const auto calm = [](double exponent) { return 3 - 2 / (1 + std::exp(-4 * (exponent + 3))); };
-  const LrCurve before = read_lr_curve(sweep(calm));
-  std::vector<RateStep> steps = sweep(calm);
+  const auto smooth = [](double exponent) { return 3 - 2 / (1 + std::exp(-4 * (exponent + 3))); };
+  const LrCurve before = read_lr_curve(sweep(smooth));
+  std::vector<RateStep> steps = sweep(smooth);
   steps[95].loss = 50;
   const LrCurve after = read_lr_curve(steps);
   REQUIRE(before.suggestion());
@@ -127,7 +127,9 @@ TEST_CASE("read_lr_curve: one exploding loss hardly raises the means of the step
   CHECK(*after.suggestion() == Approx(*before.suggestion()).epsilon(0.3));
 }
 
-TEST_CASE("a loss that falls to the end asks for higher rates, one that only rises for lower") {
+TEST_CASE(
+    "read_lr_curve: a loss that falls to the end asks for higher rates, and a rising one "
+    "for lower") {
   const LrCurve falling = read_lr_curve(sweep([](double exponent) { return 1 - exponent; }));
   REQUIRE(falling.steepest);
   CHECK_FALSE(falling.diverged_at);
@@ -137,10 +139,10 @@ TEST_CASE("a loss that falls to the end asks for higher rates, one that only ris
   CHECK_FALSE(rising.steepest);
   CHECK_FALSE(rising.minimum);
   CHECK_FALSE(rising.tenth_of_minimum());
-  CHECK_THAT(rising.remark, Contains("widen --min"));
+  CHECK_THAT(rising.remark, Contains("lower --min"));
 }
 
-TEST_CASE("losses that are never finite, and too few of them, give no rate") {
+TEST_CASE("read_lr_curve: too few finite losses give no rate") {
   for (const double bad : {kNan, std::numeric_limits<double>::infinity()}) {
     const LrCurve curve = read_lr_curve(sweep([&](double) { return bad; }));
     CHECK(curve.steps.empty());
@@ -155,13 +157,13 @@ TEST_CASE("losses that are never finite, and too few of them, give no rate") {
   CHECK_THAT(none.remark, Contains("only 0 steps"));
 }
 
-TEST_CASE("a loss below 0 is read like any other") {
+TEST_CASE("read_lr_curve: a negative loss is read like a positive one") {
   const LrCurve curve = read_lr_curve(sweep([](double exponent) { return valley(exponent) - 5; }));
   REQUIRE(curve.steepest);
   CHECK(suggests_within(curve, 5e-5, 5e-4));
 }
 
-TEST_CASE("a loss at or below 0 is out of hand where it rises by three times its magnitude") {
+TEST_CASE("read_lr_curve: a loss at or below 0 diverges if it rises by three times its magnitude") {
   const auto diverges = [](double low, double high) {
     std::vector<RateStep> steps = sweep([&](double) { return low; }, 30);
     steps.back().loss = high;
@@ -170,10 +172,10 @@ TEST_CASE("a loss at or below 0 is out of hand where it rises by three times its
   CHECK(diverges(-1, 200));
   CHECK_FALSE(diverges(-1, 60));  // the mean of 30 rises by a thirtieth
   CHECK(diverges(0, 1));
-  CHECK_FALSE(diverges(0, 0.1));  // only slightly above 0
+  CHECK_FALSE(diverges(0, 0.1));  // 0.1 is only slightly above 0
 }
 
-TEST_CASE("a first loss that is low by luck is not what the others are held against") {
+TEST_CASE("read_lr_curve: an exceptionally low first loss is not the reference for divergence") {
   std::vector<RateStep> steps = sweep(valley);
   steps.front().loss = 0.01;
   const LrCurve curve = read_lr_curve(steps);
@@ -182,7 +184,7 @@ TEST_CASE("a first loss that is low by luck is not what the others are held agai
   CHECK(*curve.diverged_at > 0.1);
 }
 
-TEST_CASE("a curve is shown as rows and a line of bars, and in other programs as CSV and JSON") {
+TEST_CASE("lr curve: available as text with bars, CSV and JSON") {
   const LrCurve curve = read_lr_curve(sweep(valley));
   const std::string text = lr_curve_text(curve, {.glyphs = Glyphs::unicode});
   CHECK_THAT(text, Contains("smoothed") && Contains("█") && Contains("steepest") &&
@@ -205,7 +207,7 @@ TEST_CASE("a curve is shown as rows and a line of bars, and in other programs as
   CHECK(lr_curve_json(read_lr_curve({}))["suggestion"]["low"].is_null());
 }
 
-TEST_CASE("rates have three digits") {
+TEST_CASE("rate_of: rates have three significant digits") {
   CHECK(rate_of(0.00346812) == "0.00347");
   CHECK(rate_of(1e-7) == "1e-07");
   CHECK(rate_of(1) == "1");

@@ -69,7 +69,7 @@ std::string order_of(const std::vector<SweepRow>& rows) {
 
 }  // namespace
 
-TEST_CASE("the table of a sweep ranks settings and says which are tied") {
+TEST_CASE("sweep: the table ranks settings and marks ties") {
   const Sweep sweep = four_settings();
   const auto rows = sweep_rows(sweep);
   check_golden("report/sweep.txt",
@@ -79,7 +79,7 @@ TEST_CASE("the table of a sweep ranks settings and says which are tied") {
   CHECK_FALSE(rows[3].tied);
 }
 
-TEST_CASE("differences are paired by seed, whatever order the seeds come in") {
+TEST_CASE("sweep: differences are paired by seed in any order") {
   Sweep sweep = four_settings();
   std::swap(sweep.runs[3], sweep.runs[5]);
   const auto rows = sweep_rows(sweep);
@@ -90,7 +90,7 @@ TEST_CASE("differences are paired by seed, whatever order the seeds come in") {
   CHECK(sweep_rows(sweep)[1].difference.count == 2);
 }
 
-TEST_CASE("the lowest is best where it is a loss, and the first may be the measure") {
+TEST_CASE("sweep: a lower value is better for a loss, and the first setting may be the reference") {
   Sweep sweep = four_settings();
   sweep.better = Better::lower;
   CHECK(order_of(sweep_rows(sweep)) == "2 1 0 3 ");
@@ -114,10 +114,10 @@ TEST_CASE("sweep: incomplete runs are listed after complete ones, the longest fi
   CHECK(order_of(rows) == "0 1 3 2 ");
   CHECK(rows[0].is_reference);
   CHECK_FALSE(rows[1].difference.mean);
-  CHECK_THAT(to_text(sweep_table(sweep, rows), {}), Contains("pruned at 2"));
+  CHECK_THAT(to_text(sweep_table(sweep, rows), {}), Contains("pruned at epoch 2"));
 }
 
-TEST_CASE("one seed has no interval, and the notes say so") {
+TEST_CASE("sweep: one seed gives no interval, and the notes say so") {
   Sweep sweep = empty_sweep();
   sweep.runs = {invented(0, 7, 0.9), invented(1, 7, 0.8)};
   const auto rows = sweep_rows(sweep);
@@ -126,7 +126,7 @@ TEST_CASE("one seed has no interval, and the notes say so") {
   CHECK_THAT(sweep_notes(sweep, rows), Contains("add --seeds 0,1,2"));
 }
 
-TEST_CASE("the document of a sweep has its runs and their summary") {
+TEST_CASE("sweep: JSON has the runs and their summary") {
   const Sweep sweep = four_settings();
   const Json document = sweep_document(sweep, 5);
   CHECK(document["schema"] == "trainctl.sweep/2");
@@ -152,7 +152,7 @@ TEST_CASE("the document of a sweep has its runs and their summary") {
   CHECK(document["summary"][3]["status"] == "failed");
 }
 
-TEST_CASE("words of YAML that are no JSON stay text") {
+TEST_CASE("sweep: YAML values that are not JSON stay strings") {
   Sweep sweep = empty_sweep();
   sweep.runs = {invented(0, 0, 0.5)};
   sweep.runs[0].overrides = {{"optimizer.type", "sgd"}, {"trainer.precision", "32-true"}};
@@ -161,7 +161,7 @@ TEST_CASE("words of YAML that are no JSON stay text") {
   CHECK(document["runs"][0]["overrides"]["trainer.precision"] == "32-true");
 }
 
-TEST_CASE("the results have a line a run, with every metric") {
+TEST_CASE("sweep: the CSV has a line per run with every metric") {
   const std::string csv = to_csv(sweep_results(four_settings()));
   CHECK_THAT(csv, StartsWith("id,status,exit_code,seed,optimizer.lr,model.hidden,best "
                              "val/accuracy,train/loss,val/accuracy,epochs,wall_s,pruned_at,"
@@ -176,15 +176,15 @@ TEST_CASE("sweep page: settings have the same order and values as the sweep") {
                        Contains("mean val/accuracy") && Contains("reference"));
   CHECK_THAT(page, Contains(">optimizer.lr=0.01</td>") && !Contains("model.hidden=[32]</td>"));
   CHECK_THAT(page, Contains(", tied") && Contains("0001 0002 0003") && Contains("failed (exit 6)"));
-  CHECK(page.find("{&quot;") == std::string::npos);  // its cells contain no JSON
+  CHECK(page.find("{&quot;") == std::string::npos);  // its cells do not contain JSON
   CHECK(page.find("{\"mean") == std::string::npos);
   CHECK_THAT(page, Contains("val/accuracy 0.9200") && !Contains("val/accuracy 0.8575"));
 }
 
-TEST_CASE("the page of a sweep puts its runs in the order of their best epochs") {
+TEST_CASE("sweep page: runs are sorted by their best epochs") {
   Sweep sweep = empty_sweep();
   for (const double value : {0.7, 0.9}) sweep.runs.push_back(invented(0, sweep.runs.size(), value));
-  sweep.runs[0].metrics = {{"val/accuracy", 0.99}};  // the last epoch, which does not count
+  sweep.runs[0].metrics = {{"val/accuracy", 0.99}};  // the last epoch does not count
   const std::string page = sweep_page(sweep_document(sweep, 0), {}, "digits");
   const std::string runs = page.substr(page.rfind("Runs, the best first"));
   const std::size_t best = runs.find("0002");

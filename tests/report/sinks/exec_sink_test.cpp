@@ -16,10 +16,10 @@ using namespace trainctl::report;
 
 namespace {
 
-constexpr double kDeadline = 60;
+constexpr double kTimeout = 60;
 
-bool waited_for(const std::function<bool()>& condition) {
-  const double end = steady_clock().now() + kDeadline;
+bool wait_for(const std::function<bool()>& condition) {
+  const double end = steady_clock().now() + kTimeout;
   while (!condition()) {
     if (steady_clock().now() > end) return false;
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
@@ -54,7 +54,7 @@ std::vector<Json> lines_in(const std::filesystem::path& file) {
 
 }  // namespace
 
-TEST_CASE("a command gets the start, what happens and the end, a line of JSON each") {
+TEST_CASE("ExecSink: a command receives start, events and end as lines of JSON") {
   Listener listener("");
   listener.options.command = {"sh", "-c",
                               "cat > '" + (listener.folder / "got").string() + "'; echo done >&2"};
@@ -80,7 +80,7 @@ TEST_CASE("a command gets the start, what happens and the end, a line of JSON ea
   CHECK(golden::read(listener.options.log) == "done\n");
 }
 
-TEST_CASE("a command gets only the lines that it asks for") {
+TEST_CASE("ExecSink: a command receives only the selected events") {
   Listener listener("");
   listener.options.command = {"sh", "-c", "cat > '" + (listener.folder / "got").string() + "'"};
   listener.options.on = {"failed"};
@@ -92,29 +92,29 @@ TEST_CASE("a command gets only the lines that it asks for") {
   CHECK(lines[0]["type"] == "failed");
 }
 
-TEST_CASE("a command that does not read costs the run nothing but its lines, which are counted") {
+TEST_CASE("ExecSink: a command that does not read loses lines but does not block the run") {
   Listener listener("sleep 1000");
   listener.options.most_bytes = 100'000;
   listener.options.stop_after_s = 0.2;
-  listener.options.kill_after_s = kDeadline;
+  listener.options.kill_after_s = kTimeout;
   const auto sink = make_exec_sink(listener.options);
   const double begun = steady_clock().now();
   for (int i = 0; i < 20'000; ++i)
     sink->on_event(0, events::StepLogged{.global_step = i, .loss = 1});
-  CHECK(steady_clock().now() - begun < kDeadline);
+  CHECK(steady_clock().now() - begun < kTimeout);
   end(*sink, {{"exit_code", 0}});
-  const std::string news = sink->take_warning().value_or("");
-  CHECK_THAT(news, Contains("did not exit within") && Contains("was stopped") &&
-                       Contains("did not read") && Contains("lines"));
+  const std::string warning = sink->take_warning().value_or("");
+  CHECK_THAT(warning, Contains("did not exit within") && Contains("was stopped") &&
+                          Contains("did not read") && Contains("lines"));
 }
 
-TEST_CASE("a slow command gets every line that fits, and each is whole") {
+TEST_CASE("ExecSink: a slow command receives every line in full") {
   Listener listener("");
   const auto got = listener.folder / "got";
   listener.options.command = {
       "sh", "-c",
       "while read -r line; do printf '%s\\n' \"$line\" >> '" + got.string() + "'; done"};
-  listener.options.stop_after_s = kDeadline;
+  listener.options.stop_after_s = kTimeout;
   const auto sink = make_exec_sink(listener.options);
   for (int i = 0; i < 2000; ++i) sink->on_event(0, events::StepLogged{.global_step = i, .loss = 1});
   end(*sink, {{"exit_code", 0}});
@@ -125,15 +125,15 @@ TEST_CASE("a slow command gets every line that fits, and each is whole") {
 TEST_CASE("ExecSink: a command that exits is reported once with exit code and last output") {
   Listener listener("echo 'no such project' >&2; exit 3");
   const auto sink = make_exec_sink(listener.options);
-  std::string news;
-  const bool is_reported = waited_for([&] {
+  std::string warning;
+  const bool is_reported = wait_for([&] {
     sink->on_event(0, events::StepLogged{.global_step = 1});
     sink->on_tick(0);
-    news = sink->take_warning().value_or("");
-    return !news.empty();
+    warning = sink->take_warning().value_or("");
+    return !warning.empty();
   });
   REQUIRE(is_reported);
-  CHECK_THAT(news,
+  CHECK_THAT(warning,
              Contains("exited before the run ended (exit code 3)") && Contains("no such project"));
   sink->on_event(0, invented::epoch(0));
   sink->on_tick(1);
@@ -143,16 +143,16 @@ TEST_CASE("ExecSink: a command that exits is reported once with exit code and la
 
 TEST_CASE("ExecSink: a command that ignores SIGTERM is killed in bounded time") {
   Listener listener("");
-  const auto mark = listener.folder / "deaf";
+  const auto mark = listener.folder / "ready";
   listener.options.command = {
       "sh", "-c", "trap '' TERM; : > '" + mark.string() + "'; while :; do sleep 0.05; done"};
   listener.options.stop_after_s = 0.3;
   listener.options.kill_after_s = 0.3;
   const auto sink = make_exec_sink(listener.options);
-  REQUIRE(waited_for([&] { return std::filesystem::exists(mark); }));
+  REQUIRE(wait_for([&] { return std::filesystem::exists(mark); }));
   const double begun = steady_clock().now();
   end(*sink, {{"exit_code", 0}});
-  CHECK(steady_clock().now() - begun < kDeadline);
+  CHECK(steady_clock().now() - begun < kTimeout);
   CHECK_THAT(sink->take_warning().value_or(""), Contains("was killed"));
 }
 
@@ -164,42 +164,42 @@ TEST_CASE("ExecSink: a command that fails at its end is reported") {
              Contains("failed (exit code 4)") && Contains("cannot upload"));
 }
 
-TEST_CASE("a command that cannot be started is an error of the config") {
+TEST_CASE("ExecSink: a command that cannot be started is a config error") {
   Listener listener("");
   listener.options.command = {"/no/such/program"};
   try {
     make_exec_sink(listener.options);
-    FAIL("it was started");
+    FAIL("the command was started");
   } catch (const Error& error) {
     CHECK(error.kind() == ErrorKind::config);
     CHECK_THAT(error.what(), Contains("cannot start '/no/such/program'"));
   }
 }
 
-TEST_CASE("a stop that is asked for while a command is waited for cuts the wait short") {
+TEST_CASE("ExecSink: a stop request ends the wait for a command") {
   Listener listener("sleep 1000");
   listener.options.stop_after_s = 1000;
-  listener.options.kill_after_s = kDeadline;
-  bool is_asked = false;
-  int looks = 0;
+  listener.options.kill_after_s = kTimeout;
+  bool is_requested = false;
+  int polls = 0;
   listener.options.is_stop_requested = [&] {
-    is_asked = is_asked || ++looks > 5;
-    return is_asked;
+    is_requested = is_requested || ++polls > 5;
+    return is_requested;
   };
   const auto sink = make_exec_sink(listener.options);
   const double begun = steady_clock().now();
   end(*sink, {{"exit_code", 0}});
-  CHECK(steady_clock().now() - begun < 2 * kDeadline);
+  CHECK(steady_clock().now() - begun < 2 * kTimeout);
   CHECK_THAT(sink->take_warning().value_or(""),
              Contains("did not exit before trainctl was asked to stop and was stopped"));
 }
 
-TEST_CASE("a run that was stopped gives its commands a short while, not none") {
+TEST_CASE("ExecSink: after a stop request, commands still get a short time to exit") {
   Listener listener("");
   const auto got = listener.folder / "got";
   listener.options.command = {"sh", "-c", "cat > '" + got.string() + "'"};
-  listener.options.stopped_after_s = kDeadline;
-  listener.options.stop_after_s = 2 * kDeadline;
+  listener.options.stopped_after_s = kTimeout;
+  listener.options.stop_after_s = 2 * kTimeout;
   listener.options.is_stop_requested = [] { return true; };
   const auto sink = make_exec_sink(listener.options);
   end(*sink, {{"exit_code", 75}});
@@ -208,22 +208,22 @@ TEST_CASE("a run that was stopped gives its commands a short while, not none") {
   listener.options.command = {"sleep", "1000"};
   listener.options.stopped_after_s = 0.2;
   listener.options.stop_after_s = 1000;
-  listener.options.kill_after_s = kDeadline;
+  listener.options.kill_after_s = kTimeout;
   const auto slow = make_exec_sink(listener.options);
   end(*slow, {{"exit_code", 75}});
   CHECK_THAT(slow->take_warning().value_or(""),
              Contains("did not exit within 0.20 s and was stopped"));
 }
 
-TEST_CASE("the inputs of all commands end before any is waited for") {
+TEST_CASE("ExecSink: the inputs of all commands are closed before the first wait") {
   Listener first("");
   Listener second("");
   const auto mark = first.folder / "mark";
   second.options.command = {"sh", "-c", "cat > /dev/null; : > '" + mark.string() + "'"};
   first.options.command = {
       "sh", "-c", "cat > /dev/null; while [ ! -e '" + mark.string() + "' ]; do sleep 0.02; done"};
-  first.options.stop_after_s = kDeadline;
-  second.options.stop_after_s = kDeadline;
+  first.options.stop_after_s = kTimeout;
+  second.options.stop_after_s = kTimeout;
   const auto one = make_exec_sink(first.options);
   const auto other = make_exec_sink(second.options);
   for (Sink* sink : {one.get(), other.get()}) sink->on_end({{"exit_code", 0}});

@@ -16,26 +16,26 @@ using namespace trainctl::report;
 namespace {
 
 struct Page {
-  std::map<std::string, double> samples;  // "name{labels}"
+  std::map<std::string, double> samples;  // the key is "name{labels}"
   std::map<std::string, std::string> types;
 };
 
-/// Parses as strictly as node_exporter: HELP and TYPE before the samples, each metric in one block,
-/// numeric values, no duplicate samples.
+/// Parses the file as strictly as node_exporter does: HELP and TYPE before the samples, each metric
+/// in one block, numeric values, no duplicate samples.
 Page parsed(const std::string& text) {
   const std::regex help(R"(# HELP ([a-zA-Z_:][a-zA-Z0-9_:]*) \S.*)");
   const std::regex type(R"(# TYPE ([a-zA-Z_:][a-zA-Z0-9_:]*) (gauge|counter))");
   const std::regex sample(
       R"re(([a-zA-Z_:][a-zA-Z0-9_:]*)(\{[a-zA-Z_]\w*="(?:[^"\\\n]|\\["\\n])*"(?:,[a-zA-Z_]\w*="(?:[^"\\\n]|\\["\\n])*")*\})? (NaN|[+-]Inf|-?[0-9.]+(?:e[+-]?[0-9]+)?))re");
   Page page;
-  std::set<std::string> helped;
+  std::set<std::string> names_with_help;
   std::string current;
   REQUIRE(text.ends_with('\n'));
   for (const std::string& line : golden::lines_of(text)) {
     CAPTURE(line);
     std::smatch found;
     if (std::regex_match(line, found, help)) {
-      CHECK(helped.insert(found[1]).second);
+      CHECK(names_with_help.insert(found[1]).second);
       current = found[1];
     } else if (std::regex_match(line, found, type)) {
       CHECK(found[1] == current);
@@ -66,7 +66,7 @@ const std::string kCommon = R"re({run="a \"b\"\\\n",host="node7")re";
 
 }  // namespace
 
-TEST_CASE("labels are escaped and numbers written as Prometheus reads them") {
+TEST_CASE("prometheus_text: labels and numbers follow the Prometheus text format") {
   const double inf = std::numeric_limits<double>::infinity();
   const std::vector<PrometheusMetric> metrics{
       {"a_total", "Of a\\b\nc.", PrometheusType::counter, {{{{"x", "\"\\\n\xff"}}, 1e300}}},
@@ -132,15 +132,15 @@ TEST_CASE("PrometheusSink: the file is rewritten every few seconds within an epo
   CHECK(parsed(golden::read(file)).samples.at("trainctl_loss" + kCommon + "}") == 0.5);
 }
 
-TEST_CASE("a file that cannot be written costs the run a warning every ten minutes") {
+TEST_CASE("PrometheusSink: an unwritable file causes one warning every ten minutes") {
   TempFolder folder;
   const auto sink = make_prometheus_sink(options_for(folder / "gone/trainctl.prom"));
   int num_reports = 0;
   for (double now = 0; now < 1300; now += 20) {
     sink->on_tick(now);
-    if (const auto news = sink->take_warning()) {
+    if (const auto warning = sink->take_warning()) {
       ++num_reports;
-      CHECK_THAT(*news, Contains("the run continues"));
+      CHECK_THAT(*warning, Contains("the run continues"));
     }
   }
   CHECK(num_reports == 3);

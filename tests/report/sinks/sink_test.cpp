@@ -15,7 +15,7 @@
 using namespace trainctl;
 using namespace trainctl::report;
 
-TEST_CASE("epochs.csv and timing.csv have the columns of the contract from the first row on") {
+TEST_CASE("CsvSink: epochs.csv and timing.csv have all columns from the first row on") {
   TempFolder folder;
   const auto sink = make_csv_sink(folder.path(), {"train/loss", "val/loss", "val/accuracy"});
   auto without_validation = invented::epoch(0);
@@ -28,7 +28,7 @@ TEST_CASE("epochs.csv and timing.csv have the columns of the contract from the f
   check_golden("report/timing.csv", golden::read(folder / "timing.csv"));
 }
 
-TEST_CASE("a resumed run appends to its CSV files") {
+TEST_CASE("CsvSink: a resumed run appends to its files") {
   TempFolder folder;
   make_csv_sink(folder.path(), {})->on_event(0, invented::epoch(0));
   make_csv_sink(folder.path(), {})->on_event(0, invented::epoch(1));
@@ -38,7 +38,7 @@ TEST_CASE("a resumed run appends to its CSV files") {
   CHECK(lines[2].starts_with("2,1876,0.001,0.125,"));
 }
 
-TEST_CASE("a column that comes later is added to every row, and a cut last line swallows nothing") {
+TEST_CASE("CsvFile: a new column is added to every row, and a truncated last line is completed") {
   TempFolder folder;
   const auto path = folder / "x.csv";
   const CsvField a{"a,b", "1"};
@@ -61,7 +61,7 @@ TEST_CASE("metrics.jsonl: elapsed time continues where the earlier attempt ended
   CHECK_THAT(lines[1], Contains("\"elapsed_s\":4.5"));
 }
 
-TEST_CASE("metrics.jsonl has one object for each logged step and each epoch") {
+TEST_CASE("metrics.jsonl: has one object per logged step and per epoch") {
   TempFolder folder;
   const auto sink = make_jsonl_sink(folder.path());
   sink->on_event(
@@ -72,7 +72,7 @@ TEST_CASE("metrics.jsonl has one object for each logged step and each epoch") {
   check_golden("report/metrics.jsonl", golden::read(folder / "metrics.jsonl"));
 }
 
-TEST_CASE("the console prints rows as results, and the bar and warnings as messages") {
+TEST_CASE("ConsoleSink: rows are results, and the bar and warnings are messages") {
   std::string out;
   std::string err;
   const auto sink = make_console_sink({.results = [&](std::string_view text) { out += text; },
@@ -130,7 +130,7 @@ TEST_CASE(
           "1 before\n"));
 }
 
-TEST_CASE("lines that a full disk does not take wait and come in their order") {
+TEST_CASE("Backlog: lines are buffered while the disk is full and then written in order") {
   TempFolder folder;
   TempFolder plain;
   const std::vector<std::string> metrics{"train/loss", "val/loss", "val/accuracy"};
@@ -147,7 +147,7 @@ TEST_CASE("lines that a full disk does not take wait and come in their order") {
       invented::epoch(1), invented::epoch(2)};
   for (const rlim_t bytes : {rlim_t{150}, rlim_t{450}, rlim_t{0}}) {
     {
-      const FileLimit limit(bytes);  // below the current size from the second time on
+      const FileLimit limit(bytes);  // the second and third limits are below the current size
       send(0, all[0]);
       send(0, all[1]);
     }
@@ -160,7 +160,7 @@ TEST_CASE("lines that a full disk does not take wait and come in their order") {
     CHECK(golden::read(folder / name) == golden::read(plain / name));
 }
 
-TEST_CASE("a table of counts gets its header though the disk was full at first") {
+TEST_CASE("Backlog: a table gets its header even if the disk was full at first") {
   TempFolder folder;
   const auto sink = make_csv_sink(folder.path(), {});
   {
@@ -175,31 +175,32 @@ TEST_CASE("Backlog: an unwritable history is reported repeatedly, and is an erro
   TempFolder folder;
   const auto sink = make_jsonl_sink(folder.path());
   CHECK_FALSE(sink->take_warning());
-  std::vector<std::string> said;
-  bool refused = false;
+  std::vector<std::string> warnings;
+  bool failed = false;
   {
     const FileLimit limit(0);
     for (int tick = 0; tick < 60; ++tick) {
       sink->on_tick(100 + tick);
       sink->on_event(0, events::StepLogged{.global_step = tick});
-      if (const auto news = sink->take_warning()) said.push_back(*news);
+      if (const auto warning = sink->take_warning()) warnings.push_back(*warning);
     }
     try {
       sink->close();
     } catch (const Error& error) {
-      refused = error.kind() == ErrorKind::resource;
+      failed = error.kind() == ErrorKind::resource;
     }
   }
-  CHECK(refused);
-  REQUIRE(said.size() == 4);  // after 0, 5, 15 and 35 seconds
-  CHECK_THAT(said[0], Contains("metrics.jsonl: File too large") && Contains("the run continues"));
+  CHECK(failed);
+  REQUIRE(warnings.size() == 4);  // they come after 0, 5, 15 and 35 seconds
+  CHECK_THAT(warnings[0],
+             Contains("metrics.jsonl: File too large") && Contains("the run continues"));
   sink->on_tick(200);
-  CHECK_THAT(sink->take_warning().value_or(""), Contains("buffered history lines are written"));
+  CHECK_THAT(sink->take_warning().value_or(""), Contains("buffered values are written"));
   CHECK_FALSE(sink->take_warning());
   CHECK(golden::lines_of(golden::read(folder / "metrics.jsonl")).size() == 60);
 }
 
-TEST_CASE("the history is synced at each epoch, and at no step") {
+TEST_CASE("metrics.jsonl: synced after each epoch, but not after each step") {
   TempFolder folder;
   const fs::path pipe = folder / "metrics.jsonl";  // a FIFO cannot be synced
   REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);

@@ -18,12 +18,12 @@ TEST_CASE("profile summary: names the operator with the most self time over all 
         "aten::addmm takes 60 % of the operators' time");
 }
 
-TEST_CASE("kernels of a GPU come before what started them") {
+TEST_CASE("profile summary: kernels of a GPU precede operators") {
   CHECK(top("aten::mm,cpu,,4,90,90,1,0\n\"void gemm<int, 4>\",gpu,,4,2,2,0,0\n") ==
         "void gemm<int, 4> takes 100 % of the kernels' time");
 }
 
-TEST_CASE("a table without rows, or of something else, names nothing") {
+TEST_CASE("profile summary: an empty or invalid table names no operator") {
   CHECK(top("").empty());
   CHECK(top_operator("").empty());
   CHECK(top("garbage\n,,,,\n").empty());

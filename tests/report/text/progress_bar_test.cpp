@@ -23,7 +23,7 @@ constexpr Style kUnicode{.glyphs = Glyphs::unicode, .width = 100};
 
 }  // namespace
 
-TEST_CASE("the bar has the look of tqdm") {
+TEST_CASE("ProgressBar: looks like tqdm") {
   Screen screen;
   ProgressBar bar({ProgressMode::tty, kUnicode, 90}, screen.write());
   bar.update(at(0));
@@ -34,7 +34,7 @@ TEST_CASE("the bar has the look of tqdm") {
         "\repoch 3/90  42%|████▏     | 210/500 [00:31<00:42, 6.8 it/s, loss=0.193]\x1b[K");
 }
 
-TEST_CASE("without Unicode the bar counts tenths, as tqdm does") {
+TEST_CASE("bar_text: ASCII shows tenths of a cell as digits, like tqdm") {
   CHECK(bar_text(0.42, 10, Glyphs::ascii) == "####2     ");
   CHECK(bar_text(0.42, 10, Glyphs::unicode) == "████▏     ");
   CHECK(bar_text(0, 10, Glyphs::ascii) == "          ");
@@ -42,7 +42,7 @@ TEST_CASE("without Unicode the bar counts tenths, as tqdm does") {
   CHECK(bar_text(7, 4, Glyphs::ascii) == "####");
 }
 
-TEST_CASE("a run of less than half a second shows no bar") {
+TEST_CASE("ProgressBar: a run of less than half a second shows no bar") {
   Screen screen;
   ProgressBar bar({ProgressMode::tty, kUnicode, 1}, screen.write());
   bar.update(at(1));
@@ -53,7 +53,7 @@ TEST_CASE("a run of less than half a second shows no bar") {
   CHECK(screen.text.empty());
 }
 
-TEST_CASE("the bar is wiped before other lines and drawn again after") {
+TEST_CASE("ProgressBar: cleared before other lines and drawn again after them") {
   Screen screen;
   ProgressBar bar({ProgressMode::tty, kUnicode, 90}, screen.write());
   bar.update(at(0));
@@ -69,7 +69,7 @@ TEST_CASE("the bar is wiped before other lines and drawn again after") {
   CHECK_THAT(screen.take(), Contains("10/500"));
 }
 
-TEST_CASE("the line fits a narrow terminal: the bar goes first, then the numbers") {
+TEST_CASE("ProgressBar: a narrow terminal drops the bar first, then numbers") {
   for (const int width : {100, 64, 50, 30, 12}) {
     Screen screen;
     ProgressBar bar({ProgressMode::tty, {.glyphs = Glyphs::ascii, .width = width}, 90},
@@ -84,7 +84,7 @@ TEST_CASE("the line fits a narrow terminal: the bar goes first, then the numbers
   }
 }
 
-TEST_CASE("plain mode writes one whole line every 10 seconds") {
+TEST_CASE("ProgressBar: plain mode writes a complete line every 10 seconds") {
   Screen screen;
   ProgressBar bar({ProgressMode::plain, {}, 90}, screen.write());
   for (int second = 0; second <= 25; ++second) {
@@ -96,7 +96,7 @@ TEST_CASE("plain mode writes one whole line every 10 seconds") {
         "10.0 it/s]\n");
 }
 
-TEST_CASE("no progress is shown where none is wanted") {
+TEST_CASE("ProgressBar: mode none shows nothing, and auto depends on the output") {
   Screen screen;
   ProgressBar bar({ProgressMode::none, {}, 90}, screen.write());
   bar.update(at(5));
@@ -108,7 +108,7 @@ TEST_CASE("no progress is shown where none is wanted") {
   CHECK(resolve(ProgressMode::none, Device::terminal) == ProgressMode::none);
 }
 
-TEST_CASE("a new epoch starts its clock at zero and keeps the pace") {
+TEST_CASE("ProgressBar: a new epoch resets the time and keeps the rate") {
   Screen screen;
   ProgressBar bar({ProgressMode::tty, kUnicode, 90}, screen.write());
   bar.update(at(0));
@@ -131,7 +131,7 @@ TEST_CASE("a new epoch starts its clock at zero and keeps the pace") {
   CHECK_THAT(screen.take(), Contains("epoch 4/90   0%|          | 0/500 [00:00<00:50, 10.0 it/s]"));
 }
 
-TEST_CASE("after the end of an epoch no stale bar comes back") {
+TEST_CASE("ProgressBar: no stale bar is drawn after the end of an epoch") {
   Screen screen;
   ProgressBar bar({ProgressMode::tty, kUnicode, 90}, screen.write());
   bar.update(at(0));

@@ -26,27 +26,27 @@ Replay repeated() {
 
 }  // namespace
 
-TEST_CASE("replay text: shows loss, layer and whether the result is bitwise equal") {
+TEST_CASE("replay: text shows loss, layer and whether the result is bitwise equal") {
   const std::string text = report::replay_text(repeated(), {});
   CHECK_THAT(text, StartsWith("step 17 of epoch 1, batch 16 of rank 0 (64 rows)\n"));
   CHECK_THAT(text, Contains("layer 'fc1'") && Contains("loss inf") && Contains("bitwise equal") &&
                        Contains("64x10"));
-  CHECK_THAT(text, !Contains("64x1x28x28"));  // a tensor without NaN or Inf
+  CHECK_THAT(text, !Contains("64x1x28x28"));  // it has no NaN or Inf
 }
 
-TEST_CASE("a result with other bits says what is not as it was") {
+TEST_CASE("replay: a result that is not bitwise equal lists what changed") {
   Replay replay = repeated();
   replay.step.bitwise = false;
   replay.step.why_not = "threads was 4, is 1";
   replay.changed = {"optimizer.lr: 0.1, was 1e+38"};
-  replay.step.drawn = {"fc1.weight"};
+  replay.step.initialized = {"fc1.weight"};
   CHECK_THAT(report::replay_text(replay, {}),
              Contains("not bitwise equal to the recording: threads was 4, is 1; the config was "
-                      "changed; the weights differ from the dump") &&
+                      "changed; the weights differ from the saved ones") &&
                  Contains("optimizer.lr: 0.1, was 1e+38") && Contains("fc1.weight"));
 }
 
-TEST_CASE("the document of a repeated step is valid JSON, whatever its values") {
+TEST_CASE("replay: JSON is valid with NaN and infinite values") {
   Replay replay = repeated();
   replay.step.layers[0].mean = std::nan("");
   replay.step.first.clear();

@@ -31,11 +31,11 @@ RunResult killed() {
 
 }  // namespace
 
-TEST_CASE("the summary keeps warm-up apart and ends with the next command") {
+TEST_CASE("run summary: separates warm-up and ends with the next command") {
   check_golden("report/summary.txt", summary_text(invented::run(), invented::ending(), {}));
 }
 
-TEST_CASE("the summary of a run without an epoch says so and shows no averages") {
+TEST_CASE("run summary: a run without an epoch shows no averages") {
   const std::string text = summary_text(RunRecord{}, invented::ending(), {});
   CHECK_THAT(text, Contains("0 epochs, 0 steps"));
   CHECK_THAT(text, !Contains("nan") && !Contains("speed"));
@@ -50,19 +50,19 @@ TEST_CASE("run summary: shows a configured mode, and omits an unknown one") {
   CHECK(result_document(invented::run(), ending)["best"]["mode"].is_null());
 }
 
-TEST_CASE("the summary of a run that was recorded says where") {
+TEST_CASE("run summary: shows the profile of a profiled run") {
   RunResult ending = invented::ending();
   CHECK_THAT(summary_text(invented::run(), ending, {}), !Contains("profile"));
   ending.profile = "profile/trace.json; aten::addmm takes 31 % of the operators' time";
   CHECK_THAT(summary_text(invented::run(), ending, {}), Contains("aten::addmm takes 31 %"));
 }
 
-TEST_CASE("a run of one epoch says that its speed includes the warm-up") {
+TEST_CASE("run summary: the speed of a single epoch is marked as including warm-up") {
   CHECK_THAT(summary_text(invented::run(1), invented::ending(), {}),
              Contains("one epoch, warm-up included"));
 }
 
-TEST_CASE("the next command keeps the overrides and the folder of the run, quoted for a shell") {
+TEST_CASE("run summary: the next command has overrides and output folder, quoted for a shell") {
   RunResult ending = invented::ending();
   ending.command = {.program = "bin/trainctl",
                     .config = "my configs/a.yaml",
@@ -73,7 +73,7 @@ TEST_CASE("the next command keeps the overrides and the folder of the run, quote
                       "1,2 --out elsewhere"));
 }
 
-TEST_CASE("the next command of a run on several nodes can be typed on the node") {
+TEST_CASE("run summary: the next command of a multi-node run can be entered on its node") {
   RunResult ending = invented::ending();
   ending.command.overrides = {"trainer.num_nodes=2", "seed=3"};
   ending.command.node_flags = {"--node-rank", "0", "--rdzv-endpoint", "10.0.0.1:29500"};
@@ -88,7 +88,7 @@ TEST_CASE("the next command of a run on several nodes can be typed on the node")
                           "10.0.0.1:29500\n"));
 }
 
-TEST_CASE("early stopping and its reason are in the first line") {
+TEST_CASE("run summary: the first line has the reason of early stopping") {
   RunRecord record = invented::run();
   record.add(0,
              events::StoppedEarly{.epoch = 3, .reason = "val/loss has not improved for 3 epochs"});
@@ -96,12 +96,11 @@ TEST_CASE("early stopping and its reason are in the first line") {
              Contains("stopped early: val/loss has not improved"));
 }
 
-TEST_CASE(
-    "a failure names rank, signal, step, what was saved, the log's end and the next command") {
+TEST_CASE("failure_text: has rank, signal, step, checkpoint, end of the log and the next command") {
   check_golden("report/failure.txt", failure_text(invented::run(2), killed(), {}));
 }
 
-TEST_CASE("a failure names the weights that were saved, each file as it was written last") {
+TEST_CASE("failure_text: saved weights are listed with the step of their last write") {
   RunRecord record = invented::run(2);
   record.add(0, events::CheckpointSaved{
                     .path = "checkpoints/last.safetensors", .epoch = 1, .global_step = 1900});
@@ -112,7 +111,7 @@ TEST_CASE("a failure names the weights that were saved, each file as it was writ
   CHECK(result_document(record, killed())["checkpoint"]["step"] == 1900);
 }
 
-TEST_CASE("run summary: a failure names the resumable checkpoint, not the saved weights") {
+TEST_CASE("failure_text: names the resumable checkpoint instead of the saved weights") {
   RunRecord record = invented::run(2);
   record.add(0, events::CheckpointSaved{.path = "checkpoints/epoch=0001-step=000938",
                                         .epoch = 1,
@@ -130,7 +129,7 @@ TEST_CASE("run summary: a failure names the resumable checkpoint, not the saved 
   CHECK(result["best"]["checkpoint"] == "checkpoints/best.safetensors");
 }
 
-TEST_CASE("run summary: restarts are shown if there were any, with their result") {
+TEST_CASE("failure_text: restarts are shown if there were any, with their result") {
   RunResult ending = killed();
   CHECK_THAT(failure_text(invented::run(2), ending, {}), !Contains("restarts"));
   ending.restarts = 2;
@@ -141,7 +140,7 @@ TEST_CASE("run summary: restarts are shown if there were any, with their result"
              Contains("restarts 3, and the last ones saved no newer checkpoint"));
 }
 
-TEST_CASE("a run that stopped when asked to has not failed") {
+TEST_CASE("failure_text: a requested stop is not shown as an error") {
   RunResult ending = invented::ending();
   ending.verdict = "stopped";
   ending.exit_code = 75;
@@ -150,7 +149,7 @@ TEST_CASE("a run that stopped when asked to has not failed") {
              StartsWith("stopped: stopped by SIGTERM\n"));
 }
 
-TEST_CASE("run result: names the checkpoint of a resumed run and whether it is bitwise identical") {
+TEST_CASE("result.json: has the checkpoint of a resumed run and whether it is bitwise identical") {
   RunRecord record = invented::run(2);
   RunResult ending = invented::ending();
   CHECK(result_document(record, ending)["resumed_from"].is_null());
@@ -162,7 +161,7 @@ TEST_CASE("run result: names the checkpoint of a resumed run and whether it is b
   CHECK(resumed["why_not"] == "2 threads");
 }
 
-TEST_CASE("epochs before a resume count, also where their rows are lost") {
+TEST_CASE("epochs_done: epochs before a resume count even without their rows") {
   RunRecord record;
   record.add(0, invented::epoch(4));
   CHECK(epochs_done(record) == 5);
@@ -170,14 +169,14 @@ TEST_CASE("epochs before a resume count, also where their rows are lost") {
   CHECK(result_document(record, invented::ending())["epochs"] == 5);
 }
 
-TEST_CASE("a rank that hung did not die by the signal that we sent") {
+TEST_CASE("failure_text: a hung rank is not described as killed by a signal") {
   RunResult ending = killed();
   ending.verdict = "hang";
   CHECK_THAT(failure_text(invented::run(2), ending, {}),
              StartsWith("error: rank 0 of 1 stopped answering at step"));
 }
 
-TEST_CASE("a failure before all ranks reported counts the ranks that were started") {
+TEST_CASE("failure_text: the number of ranks includes those that never reported") {
   RunRecord record;
   record.planned_ranks = 2;
   record.add(0, events::Hello{});
@@ -188,7 +187,7 @@ TEST_CASE("a failure before all ranks reported counts the ranks that were starte
   CHECK(evaluation_document(record, ending)["world_size"] == 2);
 }
 
-TEST_CASE("a failure that no rank caused is one sentence") {
+TEST_CASE("failure_text: a failure without a rank shows only message and checkpoint") {
   RunResult ending;
   ending.exit_code = 11;
   ending.message = "runs: read-only file system";
@@ -209,14 +208,14 @@ TEST_CASE("failure_text: a list in a message has one item per line") {
              Contains("  cause    two lines:\n           one\n"));
 }
 
-TEST_CASE("result.json has every field of the contract") {
+TEST_CASE("result.json: has every documented key") {
   check_golden("report/result.json",
                to_pretty(result_document(invented::run(), invented::ending())) + "\n");
   check_golden("report/result_failed.json",
                to_pretty(result_document(invented::run(2), killed())) + "\n");
 }
 
-TEST_CASE("result.json of a run that never started has the same keys") {
+TEST_CASE("result.json: a run that never started has the same keys") {
   const Json whole = result_document(invented::run(), invented::ending());
   const Json empty = result_document(
       RunRecord{}, RunResult{.verdict = "failed", .exit_code = 9, .message = "no data"});

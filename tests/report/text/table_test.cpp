@@ -19,14 +19,14 @@ Table sample() {
 
 }  // namespace
 
-TEST_CASE("one table renders as text, Markdown and CSV") {
+TEST_CASE("Table: renders as text, Markdown and CSV") {
   check_golden("report/table.txt", to_text(sample(), {.glyphs = Glyphs::unicode}));
   check_golden("report/table_ascii.txt", to_text(sample(), {}));
   check_golden("report/table.md", to_markdown(sample()));
   check_golden("report/table.csv", to_csv(sample()));
 }
 
-TEST_CASE("CSV cells are quoted as RFC 4180 has it, and only where needed") {
+TEST_CASE("csv_cell: only cells that need quotes are quoted") {
   CHECK(csv_cell("plain") == "plain");
   CHECK(csv_cell("") == "");
   CHECK(csv_cell("a,b") == "\"a,b\"");
@@ -36,7 +36,7 @@ TEST_CASE("CSV cells are quoted as RFC 4180 has it, and only where needed") {
   CHECK(csv_cell(" outer") == "\" outer\"");
 }
 
-TEST_CASE("display width counts what a terminal shows, not bytes") {
+TEST_CASE("display_width: counts columns of the terminal instead of bytes") {
   CHECK(display_width("abc") == 3);
   CHECK(display_width("größe") == 5);
   CHECK(display_width("漢字") == 4);
@@ -48,7 +48,7 @@ TEST_CASE("display width counts what a terminal shows, not bytes") {
   CHECK(clip("short", 7) == "short");
 }
 
-TEST_CASE("numbers look the same in every report") {
+TEST_CASE("metric_text: numbers have the same format in every report") {
   CHECK(metric_text(0.07123) == "0.0712");
   CHECK(metric_text(0.97) == "0.9700");
   CHECK(metric_text(0) == "0.0000");
@@ -65,7 +65,7 @@ TEST_CASE("numbers look the same in every report") {
   CHECK(json_number(std::numeric_limits<double>::infinity()) == "inf");
 }
 
-TEST_CASE("colors are painted only where they are wanted") {
+TEST_CASE("paint: text is colored only if colors are on") {
   CHECK(paint("x", Ink::red, {}) == "x");
   CHECK(paint("x", Ink::red, {.colors = Colors::on}) == "\x1b[31mx\x1b[0m");
 }

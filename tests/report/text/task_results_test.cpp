@@ -25,9 +25,9 @@ report::RunRecord evaluated() {
 
 }  // namespace
 
-TEST_CASE("an evaluation is a table of its metrics, and those that are tables below it") {
+TEST_CASE("evaluation_text: metrics that are tables follow the table of scalar metrics") {
   CHECK(report::evaluation_text(evaluated(), {}) ==
-        "best.safetensors of test: 1,233 samples in 0.80 s\n"
+        "best.safetensors on split test: 1,233 samples in 0.80 s\n"
         "\n"
         " metric      test\n"
         "------------------\n"
@@ -40,7 +40,7 @@ TEST_CASE("an evaluation is a table of its metrics, and those that are tables be
         " 1                  2  1200\n");
 }
 
-TEST_CASE("a table that is wider than the terminal is left to the files") {
+TEST_CASE("evaluation_text: a table wider than the terminal is omitted") {
   const std::string text = report::evaluation_text(evaluated(), {.width = 20});
   CHECK(text.find("confusion_matrix") == std::string::npos);
   CHECK_THAT(text, Contains("accuracy"));
@@ -55,7 +55,7 @@ TEST_CASE("RunRecord: keeps only the tables of the last epoch of rank 0") {
   CHECK(record.tables[0].epoch == 1);
 }
 
-TEST_CASE("numbers that are not finite are text in the document of an evaluation") {
+TEST_CASE("evaluation_document: non-finite numbers are strings") {
   report::RunRecord record;
   record.add(0, events::Evaluated{.split = "val", .metrics = {{"val/loss", std::nan("")}}});
   const Json document = report::evaluation_document(record, {});

@@ -39,7 +39,7 @@ TopView running() {
 
 }  // namespace
 
-TEST_CASE("a running job is shown with its ranks, speed, loss and what is left") {
+TEST_CASE("top: a running job has its ranks, speed, loss and remaining time") {
   const std::string text = top_text(running(), {.width = 100});
   for (const char* part :
        {"running, pid 4242 on node7", "epoch 3/5", "2,345/4,690", "50%", "7,712 samples/s",
@@ -51,7 +51,7 @@ TEST_CASE("a running job is shown with its ranks, speed, loss and what is left")
   CHECK(text.find('\x1b') == std::string::npos);
 }
 
-TEST_CASE("a screen gets no more lines than it has") {
+TEST_CASE("top: the output has at most as many lines as the screen") {
   const std::string text = top_text(running(), {.width = 80}, 5);
   const auto lines = golden::lines_of(text);
   REQUIRE(lines.size() == 5);
@@ -73,12 +73,12 @@ TEST_CASE("top: an ended run shows its result, and a remote run only data from i
   CHECK_THAT(top_text(view, {}), Contains("no process is running"));
 }
 
-TEST_CASE("top: a run that failed shows the epoch in which it did, counted from 1") {
+TEST_CASE("top: a failed run shows the epoch of the failure, counted from 1") {
   TopView view = running();
   view.state = TopState::ended;
   view.exit_code = 6;
   const auto epoch = [&] { return top_json(view)["epoch"].get<int>(); };
-  CHECK(epoch() == 3);  // step 2345 at 938 steps per epoch
+  CHECK(epoch() == 3);  // an epoch has 938 steps
   CHECK_THAT(top_text(view, {}), Contains("epoch 3/5"));
   view.step = 1876;
   CHECK(epoch() == 2);
@@ -93,14 +93,14 @@ TEST_CASE("top: a run that failed shows the epoch in which it did, counted from 
   CHECK(epoch() == 5);
 }
 
-TEST_CASE("what is not known is a dash, and null in JSON") {
+TEST_CASE("top: unknown values are a dash in text and null in JSON") {
   const TopView view;
   CHECK_THAT(top_text(view, {}), Contains("- steps/s"));
   const Json document = top_json(view);
   CHECK(document["schema"] == "trainctl.top/2");
   CHECK(document["eta_s"].is_null());
   CHECK(document["max_epochs"].is_null());
-  CHECK(document["epoch"] == 1);  // the current epoch, as in the text
+  CHECK(document["epoch"] == 1);  // this is the current epoch, as in the text
   CHECK(document["epochs_done"] == 0);
   CHECK(document["checkpoint"].is_null());
   CHECK(document["state"] == "running");
@@ -110,7 +110,7 @@ TEST_CASE("what is not known is a dash, and null in JSON") {
   CHECK(full["metrics"]["val/accuracy"] == 0.93);
 }
 
-TEST_CASE("a sparkline spans its values and marks what is not finite") {
+TEST_CASE("sparkline: spans its values and marks non-finite ones") {
   const auto line = [](const std::vector<double>& values, const Spark& spark = {}) {
     return sparkline(values, Glyphs::ascii, spark);
   };
@@ -119,10 +119,10 @@ TEST_CASE("a sparkline spans its values and marks what is not finite") {
   CHECK(line({0, std::nan(""), 1}) == "_!#");
   CHECK(line({}).empty());
   CHECK(line(std::vector<double>(100, 2.0), {.width = 8}) == std::string(8, '_'));
-  CHECK(line({0, 2, 0, 2, 8, 8}, {.width = 3}) == "__#");  // means of neighbors
+  CHECK(line({0, 2, 0, 2, 8, 8}, {.width = 3}) == "__#");  // neighbors are averaged
 }
 
-TEST_CASE("sparklines on one scale can be compared") {
+TEST_CASE("sparkline: values on a common scale can be compared") {
   const Spark spark{.scale = Interval{0, 8}, .gap = ' '};
   const std::vector<double> values{0, 1, 2, 3, 4, 5, 6, 8};
   CHECK(sparkline(values, Glyphs::ascii, spark) == "_.-~=+*#");

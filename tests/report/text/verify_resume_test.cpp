@@ -40,12 +40,12 @@ ResumeCheck check_of(std::vector<Kill> kills) {
 }
 
 /// Returns three kills: one identical, one with other losses, one that was not resumed.
-ResumeCheck three_ends() {
+ResumeCheck three_kills() {
   Kill other = identical(2);
   other.killed = "all ranks";
   other.resumed_from.clear();
   other.losses = {Sameness::different, "step 1204: train/loss is 0.25 and was 0.5"};
-  other.batches = {Sameness::unknown, "the runs have no digests of their batches in common"};
+  other.batches = {Sameness::unknown, "no epoch has a hash of its batches in both runs"};
   Kill failed{.number = 3, .step = 9, .died_at = 10, .phase = "validate", .killed = "rank 1"};
   failed.failure = "resumed: rank 0 failed";
   ResumeCheck check = check_of({identical(1), other, failed});
@@ -55,18 +55,19 @@ ResumeCheck three_ends() {
 
 }  // namespace
 
-TEST_CASE("the table of verify-resume has a row a kill, and the first differences below") {
-  check_golden("report/verify_resume.txt", verify_resume_text(three_ends(), {}));
-  check_golden("report/verify_resume.json", to_pretty(verify_resume_json(three_ends())) + "\n");
+TEST_CASE("verify-resume: the table has a row per kill, and the first differences below it") {
+  check_golden("report/verify_resume.txt", verify_resume_text(three_kills(), {}));
+  check_golden("report/verify_resume.json", to_pretty(verify_resume_json(three_kills())) + "\n");
 }
 
-TEST_CASE("runs that are all identical are exit code 0") {
+TEST_CASE("verify-resume: identical runs have exit code 0") {
   const ResumeCheck check = check_of({identical(1), identical(2)});
   CHECK(exit_code_of(check) == 0);
-  CHECK_THAT(verify_resume_text(check, {}), EndsWith("2 of 2 identical\n"));
+  CHECK_THAT(verify_resume_text(check, {}),
+             EndsWith("2 of 2 runs are identical to the uninterrupted run\n"));
 }
 
-TEST_CASE("every finding counts, and so does a run that did not end") {
+TEST_CASE("verify-resume: any difference or unfinished run has exit code 3") {
   for (StateComparison Kill::*member :
        {&Kill::weights, &Kill::optimizer, &Kill::losses, &Kill::batches}) {
     Kill kill = identical(1);
@@ -78,13 +79,13 @@ TEST_CASE("every finding counts, and so does a run that did not end") {
   kill.weights = {};
   CHECK_FALSE(is_identical(kill));
   kill = identical(1);
-  kill.batches = {};  // not every data set has digests
+  kill.batches = {};  // some data sets have no digests
   CHECK(is_identical(kill));
   kill.ran_to_its_end = false;
   CHECK(exit_code_of(check_of({identical(1), kill})) == 3);
 }
 
-TEST_CASE("verify-resume: runs that never resumed from a checkpoint prove nothing") {
+TEST_CASE("verify-resume: runs that never resumed from a checkpoint have exit code 10") {
   Kill kill = identical(1);
   kill.resumed_from.clear();
   CHECK(is_identical(kill));

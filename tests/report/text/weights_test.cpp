@@ -11,7 +11,7 @@ events::WeightsSet fine_tuned() {
   return {.path = "zoo/resnet18.pth",
           .format = "torch",
           .loaded = {"conv1.weight", "bn1.weight"},
-          .redrawn = {"fc.weight", "fc.bias"},
+          .reinitialized = {"fc.weight", "fc.bias"},
           .missing = {},
           .ignored = {"a", "b", "c", "d", "e", "f", "g\x1b", "h"},
           .frozen = {"conv1.weight"},
@@ -32,7 +32,7 @@ TEST_CASE("weights_lines: initial weights are listed and long lists are shortene
                                  "1 parameters frozen: fc.bias"});
 }
 
-TEST_CASE("the manifest keeps the whole of what a run starts from") {
+TEST_CASE("weights_document: contains all loaded, ignored and frozen tensors") {
   const Json document = weights_document(fine_tuned());
   CHECK(document["path"] == "zoo/resnet18.pth");
   CHECK(document["ignored"].size() == 8);

@@ -34,6 +34,7 @@ trainer: {max_epochs: 3, accelerator: cpu, devices: 1, num_threads: 1}
 """
 # A time measurement is discarded when other processes take more than this share of the cores.
 MOST_FOREIGN_SHARE = 0.1
+MISSING_TORCH = "no Python with torch: scripts/setup --checks makes one, or set TRAINCTL_PYTHON_TORCH"
 # A run that is still training when the test interrupts it, however fast the machine is.
 ENDLESS = ["trainer.max_epochs=100000", "++early_stopping=~"]
 
@@ -126,6 +127,13 @@ class Contention:
 
 # These ports are below the ephemeral range of the kernel; processes that start together begin at different ones.
 PORTS = itertools.count(20000 + os.getpid() * 7 % 10000)
+
+
+def python_with_torch():
+    """Returns the path of a Python that has torch, or None."""
+    named = os.environ.get("TRAINCTL_PYTHON_TORCH")
+    places = [pathlib.Path(named)] if named else [SOURCE / ".torchrun/bin/python", SOURCE / "build/peers-venv/bin/python"]
+    return next((str(place) for place in places if place.exists()), None)
 
 
 def free_port():

@@ -11,19 +11,19 @@ constexpr spec::Placement kOneGpu{.on_gpus = true, .ranks = 1};
 
 std::string obstacle(const std::vector<std::string>& overrides,
                      const spec::Placement& placement = kOneGpu) {
-  return spec::capture_obstacle(load_sound(overrides).experiment, placement).value_or("none");
+  return spec::capture_obstacle(load_valid(overrides).experiment, placement).value_or("none");
 }
 
 /// Returns the problems of an experiment before training.
 std::string problems_with(const std::vector<std::string>& overrides) {
   trainctl::config::Diagnostics diagnostics;
-  spec::check_capture(load_sound(overrides), diagnostics);
+  spec::check_capture(load_valid(overrides), diagnostics);
   return diagnostics.render();
 }
 
 }  // namespace
 
-TEST_CASE("a plain step on one GPU is recorded, with clipping, averages and 16 bits too",
+TEST_CASE("CUDA graphs: clipping, EMA, norms and 16-bit precision allow capture on one GPU",
           "[spec]") {
   CHECK(obstacle({}) == "none");
   CHECK(obstacle({"trainer.gradient_clip_val=1", "trainer.ema={}", "trainer.log_norms=true",
@@ -31,7 +31,7 @@ TEST_CASE("a plain step on one GPU is recorded, with clipping, averages and 16 b
                   "trainer.channels_last=true", "trainer.deterministic=true"}) == "none");
 }
 
-TEST_CASE("options that prevent the capture of a step are reported", "[spec]") {
+TEST_CASE("CUDA graphs: options that prevent the capture of a step are reported", "[spec]") {
   CHECK_THAT(obstacle({}, {.on_gpus = false}), Contains("on a CPU"));
   CHECK_THAT(obstacle({}, {.on_gpus = true, .ranks = 2}), Contains("several ranks"));
   CHECK(obstacle({"trainer.cuda_graphs=true"}, {.on_gpus = true, .ranks = 2}) == "none");
@@ -51,7 +51,8 @@ TEST_CASE("options that prevent the capture of a step are reported", "[spec]") {
   CHECK_THAT(obstacle({"profiler={}"}), Contains("profiler"));
 }
 
-TEST_CASE("what the host does in each step keeps it from being recorded", "[spec]") {
+TEST_CASE("CUDA graphs: momentum cycles, and ignore_index with metrics, prevent capture",
+          "[spec]") {
   const std::string cycle = "{type: one_cycle_lr, interval: step}";
   const auto in_sequence = [](const std::string& stage) {
     return "scheduler={type: sequential_lr, milestones: [2], schedulers: [constant, " + stage +
@@ -74,21 +75,21 @@ TEST_CASE("what the host does in each step keeps it from being recorded", "[spec
   }
 }
 
-TEST_CASE("models that a captured step cannot replay are reported", "[spec]") {
-  spec::Experiment experiment = load_sound({}).experiment;
+TEST_CASE("CUDA graphs: models that a captured step cannot replay are reported", "[spec]") {
+  spec::Experiment experiment = load_valid({}).experiment;
   experiment.trainer.activation_checkpointing = spec::ActivationCheckpointing::blocks;
   CHECK_THAT(spec::capture_obstacle(experiment, kOneGpu).value_or("none"),
              Contains("activation_checkpointing"));
   experiment.trainer.activation_checkpointing = spec::ActivationCheckpointing::automatic;
-  CHECK(spec::capture_obstacle(experiment, kOneGpu) == std::nullopt);  // not resolved yet
-  experiment = load_sound({}).experiment;
+  CHECK(spec::capture_obstacle(experiment, kOneGpu) == std::nullopt);  // auto is not resolved yet
+  experiment = load_valid({}).experiment;
   experiment.model.type = "torchscript";
   CHECK_THAT(spec::capture_obstacle(experiment, kOneGpu).value_or("none"),
              Contains("TorchScript model"));
 }
 
-TEST_CASE("plug-ins are recorded only where the file insists", "[spec]") {
-  spec::Experiment experiment = load_sound({}).experiment;
+TEST_CASE("CUDA graphs: plug-ins are captured only with cuda_graphs=true", "[spec]") {
+  spec::Experiment experiment = load_valid({}).experiment;
   experiment.plugins = {"libmine.so"};
   CHECK_THAT(spec::capture_obstacle(experiment, kOneGpu).value_or("none"),
              Contains("cuda_graphs: true"));
@@ -96,13 +97,14 @@ TEST_CASE("plug-ins are recorded only where the file insists", "[spec]") {
   CHECK(spec::capture_obstacle(experiment, kOneGpu) == std::nullopt);
 }
 
-TEST_CASE("recorded steps that are insisted on are an error where there can be none", "[spec]") {
+TEST_CASE("CUDA graphs: cuda_graphs=true is an error if a step cannot be captured", "[spec]") {
   CHECK_THAT(problems_with({"trainer.cuda_graphs=true"}),
              Contains("'cuda_graphs' is true, but the run is on a CPU") &&
                  Contains("write 'cuda_graphs: auto'"));
   CHECK_THAT(problems_with({"trainer.cuda_graphs=auto"}), Equals(""));
   CHECK_THAT(problems_with({"trainer.cuda_graphs=false"}), Equals(""));
-  CHECK_THAT(problems_of({"trainer.cuda_graphs=true"}), Equals(""));  // only checked for training
+  CHECK_THAT(problems_of({"trainer.cuda_graphs=true"}),
+             Equals(""));  // it is only checked for training
   CHECK_THAT(problems_of({"trainer.cuda_graphs=2"}), Contains("cuda_graphs"));
   CHECK_THAT(problems_of({"+cuda_graphs=true"}), Contains("trainer.cuda_graphs"));
 }

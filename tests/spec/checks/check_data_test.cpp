@@ -14,17 +14,17 @@ namespace {
 std::string problems_with(const std::vector<std::string>& overrides,
                           trainctl::spec::SplitFacts train) {
   trainctl::config::Diagnostics diagnostics;
-  trainctl::spec::check_against_data(load_sound(overrides), train, diagnostics);
+  trainctl::spec::check_against_data(load_valid(overrides), train, diagnostics);
   return diagnostics.render();
 }
 
 }  // namespace
 
-TEST_CASE("a batch that is larger than the data is a warning, and an error with drop_last") {
+TEST_CASE("loader.batch_size: a batch larger than the data is a warning, with drop_last an error") {
   const SplitFacts data{.samples = 100, .classes = 10};
   const std::string kept = problems_with({"loader.batch_size=1000"}, data);
-  CHECK_THAT(kept, Contains("warning: a batch of 1,000 is larger than the training data: 100 "
-                            "samples: each epoch is one incomplete batch") &&
+  CHECK_THAT(kept, Contains("warning: a batch of 1,000 is larger than the training data (100 "
+                            "samples), so each epoch is one incomplete batch") &&
                        !Contains("error:"));
   const std::string dropped =
       problems_with({"loader.batch_size=1000", "loader.drop_last=true"}, data);
@@ -34,24 +34,25 @@ TEST_CASE("a batch that is larger than the data is a warning, and an error with 
   CHECK(problems_with({"loader.batch_size=100", "loader.drop_last=true"}, data).empty());
 }
 
-TEST_CASE("a batch over all devices of all nodes is compared with the data", "[spec]") {
+TEST_CASE("loader.batch_size: the batch of all devices and nodes is compared with the data",
+          "[spec]") {
   const std::vector<std::string> two_by_two{"trainer.accelerator=cpu", "trainer.devices=2",
                                             "trainer.num_nodes=2", "loader.batch_size=26"};
   CHECK_THAT(problems_with(two_by_two, {.samples = 100, .classes = 10}),
              Contains("a batch of 26 x 4 devices is larger") && Contains("write 25 or less"));
   CHECK(problems_with({"loader.batch_size=100"}, {.samples = 100, .classes = 10}).empty());
   CHECK_THAT(problems_with({"loader.batch_size=1000"}, {.samples = 100, .classes = 10}),
-             Contains("a batch of 1,000 is larger than the training data: 100 samples") &&
+             Contains("a batch of 1,000 is larger than the training data (100 samples)") &&
                  Contains("write 100 or less"));
   CHECK_THAT(
       problems_with({"loader.batch_size=64", "trainer.devices=2"}, {.samples = 100, .classes = 10}),
       Contains("a batch of 64 x 2 devices is larger") && Contains("write 50 or less"));
 }
 
-TEST_CASE("class weights and top-k fit the number of classes", "[spec]") {
+TEST_CASE("class count: class weights and k of top-k must fit the data", "[spec]") {
   CHECK_THAT(problems_with({"loss={type: cross_entropy, weight: [1, 2]}"},
                            {.samples = 1000, .classes = 10}),
-             Contains("the loss has 2 weights, but the data 10 classes"));
+             Contains("the loss needs 10 weights, one per class of the data, got 2"));
   CHECK_THAT(
       problems_with({"metrics=[{type: top_k_accuracy, k: 11}]"}, {.samples = 1000, .classes = 10}),
       Contains("k is 11, but the data has 10 classes"));
@@ -59,21 +60,21 @@ TEST_CASE("class weights and top-k fit the number of classes", "[spec]") {
             .empty());
 }
 
-TEST_CASE("a score of class 1 of two needs two classes", "[spec]") {
+TEST_CASE("metrics: average=binary requires two classes", "[spec]") {
   for (const std::string type : {"precision", "recall", "f1"}) {
     const std::string metrics = "metrics=[accuracy, {type: " + type + ", average: ";
     CHECK_THAT(problems_with({metrics + "binary}]"}, {.samples = 1000, .classes = 10}),
-               Contains("'binary' scores class 1 of two, but the data has 10 classes") &&
+               Contains("'average: binary' needs two classes, but the data has 10 classes") &&
                    Contains("write macro"));
     CHECK_THAT(problems_with({metrics + "binary}]"}, {.samples = 1000, .classes = 1}),
-               Contains("the data has 1 class") && !Contains("classes"));
+               Contains("the data has 1 class") && !Contains("1 classes"));
     CHECK(problems_with({metrics + "binary}]"}, {.samples = 1000, .classes = 2}).empty());
     CHECK(problems_with({metrics + "binary}]"}, {.samples = 1000, .classes = 0}).empty());
     CHECK(problems_with({metrics + "macro}]"}, {.samples = 1000, .classes = 10}).empty());
   }
 }
 
-TEST_CASE("a warm-up in steps is shorter than the run that the data makes", "[spec]") {
+TEST_CASE("warm-up: a length in steps is compared with the steps of the data", "[spec]") {
   const std::string warm = "scheduler={type: constant, warmup: 50, interval: step}";
   CHECK_THAT(problems_with({warm}, {.samples = 640, .classes = 10}),
              Contains("the warm-up of 50 steps must be shorter than the run of 50 steps"));
@@ -83,7 +84,7 @@ TEST_CASE("a warm-up in steps is shorter than the run that the data makes", "[sp
       Contains("run of 25 steps"));
 }
 
-TEST_CASE("a schedule is laid over the shorter of max_epochs and max_steps, with every limit",
+TEST_CASE("warm-up: the run length depends on max_epochs, max_steps and every batch limit",
           "[spec]") {
   const SplitFacts facts{.samples = 60'000, .classes = 10};
   const auto cosine = [](int warmup) {
@@ -103,7 +104,7 @@ TEST_CASE("a schedule is laid over the shorter of max_epochs and max_steps, with
   CHECK(problems_with({cosine(100), "trainer.max_steps=101"}, facts).empty());
 }
 
-TEST_CASE("a schedule over a run that only time ends needs its own length", "[spec]") {
+TEST_CASE("scheduler: with max_time alone, the length of the schedule must be set", "[spec]") {
   for (const std::string type :
        {"cosine_annealing_lr", "linear_lr", "polynomial_lr", "one_cycle_lr", "wsd"}) {
     INFO(type);
@@ -111,7 +112,7 @@ TEST_CASE("a schedule over a run that only time ends needs its own length", "[sp
     const std::string scheduler =
         "scheduler={type: " + type + (has_iters ? ", total_iters: auto}" : "}");
     CHECK_THAT(problems_of({"~trainer.max_epochs", "trainer.max_time=1h", scheduler}),
-               Contains("is unknown with max_time alone"));
+               Contains("is unknown if only trainer.max_time is set"));
     CHECK(problems_with({"~trainer.max_epochs", "trainer.max_steps=9", scheduler},
                         {.samples = 640, .classes = 10})
               .empty());
@@ -119,9 +120,9 @@ TEST_CASE("a schedule over a run that only time ends needs its own length", "[sp
   CHECK(problems_of({"~trainer.max_epochs", "trainer.max_time=1h", "scheduler=linear_lr"}).empty());
 }
 
-TEST_CASE("fast_dev_run takes the first step of the schedule of the whole run", "[spec]") {
+TEST_CASE("fast_dev_run: the schedule has the length of the whole run", "[spec]") {
   const trainctl::spec::Experiment experiment =
-      load_sound(
+      load_valid(
           {"trainer.fast_dev_run=true", "scheduler={type: constant, interval: step, warmup: 50}"})
           .experiment;
   const trainctl::spec::RunLength length = schedule_length(experiment, 640, 1);
@@ -131,19 +132,20 @@ TEST_CASE("fast_dev_run takes the first step of the schedule of the whole run", 
   CHECK(schedule_length(experiment, std::nullopt, 1).steps == std::nullopt);
 }
 
-TEST_CASE("lenet takes images of 28x28 or 32x32", "[spec]") {
+TEST_CASE("lenet: requires images of 28x28 or 32x32", "[spec]") {
   const auto with_image = [](std::int64_t side) {
     return problems_with({"model=lenet"},
                          {.samples = 1000, .classes = 10, .image = ImageSize{side, side}});
   };
-  CHECK_THAT(with_image(8), Contains("the images are 8x8: lenet needs 28x28 or 32x32"));
+  CHECK_THAT(with_image(8), Contains("the images are 8x8, but lenet needs 28x28 or 32x32"));
   CHECK(with_image(28).empty());
   CHECK(with_image(32).empty());
   CHECK(problems_with({"model=mlp"}, {.samples = 1000, .classes = 10, .image = ImageSize{8, 8}})
             .empty());
 }
 
-TEST_CASE("a model takes images, most of them rows as well, and a few tokens", "[spec]") {
+TEST_CASE("models: samples of a kind that the model does not take are an error with alternatives",
+          "[spec]") {
   const auto with = [](const std::string& model, Inputs inputs) {
     return problems_with(
         {"model=" + model},
@@ -169,10 +171,10 @@ TEST_CASE("a model takes images, most of them rows as well, and a few tokens", "
   CHECK_THAT(
       with("gpt", Inputs::images),
       Contains("the model 'gpt' takes tokens, but the samples of dataset.train are images") &&
-          Contains("choose dataset tokens, or another model"));
+          Contains("choose a dataset of type tokens, or another model"));
 }
 
-TEST_CASE("tokens to learn need a loss and metrics of classes that know sequences", "[spec]") {
+TEST_CASE("token targets: a loss or metric that does not support sequences is an error", "[spec]") {
   const SplitFacts facts{
       .samples = 1000, .classes = 50, .kind = SampleKind{Inputs::tokens, Targets::tokens}};
   CHECK(problems_with({"model=gpt", "metrics=[perplexity]"}, facts).empty());
@@ -184,7 +186,7 @@ TEST_CASE("tokens to learn need a loss and metrics of classes that know sequence
                  Contains("such as cross_entropy"));
 }
 
-TEST_CASE("numbers to learn need a loss of numbers, and no metric counts them", "[spec]") {
+TEST_CASE("numeric targets: a classification loss or metric is an error", "[spec]") {
   const SplitFacts facts{.samples = 1000, .kind = SampleKind{Inputs::numbers, Targets::numbers}};
   const std::string problems = problems_with({"metrics=[accuracy, top_k_accuracy]"}, facts);
   CHECK_THAT(problems, Contains("the loss 'cross_entropy' takes classes, but the labels of "
@@ -201,7 +203,7 @@ TEST_CASE("numbers to learn need a loss of numbers, and no metric counts them", 
             .empty());
 }
 
-TEST_CASE("metrics of classes count numbers that a loss learns as yes-or-no answers", "[spec]") {
+TEST_CASE("numeric targets: binary losses accept classification metrics", "[spec]") {
   const SplitFacts facts{.samples = 1000, .kind = SampleKind{Inputs::numbers, Targets::numbers}};
   const std::string metrics = "metrics=[accuracy, precision, recall, f1, auroc, mae]";
   for (const std::string loss : {"loss=bce_with_logits", "loss=focal"})
@@ -214,14 +216,16 @@ TEST_CASE("metrics of classes count numbers that a loss learns as yes-or-no answ
                  Contains("the metric '" + type +
                           "' takes classes, but the labels of dataset.train are numbers"));
     CHECK_THAT(problems, !Contains("'mae'"));
-    CHECK_THAT(problems, Contains("remove it") && Contains("or choose loss bce_with_logits or "
-                                                           "focal, which have binary targets"));
+    CHECK_THAT(problems,
+               Contains("remove the metric") && Contains("or choose a loss with binary targets: "
+                                                         "bce_with_logits, focal"));
   }
-  CHECK_THAT(problems_with({"loss=bce_with_logits", "metrics=[top_k_accuracy]"}, facts),
-             Contains("the metric 'top_k_accuracy' takes classes") && !Contains("or choose loss"));
+  CHECK_THAT(
+      problems_with({"loss=bce_with_logits", "metrics=[top_k_accuracy]"}, facts),
+      Contains("the metric 'top_k_accuracy' takes classes") && !Contains("or choose a loss"));
 }
 
-TEST_CASE("a threshold is of answers, and binary of classes", "[spec]") {
+TEST_CASE("metrics: threshold requires binary targets, average=binary requires classes", "[spec]") {
   const SplitFacts answers{.samples = 1000, .kind = SampleKind{Inputs::numbers, Targets::numbers}};
   const SplitFacts classes{
       .samples = 1000, .classes = 2, .kind = SampleKind{Inputs::numbers, Targets::classes}};
@@ -239,6 +243,6 @@ TEST_CASE("a threshold is of answers, and binary of classes", "[spec]") {
   CHECK(problems_with({loss, binary}, classes).empty());
   CHECK_THAT(
       problems_with({loss, binary}, answers),
-      Contains("'binary' scores class 1 of two, but the labels of dataset.train are numbers"));
+      Contains("'average: binary' needs two classes, but the labels of dataset.train are numbers"));
   CHECK_THAT(problems_of({"metrics=[{type: accuracy, threshold: 1}]"}), Contains("threshold"));
 }

@@ -16,7 +16,7 @@ std::string problems(const std::string& one, const std::string& other = "name=x"
 
 }  // namespace
 
-TEST_CASE("every way to spread a run that can be is sound", "[spec]") {
+TEST_CASE("distributed: valid options have no problems", "[spec]") {
   for (const char* options :
        {"{type: ddp}", "{type: zero1}", "{type: local_sgd, sync_every: 1}", "{compression: bf16}",
         "{type: zero1, compression: fp16}", "{compression: powersgd, powersgd_rank: 4}",
@@ -28,52 +28,53 @@ TEST_CASE("every way to spread a run that can be is sound", "[spec]") {
   CHECK_THAT(problems(kLocal + "}", "trainer.swa={start_epoch: 1}"), Equals(""));
 }
 
-TEST_CASE("local SGD says after how many steps its ranks meet, and nothing else does", "[spec]") {
+TEST_CASE("local_sgd: requires sync_every, which no other type accepts", "[spec]") {
   CHECK_THAT(problems("distributed.type=local_sgd"), Contains("'local_sgd' needs 'sync_every'"));
   CHECK_THAT(problems("distributed.sync_every=4"),
              Contains("'sync_every' applies only to local_sgd, but the type is 'ddp'"));
   CHECK_THAT(problems("distributed={type: local_sgd, sync_every: 0}"), Contains("sync_every"));
 }
 
-TEST_CASE("what needs the gradients of all ranks is no part of local SGD", "[spec]") {
+TEST_CASE("local_sgd: options that need the gradients or equal weights of all ranks are errors",
+          "[spec]") {
   CHECK_THAT(problems(kLocal + ", compression: bf16}"),
              Contains("'bf16' compresses gradients, but local_sgd exchanges weights"));
   CHECK_THAT(problems(kLocal + ", find_unused_parameters: true}"),
-             Contains("local_sgd exchanges no gradient"));
+             Contains("'find_unused_parameters' has no effect with local_sgd"));
   CHECK_THAT(problems(kLocal + "}", "trainer.sync_batchnorm=true"),
-             Contains("whose ranks step independently"));
+             Contains("'sync_batchnorm' exchanges values within each step"));
   CHECK_THAT(problems(kLocal + "}", "trainer.ema={decay: 0.9}"),
-             Contains("those of the ranks of local_sgd differ"));
+             Contains("the ranks of local_sgd have different weights"));
   CHECK_THAT(problems(kLocal + "}", "trainer.swa={every_n_steps: 2}"),
              Contains("write 'every_n_steps: auto'"));
 }
 
-TEST_CASE("threads of one process are no way to train", "[spec]") {
+TEST_CASE("distributed: data_parallel is an error that suggests ddp", "[spec]") {
   CHECK_THAT(problems("distributed.type=data_parallel"),
              Contains("'data_parallel' is not supported") && Contains("write 'type: ddp'"));
 }
 
-TEST_CASE("compression that conflicts with another option is reported", "[spec]") {
+TEST_CASE("compression: conflicts with other options are reported", "[spec]") {
   CHECK_THAT(problems_of({"distributed.compression=powersgd", "trainer.precision=16-mixed",
                           "trainer.allow_slow_precision=true"}),
-             Contains("16-mixed may use another loss scale"));
+             Contains("to the next step may have another loss scale"));
   CHECK_THAT(problems("distributed.powersgd_rank=4"),
-             Contains("warning: it has no effect: the compression is 'none'"));
+             Contains("warning: 'powersgd_rank' has no effect: the compression is 'none'"));
 }
 
-TEST_CASE("unused parameters are not looked for where blocks are computed again", "[spec]") {
+TEST_CASE("find_unused_parameters: conflicts with activation checkpointing", "[spec]") {
   for (const char* mode : {"blocks", "auto"}) {
     INFO(mode);
     CHECK_THAT(problems("distributed.find_unused_parameters=true",
                         std::string("trainer.activation_checkpointing=") + mode),
-               Contains("look unused before the backward pass"));
+               Contains("cannot be combined with trainer.activation_checkpointing"));
   }
 }
 
-TEST_CASE("a scripted model cannot share its statistics", "[spec]") {
+TEST_CASE("sync_batchnorm: a TorchScript model is an error", "[spec]") {
   const std::string script =
       "model={type: torchscript, path: a.pt, sha256: "
       "0000000000000000000000000000000000000000000000000000000000000000}";
   CHECK_THAT(problems("trainer.sync_batchnorm=true", script),
-             Contains("a TorchScript model normalizes on each rank"));
+             Contains("'sync_batchnorm' cannot be applied to a TorchScript model"));
 }

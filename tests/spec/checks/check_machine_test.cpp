@@ -9,7 +9,7 @@ using namespace trainctl;
 namespace {
 
 std::string logger_problems(const std::string& loggers) {
-  const spec::Loaded loaded = load_sound({"loggers=" + loggers});
+  const spec::Loaded loaded = load_valid({"loggers=" + loggers});
   config::Diagnostics diagnostics;
   spec::check_loggers(loaded, diagnostics);
   return diagnostics.render();
@@ -17,9 +17,9 @@ std::string logger_problems(const std::string& loggers) {
 
 }  // namespace
 
-TEST_CASE("a logger is a name, or a name with options", "[spec]") {
+TEST_CASE("loggers: an entry is a name or a map with options", "[spec]") {
   const auto loggers =
-      load_sound({"loggers=[csv, {type: tensorboard, histograms_every_n_epochs: 0}, tensorboard, "
+      load_valid({"loggers=[csv, {type: tensorboard, histograms_every_n_epochs: 0}, tensorboard, "
                   "{type: exec, command: [sh, -c, cat], events: [failed]}]"})
           .experiment.loggers;
   REQUIRE(loggers.size() == 4);
@@ -31,7 +31,7 @@ TEST_CASE("a logger is a name, or a name with options", "[spec]") {
   CHECK(exec.events == std::vector{spec::logger::ExecEvent::failed});
 }
 
-TEST_CASE("what a logger cannot have is refused with its place", "[spec]") {
+TEST_CASE("loggers: the error for an invalid option names the key", "[spec]") {
   CHECK_THAT(problems_of({"loggers=[exec]"}), Contains("'command'"));
   CHECK_THAT(problems_of({"loggers=[{type: exec, command: []}]"}), Contains("'command'"));
   CHECK_THAT(problems_of({"loggers=[{type: exec, command: [true], events: [later]}]"}),
@@ -42,7 +42,7 @@ TEST_CASE("what a logger cannot have is refused with its place", "[spec]") {
   CHECK_THAT(problems_of({"loggers=[wandb]"}), Contains("unknown logger 'wandb'"));
 }
 
-TEST_CASE("a command that does not exist is reported before the run", "[spec]") {
+TEST_CASE("exec logger: a command that does not exist is an error before the run", "[spec]") {
   CHECK_THAT(logger_problems("[{type: exec, command: [no-such-command-7]}]"),
              Contains("'no-such-command-7' is not an executable file in the folders of PATH"));
   CHECK_THAT(logger_problems("[{type: exec, command: [./no/such]}]"),
@@ -52,19 +52,21 @@ TEST_CASE("a command that does not exist is reported before the run", "[spec]") 
   CHECK(logger_problems("[{type: exec, command: [sh]}, {type: exec, command: [/bin/sh]}]").empty());
 }
 
-TEST_CASE("a file that no collector would read is reported before the run", "[spec]") {
+TEST_CASE("prometheus logger: a file that no collector reads is an error before the run",
+          "[spec]") {
   const TempFolder folder;
   const auto with = [&](const std::string& name) {
     return "[{type: prometheus, file: " + (folder / name).string() + "}]";
   };
   CHECK(logger_problems(with("a.prom")).empty());
   CHECK(logger_problems("[prometheus]").empty());
-  CHECK(logger_problems("[{type: prometheus, file: trainctl.prom}]").empty());  // in this folder
+  CHECK(
+      logger_problems("[{type: prometheus, file: trainctl.prom}]").empty());  // this folder exists
   CHECK_THAT(logger_problems(with("a.txt")), Contains("must end in .prom"));
   CHECK_THAT(logger_problems(with("none/a.prom")), Contains("does not exist"));
 }
 
-TEST_CASE("a logger that would write its files twice is refused", "[spec]") {
+TEST_CASE("loggers: a file logger that is listed twice is an error", "[spec]") {
   CHECK_THAT(logger_problems("[csv, jsonl, csv]"), Contains("the logger 'csv' is listed twice"));
   CHECK(logger_problems("[console, csv, jsonl, tensorboard, prometheus]").empty());
 }

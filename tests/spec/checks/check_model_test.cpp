@@ -17,7 +17,7 @@ const ModelInput kDigits{{}, {1, 28, 28}, 10};
 std::string problems_with(const std::string& model, const std::optional<ModelInput>& input) {
   trainctl::config::Diagnostics diagnostics;
   const TempFolder folder;
-  std::ofstream(folder / "model.yaml") << kSound;
+  std::ofstream(folder / "model.yaml") << kValidYaml;
   const Loaded loaded = read_experiment(folder / "model.yaml", {"model=" + model}, diagnostics);
   check_model(loaded, input, diagnostics);
   return diagnostics.render();
@@ -29,7 +29,7 @@ std::string sequential(const std::string& layers) {
 
 }  // namespace
 
-TEST_CASE("a list of layers that fits its data has no problems", "[spec]") {
+TEST_CASE("sequential: layers that fit the data have no problems", "[spec]") {
   CHECK(problems_with(sequential("{type: conv2d, out_channels: 4, kernel_size: 5, stride: 2}, "
                                  "batch_norm2d, relu, {type: max_pool2d, kernel_size: 2}, "
                                  "{type: residual, layers: [gelu]}, flatten, dropout, "
@@ -42,31 +42,34 @@ TEST_CASE("a list of layers that fits its data has no problems", "[spec]") {
   CHECK(problems_with(sequential("linear"), ModelInput{{Inputs::numbers, {}}, {5}, 3}).empty());
 }
 
-TEST_CASE("a layer that does not take its input is named with that input", "[spec]") {
+TEST_CASE("sequential: the error for a layer contains the shape of its input", "[spec]") {
   CHECK_THAT(problems_with(sequential("{type: avg_pool2d, kernel_size: 7}, relu, "
                                       "{type: conv2d, out_channels: 3, kernel_size: 5}"),
                            kDigits),
-             Contains("layer 2 (conv2d) gets 1x4x4: a window of 5x5 is larger than its input") &&
+             Contains("layer 2 (conv2d) cannot take an input of shape 1x4x4: a window of 5x5 is "
+                      "larger than its input") &&
                  Contains("make 'kernel_size' smaller"));
   CHECK_THAT(problems_with(sequential("flatten, batch_norm2d, linear"), kDigits),
-             Contains("layer 1 (batch_norm2d) gets 784: its input must be an image, C x H x W"));
+             Contains("layer 1 (batch_norm2d) cannot take an input of shape 784: its input must be "
+                      "an image, C x H x W"));
   CHECK_THAT(problems_with(sequential("{type: conv2d, out_channels: 4, kernel_size: 3, dilation: "
                                       "14}, flatten, linear"),
                            kDigits),
-             Contains("layer 0 (conv2d) gets 1x28x28: a window of 29x29"));
+             Contains("layer 0 (conv2d) cannot take an input of shape 1x28x28: a window of 29x29"));
   CHECK_THAT(problems_with(sequential("relu, linear"), ModelInput{kText, {16}, 100}),
-             Contains("layer 0 (relu) gets 16: its input must be numbers, got tokens") &&
+             Contains("layer 0 (relu) cannot take an input of shape 16: its input must be numbers, "
+                      "got tokens") &&
                  Contains("start with an embedding"));
   CHECK_THAT(
       problems_with(sequential("{type: embedding, embedding_dim: 8}, flatten, linear"), kDigits),
-      Contains("layer 0 (embedding) gets 1x28x28: its input must be tokens, got numbers"));
+      Contains("layer 0 (embedding) cannot take an input of shape 1x28x28: its input must be "
+               "tokens, got numbers"));
   CHECK_THAT(problems_with(sequential("{type: embedding, embedding_dim: 8}, linear"),
                            ModelInput{kText, {16}, 0}),
              Contains("add 'vocab_size' to dataset.train"));
 }
 
-TEST_CASE("all layers that do not fit are reported at once, with those that cannot be read",
-          "[spec]") {
+TEST_CASE("sequential: all invalid layers are reported at once", "[spec]") {
   const std::string problems = problems_with(
       sequential("{type: conv2d, out_channels: 4, kernel_size: 3, groups: 3}, "
                  "{type: max_pool2d, kernel_size: 2, padding: 2}, {type: layer_norm, dims: 5}, "
@@ -74,22 +77,26 @@ TEST_CASE("all layers that do not fit are reported at once, with those that cann
       kDigits);
   CHECK_THAT(
       problems,
-      Contains("layer 0 (conv2d) gets 1x28x28: 3 groups must divide the 1 input "
+      Contains("layer 0 (conv2d) cannot take an input of shape 1x28x28: 3 groups must divide the 1 "
+               "input "
                "channels and the 4 output channels") &&
-          Contains("layer 1 (max_pool2d) gets 4x26x26: a padding of 2 is more "
-                   "than half of a window of 2x2") &&
-          Contains("layer 2 (layer_norm) gets 4x15x15: its input has fewer than 5 dimensions"));
+          Contains(
+              "layer 1 (max_pool2d) cannot take an input of shape 4x26x26: a padding of 2 is more "
+              "than half of a window of 2x2") &&
+          Contains("layer 2 (layer_norm) cannot take an input of shape 4x15x15: its input has "
+                   "fewer than 5 dimensions"));
   CHECK_THAT(problems, Contains("out_features") &&
                            Contains("layer 'conv2d' needs 'out_channels'") &&
                            Contains("unknown layer 'sofmax'"));
   CHECK_THAT(problems, !Contains("the last layer"));
 }
 
-TEST_CASE("the layers of a residual are followed on both sides of the sum", "[spec]") {
+TEST_CASE("sequential: both branches of a residual are checked", "[spec]") {
   const std::string half = "{type: conv2d, out_channels: 8, kernel_size: 3, stride: 2, padding: 1}";
   CHECK_THAT(problems_with(sequential("{type: residual, layers: [" + half + "]}, flatten, linear"),
                            kDigits),
-             Contains("layer 0 (residual) gets 1x28x28: its layers give 8x14x14, but the shortcut "
+             Contains("layer 0 (residual) cannot take an input of shape 1x28x28: its layers give "
+                      "8x14x14, but the shortcut "
                       "gives 1x28x28"));
   CHECK(problems_with(sequential("{type: residual, layers: [" + half + "], shortcut: [" + half +
                                  "]}, flatten, linear"),
@@ -99,39 +106,43 @@ TEST_CASE("the layers of a residual are followed on both sides of the sum", "[sp
       sequential("relu, {type: residual, layers: [tanh, {type: avg_pool2d, kernel_size: 99}], "
                  "shortcut: [{type: conv2d, out_channels: 4, kernel_size: 99}]}, flatten, linear"),
       kDigits);
-  CHECK_THAT(deep, Contains("layer 1.layers.1 (avg_pool2d) gets 1x28x28: a window of 99x99") &&
-                       Contains("layer 1.shortcut.0 (conv2d) gets 1x28x28: a window of 99x99"));
+  CHECK_THAT(deep, Contains("layer 1.layers.1 (avg_pool2d) cannot take an input of shape 1x28x28: "
+                            "a window of 99x99") &&
+                       Contains("layer 1.shortcut.0 (conv2d) cannot take an input of shape "
+                                "1x28x28: a window of 99x99"));
 }
 
-TEST_CASE("the last layer gives what the data asks for", "[spec]") {
+TEST_CASE("sequential: the output of the last layer must match the data", "[spec]") {
   CHECK_THAT(problems_with(sequential("flatten, {type: linear, out_features: 7}"), kDigits),
-             Contains("the last layer, 1 (linear), gives 7, but the data requires 10") &&
+             Contains("the last layer, layer 1 (linear), gives an output of shape 7, but the data "
+                      "requires 10") &&
                  Contains("'linear' without 'out_features'"));
   CHECK_THAT(problems_with(sequential("relu"), kDigits),
-             Contains("the last layer, 0 (relu), gives 1x28x28, but the data requires 10") &&
+             Contains("the last layer, layer 0 (relu), gives an output of shape 1x28x28, but the "
+                      "data requires 10") &&
                  Contains("put 'flatten' and 'linear' at the end"));
   CHECK_THAT(problems_with(sequential("{type: embedding, embedding_dim: 8}, flatten, linear"),
                            ModelInput{kText, {16}, 100}),
-             Contains("gives 100, but the data requires 16x100"));
+             Contains("gives an output of shape 100, but the data requires 16x100"));
   CHECK_THAT(problems_with(sequential(""), kDigits), Contains("at least one entry"));
   CHECK_THAT(problems_with("sequential", kDigits), Contains("needs 'layers'"));
 }
 
-TEST_CASE("models say what keeps them from taking the samples", "[spec]") {
+TEST_CASE("models: samples of a size that the model does not take are an error", "[spec]") {
   CHECK_THAT(problems_with("vit_b_16", kDigits),
-             Contains("the images are 28x28: patches of 16x16 do not cover them") &&
+             Contains("the images are 28x28, which patches of 16x16 do not cover exactly") &&
                  Contains("such as 32x32"));
   CHECK(problems_with("{type: vit_tiny, patch_size: 4}", kDigits).empty());
   CHECK_THAT(problems_with("convnext_tiny", kDigits), Contains("needs at least 32x32"));
   CHECK(problems_with("convnext_tiny", std::nullopt).empty());
   CHECK_THAT(problems_with("{type: gpt, heads: 7, context: 8}", ModelInput{kText, {9}, 0}),
-             Contains("a width of 768 does not divide into 7 heads") &&
+             Contains("width must be a multiple of heads (7), got 768") &&
                  Contains("a sample has 9 tokens, but the model's longest sequence is 8") &&
                  Contains("add 'vocab_size: 50257' to dataset.train"));
   CHECK(problems_with("gpt", ModelInput{kText, {9}, 50}).empty());
 }
 
-TEST_CASE("a convolutional network takes images that it can halve", "[spec]") {
+TEST_CASE("convolutional models: images must be large enough for the downsampling", "[spec]") {
   const auto with = [](const std::string& model, const std::vector<std::int64_t>& size) {
     return problems_with(model, ModelInput{{}, {3, size[0], size[1]}, 10});
   };
@@ -139,18 +150,19 @@ TEST_CASE("a convolutional network takes images that it can halve", "[spec]") {
                             "mobilenet_v3_large", "efficientnet_b4"}) {
     INFO(model);
     CHECK(with(model, {17, 40}).empty());
-    CHECK_THAT(with(model, {40, 16}), Contains("the images are 40x16: the network halves them 5 "
+    CHECK_THAT(with(model, {40, 16}), Contains("the images are 40x16, but the model halves them 5 "
                                                "times and needs at least 17x17") &&
                                           Contains("resize them with a transform to that size"));
   }
   CHECK(with("resnet_cifar", {3, 3}).empty());
   CHECK_THAT(with("resnet_cifar", {2, 3}), Contains("needs at least 3x3"));
   CHECK_THAT(with("{type: resnet_cifar, depth: 21}", {32, 32}),
-             Contains("depth is 21: expected 6n + 2") && Contains("write 20, 32, 44, 56 or 110"));
+             Contains("depth must be 6n + 2 for an integer n, got 21") &&
+                 Contains("write 20, 32, 44, 56 or 110"));
   CHECK(with("{type: resnet_cifar, depth: 8}", {32, 32}).empty());
 }
 
-TEST_CASE("a script is pinned by the hash of its file", "[spec]") {
+TEST_CASE("torchscript: the file must have the SHA-256 of the config", "[spec]") {
   const TempFolder folder;
   const std::string path = (folder / "net.pt").string();
   std::ofstream(path) << "net";
@@ -161,7 +173,7 @@ TEST_CASE("a script is pinned by the hash of its file", "[spec]") {
   CHECK(with(", sha256: \"" + hash + "\"").empty());
   CHECK_THAT(with(""), Contains("add 'sha256: " + hash));
   CHECK_THAT(with(", sha256: \"" + std::string(64, 'a') + "\""),
-             Contains("has the SHA-256 " + hash + ", but 'sha256' says aaaa"));
+             Contains("has the SHA-256 " + hash + ", but 'sha256' is aaaa"));
   CHECK_THAT(problems_with("{type: torchscript, path: nowhere.pt, sha256: ab}", std::nullopt),
              Contains("cannot read") && Contains("nowhere.pt"));
 }

@@ -15,7 +15,7 @@ namespace {
 /// Returns the problems of the experiment with these overrides on 6,400 samples: 100 steps per
 /// epoch, 500 per run.
 std::string problems_of_average(const std::vector<std::string>& overrides) {
-  const spec::Loaded loaded = load_sound(overrides);
+  const spec::Loaded loaded = load_valid(overrides);
   config::Diagnostics diagnostics;
   spec::check_against_data(loaded, spec::SplitFacts{.samples = 6400, .classes = 10}, diagnostics);
   return diagnostics.render();
@@ -33,7 +33,7 @@ TEST_CASE("EMA: averages with a decay warm-up match timm's", "[spec]") {
       if (run["options"].contains(key))
         options += std::string(", ") + key + ": " + run["options"][key].dump();
     }
-    const spec::Loaded loaded = load_sound({"trainer.ema={" + options + "}"});
+    const spec::Loaded loaded = load_valid({"trainer.ema={" + options + "}"});
     const spec::ExponentialDecay decay = loaded.experiment.trainer.ema->exponential_decay();
     double average = 0;
     for (std::size_t i = 0; i < golden["weights"].size(); ++i) {
@@ -44,7 +44,7 @@ TEST_CASE("EMA: averages with a decay warm-up match timm's", "[spec]") {
   }
 }
 
-TEST_CASE("EMA: the share of the first weights falls with every update", "[spec]") {
+TEST_CASE("EMA: the share of the initial weights decreases with every update", "[spec]") {
   CHECK(spec::share_of_first({0.9}, 1) == 1);
   CHECK(spec::share_of_first({0.9}, 3) == Approx(0.81));
   const spec::ExponentialDecay warm{0.9999, spec::DecayWarmup{}};
@@ -53,10 +53,10 @@ TEST_CASE("EMA: the share of the first weights falls with every update", "[spec]
   CHECK(spec::share_of_first(warm, 1'000'000'000) < 1e-5);
 }
 
-TEST_CASE("EMA: a decay too close to 1 for the length of the run is warned of", "[spec]") {
+TEST_CASE("EMA: a decay too close to 1 for the length of the run causes a warning", "[spec]") {
   CHECK_THAT(
       problems_of_average({"trainer.ema={decay: 0.9999}"}),
-      Contains("warning") && Contains("95 % of the average come from the first update") &&
+      Contains("warning") && Contains("the first update still makes up 95 % of the average") &&
           Contains("a decay of 0.9999 averages over about 10000 updates, but the run has 500") &&
           Contains("write 'use_warmup: true', a decay of at most 0.994"));
   CHECK_THAT(problems_of_average({"trainer.ema={decay: 0.99, every_n_steps: 10}"}),
@@ -66,15 +66,15 @@ TEST_CASE("EMA: a decay too close to 1 for the length of the run is warned of", 
   CHECK_THAT(
       problems_of_average({"trainer.ema={decay: 0.9999, use_warmup: true, min_decay: 0.9999}"}),
       Contains("write a decay of at most 0.994"));
-  for (const char* sound : {"trainer.ema={decay: 0.99}", "trainer.ema={decay: 0.9}",
+  for (const char* valid : {"trainer.ema={decay: 0.99}", "trainer.ema={decay: 0.9}",
                             "trainer.ema={decay: 0.9999, use_warmup: true}"})
-    CHECK(problems_of_average({sound}).empty());
+    CHECK(problems_of_average({valid}).empty());
 }
 
-TEST_CASE("averages: one that is never updated is warned of", "[spec]") {
-  CHECK_THAT(
-      problems_of_average({"trainer.ema={every_n_steps: 501}"}),
-      Contains("the average is never updated: it is updated every 501 steps, but the run has 500"));
+TEST_CASE("weight averaging: an average that is never updated causes a warning", "[spec]") {
+  CHECK_THAT(problems_of_average({"trainer.ema={every_n_steps: 501}"}),
+             Contains("the average is never updated: the first update is due after 501 steps, but "
+                      "the run has 500"));
   CHECK_THAT(problems_of_average({"trainer.swa={every_n_steps: 501}"}),
              Contains("the average is never updated"));
   CHECK(problems_of_average({"trainer.swa={start_epoch: 4}"}).empty());

@@ -16,7 +16,8 @@ std::vector<std::int64_t> bytes_of(const std::vector<Bucket>& buckets) {
 }  // namespace
 
 TEST_CASE(
-    "a bucket is closed by the gradient with which it is full, the last parameters go first") {
+    "bucket_layout: fills buckets from the last parameter, and the last gradient may "
+    "exceed the limit") {
   // The first bucket is closed at 1 MiB, the next at 4 MiB; the remaining one is reduced first.
   const std::vector<std::int64_t> gradients{kMiB / 2, kMiB, 3 * kMiB, 2 * kMiB, kMiB, 8};
   const auto buckets = bucket_layout(gradients, 4 * kMiB);
@@ -26,7 +27,8 @@ TEST_CASE(
   CHECK(buckets[2].parameters == 2);
 }
 
-TEST_CASE("a gradient larger than the limit has a separate bucket, a small model one in all") {
+TEST_CASE(
+    "bucket_layout: a gradient above the limit has its own bucket, and a small model one bucket") {
   const std::vector<std::int64_t> large{40 * kMiB, 40 * kMiB};
   CHECK(bytes_of(bucket_layout(large, 25 * kMiB)) ==
         std::vector<std::int64_t>{40 * kMiB, 40 * kMiB});
@@ -35,12 +37,12 @@ TEST_CASE("a gradient larger than the limit has a separate bucket, a small model
   CHECK(bucket_layout({}, 25 * kMiB).empty());
 }
 
-TEST_CASE("a full first bucket leaves no empty one after it") {
+TEST_CASE("bucket_layout: a full first bucket is not followed by an empty one") {
   const std::vector<std::int64_t> gradients{kMiB};
   CHECK(bytes_of(bucket_layout(gradients, 25 * kMiB)) == std::vector<std::int64_t>{kMiB});
 }
 
-TEST_CASE("the layout has the form that checkpoints contain") {
+TEST_CASE("layout_text: returns the format that checkpoints contain") {
   const std::vector<Bucket> buckets{{2, 5200}, {14, 102400}};
   CHECK(layout_text(buckets) == "2x1300,14x25600");
   CHECK(layout_text({}).empty());

@@ -3,7 +3,7 @@
 
 using namespace trainctl::spec;
 
-TEST_CASE("a budget is a share or a size with its unit", "[spec]") {
+TEST_CASE("parse_budget: accepts a percentage or a size with a unit", "[spec]") {
   CHECK(parse_budget("50%") == Budget{.share = 0.5});
   CHECK(parse_budget("12.5%") == Budget{.share = 0.125});
   CHECK(parse_budget("8GiB") == Budget{.bytes = 8ULL << 30});
@@ -15,7 +15,7 @@ TEST_CASE("a budget is a share or a size with its unit", "[spec]") {
   CHECK(parse_budget("2KiB")->of(1000) == 2048);
 }
 
-TEST_CASE("what is no budget is refused", "[spec]") {
+TEST_CASE("parse_budget: rejects other text", "[spec]") {
   for (const char* text : {"", "8", "%", "0%", "101%", "-1GiB", "GiB", "8gib", "8 G", "8GiB ",
                            "1e3MB", "0.1B", "nan%", "99999999999TiB", "1.2.3MB", "50%%"}) {
     CAPTURE(text);
@@ -23,7 +23,7 @@ TEST_CASE("what is no budget is refused", "[spec]") {
   }
 }
 
-TEST_CASE("a budget is written as it can be read again", "[spec]") {
+TEST_CASE("budget: its text survives a round trip", "[spec]") {
   for (const char* text : {"50%", "12.5%", "8GiB", "3MB", "1536KiB", "4097B", "200GB"}) {
     CHECK(to_text(*parse_budget(text)) == text);
   }

@@ -13,8 +13,8 @@
 
 namespace spec = trainctl::spec;
 
-TEST_CASE("what a file leaves out has PyTorch's and Lightning's defaults", "[spec]") {
-  const spec::Experiment experiment = load_sound({"~metrics", "~name"}).experiment;
+TEST_CASE("experiment: the defaults are those of PyTorch and Lightning", "[spec]") {
+  const spec::Experiment experiment = load_valid({"~metrics", "~name"}).experiment;
   CHECK(experiment.name == "experiment");
   CHECK(experiment.loss.type == "cross_entropy");
   CHECK(experiment.loss.as<spec::loss::CrossEntropy>().label_smoothing == 0);
@@ -31,48 +31,48 @@ TEST_CASE("what a file leaves out has PyTorch's and Lightning's defaults", "[spe
   CHECK(experiment.loggers[1].type == "csv");
   CHECK(experiment.loggers[2].type == "jsonl");
   CHECK(experiment.loggers[3].type == "html");
-  CHECK(load_sound({"optimizer=adamw"})
+  CHECK(load_valid({"optimizer=adamw"})
             .experiment.optimizer.as<spec::optimizer::Adamw>()
             .weight_decay == 0.01);
 }
 
-TEST_CASE("a split has its data set's keys next to its transforms", "[spec]") {
-  const spec::DataSplit split = load_sound({"dataset.train.samples=2000"}).experiment.dataset.train;
+TEST_CASE("data split: contains the keys of its data set next to its transforms", "[spec]") {
+  const spec::DataSplit split = load_valid({"dataset.train.samples=2000"}).experiment.dataset.train;
   CHECK(split.dataset.kind == "dataset");
   CHECK(split.dataset.as<spec::dataset::SyntheticDigits>().samples == 2000);
   REQUIRE(split.transforms.size() == 1);
   CHECK(split.transforms[0].as<spec::transform::Normalize>().mean == std::vector{0.1307});
 }
 
-TEST_CASE("a split may be the bare name of a data set", "[spec]") {
+TEST_CASE("data split: may be the name of a data set", "[spec]") {
   const spec::DataSplit split =
-      load_sound({"dataset.train=synthetic_digits", "~dataset.val"}).experiment.dataset.train;
+      load_valid({"dataset.train=synthetic_digits", "~dataset.val"}).experiment.dataset.train;
   CHECK(split.dataset.type == "synthetic_digits");
   CHECK(split.transforms.empty());
 }
 
-TEST_CASE("a wrong key in a split is reported with the keys of the data set and of the split",
+TEST_CASE("data split: the error for an unknown key lists the keys of the data set and the split",
           "[spec]") {
   CHECK_THAT(problems_of({"dataset.train.transform=[]"}),
              Contains("unknown key 'transform' in dataset 'synthetic_digits'") &&
                  Contains("'transforms'"));
 }
 
-TEST_CASE("the relative root of a data set starts at the current folder in an override", "[spec]") {
+TEST_CASE("override: a relative root of a data set starts at the current folder", "[spec]") {
   const spec::Experiment experiment =
-      load_sound({"dataset.train={type: mnist, root: data/mnist}", "~dataset.val"}).experiment;
+      load_valid({"dataset.train={type: mnist, root: data/mnist}", "~dataset.val"}).experiment;
   CHECK(experiment.dataset.train.dataset.as<spec::dataset::Mnist>().root ==
         std::filesystem::current_path() / "data/mnist");
 }
 
-TEST_CASE("an experiment needs data, a model and an optimizer", "[spec]") {
+TEST_CASE("experiment: requires data, a model and an optimizer", "[spec]") {
   const std::string problems = problems_of({"~dataset", "~model", "~optimizer"});
   CHECK_THAT(problems, Contains("the experiment needs 'dataset'"));
   CHECK_THAT(problems, Contains("the experiment needs 'model'"));
   CHECK_THAT(problems, Contains("the experiment needs 'optimizer'"));
 }
 
-TEST_CASE("what this release does not do is refused, not ignored", "[spec]") {
+TEST_CASE("experiment: unsupported keys and values are errors with alternatives", "[spec]") {
   CHECK_THAT(problems_of({"trainer.precision=16-true"}),
              Contains("'precision' must be one of 32-true, bf16-mixed, 16-mixed"));
   CHECK_THAT(problems_of({"trainer.val_check_interval=2"}),
@@ -86,9 +86,9 @@ TEST_CASE("what this release does not do is refused, not ignored", "[spec]") {
   CHECK_THAT(problems_of({"checkpoint.save_top_k=-2"}), Contains("'save_top_k' must be"));
 }
 
-TEST_CASE("loader threads and batches ahead are numbers in their range, or auto", "[spec]") {
+TEST_CASE("loader: num_workers and prefetch_factor are integers in a range, or auto", "[spec]") {
   const spec::Loader loader =
-      load_sound({"loader.num_workers=auto", "loader.prefetch_factor=3"}).experiment.loader;
+      load_valid({"loader.num_workers=auto", "loader.prefetch_factor=3"}).experiment.loader;
   CHECK(loader.num_workers.is_auto());
   CHECK(loader.prefetch_factor.value == 3);
   for (const char* value : {"-1", "257", "2.5", "many", "true", "Auto", "[2]"}) {
@@ -103,19 +103,19 @@ TEST_CASE("loader threads and batches ahead are numbers in their range, or auto"
   }
 }
 
-TEST_CASE("images are kept on a device by a run that has one and leaves them as they are",
+TEST_CASE("device cache: a run on the CPU or with transforms that mix pixels is an error",
           "[spec]") {
   CHECK_THAT(problems_of({"dataset.cache.mode=device", "trainer.accelerator=cpu"}),
              Contains("trainer.accelerator is cpu") && Contains("write 'mode: decoded'"));
   CHECK_THAT(problems_of({"dataset.cache.mode=device", "dataset.train.batch_transforms=[cutmix]"}),
-             Contains("batch_transforms mix their pixels") && Contains("write 'mode: decoded'"));
-  CHECK(load_sound({"dataset.cache.mode=device", "trainer.accelerator=auto"})
+             Contains("batch_transforms, which mix pixels") && Contains("write 'mode: decoded'"));
+  CHECK(load_valid({"dataset.cache.mode=device", "trainer.accelerator=auto"})
             .experiment.dataset.cache.mode == spec::CacheMode::device);
 }
 
-TEST_CASE("an override may go below a default", "[spec]") {
+TEST_CASE("override: may set a key below a default", "[spec]") {
   const spec::Experiment experiment =
-      load_sound({"loss.label_smoothing=0.1", "scheduler.warmup=1", "optimizer.betas.0=0.5",
+      load_valid({"loss.label_smoothing=0.1", "scheduler.warmup=1", "optimizer.betas.0=0.5",
                   "loggers=[console]", "loggers.0=csv", "~metrics", "trainer.max_epochs=7"})
           .experiment;
   CHECK(experiment.loss.as<spec::loss::CrossEntropy>().label_smoothing == 0.1);
@@ -128,23 +128,24 @@ TEST_CASE("an override may go below a default", "[spec]") {
   CHECK_THAT(problems_of({"loss=~", "loss.label_smoothing=2"}),
              Contains("'label_smoothing' must be"));
   CHECK_THAT(problems_of({"early_stopping.patience=2"}), Contains("has no 'type'"));
-  CHECK_THAT(problems_of({"loggers.7=csv"}), Contains("'loggers' is a list of 4: it has no '7'"));
+  CHECK_THAT(problems_of({"loggers.7=csv"}),
+             Contains("the list 'loggers' (4 entries) has no entry '7'"));
 }
 
-TEST_CASE("an override whose value is null by accident is refused", "[spec]") {
+TEST_CASE("override: a value that YAML reads as null by accident is an error", "[spec]") {
   for (const char* text : {"optimizer.lr=---", "optimizer.lr=...", "seed=&a"}) {
     CAPTURE(text);
     CHECK_FALSE(problems_of({text}).empty());
   }
   CHECK_THAT(problems_of({"seed=&a"}),
-             Contains("'&a' is no value") && Contains("write '~seed' to delete the key"));
+             Contains("'&a' contains no value") && Contains("write '~seed' to delete the key"));
   CHECK(problems_of({"seed=~"}).empty());
   CHECK(problems_of({"seed=null"}).empty());
 }
 
-TEST_CASE("weights are a path alone or a section, and are written as a section", "[spec]") {
-  CHECK_FALSE(load_sound({}).experiment.weights);
-  const spec::Loaded loaded = load_sound({"weights=zoo/net.pth", "freeze=[conv1, '*.bias']"});
+TEST_CASE("weights: may be a path or a map, and are resolved to a map", "[spec]") {
+  CHECK_FALSE(load_valid({}).experiment.weights);
+  const spec::Loaded loaded = load_valid({"weights=zoo/net.pth", "freeze=[conv1, '*.bias']"});
   REQUIRE(loaded.experiment.weights);
   CHECK(loaded.experiment.weights->path == std::filesystem::current_path() / "zoo/net.pth");
   CHECK(loaded.experiment.weights->strict);
@@ -153,7 +154,7 @@ TEST_CASE("weights are a path alone or a section, and are written as a section",
   const spec::Loaded again =
       spec::load_experiment_text("resolved.yaml", spec::dump_resolved(loaded), {}, diagnostics);
   CHECK(again.experiment.weights->path == loaded.experiment.weights->path);
-  const spec::Loaded whole = load_sound(
+  const spec::Loaded whole = load_valid(
       {"weights={path: /net.pth, strict: false, prefix: model., key_map: {'a.': b., head: fc}}"});
   CHECK_FALSE(whole.experiment.weights->strict);
   CHECK(whole.experiment.weights->key_map ==

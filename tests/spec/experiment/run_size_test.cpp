@@ -18,16 +18,16 @@ Experiment experiment_of(std::optional<std::int64_t> max_epochs,
 
 }  // namespace
 
-TEST_CASE("max_epochs is 10 where nothing else ends the run") {
+TEST_CASE("epoch_limit: is 10 if nothing else ends the run") {
   CHECK(Trainer{}.epoch_limit() == 10);
   CHECK(Trainer{.max_epochs = 3, .max_steps = 5}.epoch_limit() == 3);
   CHECK_FALSE(Trainer{.max_steps = 5}.epoch_limit().has_value());
   CHECK_FALSE(Trainer{.max_time = "1h"}.epoch_limit().has_value());
 }
 
-TEST_CASE("the shorter of max_epochs and max_steps is the length of a run") {
+TEST_CASE("schedule_length: uses the shorter of max_epochs and max_steps") {
   const RunLength by_epochs =
-      schedule_length(experiment_of(4, std::nullopt), 195, 2);  // 10 batches, 4 steps
+      schedule_length(experiment_of(4, std::nullopt), 195, 2);  // an epoch has 4 steps
   CHECK(by_epochs.steps_per_epoch == 4);
   CHECK(by_epochs.steps == 16);
   const RunLength by_steps = schedule_length(experiment_of(4, 9), 195, 2);
@@ -38,7 +38,7 @@ TEST_CASE("the shorter of max_epochs and max_steps is the length of a run") {
   CHECK(without_epochs.known_epochs() == 101);
 }
 
-TEST_CASE("a run bounded by time alone has no known length") {
+TEST_CASE("schedule_length: is unknown with max_time alone") {
   Experiment experiment = experiment_of(std::nullopt, std::nullopt);
   experiment.trainer.max_time = "1h";
   const RunLength length = schedule_length(experiment, 195, 1);

@@ -12,7 +12,7 @@ namespace {
 const std::string kOneSet = "dataset={train: {type: synthetic_digits}, split: {val: 0.2}}";
 
 spec::Dataset dataset_of(const std::vector<std::string>& overrides) {
-  return load_sound(overrides).experiment.dataset;
+  return load_valid(overrides).experiment.dataset;
 }
 
 }  // namespace
@@ -45,7 +45,7 @@ TEST_CASE("split: val may be left out, or set to none", "[spec]") {
   CHECK_FALSE(dataset_of({kOneSet, "+dataset.split.test=0.1", "++dataset.val=~"}).test.has_value());
 }
 
-TEST_CASE("split: test may come from elsewhere when the split gives it no share", "[spec]") {
+TEST_CASE("split: test may be another data set if the split has no part for it", "[spec]") {
   const spec::Dataset data =
       dataset_of({kOneSet, "+dataset.test={type: synthetic_digits, split: test}"});
   CHECK_FALSE(data.test->part.has_value());
@@ -58,7 +58,7 @@ TEST_CASE("split: contradictions are reported where they are written", "[spec]")
   CHECK_THAT(problems_of({"dataset.split={seed: 1}"}),
              Contains("dataset.split must give val or test a share"));
   CHECK_THAT(problems_of({"dataset.split={val: 0.2}"}),
-             Contains("sound.yaml:4") &&
+             Contains("valid.yaml:4") &&
                  Contains("dataset.val must not name a data set: dataset.split.val takes its "
                           "samples from dataset.train") &&
                  Contains("remove 'split.val', or keep nothing but 'transforms' here"));
@@ -67,25 +67,25 @@ TEST_CASE("split: contradictions are reported where they are written", "[spec]")
 
 TEST_CASE("split: the error about a missing data set lists the sources", "[spec]") {
   CHECK_THAT(problems_of({"dataset.val={transforms: []}"}),
-             Contains("dataset has no 'type'") &&
-                 Contains("to take it from dataset.train, add 'split: {val: 0.2}' to dataset"));
+             Contains("dataset.val has no 'type'") &&
+                 Contains("to use a part of dataset.train, add 'split: {val: 0.2}' to dataset"));
   CHECK_THAT(problems_of({"dataset.train={transforms: []}"}),
-             Contains("dataset has no 'type'") && Contains("add 'type: cifar10'"));
+             Contains("dataset.train has no 'type'") && Contains("add 'type: cifar10'"));
   CHECK_THAT(problems_of({"dataset.val={root: a}"}), Contains("dataset has no 'type'"));
 }
 
-TEST_CASE("split: no warning says that validation uses the samples of train", "[spec]") {
+TEST_CASE("split: causes no warning that validation uses the training samples", "[spec]") {
   CHECK_THAT(problems_of({kOneSet}), Equals(""));
 }
 
-TEST_CASE("split: the resolved experiment reads back to the same parts", "[spec]") {
+TEST_CASE("split: the resolved experiment has the same parts when read again", "[spec]") {
   for (const char* more : {"", "++dataset.val=~",
                            "+dataset.val={transforms: [{type: center_crop, "
                            "size: 20}]}"}) {
     CAPTURE(more);
     std::vector<std::string> overrides{kOneSet, "+dataset.split.test=0.1"};
     if (*more != '\0') overrides.emplace_back(more);
-    const spec::Loaded loaded = load_sound(overrides);
+    const spec::Loaded loaded = load_valid(overrides);
     const std::string text = spec::dump_resolved(loaded);
     trainctl::config::Diagnostics diagnostics;
     const spec::Loaded again = spec::load_experiment_text("again.yaml", text, {}, diagnostics);

@@ -13,7 +13,7 @@ using spec::TaskKind;
 
 namespace {
 
-std::string refusal(const std::string& text) {
+std::string error_of(const std::string& text) {
   try {
     spec::parse_task(text);
   } catch (const Error& error) {
@@ -32,7 +32,7 @@ spec::Experiment experiment(const std::string& dataset) {
 
 }  // namespace
 
-TEST_CASE("a task comes back from its file, whatever its path holds") {
+TEST_CASE("task: survives a round trip with any characters in its paths") {
   const spec::ModelInput rows{{spec::Inputs::numbers, spec::Targets::numbers}, {5, 2}, 3};
   for (const Task& task :
        {Task{TaskKind::evaluate, "test", "runs/a \"b\"\n/best.safetensors"},
@@ -50,7 +50,7 @@ TEST_CASE("a task comes back from its file, whatever its path holds") {
   }
 }
 
-TEST_CASE("a run folder without a task is for training") {
+TEST_CASE("read_task: a folder without a task is for training") {
   TempFolder folder;
   CHECK(spec::read_task(folder.path()) == Task{});
   const Task task{TaskKind::evaluate, "val", "best.safetensors"};
@@ -58,50 +58,51 @@ TEST_CASE("a run folder without a task is for training") {
   CHECK(spec::read_task(folder.path()) == task);
 }
 
-TEST_CASE("a task that nobody has written so is refused with what is wrong") {
+TEST_CASE("parse_task: the error for an invalid task has the reason") {
   const auto with = [](const std::string& kind, const std::string& split,
                        const std::string& more = "") {
     return R"({"schema":"trainctl.task/2","kind":)" + kind + R"(,"split":)" + split +
            R"(,"weights":"w")" + more + "}";
   };
-  CHECK(refusal(with(R"("evaluate")", R"("val")")) == "accepted");
-  CHECK_THAT(refusal(with(R"("dance")", R"("val")")), Contains("unknown kind 'dance'"));
-  CHECK_THAT(refusal(with(R"("evaluate")", R"("dev")")), Contains("unknown split 'dev'"));
-  CHECK_THAT(refusal(with("3", R"("val")")), Contains("'kind' must be a text"));
-  CHECK_THAT(refusal(with(R"("evaluate")", R"("val")", R"(,"seed":1)")),
+  CHECK(error_of(with(R"("evaluate")", R"("val")")) == "accepted");
+  CHECK_THAT(error_of(with(R"("dance")", R"("val")")), Contains("unknown kind 'dance'"));
+  CHECK_THAT(error_of(with(R"("evaluate")", R"("dev")")), Contains("unknown split 'dev'"));
+  CHECK_THAT(error_of(with("3", R"("val")")), Contains("'kind' must be a text"));
+  CHECK_THAT(error_of(with(R"("evaluate")", R"("val")", R"(,"seed":1)")),
              Contains("unknown key 'seed'"));
-  CHECK_THAT(refusal(R"({"kind":"evaluate","split":"val","weights":"w"})"), Contains("'schema'"));
-  CHECK_THAT(refusal(with(R"("predict")", R"("val")", R"(,"input":3)")), Contains("'input'"));
+  CHECK_THAT(error_of(R"({"kind":"evaluate","split":"val","weights":"w"})"), Contains("'schema'"));
+  CHECK_THAT(error_of(with(R"("predict")", R"("val")", R"(,"input":3)")), Contains("'input'"));
   const auto learned = [&](const std::string& keys) {
-    return refusal(with(R"("predict")", R"("val")", R"(,"learned":)" + keys));
+    return error_of(with(R"("predict")", R"("val")", R"(,"learned":)" + keys));
   };
   CHECK(learned(R"({"targets":"classes","outputs":2,"labeled":true})") == "accepted");
   CHECK_THAT(learned("[]"), Contains("must be a JSON object"));
   CHECK_THAT(learned(R"({"targets":"names","outputs":2,"labeled":true})"), Contains("'names'"));
   CHECK_THAT(learned(R"({"targets":"classes","outputs":-2,"labeled":true})"),
              Contains("'outputs'"));
-  CHECK_THAT(learned(R"({"targets":"classes","outputs":0,"labeled":true})"), Contains("is 0"));
+  CHECK_THAT(learned(R"({"targets":"classes","outputs":0,"labeled":true})"),
+             Contains("must be from 1 to 2147483647, got 0"));
   CHECK_THAT(learned(R"({"targets":"classes","outputs":2})"), Contains("'labeled'"));
   CHECK_THAT(learned(R"({"targets":"classes","outputs":2,"labeled":true,"x":1})"),
              Contains("unknown key 'x'"));
   const auto input = [&](const std::string& keys) {
-    return refusal(with(R"("check")", R"("val")", R"(,"model_input":)" + keys));
+    return error_of(with(R"("check")", R"("val")", R"(,"model_input":)" + keys));
   };
   CHECK(input(R"({"inputs":"images","targets":"classes","shape":[3,8,8],"outputs":2})") ==
         "accepted");
   CHECK_THAT(input(R"({"inputs":"sounds","targets":"classes","shape":[8],"outputs":2})"),
              Contains("unknown inputs 'sounds'"));
   CHECK_THAT(input(R"({"inputs":"images","targets":"classes","shape":[3,0],"outputs":2})"),
-             Contains("'shape' is 0"));
+             Contains("'shape' must be from 1"));
   CHECK_THAT(input(R"({"inputs":"images","targets":"classes","shape":[],"outputs":2})"),
              Contains("'shape'"));
   CHECK_THAT(input(R"({"inputs":"images","targets":"classes","shape":[1]})"),
              Contains("'outputs'"));
   for (const char* text : {"", "[]", "{", "null", "\xff\xfe", R"({"kind":"evaluate"} {})"})
-    CHECK(refusal(text) != "accepted");
+    CHECK(error_of(text) != "accepted");
 }
 
-TEST_CASE("the training split is evaluated with the transforms of validation") {
+TEST_CASE("evaluated_split: train uses the transforms of val") {
   const auto both = experiment(
       "{ train: { type: synthetic_digits, transforms: [random_horizontal_flip] }, "
       "val: { type: synthetic_digits, transforms: [{type: center_crop, size: 20}] } }");
@@ -118,7 +119,7 @@ TEST_CASE("the training split is evaluated with the transforms of validation") {
   CHECK_THROWS_WITH(spec::evaluated_split(alone, "val"), Contains("has no dataset.val"));
 }
 
-TEST_CASE("the parts of two ranks lie in different files") {
+TEST_CASE("part_file: ranks have different files") {
   CHECK(spec::part_file("run", "logits", 0) == "run/parts/rank_0.logits");
   CHECK(spec::part_file("run", "logits", 0) != spec::part_file("run", "logits", 1));
   CHECK(spec::part_file("run", "logits", 0) != spec::part_file("run", "names", 0));

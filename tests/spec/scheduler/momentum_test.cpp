@@ -10,7 +10,7 @@ namespace {
 /// Returns the momentum of SGD with that scheduler.
 double momentum_of_sgd(const std::string& options, const std::string& scheduler) {
   const spec::Experiment experiment =
-      load_sound({"optimizer={type: sgd" + options + "}", "scheduler=" + scheduler}).experiment;
+      load_valid({"optimizer={type: sgd" + options + "}", "scheduler=" + scheduler}).experiment;
   return spec::with_scheduled_momentum(experiment.optimizer, experiment.scheduler)
       .as<spec::optimizer::Sgd>()
       .momentum;
@@ -18,7 +18,7 @@ double momentum_of_sgd(const std::string& options, const std::string& scheduler)
 
 }  // namespace
 
-TEST_CASE("one_cycle_lr: gives SGD a momentum where it has none, as PyTorch does", "[spec]") {
+TEST_CASE("one_cycle_lr: SGD without momentum gets one, as in PyTorch", "[spec]") {
   CHECK(momentum_of_sgd("", "one_cycle_lr") == 0.95);
   CHECK(momentum_of_sgd("", "{type: one_cycle_lr, max_momentum: 0.9}") == 0.9);
   CHECK(momentum_of_sgd("",

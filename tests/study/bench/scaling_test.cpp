@@ -23,7 +23,7 @@ std::string overrides_of(const Setting& setting) {
 
 }  // namespace
 
-TEST_CASE("strong scaling divides the batch, and leaves that of the first number of devices") {
+TEST_CASE("keep_global_batch: the first number of devices keeps its batch, and others divide it") {
   auto some = settings({devices("1,2,4")});
   keep_global_batch(some, sixty_four);
   CHECK(overrides_of(some[0]) == "trainer.devices=1 loader.batch_size=64 ");
@@ -32,7 +32,7 @@ TEST_CASE("strong scaling divides the batch, and leaves that of the first number
   CHECK(some[2].technique == "devices=4");
 }
 
-TEST_CASE("a base of several devices has the samples of all of them") {
+TEST_CASE("keep_global_batch: the global batch counts all devices of the first setting") {
   auto some = settings({devices("2,4")});
   int asked_for = 0;
   keep_global_batch(some, [&](const Setting& setting) {
@@ -44,7 +44,7 @@ TEST_CASE("a base of several devices has the samples of all of them") {
   CHECK(overrides_of(some[1]) == "trainer.devices=4 loader.batch_size=5 ");
 }
 
-TEST_CASE("an axis of batches is divided, too") {
+TEST_CASE("keep_global_batch: an axis of batch sizes is divided too") {
   auto some = settings({devices("1,2"), parse_axis("loader.batch_size", "64,128")});
   keep_global_batch(some,
                     [](const Setting& setting) { return std::stoll(setting.values[1].second); });
@@ -52,18 +52,19 @@ TEST_CASE("an axis of batches is divided, too") {
   CHECK(some[3].technique == "devices=2, batch_size=128");
 }
 
-TEST_CASE("samples that do not divide are refused, with what to do") {
+TEST_CASE("keep_global_batch: the error for an indivisible batch suggests weak scaling") {
   auto some = settings({devices("1,3")});
   CHECK_THROWS_WITH(keep_global_batch(some, sixty_four),
                     Contains("keeps the 64 samples of a step (64 on 1 device)") &&
                         Contains("evenly among 3 devices") && Contains("--scaling weak"));
 }
 
-TEST_CASE("scaling without numbers of devices is refused") {
+TEST_CASE("keep_global_batch: an axis of positive device counts is required") {
   auto none = settings({parse_axis("loader.num_workers", "0,2")});
   CHECK_THROWS_WITH(keep_global_batch(none, sixty_four), Contains("--devices 1,2"));
   auto automatic = settings({devices("auto,2")});
-  CHECK_THROWS_WITH(keep_global_batch(automatic, sixty_four), Contains("'auto' must be a number"));
+  CHECK_THROWS_WITH(keep_global_batch(automatic, sixty_four),
+                    Contains("--devices must be numbers, got 'auto'"));
   auto zero = settings({devices("0,2")});
   CHECK_THROWS_AS(keep_global_batch(zero, sixty_four), Error);
 }

@@ -15,7 +15,7 @@ TEST_CASE("run_trial: returns the measurements of a run in new processes") {
   CHECK(trial.total_s > 0);
 }
 
-TEST_CASE("a trial whose worker dies is a failure with the run's exit code, cause and folder") {
+TEST_CASE("run_trial: a killed worker is a failure with exit code, cause and folder") {
   TempFolder folder;
   const auto failure = std::get<report::TrialFailure>(
       study::run_trial(fake_run::request(folder, "kill -9 $$\n"), steady_clock()));
@@ -32,7 +32,7 @@ TEST_CASE("run_trial: a run that exceeds its deadline is killed and marked overd
   CHECK_THAT(failure.message, Contains("exceeded its time limit"));
 }
 
-TEST_CASE("a trial that gets no folder is a failure, too") {
+TEST_CASE("run_trial: an unusable folder is a failure") {
   TempFolder folder;
   study::RunRequest request = fake_run::request(folder, fake_run::two_epochs());
   request.folder.root = folder / "worker.sh";

@@ -24,7 +24,7 @@ Strings techniques(const std::vector<Axis>& axes) {
 
 }  // namespace
 
-TEST_CASE("values are split at commas, but not inside brackets and quotes") {
+TEST_CASE("parse_axis: splits values at commas outside brackets and quotes") {
   CHECK(parse_axis("k", "0,4,8").values == Strings{"0", "4", "8"});
   CHECK(parse_axis("k", " auto , 2").values == Strings{"auto", "2"});
   CHECK(parse_axis("model.hidden", "[128,64],[256]").values == Strings{"[128,64]", "[256]"});
@@ -44,21 +44,21 @@ TEST_CASE("range(): excludes its stop and has a default step of 1") {
   CHECK_THROWS_WITH(parse_axis("k", "range(1)"), Contains("range() takes start, stop"));
 }
 
-TEST_CASE("a list with a hole or a value given twice is refused") {
+TEST_CASE("parse_axis: empty and repeated values are errors") {
   CHECK_THROWS_WITH(parse_axis("loader.num_workers", "0,,4"),
-                    Contains("loader.num_workers: an empty value in '0,,4'"));
-  CHECK_THROWS_WITH(parse_axis("k", ""), Contains("an empty value"));
+                    Contains("loader.num_workers: '0,,4' has an empty value"));
+  CHECK_THROWS_WITH(parse_axis("k", ""), Contains("has an empty value"));
   CHECK_THROWS_WITH(parse_axis("k", "4,4"), Contains("the value 4 is given twice"));
 }
 
-TEST_CASE("a grid axis is split at its first =") {
+TEST_CASE("parse_grid: splits at the first =") {
   CHECK(parse_grid("a.b=x=1,y").values == Strings{"x=1", "y"});
   CHECK(parse_grid("a.b=x=1,y").key == "a.b");
   CHECK_THROWS_WITH(parse_grid("lr"), Contains("'lr' must have the form key=a,b"));
   CHECK_THROWS_WITH(parse_grid("=1,2"), Contains("must have the form key=a,b"));
 }
 
-TEST_CASE("settings are all combinations, named by the last words of their keys") {
+TEST_CASE("product: returns all combinations, named by the last parts of their keys") {
   CHECK(techniques({{"loader.num_workers", {"0", "4"}}, {"trainer.devices", {"1", "2"}}}) ==
         Strings{"num_workers=0, devices=1", "num_workers=0, devices=2", "num_workers=4, devices=1",
                 "num_workers=4, devices=2"});
@@ -68,14 +68,14 @@ TEST_CASE("settings are all combinations, named by the last words of their keys"
   CHECK(product(std::vector<Axis>{{"a.b", {"1"}}}).front().overrides() == Strings{"a.b=1"});
 }
 
-TEST_CASE("product: a repeated key and a grid that is too large are refused") {
+TEST_CASE("product: a repeated key and too many combinations are errors") {
   CHECK_THROWS_WITH(techniques({{"a", {"1"}}, {"a", {"2"}}}), Contains("a is given twice"));
   const Axis wide = parse_axis("k", "range(0,100)");
   CHECK_THROWS_WITH(techniques({wide, {"l", wide.values}}),
                     Contains("more than 1000 combinations"));
 }
 
-TEST_CASE("rounds are interleaved: every setting once, then all again in the other order") {
+TEST_CASE("run_rounds: each round runs every setting once, in alternating order") {
   std::string order;
   const auto settings = product(std::vector<Axis>{{"k", {"a", "b", "c"}}});
   const auto rows =
@@ -108,7 +108,9 @@ TEST_CASE("run_rounds: a failed row is not run again and the others continue") {
   CHECK(exit_code_of(rows) == 6);
 }
 
-TEST_CASE("a run stopped by a signal ends the bench with that code, whatever failed before") {
+TEST_CASE(
+    "run_rounds: a run stopped by a signal ends the bench with its exit code after other "
+    "failures") {
   const auto settings = product(std::vector<Axis>{{"k", {"a", "b", "c"}}});
   int runs = 0;
   const auto rows =
@@ -202,7 +204,7 @@ struct BuiltinBench {
 
 }  // namespace
 
-TEST_CASE("bench: a budget ends the rounds before it is over, whatever a run takes") {
+TEST_CASE("bench: rounds end before the budget for any duration of a run") {
   for (const double run_s : {1.0, 10.0, 12.0, 20.0, 40.0, 49.0, 60.0, 149.0, 1000.0}) {
     CAPTURE(run_s);
     const BuiltinBench bench(run_s);
@@ -220,7 +222,7 @@ TEST_CASE("bench: a budget ends the rounds before it is over, whatever a run tak
   }
 }
 
-TEST_CASE("bench: a first round beyond the budget still gives a table, and a note that says so") {
+TEST_CASE("bench: a first round that exceeds the budget gives a table with a note") {
   const BuiltinBench bench(60);
   CHECK(bench.rows[1].trials.size() == 1);
   CHECK(bench.rows[2].trials.empty());
@@ -231,7 +233,7 @@ TEST_CASE("bench: a first round beyond the budget still gives a table, and a not
   CHECK_THAT(bench.note, Contains("The budget of 150s left time for 0 of 5 repeats"));
 }
 
-TEST_CASE("a budget that is over in the first round leaves settings without a run") {
+TEST_CASE("run_rounds: a budget used up in the first round leaves settings without a run") {
   const auto rows = within(4, {5}, 5);
   CHECK(rows[0].trials.size() == 1);
   CHECK(rows[1].trials.empty());

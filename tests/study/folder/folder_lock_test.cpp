@@ -26,7 +26,7 @@ std::string content(const fs::path& folder) {
   return read_file(folder / FolderLock::kFileName, 1 << 16, ReadFailure::resource);
 }
 
-std::string refusal(const fs::path& folder) {
+std::string error_of(const fs::path& folder) {
   try {
     const FolderLock lock(folder);
   } catch (const Error& error) {
@@ -36,7 +36,7 @@ std::string refusal(const fs::path& folder) {
 }
 
 /// Returns a child process of this test that has exited and was reaped.
-LockHolder dead_process() {
+LockHolder exited_process() {
   LockHolder holder = this_process();
   const pid_t pid = ::fork();
   if (pid == 0) ::_exit(0);
@@ -109,15 +109,15 @@ TEST_CASE("FolderLock: the file is one line about its holder, removed at the end
     CHECK_FALSE(holder->since.empty());
     const std::string text = content(folder.path());
     CHECK(std::ranges::count(text, '\n') == 1);
-    CHECK_THAT(refusal(folder.path()), StartsWith("11 ") && Contains("--break-lock") &&
-                                           Contains("pid " + std::to_string(::getpid())));
+    CHECK_THAT(error_of(folder.path()), StartsWith("11 ") && Contains("--break-lock") &&
+                                            Contains("pid " + std::to_string(::getpid())));
   }
   CHECK(fs::is_empty(folder.path()));
 }
 
 TEST_CASE("FolderLock: the lock of an exited process is taken over") {
   const TempFolder folder;
-  write_lock(folder.path(), lock_line(dead_process()));
+  write_lock(folder.path(), lock_line(exited_process()));
   {
     const FolderLock lock(folder.path());
     CHECK(read_lock_line(content(folder.path()))->pid == ::getpid());
@@ -144,7 +144,7 @@ TEST_CASE("FolderLock: unfinished files of an exited run are removed with its lo
   plant_all(kept);
   { const FolderLock unlocked(folder.path()); }
   CHECK(std::ranges::all_of(temporary, there));  // no holder is known to have exited
-  write_lock(folder.path(), lock_line(dead_process()));
+  write_lock(folder.path(), lock_line(exited_process()));
   const FolderLock lock(folder.path());
   CHECK(std::ranges::none_of(temporary, there));
   CHECK(std::ranges::all_of(kept, there));
@@ -166,39 +166,39 @@ TEST_CASE("why_exited: a lock is stale if another process has its pid") {
   CHECK_THAT(why_exited(holder, this_process()).value_or(""), Contains("another process"));
   const TempFolder folder;
   write_lock(folder.path(), lock_line(holder));
-  CHECK(refusal(folder.path()) == "taken");
+  CHECK(error_of(folder.path()) == "taken");
 }
 
 TEST_CASE("why_exited: a lock is not stale if its holder cannot be checked") {
   const LockHolder here = this_process();
-  LockHolder elsewhere = dead_process();
+  LockHolder elsewhere = exited_process();
   elsewhere.host += "-not";
-  LockHolder contained = dead_process();
+  LockHolder contained = exited_process();
   contained.pid_namespace += 1;
-  LockHolder unknown = dead_process();
+  LockHolder unknown = exited_process();
   unknown.pid_namespace = 0;
-  LockHolder bootless = dead_process();
+  LockHolder bootless = exited_process();
   bootless.boot_id.clear();
   for (const LockHolder& holder : {elsewhere, contained, unknown, bootless}) {
     CHECK_FALSE(why_exited(holder, here));
     const TempFolder folder;
     write_lock(folder.path(), lock_line(holder));
-    CHECK_THAT(refusal(folder.path()),
+    CHECK_THAT(error_of(folder.path()),
                StartsWith("11 ") && Contains("pid " + std::to_string(holder.pid) + " on "));
   }
   CHECK_FALSE(why_exited(here, here));
 }
 
 TEST_CASE("FolderLock: an unreadable lock is respected without --break-lock") {
-  const std::string valid = lock_line(dead_process());
+  const std::string valid = lock_line(exited_process());
   for (const std::string& text :
        {std::string(), std::string("\n"), std::string("pid 7 on here since noon\n"),
         std::string("[]\n"), std::string("{\"pid\":1}\n"), valid.substr(0, valid.size() / 2),
         std::string("\x1b[31m\xff"), std::string(100'000, 'x')}) {
     const TempFolder folder;
     write_lock(folder.path(), text);
-    CHECK_THAT(refusal(folder.path()), StartsWith("11 ") && Contains("another run"));
-    CHECK_THAT(refusal(folder.path()), !Contains("\x1b"));
+    CHECK_THAT(error_of(folder.path()), StartsWith("11 ") && Contains("another run"));
+    CHECK_THAT(error_of(folder.path()), !Contains("\x1b"));
     {
       const FolderLock lock(folder.path(), IfLocked::take_over);
       CHECK(read_lock_line(content(folder.path())));
@@ -219,7 +219,7 @@ TEST_CASE("FolderLock: a holder does not remove a lock that was taken from it") 
 }
 
 TEST_CASE("FolderLock: one of several competing processes gets the lock, also a stale one") {
-  const std::string stale = lock_line(dead_process());
+  const std::string stale = lock_line(exited_process());
   for (int round = 0; round < 100; ++round) {
     const TempFolder folder;
     if (round % 2 == 1) write_lock(folder.path(), stale);

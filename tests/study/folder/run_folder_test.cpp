@@ -27,7 +27,7 @@ TEST_CASE("make_run_folder: runs of one second get separate folders, latest is t
   CHECK(fs::canonical(root / "mnist-ffn-1/latest") == fs::canonical(last));
 }
 
-TEST_CASE("make_run_folder: a fixed folder is created, and refused if it is not empty") {
+TEST_CASE("make_run_folder: a fixed folder is created, and must be empty if it exists") {
   const TempFolder root;
   const FolderRequest request{.name = "x", .root = root.path(), .fixed = root / "a/b"};
   CHECK(make_run_folder(request).path == root / "a/b");
@@ -42,7 +42,7 @@ TEST_CASE("make_run_folder: a fixed folder is created, and refused if it is not 
   }
 }
 
-TEST_CASE("make_run_folder: a second run in a fixed folder is refused with the holder") {
+TEST_CASE("make_run_folder: the error for a second run in a fixed folder names the holder") {
   const TempFolder root;
   const FolderRequest request{.name = "x", .root = root.path(), .fixed = root / "a"};
   {

@@ -22,7 +22,7 @@ TEST_CASE("find_run: finds a run by folder, by experiment or as latest") {
   make_run(root / "digits/20260101-000000-aaaa");
   make_run(root / "digits/20260103-000000-bbbb");
   make_run(root / "other/20260102-000000-cccc");
-  put_text(root / "other/20260104-000000-dddd/result.json", "{}");  // has no config
+  put_text(root / "other/20260104-000000-dddd/result.json", "{}");  // it has no config
   const fs::path newest = root / "digits/20260103-000000-bbbb";
   CHECK(find_run("latest", root.path()) == newest);
   CHECK(find_run("digits", root.path()) == newest);

@@ -13,7 +13,7 @@ using namespace trainctl::study;
 
 namespace {
 
-// Creates the folder of a killed run, whose lock names an exited process.
+/// Creates the folder of a killed run, whose lock names an exited process.
 fs::path create_scratch(const fs::path& folder, int pid) {
   fs::create_directories(folder / "logs");
   LockHolder holder = this_process();

@@ -69,7 +69,7 @@ PlacementRequest by_hand(const TempFolder& folder, int node) {
   return request;
 }
 
-std::string refusal(const PlacementRequest& request, const std::optional<LauncherTask>& task) {
+std::string error_of(const PlacementRequest& request, const std::optional<LauncherTask>& task) {
   try {
     plan_node(request, task, no_store());
   } catch (const Error& error) {
@@ -117,9 +117,7 @@ TEST_CASE(
   CHECK(plan.description == "node 1 of 2");
 }
 
-TEST_CASE(
-    "NodePlan: without a token, spellings of one endpoint are one run and another name is an "
-    "error") {
+TEST_CASE("NodePlan: without a token, nodes must use the same endpoint, in any spelling") {
   const TempFolder folder;
   PlacementRequest request = by_hand(folder, 0);
   request.endpoint = "Node1";
@@ -128,7 +126,7 @@ TEST_CASE(
   CHECK(plan_node(request, std::nullopt, no_store()).rendezvous_file == file);
   request = by_hand(folder, 1);
   request.timeout_s = 0;
-  CHECK_THAT(refusal(request, std::nullopt), Contains("same endpoint text, or --rdzv-id"));
+  CHECK_THAT(error_of(request, std::nullopt), Contains("the same --rdzv-endpoint or --rdzv-id"));
 }
 
 TEST_CASE(
@@ -168,11 +166,11 @@ TEST_CASE(
   const TempFolder folder;
   PlacementRequest request = by_hand(folder, 1);
   request.timeout_s = 0.2;
-  CHECK_THAT(refusal(request, std::nullopt),
+  CHECK_THAT(error_of(request, std::nullopt),
              Contains("8 node 0 has not announced") && Contains(".rendezvous-127.0.0.1_4711"));
   request.timeout_s = 60;
   request.give_up = [] { return true; };
-  CHECK_THAT(refusal(request, std::nullopt), Contains("130 "));
+  CHECK_THAT(error_of(request, std::nullopt), Contains("130 "));
 }
 
 TEST_CASE("NodePlan: with torchrun, endpoint and token are exchanged through its store") {
@@ -236,13 +234,13 @@ TEST_CASE("NodePlan: tasks that cannot be distinguished from those of other runs
   LauncherTask task = task_of(Launcher::mpi, 0);
   task.job_id.clear();
   task.master_port.reset();
-  CHECK_THAT(refusal(request_in(folder), task),
-             Contains("2 MPI does not identify") && Contains("--rdzv-id"));
+  CHECK_THAT(error_of(request_in(folder), task),
+             Contains("2 cannot derive an id of the run from MPI") && Contains("--rdzv-id"));
   PlacementRequest request = request_in(folder);
   request.id = "mine";
   CHECK(plan_node(request, task, no_store()).run_id == "mine");
   request.id = std::string(201, 'x');
-  CHECK_THAT(refusal(request, task), Contains("got 201"));
+  CHECK_THAT(error_of(request, task), Contains("got 201"));
 }
 
 TEST_CASE(
@@ -253,7 +251,7 @@ TEST_CASE(
   CHECK(plan.node == 0);
   CHECK_FALSE(plan.task);
   CHECK(plan.description ==
-        "node 0 of 2; ignored: task 1 of 2 of Slurm, since --node-rank is given");
+        "node 0 of 2; ignored: task 1 of 2 under Slurm, since --node-rank is given");
 }
 
 TEST_CASE("NodePlan: contradictory options are errors") {
@@ -261,24 +259,27 @@ TEST_CASE("NodePlan: contradictory options are errors") {
   const LauncherTask task = task_of(Launcher::slurm, 1);
   PlacementRequest request = request_in(folder);
   request.nodes = 4;
-  CHECK_THAT(refusal(request, task), Contains("2 --nnodes (trainer.num_nodes) is 4, but Slurm"));
-  CHECK_THAT(refusal(request, std::nullopt), Contains("--node-rank 0 to 3"));
+  CHECK_THAT(error_of(request, task),
+             Contains("2 --nnodes (trainer.num_nodes) is 4, but the run has"));
+  CHECK_THAT(error_of(request, std::nullopt), Contains("--node-rank with 0 to 3"));
   request.node = 4;
-  CHECK_THAT(refusal(request, std::nullopt), Contains("--node-rank is 4, expected 0 to 3"));
+  CHECK_THAT(error_of(request, std::nullopt),
+             Contains("--node-rank must be from 0 to 3, got 4: the run has 4 nodes"));
   request.node = 3;
-  CHECK_THAT(refusal(request, std::nullopt), Contains("--rdzv-endpoint HOST:PORT"));
+  CHECK_THAT(error_of(request, std::nullopt), Contains("--rdzv-endpoint HOST:PORT"));
   request.nodes = 1;
-  CHECK_THAT(refusal(request, std::nullopt), Contains("there is one node"));
+  CHECK_THAT(error_of(request, std::nullopt), Contains("the run has one node"));
   request.nodes.reset();
-  CHECK_THAT(refusal(request, task), Contains("--node-rank is 3, but this is task 1 of Slurm"));
+  CHECK_THAT(error_of(request, task),
+             Contains("--node-rank is 3, but this process is task 1 under Slurm"));
   request = request_in(folder);
   request.devices = 4;
-  CHECK_THAT(refusal(request, task),
-             Contains("trainer.devices is 4, but Slurm has started 2 tasks"));
+  CHECK_THAT(error_of(request, task),
+             Contains("trainer.devices is 4, but this host has 2 tasks under Slurm"));
   request = by_hand(folder, 0);
   request.token_digits = kDigits;
   request.token_file = "token";
-  CHECK_THAT(refusal(request, std::nullopt), Contains("leave one out"));
+  CHECK_THAT(error_of(request, std::nullopt), Contains("leave one out"));
 }
 
 TEST_CASE(
@@ -307,13 +308,13 @@ TEST_CASE("NodePlan: a task has the cores it is bound to, or its share of the ho
   plan.task = task_of(Launcher::torchrun, 0);
   plan.local_world_size = 4;
   CHECK(cores_of(plan, 64, 64) == 16);
-  CHECK(cores_of(plan, 8, 64) == 2);  // as with taskset around torchrun
+  CHECK(cores_of(plan, 8, 64) == 2);  // like taskset around torchrun
   CHECK(cores_of(plan, 2, 64) == 1);
   plan.task = task_of(Launcher::slurm, 0);
   plan.task->may_bind = true;
   CHECK(cores_of(plan, 16, 64) == 16);
   CHECK(cores_of(plan, 64, 64) == 16);
-  plan.task->cores_here = 8;  // of 64, without being bound to them
+  plan.task->cores_here = 8;  // the host has 64, and the task is not bound
   CHECK(cores_of(plan, 8, 64) == 2);
   CHECK(cores_of(plan, 2, 64) == 2);
 }

@@ -32,7 +32,7 @@ LockHolder exited_coordinator() {
   return coordinator;
 }
 
-std::string refusal(const std::function<void()>& body) {
+std::string error_of(const std::function<void()>& body) {
   try {
     body();
   } catch (const Error& error) {
@@ -41,7 +41,7 @@ std::string refusal(const std::function<void()>& body) {
   return "accepted";
 }
 
-void plant(const fs::path& path, const RendezvousInfo& rendezvous) {
+void put_rendezvous(const fs::path& path, const RendezvousInfo& rendezvous) {
   put_text(path, rendezvous_text(rendezvous));
   ::chmod(path.c_str(), 0600);
 }
@@ -79,7 +79,7 @@ TEST_CASE("rendezvous file: an id that is not a valid file name is replaced by a
 TEST_CASE("rendezvous file: the file of an exited coordinator is ignored and replaced") {
   const TempFolder folder;
   const fs::path path = folder / ".rendezvous-7";
-  plant(path, rendezvous_of(exited_coordinator()));
+  put_rendezvous(path, rendezvous_of(exited_coordinator()));
   CHECK_FALSE(read_rendezvous(path));
   const RendezvousInfo rendezvous = rendezvous_of(this_process());
   write_rendezvous(path, rendezvous);
@@ -92,7 +92,7 @@ TEST_CASE(
   const fs::path path = folder / ".rendezvous-7";
   LockHolder coordinator = exited_coordinator();
   coordinator.host += "-not";
-  plant(path, rendezvous_of(coordinator));
+  put_rendezvous(path, rendezvous_of(coordinator));
   CHECK(read_rendezvous(path));
   write_rendezvous(path, rendezvous_of(this_process()));
   CHECK(read_rendezvous(path)->coordinator.host == this_process().host);
@@ -103,12 +103,12 @@ TEST_CASE(
   const TempFolder folder;
   const fs::path path = folder / ".rendezvous-7";
   LockHolder coordinator = this_process();
-  coordinator.pid = ::getppid();  // alive, and not this process
+  coordinator.pid = ::getppid();  // it is alive, and not this process
   coordinator.started = 0;
-  plant(path, rendezvous_of(coordinator));
+  put_rendezvous(path, rendezvous_of(coordinator));
   const std::string text = rendezvous_text(*read_rendezvous(path));
-  CHECK_THAT(refusal([&] { write_rendezvous(path, rendezvous_of(this_process())); }),
-             Contains("11 another run with this id") && Contains("--rdzv-id"));
+  CHECK_THAT(error_of([&] { write_rendezvous(path, rendezvous_of(this_process())); }),
+             Contains("11 another run with this --rdzv-id") && Contains("--rdzv-id"));
   remove_rendezvous(path);
   CHECK(rendezvous_text(*read_rendezvous(path)) == text);
   CHECK(std::distance(fs::directory_iterator(folder.path()), fs::directory_iterator()) == 1);
@@ -117,24 +117,24 @@ TEST_CASE(
 TEST_CASE("rendezvous file: files that others can read and symbolic links are not used") {
   const TempFolder folder;
   const fs::path path = folder / ".rendezvous-7";
-  plant(path, rendezvous_of(this_process()));
+  put_rendezvous(path, rendezvous_of(this_process()));
   ::chmod(path.c_str(), 0640);
-  CHECK_THAT(refusal([&] { read_rendezvous(path); }), Contains("accessible to others"));
+  CHECK_THAT(error_of([&] { read_rendezvous(path); }), Contains("accessible to others"));
   fs::remove(path);
-  plant(folder / "elsewhere", rendezvous_of(this_process()));
+  put_rendezvous(folder / "elsewhere", rendezvous_of(this_process()));
   fs::create_symlink(folder / "elsewhere", path);
-  CHECK_THAT(refusal([&] { read_rendezvous(path); }), Contains("2 cannot read"));
+  CHECK_THAT(error_of([&] { read_rendezvous(path); }), Contains("2 cannot read"));
 }
 
 TEST_CASE("rendezvous file: errors about invalid content name the file but not the token") {
   const RendezvousInfo rendezvous = rendezvous_of(this_process());
-  const std::string sound = rendezvous_text(rendezvous);
+  const std::string valid = rendezvous_text(rendezvous);
   const std::string digits = launch::token_digits(*rendezvous.token);
-  std::string cut = sound;
+  std::string cut = valid;
   cut.replace(cut.find(digits), 1, "x");
   for (const std::string& text : {std::string("{}"), std::string("[]"), std::string(),
-                                  sound.substr(0, sound.size() / 2), cut}) {
-    const std::string error = refusal([&] { parse_rendezvous(text, "the file"); });
+                                  valid.substr(0, valid.size() / 2), cut}) {
+    const std::string error = error_of([&] { parse_rendezvous(text, "the file"); });
     CHECK_THAT(error, Contains("2 ") && Contains("the file"));
     CHECK_THAT(error, !Contains(digits.substr(1)));
   }

@@ -55,7 +55,7 @@ study::PredictionPlan plan(Format format, std::vector<Output> outputs,
   return {"out", format, std::move(outputs), meaning, /*replaces=*/false};
 }
 
-std::string refusal(const study::PredictionRequest& request, const OutputMeaning& meaning) {
+std::string error_of(const study::PredictionRequest& request, const OutputMeaning& meaning) {
   try {
     plan_predictions(request, meaning);
   } catch (const Error& error) {
@@ -255,28 +255,28 @@ TEST_CASE("plan_predictions: rejects a file that cannot be written") {
   const OutputMeaning many{Activation::sigmoid, false};
   const OutputMeaning numbers{Activation::none, false};
   const fs::path csv = folder / "out.csv";
-  CHECK(refusal({.file = csv}, classes) == "accepted");
-  CHECK_THAT(refusal({.file = folder / "out.txt"}, classes), Contains("--format"));
-  CHECK(refusal({.file = folder / "out.txt", .format = "jsonl"}, classes) == "accepted");
-  CHECK_THAT(refusal({.file = csv, .format = "xml"}, classes), Contains("csv, npy, jsonl"));
-  CHECK_THAT(refusal({.file = csv, .outputs = {"clas"}}, classes),
+  CHECK(error_of({.file = csv}, classes) == "accepted");
+  CHECK_THAT(error_of({.file = folder / "out.txt"}, classes), Contains("--format"));
+  CHECK(error_of({.file = folder / "out.txt", .format = "jsonl"}, classes) == "accepted");
+  CHECK_THAT(error_of({.file = csv, .format = "xml"}, classes), Contains("csv, npy, jsonl"));
+  CHECK_THAT(error_of({.file = csv, .outputs = {"clas"}}, classes),
              Contains("logits, probabilities, class, prediction"));
-  CHECK_THAT(refusal({.file = csv, .outputs = {"class", "class"}}, classes), Contains("twice"));
-  CHECK_THAT(refusal({.file = csv, .outputs = {""}}, classes), Contains("got ''"));
-  CHECK_THAT(refusal({.file = csv, .outputs = {"class"}}, many), Contains("use probabilities"));
-  CHECK_THAT(refusal({.file = csv, .outputs = {"class"}}, numbers), Contains("use prediction"));
-  CHECK_THAT(refusal({.file = csv, .outputs = {"probabilities"}}, numbers),
+  CHECK_THAT(error_of({.file = csv, .outputs = {"class", "class"}}, classes), Contains("twice"));
+  CHECK_THAT(error_of({.file = csv, .outputs = {""}}, classes), Contains("got ''"));
+  CHECK_THAT(error_of({.file = csv, .outputs = {"class"}}, many), Contains("use probabilities"));
+  CHECK_THAT(error_of({.file = csv, .outputs = {"class"}}, numbers), Contains("use prediction"));
+  CHECK_THAT(error_of({.file = csv, .outputs = {"probabilities"}}, numbers),
              Contains("use prediction"));
-  CHECK_THAT(refusal({.file = csv, .outputs = {"prediction"}}, classes), Contains("use class"));
-  CHECK_THAT(refusal({.file = folder / "o.npy", .outputs = {"class", "logits"}}, classes),
+  CHECK_THAT(error_of({.file = csv, .outputs = {"prediction"}}, classes), Contains("use class"));
+  CHECK_THAT(error_of({.file = folder / "o.npy", .outputs = {"class", "logits"}}, classes),
              Contains("one array"));
-  CHECK_THAT(refusal({.file = folder / "none" / "o.csv"}, classes), Contains("does not exist"));
-  CHECK_THAT(refusal({.file = folder.path()}, classes), Contains("is a folder"));
+  CHECK_THAT(error_of({.file = folder / "none" / "o.csv"}, classes), Contains("does not exist"));
+  CHECK_THAT(error_of({.file = folder.path()}, classes), Contains("is a folder"));
   std::ofstream(csv) << "old";
-  CHECK_THAT(refusal({.file = csv}, classes), Contains("--force"));
-  CHECK(refusal({.file = csv, .replaces = true}, classes) == "accepted");
+  CHECK_THAT(error_of({.file = csv}, classes), Contains("--force"));
+  CHECK(error_of({.file = csv, .replaces = true}, classes) == "accepted");
   for (const bool replaces : {false, true}) {
-    CHECK_THAT(refusal({.file = "/dev/null", .format = "csv", .replaces = replaces}, classes),
+    CHECK_THAT(error_of({.file = "/dev/null", .format = "csv", .replaces = replaces}, classes),
                Contains("not a regular file"));
   }
   CHECK_THROWS_WITH(study::check_room(csv, ~std::uint64_t{0}), Contains("free disk space"));

@@ -46,7 +46,7 @@ TEST_CASE("plan_ranks: the last batch of an epoch can be uneven among ranks") {
   CHECK(train.last_batch == 1000 - 3 * 256);
   CHECK(train.last_least == 58);
   CHECK(train.last_most == 58);
-  CHECK(train.left_out == 0);
+  CHECK(train.dropped == 0);
   CHECK(fake.steps_per_epoch == 4);
   CHECK(fake.epochs == 3);
   CHECK(fake.steps == 12);
@@ -64,7 +64,7 @@ TEST_CASE("plan_ranks: drop_last leaves samples out, a limit on batches does not
                                   {.train = 1000, .val = {}}, 4);
   CHECK(dropped.splits[0].batches == 3);
   CHECK(dropped.splits[0].last_batch == 256);
-  CHECK(dropped.splits[0].left_out == 232);
+  CHECK(dropped.splits[0].dropped == 232);
   CHECK(dropped.splits.size() == 1);
   CHECK(dropped.notes.empty());
   const auto limited = plan_ranks(experiment("loader: { batch_size: 64, drop_last: true }\n"
@@ -72,7 +72,7 @@ TEST_CASE("plan_ranks: drop_last leaves samples out, a limit on batches does not
                                   {.train = 1000, .val = {}}, 4);
   CHECK(limited.splits[0].batches == 2);
   CHECK(limited.splits[0].last_batch == 256);
-  CHECK(limited.splits[0].left_out == 0);
+  CHECK(limited.splits[0].dropped == 0);
 }
 
 TEST_CASE("plan_ranks: notes ranks without a sample and an incomplete accumulation") {
@@ -85,7 +85,7 @@ TEST_CASE("plan_ranks: notes ranks without a sample and an incomplete accumulati
   CHECK(fake.steps_per_epoch == 2);
   REQUIRE(fake.notes.size() == 2);
   CHECK_THAT(fake.notes[0], Contains("13 of 16 ranks"));
-  CHECK_THAT(fake.notes[1], Contains("accumulates 1 of 2 batches"));
+  CHECK_THAT(fake.notes[1], Contains("accumulates only 1 of 2 batches"));
 }
 
 TEST_CASE("add_model: adds buckets, and gradients if the model was measured on one rank") {

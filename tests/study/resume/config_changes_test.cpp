@@ -13,7 +13,7 @@ namespace {
 
 std::vector<ConfigChange> changes(const std::vector<std::string>& before,
                                   const std::vector<std::string>& now) {
-  return study::config_changes(spec::dump_resolved(load_sound(before)), load_sound(now));
+  return study::config_changes(spec::dump_resolved(load_valid(before)), load_valid(now));
 }
 
 /// Returns the only change as "path: before -> now".
@@ -23,7 +23,7 @@ std::string one_change(const std::vector<std::string>& now) {
   return found[0].path + ": " + found[0].before + " -> " + found[0].now;
 }
 
-std::string refusal(const std::vector<ConfigChange>& found) {
+std::string error_of(const std::vector<ConfigChange>& found) {
   try {
     study::refuse_changes(found, "epoch=0003-step=000938");
   } catch (const Error& error) {
@@ -57,10 +57,10 @@ TEST_CASE("refuse_changes: the error names every refused value") {
         "dataset.train.samples=500", "early_stopping={type: patience, monitor: val/loss}",
         "trainer.ema={decay: 0.9}", "optimizer=lion", "metrics=[]"}) {
     INFO(change);
-    CHECK(refusal(changes({}, {change})) != "accepted");
+    CHECK(error_of(changes({}, {change})) != "accepted");
   }
   const std::string said =
-      refusal(changes({}, {"seed=1", "optimizer.lr=0.1", "trainer.max_epochs=9"}));
+      error_of(changes({}, {"seed=1", "optimizer.lr=0.1", "trainer.max_epochs=9"}));
   CHECK_THAT(said, Contains("epoch=0003-step=000938 was saved with another config") &&
                        Contains("\n  optimizer.lr: 0.001 -> 0.1\n  seed: 0 -> 1\n") &&
                        Contains("omit --resume"));
@@ -72,15 +72,15 @@ TEST_CASE("config_changes: ddp and zero1 can be exchanged, ddp and local_sgd can
   const auto to_zero = changes({}, {"distributed.type=zero1"});
   REQUIRE(to_zero.size() == 1);
   CHECK(to_zero[0].effect == ChangeEffect::harmless);
-  CHECK(refusal(changes({"distributed.type=zero1"}, {})) == "accepted");
-  CHECK_THAT(refusal(changes({}, local)), Contains("distributed.type: ddp -> local_sgd"));
-  CHECK_THAT(refusal(changes(local, {})), Contains("distributed.type: local_sgd -> ddp"));
+  CHECK(error_of(changes({"distributed.type=zero1"}, {})) == "accepted");
+  CHECK_THAT(error_of(changes({}, local)), Contains("distributed.type: ddp -> local_sgd"));
+  CHECK_THAT(error_of(changes(local, {})), Contains("distributed.type: local_sgd -> ddp"));
   const auto every = changes(local, {"distributed={type: local_sgd, sync_every: 8}"});
   REQUIRE(every.size() == 1);
   CHECK(every[0].effect == ChangeEffect::not_bitwise);
   for (const char* change : {"distributed.compression=bf16", "trainer.sync_batchnorm=true"}) {
     INFO(change);
-    CHECK(refusal(changes({}, {change})) != "accepted");
+    CHECK(error_of(changes({}, {change})) != "accepted");
   }
 }
 
@@ -89,7 +89,7 @@ TEST_CASE("changes_text: harmless changes are accepted and reported") {
                                   "checkpoint.every_n_steps=10", "loggers=[csv]",
                                   "dataset.cache.mode=none", "trainer.max_restarts=3"});
   CHECK(found.size() == 7);
-  CHECK(refusal(found) == "accepted");
+  CHECK(error_of(found) == "accepted");
   const std::string said = study::changes_text(found);
   CHECK_THAT(said, StartsWith("the config has changed since the checkpoint: ") &&
                        Contains("checkpoint.every_n_steps: ~ -> 10") &&
@@ -100,9 +100,10 @@ TEST_CASE("changes_text: harmless changes are accepted and reported") {
 
 TEST_CASE("changes_text: a change of the summation order is reported as not bitwise") {
   const auto found = changes({}, {"trainer.num_threads=3", "trainer.max_epochs=9"});
-  CHECK(refusal(found) == "accepted");
-  CHECK_THAT(study::changes_text(found), Contains("trainer.num_threads: auto -> 3 (not bitwise)") &&
-                                             EndsWith("differ from those of an unchanged run"));
+  CHECK(error_of(found) == "accepted");
+  CHECK_THAT(study::changes_text(found),
+             Contains("trainer.num_threads: auto -> 3 (results not bit-identical)") &&
+                 EndsWith("differ from those of an unchanged run"));
   CHECK(study::effect_of("trainer.devices") == ChangeEffect::not_bitwise);
 }
 
@@ -118,10 +119,12 @@ TEST_CASE("config_changes: a longer run is not bitwise if the schedule depends o
         "scheduler={type: sequential_lr, schedulers: [{type: step_lr, step_size: 1}, "
         "cosine_annealing_lr], milestones: [2]}"}) {
     INFO(open);
-    CHECK_THAT(text_of_change(open, "trainer.max_epochs=9"),
-               Contains("trainer.max_epochs: 5 -> 9 (not bitwise: the learning-rate schedule has "
-                        "another length)"));
-    CHECK_THAT(text_of_change(open, "trainer.max_steps=900"), Contains("not bitwise"));
+    CHECK_THAT(
+        text_of_change(open, "trainer.max_epochs=9"),
+        Contains(
+            "trainer.max_epochs: 5 -> 9 (results not bit-identical: the learning-rate schedule has "
+            "another length)"));
+    CHECK_THAT(text_of_change(open, "trainer.max_steps=900"), Contains("not bit-identical"));
     CHECK_THAT(text_of_change(open, "trainer.max_restarts=3"), !Contains("bitwise"));
   }
   for (const char* closed :
@@ -146,15 +149,15 @@ TEST_CASE("why_not_bitwise: names only the changes that are not bitwise") {
 TEST_CASE("config_changes: a change between CPU and GPU is refused") {
   const auto effect = [](const std::string& change, const std::string& device) {
     const auto found =
-        study::config_changes(spec::dump_resolved(load_sound({"trainer.accelerator=auto"})),
-                              load_sound({"trainer.accelerator=auto", change}), device);
+        study::config_changes(spec::dump_resolved(load_valid({"trainer.accelerator=auto"})),
+                              load_valid({"trainer.accelerator=auto", change}), device);
     REQUIRE(found.size() == 1);
     return found[0].effect;
   };
   CHECK(effect("trainer.accelerator=cpu", "cpu") == ChangeEffect::harmless);
   CHECK(effect("trainer.accelerator=cpu", "cuda") == ChangeEffect::refused);
   CHECK(effect("trainer.accelerator=cpu", "") == ChangeEffect::refused);
-  if (!read_machine().gpus.empty()) {  // without a GPU such a config is already refused
+  if (!read_machine().gpus.empty()) {  // without a GPU such a config is an error
     CHECK(effect("trainer.accelerator=gpu", "cuda") == ChangeEffect::harmless);
     CHECK(effect("trainer.accelerator=gpu", "cpu") == ChangeEffect::refused);
   }
@@ -163,13 +166,13 @@ TEST_CASE("config_changes: a change between CPU and GPU is refused") {
   CHECK(effect("trainer.detect_anomaly=true", "") == ChangeEffect::refused);
   const std::string skips = "trainer.skip_nonfinite_steps=3";
   const auto found =
-      study::config_changes(spec::dump_resolved(load_sound({skips})),
-                            load_sound({skips, "trainer.detect_anomaly=true"}), "cuda");
+      study::config_changes(spec::dump_resolved(load_valid({skips})),
+                            load_valid({skips, "trainer.detect_anomaly=true"}), "cuda");
   REQUIRE(found.size() == 1);
   CHECK(found[0].effect == ChangeEffect::harmless);
 }
 
-TEST_CASE("config changes: channels_last=auto keeps the format of the checkpoint") {
+TEST_CASE("config_changes: channels_last=auto keeps the format of the checkpoint") {
   const auto back = changes({"trainer.channels_last=true"}, {});
   REQUIRE(back.size() == 1);
   CHECK(back[0].effect == ChangeEffect::harmless);
@@ -185,17 +188,17 @@ TEST_CASE("config_changes: an added or removed section is reported by its values
     CHECK_THAT(change.path, StartsWith("early_stopping."));
     CHECK(change.now == "~");
   }
-  CHECK(refusal(changes({}, {"profiler={}"})) == "accepted");
+  CHECK(error_of(changes({}, {"profiler={}"})) == "accepted");
 }
 
 TEST_CASE("config_changes: a new key is a change only if it is not the default") {
-  std::string old = spec::dump_resolved(load_sound({}));
+  std::string old = spec::dump_resolved(load_valid({}));
   const std::string key = "  accumulate_grad_batches: 1  # default\n";
   const std::size_t at = old.find(key);
   REQUIRE(at != std::string::npos);
   old.erase(at, key.size());
-  CHECK(study::config_changes(old, load_sound({})).empty());
-  const auto found = study::config_changes(old, load_sound({"trainer.accumulate_grad_batches=2"}));
+  CHECK(study::config_changes(old, load_valid({})).empty());
+  const auto found = study::config_changes(old, load_valid({"trainer.accumulate_grad_batches=2"}));
   CHECK(found == std::vector{ConfigChange{"trainer.accumulate_grad_batches", "~", "2",
                                           ChangeEffect::refused}});
 }
@@ -210,7 +213,7 @@ TEST_CASE("effect_of: a rule covers the paths below it, not other paths with the
 
 TEST_CASE("config_changes: an unreadable config is a checkpoint error") {
   try {
-    study::config_changes("a: [", load_sound({}));
+    study::config_changes("a: [", load_valid({}));
     FAIL("nothing was thrown");
   } catch (const Error& error) {
     CHECK(error.exit_code() == 10);

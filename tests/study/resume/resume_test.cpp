@@ -33,7 +33,7 @@ void flip_a_byte(const fs::path& file) {
 }
 
 template <class Body>
-std::string refusal(ErrorKind kind, const Body& body) {
+std::string error_of(ErrorKind kind, const Body& body) {
   try {
     body();
   } catch (const Error& error) {
@@ -87,8 +87,8 @@ TEST_CASE("choose_checkpoint: a run with only damaged checkpoints is not restart
   const fs::path run = make_run(folder / "r", {10});
   flip_a_byte(run / "checkpoints" / saves::name_of(10) / "rank_0.part");
   for (int i = 0; i < 2; ++i) {
-    CHECK_THAT(refusal(ErrorKind::checkpoint,
-                       [&] { study::choose_checkpoint(run, study::parse_resume("auto")); }),
+    CHECK_THAT(error_of(ErrorKind::checkpoint,
+                        [&] { study::choose_checkpoint(run, study::parse_resume("auto")); }),
                Contains("valid") && Contains("damaged"));
   }
 }
@@ -99,8 +99,8 @@ TEST_CASE("choose_checkpoint: a damaged best checkpoint is not replaced by anoth
   checkpoint::Store(run / "checkpoints")
       .point(checkpoint::Link::best, run / "checkpoints" / saves::name_of(10));
   flip_a_byte(run / "checkpoints" / saves::name_of(10) / "rank_0.part");
-  CHECK_THAT(refusal(ErrorKind::checkpoint,
-                     [&] { study::choose_checkpoint(run, study::parse_resume("best")); }),
+  CHECK_THAT(error_of(ErrorKind::checkpoint,
+                      [&] { study::choose_checkpoint(run, study::parse_resume("best")); }),
              Contains("rank_0.part"));
 }
 
@@ -109,13 +109,13 @@ TEST_CASE("choose_checkpoint: without a checkpoint auto starts from scratch, las
   const fs::path run = make_run(folder / "r", {});
   CHECK(study::choose_checkpoint(run, study::parse_resume("auto")).checkpoint.empty());
   for (const char* word : {"last", "best"}) {
-    CHECK_THAT(refusal(ErrorKind::checkpoint,
-                       [&] { study::choose_checkpoint(run, study::parse_resume(word)); }),
+    CHECK_THAT(error_of(ErrorKind::checkpoint,
+                        [&] { study::choose_checkpoint(run, study::parse_resume(word)); }),
                Contains("no checkpoint"));
   }
 }
 
-TEST_CASE("choose_checkpoint: a checkpoint with only weights is refused") {
+TEST_CASE("choose_checkpoint: a checkpoint with only weights is an error") {
   TempFolder folder;
   const fs::path run = make_run(folder / "r", {});
   checkpoint::Store store(run / "checkpoints");
@@ -123,8 +123,8 @@ TEST_CASE("choose_checkpoint: a checkpoint with only weights is refused") {
   checkpoint::Manifest manifest = saves::begin(store, 10, made);
   manifest.facts["weights_only"] = "true";
   store.commit(made, manifest);
-  CHECK_THAT(refusal(ErrorKind::checkpoint,
-                     [&] { study::choose_checkpoint(run, study::parse_resume("auto")); }),
+  CHECK_THAT(error_of(ErrorKind::checkpoint,
+                      [&] { study::choose_checkpoint(run, study::parse_resume("auto")); }),
              Contains("weights only"));
 }
 
@@ -133,8 +133,8 @@ TEST_CASE("resumed_folder: uses --run-dir, the path or the newest run of the nam
   const study::FolderRequest requested{.name = "x", .root = root.path(), .fixed = {}};
   CHECK(study::resumed_folder(requested, study::parse_resume("auto")).if_used ==
         study::IfUsed::refuse);
-  CHECK_THAT(refusal(ErrorKind::checkpoint,
-                     [&] { study::resumed_folder(requested, study::parse_resume("last")); }),
+  CHECK_THAT(error_of(ErrorKind::checkpoint,
+                      [&] { study::resumed_folder(requested, study::parse_resume("last")); }),
              Contains("no run of 'x'") && Contains("has a checkpoint"));
 
   make_run(root / "x/20260101-000000-aaaa", {10});
@@ -154,7 +154,7 @@ TEST_CASE("resumed_folder: uses --run-dir, the path or the newest run of the nam
   }
 }
 
-TEST_CASE("run --resume by name skips runs without a checkpoint") {
+TEST_CASE("resumed_folder: a search by name skips runs without a checkpoint") {
   TempFolder root;
   const study::FolderRequest requested{.name = "x", .root = root.path()};
   const fs::path oldest = make_run(root / "x/20260101-000000-aaaa", {10});
@@ -163,7 +163,7 @@ TEST_CASE("run --resume by name skips runs without a checkpoint") {
       .point(checkpoint::Link::best, trained / "checkpoints" / saves::name_of(20));
   const fs::path failed = make_run(root / "x/20260103-000000-aaaa", {});
   const fs::path unfinished = make_run(root / "x/20260104-000000-aaaa", {});
-  fs::create_directories(unfinished / "checkpoints" / saves::name_of(30));  // has no manifest
+  fs::create_directories(unfinished / "checkpoints" / saves::name_of(30));  // it has no manifest
   fs::create_directory_symlink("20260104-000000-aaaa", root / "x/latest");
   for (const char* word : {"auto", "last", "best"}) {
     const auto found = study::resumed_folder(requested, study::parse_resume(word));
@@ -202,7 +202,7 @@ TEST_CASE("resumed_folder: a run without config.resolved.yaml is not skipped") {
   CHECK_FALSE(study::resumed_batch(requested, study::parse_resume("auto")));
 }
 
-TEST_CASE("run --resume auto starts a new run where no run has a checkpoint") {
+TEST_CASE("resumed_folder: auto starts a new run if no run has a checkpoint") {
   TempFolder root;
   const study::FolderRequest requested{.name = "x", .root = root.path()};
   make_run(root / "x/20260103-000000-aaaa", {});
@@ -213,13 +213,12 @@ TEST_CASE("run --resume auto starts a new run where no run has a checkpoint") {
         "no run of 'x' below " + root.path().string() +
             " has a checkpoint to resume from: training starts from scratch in " +
             (root / "x/new").string());
-  CHECK_THAT(refusal(ErrorKind::checkpoint,
-                     [&] { study::resumed_folder(requested, study::parse_resume("last")); }),
+  CHECK_THAT(error_of(ErrorKind::checkpoint,
+                      [&] { study::resumed_folder(requested, study::parse_resume("last")); }),
              Contains("has a checkpoint"));
 }
 
-TEST_CASE(
-    "run --resume auto skips neither a run that trains nor one whose checkpoints are damaged") {
+TEST_CASE("resumed_folder: auto skips neither running runs nor those with damaged checkpoints") {
   TempFolder root;
   const study::FolderRequest requested{.name = "x", .root = root.path()};
   make_run(root / "x/20260101-000000-aaaa", {10});
@@ -246,39 +245,39 @@ TEST_CASE("resumed_folder: a checkpoint of another folder starts a new run in --
   const auto fork = study::resumed_folder(requested, study::parse_resume(checkpoint));
   CHECK(fork.fixed == root / "new");
   CHECK(fork.if_used == study::IfUsed::refuse);
-  CHECK_THAT(refusal(ErrorKind::config,
-                     [&] { study::resumed_folder(requested, study::parse_resume(run.string())); }),
+  CHECK_THAT(error_of(ErrorKind::config,
+                      [&] { study::resumed_folder(requested, study::parse_resume(run.string())); }),
              Contains("different folders"));
   fs::rename(checkpoint, root / saves::name_of(10));
   requested.fixed.reset();
   const std::string alone = (root / saves::name_of(10)).string();
-  CHECK_THAT(refusal(ErrorKind::checkpoint,
-                     [&] { study::resumed_folder(requested, study::parse_resume(alone)); }),
+  CHECK_THAT(error_of(ErrorKind::checkpoint,
+                      [&] { study::resumed_folder(requested, study::parse_resume(alone)); }),
              Contains("not in a run folder") && Contains("--run-dir"));
 }
 
-TEST_CASE("resumed_folder: refuses folders that are not training runs") {
+TEST_CASE("resumed_folder: rejects folders that are not training runs") {
   TempFolder root;
   study::FolderRequest requested{.name = "x", .root = root.path(), .fixed = root / "mine"};
   put_text(root / "mine/thesis.tex", "x");
-  CHECK_THAT(refusal(ErrorKind::config,
-                     [&] { study::resumed_folder(requested, study::parse_resume("auto")); }),
+  CHECK_THAT(error_of(ErrorKind::config,
+                      [&] { study::resumed_folder(requested, study::parse_resume("auto")); }),
              Contains("not a run folder"));
   requested.fixed = make_run(root / "evaluated", {});
   put_text(*requested.fixed / spec::kTaskFile,
            spec::dump_task({spec::TaskKind::evaluate, "val", "best.safetensors"}));
-  CHECK_THAT(refusal(ErrorKind::config,
-                     [&] { study::resumed_folder(requested, study::parse_resume("auto")); }),
+  CHECK_THAT(error_of(ErrorKind::config,
+                      [&] { study::resumed_folder(requested, study::parse_resume("auto")); }),
              Contains("evaluation"));
   put_text(root / "best.safetensors", "x");
-  CHECK_THAT(refusal(ErrorKind::checkpoint,
-                     [&] {
-                       study::resumed_folder(
-                           requested, study::parse_resume((root / "best.safetensors").string()));
-                     }),
+  CHECK_THAT(error_of(ErrorKind::checkpoint,
+                      [&] {
+                        study::resumed_folder(
+                            requested, study::parse_resume((root / "best.safetensors").string()));
+                      }),
              Contains("is a file") && Contains("weights="));
-  CHECK_THAT(refusal(ErrorKind::checkpoint,
-                     [&] { study::resumed_folder(requested, study::parse_resume("nowhere")); }),
+  CHECK_THAT(error_of(ErrorKind::checkpoint,
+                      [&] { study::resumed_folder(requested, study::parse_resume("nowhere")); }),
              Contains("does not exist"));
 }
 
@@ -297,7 +296,7 @@ TEST_CASE("resumed_folder: a run that was killed at its start restarts in its fo
   CHECK(resume() == study::IfUsed::resume);
   CHECK(study::choose_checkpoint(root / "killed", study::parse_resume("auto")).checkpoint.empty());
   put_text(root / "killed/result.json", R"({"verdict": "ok", "exit_code": 0})");
-  CHECK_THAT(refusal(ErrorKind::config, resume), Contains("not a run folder"));
+  CHECK_THAT(error_of(ErrorKind::config, resume), Contains("not a run folder"));
 }
 
 TEST_CASE("resumed_batch: a resumed run keeps its measured batch size") {

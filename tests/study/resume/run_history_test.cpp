@@ -176,7 +176,8 @@ TEST_CASE("expect_same_data: names changed splits, except test") {
   CHECK_NOTHROW(study::expect_same_data(before, before));
   CHECK_NOTHROW(study::expect_same_data({{"test", "x"}}, {{"test", "y"}}));
   CHECK_NOTHROW(study::expect_same_data({}, before));
-  CHECK_NOTHROW(study::expect_same_data({{"split", "x"}}, {{"split", "y"}}));  // follows from train
+  CHECK_NOTHROW(
+      study::expect_same_data({{"split", "x"}}, {{"split", "y"}}));  // it follows from train
   checkpoint::Manifest saved;
   saved.facts = {{"data.train", "aa"}, {"data.val", "bb"}, {"cpu", "x"}};
   CHECK(study::recorded_fingerprints(saved) == before);

@@ -16,7 +16,7 @@ std::vector<ConfigChange> batch_change(const std::string& before, const std::str
 
 }  // namespace
 
-TEST_CASE("resuming with another world size reports the global batch and what keeps it") {
+TEST_CASE("global_batch_notice: contains the new global batch and the batch size that keeps it") {
   const StepSamples doubled{1, 2, 50, 50};
   CHECK(
       study::global_batch_notice(doubled) ==
@@ -29,7 +29,7 @@ TEST_CASE("resuming with another world size reports the global batch and what ke
   CHECK(study::global_batch_notice({2, 0, 50, 50}).empty());
 }
 
-TEST_CASE("the loader.batch_size that keeps the global batch is accepted, and no other") {
+TEST_CASE("accept_same_global_batch: accepts only the batch size that keeps the global batch") {
   auto changes = batch_change("50", "25");
   study::accept_same_global_batch(changes, {1, 2, 50, 25});
   CHECK(changes[0].effect == ChangeEffect::not_bitwise);
@@ -42,7 +42,7 @@ TEST_CASE("the loader.batch_size that keeps the global batch is accepted, and no
   CHECK(other[0].effect == ChangeEffect::refused);
   try {
     study::refuse_changes(other, "checkpoint", study::same_global_batch_clause(samples));
-    FAIL("accepted");
+    FAIL("no error was thrown");
   } catch (const Error& error) {
     CHECK_THAT(error.what(), Contains("loader.batch_size: 50 -> 30; loader.batch_size=25 keeps the "
                                       "global batch of 50\n  seed: 1 -> 2"));

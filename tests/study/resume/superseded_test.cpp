@@ -93,7 +93,7 @@ TEST_CASE("superseded files: nothing is restored after the run has resumed") {
 }
 
 TEST_CASE("superseded files: a newer checkpoint shows that the run has resumed") {
-  for (const std::int64_t step : {15, 20}) {  // 20: the step of a superseded checkpoint
+  for (const std::int64_t step : {15, 20}) {  // step 20 has a superseded checkpoint
     TempFolder folder;
     fill(folder.path());
     study::supersede_history(folder.path(), ResumePoint{1, 10});

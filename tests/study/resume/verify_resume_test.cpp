@@ -69,8 +69,10 @@ TEST_CASE("draw_kill_points: at most every step of the range is drawn") {
   std::vector<std::int64_t> points = draw_kill_points(1, 5, {3, 7});
   std::ranges::sort(points);
   CHECK(points == std::vector<std::int64_t>{3, 4, 5, 6, 7});
-  CHECK_THROWS_WITH(draw_kill_points(1, 6, {3, 7}), Contains("at most the 5 steps"));
-  CHECK_THROWS_WITH(draw_kill_points(1, 1, {1, 0}), Contains("at most the 0 steps"));
+  CHECK_THROWS_WITH(draw_kill_points(1, 6, {3, 7}),
+                    Contains("must be at most 5, the number of steps"));
+  CHECK_THROWS_WITH(draw_kill_points(1, 1, {1, 0}),
+                    Contains("must be at most 0, the number of steps"));
 }
 
 TEST_CASE("checkpoint_interval: about ten checkpoints, not only at the ends of epochs") {
@@ -101,9 +103,10 @@ TEST_CASE("first_difference: returns the first different value") {
         "step 2: train/loss is \"inf\", expected \"nan\"");
   CHECK(first(replaced(kMetrics, "\"val/loss\":1.5", "\"val/loss\":1")) ==
         "epoch ending at step 2: val/loss is 1, expected 1.5");
-  CHECK(first(replaced(kMetrics, "\"step\":1,", "\"step\":3,")) == "step 3 is unexpected");
+  CHECK(first(replaced(kMetrics, "\"step\":1,", "\"step\":3,")) ==
+        "step 3 is not in the uninterrupted run");
   CHECK(first("").find("is missing") != std::string::npos);
-  // A repeated step with other values is found although a later line has the expected values.
+  // A repeated step with other values is detected, although a later line has the expected values.
   const std::string twice = replaced(kMetrics, "2.25", "2.5") + kMetrics;
   CHECK_THAT(first(twice), StartsWith("step 1: train/loss"));
 }
@@ -119,7 +122,7 @@ TEST_CASE("compare: only digests that both runs report are compared") {
   CHECK(compare(expected, digests({{0, "a"}}, "")).sameness == Sameness::identical);
   CHECK(compare(expected, digests({}, "c")).sameness == Sameness::identical);
   CHECK(compare(expected, digests({}, "")).sameness == Sameness::unknown);
-  CHECK(compare(expected, digests({{1, "x"}}, "c")).first == "epoch 2: digest x, expected b");
+  CHECK(compare(expected, digests({{1, "x"}}, "c")).first == "epoch 2: hash x, expected b");
   CHECK(compare(expected, digests({{0, "a"}}, "x")).sameness == Sameness::different);
 }
 

@@ -13,7 +13,7 @@ using study::ResumePoint;
 
 namespace {
 
-constexpr std::int64_t kSteps = 938;  // per invented epoch
+constexpr std::int64_t kSteps = 938;  // an invented epoch has this many
 
 /// Writes the sinks' rows of `epochs` epochs with a line every 100 steps, then up to `step`.
 void write_tables(const fs::path& folder, std::int64_t epochs, std::int64_t step) {
@@ -45,7 +45,7 @@ TEST_CASE("missing_history: lists each incomplete table once, with its last entr
   write_tables(folder.path(), 1, 1150);
   CHECK_THAT(missing(folder, {2, 1900}),
              StartsWith("epochs.csv ends with epoch 1, metrics.jsonl ends with step 1100") &&
-                 Contains("the checkpoint is at step 1900 of epoch 3"));
+                 Contains("the checkpoint is at step 1900 (epoch 3)"));
   CHECK_THAT(missing(folder, {1, 1200}), StartsWith("metrics.jsonl ends with step 1100, and"));
   CHECK(missing(folder, {1, 1199}).empty());
   CHECK(study::missing_history(folder.path(), {{}, {1, 9000}, 0}).empty());

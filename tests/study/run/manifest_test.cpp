@@ -42,7 +42,7 @@ TEST_CASE("manifest: contains only listed environment variables") {
   CHECK(document["activation_checkpointing"].is_null());
 }
 
-TEST_CASE("manifest: contains the value of channels_last: auto and its reason") {
+TEST_CASE("manifest: contains the value that channels_last=auto chose and its reason") {
   report::RunRecord record;
   CHECK(manifest({}, record)["channels_last"].is_null());
   record.started.emplace().channels_last = true;
@@ -52,13 +52,13 @@ TEST_CASE("manifest: contains the value of channels_last: auto and its reason") 
   CHECK(document["channels_last"]["why"] == "97 % of the operations are convolutions of images");
 }
 
-TEST_CASE("manifest: contains the value of activation_checkpointing: auto and its reason") {
+TEST_CASE("manifest: contains the value that activation_checkpointing=auto chose and its reason") {
   report::RunRecord record;
   record.started.emplace().recomputes = true;
-  record.started->recomputes_why = "activations take about 9.1 GiB";
+  record.started->recomputes_why = "activations need about 9.1 GiB";
   const Json document = manifest({}, record);
   CHECK(document["activation_checkpointing"]["value"] == "blocks");
-  CHECK(document["activation_checkpointing"]["why"] == "activations take about 9.1 GiB");
+  CHECK(document["activation_checkpointing"]["why"] == "activations need about 9.1 GiB");
 }
 
 TEST_CASE("git state: empty outside a repository") {

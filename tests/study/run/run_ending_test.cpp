@@ -9,7 +9,7 @@
 
 using namespace trainctl;
 
-TEST_CASE("earlier_wall_s: a checkpoint shows that a killed run lived until then") {
+TEST_CASE("earlier_wall_s: a killed run counts until its last checkpoint") {
   TempFolder run;
   put_text(run / "result.json", R"({"verdict": "unfinished", "wall_s": 10})");
   put_text(run / "metrics.jsonl", "{}\n");
@@ -23,6 +23,6 @@ TEST_CASE("earlier_wall_s: a checkpoint shows that a killed run lived until then
   set(run / "metrics.jsonl", 5);
   set(manifest, 60);
   CHECK(study::earlier_wall_s(run.path()) == 70);
-  set(manifest, -60);  // of an earlier start
+  set(manifest, -60);  // it belongs to an earlier start
   CHECK(study::earlier_wall_s(run.path()) == 15);
 }

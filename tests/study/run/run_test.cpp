@@ -163,7 +163,7 @@ TEST_CASE("run: weights that cannot be imported end the run before workers start
   request.loaded.experiment.weights.emplace().path = golden_folder() / "torch/whole_model.pth";
   const study::RunOutcome outcome = run(request, closed, nullptr, nullptr);
   CHECK(outcome.ending.exit_code == 10);
-  CHECK_THAT(outcome.ending.message, StartsWith("weights: ") && Contains("pickle uses torch.nn."));
+  CHECK_THAT(outcome.ending.message, StartsWith("weights: ") && Contains("it uses torch.nn."));
   CHECK(outcome.record.hellos.empty());
   CHECK(closed == 2);
 }

@@ -36,7 +36,7 @@ TEST_CASE("fixed_values: leaves out the varied keys") {
   for (const auto& [path, value] : values.items()) CHECK_FALSE(path.starts_with("trainer."));
 }
 
-TEST_CASE("a difference names what was and what is") {
+TEST_CASE("definition_difference: contains the old and new values") {
   CHECK(definition_difference(parsed(R"({"samples": 10, "base": {"a.b": "1"}})"),
                               parsed(R"({"samples": 20, "base": {"a.b": "1"}})")) ==
         "samples: 10 -> 20");
@@ -46,7 +46,7 @@ TEST_CASE("a difference names what was and what is") {
   CHECK(definition_difference(parsed("{}"), parsed("{}")).empty());
 }
 
-TEST_CASE("many differences are cut short") {
+TEST_CASE("definition_difference: lists six differences and counts the others") {
   Json many = Json::object();
   for (int i = 0; i < 9; ++i) many["key" + std::to_string(i)] = i;
   CHECK_THAT(definition_difference(Json::object(), many), EndsWith("key5: unset -> 5 and 3 more"));

@@ -20,7 +20,7 @@ std::string text_of(const std::optional<Halving::Promotion>& promotion) {
 
 }  // namespace
 
-TEST_CASE("rungs grow by eta up to the whole run") {
+TEST_CASE("rungs_of: rungs grow by eta up to the whole run") {
   CHECK(rungs_of(1, 9, 3) == Rungs{1, 3, 9});
   CHECK(rungs_of(1, 10, 3) == Rungs{1, 3, 9, 10});
   CHECK(rungs_of(2, 5, 4) == Rungs{2, 5});
@@ -35,7 +35,7 @@ TEST_CASE("rungs grow by eta up to the whole run") {
 // are 5 4 6 1 2 3 9 8 7. Of the first three, setting 1 (loss 4) is promoted; of four, the best is 3
 // (loss 1); of six, two may advance, and 4 (loss 2) is promoted; of nine, three may advance, and 5
 // (loss 3) is promoted.
-TEST_CASE("nine settings are promoted as worked out by hand") {
+TEST_CASE("Halving: promotes nine settings in the order computed by hand") {
   Halving halving(3, 3, Better::lower);
   const std::vector<double> losses{5, 4, 6, 1, 2, 3, 9, 8, 7};
   std::string order;

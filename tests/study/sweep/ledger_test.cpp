@@ -90,7 +90,7 @@ void killed_after(const fs::path& file, std::size_t steps) {
 
 }  // namespace
 
-TEST_CASE("a ledger knows its runs after it was opened again") {
+TEST_CASE("Ledger: runs are the same after reopening") {
   const TempFolder folder;
   with_runs(folder / "sweep.sqlite", 2);
   const Ledger again(folder / "sweep.sqlite");
@@ -104,7 +104,7 @@ TEST_CASE("a ledger knows its runs after it was opened again") {
   CHECK(runs[1].target == -1);
 }
 
-TEST_CASE("a run is claimed once") {
+TEST_CASE("Ledger: a run can be claimed once") {
   const TempFolder folder;
   Ledger ledger = with_runs(folder / "sweep.sqlite", 1);
   CHECK_THROWS_WITH(ledger.claim(1, "me", ""), Contains("as running: another sweep"));
@@ -138,7 +138,7 @@ TEST_CASE("Ledger: another ranking updates the values of all runs") {
   CHECK_FALSE(again.all_runs()[1].value);
 }
 
-TEST_CASE("a run ends once, and only one that runs") {
+TEST_CASE("Ledger: a run can end once, and only while it is running") {
   const TempFolder folder;
   Ledger ledger = with_runs(folder / "sweep.sqlite", 1);
   CHECK_THROWS_WITH(ledger.end(1, good(1), true), Contains("as ok: another sweep"));
@@ -197,7 +197,7 @@ TEST_CASE("Ledger: a new definition keeps all runs and lists only its own") {
   CHECK(ledger.runs()[1].status == SweepStatus::ok);
 }
 
-TEST_CASE("killed after any call, a ledger is as that call left it") {
+TEST_CASE("Ledger: a process killed after any call leaves the state of that call") {
   for (std::size_t steps = 0; steps <= life().size(); ++steps) {
     CAPTURE(steps);
     const TempFolder folder;
@@ -211,7 +211,7 @@ TEST_CASE("killed after any call, a ledger is as that call left it") {
 
 // SQLite's log grows with each transaction. Truncated at any byte it looks like one after a power
 // failure, and the ledger must be in the state after one of the calls.
-TEST_CASE("a ledger whose log was cut off anywhere is as some call left it") {
+TEST_CASE("Ledger: a log truncated at any byte leaves the state of some call") {
   const TempFolder folder;
   std::vector<std::string> states;
   {
@@ -240,6 +240,6 @@ TEST_CASE("a ledger whose log was cut off anywhere is as some call left it") {
 TEST_CASE("Ledger: a file that is not a ledger is an error") {
   const TempFolder folder;
   put_text(folder / "sweep.sqlite", std::string(4096, 'x'));
-  CHECK_THROWS_WITH(Ledger(folder / "sweep.sqlite"), Contains("is not a sweep ledger"));
+  CHECK_THROWS_WITH(Ledger(folder / "sweep.sqlite"), Contains("is not the database of a sweep"));
   CHECK_THROWS_WITH(Ledger(folder / "none" / "sweep.sqlite"), Contains("check the disk"));
 }

@@ -19,7 +19,7 @@ constexpr const char* kResult =
 
 }  // namespace
 
-TEST_CASE("the end of a run is what its result.json says") {
+TEST_CASE("run_end: reads the values of result.json") {
   const TempFolder folder;
   CHECK_FALSE(run_end(folder.path(), "", kAccuracy));
   put_text(folder / "result.json", kResult);
@@ -44,7 +44,7 @@ TEST_CASE("run_end: ignores the result of an earlier or unfinished start") {
   CHECK_FALSE(run_end(folder.path(), "", kAccuracy));
 }
 
-TEST_CASE("the value of any monitor is that of its best epoch, by the table") {
+TEST_CASE("best_in_table: returns the value of the best epoch for any monitor") {
   const TempFolder folder;
   put_text(folder / "epochs.csv",
            "epoch,train/loss,val/accuracy\n1,0.9,0.5\n2,0.4,0.7\n3,0.6,\n4,nan,0.6\n");

@@ -40,7 +40,7 @@ TEST_CASE("Slots: more runs than cores share the cores and the quota") {
   CHECK(limited.take(0).cores == Cores{4});
 }
 
-TEST_CASE("a run gets the GPUs with the fewest runs, and gives them back") {
+TEST_CASE("Slots: a run gets the GPUs with the fewest runs and returns them at its end") {
   Slots slots(4, {}, kNoQuota, {"0", "1", "2"});
   CHECK(slots.take(1).gpus == Gpus{"0"});
   const Share two = slots.take(2);

@@ -30,7 +30,7 @@ Settings listed(const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("a word varies its key where it has several values or a call") {
+TEST_CASE("is_dimension: several values or a call make a dimension") {
   for (const char* word : {"a=1,2", "a.b=range(1,4)", "a=choice(x)", "a=uniform(0,1)",
                            "a=log(1e-4,0.1)", "+a=1,2", "++a={x: 1},{x: 2}"}) {
     CAPTURE(word);
@@ -43,7 +43,7 @@ TEST_CASE("a word varies its key where it has several values or a call") {
   }
 }
 
-TEST_CASE("a grid has every combination, the last key fastest") {
+TEST_CASE("grid_settings: returns every combination, and the last key varies fastest") {
   const Settings settings = grid_settings(dimensions({"a=1,2", "b.c=[1,2],x"}));
   REQUIRE(settings.size() == 4);
   CHECK(settings[1] == report::Overrides{{"a", "1"}, {"b.c", "x"}});
@@ -63,7 +63,8 @@ TEST_CASE("parse_dimension: invalid bounds are an error with their values") {
   CHECK_THROWS_WITH(random_settings({}, 2, 0), Contains("no key is varied"));
 }
 
-TEST_CASE("a drawn value lies in its range, and on a logarithm's scale") {
+TEST_CASE(
+    "random_settings: values are in their range, and those of log() uniform in the logarithm") {
   const Settings settings =
       random_settings(dimensions({"u=uniform(-1,3)", "l=log(1e-4,1)"}), 400, 7);
   int below = 0;
@@ -78,7 +79,7 @@ TEST_CASE("a drawn value lies in its range, and on a logarithm's scale") {
   CHECK(below < 250);
 }
 
-TEST_CASE("a sample depends on seed, key and index alone") {
+TEST_CASE("random_settings: a sample depends only on seed, key and index") {
   const Settings few = random_settings(dimensions({"a=uniform(0,1)", "b=x,y,z"}), 3, 1);
   const Settings many = random_settings(dimensions({"a=uniform(0,1)", "b=x,y,z"}), 50, 1);
   const Settings turned = random_settings(dimensions({"b=x,y,z", "a=uniform(0,1)"}), 50, 1);
@@ -90,7 +91,7 @@ TEST_CASE("a sample depends on seed, key and index alone") {
   CHECK(drawn == std::set<std::string>{"x", "y", "z"});
 }
 
-TEST_CASE("a Latin hypercube meets each part of each range once") {
+TEST_CASE("latin_hypercube: each part of each range has one sample") {
   constexpr std::size_t kCount = 25;
   const Settings cube =
       latin_hypercube(dimensions({"u=uniform(0,1)", "v=uniform(0,1)", "c=1,2,3,4,5"}), kCount, 3);

@@ -17,7 +17,7 @@ namespace {
 
 /// The behavior of an invented run at its n-th start, from 0.
 struct Course {
-  std::map<int, int> exit_codes;  // by start; other starts succeed
+  std::map<int, int> exit_codes;  // the key is the start; other starts succeed
   bool endless = false;           // runs until it is asked to stop, then exits with 75
   std::string failure = "null";   // first_failure of result.json if it fails
 };
@@ -57,10 +57,10 @@ class World {
   SweepPlan plan;
   std::vector<std::uint64_t> seeds{0};
   std::map<std::int64_t, Course> courses;
-  std::string order;                      // "1@3 2 ": run 1 until epoch 3, run 2 to its end
-  std::vector<int> signals;               // sent to runs
-  std::map<int, std::vector<int>> heard;  // stop signals at the n-th wait
-  std::vector<int> concurrent;            // number of runs after each start
+  std::string order;                             // "1@3 2 ": run 1 until epoch 3, run 2 to its end
+  std::vector<int> signals;                      // the runs received them
+  std::map<int, std::vector<int>> stop_signals;  // the key is the number of the wait
+  std::vector<int> concurrent;                   // number of runs after each start
   std::int64_t max_epochs = 9;
 
  private:
@@ -111,7 +111,7 @@ class World {
   std::vector<int> wait(double seconds) {
     clock_.advance(seconds);
     REQUIRE(++waits_ < 1000);
-    return heard[waits_];
+    return stop_signals[waits_];
   }
 
   TempFolder folder_;
@@ -136,7 +136,7 @@ class World {
 
 }  // namespace
 
-TEST_CASE("each run is made once, in the order of the definition") {
+TEST_CASE("run_sweep: each run starts once, in the order of the definition") {
   World world({3, 1, 2});
   world.define();
   const SweepEnd end = world.run();
@@ -225,7 +225,7 @@ TEST_CASE("run_sweep: a stop signal reaches the runs, which can be resumed") {
   world.define();
   world.plan.jobs = 2;
   world.courses[1].endless = world.courses[2].endless = true;
-  world.heard[2] = {SIGINT};
+  world.stop_signals[2] = {SIGINT};
   CHECK(world.run().signal == SIGINT);
   CHECK(world.signals == std::vector<int>{SIGTERM, SIGTERM});
   CHECK(world.statuses() == "pending pending pending ");
@@ -280,7 +280,7 @@ TEST_CASE("run_sweep: halving stops worse settings early and promotes better one
   CHECK(world.ledger().runs()[5].epochs == 3);
 }
 
-TEST_CASE("the seeds of a setting are promoted together, by their mean") {
+TEST_CASE("run_sweep: the seeds of a setting are promoted together, by their mean") {
   World world({5, 4});
   world.seeds = {0, 1};
   world.define();
@@ -291,7 +291,7 @@ TEST_CASE("the seeds of a setting are promoted together, by their mean") {
   CHECK(world.statuses() == "pruned pruned ok ok ");
 }
 
-TEST_CASE("a run that ends by itself before its rung is complete") {
+TEST_CASE("run_sweep: a run that stopped early before its rung counts as complete") {
   World world({5, 4, 3});
   world.define();
   world.plan.rungs = {3, 9};
@@ -303,7 +303,7 @@ TEST_CASE("a run that ends by itself before its rung is complete") {
   CHECK(world.statuses() == "ok pruned ok ");
 }
 
-TEST_CASE("a seed that is added later catches up with its setting") {
+TEST_CASE("run_sweep: a seed that is added later is run for its setting") {
   World world({5});
   world.define();
   world.run();

@@ -44,17 +44,18 @@ TEST_CASE("choose_batch: stops after two sizes that are hardly faster and keeps 
   });
   CHECK(found.choice.batch == 64);
   CHECK(found.tried == std::vector<std::int64_t>{8, 16, 32, 64, 128, 256});
-  CHECK(found.choice.why == "larger batches hardly raise throughput: 128 1.03x, 256 1.03x");
+  CHECK(found.choice.why ==
+        "larger batches hardly raise throughput: 1.03x with 128, 1.03x with 256");
 }
 
-TEST_CASE("one size that is slow does not end the search") {
+TEST_CASE("choose_batch: one slow size does not end the search") {
   const SearchRecord found = choose([](std::int64_t batch) -> BatchResult {
     if (batch > 64) return report::TrialFailure{11, "rank 0 failed: out of memory"};
     return BatchTrial{.samples_per_s = batch == 32 ? 1.0 : 10.0 * static_cast<double>(batch),
                       .max_batch = kPlenty};
   });
   CHECK(found.choice.batch == 64);
-  CHECK(found.choice.why == "128 does not fit in memory");
+  CHECK(found.choice.why == "a batch of 128 does not fit in memory");
 }
 
 TEST_CASE("choose_batch: a killed worker means out of memory, other errors are quoted") {
@@ -66,23 +67,24 @@ TEST_CASE("choose_batch: a killed worker means out of memory, other errors are q
   };
   const SearchRecord killed = with({7, "SIGKILL", true});
   CHECK(killed.choice.batch == 8);
-  CHECK(killed.choice.why == "16 does not fit in memory");
+  CHECK(killed.choice.why == "a batch of 16 does not fit in memory");
   CHECK_FALSE(killed.choice.failure);
-  CHECK(with({11, "the disk is full"}).choice.why == "16 does not run: the disk is full");
+  CHECK(with({11, "the disk is full"}).choice.why ==
+        "a batch of 16 does not run: the disk is full");
   CHECK(with({7, "SIGSEGV"}).choice.failure);
 }
 
-TEST_CASE("a batch grows until it does not fit") {
+TEST_CASE("choose_batch: the size grows until it does not fit in memory") {
   const SearchRecord found = choose([](std::int64_t batch) -> BatchResult {
     if (batch > 32) return report::TrialFailure{11, "out of memory"};
     return twice_as_fast(batch);
   });
   CHECK(found.choice.batch == 32);
-  CHECK(found.choice.why == "64 does not fit in memory");
+  CHECK(found.choice.why == "a batch of 64 does not fit in memory");
   CHECK_FALSE(found.choice.failure);
 }
 
-TEST_CASE("a batch that would take too much memory is not tried") {
+TEST_CASE("choose_batch: a size that would exceed the memory is not tried") {
   const SearchRecord found = choose(twice_as_fast, 600 * kMb);
   CHECK(found.choice.batch == 64);
   CHECK(found.tried.back() == 64);
@@ -97,7 +99,7 @@ TEST_CASE("choose_batch: every epoch keeps at least three steps") {
   CHECK_THAT(found.choice.why, Contains("fewer than 3 steps"));
 }
 
-TEST_CASE("a trial that fails for another reason, or at once, ends the search") {
+TEST_CASE("choose_batch: another failure, or one of the first size, ends the search") {
   const SearchRecord at_once = choose([](std::int64_t) -> BatchResult {
     return report::TrialFailure{11, "no memory"};
   });
@@ -112,7 +114,7 @@ TEST_CASE("a trial that fails for another reason, or at once, ends the search") 
   CHECK(stopped.tried.size() == 3);
 }
 
-TEST_CASE("the rate of a trial is that of its later steps") {
+TEST_CASE("run_batch_trial: the rate is that of the later steps") {
   TempFolder folder;
   std::string script = fake_run::emit(events::Hello{.host = "here", .device = "cpu"}) +
                        fake_run::emit(events::RunStarted{
@@ -133,7 +135,7 @@ TEST_CASE("the rate of a trial is that of its later steps") {
   CHECK(failure.killed);
 }
 
-TEST_CASE("a run with loader.batch_size auto and no chosen size is refused") {
+TEST_CASE("run_experiment: batch_size=auto without a chosen size is an error") {
   TempFolder folder;
   study::RunRequest request = fake_run::request(folder, fake_run::two_epochs());
   request.loaded.experiment.loader.batch_size.automatic = true;
@@ -142,7 +144,7 @@ TEST_CASE("a run with loader.batch_size auto and no chosen size is refused") {
                     Contains("loader.batch_size is auto"));
 }
 
-TEST_CASE("a trial keeps the experiment and cuts it to a few steps of one size") {
+TEST_CASE("batch_trial: limits the experiment to a few steps of one size") {
   config::Diagnostics diagnostics;
   const spec::Experiment experiment =
       spec::load_experiment_text(

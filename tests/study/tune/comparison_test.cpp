@@ -68,7 +68,7 @@ TEST_CASE("PairNoise: the interval of a gain shrinks with the pairs of all compa
   CHECK(noise.interval(two)->low < 1);
 }
 
-TEST_CASE("rule_on: a gain is ruled out only where the noise is below it") {
+TEST_CASE("rule_on: a gain is ruled out only if the noise is too small to hide it") {
   const ComparisonRuns slower = pairs_of({10.1, 10.1});
   CHECK(ruling_of(slower, noise_of(pairs_of({10, 10.01, 10}))) == TuneDecision::no_gain);
   CHECK(ruling_of(slower, noise_of(pairs_of({9, 11, 9}))) == TuneDecision::unclear);
@@ -87,7 +87,7 @@ TEST_CASE("is_obvious: every pair is faster by more than a tenth") {
   CHECK_FALSE(study::is_obvious(pairs_of({5})));
 }
 
-TEST_CASE("PairNoise: more noise needs more pairs to decide, and a far gain needs fewer") {
+TEST_CASE("PairNoise: more noise needs more pairs to decide, and a large difference fewer") {
   const ComparisonRuns equal = pairs_of({10, 10});
   const int quiet = noise_of(pairs_of({9.9, 10.1, 9.9})).pairs_to_decide(equal);
   const int loud = noise_of(pairs_of({9, 11, 9})).pairs_to_decide(equal);
@@ -97,7 +97,8 @@ TEST_CASE("PairNoise: more noise needs more pairs to decide, and a far gain need
   CHECK(PairNoise().pairs_to_decide(equal) == 3);
 }
 
-TEST_CASE("PairedTrials: only runs of the unchanged experiment set the time of the final proof") {
+TEST_CASE(
+    "PairedTrials: only runs of the unchanged experiment set the time of the final comparison") {
   ManualClock clock;
   const study::TuneOptions options{.budget_s = 1e6};
   const auto run = [&](const report::TuneChanges& /*changes*/, study::TuneScope /*scope*/,

@@ -102,7 +102,7 @@ TEST_CASE("overrides_of: names each rate that was swept") {
         std::vector<std::string>{"optimizer.lr=0.0123", "optimizer.adamw_lr=0.000617"});
 }
 
-TEST_CASE("a sweep rises from one rate to the other in its steps, whatever the experiment asks") {
+TEST_CASE("lr_sweep: raises the rate from low to high in its steps, for any experiment") {
   const spec::Experiment experiment = swept(
       "scheduler: { type: step_lr, step_size: 2 }\n"
       "early_stopping: { type: patience, monitor: val/loss }\nmetrics: [accuracy]\n"
@@ -133,7 +133,7 @@ TEST_CASE("lr_sweep: an invalid range is an error") {
     CHECK_THROWS_AS(study::lr_sweep(range, {}), Error);
 }
 
-TEST_CASE("the losses until a run diverges count") {
+TEST_CASE("lr_find: the losses before divergence count") {
   TempFolder folder;
   const study::LrFinding finding = found(folder, sweep_of(40, diverged()));
   CHECK(finding.run.ending.exit_code == 6);
@@ -142,13 +142,13 @@ TEST_CASE("the losses until a run diverges count") {
   CHECK(finding.stopped_early);
   CHECK(finding.curve.steepest);
   REQUIRE(finding.curve.diverged_at);
-  CHECK(*finding.curve.diverged_at == Approx(4.1e-4).epsilon(0.01));  // one after the last
+  CHECK(*finding.curve.diverged_at == Approx(4.1e-4).epsilon(0.01));  // the rate after the last one
   CHECK(study::exit_code_of(finding) == 0);
   CHECK_THAT(read_file(finding.run.folder / "lr_find.csv", 1 << 20, ReadFailure::resource),
              Contains("40,0.0004"));
 }
 
-TEST_CASE("a sweep that a finite loss ended has no step but those that were taken") {
+TEST_CASE("lr_find: a sweep that a finite loss ends has diverged at its last step") {
   TempFolder folder;
   for (const double loss : {2.0, 0.0, -1.0}) {
     CAPTURE(loss);
@@ -183,7 +183,7 @@ TEST_CASE("lr_find: a sweep that diverges while the loss falls suggests no highe
   CHECK(finding.curve.remark.empty());
 }
 
-TEST_CASE("a sweep without a rate ends with the reason's exit code") {
+TEST_CASE("lr_find: without a suggested rate, the exit code is that of the reason") {
   TempFolder folder;
   CHECK(study::exit_code_of(found(folder, sweep_of(40, finished()))) == 0);
   CHECK_FALSE(found(folder, sweep_of(40, finished())).stopped_early);

@@ -51,10 +51,10 @@ struct World {
   std::function<std::string(const TuneChanges&)> refuses = [](const TuneChanges&) {
     return std::string();
   };
-  std::string setting;               // suggested by the verdict
-  double taken = 0;                  // fraction of the cores used by other processes
-  std::optional<int> busy_run = {};  // the only run, from 1, with `taken`; absent: all
-  std::optional<int> signal_after;   // signal after that many runs
+  std::string setting;               // the verdict suggests it
+  double taken = 0;                  // other processes use this fraction of the cores
+  std::optional<int> busy_run = {};  // only this run, from 1, has `taken`, or all
+  std::optional<int> signal_after;   // a signal arrives after that many runs
   int runs = 0;
   std::vector<TuneChanges> order;
 
@@ -147,7 +147,7 @@ const report::TuneTrial& tried(const report::TuneReport& report, const std::stri
 
 }  // namespace
 
-TEST_CASE("a gain is found, proved against the original, and all else left out") {
+TEST_CASE("tune: a gain is found and confirmed, and changes without a gain are left out") {
   World world;
   world.seconds = one_worker_helps;
   const report::TuneReport report = world.tune();
@@ -162,7 +162,7 @@ TEST_CASE("a gain is found, proved against the original, and all else left out")
   CHECK(tried(report, "dataset.cache.mode=decoded").ruling == TuneDecision::no_gain);
 }
 
-TEST_CASE("runs of both settings alternate, each first in turn") {
+TEST_CASE("tune: runs of both settings alternate, and each is first in turn") {
   World world;
   world.seconds = one_worker_helps;
   world.tune();
@@ -171,7 +171,7 @@ TEST_CASE("runs of both settings alternate, each first in turn") {
   CHECK(order == "ABBAABBAAB");
 }
 
-TEST_CASE("steps along one key are one entry, whose gain is that of all of them") {
+TEST_CASE("tune: several steps of one key are one entry with their total gain") {
   World world;
   world.seconds = [](const TuneChanges& changes) {
     const std::string workers = value_of(changes, "loader.num_workers");
@@ -184,7 +184,7 @@ TEST_CASE("steps along one key are one entry, whose gain is that of all of them"
   CHECK(report.gain->value == Approx(3));
 }
 
-TEST_CASE("a healthy run gets an empty patch and exit code 0") {
+TEST_CASE("tune: a run with nothing to fix gets an empty patch and exit code 0") {
   World world;
   world.verdict = [](const TuneChanges&) { return std::string("compute_bound"); };
   const report::TuneReport report = world.tune();
@@ -193,10 +193,10 @@ TEST_CASE("a healthy run gets an empty patch and exit code 0") {
   CHECK(report.patch.empty());
   CHECK_THAT(report.ended, StartsWith("nothing to fix"));
   CHECK_FALSE(report.gain);
-  for (const auto& one : report.tried) CHECK(one.gain.pairs == 2);  // rejected after two pairs
+  for (const auto& one : report.tried) CHECK(one.gain.pairs == 2);  // two pairs were enough
 }
 
-TEST_CASE("tune: no gain on a busy machine is undecided, and not \"nothing to fix\"") {
+TEST_CASE("tune: without a gain, a busy machine leaves the search undecided") {
   World world;
   world.verdict = [](const TuneChanges&) { return std::string("compute_bound"); };
   world.taken = 0.45;
@@ -231,7 +231,7 @@ TEST_CASE("tune: a machine that was busy during any of the trials leaves the sea
   }
 }
 
-TEST_CASE("tune: a gain that was proved on a busy machine is kept, with the share") {
+TEST_CASE("tune: a gain on a busy machine is kept, and the report has the share of busy cores") {
   World world;
   world.seconds = one_worker_helps;
   world.taken = 0.3;
@@ -271,13 +271,13 @@ TEST_CASE("tune: a gain that first trials cannot separate from noise is found wi
 
 TEST_CASE("tune: every change gets a first trial of two pairs before one gets more") {
   World world;
-  world.seconds = [](const TuneChanges& changes) {  // a small gain
+  world.seconds = [](const TuneChanges& changes) {  // the gain is small
     return value_of(changes, "loader.num_workers") == "1" ? 9.5 : 10.0;
   };
   const report::TuneReport report = world.tune();
   CHECK(patch_of(report) == std::vector<std::string>{"loader.num_workers=1"});
   int pairs = 0;
-  std::set<std::string> before;  // changes that ran before the third pair of the best one
+  std::set<std::string> before;  // they ran before the third pair of the best one
   for (const TuneChanges& changes : world.order) {
     if (changes.empty()) continue;
     if (value_of(changes, "loader.num_workers") == "1" && ++pairs == 3) break;
@@ -295,15 +295,15 @@ TEST_CASE("tune: a budget that ends before all changes were tried names those th
   CHECK(report.end == TuneStopReason::budget);
   CHECK(report.exit_code == 4);
   CHECK(report.tried.size() == 2);
-  CHECK_THAT(report.ended,
-             StartsWith("the budget is used up: about ") && Contains("dataset.cache.mode=decoded"));
+  CHECK_THAT(report.ended, StartsWith("the rest of the budget is too short: about ") &&
+                               Contains("dataset.cache.mode=decoded"));
   REQUIRE(report.undecided);
   CHECK(report.undecided->changes.empty());
   CHECK(report.undecided->untested.size() == 3);
   CHECK(report.undecided->more_s == Approx(3 * 100 + 100 - 10));
 }
 
-TEST_CASE("tune: advice that may not be tried is not reported as nothing to fix") {
+TEST_CASE("tune: advice that was not tested is reported with the option that allows it") {
   World world;
   world.setting = "loader.batch_size=128";
   const report::TuneReport report = world.tune();
@@ -360,8 +360,8 @@ TEST_CASE("tune: a change that the experiment rejects is listed and not run") {
                                                                 : std::string();
   };
   const report::TuneReport report = world.tune();
-  const auto one = std::ranges::find(report.left_out, "decoded", &report::UntriedSetting::value);
-  REQUIRE(one != report.left_out.end());
+  const auto one = std::ranges::find(report.untried, "decoded", &report::UntriedSetting::value);
+  REQUIRE(one != report.untried.end());
   CHECK(one->why == "it cannot");
   for (const TuneChanges& changes : world.order)
     CHECK(value_of(changes, "dataset.cache.mode") != "decoded");
@@ -382,7 +382,7 @@ TEST_CASE("tune: a failure of the unchanged experiment is an error of its kind")
   }
 }
 
-TEST_CASE("tune: fewer pairs decide where the budget has no time for all of them") {
+TEST_CASE("tune: fewer pairs decide if the budget has no time for all of them") {
   // The first run takes 10 s, a first trial 30 s, five pairs 75 s, and so does the final
   // comparison.
   World none;
@@ -390,7 +390,7 @@ TEST_CASE("tune: fewer pairs decide where the budget has no time for all of them
   const report::TuneReport open = none.tune({.budget_s = 60});
   CHECK(open.end == TuneStopReason::budget);
   CHECK(tried(open, "loader.num_workers=1").ruling == TuneDecision::unclear);
-  CHECK_THAT(open.ended, StartsWith("the budget is used up: about ") &&
+  CHECK_THAT(open.ended, StartsWith("the rest of the budget is too short: about ") &&
                              Contains("would decide loader.num_workers=1"));
   CHECK(open.exit_code == 4);
   World few;
@@ -432,7 +432,7 @@ TEST_CASE("tune: no run exceeds the budget") {
   CHECK(first.end == TuneStopReason::budget);
   CHECK(first.exit_code == 4);
   CHECK(first.used_s == Approx(60));
-  World stalled;  // stalls in the second run of the base
+  World stalled;  // the second run of the base stalls
   stalled.seconds = [&](const TuneChanges& changes) {
     return stalled.runs < 5 ? one_worker_helps(changes) : 1000.0;
   };
@@ -447,7 +447,7 @@ TEST_CASE("tune: a late failure of the base keeps the accepted changes") {
   World world;
   world.seconds = one_worker_helps;
   world.fails = [&](const TuneChanges&) -> std::optional<report::TrialFailure> {
-    if (world.runs != 12) return std::nullopt;  // after the first run and five pairs
+    if (world.runs != 12) return std::nullopt;  // the first run and five pairs are done
     return report::TrialFailure{11, "no memory"};
   };
   const report::TuneReport report = world.tune();
@@ -467,7 +467,7 @@ TEST_CASE("tune: the suggestion of the verdict is tried first, then its neighbor
   CHECK(report.tried[0].change.before == "0");
   CHECK(report.tried[1].change.value == "1");
   World other;
-  other.setting = "optimizer.lr=1";  // a key that tune does not know
+  other.setting = "optimizer.lr=1";  // tune does not know this key
   CHECK(other.tune().tried[0].change.key == "loader.num_workers");
 }
 

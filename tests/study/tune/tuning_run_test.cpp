@@ -58,7 +58,7 @@ study::MeasuredRunLength found_length(double batch_s, std::int64_t samples) {
 
 }  // namespace
 
-TEST_CASE("a lean run trains on the first batches and neither validates nor keeps anything") {
+TEST_CASE("tuning_run: a lean run trains on the first batches without validation and checkpoints") {
   const auto run = cut({.batches = 20, .part = 0.1, .epochs = 3}, TuneScope::lean);
   CHECK(run.trainer.max_epochs == 3);
   CHECK(run.trainer.overfit_batches == 20);
@@ -69,7 +69,7 @@ TEST_CASE("a lean run trains on the first batches and neither validates nor keep
   CHECK_FALSE(run.checkpoint.every_n_steps);
 }
 
-TEST_CASE("a whole run validates and saves, and its validation is shortened like its epochs") {
+TEST_CASE("tuning_run: a whole run validates and saves, and validation is shortened like epochs") {
   const TuneLength tenth{.batches = 20, .part = 0.1, .epochs = 3};
   const auto run = cut(tenth, TuneScope::whole);
   CHECK(run.dataset.val);
@@ -81,19 +81,19 @@ TEST_CASE("a whole run validates and saves, and its validation is shortened like
             .trainer.limit_val_batches.batches == 1);
 }
 
-TEST_CASE("whole epochs stay as the experiment limits them") {
+TEST_CASE("tuning_run: whole epochs keep the limits of the experiment") {
   const auto run = cut({}, TuneScope::lean);
   CHECK(run.trainer.overfit_batches == 0);
   CHECK(run.trainer.limit_train_batches.fraction == 0.5);
 }
 
-TEST_CASE("averages begin at once in a short run, so that their cost is in it") {
+TEST_CASE("tuning_run: averages begin in the first epoch, so that their cost is measured") {
   const auto run = cut({}, TuneScope::lean, {"+trainer.ema={start_epoch: 50}"});
   REQUIRE(run.trainer.ema);
   CHECK(run.trainer.ema->start_epoch == 0);
 }
 
-TEST_CASE("a schedule that is longer than a short run gives way to a constant rate") {
+TEST_CASE("without_schedule: replaces a schedule longer than the run with a constant rate") {
   const Strings cut_down =
       study::without_schedule(study::tuning_run(read({}), {}, TuneScope::lean));
   CHECK(cut_down.back() == "++scheduler=constant");
@@ -108,20 +108,20 @@ TEST_CASE("find_run_length: lengthens runs until an epoch reaches its target dur
   CHECK(found.run_s == Approx(2 + 3 * 2.0).epsilon(0.01));
 }
 
-TEST_CASE("an epoch that is shorter than that is taken whole") {
+TEST_CASE("find_run_length: an epoch shorter than the target is used completely") {
   const auto found = found_length(0.001, 6400);
   CHECK(found.length.batches == 0);
   CHECK(found.length.part == 1);
   CHECK(found.run_s == Approx(2 + 3 * 0.1));
 }
 
-TEST_CASE("slow batches make short epochs, of a few at least") {
+TEST_CASE("find_run_length: slow batches make short epochs of at least a few batches") {
   const auto found = found_length(5, 6'400'000);
   CHECK(found.length.batches == 4);
   CHECK(found.runs == 1);
 }
 
-TEST_CASE("batches of one step stay together") {
+TEST_CASE("find_run_length: the batches of one step stay together") {
   const auto experiment =
       read({"trainer.limit_train_batches=1.0", "trainer.accumulate_grad_batches=3"});
   const auto result = study::find_run_length(experiment, 2, [](const TuneLength& length) {
@@ -138,7 +138,7 @@ TEST_CASE("find_run_length: returns the failure of a run") {
   CHECK(std::get<report::TrialFailure>(result).message == "no data");
 }
 
-TEST_CASE("runs are shorter where there is less time for them") {
+TEST_CASE("epoch_target_s: is shorter for a smaller budget, within limits") {
   CHECK(study::epoch_target_s(300) == Approx(300.0 / 180));
   CHECK(study::epoch_target_s(1) == 0.5);
   CHECK(study::epoch_target_s(1e6) == 5);
@@ -156,7 +156,7 @@ TEST_CASE("run_tuning: returns the trial, the verdict and the values that auto c
   CHECK_FALSE(sample.verdict.name.empty());
 }
 
-TEST_CASE("a short run that dies is a failure with its code, cause and folder") {
+TEST_CASE("run_tuning: a killed run is a failure with exit code, cause and folder") {
   TempFolder folder;
   const auto failure = std::get<report::TrialFailure>(
       study::run_tuning(fake_run::request(folder, "kill -9 $$\n"), {}, steady_clock()));

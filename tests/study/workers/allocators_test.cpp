@@ -12,7 +12,7 @@ using spec::Allocator;
 
 namespace {
 
-/// Returns the environment that a worker gets, or the exit code and the message of the refusal.
+/// Returns the environment that a worker gets, or the exit code and the message of the error.
 std::string preload_for(Allocator asked) {
   launch::LaunchSpec launch;
   try {

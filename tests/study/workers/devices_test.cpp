@@ -38,7 +38,7 @@ spec::Trainer trainer(spec::Accelerator accelerator, std::optional<int> devices 
 
 using enum spec::Accelerator;
 
-TEST_CASE("without device files, or on the CPU, the driver is not asked") {
+TEST_CASE("devices: the driver is not asked on the CPU or without device files") {
   CHECK_FALSE(choose_devices(trainer(cpu), with_files(4), never).gpu);
   CHECK(choose_devices(trainer(cpu, 3), with_files(4), never).ranks == 3);
   const DeviceChoice choice = choose_devices(trainer(automatic), with_files(0), never);
@@ -58,8 +58,8 @@ TEST_CASE("devices: without a driver the run uses the CPU with one rank and a wa
   const DeviceChoice choice = choose_devices(trainer(automatic), with_files(4), driver_with(0));
   CHECK_FALSE(choice.gpu);
   CHECK(choice.ranks == 1);
-  CHECK_THAT(choice.warning,
-             Contains("4 GPU device file(s)") && Contains("error 999") && Contains("on the CPU"));
+  CHECK_THAT(choice.warning, Contains("this machine has 4 GPUs") && Contains("error 999") &&
+                                 Contains("on the CPU"));
 }
 
 TEST_CASE("devices: a requested but missing GPU is a resource error with the reason") {
@@ -71,7 +71,7 @@ TEST_CASE("devices: a requested but missing GPU is a resource error with the rea
     CHECK_THAT(error.what(), Contains("error 999") && Contains("trainer.accelerator=cpu"));
   }
   CHECK_THROWS_WITH(choose_devices(trainer(automatic, 3), with_files(4), driver_with(2)),
-                    Contains("trainer.devices is 3, but the CUDA driver has 2 GPUs"));
+                    Contains("trainer.devices is 3, but the CUDA driver finds 2 GPUs"));
   ::setenv("CUDA_VISIBLE_DEVICES", "-1", 1);
   CHECK_THROWS_WITH(choose_devices(trainer(gpu), with_files(0), never),
                     Contains("CUDA_VISIBLE_DEVICES is '-1'"));

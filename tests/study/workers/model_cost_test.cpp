@@ -62,7 +62,8 @@ TEST_CASE("model cost: a separate worker measures in a folder with the resolved 
   CHECK(measure(if_task_is("probe") + measured_line(), true).device == "cpu");
 }
 
-TEST_CASE("plan --devices: so many workers time their steps together, with the measured batch") {
+TEST_CASE(
+    "plan --devices: that many workers time their steps together, with the measured batch size") {
   const TempFolder folder;
   events::Measured timed = invented_cost();
   timed.ranks = 2;
@@ -130,7 +131,7 @@ TEST_CASE("model cost: a plan for missing GPUs is measured on the CPU") {
   CHECK(cost.parameters == 1234);
 }
 
-TEST_CASE("the measuring worker gets the threads and the allocator of a run") {
+TEST_CASE("model cost: the worker gets the number of threads of a run") {
   const TempFolder folder;
   const Variable users("OMP_NUM_THREADS", "7");
   const auto threads = [](const std::string& number) {

@@ -13,12 +13,12 @@ namespace {
 constexpr const char* kKeepaliveVariable = "TRAINCTL_NODE_BEAT_S";
 
 std::string digest(const std::vector<std::string>& overrides) {
-  return study::config_digest(load_sound(overrides));
+  return study::config_digest(load_valid(overrides));
 }
 
 }  // namespace
 
-TEST_CASE("nodes have the same config where every value is the same, however it is written") {
+TEST_CASE("config digest: is the same for equal values in any notation") {
   CHECK(digest({}) == digest({}));
   CHECK(digest({"optimizer.lr=0.001"}) == digest({"optimizer={type: adam, lr: 1e-3}"}));
   CHECK(digest({"optimizer.lr=0.1"}) != digest({"optimizer.lr=0.2"}));
@@ -29,11 +29,11 @@ TEST_CASE("config digest: each node may have a different interface") {
   CHECK(digest({"distributed.interface=eth0"}) == digest({"distributed.interface=eth1"}));
 }
 
-TEST_CASE("the first value that differs is named with both sides") {
-  const std::string theirs = spec::dump_resolved(load_sound({"optimizer.lr=0.1"}));
-  CHECK(study::first_difference(theirs, load_sound({"optimizer.lr=0.2"})) ==
-        "optimizer.lr is 0.1 there and 0.2 here");
-  CHECK(study::first_difference(theirs, load_sound({"optimizer.lr=0.1"})).empty());
+TEST_CASE("first_difference: contains the values of both nodes") {
+  const std::string theirs = spec::dump_resolved(load_valid({"optimizer.lr=0.1"}));
+  CHECK(study::first_difference(theirs, load_valid({"optimizer.lr=0.2"})) ==
+        "optimizer.lr is 0.1 on node 0 and 0.2 on this node");
+  CHECK(study::first_difference(theirs, load_valid({"optimizer.lr=0.1"})).empty());
 }
 
 TEST_CASE(
@@ -53,7 +53,7 @@ TEST_CASE(
 }
 
 TEST_CASE("group_address: uses distributed.interface, otherwise the address of the supervisors") {
-  CHECK(study::group_address(load_sound({}).experiment, "10.0.0.7") == "10.0.0.7");
-  CHECK(study::group_address(load_sound({"distributed.interface=lo"}).experiment, "10.0.0.7") ==
+  CHECK(study::group_address(load_valid({}).experiment, "10.0.0.7") == "10.0.0.7");
+  CHECK(study::group_address(load_valid({"distributed.interface=lo"}).experiment, "10.0.0.7") ==
         "127.0.0.1");
 }

@@ -35,7 +35,7 @@ class Variables {
 
 }  // namespace
 
-TEST_CASE("variables that slow runs down are found as the libraries read them") {
+TEST_CASE("slow_variable: detects environment variables that slow down a run") {
   const Variables restored;
   CHECK(study::slow_variable().empty());
   ::setenv("CUDA_LAUNCH_BLOCKING", "1", 1);

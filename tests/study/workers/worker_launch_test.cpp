@@ -42,7 +42,7 @@ TEST_CASE("NCCL watchdog: the limit is distributed.timeout_s unless the user set
   CHECK(std::ranges::find(launch.user_variables, kLimit) != launch.user_variables.end());
 }
 
-TEST_CASE("trainer.hang_timeout is the supervisor's limit, auto leaves it to the steps") {
+TEST_CASE("trainer.hang_timeout: is the supervisor's limit, and auto sets none") {
   spec::Trainer trainer;
   Machine machine;
   machine.cores = 2;
@@ -78,7 +78,7 @@ TEST_CASE("cores: ranks get dedicated cores only if nothing else uses or assigns
   machine.cores = static_cast<int>(allowed.size());
   DeviceChoice devices;
   const WorkerLaunch workers{"trainctl", "run", trainer, machine, devices};
-  CHECK(cores_of(workers, OmpWaitPolicy::spin).empty());  // a single rank
+  CHECK(cores_of(workers, OmpWaitPolicy::spin).empty());  // there is a single rank
   devices.ranks = 2;
   CHECK(cores_of(workers, OmpWaitPolicy::sleep).empty());
   if (allowed.size() < 4) {  // each part would be a single core

@@ -43,7 +43,7 @@ TEST_CASE("all_finite: every element of a block is checked") {
   }
 }
 
-TEST_CASE("zeros, denormals and the largest numbers are finite, however many there are") {
+TEST_CASE("all_finite: zeros, denormals and the largest floats are finite, in any number") {
   using Limits = std::numeric_limits<float>;
   for (const float fine : {0.0F, -0.0F, Limits::denorm_min(), -Limits::denorm_min(), Limits::min(),
                            Limits::max(), Limits::lowest()})

@@ -15,7 +15,7 @@ constexpr const char* kOnGpu =
 
 }  // namespace
 
-TEST_CASE("out of memory: the size is parsed from the allocators' messages") {
+TEST_CASE("out of memory: the size is parsed from the messages of the CPU and CUDA allocators") {
   CHECK(train::size_after(kOnCpu, "tried to allocate") == 8192.0);
   CHECK(train::size_after(kOnGpu, "tried to allocate") == 20480.0);
   CHECK(train::size_after(kOnGpu, "total capacity of") == 81920.0);
@@ -25,7 +25,8 @@ TEST_CASE("out of memory: the size is parsed from the allocators' messages") {
     CHECK_FALSE(train::size_after(nothing, "tried to allocate").has_value());
 }
 
-TEST_CASE("out of memory: the free memory of a shared GPU counts, not its capacity") {
+TEST_CASE(
+    "out of memory: the batch size that fits depends on free GPU memory, not only on capacity") {
   train::MemoryUse use{
       .cause = kOnGpu, .batch = 100, .before = 1024, .peak = 2048, .now = 2048, .free = 1024};
   CHECK(train::fitting_batch(use) == 8);  // 0.9 * 2 GiB of the 21 for 100 rows
@@ -36,14 +37,14 @@ TEST_CASE("out of memory: the free memory of a shared GPU counts, not its capaci
   CHECK(train::fitting_batch(use) == 50);  // limited by the capacity
 }
 
-TEST_CASE("the batch that would fit is linear in what is beyond the start") {
+TEST_CASE("fitting_batch: assumes that the memory of a batch is proportional to its size") {
   // 100 rows take 1000 + 8192 MiB beyond the start, and 4000 are available: 500 MiB of the peak
   // were freed.
   train::MemoryUse use{
       .cause = kOnCpu, .batch = 100, .before = 1000, .peak = 2000, .now = 1500, .free = 3500};
   CHECK(train::fitting_batch(use) == 39);
   use.free = 1e9;
-  CHECK(train::fitting_batch(use) == 50);  // at most half of what did not fit
+  CHECK(train::fitting_batch(use) == 50);  // at most half of the batch that did not fit
   use.free = 0;
   use.peak = use.now = 1000;
   CHECK(train::fitting_batch(use) == 0);
@@ -55,7 +56,7 @@ TEST_CASE("the batch that would fit is linear in what is beyond the start") {
   CHECK(train::fitting_batch(use) == 0);
 }
 
-TEST_CASE("the report has phase, step, batch, sizes and a hint") {
+TEST_CASE("memory_report: contains phase, step, batch size, memory sizes and a hint") {
   const std::string text = train::memory_report({.cause = kOnCpu,
                                                  .phase = "train",
                                                  .step = 7,
@@ -76,7 +77,7 @@ TEST_CASE("the report has phase, step, batch, sizes and a hint") {
   CHECK_THAT(little, Contains("lower loader.batch_size") && !Contains("would fit"));
 }
 
-TEST_CASE("the report lists the largest activations where they are known") {
+TEST_CASE("memory_report: lists the largest activations if they are known") {
   const std::string text =
       train::memory_report({.cause = kOnCpu,
                             .batch = 100,
@@ -86,7 +87,7 @@ TEST_CASE("the report lists the largest activations where they are known") {
                             "112] float32, 306 MiB; after conv1 relu [100, 64] bfloat16, 2.0 GiB"));
 }
 
-TEST_CASE("a row is tried again only where there is room for it") {
+TEST_CASE("has_room_for_a_row: a row fits if its memory is less than half of the free memory") {
   train::MemoryUse use{.cause = kOnCpu, .batch = 100, .free = 1000};  // 82 MiB per row
   CHECK(train::has_room_for_a_row(use));
   use.free = 150;

@@ -82,7 +82,7 @@ train::RepeatedStep repeat(FakeModel& model, FakeLoss& loss, const Numerics& num
 
 }  // namespace
 
-TEST_CASE("a summary counts non-finite values and has the range of the rest") {
+TEST_CASE("summary_of: counts non-finite values and has min, max and mean of the finite ones") {
   const float inf = std::numeric_limits<float>::infinity();
   const auto summary =
       train::summary_of("x", torch::tensor({{1.0F, inf, -3.0F}, {std::nanf(""), -inf, 5.0F}}));
@@ -98,7 +98,7 @@ TEST_CASE("a summary counts non-finite values and has the range of the rest") {
   CHECK(train::summary_of("n", torch::tensor({4, 6})).mean == 5);
 }
 
-TEST_CASE("numerics dump: tensors with non-finite values come first") {
+TEST_CASE("numerics dump: tensors with non-finite values are listed first") {
   const auto bad = train::summary_of("bad", torch::full({1}, std::nan("")));
   const auto good = train::summary_of("good", torch::ones({1}));
   const auto ordered = train::offending_first({good, bad, good}, 2);
@@ -107,7 +107,8 @@ TEST_CASE("numerics dump: tensors with non-finite values come first") {
   CHECK(ordered[1].name == "good");
 }
 
-TEST_CASE("the RNG state before a batch is read without changing it") {
+TEST_CASE(
+    "RngSnapshot: returns the generator state before the batch without changing the generator") {
   at::manual_seed(5);
   (void)torch::randn({3});  // leaves half of a pair of normal draws
   train::RngSnapshot kept(at::kCPU);
@@ -122,7 +123,8 @@ TEST_CASE("the RNG state before a batch is read without changing it") {
   CHECK(torch::equal(torch::rand({4}), first));
 }
 
-TEST_CASE("a run that diverges leaves the step: rows, weights before it, what was not finite") {
+TEST_CASE(
+    "numerics dump: contains the rows, the weights before the step and the non-finite tensors") {
   Diverging diverging;
   corrupt_loss(diverging.run, 3);
   diverging.train_until_it_fails();
@@ -167,7 +169,7 @@ TEST_CASE("a run that diverges leaves the step: rows, weights before it, what wa
   CHECK(json["tensors"][0]["inf_count"] == 1);
 }
 
-TEST_CASE("the step of a dump is repeated bit by bit, dropout included") {
+TEST_CASE("repeat_step: a dumped step is repeated bitwise equal, including dropout") {
   Diverging diverging;
   at::manual_seed(11);
   corrupt_loss(diverging.run, 2);
@@ -189,7 +191,7 @@ TEST_CASE("the step of a dump is repeated bit by bit, dropout included") {
   CHECK_FALSE(train::digests_of(repeat(fresh, loss, other)) == numerics.record.digests);
 }
 
-TEST_CASE("a repeated step leaves weights, buffers and gradients as they were") {
+TEST_CASE("repeat_step: weights, buffers and gradients are unchanged afterwards") {
   FakeModel model;
   model.set_mode(stage::RunMode::train);
   FakeLoss loss;
@@ -212,7 +214,7 @@ TEST_CASE("a repeated step leaves weights, buffers and gradients as they were") 
   CHECK_FALSE(model.weight.grad().defined());
 }
 
-TEST_CASE("weights that a step made non-finite are reported without a batch") {
+TEST_CASE("numerics dump: without a batch if a step made the weights non-finite") {
   FakeRun run({.samples = 4, .batch = 4, .val_samples = 8});
   run.scheduler.rate = std::numeric_limits<double>::infinity();
   CHECK_THROWS_AS(run.run(), Error);
@@ -223,16 +225,16 @@ TEST_CASE("weights that a step made non-finite are reported without a batch") {
   CHECK_THAT(numerics.record.cause, Contains("'weight' holds values that are not finite"));
 }
 
-TEST_CASE("numerics dump: a failed write does not hide the cause") {
+TEST_CASE("numerics dump: a failed write does not hide the original error") {
   Diverging diverging;
   corrupt_loss(diverging.run, 1);
   std::ofstream(diverging.run.folder / "diverged") << "a file in the place of the folder";
   diverging.train_until_it_fails();
   CHECK_THAT(diverging.message, Contains("the training loss is not finite at step 1") &&
-                                    Contains("no dump of the step was written"));
+                                    Contains("the step could not be saved for --replay-step"));
 }
 
-TEST_CASE("numerics dump: without enough disk space no file is left") {
+TEST_CASE("numerics dump: no file is left if the disk space is not enough") {
   TempFolder folder;
   Numerics numerics;
   numerics.weights = {{"weight", torch::ones({100})}};
@@ -241,7 +243,7 @@ TEST_CASE("numerics dump: without enough disk space no file is left") {
   CHECK(train::write_numerics(folder / "rank_0.part", numerics, 1 << 20) > 400U);
 }
 
-TEST_CASE("a damaged dump is refused, and so is another container") {
+TEST_CASE("read_numerics: a damaged dump and another kind of container are errors") {
   TempFolder folder;
   Numerics numerics;
   numerics.weights = {{"weight", torch::ones({100})}};
@@ -257,6 +259,6 @@ TEST_CASE("a damaged dump is refused, and so is another container") {
     FAIL("it was read");
   } catch (const Error& error) {
     CHECK(error.kind() == ErrorKind::checkpoint);
-    CHECK_THAT(error.what(), Contains("it is not a dump of a diverged step"));
+    CHECK_THAT(error.what(), Contains("it is not the saved step of a diverged run"));
   }
 }

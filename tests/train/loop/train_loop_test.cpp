@@ -15,9 +15,10 @@ using namespace trainctl;
 
 namespace {
 
-double sum_of(const events::Timing& t) {
-  return t.data_wait_s + t.h2d_s + t.forward_s + t.backward_s + t.allreduce_exposed_s +
-         t.optimizer_s + t.eval_s + t.checkpoint_s + t.other_s;
+double sum_of(const events::Timing& timing) {
+  double sum = 0;
+  for (const events::TimingPhase& phase : events::kTimingPhases) sum += timing.*phase.seconds;
+  return sum;
 }
 
 /// Returns the mean loss of the initial weights over all samples.
@@ -59,7 +60,7 @@ std::pair<double, at::Tensor> loss_of_mixed(data::Loader& loader, FakeModel& mod
 
 }  // namespace
 
-TEST_CASE("an epoch takes each sample once and reports the mean loss over samples") {
+TEST_CASE("TrainLoop: an epoch uses each sample once and reports the mean loss over samples") {
   FakeRun run({.samples = 10, .batch = 4, .val_samples = 7});
   run.options.max_epochs = 2;
   run.scheduler.rate = 0;  // the weights do not change
@@ -84,9 +85,7 @@ TEST_CASE("an epoch takes each sample once and reports the mean loss over sample
   CHECK(run.model.mode == stage::RunMode::train);
 }
 
-TEST_CASE(
-    "mixed rows are learned by both labels and counted against their own, validation is not "
-    "mixed") {
+TEST_CASE("mixup: the loss uses both labels, metrics the row's own, and validation is not mixed") {
   FakeRun run({.samples = 22, .batch = 8, .val_samples = 7, .mixup_alpha = 1});
   run.scheduler.rate = 0;
   const auto [expected, own] = loss_of_mixed(*run.train_loader(), run.model);
@@ -103,7 +102,7 @@ TEST_CASE(
   CHECK(torch::equal(counted, own));
 }
 
-TEST_CASE("training lowers the loss, and the same run gives the same bits") {
+TEST_CASE("TrainLoop: training lowers the loss, and the same run twice is bitwise equal") {
   std::vector<std::string> digests;
   for (int repeat = 0; repeat < 2; ++repeat) {
     FakeRun run;
@@ -116,30 +115,30 @@ TEST_CASE("training lowers the loss, and the same run gives the same bits") {
   CHECK(digests[0] == digests[1]);
 }
 
-TEST_CASE("a run on images that a device keeps has the weights of one without, and no digest") {
+TEST_CASE("TrainLoop: images cached on the device give equal weights and no data digest") {
   const data::testing::HostDevice device;
   const auto flip = data::testing::transform_of("random_horizontal_flip",
                                                 spec::transform::RandomHorizontalFlip{});
-  const auto trained = [&](bool held) {
+  const auto trained = [&](bool cached) {
     FakeRun run;
     run.options.max_epochs = 3;
     data::Pipeline train{.dataset = std::make_shared<FakeImages>(20), .transforms = {flip}};
     data::Pipeline validation{.dataset = std::make_shared<FakeImages>(8)};
-    if (held) train = data::hold_images(train, device);
-    if (held) validation = data::hold_images(validation, device);
+    if (cached) train = data::hold_images(train, device);
+    if (cached) validation = data::hold_images(validation, device);
     run.train = run.loader(train, data::Order::shuffled);
     run.validation = run.loader(validation, data::Order::sequential);
     const events::Finished finished = run.run();
-    CHECK(finished.data_digest.empty() == held);
+    CHECK(finished.data_digest.empty() == cached);
     for (const auto& epoch : run.all<events::EpochEnded>())
-      CHECK(epoch.data_digest.empty() == held);
+      CHECK(epoch.data_digest.empty() == cached);
     return finished.parameter_digest +
            fmt::format("{}", value_of(run.all<events::EpochEnded>().back(), "val/loss"));
   };
   CHECK(trained(true) == trained(false));
 }
 
-TEST_CASE("accumulated batches give the weights of one large batch, the uneven end included") {
+TEST_CASE("accumulate_grad_batches: small batches equal one large batch, also at an uneven end") {
   FakeRun large({.samples = 22, .batch = 6, .val_samples = 0});
   FakeRun small({.samples = 22, .batch = 2, .val_samples = 0});
   small.options.accumulate = 3;
@@ -151,10 +150,10 @@ TEST_CASE("accumulated batches give the weights of one large batch, the uneven e
   CHECK(mismatch(small.model.bias, large.model.bias) == "");
 }
 
-TEST_CASE("class weights: the result is independent of the split of a global batch") {
-  const bool some_weigh_nothing = GENERATE(false, true);
+TEST_CASE("class weights: the result does not depend on how a global batch is split") {
+  const bool has_zero_weights = GENERATE(false, true);
   const at::Tensor weight =
-      some_weigh_nothing ? torch::tensor({0.0F, 0.0F, 3.0F}) : torch::tensor({20.0F, 1.0F, 0.05F});
+      has_zero_weights ? torch::tensor({0.0F, 0.0F, 3.0F}) : torch::tensor({20.0F, 1.0F, 0.05F});
   FakeRun large({.samples = 22, .batch = 6, .val_samples = 8});
   FakeRun small({.samples = 22, .batch = 1, .val_samples = 8});
   small.options.accumulate = 6;
@@ -172,7 +171,7 @@ TEST_CASE("class weights: the result is independent of the split of a global bat
   }
 }
 
-TEST_CASE("class weights: weights of zero for all samples are reported") {
+TEST_CASE("class weights: a batch whose samples all have the weight 0 is an error") {
   FakeRun run;
   run.loss.class_weight = torch::zeros({3});
   const Error error = error_of(run);
@@ -180,7 +179,7 @@ TEST_CASE("class weights: weights of zero for all samples are reported") {
   CHECK_THAT(error.what(), Contains("loss.weight gives every sample the weight 0"));
 }
 
-TEST_CASE("clipping bounds what a step may change") {
+TEST_CASE("gradient clipping: bounds how far a step moves the weights") {
   FakeRun run({.samples = 4, .batch = 4, .val_samples = 0});
   run.options.clip = 0.01;
   run.scheduler.rate = 1;
@@ -192,7 +191,8 @@ TEST_CASE("clipping bounds what a step may change") {
   CHECK(moved == Approx(0.01).epsilon(1e-3));
 }
 
-TEST_CASE("a scheduler that moves the momentum does so before each step, and needs one") {
+TEST_CASE(
+    "scheduler: momentum is set before each step, and an optimizer without momentum is an error") {
   FakeRun run({.samples = 24, .batch = 4, .val_samples = 0});
   run.options.accumulate = 2;
   run.scheduler.cycles = true;
@@ -204,7 +204,7 @@ TEST_CASE("a scheduler that moves the momentum does so before each step, and nee
   CHECK(run.optimizer.momenta == std::vector<double>{0.5, 0.51, 0.52});
 }
 
-TEST_CASE("the parts of each epoch sum to its wall time") {
+TEST_CASE("TrainLoop: the parts of each epoch's time sum to its wall time") {
   FakeRun run;
   run.options.max_epochs = 3;
   run.run();
@@ -219,7 +219,8 @@ TEST_CASE("the parts of each epoch sum to its wall time") {
   }
 }
 
-TEST_CASE("validation comes every so many epochs, and the plateau scheduler hears of it") {
+TEST_CASE(
+    "check_val_every_n_epoch: validation and the plateau scheduler run only in those epochs") {
   FakeRun run;
   run.options.max_epochs = 5;
   run.options.validate_every = 2;
@@ -232,7 +233,7 @@ TEST_CASE("validation comes every so many epochs, and the plateau scheduler hear
   CHECK(run.scheduler.seen[0] == value_of(epochs[1], "val/loss"));
 }
 
-TEST_CASE("sanity steps validate before training and leave no trace") {
+TEST_CASE("num_sanity_val_steps: validation before training does not change the result") {
   FakeRun plain;
   FakeRun checked;
   checked.options.sanity_steps = 1;
@@ -242,7 +243,7 @@ TEST_CASE("sanity steps validate before training and leave no trace") {
   CHECK(checked.all<events::EpochEnded>().size() == 1);
 }
 
-TEST_CASE("a step is logged with the mean loss since the last one") {
+TEST_CASE("log_every_n_steps: a logged loss is the mean since the last logged step") {
   FakeRun run({.samples = 24, .batch = 4, .val_samples = 0});
   run.options.log_every = 2;
   std::vector<double> losses;
@@ -259,7 +260,7 @@ TEST_CASE("a step is logged with the mean loss since the last one") {
   CHECK(logged[2].elapsed_s > logged[1].elapsed_s);
 }
 
-TEST_CASE("progress is emitted at most five times a second, the heartbeat at every step") {
+TEST_CASE("TrainLoop: progress is emitted up to five times a second, heartbeats at every step") {
   FakeRun run({.samples = 400, .batch = 4, .val_samples = 0});
   const auto clock = std::make_shared<ManualClock>();
   run.clock = clock;

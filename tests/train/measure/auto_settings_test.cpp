@@ -24,7 +24,7 @@ struct Bench {
 
 }  // namespace
 
-TEST_CASE("more threads are taken only where they are clearly faster") {
+TEST_CASE("num_threads=auto: several threads are used only if they are clearly faster") {
   Bench bench;
   CHECK(bench.probe(0.001, 0.0005).threads == 4);
   CHECK(bench.threads == 4);
@@ -32,7 +32,7 @@ TEST_CASE("more threads are taken only where they are clearly faster") {
   CHECK(bench.threads == 1);
   CHECK(bench.probe(0.001, 0.0005).step_s == Approx(0.0005));
   CHECK(bench.probe(0.001, 0.00095).step_s == Approx(0.001));
-  CHECK(bench.probe(0.001, 0.0017).why == "probe: 4 threads take 1.70x of 1");
+  CHECK(bench.probe(0.001, 0.0017).why == "probe: 4 threads take 1.70x the time of 1");
 }
 
 TEST_CASE("num_threads=auto: the probe is short for any step time") {
@@ -45,7 +45,7 @@ TEST_CASE("num_threads=auto: the probe is short for any step time") {
   CHECK(slow.threads == 4);
 }
 
-TEST_CASE("a step is timed after two warm-up steps, within half a second") {
+TEST_CASE("time_steps: times steps after two warm-up steps, within half a second") {
   ManualClock clock;
   int steps = 0;
   const auto step = [&](double first, double others) {

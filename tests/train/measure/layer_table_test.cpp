@@ -11,7 +11,7 @@ const std::vector<LayerRow> kRows{
 
 }  // namespace
 
-TEST_CASE("the CSV of the layers keeps commas and quotes within quotes") {
+TEST_CASE("layers_as_csv: fields with commas or quotes are quoted") {
   CHECK(layers_as_csv(kRows) ==
         "layer,kind,calls,forward_ms,backward_ms,share,gflop,output\n"
         "\"layer1.0.conv1\",conv2d,1,1.5,2.25,0.375,0.0123456789,\"[64, 16, 28, 28]\"\n"
@@ -19,7 +19,7 @@ TEST_CASE("the CSV of the layers keeps commas and quotes within quotes") {
   CHECK(layers_as_csv({}) == "layer,kind,calls,forward_ms,backward_ms,share,gflop,output\n");
 }
 
-TEST_CASE("layer table: the text says whether times are of the CPU or the GPU") {
+TEST_CASE("layers_as_text: says whether the times are the CPU's or the GPU's") {
   const std::string on_cpu = layers_as_text(kRows, {.steps = 5});
   CHECK_THAT(on_cpu, StartsWith("The mean of 5 steps. Times are those of the CPU") &&
                          Contains("37.5%") && Contains("[64, 16, 28, 28]\n"));

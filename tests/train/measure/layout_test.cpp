@@ -24,7 +24,8 @@ train::LayoutChoice probed(const std::vector<double>& last_ms) {
 
 }  // namespace
 
-TEST_CASE("channels_last=auto: on where two thirds of the operations are convolutions of images") {
+TEST_CASE(
+    "channels_last=auto: on if at least two thirds of the operations are image convolutions") {
   CHECK(choose_layout({300, 200}).channels_last);
   CHECK_FALSE(choose_layout({300, 199}).channels_last);
   CHECK(choose_layout({100, 97}).why == "97 % of the operations are convolutions of images");
@@ -32,28 +33,28 @@ TEST_CASE("channels_last=auto: on where two thirds of the operations are convolu
         "5 % of the operations are convolutions of images, less than two thirds");
 }
 
-TEST_CASE("channels_last=auto: off for a model without convolutions, and without operations") {
+TEST_CASE("channels_last=auto: off for a model without convolutions or without operations") {
   CHECK_FALSE(choose_layout({100, 0}).channels_last);
   CHECK_THAT(choose_layout({0, 0}).why, Contains("no convolutions"));
 }
 
-TEST_CASE("channels_last=auto: a GPU is faster with it only in 16-bit precision") {
+TEST_CASE("channels_last=auto: enabled on a GPU only in 16-bit precision") {
   CHECK_FALSE(train::gains_by_channels_last(Precision::full));
   CHECK(train::gains_by_channels_last(Precision::fp16_mixed));
   CHECK(train::gains_by_channels_last(Precision::bf16_mixed));
 }
 
-TEST_CASE("channels_last=auto: a probe on a CPU wants a gain of 1.15 and no round that is slower") {
+TEST_CASE("channels_last=auto: a CPU probe requires a speedup of 1.15 and no slower round") {
   CHECK(probed({40, 15}).channels_last);
-  CHECK(probed({40, 15}).why == "probe: 1.33x as fast with the channels last");
+  CHECK(probed({40, 15}).why == "probe: 1.33x as fast with channels_last");
   CHECK_FALSE(probed({40, 18}).channels_last);
-  CHECK(probed({40, 18}).why == "probe: 1.11x as fast with the channels last");
+  CHECK(probed({40, 18}).why == "probe: 1.11x as fast with channels_last");
   CHECK_FALSE(probed({40, 25}).channels_last);
   CHECK(probed({40, 15, 19, 15, 15, 15}).channels_last);
   CHECK_FALSE(probed({40, 15, 21, 15, 15, 15}).channels_last);
 }
 
-TEST_CASE("channels_last=auto: a probe of long steps ends after the first round") {
+TEST_CASE("channels_last=auto: a probe with long steps ends after the first round") {
   ManualClock clock;
   int steps = 0;
   const auto long_step = [&] {

@@ -15,7 +15,7 @@ at::Tensor mebibyte() { return at::empty({kFloats}); }
 
 }  // namespace
 
-TEST_CASE("a meter counts what is allocated and freed while it lives") {
+TEST_CASE("MemoryMeter: counts allocations and frees since its construction") {
   train::MemoryMeter meter(at::kCPU);
   CHECK(meter.live() == 0);
   const at::Tensor kept = mebibyte();
@@ -30,14 +30,14 @@ TEST_CASE("a meter counts what is allocated and freed while it lives") {
   CHECK(meter.reserved() == 0);
 }
 
-TEST_CASE("memory meter: freeing earlier memory is not counted") {
+TEST_CASE("MemoryMeter: freeing memory allocated earlier is not counted") {
   at::Tensor before = mebibyte();
   const train::MemoryMeter meter(at::kCPU);
   before.reset();
   CHECK(meter.live() == 0);
 }
 
-TEST_CASE("memory meter: a backward pass is measured without earlier allocations") {
+TEST_CASE("MemoryMeter: measures a backward pass without earlier allocations") {
   {
     const train::MemoryMeter meter(at::kCPU);
     const at::Tensor x = at::ones({kFloats}).requires_grad_();
@@ -56,7 +56,7 @@ TEST_CASE("memory meter: a backward pass is measured without earlier allocations
   CHECK(next.live() == 0);
 }
 
-TEST_CASE("memory meter: memory of other devices is not counted") {
+TEST_CASE("MemoryMeter: memory of other devices is not counted") {
   const train::MemoryMeter gpu(at::Device(at::kCUDA, 0));
   const at::Tensor here = mebibyte();
   CHECK(gpu.live() == 0);

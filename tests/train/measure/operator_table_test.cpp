@@ -23,7 +23,7 @@ const OperatorRow& row(const std::vector<OperatorRow>& rows, const std::string& 
 
 }  // namespace
 
-TEST_CASE("operator table: time in nested operators is counted for the nested ones") {
+TEST_CASE("operator_rows: self time excludes the time of nested operators") {
   const auto rows = operator_rows({call("linear", 0, 10'000), call("t", 1000, 2000),
                                    call("addmm", 2000, 9000), call("copy", 3000, 4000),
                                    call("other", 3500, 5500, 2), call("t", 11'000, 11'500)});
@@ -36,7 +36,7 @@ TEST_CASE("operator table: time in nested operators is counted for the nested on
   CHECK(rows.front().name == "addmm");
 }
 
-TEST_CASE("operator table: overlapping calls reduce the self time of their parent once") {
+TEST_CASE("operator_rows: overlapping calls reduce their parent's self time once") {
   const auto rows = operator_rows({call("step", 0, 10'000), call("a", 1000, 8000),
                                    call("b", 5000, 10'000), call("c", 6000, 7000)});
   CHECK(row(rows, "step").self_ms == Approx(1));
@@ -45,7 +45,7 @@ TEST_CASE("operator table: overlapping calls reduce the self time of their paren
   CHECK(row(rows, "c").self_ms == Approx(1));
 }
 
-TEST_CASE("self time is never negative, even for an operator without an end") {
+TEST_CASE("operator_rows: self time is never negative, even for an operator without an end") {
   const auto rows = operator_rows({call("whole", 0, 3000), call("a", 0, 1000),
                                    call("b", 1000, 3000), call("endless", 2000, 500)});
   CHECK(row(rows, "whole").self_ms == 0);
@@ -55,7 +55,7 @@ TEST_CASE("self time is never negative, even for an operator without an end") {
   CHECK_THAT(operators_as_text(rows), !Contains("-"));
 }
 
-TEST_CASE("operator table: the shares of the time sum to 100 %") {
+TEST_CASE("operators_as_text: the shares of the time sum to 100 %") {
   std::vector<OperatorCall> calls{call("outer", 0, 997), call("inner", 3, 500)};
   for (std::uint64_t i = 0; i < 20; ++i) {
     const std::string name = "op" + std::to_string(i);
@@ -78,7 +78,7 @@ TEST_CASE("operator table: the shares of the time sum to 100 %") {
   CHECK(std::abs(sum - 100) <= 0.05 * rows + 1e-9);
 }
 
-TEST_CASE("operator table: memory belongs to the innermost operator") {
+TEST_CASE("operator_rows: memory is attributed to the innermost operator") {
   OperatorCall taken = call("[memory]", 1500, 1500);
   taken.bytes = 3'000'000;
   OperatorCall freed = call("[memory]", 5000, 5000);
@@ -92,7 +92,8 @@ TEST_CASE("operator table: memory belongs to the innermost operator") {
   CHECK(row(rows, "linear").mbytes == Approx(-1));
 }
 
-TEST_CASE("rows are kept apart by shape, and merged by name") {
+TEST_CASE(
+    "operator_rows: calls with different shapes are separate rows that merge_shapes combines") {
   OperatorCall small = call("mm", 0, 1000);
   small.shapes = {{2, 3}, {}};
   OperatorCall large = call("mm", 2000, 5000);
@@ -106,7 +107,9 @@ TEST_CASE("rows are kept apart by shape, and merged by name") {
   CHECK(merged[0].self_ms == Approx(4));
 }
 
-TEST_CASE("the tables name their columns, and the CSV keeps commas within quotes") {
+TEST_CASE(
+    "operators_as_csv: fields with commas or quotes are quoted, and the text lists at "
+    "most 40 rows") {
   OperatorCall one = call("say \"hi\", twice", 0, 1000);
   one.shapes = {{2, 3}};
   const std::string csv = operators_as_csv(operator_rows({one}));

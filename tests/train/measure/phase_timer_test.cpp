@@ -15,9 +15,9 @@ double sum_of(const events::Timing& timing) {
 }
 
 /// A device whose step times the test sets.
-class InventedLine final : public device::EventTimer {
+class FakeEventTimer final : public device::EventTimer {
  public:
-  explicit InventedLine(double seconds, Part part = Part::forward)
+  explicit FakeEventTimer(double seconds, Part part = Part::forward)
       : parts_(train::kParts), part_(static_cast<std::size_t>(part)), seconds_(seconds) {}
   void mark(int /*part*/) override {}
   const std::vector<double>& end_step() override {
@@ -34,7 +34,7 @@ class InventedLine final : public device::EventTimer {
 
 }  // namespace
 
-TEST_CASE("each part of an epoch gets its time and they sum to the wall time") {
+TEST_CASE("PartTimer: each part of an epoch is timed, and the parts sum to the wall time") {
   ManualClock clock;
   train::PartTimer timer(clock, nullptr);
   timer.begin_epoch();
@@ -58,7 +58,7 @@ TEST_CASE("each part of an epoch gets its time and they sum to the wall time") {
   CHECK(timing.first_batch_s == 1);
 }
 
-TEST_CASE("PartTimer: a pause is not counted and the parts still sum to the wall time") {
+TEST_CASE("PartTimer: a pause is not counted, and the parts still sum to the wall time") {
   ManualClock clock;
   train::PartTimer timer(clock, nullptr);
   timer.begin_epoch();
@@ -96,7 +96,7 @@ TEST_CASE("PartTimer: the communication time is at most the backward time") {
 
 TEST_CASE("PartTimer: communication measured on the device is subtracted from its backward time") {
   ManualClock clock;
-  train::PartTimer timer(clock, std::make_unique<InventedLine>(1.0, Part::backward));
+  train::PartTimer timer(clock, std::make_unique<FakeEventTimer>(1.0, Part::backward));
   timer.begin_epoch();
   for (int step = 0; step < 3; ++step) {
     timer.enter(Part::backward);
@@ -110,10 +110,10 @@ TEST_CASE("PartTimer: communication measured on the device is subtracted from it
   CHECK(sum_of(timing) == Approx(timing.wall_s));
 }
 
-TEST_CASE("times of a device replace those of the host and still sum to the wall time") {
+TEST_CASE("PartTimer: device times replace host times and still sum to the wall time") {
   const double forward = GENERATE(0.5, 3.0);  // less and more than the host's time
   ManualClock clock;
-  train::PartTimer timer(clock, std::make_unique<InventedLine>(forward));
+  train::PartTimer timer(clock, std::make_unique<FakeEventTimer>(forward));
   timer.begin_epoch();
   for (int step = 0; step < 4; ++step) {
     timer.enter(Part::data_wait);
@@ -132,7 +132,7 @@ TEST_CASE("times of a device replace those of the host and still sum to the wall
   CHECK(timing.forward_s == Approx(forward < 1 ? 5 * forward : 5.0));
 }
 
-TEST_CASE("times of a checkpoint that is older than a phase are restored without it") {
+TEST_CASE("serialize_times: a checkpoint without a newer phase is restored with 0 for it") {
   events::Timing saved;
   saved.wall_s = 9;
   saved.forward_s = 4;

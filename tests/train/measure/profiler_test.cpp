@@ -31,7 +31,7 @@ std::int64_t recorded(const Json& trace, const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("the steps after the warm-up are recorded: a trace and a table of operators") {
+TEST_CASE("profiler: the steps after the warm-up are in the trace and the operator table") {
   FakeRun run({.samples = 40, .batch = 4, .val_samples = 0});
   run.options.profiler = spec::Profiler{.wait = 2, .warmup = 1, .active = 3};
   run.run();
@@ -44,7 +44,7 @@ TEST_CASE("the steps after the warm-up are recorded: a trace and a table of oper
   CHECK_THAT(text_of(run.folder / "profile/operators.csv"), Contains("[4, 6]"));
 }
 
-TEST_CASE("the layers of the recorded steps have a table of their own") {
+TEST_CASE("profiler: writes a table of the layers of the recorded steps") {
   FakeRun run({.samples = 40, .batch = 4, .val_samples = 0});
   run.options.profiler = spec::Profiler{.wait = 2, .warmup = 1, .active = 3};
   run.run();
@@ -67,7 +67,8 @@ TEST_CASE("profiler: operators are observed only in the recorded steps") {
         std::vector<bool>{false, false, false, true, true, true, false, false, false, false});
 }
 
-TEST_CASE("profiler: NVTX ranges change no result and are reported if libtorch lacks them") {
+TEST_CASE(
+    "profiler: NVTX ranges do not change the result and cause a warning without CUDA support") {
   FakeRun plain;
   plain.run();
   FakeRun named;
@@ -79,7 +80,7 @@ TEST_CASE("profiler: NVTX ranges change no result and are reported if libtorch l
   if (!warnings.empty()) CHECK_THAT(warnings[0].message, Contains("no CUDA support"));
 }
 
-TEST_CASE("profiler: a run that ends within the recorded steps keeps those recorded so far") {
+TEST_CASE("profiler: a run that ends during the recorded steps keeps those recorded so far") {
   FakeRun run({.samples = 16, .batch = 4, .val_samples = 0});
   run.options.profiler = spec::Profiler{.wait = 1, .warmup = 0, .active = 100};
   run.run();
@@ -88,8 +89,8 @@ TEST_CASE("profiler: a run that ends within the recorded steps keeps those recor
 }
 
 TEST_CASE(
-    "profiler: a run that ends before the recorded steps writes nothing and recording changes no "
-    "result") {
+    "profiler: recording does not change the result, and a run that ends before it writes "
+    "no files") {
   FakeRun plain;
   plain.run();
   FakeRun early;
@@ -102,7 +103,7 @@ TEST_CASE(
   CHECK(recording.model.weight.equal(plain.model.weight));
 }
 
-TEST_CASE("steps are optimizer steps where batches are accumulated") {
+TEST_CASE("profiler: with accumulated batches it counts optimizer steps") {
   FakeRun run({.samples = 40, .batch = 4, .val_samples = 0});
   run.options.accumulate = 2;
   run.options.profiler = spec::Profiler{.wait = 1, .warmup = 0, .active = 2};
@@ -112,7 +113,7 @@ TEST_CASE("steps are optimizer steps where batches are accumulated") {
   CHECK(recorded(trace, "optimizer") == 2);
 }
 
-TEST_CASE("profiler: a run that ends before the recorded steps reports that there is no profile") {
+TEST_CASE("profiler: a run that ends before the recorded steps causes a warning") {
   FakeRun run({.samples = 12, .batch = 4, .val_samples = 0});
   run.options.profiler = spec::Profiler{.wait = 9, .warmup = 1, .active = 3};
   run.run();

@@ -15,10 +15,14 @@ constexpr std::int64_t kGiB = std::int64_t{1} << 30;
 TEST_CASE("activation_checkpointing=auto: blocks are recomputed only if activations do not fit") {
   const auto wide = choose_recompute({.activations = 4 * kGiB, .rest = kGiB, .free = 8 * kGiB});
   CHECK_FALSE(wide.recomputes);
-  CHECK(wide.why == "activations take about 4.0 GiB of 7.0 GiB free: they are kept");
+  CHECK(
+      wide.why ==
+      "activations need about 4.0 GiB plus a margin of 15 %, and 7.0 GiB are free: they are kept");
   const auto narrow = choose_recompute({.activations = 9 * kGiB, .rest = kGiB, .free = 7 * kGiB});
   CHECK(narrow.recomputes);
-  CHECK(narrow.why == "activations take about 9.0 GiB of 6.0 GiB free: blocks are recomputed");
+  CHECK(narrow.why ==
+        "activations need about 9.0 GiB plus a margin of 15 %, and 6.0 GiB are free: blocks are "
+        "recomputed");
 }
 
 TEST_CASE("activation_checkpointing=auto: activations need a margin of 15 %") {
@@ -31,6 +35,6 @@ TEST_CASE(
     "activation_checkpointing=auto: no memory is free for activations if the weights do not fit") {
   const auto choice = choose_recompute({.activations = 1, .rest = 3 * kGiB, .free = kGiB});
   CHECK(choice.recomputes);
-  CHECK_THAT(choice.why, Contains("1 B of 0 B free"));
+  CHECK_THAT(choice.why, Contains("1 B plus a margin of 15 %, and 0 B are free"));
   CHECK_FALSE(choose_recompute({.activations = 0, .rest = 2, .free = 1}).recomputes);
 }

@@ -61,14 +61,15 @@ struct Probe {
 
 }  // namespace
 
-TEST_CASE("a replay takes 1 % of the training, half a second or the minimum number of steps") {
+TEST_CASE(
+    "ReplayCost: a replay takes 1 % of the training or half a second, or the minimum of steps") {
   CHECK(ReplayCost{.training_s = 10, .passes_s = 5, .batches = 1000}.steps() == 20);
   CHECK(ReplayCost{.training_s = 1000, .passes_s = 500, .batches = 10000}.steps() == 10);
   CHECK(ReplayCost{.training_s = 1000, .passes_s = 800, .batches = 4000}.steps() == 7);
   CHECK(ReplayCost{.training_s = 1000, .passes_s = 1, .batches = 100000}.steps() == 52);
 }
 
-TEST_CASE("a run that is short, or whose steps are long, has no replay") {
+TEST_CASE("ReplayCost: a run that is short or has long steps is not replayed") {
   CHECK(ReplayCost{}.steps() == 0);
   CHECK(ReplayCost{.training_s = 1.9, .passes_s = 0.1, .batches = 1000}.steps() == 0);
   CHECK(ReplayCost{.training_s = 10, .passes_s = 9, .batches = 10}.steps() == 0);
@@ -76,7 +77,7 @@ TEST_CASE("a run that is short, or whose steps are long, has no replay") {
   CHECK(ReplayCost{.training_s = 1e6, .passes_s = 9e5, .batches = 900'000}.steps() == 0);
 }
 
-TEST_CASE("a replay leaves weights, buffers, generators and the optimizer as they were") {
+TEST_CASE("replay_batch: weights, buffers, generators and the optimizer are unchanged afterwards") {
   Probe probe(4);
   const at::Tensor weight = probe.run.model.weight.detach().clone();
   probe.run.model.batches.fill_(17);
@@ -92,7 +93,7 @@ TEST_CASE("a replay leaves weights, buffers, generators and the optimizer as the
   CHECK_FALSE(probe.run.model.weight.grad().defined());
 }
 
-TEST_CASE("replay: a short last batch is filled up and an empty one is not replayed") {
+TEST_CASE("replay_batch: a short last batch is filled up, and an empty one is not replayed") {
   Probe probe(3);
   CHECK(probe.replay(5));
   CHECK(probe.run.model.rows == probe.run.sizes.batch);
@@ -100,7 +101,7 @@ TEST_CASE("replay: a short last batch is filled up and an empty one is not repla
   CHECK_FALSE(probe.replay(5));
 }
 
-TEST_CASE("replay: a failing step ends the replay and not the run") {
+TEST_CASE("replay_batch: a step that fails ends the replay but not the run") {
   Probe probe(4);
   probe.run.model.batches.fill_(3);
   probe.run.loss.after = [](const at::Tensor& loss, int call) -> at::Tensor {
@@ -111,7 +112,7 @@ TEST_CASE("replay: a failing step ends the replay and not the run") {
   CHECK(probe.run.model.batches.item<std::int64_t>() == 3);
 }
 
-TEST_CASE("replay: slow steps end it after about two seconds, with heartbeats") {
+TEST_CASE("replay_batch: ends after about two seconds of slow steps and sends heartbeats") {
   Probe probe(4);
   probe.run.clock = std::make_shared<SteppingClock>(0.1);
   probe.page.global_step = 41;
@@ -123,7 +124,7 @@ TEST_CASE("replay: slow steps end it after about two seconds, with heartbeats") 
   CHECK(probe.page.global_step == 41);
 }
 
-TEST_CASE("Replay: a larger batch, another number of threads and bf16 are timed within a budget") {
+TEST_CASE("replay_batch: times a larger batch, another thread count and bf16 within the budget") {
   Probe probe(4);
   const int threads = at::get_num_threads();
   const at::Tensor weight = probe.run.model.weight.detach().clone();
@@ -142,7 +143,7 @@ TEST_CASE("Replay: a larger batch, another number of threads and bf16 are timed 
   CHECK_FALSE(probe.run.model.weight.grad().defined());
 }
 
-TEST_CASE("Replay: settings whose steps exceed the budget are left out") {
+TEST_CASE("replay_batch: settings whose steps exceed the budget are skipped") {
   Probe probe(4);
   probe.run.clock = std::make_shared<SteppingClock>(0.01);  // the same for eight rows
   const auto found = probe.replay(9, 0.15, at::get_num_threads() + 1);
@@ -155,7 +156,7 @@ TEST_CASE("Replay: settings whose steps exceed the budget are left out") {
   CHECK_FALSE(none->other_threads);
 }
 
-TEST_CASE("Replay: all cores in use are compared with one thread") {
+TEST_CASE("replay_batch: a run that uses all cores is compared with one thread") {
   if (at::get_num_threads() < 2) skip("one thread");
   Probe probe(4);
   probe.run.clock = std::make_shared<SteppingClock>(0.001);
@@ -165,7 +166,7 @@ TEST_CASE("Replay: all cores in use are compared with one thread") {
   CHECK(found->other_threads->value == 1);
 }
 
-TEST_CASE("Replay: a setting that fails leaves the replay of the run's own steps") {
+TEST_CASE("replay_batch: the result is kept if another setting fails") {
   Probe probe(4);
   probe.run.clock = std::make_shared<SteppingClock>(0.01);
   probe.run.loss.after = [](const at::Tensor& loss, int call) -> at::Tensor {
@@ -178,7 +179,7 @@ TEST_CASE("Replay: a setting that fails leaves the replay of the run's own steps
   CHECK_FALSE(found->other_threads);
 }
 
-TEST_CASE("Replay: a run with detect_anomaly is replayed without its checks") {
+TEST_CASE("StepBenchmark: a run with detect_anomaly is replayed without its checks") {
   FakeRun run({.samples = 4000});
   run.options.max_epochs = 2;
   run.options.detect_anomaly = true;
@@ -186,7 +187,7 @@ TEST_CASE("Replay: a run with detect_anomaly is replayed without its checks") {
   CHECK(run.run().replay_step_s);
 }
 
-TEST_CASE("replay: a stop request ends it") {
+TEST_CASE("replay_batch: a stop request ends the replay without a result") {
   Probe probe(4);
   probe.run.loss.after = [&](const at::Tensor& loss, int call) {
     if (call == 3) probe.run.stop_signal = 15;
@@ -199,32 +200,33 @@ TEST_CASE("replay: a stop request ends it") {
 namespace {
 
 /// The state at the end of a run.
-struct Left {
+struct EndState {
   events::Finished finished;
   std::vector<at::Tensor> tensors;  // weights, buffers, generators
   int optimizer_steps = 0;
 };
 
-Left left_by(double step_s) {
+EndState end_state_of(double step_s) {
   torch::manual_seed(5);
   FakeRun run({.samples = 4000});
   run.model.dropout = 0.5;
   run.options.max_epochs = 2;
   run.clock = std::make_shared<SteppingClock>(step_s);
-  Left left{run.run(), {}, run.optimizer.steps};
+  EndState state_at_end{run.run(), {}, run.optimizer.steps};
   for (const auto& [name, parameter] : run.model.parameters())
-    left.tensors.push_back(parameter.detach().clone());
-  for (const auto& [name, buffer] : run.model.buffers()) left.tensors.push_back(buffer.clone());
+    state_at_end.tensors.push_back(parameter.detach().clone());
+  for (const auto& [name, buffer] : run.model.buffers())
+    state_at_end.tensors.push_back(buffer.clone());
   for (const auto& [name, state] : train::random_states(at::kCPU))
-    left.tensors.push_back(state.clone());
-  return left;
+    state_at_end.tensors.push_back(state.clone());
+  return state_at_end;
 }
 
 }  // namespace
 
-TEST_CASE("a run with a replay at its end has the same results as one without") {
-  const Left without = left_by(1e-6);
-  const Left with = left_by(0.01);
+TEST_CASE("StepBenchmark: a replay at the end does not change the run's result") {
+  const EndState without = end_state_of(1e-6);
+  const EndState with = end_state_of(0.01);
   CHECK_FALSE(without.finished.replay_step_s);
   CHECK(with.finished.replay_step_s);
   CHECK(with.finished.parameter_digest == without.finished.parameter_digest);
@@ -236,7 +238,7 @@ TEST_CASE("a run with a replay at its end has the same results as one without") 
   }
 }
 
-TEST_CASE("a run that was asked to stop ends at once, without a replay") {
+TEST_CASE("StepBenchmark: a run that was asked to stop ends without a replay") {
   FakeRun run({.samples = 4000});
   run.options.max_epochs = 9;
   run.clock = std::make_shared<SteppingClock>(0.01);

@@ -10,29 +10,30 @@ using train::UsageMeter;
 namespace {
 
 /// A GPU whose counters the test sets.
-struct Board {
+struct FakeGpu {
   GpuCounters counters{.joules = 1000, .pcie_bytes = 0};
   GpuMoment moment{.busy_percent = 50};
-  int asked = 0;
+  int reads = 0;
 };
 
-class InventedGpu final : public GpuMeter {
+class FakeGpuMeter final : public GpuMeter {
  public:
-  explicit InventedGpu(Board& board) : board_(board) {}
-  [[nodiscard]] GpuCounters counters() const override { return board_.counters; }
+  explicit FakeGpuMeter(FakeGpu& gpu) : gpu_(gpu) {}
+  [[nodiscard]] GpuCounters counters() const override { return gpu_.counters; }
   [[nodiscard]] GpuMoment moment() const override {
-    ++board_.asked;
-    return board_.moment;
+    ++gpu_.reads;
+    return gpu_.moment;
   }
   [[nodiscard]] std::optional<double> power_limit() const override { return 700; }
 
  private:
-  Board& board_;
+  FakeGpu& gpu_;
 };
 
 }  // namespace
 
-TEST_CASE("nothing is reported before the start or for an epoch that is too short") {
+TEST_CASE(
+    "UsageMeter: reports nothing before its start, and joins a very short epoch to the next") {
   UsageMeter meter(2, nullptr);
   CHECK_FALSE(meter.take(5));
   UsageMeter begun(2, nullptr);
@@ -44,7 +45,7 @@ TEST_CASE("nothing is reported before the start or for an epoch that is too shor
   CHECK(both->cores == 2);
 }
 
-TEST_CASE("usage of a CPU has shares of at most 1 and no GPU values") {
+TEST_CASE("UsageMeter: on a CPU all shares are at most 1 and there are no GPU values") {
   UsageMeter meter(4, nullptr);
   meter.begin();
   meter.step(0);
@@ -58,13 +59,13 @@ TEST_CASE("usage of a CPU has shares of at most 1 and no GPU values") {
   CHECK_FALSE(meter.take_gpu_util());
 }
 
-TEST_CASE("a GPU is asked once a second at most, and its counters once an epoch") {
-  Board board;
-  UsageMeter meter(4, std::make_unique<InventedGpu>(board));
+TEST_CASE("UsageMeter: reads the GPU at most once a second and its counters once an epoch") {
+  FakeGpu gpu;
+  UsageMeter meter(4, std::make_unique<FakeGpuMeter>(gpu));
   meter.begin();
   for (int i = 0; i < 35; ++i) meter.step(100 + 0.1 * i);
-  CHECK(board.asked == 4);
-  board.counters = {.joules = 3000, .pcie_bytes = 8e6};
+  CHECK(gpu.reads == 4);
+  gpu.counters = {.joules = 3000, .pcie_bytes = 8e6};
   const auto usage = meter.take(4);
   REQUIRE(usage);
   CHECK(*usage->gpu_power_w == Approx(500));
@@ -75,13 +76,13 @@ TEST_CASE("a GPU is asked once a second at most, and its counters once an epoch"
   CHECK_FALSE(meter.take_gpu_util());
 }
 
-TEST_CASE("thermally throttled clocks are reported, a counter that wraps is not") {
-  Board board;
-  UsageMeter meter(4, std::make_unique<InventedGpu>(board));
+TEST_CASE("UsageMeter: thermal throttling is reported, and a counter that decreases is ignored") {
+  FakeGpu gpu;
+  UsageMeter meter(4, std::make_unique<FakeGpuMeter>(gpu));
   meter.begin();
-  board.moment.heat = true;
+  gpu.moment.heat = true;
   for (int i = 0; i < 3; ++i) meter.step(i * 2);
-  board.counters = {.joules = 10, .pcie_bytes = std::nullopt};
+  gpu.counters = {.joules = 10, .pcie_bytes = std::nullopt};
   const auto usage = meter.take(6);
   REQUIRE(usage);
   CHECK(usage->gpu_throttle == "heat");

@@ -43,7 +43,8 @@ std::vector<stage::NamedTensor> of_all_kinds() {
 
 }  // namespace
 
-TEST_CASE("ZeRO-1: parameters are assigned largest first to the rank with the least") {
+TEST_CASE(
+    "ZeRO-1: parameters are assigned in descending size to the rank with the smallest share") {
   CHECK(train::owners_of(of_sizes({1, 10, 3, 7, 2}), 2) == std::vector<int>{1, 0, 1, 1, 0});
   CHECK(train::owners_of(of_sizes({4, 4, 4}), 3) == std::vector<int>{0, 1, 2});
   CHECK(train::owners_of(of_sizes({4}), 3) == std::vector<int>{0});
@@ -71,7 +72,7 @@ TEST_CASE("ZeRO-1: the shards have similar sizes") {
   }
 }
 
-TEST_CASE("a sharded optimizer clears the gradients of all parameters, not of its share alone") {
+TEST_CASE("ShardedOptimizer: zero_grad clears the gradients of all parameters, not only its own") {
   FakeModel model;
   auto inner = std::make_unique<FakeSgd>();
   inner->parameters = {model.bias};
@@ -87,7 +88,7 @@ TEST_CASE("a sharded optimizer clears the gradients of all parameters, not of it
   CHECK_NOTHROW(optimizer.zero_grad());
 }
 
-TEST_CASE("ZeRO-1: all ranks receive the updates through a buffer of any size") {
+TEST_CASE("ShardedOptimizer: all ranks receive the updates with any buffer size") {
   for (const std::size_t cap : {std::size_t{64}, std::size_t{128}, std::size_t{1} << 20}) {
     RankGroup group(3);
     group.run_all([&](int rank, std::unique_ptr<dist::Communicator> communicator) {
@@ -114,7 +115,8 @@ TEST_CASE("ZeRO-1: all ranks receive the updates through a buffer of any size") 
   }
 }
 
-TEST_CASE("flat copies hold tensors of one type up to their cap, and give back what they took") {
+TEST_CASE(
+    "FlatTensors: buffers hold one dtype up to their cap, and scatter copies the values back") {
   const at::Tensor first = torch::arange(6, torch::kFloat).view({2, 3}).t();  // not contiguous
   const at::Tensor second = torch::arange(5, torch::kDouble);
   const at::Tensor third = torch::full({4}, 7.0F);

@@ -58,7 +58,7 @@ void check_all(const std::vector<std::vector<int>>& found, const std::vector<int
 
 }  // namespace
 
-TEST_CASE("StopConsensus: one rank follows its own stop flag and deadline at once") {
+TEST_CASE("StopConsensus: a single rank follows its own signal and deadline at once") {
   const auto alone = dist::make_single();
   volatile int signal = 0;
   StopConsensus agreement(*alone, {&signal, 10.0}, StopConsensus::Cadence::by_time);
@@ -68,7 +68,7 @@ TEST_CASE("StopConsensus: one rank follows its own stop flag and deadline at onc
   CHECK(agreement.after_step(StopConsensus::At::step, 11.0) == Stop::signal);
 }
 
-TEST_CASE("StopConsensus: one rank saves by its own clock") {
+TEST_CASE("StopConsensus: a single rank saves by its own clock") {
   const auto alone = dist::make_single();
   StopConsensus agreement(*alone, {}, StopConsensus::Cadence::by_time);
   agreement.after_step(StopConsensus::At::step, 1);
@@ -81,7 +81,7 @@ TEST_CASE("StopConsensus: one rank saves by its own clock") {
   CHECK_FALSE(agreement.save_agreed());
 }
 
-TEST_CASE("all ranks save after the same step, once per request of rank 0") {
+TEST_CASE("StopConsensus: all ranks save after the same step, once per request of rank 0") {
   RankGroup group(3);
   std::array<std::vector<int>, 3> saved_after;
   group.run_all([&](int rank, std::unique_ptr<dist::Communicator> communicator) {
@@ -120,7 +120,7 @@ TEST_CASE("StopConsensus: all ranks stop after the same step for a signal on any
   CHECK(stopped_after == std::array{expected, expected, expected});
 }
 
-TEST_CASE("StopConsensus: between epochs the ranks agree at once and no exchange is pending") {
+TEST_CASE("StopConsensus: between epochs the ranks agree at once, with no exchange pending") {
   RankGroup group(2);
   std::array<Stop, 2> found{};
   group.run_all([&](int rank, std::unique_ptr<dist::Communicator> communicator) {
@@ -134,7 +134,7 @@ TEST_CASE("StopConsensus: between epochs the ranks agree at once and no exchange
   CHECK(found == std::array{Stop::time, Stop::time});
 }
 
-TEST_CASE("short steps exchange about every 50 ms, and steps that grow long after each") {
+TEST_CASE("StopConsensus: short steps exchange about every 50 ms, long steps after each one") {
   for (const int world : {2, 3}) {
     INFO(world << " ranks");
     Paced run{.world = world, .steps = 56};
@@ -143,7 +143,7 @@ TEST_CASE("short steps exchange about every 50 ms, and steps that grow long afte
   }
 }
 
-TEST_CASE("steps of 50 ms and more exchange after each, the shortest after every 16") {
+TEST_CASE("StopConsensus: steps of at least 50 ms exchange after each, very short ones after 16") {
   Paced run{.steps = 6};
   run.step_s = [](int) { return 0.06; };
   check_all(exchanges_of(run), {1, 2, 3, 4, 5, 6});
@@ -152,13 +152,13 @@ TEST_CASE("steps of 50 ms and more exchange after each, the shortest after every
   check_all(exchanges_of(run), {1, 2, 4, 8, 16, 32, 48, 64, 80, 96});
 }
 
-TEST_CASE("after a step far longer than the others they exchange often again") {
+TEST_CASE("StopConsensus: after an unusually long step the ranks exchange more often again") {
   Paced run{.steps = 40};
   run.step_s = [](int step) { return step == 32 ? 0.02 : 1e-6; };
   check_all(exchanges_of(run), {1, 2, 4, 8, 16, 32, 33, 35, 39});
 }
 
-TEST_CASE("a signal between two exchanges stops all ranks after the same step") {
+TEST_CASE("StopConsensus: a signal between two exchanges stops all ranks after the same step") {
   for (const int world : {2, 3}) {
     INFO(world << " ranks");
     std::array<volatile int, 3> signals{};
@@ -173,7 +173,7 @@ TEST_CASE("a signal between two exchanges stops all ranks after the same step") 
   }
 }
 
-TEST_CASE("a save request between two exchanges is granted once on all ranks") {
+TEST_CASE("StopConsensus: a save request between two exchanges is granted once on all ranks") {
   std::array<std::vector<int>, 3> saved_after;
   Paced run{.world = 3};
   run.before = [&](int rank, int step, StopConsensus& agreement) {
@@ -189,7 +189,7 @@ TEST_CASE("a save request between two exchanges is granted once on all ranks") {
   for (const auto& steps : saved_after) CHECK(steps == std::vector<int>{41, 53});
 }
 
-TEST_CASE("ranks settle between two exchanges, and while one is under way") {
+TEST_CASE("StopConsensus: ranks can settle between two exchanges and during one") {
   for (const int at : {28, 30}) {
     Paced run{.steps = 45};
     run.after = [at](int, int step, StopConsensus& agreement, double now) {
@@ -199,7 +199,8 @@ TEST_CASE("ranks settle between two exchanges, and while one is under way") {
   }
 }
 
-TEST_CASE("a new phase exchanges after its first step, as does a run that starts again") {
+TEST_CASE(
+    "StopConsensus: a new phase exchanges after its first step, also with an exchange pending") {
   Paced run{.steps = 40};
   run.before = [](int, int step, StopConsensus& agreement) {
     if (step == 30) agreement.begin_phase();

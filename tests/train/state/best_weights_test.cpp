@@ -61,7 +61,7 @@ struct BestWeightsRun {
 
 }  // namespace
 
-TEST_CASE("the best weights and the stopper's are known after a resume") {
+TEST_CASE("BestWeights: restored state continues with the same best and stopper's best weights") {
   BestWeightsRun whole;
   whole.epochs(0, 5);
   whole.best_weights.save_new_best(OnFailure::end);
@@ -86,7 +86,8 @@ TEST_CASE("the best weights and the stopper's are known after a resume") {
   }
 }
 
-TEST_CASE("a best that was being written when the state was taken is written after a resume") {
+TEST_CASE(
+    "BestWeights: a best whose write was pending in the checkpoint is written after a resume") {
   BestWeightsRun first;
   BestWeightsRun resumed;
   for (BestWeightsRun* one : {&first, &resumed}) one->options.saving.emplace().asynchronous = true;
@@ -98,7 +99,7 @@ TEST_CASE("a best that was being written when the state was taken is written aft
   CHECK(resumed.best_file() == first.best_file());
 }
 
-TEST_CASE("the best weights and the stopper's are restored where they differ") {
+TEST_CASE("BestWeights: the stopper's best is restored separately if it differs from the best") {
   BestWeightsRun first;
   first.epochs(0, 4);
   CHECK(first.best_weights.state().size() == 6);
@@ -112,7 +113,8 @@ TEST_CASE("the best weights and the stopper's are restored where they differ") {
   CHECK_FALSE(exists(resumed.run.folder.path() / "checkpoints/best.safetensors"));  // saved before
 }
 
-TEST_CASE("ranks that wait for rank 0 after a validation have the time limit of loading") {
+TEST_CASE(
+    "BestWeights: after a validation the heartbeat's phase is load, since ranks wait for rank 0") {
   BestWeightsRun keeping;
   keeping.state.monitored = 3;
   keeping.best_weights.on_validation_end(keeping.state);
@@ -120,7 +122,7 @@ TEST_CASE("ranks that wait for rank 0 after a validation have the time limit of 
   CHECK(keeping.run.heartbeat.phase == static_cast<int>(events::Phase::load));
 }
 
-TEST_CASE("a failed write of the best weights is reported and repeated at the next save") {
+TEST_CASE("BestWeights: a failed synchronous write is reported, and repeated at the next save") {
   BestWeightsRun keeping;
   std::filesystem::create_directories(keeping.best_path() / "in the way");
   keeping.epochs(0, 2);
@@ -134,7 +136,7 @@ TEST_CASE("a failed write of the best weights is reported and repeated at the ne
   CHECK_FALSE(keeping.best_file().empty());
 }
 
-TEST_CASE("best weights are written during training and reported when the write is settled") {
+TEST_CASE("BestWeights: an asynchronous write is reported once it is settled") {
   BestWeightsRun keeping;
   keeping.options.saving = train::Saving{};
   keeping.epochs(0, 2);
@@ -147,7 +149,7 @@ TEST_CASE("best weights are written during training and reported when the write 
   CHECK(keeping.run.all<events::CheckpointSaved>().size() == 2);
 }
 
-TEST_CASE("a failed write of the best weights is reported when settled, and repeated") {
+TEST_CASE("BestWeights: a failed asynchronous write is reported once settled, and repeated") {
   BestWeightsRun keeping;
   keeping.options.saving = train::Saving{};
   std::filesystem::create_directories(keeping.best_path() / "in the way");
@@ -159,7 +161,7 @@ TEST_CASE("a failed write of the best weights is reported when settled, and repe
   CHECK(keeping.run.all<events::CheckpointSaved>().size() == 1);
 }
 
-TEST_CASE("the best value of another monitor or mode is dropped with a warning") {
+TEST_CASE("BestWeights: the best value of another monitor or mode is discarded with a warning") {
   for (const bool other_mode : {false, true}) {
     BestWeightsRun first;
     first.epochs(0, 2);

@@ -85,7 +85,8 @@ float saved_value(const fs::path& checkpoint) {
 
 }  // namespace
 
-TEST_CASE("a save is committed, verified and reported, and the links point to it") {
+TEST_CASE(
+    "CheckpointSaver: a save is committed, verified and reported, and the links point to it") {
   Saving saving;
   saving.save_and_settle(3, 0.5);
   CHECK(saving.saver->has({3, 0}));
@@ -100,7 +101,7 @@ TEST_CASE("a save is committed, verified and reported, and the links point to it
   CHECK(saving.store().list()[0].manifest->monitor == "val/loss");
 }
 
-TEST_CASE("a save is committed once all earlier events are stored") {
+TEST_CASE("CheckpointSaver: a save is committed after all earlier events are stored") {
   Saving saving;
   saving.run.heartbeat.num_written = 3;
   saving.run.heartbeat.num_recorded = 2;
@@ -115,7 +116,7 @@ TEST_CASE("a save is committed once all earlier events are stored") {
   CHECK(saving.pointed(Link::last) == 3);
 }
 
-TEST_CASE("what training does after the copy does not reach the file") {
+TEST_CASE("CheckpointSaver: weights that change after the copy do not change the file") {
   Saving saving;
   saving.save(3);
   saving.weight.fill_(77);
@@ -123,7 +124,7 @@ TEST_CASE("what training does after the copy does not reach the file") {
   CHECK(saved_value(*saving.store().pointed(Link::last)) == 3);
 }
 
-TEST_CASE("a save that is due while another one is written waits for it") {
+TEST_CASE("CheckpointSaver: a save waits for the one that is being written") {
   Saving saving;
   saving.save(1);
   for (std::int64_t step = 2; step < 6; ++step) {
@@ -134,14 +135,14 @@ TEST_CASE("a save that is due while another one is written waits for it") {
   CHECK(saved_value(*saving.store().pointed(Link::last)) == 5);
 }
 
-TEST_CASE("a save in the step is committed when it returns") {
+TEST_CASE("CheckpointSaver: a synchronous save is committed when it returns") {
   Saving saving(train::Saving{.asynchronous = false});
   saving.save(4);
   CHECK(saving.saver->has({4, 0}));
   CHECK(saving.run.all<events::CheckpointSaved>().size() == 1);
 }
 
-TEST_CASE("a failed save is reported, and the previous one is still there") {
+TEST_CASE("CheckpointSaver: a failed save is a warning, and the previous checkpoint is kept") {
   Saving saving;
   saving.save_and_settle(1);
   saving.block(2);
@@ -156,7 +157,7 @@ TEST_CASE("a failed save is reported, and the previous one is still there") {
   CHECK(saving.pointed(Link::last) == 3);
 }
 
-TEST_CASE("failures in a row end the run once there are three over five minutes") {
+TEST_CASE("CheckpointSaver: at least three failures in a row over five minutes end the run") {
   Saving saving;
   saving.save_and_settle(1);
   for (const std::int64_t step : {2, 3, 5, 6, 7, 8, 9}) saving.block(step);
@@ -181,7 +182,7 @@ TEST_CASE("failures in a row end the run once there are three over five minutes"
 }
 
 TEST_CASE(
-    "Checkpointer: a failed save without an older checkpoint ends the run, except at its end") {
+    "CheckpointSaver: a failed save without an older checkpoint ends the run, except at its end") {
   Saving saving;
   saving.block(1);
   saving.save(1);
@@ -194,7 +195,7 @@ TEST_CASE(
   CHECK(at_end.run.all<events::Warning>().size() == 1);
 }
 
-TEST_CASE("the best are kept, the last one, and never less than two") {
+TEST_CASE("CheckpointSaver: keeps the best top_k and the last, and at least two") {
   Saving saving(train::Saving{.top_k = 2});
   const std::array values{0.9, 0.2, 0.5, 0.3, 0.8, 0.7};
   for (std::size_t i = 0; i < values.size(); ++i)
@@ -210,7 +211,7 @@ TEST_CASE("the best are kept, the last one, and never less than two") {
   CHECK(all.kept() == Steps{4, 3, 2, 1});
 }
 
-TEST_CASE("what an earlier save left unfinished is removed before the run begins") {
+TEST_CASE("CheckpointSaver: an unfinished checkpoint of an earlier run is removed at the start") {
   Saving saving;
   saving.save_and_settle(1);
   const fs::path left = saving.folder() / checkpoint::folder_name({2, 0});
@@ -221,7 +222,7 @@ TEST_CASE("what an earlier save left unfinished is removed before the run begins
   CHECK(saving.kept() == Steps{1});
 }
 
-TEST_CASE("the disk's free space is compared with a checkpoint before the first step") {
+TEST_CASE("CheckpointSaver: too little disk space is a warning or an error before the first step") {
   Saving saving;
   saving.saver->check_space(1000);
   CHECK(saving.run.events.empty());
@@ -231,7 +232,7 @@ TEST_CASE("the disk's free space is compared with a checkpoint before the first 
   CHECK_THROWS_WITH(saving.saver->check_space(free * 2), Contains("save_weights_only"));
 }
 
-TEST_CASE("two ranks write one checkpoint, and both know that it is there") {
+TEST_CASE("CheckpointSaver: two ranks write one checkpoint, and both know that it exists") {
   RankGroup group(2);
   TempFolder folder;
   std::array<bool, 2> known{};

@@ -23,7 +23,7 @@ using Names = std::vector<std::string>;
 
 }  // namespace
 
-TEST_CASE("the best checkpoints come first, the older of equal ones before") {
+TEST_CASE("best_names: the best checkpoint comes first, and the older of two equal ones") {
   std::vector<checkpoint::StoredCheckpoint> all{found(5, 0.3), found(4, 0.1), found(3, 0.2),
                                                 found(2, 0.1)};
   CHECK(train::best_names(all, {"val/loss", spec::Mode::min}, -1) == Names{"2", "4", "3", "5"});
@@ -32,7 +32,7 @@ TEST_CASE("the best checkpoints come first, the older of equal ones before") {
 }
 
 TEST_CASE(
-    "retention: checkpoints without value or manifest or with another monitor are not ranked") {
+    "best_names: checkpoints without a value or manifest, or with another monitor, are excluded") {
   std::vector<checkpoint::StoredCheckpoint> all{found(3, {}), found(2, 0.5),
                                                 found(1, 0.1, "val/accuracy")};
   all.emplace_back().name = "damaged";

@@ -8,9 +8,9 @@
 
 using namespace trainctl;
 
-TEST_CASE("random numbers continue identically once their states are restored") {
+TEST_CASE("RNG state: random numbers are the same after the state is restored") {
   at::manual_seed(5);
-  (void)torch::randn({3});  // an odd one is kept for the next draw
+  (void)torch::randn({3});  // leaves half of a pair of normal draws
   const auto states = train::random_states(at::kCPU);
   const auto draws = [] {
     return std::vector<at::Tensor>{torch::dropout(torch::ones({1000}), 0.5, true),
@@ -25,13 +25,13 @@ TEST_CASE("random numbers continue identically once their states are restored") 
   for (std::size_t i = 0; i < first.size(); ++i) CHECK(torch::equal(again[i], first[i]));
 }
 
-TEST_CASE("RNG: an invalid state is refused") {
+TEST_CASE("RNG state: an invalid state is an error") {
   const auto states = train::random_states(at::kCPU);
   REQUIRE(states.size() == 1);
   CHECK(states[0].name == "cpu");
-  CHECK_THROWS_WITH(train::set_random_states(at::kCPU, {}), Contains("expected 1 RNG states"));
+  CHECK_THROWS_WITH(train::set_random_states(at::kCPU, {}), Contains("0 saved, 1 needed"));
   CHECK_THROWS_WITH(train::set_random_states(at::kCPU, {{"cuda", states[0].tensor}}),
-                    Contains("of 'cpu', found 'cuda'"));
+                    Contains("from 'cuda', but this run needs those of 'cpu'"));
   for (const at::Tensor& bad : {states[0].tensor.slice(0, 1), states[0].tensor.to(torch::kInt)}) {
     CHECK_THROWS_AS(train::set_random_states(at::kCPU, {{"cpu", bad}}), Error);
   }

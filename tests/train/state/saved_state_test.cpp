@@ -69,7 +69,8 @@ TEST_CASE("restore: with another world size all ranks restore the state of rank 
   CHECK(leader.tensors_of(1, "model/").front().tensor[0].item<float>() == 1);
 }
 
-TEST_CASE("restore: a missing or unknown tensor or another shape is reported by name") {
+TEST_CASE(
+    "restore: a missing or unknown tensor, or another shape or dtype, is an error with the name") {
   TempFolder folder;
   const train::SavedState saved(save(folder, 1), {0, 1});
   auto more = state(0, 0);
@@ -88,7 +89,7 @@ TEST_CASE("restore: a missing or unknown tensor or another shape is reported by 
   CHECK_THROWS_WITH(saved.copy_into(other), Contains("F64"));
 }
 
-TEST_CASE("restore: a rank may lack only tensors that other ranks own") {
+TEST_CASE("restore: a rank may omit only tensors that other ranks own") {
   TempFolder folder;
   const train::SavedState saved(save(folder, 2), {0, 2});
   auto own = state(0, 0);
@@ -98,7 +99,7 @@ TEST_CASE("restore: a rank may lack only tensors that other ranks own") {
   CHECK_NOTHROW(saved.copy_into(own, {"model/x", "model/w"}));
 }
 
-TEST_CASE("the per-rank state of each rank is found in any part") {
+TEST_CASE("restore: state owned by one rank is found in any part, for any number of ranks") {
   TempFolder folder;
   checkpoint::Store store(folder.path());
   const auto path = store.begin({.global_step = 7});
@@ -129,7 +130,7 @@ TEST_CASE("the per-rank state of each rank is found in any part") {
   }
 }
 
-TEST_CASE("host copies: tensors of any layout are copied contiguously and buffers are reused") {
+TEST_CASE("HostCopies: tensors of any layout are copied contiguously, and buffers are reused") {
   const at::Tensor tensor = torch::arange(6, torch::kFloat).view({2, 3}).t();
   train::HostCopies copies;
   copies.take({{"a", tensor}});

@@ -40,7 +40,7 @@ TEST_CASE("load_weights: the model's tensors are overwritten in place") {
   CHECK(reported.notes.empty());
 }
 
-TEST_CASE("load_weights: 16-bit weights become float32 and this is reported") {
+TEST_CASE("load_weights: 16-bit weights become float32, and a note reports it") {
   TempFolder folder;
   FakeModel model;
   events::WeightsSet reported;
@@ -48,11 +48,11 @@ TEST_CASE("load_weights: 16-bit weights become float32 and this is reported") {
   train::load_weights(model, saved(folder, weight, torch::ones({3}, torch::kHalf)), {.outputs = 3},
                       reported);
   CHECK(torch::equal(model.weight, weight.to(torch::kFloat)));
-  CHECK(reported.notes ==
-        std::vector<std::string>{"1 converted from BF16 to F32", "1 converted from F16 to F32"});
+  CHECK(reported.notes == std::vector<std::string>{"1 tensor converted from BF16 to F32",
+                                                   "1 tensor converted from F16 to F32"});
 }
 
-TEST_CASE("weights of another shape leave the model as it was") {
+TEST_CASE("load_weights: weights of another shape are an error and leave the model unchanged") {
   TempFolder folder;
   FakeModel model;
   const at::Tensor before = model.weight.detach().clone();
@@ -63,7 +63,7 @@ TEST_CASE("weights of another shape leave the model as it was") {
   CHECK(torch::equal(model.weight, before));
 }
 
-TEST_CASE("frozen parameters have no gradient and do not move") {
+TEST_CASE("freeze: frozen parameters have no gradient and do not change") {
   FakeRun run;
   const at::Tensor weight = run.model.weight.detach().clone();
   CHECK(train::freeze(run.model, {"weight"}) == std::vector<std::string>{"weight"});

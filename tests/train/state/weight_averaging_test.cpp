@@ -28,13 +28,13 @@ double average_of(const train::Averaging& options, const std::vector<double>& va
 
 }  // namespace
 
-TEST_CASE("an exponential average begins with the first weights and forgets slowly") {
+TEST_CASE("EMA: starts with the first weights and adds 1 - decay of each later one") {
   CHECK(average_of(ema(0.9), {2}, 1) == Approx(2));
   CHECK(average_of(ema(0.9), {2, 4}, 1) == Approx(0.9 * 2 + 0.1 * 4));
   CHECK(average_of(ema(0.9), {2, 4, 8}, 1) == Approx(0.9 * (0.9 * 2 + 0.1 * 4) + 0.1 * 8));
 }
 
-TEST_CASE("EMA: the decay warms up with the number of updates") {
+TEST_CASE("EMA: decay_warmup depends on the number of updates, not of steps") {
   train::Averaging warm = ema(0.9999);
   warm.decay_warmup.emplace();
   const double second = 1 - std::pow(2, -2.0 / 3);
@@ -47,7 +47,7 @@ TEST_CASE("EMA: the decay warms up with the number of updates") {
   CHECK(average_of(warm, {1, 2, 3, 4}, 1) == Approx(after_two));
 }
 
-TEST_CASE("a stochastic weight average is the mean of an epoch's last weights") {
+TEST_CASE("SWA: the average is the mean of the weights at the end of each epoch") {
   train::Averaging swa;
   CHECK(average_of(swa, {1, 2, 3, 4, 5, 9}, 2) == Approx((2 + 4 + 9) / 3.0));
   swa.every_n_steps = {1};
@@ -56,13 +56,13 @@ TEST_CASE("a stochastic weight average is the mean of an epoch's last weights") 
   CHECK(average_of(swa, {1, 2, 6, 8}, 2) == Approx(7));
 }
 
-TEST_CASE("averager: before its start it changes nothing") {
+TEST_CASE("WeightAverager: the weights are unchanged before start_epoch") {
   train::Averaging late = ema(0.9);
   late.start_epoch = 2;
   CHECK(average_of(late, {2, 4}, 2) == Approx(4));
 }
 
-TEST_CASE("averager: counters are copied and two swaps restore the model") {
+TEST_CASE("WeightAverager: integer buffers are copied, and a second swap restores the model") {
   FakeModel model;
   train::WeightAverager averager(model, ema(0.9), 1);
   model.batches.fill_(7);
@@ -82,7 +82,7 @@ TEST_CASE("averager: counters are copied and two swaps restore the model") {
   CHECK(model.weight[0][1].item<float>() == 5);
 }
 
-TEST_CASE("the average is validated and saved, and training continues from the weights") {
+TEST_CASE("EMA: the average is validated and saved, and training continues from the weights") {
   FakeRun plain;
   plain.options.max_epochs = 2;
   plain.run();

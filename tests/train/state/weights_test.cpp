@@ -10,7 +10,7 @@
 
 using namespace trainctl;
 
-TEST_CASE("averager: a snapshot restores the weights in place") {
+TEST_CASE("Snapshot: restores the weights in place") {
   const at::Tensor weight = torch::ones({3}, torch::requires_grad());
   const void* place = weight.data_ptr();
   train::Snapshot snapshot({{"weight", weight}});
@@ -24,7 +24,7 @@ TEST_CASE("averager: a snapshot restores the weights in place") {
   CHECK(weight.data_ptr() == place);
 }
 
-TEST_CASE("saved weights hold shape, type and values, whatever the layout in memory") {
+TEST_CASE("save_weights: shape, dtype and values are saved for any memory layout") {
   TempFolder folder;
   const at::Tensor transposed = torch::arange(6, torch::kFloat).view({2, 3}).t();
   train::save_weights(folder / "w.safetensors", {{"w", transposed}, {"count", torch::tensor(5)}},
@@ -37,7 +37,7 @@ TEST_CASE("saved weights hold shape, type and values, whatever the layout in mem
   CHECK(file.tensors()[1].dtype == "I64");
 }
 
-TEST_CASE("a tensor that is not finite is named, whole numbers are left out") {
+TEST_CASE("not_finite: returns the name of a non-finite tensor and ignores integers") {
   const double bad = GENERATE(std::nan(""), HUGE_VAL, -HUGE_VAL);
   const at::Tensor good = torch::arange(100, torch::kFloat);
   const at::Tensor corrupted = good.clone();
@@ -48,7 +48,7 @@ TEST_CASE("a tensor that is not finite is named, whole numbers are left out") {
   CHECK(train::not_finite({}).empty());
 }
 
-TEST_CASE("the digest of weights depends on names and values alone") {
+TEST_CASE("digest_weights: depends only on names and values") {
   const at::Tensor a = torch::arange(6, torch::kFloat).view({2, 3});
   const std::string digest = train::digest_weights({{"w", a}});
   CHECK(train::digest_weights({{"w", a.t().contiguous().t()}}) == digest);

@@ -13,11 +13,11 @@ class FakeGraph final : public device::StepGraph {
  public:
   struct Log {
     std::string calls;
-    std::exception_ptr refuses;  // thrown by a capture, after the work
-    bool gone = false;
+    std::exception_ptr failure;  // thrown by a capture, after the work
+    bool destroyed = false;
   };
   explicit FakeGraph(Log& log) : log_(log) {}
-  ~FakeGraph() override { log_.gone = true; }
+  ~FakeGraph() override { log_.destroyed = true; }
   void warm_up(const Work& work) override {
     log_.calls += 'w';
     work();
@@ -25,7 +25,7 @@ class FakeGraph final : public device::StepGraph {
   void record(const Work& work) override {
     log_.calls += 'r';
     work();
-    if (log_.refuses) std::rethrow_exception(log_.refuses);
+    if (log_.failure) std::rethrow_exception(log_.failure);
   }
   void replay() override { log_.calls += 'p'; }
 
@@ -80,7 +80,7 @@ TEST_CASE("CapturedStep: without a graph every step runs eagerly, as on a CPU") 
   CHECK(taken == 6);
 }
 
-TEST_CASE("CapturedStep: the time of the capture does not count as step time") {
+TEST_CASE("CapturedStep: the time of the capture is not counted as step time") {
   Steps steps;
   steps.timer.begin_epoch();
   steps.take(5);
@@ -95,9 +95,9 @@ TEST_CASE("CapturedStep: a batch at another address runs eagerly and the graph i
   steps.take(4);
   const device::DeviceBatch usual = steps.batch;
   steps.graph.calls.clear();
-  SECTION("its inputs") { steps.batch.inputs = at::zeros({2, 3}); }
-  SECTION("its targets") { steps.batch.targets = at::zeros({2}, at::kLong); }
-  SECTION("it has partners") { steps.batch.lambda = at::zeros({2}); }
+  SECTION("new inputs") { steps.batch.inputs = at::zeros({2, 3}); }
+  SECTION("new targets") { steps.batch.targets = at::zeros({2}, at::kLong); }
+  SECTION("mixed targets") { steps.batch.lambda = at::zeros({2}); }
   steps.take(1);
   CHECK(steps.graph.calls == "s");
   steps.batch = usual;
@@ -105,21 +105,21 @@ TEST_CASE("CapturedStep: a batch at another address runs eagerly and the graph i
   CHECK(steps.graph.calls == "sp");
 }
 
-TEST_CASE("a step that cannot be captured runs eagerly, and the reason is reported once") {
+TEST_CASE("CapturedStep: a step that cannot be captured runs eagerly, with one warning") {
   Steps steps;
   steps.take(3);
   steps.graph.calls.clear();
   SECTION("an error of libtorch") {
-    steps.graph.refuses = std::make_exception_ptr(
+    steps.graph.failure = std::make_exception_ptr(
         c10::Error({__func__, __FILE__, 0}, "operation not permitted\nFor debugging consider"));
   }
-  SECTION("an error of ours") {
-    steps.graph.refuses =
+  SECTION("an error of trainctl") {
+    steps.graph.failure =
         std::make_exception_ptr(Error(ErrorKind::resource, "operation not permitted"));
   }
   steps.take(3);
   CHECK(steps.graph.calls == "rssss");  // captured, then run three times
-  CHECK(steps.graph.gone);
+  CHECK(steps.graph.destroyed);
   REQUIRE(steps.reported.size() == 1);
   CHECK_THAT(steps.reported.front(),
              Contains("could not be captured") && EndsWith("operation not permitted"));
@@ -132,11 +132,11 @@ TEST_CASE("CapturedStep: a required capture that fails is a config error") {
   ManualClock clock;
   train::PartTimer timer(clock, nullptr);
   FakeGraph::Log log;
-  log.refuses = std::make_exception_ptr(
+  log.failure = std::make_exception_ptr(
       c10::Error({__func__, __FILE__, 0}, "operation not permitted\nFor debugging consider"));
   train::CapturedStep step(
       std::make_unique<FakeGraph>(log), timer,
-      [](const events::Event&) { FAIL("a notice was emitted"); },
+      [](const events::Event&) { FAIL("a warning was emitted"); },
       train::CapturedStep::OnCaptureFailure::fail);
   const device::DeviceBatch batch;
   for (int i = 0; i < train::CapturedStep::kWarmUps; ++i) step.take(batch, [] {});
@@ -148,14 +148,14 @@ TEST_CASE("CapturedStep: a required capture that fails is a config error") {
     CHECK_THAT(error.what(), Contains("trainer.cuda_graphs is true, but a step could not be "
                                       "captured: operation not permitted\nhint: set"));
   }
-  CHECK(log.gone);
+  CHECK(log.destroyed);
 }
 
 TEST_CASE("CapturedStep: a dropped graph is not replayed") {
   Steps steps;
   steps.take(5);
   steps.captured.drop();
-  CHECK(steps.graph.gone);
+  CHECK(steps.graph.destroyed);
   steps.graph.calls.clear();
   steps.take(2);
   CHECK(steps.graph.calls == "ss");
@@ -189,38 +189,37 @@ struct CaptureCase {
 
 }  // namespace
 
-TEST_CASE("cuda_graphs: an optimizer must declare that it can be captured") {
+TEST_CASE("cuda_graphs: an optimizer that does not support capture prevents it") {
   CaptureCase capture;
   CHECK_THAT(train::capture_obstacle(capture.session(), capture.options).value_or("none"),
              Contains("optimizer keeps its learning rate"));
-  capture.options.capture_obstacle = "the sky is falling";
-  CHECK(train::capture_obstacle(capture.session(), capture.options) == "the sky is falling");
+  capture.options.capture_obstacle = "another obstacle";
+  CHECK(train::capture_obstacle(capture.session(), capture.options) == "another obstacle");
 }
 
-TEST_CASE("cuda_graphs: a scheduled momentum cannot be captured") {
+TEST_CASE("cuda_graphs: a scheduler that cycles the momentum prevents the capture") {
   CaptureCase capture;
   capture.run.scheduler.cycles = true;
   CHECK_THAT(train::capture_obstacle(capture.session(), capture.options).value_or("none"),
              Contains("cycles the momentum"));
 }
 
-TEST_CASE("cuda_graphs: an optimizer that decides on the host to skip steps cannot be captured") {
+TEST_CASE(
+    "cuda_graphs: an optimizer that checks for skipped steps on the host prevents the capture") {
   CaptureCase capture;
   capture.run.optimizer.repeatable = true;
   const auto obstacle = [&] {
     return train::capture_obstacle(capture.session(), capture.options).value_or("none");
   };
   CHECK(obstacle() == "none");
-  SECTION("some may be left out") { capture.options.may_skip = 3; }
-  SECTION("float16 leaves some out") {
-    capture.options.forward.precision = spec::Precision::fp16_mixed;
-  }
+  SECTION("skip_nonfinite_steps") { capture.options.may_skip = 3; }
+  SECTION("float16") { capture.options.forward.precision = spec::Precision::fp16_mixed; }
   CHECK_THAT(obstacle(), Contains("the optimizer checks on the host"));
   capture.run.optimizer.skips = true;
   CHECK(obstacle() == "none");
 }
 
-TEST_CASE("cuda_graphs: norms logged at every step prevent the capture") {
+TEST_CASE("cuda_graphs: norms that are logged at every step prevent the capture") {
   CaptureCase capture;
   capture.run.optimizer.repeatable = true;
   capture.options.log_norms = true;
@@ -230,7 +229,7 @@ TEST_CASE("cuda_graphs: norms logged at every step prevent the capture") {
              Contains("trainer.log_norms"));
 }
 
-TEST_CASE("cuda_graphs: auto reports an obstacle on a GPU only, and false reports nothing") {
+TEST_CASE("cuda_graphs: auto warns of an obstacle on a GPU only, and false never warns") {
   CaptureCase capture;
   capture.options.capture_obstacle = "the run is on a CPU";
   CHECK(capture.make() == nullptr);
@@ -246,7 +245,7 @@ TEST_CASE("cuda_graphs: auto reports an obstacle on a GPU only, and false report
   CHECK(capture.run.events.size() == 1);
 }
 
-TEST_CASE("cuda_graphs=true: without CUDA graphs the run is a config error") {
+TEST_CASE("cuda_graphs=true: a run without CUDA graphs is a config error") {
   CaptureCase capture;
   capture.options.cuda_graphs = {true};
   capture.options.capture_obstacle = "the run is on a CPU";
@@ -260,7 +259,7 @@ TEST_CASE("cuda_graphs=true: without CUDA graphs the run is a config error") {
   }
 }
 
-TEST_CASE("cuda_graphs=auto: a run on a CPU has the same results without a warning") {
+TEST_CASE("cuda_graphs=auto: a run on a CPU has the same result and no warning") {
   FakeRun plain;
   FakeRun asked;
   asked.optimizer.repeatable = true;  // no obstacle, but a CPU has no graphs

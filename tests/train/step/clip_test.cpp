@@ -22,23 +22,23 @@ std::vector<at::Tensor> with_gradients(double scale) {
 
 }  // namespace
 
-TEST_CASE("gradients are clipped as torch.nn.utils does it") {
+TEST_CASE("Clipper: gradients equal those that torch.nn.utils clips") {
   const double scale = GENERATE(0.01, 1.0, 50.0);
   for (const auto algorithm : {spec::ClipAlgorithm::norm, spec::ClipAlgorithm::value}) {
-    auto ours = with_gradients(scale);
-    auto theirs = with_gradients(scale);
-    train::Clipper(0.75, algorithm)({ours[0].grad(), ours[1].grad()});
+    auto clipped = with_gradients(scale);
+    auto expected = with_gradients(scale);
+    train::Clipper(0.75, algorithm)({clipped[0].grad(), clipped[1].grad()});
     if (algorithm == spec::ClipAlgorithm::norm) {
-      torch::nn::utils::clip_grad_norm_(theirs, 0.75);
+      torch::nn::utils::clip_grad_norm_(expected, 0.75);
     } else {
-      torch::nn::utils::clip_grad_value_(theirs, 0.75);
+      torch::nn::utils::clip_grad_value_(expected, 0.75);
     }
-    CHECK(mismatch(ours[0].grad(), theirs[0].grad()) == "");
-    CHECK(mismatch(ours[1].grad(), theirs[1].grad()) == "");
+    CHECK(mismatch(clipped[0].grad(), expected[0].grad()) == "");
+    CHECK(mismatch(clipped[1].grad(), expected[1].grad()) == "");
   }
 }
 
-TEST_CASE("gradients whose squares overflow are clipped to the bound") {
+TEST_CASE("Clipper: gradients whose squares overflow are clipped to the bound") {
   auto parameters = with_gradients(1e25);
   const std::vector<at::Tensor> gradients{parameters[0].grad(), parameters[1].grad()};
   const at::Tensor norm = train::Clipper(0.75, spec::ClipAlgorithm::norm)(gradients);
@@ -46,7 +46,7 @@ TEST_CASE("gradients whose squares overflow are clipped to the bound") {
   CHECK(train::norm_of(gradients).item<double>() == Approx(0.75));
 }
 
-TEST_CASE("clip: the returned norm is that before clipping") {
+TEST_CASE("Clipper: returns the norm before clipping") {
   auto parameters = with_gradients(1);
   const std::vector<at::Tensor> gradients{parameters[0].grad(), parameters[1].grad()};
   const train::Clipper by_norm(0.75, spec::ClipAlgorithm::norm);

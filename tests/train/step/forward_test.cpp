@@ -31,7 +31,8 @@ struct Probe final : stage::Model {
 
 }  // namespace
 
-TEST_CASE("a mixed precision computes in 16 bits, logits and gradients have 32") {
+TEST_CASE(
+    "precision: mixed precision computes in 16 bits and returns float32 logits and gradients") {
   Probe model;
   const at::Tensor inputs = torch::randn({2, 3, 4, 4});
   const at::Tensor exact = train::forward(model, inputs, {});
@@ -50,7 +51,7 @@ TEST_CASE("a mixed precision computes in 16 bits, logits and gradients have 32")
   }
 }
 
-TEST_CASE("an updated weight is cast again") {
+TEST_CASE("precision: a weight is cast again after an update") {
   Probe model;
   const at::Tensor inputs = torch::randn({2, 3, 4, 4});
   const ForwardOptions mixed{.precision = spec::Precision::bf16_mixed};
@@ -62,7 +63,7 @@ TEST_CASE("an updated weight is cast again") {
   CHECK(train::forward(model, inputs, mixed).allclose(2 * before, 1e-3, 1e-3));
 }
 
-TEST_CASE("channels_last changes the layout of images and convolutions, with the same result") {
+TEST_CASE("channels_last: images and convolutions have that layout, with the same result") {
   Probe model;
   const at::Tensor inputs = torch::randn({2, 3, 4, 4});
   const at::Tensor plain = train::forward(model, inputs, {});
@@ -76,7 +77,7 @@ TEST_CASE("channels_last changes the layout of images and convolutions, with the
   CHECK(last.allclose(plain, 1e-5, 1e-5));
 }
 
-TEST_CASE("precision: a run in bfloat16 learns like one in float32") {
+TEST_CASE("precision: training in bf16 and fp16 reaches about the loss of float32") {
   FakeRun full({.samples = 60, .batch = 4, .val_samples = 20});
   full.options.max_epochs = 3;
   full.run();

@@ -21,7 +21,7 @@ void step(GradScaler& scaler, float gradient) {
 
 }  // namespace
 
-TEST_CASE("a scaled loss gives the plain gradient once it is unscaled") {
+TEST_CASE("GradScaler: an unscaled gradient equals that of the unscaled loss") {
   GradScaler scaler(at::kCPU, GradScaler::Scaling::dynamic);
   const at::Tensor weight = torch::ones({3}, torch::requires_grad());
   scaler.scale((weight * 2).sum()).backward();
@@ -31,7 +31,7 @@ TEST_CASE("a scaled loss gives the plain gradient once it is unscaled") {
   CHECK(scaler.found_inf().item<float>() == 0);
 }
 
-TEST_CASE("the scale halves after an overflow and doubles after 2,000 good steps") {
+TEST_CASE("GradScaler: the scale halves after an overflow and doubles after 2,000 good steps") {
   GradScaler scaler(at::kCPU, GradScaler::Scaling::dynamic);
   step(scaler, kInf);
   step(scaler, std::numeric_limits<float>::quiet_NaN());
@@ -49,7 +49,7 @@ TEST_CASE("the scale halves after an overflow and doubles after 2,000 good steps
   CHECK(scaler.most_skipped_in_a_row() == 3);
 }
 
-TEST_CASE("GradScaler: a flag that stays set skips and counts every later step") {
+TEST_CASE("GradScaler: with AfterNonFinite stops every later step is skipped and counted") {
   GradScaler scaler(at::kCPU, GradScaler::Scaling::none, GradScaler::AfterNonFinite::stops);
   CHECK(scaler.stops_after_non_finite());
   step(scaler, 1);
@@ -63,7 +63,8 @@ TEST_CASE("GradScaler: a flag that stays set skips and counts every later step")
   CHECK(scaler.skipped() == 3);
 }
 
-TEST_CASE("without scaling the gradients keep their bits, and what is not finite is found") {
+TEST_CASE(
+    "GradScaler: without scaling gradients are unchanged, and non-finite values are detected") {
   GradScaler scaler(at::kCPU, GradScaler::Scaling::none);
   const at::Tensor gradient = torch::randn({100});
   const at::Tensor before = gradient.clone();

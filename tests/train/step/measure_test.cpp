@@ -18,7 +18,7 @@ struct IgnoringLoss final : stage::Loss {
 
 }  // namespace
 
-TEST_CASE("rows of an ignored label are no part of a metric") {
+TEST_CASE("update_metrics: rows with an ignored label are excluded") {
   FakeRun run;
   IgnoringLoss loss;
   const at::Tensor labels = torch::tensor({0, 1, 2, 1}, torch::kLong);

@@ -37,11 +37,11 @@ bool begins(std::span<const std::byte> file, std::string_view first_bytes) {
 }  // namespace
 
 void check_extents(std::int64_t height, std::int64_t width, const DecodeLimits& limits) {
-  ENSURE(data, height > 0 && width > 0, "the image has no pixels: its header has {}x{}", width,
-         height);
+  ENSURE(data, height > 0 && width > 0, "the image has no pixels: the size in its header is {}x{}",
+         width, height);
   ENSURE(data, width <= limits.pixels / height,
-         "the image header has {}x{} pixels, more than the limit of {} pixels\nhint: resize the "
-         "image, or skip it with on_error: skip",
+         "the image has {}x{} pixels, more than the limit of {} pixels\nhint: resize the image, or "
+         "skip it with dataset.on_error: skip",
          width, height, limits.pixels);
 }
 
@@ -54,7 +54,7 @@ ImageShape ImageDecoder::open(std::span<const std::byte> file) {
     return begins(file, format.first_bytes);
   });
   ENSURE(data, found != kFormats.end(),
-         "the file must be a JPEG, PNG, WebP, BMP or TIFF, got first bytes {:02x}",
+         "the file must be a JPEG, PNG, WebP, BMP or TIFF, but begins with the bytes {:02x}",
          fmt::join(reinterpret_cast<const std::uint8_t*>(file.data()),
                    reinterpret_cast<const std::uint8_t*>(file.data()) +
                        std::min<std::size_t>(file.size(), 8),

@@ -138,15 +138,15 @@ class JpegDecoder final : public FormatDecoder {
     // A Huffman code has at least one bit, and each block at least one code.
     const auto bits = static_cast<std::int64_t>(file.size()) * 8;
     ENSURE(data, info_.arith_code != 0 || blocks <= bits,
-           "damaged JPEG: its header has {}x{} pixels, which do not fit into {} bytes",
+           "damaged JPEG: its header has {}x{} pixels, which do not fit into a file of {} bytes",
            info_.image_width, info_.image_height, file.size());
     // A file with one scan needs no memory for its coefficients.
     if (jpeg_has_multiple_scans(&info_) == 0) return;
     const std::int64_t scans = count_jpeg_scans(file, limits_.scans);
     const std::int64_t pixels = std::int64_t{info_.image_width} * info_.image_height;
     ENSURE(data, scans <= limits_.scans && scans * pixels <= limits_.scanned_pixels,
-           "the JPEG has {} or more scans of {}x{} pixels, more than the limit of {} scans and {} "
-           "pixels in total\nhint: save it with fewer scans",
+           "the JPEG has at least {} scans of {}x{} pixels, more than the limit of {} scans or {} "
+           "pixels in all scans\nhint: save it as a JPEG that is not progressive",
            scans, info_.image_width, info_.image_height, limits_.scans, limits_.scanned_pixels);
   }
 
@@ -265,7 +265,7 @@ void take_rest(j_compress_ptr info) {
 void count_scans(j_common_ptr info) {
   const auto* decompress = reinterpret_cast<j_decompress_ptr>(info);
   if (decompress->input_scan_number <= kMostScans) return;
-  JpegErrors::of(info).fail_with("it has more than {} scans", kMostScans);
+  JpegErrors::of(info).fail_with("the file has more than {} scans", kMostScans);
 }
 
 /// Owns a decompression and a compression object of libjpeg. Calls may leave by longjmp(), so code
@@ -296,7 +296,8 @@ class Jpeg {
   template <class Body>
   void guard(const Body& body) {
     if (!errors_.done(body))
-      throw Error(ErrorKind::data, fmt::format("JPEG: {}", errors_.message.data()));
+      throw Error(ErrorKind::data,
+                  fmt::format("cannot convert to JPEG: {}", errors_.message.data()));
   }
 
   jpeg_decompress_struct read{};

@@ -131,10 +131,10 @@ struct ImageHeader {
 /// Throws Error(data) when uncompressed rows of that many bytes do not fit into a file.
 void check_size(const char* format, const Extents& image, std::uint64_t row_bytes,
                 std::size_t file_bytes) {
-  ENSURE(
-      data, row_bytes <= file_bytes / static_cast<std::uint64_t>(image.height),
-      "damaged {}: its header has {}x{} pixels without compression, which do not fit into {} bytes",
-      format, image.width, image.height, file_bytes);
+  ENSURE(data, row_bytes <= file_bytes / static_cast<std::uint64_t>(image.height),
+         "damaged {}: its header has {}x{} pixels without compression, which do not fit into a "
+         "file of {} bytes",
+         format, image.width, image.height, file_bytes);
 }
 
 void check_samples(const Page& page) {
@@ -246,7 +246,7 @@ class OpencvDecoder final : public FormatDecoder {
   ImageShape open(std::span<const std::byte> file) override {
     file_ = {};
     ENSURE(data, file.size() <= std::size_t{std::numeric_limits<int>::max()},
-           "the image file has {} bytes, more than the limit of {}", file.size(),
+           "the image file has {} bytes, more than the limit of {} bytes", file.size(),
            std::numeric_limits<int>::max());
     header_ = read_header(file, limits_);
     const Extents upright = upright_extents(header_.stored, header_.orientation);

@@ -119,8 +119,8 @@ class PngDecoder final : public FormatDecoder {
     const std::uint64_t least =
         static_cast<std::uint64_t>(width * height) * std::min<std::uint64_t>(at(24), 8) / 8;
     ENSURE(data, least <= file.size() * kMostInflation,
-           "damaged PNG: its header has {}x{} pixels, which do not fit into {} bytes", width,
-           height, file.size());
+           "damaged PNG: its header has {}x{} pixels, which do not fit into a file of {} bytes",
+           width, height, file.size());
     open_ = std::make_unique<PngFile>(file);
     open_->guard([&] { open_->read_header(); });
     return {height, width, 3};

@@ -64,8 +64,8 @@ std::int64_t checked_features(const stage::ModelContext& context) {
     features *= size;
   }
   ENSURE(config, !context.input_shape.empty(),
-         "the input has no shape: expected C x H x W of images, or the shape of a row");
-  ENSURE(config, context.outputs > 0, "the data asks for {} outputs: expected at least 1",
+         "the input has no shape, but must be an image (C x H x W) or a row of numbers");
+  ENSURE(config, context.outputs > 0, "the model needs at least 1 output, but the data requires {}",
          context.outputs);
   return features;
 }
@@ -132,7 +132,7 @@ void check_shape(const stage::ModelContext& context) {
   checked_features(context);
   const bool images = context.kind.inputs == spec::Inputs::images;
   ENSURE(config, !images || context.input_shape.size() == 3,
-         "the input has the shape {}: the model needs images, C x H x W",
+         "the input has the shape {}, but the model needs images of the shape C x H x W",
          fmt::join(context.input_shape, "x"));
 }
 
@@ -141,8 +141,8 @@ std::int64_t checked_channels(const stage::ModelContext& context,
   checked_features(context);
   const auto inputs = static_cast<std::size_t>(context.kind.inputs);
   ENSURE(config, context.kind.inputs == spec::Inputs::images && context.input_shape.size() == 3,
-         "the input is {} of the shape {}: the model needs images, C x H x W; choose model mlp or "
-         "linear",
+         "the input is {} of the shape {}, but the model needs images of the shape C x H x "
+         "W\nhint: choose a model for this input, such as mlp for numbers",
          spec::enum_names(context.kind.inputs)[inputs], fmt::join(context.input_shape, "x"));
   throw_first(refusals);
   return context.input_shape.front();

@@ -28,27 +28,27 @@ bool with_opencv() {
 
 }  // namespace
 
-TEST_CASE("files of every kind have the pixels that torchvision reads") {
+TEST_CASE("ImageDecoder: files of every format have the same pixels as in torchvision") {
   for (const Json& golden : golden_cases("decoded", "files")) {
     const auto name = golden["name"].get<std::string>();
     INFO(name);
     if (by_opencv(name) && !with_opencv()) continue;
-    // Fancy upsampling, color conversion and the transform are exact integer arithmetic, the same
-    // in all versions of the library.
+    // Upsampling, color conversion and the inverse DCT are exact integer arithmetic, so all
+    // versions of the library give the same pixels.
     CHECK(distance(decoded(file_of(golden)), golden_picture(golden)) == 0);
   }
 }
 
 TEST_CASE("ImageDecoder: empty files and unknown first bytes are rejected") {
-  CHECK_THAT(
-      fault_of(text_file("GIF89a...")),
-      Contains("9: the file must be a JPEG, PNG, WebP, BMP or TIFF, got first bytes 47 49 46 38 "
-               "39 61 2e 2e"));
+  CHECK_THAT(fault_of(text_file("GIF89a...")),
+             Contains("9: the file must be a JPEG, PNG, WebP, BMP or TIFF, but begins with the "
+                      "bytes 47 49 46 38 "
+                      "39 61 2e 2e"));
   CHECK_THAT(fault_of({}), Contains("9: the image file is empty"));
-  CHECK_THAT(fault_of(text_file("\xFF")), Contains("got first bytes ff"));
+  CHECK_THAT(fault_of(text_file("\xFF")), Contains("but begins with the bytes ff"));
 }
 
-TEST_CASE("a WebP, BMP or TIFF in a build without OpenCV says what is missing") {
+TEST_CASE("ImageDecoder: the error for WebP, BMP and TIFF without OpenCV says what is missing") {
   if (with_opencv()) return;
   CHECK_THAT(fault_of(golden_file("bmp rgb")),
              Contains("2: WebP, BMP and TIFF files need a build with OpenCV"));
@@ -67,7 +67,7 @@ TEST_CASE("image decoders: truncated JPEG, PNG and WebP files are rejected") {
   }
 }
 
-TEST_CASE("no cut of a BMP or TIFF gives anything but an error or an image of the right shape") {
+TEST_CASE("image decoders: over 90 percent of all truncated BMP and TIFF files are rejected") {
   if (!with_opencv()) skip("built without OpenCV");
   for (const Json& golden : golden_cases("decoded", "files")) {
     const auto name = golden["name"].get<std::string>();
@@ -84,7 +84,7 @@ TEST_CASE("no cut of a BMP or TIFF gives anything but an error or an image of th
   }
 }
 
-TEST_CASE("every changed byte of a PNG is noticed, wherever it is") {
+TEST_CASE("PNG: every changed byte is an error") {
   for (const char* name : {"png rgb", "png palette transparent", "png interlaced"}) {
     const File file = golden_file(name);
     for (std::size_t i = 0; i < file.size(); ++i) {
@@ -96,8 +96,7 @@ TEST_CASE("every changed byte of a PNG is noticed, wherever it is") {
   }
 }
 
-TEST_CASE(
-    "a changed byte of a JPEG gives an error or an image, and the next file is decoded as ever") {
+TEST_CASE("JPEG: a damaged file does not change how the next file is decoded") {
   const File file = golden_file("jpeg progressive");
   const Picture expected = decoded(file);
   ImageDecoder decoder;
@@ -113,7 +112,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("the decoded part of an image has the bytes of the whole") {
+TEST_CASE("ImageDecoder: a decoded box is bitwise equal to that box of the whole image") {
   const ImageShape shape{83, 107, 3};
   std::vector<std::pair<std::string, File>> files;
   for (const bool progressive : {false, true}) {
@@ -156,7 +155,7 @@ TEST_CASE("the decoded part of an image has the bytes of the whole") {
   }
 }
 
-TEST_CASE("JPEG: a file without tables is rejected after any other file") {
+TEST_CASE("JPEG: a file without tables does not use those of the previous file") {
   // The removed segments precede the first scan: quantization tables in one case, Huffman tables in
   // the other.
   const std::vector<std::pair<std::string, unsigned>> cases{{"jpeg 4:4:4", 0xDB},
@@ -184,7 +183,7 @@ TEST_CASE("JPEG: a file without tables is rejected after any other file") {
   }
 }
 
-TEST_CASE("YCCK and CMYK of one picture are nearly the same RGB") {
+TEST_CASE("JPEG: YCCK and CMYK of the same picture give nearly the same RGB") {
   const Picture picture = shades({40, 50, 4});
   const JpegKind cmyk{.horizontal = 1, .vertical = 1, .colors = JCS_CMYK, .quality = 100};
   const JpegKind ycck{.horizontal = 1, .vertical = 1, .colors = JCS_YCCK, .quality = 100};
@@ -192,7 +191,7 @@ TEST_CASE("YCCK and CMYK of one picture are nearly the same RGB") {
         32);  // their colors are rounded at different stages
 }
 
-TEST_CASE("image decoders: damage is detected for any requested part") {
+TEST_CASE("image decoders: only reading the whole file detects damage outside of the box") {
   const File jpeg = jpeg_file(shades({64, 64, 3}));
   const File png = golden_file("png rgb");
   ImageDecoder decoder;
@@ -208,7 +207,7 @@ TEST_CASE("image decoders: damage is detected for any requested part") {
   }
 }
 
-TEST_CASE("the real photographs have the same bytes in part and as a whole, and none is damaged") {
+TEST_CASE("ImageDecoder: boxes of real photographs are equal to those of the whole image") {
   const char* root = std::getenv("TRAINCTL_DATA");
   const std::filesystem::path folder =
       std::filesystem::path(root == nullptr ? "" : root) / "imagenet-sample";
