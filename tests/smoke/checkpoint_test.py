@@ -28,7 +28,7 @@ READS = ["read", "pread64", "preadv", "getdents64"]
 ERRORS = ["ENOSPC", "EIO", "EDQUOT"]
 MORE_ERRORS = [*ERRORS, "EROFS", "EINTR"]
 MARK = "getppid"  # the saver calls getppid where a save begins
-DEADLINE = 120
+DEADLINE = 600
 Case = collections.namedtuple("Case", "call number what sticky")
 Ended = collections.namedtuple("Ended", "code out err fired trace")
 

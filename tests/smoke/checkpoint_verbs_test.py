@@ -89,12 +89,12 @@ class Verbs(unittest.TestCase):
     def save(self, *steps):
         """Saves a checkpoint of two ranks for each step; the links point to the last one."""
         words = [f"save:{step}" for step in steps]
-        ended = subprocess.run([SAVER, self.saved, *words], capture_output=True, text=True, timeout=120)
+        ended = subprocess.run([SAVER, self.saved, *words], capture_output=True, text=True, timeout=300)
         self.assertEqual(ended.returncode, 0, ended.stderr)
 
     def checkpoint(self, *words, code=0):
         ended = subprocess.run([BINARY, "checkpoint", *map(str, words)], cwd=self.folder, capture_output=True, text=True,
-                               timeout=120)
+                               timeout=300)
         self.assertEqual(ended.returncode, code, ended.stdout + ended.stderr)
         self.err = ended.stderr
         return ended.stdout

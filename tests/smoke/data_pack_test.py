@@ -69,7 +69,7 @@ class Packs(Front):
             time.sleep(0.01)
         time.sleep(0.3)  # Whenever the signal arrives, the samples that were packed before it are saved.
         process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=120)
+        _, err = process.communicate(timeout=300)
         self.assertIn(process.returncode, (130, -signal.SIGINT))
         self.assert_has(err, "run the same command again to resume")
         self.assertGreater(journal.stat().st_size, 24)  # the journal is longer than its header

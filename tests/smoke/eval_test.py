@@ -190,7 +190,7 @@ class Evaluates(Trained):
         while not list(scratch.glob("*/logs/rank_0.log")) and process.poll() is None and time.monotonic() < deadline:
             time.sleep(0.01)
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=60)
+        process.communicate(timeout=300)
         self.assertEqual(process.returncode, 130)
         self.assertEqual(list(scratch.iterdir()), [])
         scratch.rmdir()

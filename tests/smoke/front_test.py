@@ -12,7 +12,7 @@ class CommandLine(Front):
     def shell(self, command):
         """Returns what a shell command prints on stdout."""
         return subprocess.run(["sh", "-c", command], cwd=self.folder, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                              timeout=120).stdout
+                              timeout=300).stdout
 
     def fish(self):
         return self.program("completion", "fish").out

@@ -36,7 +36,7 @@ def reader_python():
     named = os.environ.get("TRAINCTL_TENSORBOARD_PYTHON")
     for python in [named] if named else [pathlib.Path(cache) / "trainctl/tensorboard-venv/bin/python", "python3"]:
         try:
-            if subprocess.run([str(python), "-c", "import tensorboard"], capture_output=True, timeout=120).returncode == 0:
+            if subprocess.run([str(python), "-c", "import tensorboard"], capture_output=True, timeout=300).returncode == 0:
                 return str(python)
         except OSError:
             pass
@@ -46,7 +46,7 @@ def reader_python():
 PYTHON = reader_python()
 
 
-def wait_for_training(process, run_dir, timeout=120):
+def wait_for_training(process, run_dir, timeout=300):
     """Waits until epochs.csv has the second epoch: by then every logger has written the first one."""
     deadline = time.monotonic() + timeout
     while time.monotonic() < deadline and process.poll() is None:
@@ -57,7 +57,7 @@ def wait_for_training(process, run_dir, timeout=120):
             pass
         time.sleep(0.05)
     process.kill()
-    raise AssertionError("the run did not start to train: " + "".join(process.communicate(timeout=60)))
+    raise AssertionError("the run did not start to train: " + "".join(process.communicate(timeout=300)))
 
 
 def single(value):
@@ -116,7 +116,7 @@ class EventFiles(Smoke):
         process = start(self.folder, "run", "digits.yaml", *self.LOGGERS, *ENDLESS, "--run-dir", run_dir)
         wait_for_training(process, run_dir)
         process.send_signal(signal.SIGKILL)
-        process.communicate(timeout=60)
+        process.communicate(timeout=300)
         self.assertGreaterEqual(len(self.read_back(run_dir / "tensorboard")["scalars"]["train/loss"]), 1)
 
 
@@ -174,7 +174,7 @@ class LiveView(Smoke):
         self.assertEqual(code, 0)
         self.assertIn(f"running, pid {process.pid}", out)
         process.send_signal(signal.SIGKILL)
-        process.communicate(timeout=60)
+        process.communicate(timeout=300)
         self.assertEqual(json.loads(run(self.folder, "top", run_dir, "--json")[1])["state"], "gone")
 
     def test_of_a_run_that_has_ended_it_shows_the_result(self):

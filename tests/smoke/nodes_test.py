@@ -54,7 +54,7 @@ class Nodes(Smoke):
             except ProcessLookupError:
                 pass
 
-    def codes(self, *processes, timeout=120):
+    def codes(self, *processes, timeout=300):
         """Returns the exit codes, and keeps the output in self.said."""
         self.said = ""
         codes = []
@@ -273,7 +273,7 @@ class Partition(Nodes):
         head, other, _ = self.training(*SAVES)
         self.ip("-n", self.spaces[0], "link", "set", self.links[0], "down")
         began = time.monotonic()
-        self.assertEqual(self.codes(head, other, timeout=60), [7, 7], self.said)
+        self.assertEqual(self.codes(head, other, timeout=300), [7, 7], self.said)
         self.assertLess(time.monotonic() - began, 3 * self.beat_s + GONE_S)
         self.gone()
         self.assertIn("sent nothing", self.result()["message"])

@@ -34,7 +34,7 @@ class PlanAndRun(unittest.TestCase):
 
     def call(self, *words, code=0):
         done = subprocess.run([BINARY, *map(str, words)], cwd=self.folder, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                              timeout=240, env={**os.environ, **HEAP})
+                              timeout=600, env={**os.environ, **HEAP})
         self.assertEqual(done.returncode, code, done.stdout + done.stderr)
         return done
 

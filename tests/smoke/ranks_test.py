@@ -54,7 +54,7 @@ class RanksOfOneMachine(Ranks):
         self.assertTrue(found, "Gloo's own sockets were not found: this test sees nothing")
         self.assertEqual([address for address in found if address not in LOOPBACK], [])
         process.send_signal(signal.SIGTERM)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=300)
         self.assertEqual(process.returncode, 75, out + err)
 
     def test_two_runs_at_once_are_as_if_alone(self):
@@ -78,7 +78,7 @@ class RanksOfOneMachine(Ranks):
 
 class RanksThatAreLost(Ranks):
     def end(self, process, code):
-        out, err = process.communicate(timeout=120)
+        out, err = process.communicate(timeout=300)
         self.assertEqual(process.returncode, code, out + err)
         self.assertEqual(marked(self.mark), [], "processes were left")
         return json.loads((self.run_dir / "result.json").read_text())

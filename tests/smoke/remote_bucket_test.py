@@ -112,7 +112,7 @@ class InABucket(Bucket):
         for verb in ("data hash", "show-config", "show-config --full", "validate -v"):
             process = self.start(verb.split(" -")[0], stage, "{local: tier}", self.remote(),
                                  *(["-" + verb.split(" -")[1]] if " -" in verb else []))
-            out, err = process.communicate(timeout=120)
+            out, err = process.communicate(timeout=300)
             self.assertEqual(process.returncode, 0, err)
             said += out + err
         self.assertIn("${secret:TEST_S3_SECRET}", said)
@@ -128,7 +128,7 @@ class TrainedFromABucket(Bucket):
         cache = "{mode: none, local: tier, budget: 100MB}"
         process = self.start("run", stage, cache, self.remote(), "trainer.devices=2", "trainer.num_threads=1",
                              "trainer.max_epochs=3", "--run-dir", self.folder / name)
-        out, err = process.communicate(timeout=200)
+        out, err = process.communicate(timeout=300)
         self.assertEqual(process.returncode, 0, err)
         return out + err
 

@@ -143,7 +143,7 @@ class FromAFailingServer(Remote):
             self.assertIn("an address must not contain a", said)
             self.assertNotIn(SECRET, said)
             process = self.start("data hash", self.stage("image_list"), "{local: tier}", "{}", "dataset.remote.endpoint=" + endpoint)
-            out, err = process.communicate(timeout=120)
+            out, err = process.communicate(timeout=300)
             self.assertEqual(process.returncode, 2, err)
             self.assertNotIn(SECRET, out + err)
         self.assertEqual(self.server.requests, [])
@@ -278,7 +278,7 @@ class TrainedFromAFailingServer(Remote):
             while not self.hangs(run) and process.poll() is None and time.monotonic() < deadline:
                 time.sleep(0.1)
             process.terminate()
-            out, err = process.communicate(timeout=60)
+            out, err = process.communicate(timeout=300)
             self.assertEqual(process.returncode, 143, out + err)
             self.assertIn("checkpoints/last.safetensors (step 2)", err, "it was killed after the grace, or never got to wait")
             self.assertTrue((run / "checkpoints/last.safetensors").is_file(), out + err)

@@ -62,7 +62,7 @@ http {{
     def test_a_pack_is_read_in_ranges(self):
         stages = write_everything(self.data)
         process = self.start("data pack", stages["npy"].replace("ROOT", str(self.data)), "{}", "{}", "--out", self.data / "d.pack")
-        self.assertEqual(process.communicate(timeout=120) and process.returncode, 0)
+        self.assertEqual(process.communicate(timeout=300) and process.returncode, 0)
         stage = "{type: pack, path: ROOT/d.pack}"
         expected = self.hash(stage.replace("ROOT", str(self.data)))
         self.assertEqual(self.hash(stage.replace("ROOT", self.url), "{local: tier}"), expected)
@@ -73,7 +73,7 @@ http {{
     def test_processes_that_start_together_fetch_each_block_once(self):
         stage = write_everything(self.data)["npy"].replace("ROOT", self.url)
         processes = [self.start("data hash", stage) for _ in range(4)]
-        ends = [process.communicate(timeout=120) + (process.returncode,) for process in processes]
+        ends = [process.communicate(timeout=300) + (process.returncode,) for process in processes]
         self.assertEqual([end[2] for end in ends], [0] * 4, ends)
         self.assertEqual(len({end[0] for end in ends}), 1)
         self.assertEqual(self.served(), {"/x.npy": 2, "/y.npy": 1})

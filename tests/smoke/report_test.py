@@ -337,7 +337,7 @@ window.addEventListener("load", function () {
         command = ["chromium", "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--no-first-run",
                    "--allow-file-access-from-files", "--enable-logging=stderr", "--virtual-time-budget=4000",
                    f"--user-data-dir={self.folder / 'profile'}", *flags, path.as_uri()]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=180)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertNotRegex(done.stderr, r"CONSOLE", "an error of the page")
         return done.stdout

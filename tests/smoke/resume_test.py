@@ -37,7 +37,7 @@ optimizer: {type: sgd, lr: 0.0001}
 trainer: {accelerator: cpu, devices: 1, num_threads: 1}
 """
 STEPS = 40  # steps per epoch
-DEADLINE = 240
+DEADLINE = 600
 
 
 def start(folder, *words):

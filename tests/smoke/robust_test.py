@@ -94,7 +94,7 @@ class LostOutput(Smoke):
     """Training does not depend on a reader of its output."""
 
     def finish(self, process, *, cause):
-        self.assertEqual(process.wait(timeout=240), 0)
+        self.assertEqual(process.wait(timeout=600), 0)
         run_dir = self.folder / "lost"
         self.assertEqual(json.loads((run_dir / "result.json").read_text())["verdict"], "ok")
         self.assertEqual(len((run_dir / "epochs.csv").read_text().splitlines()), 4)
@@ -119,7 +119,7 @@ class LostOutput(Smoke):
         os.close(writer)
         with open(reader, "rb") as pipe:
             received = pipe.read()
-        self.assertEqual((process.wait(timeout=240), process.stderr.read()), (0, b""))
+        self.assertEqual((process.wait(timeout=600), process.stderr.read()), (0, b""))
         process.stderr.close()
         self.assertGreater(len(expected), 65536)
         self.assertEqual(received, expected)
@@ -140,13 +140,13 @@ class LostOutput(Smoke):
             pass
         with open(reader, "rb") as pipe:
             received = pipe.read().lstrip(b"x").decode()
-        self.assertEqual(process.wait(timeout=240), 0)
+        self.assertEqual(process.wait(timeout=600), 0)
         self.assertRegex(received, r"\A\[\d\d:\d\d:\d\d\.\d{3}\] \x1b\[36mdebug\x1b\[m .*\n")
 
     def test_a_reader_of_stderr_that_leaves(self):
         process = self.launch("--progress=plain", "-v", stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         process.stderr.close()
-        process.wait(timeout=240)
+        process.wait(timeout=600)
         self.assertEqual(process.returncode, 0)
 
     def test_a_full_disk(self):
@@ -160,7 +160,7 @@ class LostOutput(Smoke):
     def test_a_document_that_is_lost(self):
         with open("/dev/full", "w") as full:
             process = self.launch("--json", stdout=full, stderr=subprocess.PIPE, text=True)
-            err = process.communicate(timeout=240)[1]
+            err = process.communicate(timeout=600)[1]
         self.assertEqual(process.returncode, 0)
         self.assertIn("cannot write to stdout: No space left on device", err)
 
@@ -176,9 +176,9 @@ class LostOutput(Smoke):
         os.close(terminal)
         reader = threading.Thread(target=self.read_until, args=(master, b"3/40"))
         reader.start()
-        reader.join(timeout=240)
+        reader.join(timeout=600)
         os.close(master)
-        self.assertEqual(process.wait(timeout=240), 0)
+        self.assertEqual(process.wait(timeout=600), 0)
         result = json.loads((self.folder / "lost/result.json").read_text())
         self.assertEqual((result["verdict"], result["epochs"]), ("ok", 40))
 
@@ -192,7 +192,7 @@ class LostOutput(Smoke):
         process = subprocess.Popen([BINARY, "sweep", "digits.yaml", "--seeds", "1,2", "trainer.max_epochs=1", "--out", "swept"], cwd=self.folder,
                                    stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         process.stdout.close()
-        self.assertEqual(process.wait(timeout=240), 0)
+        self.assertEqual(process.wait(timeout=600), 0)
 
 
 class FileSizeLimit(Smoke):
@@ -201,7 +201,7 @@ class FileSizeLimit(Smoke):
             resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
 
         process = start(self.folder, "run", "digits.yaml", "--run-dir", "limited", preexec_fn=limited)
-        out, err = process.communicate(timeout=240)
+        out, err = process.communicate(timeout=600)
         self.assertEqual(process.returncode, 11, out + err)
         result = json.loads((self.folder / "limited/result.json").read_text())
         self.assertIn("File too large", result["message"])
@@ -245,7 +245,7 @@ class OutOfMemory(Smoke):
 
         process = start(self.folder, "run", "digits.yaml", f"model={self.POOLED}", "loader.batch_size=1000", "+loader.num_workers=0",
                         "--run-dir", "bounded", preexec_fn=bounded)
-        out, err = process.communicate(timeout=240)
+        out, err = process.communicate(timeout=600)
         self.assertEqual(process.returncode, 11, out + err)
         message = json.loads((self.folder / "bounded/result.json").read_text())["message"]
         self.assertRegex(message, r"out of memory in phase train after step 0, with 1000 rows a batch: .*100000000000 bytes")
@@ -261,7 +261,7 @@ class Engines(Smoke):
         # The dynamic linker writes a file for each process. libtorch_cpu.so itself needs the small libcudart and libcupti.
         environment = {**os.environ, "LD_DEBUG": "files", "LD_DEBUG_OUTPUT": str(self.folder / "linked")}
         ended = subprocess.run([BINARY, "run", "digits.yaml", "--run-dir", "cpu", "trainer.accelerator=cpu"], cwd=self.folder, env=environment,
-                               stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=240)
+                               stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=600)
         self.assertEqual(ended.returncode, 0, ended.stderr)
         loaded = set()
         for path in self.folder.glob("linked.*"):
@@ -277,7 +277,7 @@ class Engines(Smoke):
         shutil.copy(BINARY, program)
         library.write_text("This is not a shared library.\n" * 1000)
         ended = subprocess.run([program, "run", "digits.yaml", "--run-dir", "broken"], cwd=self.folder, stdin=subprocess.DEVNULL,
-                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=240)
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=600)
         self.assertEqual(ended.returncode, 11, ended.stdout + ended.stderr)
         message = json.loads((self.folder / "broken/result.json").read_text())["message"]
         for text in (ended.stderr, message):

@@ -102,7 +102,7 @@ class TwoRanksAreOne(Smoke):
                         env={**os.environ, "SMOKE_MARK": mark})
         worker = worker_of(run_dir, mark, process, rank=1)
         os.kill(worker, signal.SIGKILL)
-        process.communicate(timeout=60)
+        process.communicate(timeout=300)
         result = json.loads((run_dir / "result.json").read_text())
         self.assertEqual((process.returncode, result["first_failure"]["rank"]), (7, 1))
         self.assertEqual(marked(mark), [])
@@ -118,7 +118,7 @@ class ARunThatEndsBadly(Smoke):
         return process, worker_of(self.run_dir, self.mark, process)
 
     def end(self, process, code):
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=300)
         self.assertEqual(process.returncode, code, out + err)
         self.assertEqual(marked(self.mark), [], "processes were left")
         return json.loads((self.run_dir / "result.json").read_text()), err
@@ -151,7 +151,7 @@ class ARunThatEndsBadly(Smoke):
     def test_a_killed_supervisor_leaves_no_worker(self):
         process, _ = self.endless("orphan")
         process.kill()
-        process.communicate(timeout=30)
+        process.communicate(timeout=300)
         deadline = time.monotonic() + 60
         while marked(self.mark) and time.monotonic() < deadline:
             time.sleep(0.02)

@@ -44,7 +44,7 @@ class UnderSlurm(Launched):
         job = self.submit("", out)
         run_dir = out / f"slurm-{job}"
         self.cluster.wait(lambda: self.epochs(run_dir) >= 2, "the job trains", 180)
-        subprocess.run(["scancel", "--signal=USR1", job], check=True, timeout=60)  # sends the signal that --signal=USR1@120 would send
+        subprocess.run(["scancel", "--signal=USR1", job], check=True, timeout=300)  # sends the signal that --signal=USR1@120 would send
         self.cluster.wait(lambda: self.cluster.job(job).get("Restarts") == "1", "the job is queued again", 120)
         self.assertIn("stopped with a checkpoint (75)", self.output(job))
         result = json.loads((run_dir / "result.json").read_text())
@@ -54,7 +54,7 @@ class UnderSlurm(Launched):
         self.write_epochs(before + 20)
         # Slurm holds a requeued job for two minutes. This shortens the wait, but not to zero: in the second of the requeue the
         # node still rejects the job, because its credential was just revoked.
-        subprocess.run(["scontrol", "update", f"JobId={job}", "StartTime=now+5"], check=False, timeout=60)
+        subprocess.run(["scontrol", "update", f"JobId={job}", "StartTime=now+5"], check=False, timeout=300)
         self.cluster.wait(lambda: self.cluster.job(job).get("JobState") == "COMPLETED", "the job finishes", 300)
         result = json.loads((run_dir / "result.json").read_text())
         self.assertEqual((result["exit_code"], result["epochs"], result["world_size"]), (0, before + 20, 2), self.output(job))
@@ -81,10 +81,10 @@ class UnderSlurm(Launched):
     def submit(self, words, out, program=BINARY):
         environment = {**os.environ, "TRAINCTL": str(program), "TRAINCTL_OUT": str(out)}
         done = subprocess.run(["sbatch", "--parsable", SCRIPT, "digits.yaml", *words.split()], cwd=self.folder,
-                              env=environment, capture_output=True, text=True, timeout=60)
+                              env=environment, capture_output=True, text=True, timeout=300)
         self.assertEqual(done.returncode, 0, done.stderr)
         job = re.match(r"\d+", done.stdout).group()
-        self.addCleanup(subprocess.run, ["scancel", job], capture_output=True, timeout=60, check=False)
+        self.addCleanup(subprocess.run, ["scancel", job], capture_output=True, timeout=300, check=False)
         return job
 
     def write_epochs(self, number):

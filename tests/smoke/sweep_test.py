@@ -32,7 +32,7 @@ checkpoint: {monitor: val/accuracy}
 """
 # A run that is still training when the test interrupts it, however fast the machine is.
 LONG = ["trainer.max_epochs=100000", "dataset.train.samples=2000"]
-DEADLINE = 240
+DEADLINE = 600
 
 
 class Sweeping(Smoke):

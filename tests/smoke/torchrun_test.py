@@ -56,7 +56,7 @@ class UnderTorchrun(Launched):
 
     def test_more_devices_than_tasks_are_refused_by_every_task(self):
         process = self.start_tasks("trainer.devices=4")
-        out, err = process.communicate(timeout=120)
+        out, err = process.communicate(timeout=300)
         self.assertNotEqual(process.returncode, 0)
         self.assertIn("trainer.devices is 4, but this host has 2 tasks under torchrun", out + err)
 
@@ -74,7 +74,7 @@ class TorchrunScript(Launched):
         self.assertEqual(json.loads((self.folder / "fixed/result.json").read_text())["world_size"], 2)
 
     def test_it_says_how_it_is_used(self):
-        done = subprocess.run([str(self.LAUNCH[0])], capture_output=True, text=True, timeout=60)
+        done = subprocess.run([str(self.LAUNCH[0])], capture_output=True, text=True, timeout=300)
         self.assertEqual(done.returncode, 2)
         self.assertIn("CONFIG", done.stderr)
 

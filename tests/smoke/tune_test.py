@@ -129,7 +129,7 @@ class TuneEnds(Tuned):
             if line.startswith("trying"):
                 break
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=300)
         self.assertEqual(process.returncode, 130, out + err)
         document = json.loads(self.latest("tune.json").read_text())
         self.assertEqual((document["ended"], document["exit_code"]), ("stopped", 130))

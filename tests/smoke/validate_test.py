@@ -195,7 +195,7 @@ class HostileInput(Front):
                           ["validate", QUICKSTART, f"dataset.train={{type: image_list, path: {path}}}"],
                           ["validate", QUICKSTART, f"dataset.train={{type: npy, path: {path}}}"],
                           ["checkpoint", "inspect", path], ["report", path]):
-                self.assertNotEqual(self.program(*words, timeout=60).code, 0, words)
+                self.assertNotEqual(self.program(*words, timeout=300).code, 0, words)
 
 
 if __name__ == "__main__":
