@@ -241,30 +241,32 @@ using enum BottleneckKind;
 // come settings that slow down any part.
 constexpr std::array kRules{
     Rule{"cores_taken", std::nullopt,
-         "processes outside of the run take 10 % of the cores, and the run's threads wait 10 % of "
-         "the time for a core, but not for one another (threads_oversubscribed, "
-         "workers_oversubscribed), or the host withholds 10 % of the CPU time (steal time)",
+         "processes outside of the run use 10 % of the cores, and the run's threads wait 10 % of "
+         "the time for a core, and this is not threads_oversubscribed or workers_oversubscribed; "
+         "or the steal time of the virtual machine is 10 % of the CPU time",
          "other processes use the run's CPU cores, so all measured times are too long",
          "free the cores and run again", "", symptoms::others_take_cores, fixes::free_cores,
          Next::run_again, machine},
     Rule{"memory_pressure", std::nullopt,
-         "threads wait for memory 10 % of the time, or 100 pages a second come back from the disk "
-         "with 90 % of the memory taken",
+         "threads wait for memory 10 % of the time; or 100 pages per second are read back from the "
+         "disk while 90 % of the memory is in use",
          "memory is short: pages are evicted and read from disk again",
          "smaller caches, or more memory", "dataset.cache.budget", symptoms::memory_is_short,
          fixes::less_cache, Next::doctor},
-    Rule{"anomaly_checks", std::nullopt, "trainer.detect_anomaly is true, and work takes the time",
+    Rule{"anomaly_checks", std::nullopt,
+         "trainer.detect_anomaly is true, and the largest part is work",
          "anomaly detection checks every value of every operation",
          "turn it off once the cause is found", "trainer.detect_anomaly",
          symptoms::looks_for_anomalies, fixes::no_anomaly_checks},
-    Rule{"threads_oversubscribed", std::nullopt,
-         "on a CPU, more threads than cores, and threads that wait for a core or are preempted",
-         "there are more compute threads than cores, so they compete for CPU time",
-         "as many threads as cores", "trainer.num_threads", symptoms::threads_exceed_cores,
-         fixes::fewer_threads, Next::tune, host},
+    Rule{
+        "threads_oversubscribed", std::nullopt,
+        "on a CPU, there are more threads than cores, and threads wait for a core or are preempted",
+        "there are more compute threads than cores, so they compete for CPU time",
+        "as many threads as cores", "trainer.num_threads", symptoms::threads_exceed_cores,
+        fixes::fewer_threads, Next::tune, host},
     Rule{"workers_oversubscribed", std::nullopt,
-         "on a CPU, more loader workers than cores, a quarter of the cores busy with loading, and "
-         "the step waits for no batch",
+         "on a CPU, there are more loader workers than cores, loading uses a quarter of the cores, "
+         "and the largest part is work",
          "loader workers compete with the training step for CPU cores", "fewer workers",
          "loader.num_workers", symptoms::workers_exceed_cores, fixes::fewer_workers, Next::tune,
          host},
@@ -274,31 +276,31 @@ constexpr std::array kRules{
          "as many threads as the quota has cores, or a larger quota", "trainer.num_threads",
          symptoms::quota_is_short, fixes::fewer_threads, Next::doctor, host},
     Rule{"few_threads", std::nullopt,
-         "on a CPU, work takes the time, and a replayed step gains 15 % with another number of "
-         "threads; without a replay: trainer.num_threads is below the cores, and one is idle",
+         "on a CPU, the largest part is work, and a replayed step is 15 % faster with another "
+         "number of threads; without a replay: trainer.num_threads is less than the number of "
+         "cores, and a core is idle",
          "the training step leaves CPU cores idle", "the number of threads that is fastest",
          "trainer.num_threads", symptoms::other_threads_gain, fixes::other_threads},
     Rule{"small_batch", std::nullopt,
-         "on a CPU, forward and backward dominate or no part does, and a replayed batch of 2, 4 or "
-         "8 "
-         "times the rows gains 30 %; without a replay: a step takes less than a millisecond, or a "
-         "batch has fewer than 8 rows",
+         "on a CPU, forward and backward dominate or no part does, and a batch 2, 4 or 8 times as "
+         "large gains 30 % in a replay; without a replay: a step takes less than a millisecond, or "
+         "a batch has fewer than 8 samples",
          "the fixed cost of a step is high for so few samples", "a larger batch",
          "loader.batch_size", symptoms::larger_batch_gains, fixes::larger_steps},
     Rule{"bf16_unused", std::nullopt,
-         "on a CPU, forward and backward dominate or no part does, and a step replayed in bf16 "
-         "gains "
-         "15 %",
+         "on a CPU, forward and backward dominate or no part does, and a step in bf16 gains 15 % "
+         "in a replay",
          "fp32 matrix products do not use the bf16 instructions of the CPU", "bf16 mixed precision",
          "trainer.precision", symptoms::bf16_gains, fixes::half_precision},
     Rule{"spinning_threads", input,
-         "on a CPU, a variable of the environment keeps idle threads of the step awake, and all "
-         "cores are busy, a quarter of them not with loading",
+         "on a CPU, an environment variable makes idle compute threads spin, all cores are busy, "
+         "and at least a quarter of the cores do not load data",
          "compute threads spin between steps and take CPU cores from the loader",
          "unset the variable so that they sleep, or use one thread", "trainer.num_threads",
          symptoms::threads_spin, fixes::one_thread},
     Rule{"slow_disk", input,
-         "the run reads from a disk, threads wait for it 20 % of the time, and cores are left",
+         "the run reads from a disk, threads wait for the disk 20 % of the time, and not all cores "
+         "are busy",
          "the disk is slower than the training step", "keep the files in memory, or read ahead",
          "dataset.cache.mode, loader.read_ahead", symptoms::disk_is_slow, fixes::read_less,
          Next::doctor},
@@ -309,10 +311,11 @@ constexpr std::array kRules{
     Rule{"no_workers", input, "loader.num_workers is 0",
          "the training thread loads its batches itself", "loader workers", "loader.num_workers",
          symptoms::has_no_workers, fixes::more_workers},
-    Rule{"few_workers", input, "the workers are busy, and fewer than the cores",
+    Rule{"few_workers", input, "there are fewer workers than cores",
          "loading a batch takes longer than training on it", "more workers", "loader.num_workers",
          symptoms::has_few_workers, fixes::more_workers},
-    Rule{"slow_decode", input, "as many workers as cores, all busy",
+    Rule{"slow_decode", input,
+         "no other rule of this part applies: there are as many workers as cores, and all are busy",
          "decoding and transforms use all CPU cores",
          "cache decoded samples, or use cheaper transforms", "dataset.cache.mode", symptoms::always,
          fixes::cache_decoded},
@@ -323,10 +326,11 @@ constexpr std::array kRules{
          "keep the images on the GPU", "dataset.cache.mode", symptoms::always,
          fixes::keep_on_device},
     Rule{"slow_loading_rank", communication,
-         "one rank is more than 10 % beyond the median, and most of that is its wait for batches",
+         "one rank needs 10 % more time per step than the median rank, and most of the difference "
+         "is its wait for batches",
          "all ranks wait for one rank, which waits for its loader", "more workers",
          "loader.num_workers", symptoms::straggler_loads, fixes::workers_of_straggler},
-    Rule{"slow_rank", communication, "one rank's own work is more than 10 % beyond the median",
+    Rule{"slow_rank", communication, "one rank needs 10 % more time per step than the median rank",
          "all ranks wait for one slow rank", "check the load, clocks and disk of that machine", "",
          symptoms::has_straggler, fixes::inspect_rank, Next::doctor},
     Rule{"late_exchange", communication,
@@ -370,10 +374,10 @@ constexpr std::array kRules{
          "a larger batch, while it fits; more devices", "loader.batch_size", symptoms::is_on_gpu,
          fixes::fill_device},
     Rule{"model_at_work", compute, "", "forward and backward take the time",
-         "more devices if CPU cores are free; else the settings that were not compared", "",
-         symptoms::always, fixes::more_devices, Next::more_devices},
-    Rule{"nothing_to_fix", balanced, "", "no part dominates", "the settings that were not compared",
-         "", symptoms::always, fixes::untried_settings},
+         "more devices if CPU cores are free; otherwise try the settings that were not compared",
+         "", symptoms::always, fixes::more_devices, Next::more_devices},
+    Rule{"nothing_to_fix", balanced, "", "no part dominates",
+         "try the settings that were not compared", "", symptoms::always, fixes::untried_settings},
 };
 
 }  // namespace

@@ -213,75 +213,81 @@ constexpr std::array kQuestions{
              "Does the largest wait take 15 % of the time or more, and is it the wait for batches "
              "(`data`)?"},
     Question{BottleneckKind::transfer, "transfer",
-             "Is it the copy to the device (`h2d`; on a CPU for `convert`)?"},
+             "Is the largest wait the copy to the device (`h2d`), or on a CPU the conversion of "
+             "the batch "
+             "(`convert`)?"},
     Question{BottleneckKind::communication, "communication",
-             "Is it the wait for other ranks (`all-reduce`)?"},
-    Question{BottleneckKind::checkpoint, "checkpoint", "Is it checkpointing?"},
+             "Is the largest wait that for other ranks (`all-reduce`)?"},
+    Question{BottleneckKind::checkpoint, "checkpoint", "Is the largest wait checkpointing?"},
     Question{BottleneckKind::evaluation, "evaluation",
              "Otherwise: does validation take a third of the time or more?"},
     Question{
         BottleneckKind::compute, "compute",
         "Does the largest part of the work take 40 % or more, and is it forward and backward?"},
-    Question{BottleneckKind::optimizer, "optimizer", "Is it the optimizer?"},
-    Question{BottleneckKind::host, "host", "Is it the time between them (`other`)?"},
+    Question{BottleneckKind::optimizer, "optimizer",
+             "Is the largest part of the work the optimizer?"},
+    Question{BottleneckKind::host, "host",
+             "Is the largest part of the work the time outside of these parts (`other`)?"},
     Question{BottleneckKind::balanced, "balanced", "Otherwise, no part dominates."}};
 
 constexpr const char* kHead = R"(# Bottlenecks
 
-Every training run ends with a verdict: the bottleneck, the numbers that show it, the speedup that a perfect loader would give, and the one key
-to change, if any. The summary shows it, `bottleneck` in `result.json` (and in `run --json`) has all of it. This page is printed by
-`trainctl explain --bottlenecks` from the same rules. [`trainctl tune`](../how-to/tune.md) tries the fixes and
-measures their gain.
+Every training run ends with a verdict on its speed: the bottleneck, the numbers that show it, the gain of a perfect loader, and the one key
+to change, if any. The summary shows the main parts; `bottleneck` in `result.json` (and in `run --json`) contains all of them.
+`trainctl explain --bottlenecks` prints this page from the rules that the program uses. [`trainctl tune`](../how-to/tune.md) tries the fixes
+and measures their gain.
 
-| field of `bottleneck` | what |
+| field of `bottleneck` | meaning |
 | --- | --- |
 | `verdict` | `machine_busy`, `input_bound`, `transfer_bound`, `communication_bound`, `checkpoint_bound`, `evaluation_bound`, `compute_bound`, `optimizer_bound`, `host_bound` or `balanced` |
-| `cause` | the row of the table below that holds; `diagnosis` is its sentence |
-| `share` | of the wall time that the part takes, 0 to 1 |
-| `gain` | of the advice, as a factor of the whole run: `low`, `high` (null: no bound is known), `replayed` (steps were timed with the change), `text` |
-| `headroom` | the upper end of `gain`, which the advice does not exceed; null: no bound is known |
-| `perfect_loader` | `speedup`, `step_s` (of a batch with a loader that always has the next one), `now_step_s` (as it was), `replayed_steps`, `text`; null where no batch was counted |
-| `setting` | the override to try, which the experiment accepts; null if no setting helps |
-| `advice` | one sentence, with the setting; a proposal to be measured |
-| `checks` | batch size, threads, precision and anomaly checks: `key`, `compared`, `gain` of the alternative (null: a rule excludes it), `text` |
+| `cause`, `diagnosis` | the rule that applies, such as `few_workers`, and its text: the columns "cause" and "diagnosis" of the [table of rules](#symptoms-diagnoses-fixes) |
+| `share` | the share of the wall time, 0 to 1, of the part that the verdict names. For `input_bound`, this is the time spent waiting for batches |
+| `gain` | the expected speed-up of the whole run with the proposed setting, as an interval: `low` and `high` (2: twice as fast; null: no upper limit is known), `replayed` (true if steps were timed with the setting), `text` |
+| `headroom` | the same number as `high` of `gain` |
+| `perfect_loader` | the gain of a loader that never lets training wait: `speedup`, `step_s` (seconds per step with such a loader), `now_step_s` (seconds per step in this run), `replayed_steps` (how many steps were timed for it), `text`. null if the run measured no training step |
+| `setting` | the override to try, which the experiment accepts. null if no setting helps |
+| `advice` | one sentence that proposes the setting |
+| `checks` | one entry each for batch size, threads, precision and anomaly detection: `key`, `compared` (true if the run timed another value, or no other value can help), `gain` of the other value, or null, and `text` |
 | `evidence` | a list of `name`, `value`, `unit`, `text` |
+| `otherwise` | with `machine_busy`: the verdict on the same times if the load of other processes is ignored. Otherwise null |
 
-Gains are intervals. Without a replay the upper end is the time that the change can remove: a batch of n times the rows gains
-at most n times, and an effect that no measurement bounds, such as more devices or threads that take cores from one another, has no upper end. At the end of a
-run of one process on a CPU the steps are replayed with one setting changed at a time: all cores or one thread, 2, 4 or 8 times the rows, bf16
-where the CPU has instructions for it, and without `trainer.detect_anomaly`; each takes at most 1 % of the training, two seconds at most. A
-replay counts with a margin of 15 %. The verdict names the settings that were not compared, and claims nothing about them.
+A replay measures the gain of a setting: at the end of a run of one process on a CPU, a step is repeated with one setting changed at a time.
+The changes are all cores or one thread, a batch 2, 4 or 8 times as large, bf16 if the CPU has instructions for it, and
+`trainer.detect_anomaly: false`. Each replay takes at most 1 % of the training time and at most two seconds. `low` of a replayed gain
+assumes that the replay was 15 % too fast. Without a replay, `high` is computed from the time that the setting could save at most: a batch n
+times as large makes the run at most n times as fast. If nothing limits the gain, as with more devices, `high` is null. The verdict names
+the settings that were not compared.
 
-`machine_busy` comes first: when processes outside of the run take 10 % of the cores while the run's threads, ready to run, wait for a core
-10 % of the time, or the host withholds 10 % of the cores' time, all times are too long. `share` is then the share of the cores' time that
-others take. A core that others use, but that the run does not need (as in a run of one thread), counts neither as contention
-nor as idle. Threads or loader workers
-beyond the number of cores wait for one another: they are the cause, and what others take is among the evidence. `otherwise` has the verdict on the
-same times as if the machine were quiet.
+The verdict is `machine_busy`, before any other, in two cases. Processes outside of the run use at least 10 % of the cores, and the run's
+threads wait for a core at least 10 % of the time. Or the machine is virtual, and its host takes away at least 10 % of the CPU time (steal
+time). All measured times are then too long, and `share` is the share of the CPU time that others use. Cores that the run does not need, as
+in a run with one thread, are ignored. If the run itself has more threads or loader workers than cores, they wait for one another. The cause
+is then `threads_oversubscribed` or `workers_oversubscribed`, and the load of other processes is only listed in `evidence`.
 
-The verdict uses the epochs after the first, or the first if it is the only one. Shares of the time are those of rank 0. What the machine did comes
-from the kernel: pressure and CPU quota of the innermost control group, else of the machine, page faults, lost cores; from NVML on a GPU.
-Values that the machine does not report are omitted.
+The verdict ignores the first epoch if there are others. Shares of the time are those of rank 0. The Linux kernel reports page faults, the
+CPU time that other processes used, and pressure (PSI) and CPU quota of the innermost control group, or of the machine if there is no group.
+NVML reports power and clocks of a GPU. Values that the machine does not report are omitted.
 
-The gain of a perfect loader is measured by a replay ([why](../adr/0016-replayed-batch.md)). After training and saving, a run of one process on
-a CPU stops its loader and repeats forward and backward of its last batch, for at most 1 % of the training and about half a second. In the
-average step these times replace those of the two passes, and waits count as zero. So the estimate also has the time that threads of the
-loader took from the step by computing. No result of the run depends on the replay. The replay is omitted with several ranks, on a GPU, in a run
-that is short or was stopped, and with `trainer.detect_anomaly`: then the measured steps count without their waits. Below
-1.05x the summary says that data loading is not the bottleneck.
+A replay also measures the gain of a perfect loader ([why](../adr/0016-replayed-batch.md)). After training and saving, a run of one process
+on a CPU stops its loader and repeats forward and backward of its last batch, for at most 1 % of the training time and about half a second.
+`step_s` is the average step of the run with these times for forward and backward, and without the wait for the batch. The gain thus also
+includes the time by which the loader's threads slowed down forward and backward. There is no replay with several ranks, on a GPU, with
+`trainer.detect_anomaly`, or if the run is short or was stopped: `step_s` is then the average step without the wait. The replay changes no
+result of the run. If the gain is below 1.05x, the summary says that data loading is not the bottleneck.
 )";
 
 constexpr const char* kTree = R"(
 ## The decision tree
 
-Ask in this order; the first that holds is the verdict.
+Answer the questions in this order. The first rule that applies gives the verdict. Waits are waiting for batches, copies to the device,
+waiting for other ranks, and checkpoints. Work is forward, backward, optimizer and other.
 
 )";
 
 constexpr const char* kTable = R"(
 ## Symptoms, diagnoses, fixes
 
-A symptom counts where the part above it takes the time.
+A rule applies if its part takes the time, as the decision tree asks. Rules of the part "any" apply to each part.
 
 )";
 
@@ -297,7 +303,7 @@ std::string keys_of(const Rule& rule) {
 
 std::string verdict_of(const Rule& rule) {
   if (rule.verdict) return code(name_of(*rule.verdict));
-  return rule.part ? code(name_of(*rule.part)) : "that of the part";
+  return rule.part ? code(name_of(*rule.part)) : "as without this rule";
 }
 
 std::vector<Rule> rules_of(std::optional<BottleneckKind> part) {
@@ -311,7 +317,7 @@ std::vector<Rule> rules_of(std::optional<BottleneckKind> part) {
 /// Returns "    * if symptom: cause; fix (KEY)".
 std::string branch_of(const Rule& rule, std::size_t of_part) {
   const std::string symptom = rule.symptom;
-  std::string why = symptom.empty() ? "else: " : "if " + symptom + ": ";
+  std::string why = symptom.empty() ? "otherwise: " : "if " + symptom + ": ";
   if (of_part == 1 && symptom.empty()) why.clear();
   const std::string_view fix = rule.fix;
   const std::string change =
@@ -343,8 +349,9 @@ std::string row_of(const char* part, const Rule& rule) {
   const std::string_view symptom = rule.symptom;
   const std::string_view fix = rule.fix;
   return fmt::format("| {} | {} | {} | {} | {} | {} | {} |\n", part,
-                     symptom.empty() ? "none of those above" : symptom, code(rule.cause),
-                     rule.diagnosis, fix.empty() ? "-" : fix, keys_of(rule), verdict_of(rule));
+                     symptom.empty() ? "no other rule of this part applies" : symptom,
+                     code(rule.cause), rule.diagnosis, fix.empty() ? "-" : fix, keys_of(rule),
+                     verdict_of(rule));
 }
 
 std::string table() {
