@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include <array>
@@ -25,20 +26,39 @@ int entries_in(const fs::path& folder) {
   return static_cast<int>(std::distance(fs::directory_iterator(folder), fs::directory_iterator()));
 }
 
-/// Makes SIGUSR1 interrupt system calls, without another effect, during its lifetime.
+/// Makes a signal interrupt system calls, without another effect, during its lifetime.
 class Interruptions {
  public:
-  Interruptions() {
+  explicit Interruptions(int signal = SIGUSR1) : signal_(signal) {
     struct sigaction nothing {};
     nothing.sa_handler = [](int) {};
-    ::sigaction(SIGUSR1, &nothing, &before_);
+    ::sigaction(signal_, &nothing, &before_);
   }
-  ~Interruptions() { ::sigaction(SIGUSR1, &before_, nullptr); }
+  ~Interruptions() { ::sigaction(signal_, &before_, nullptr); }
   Interruptions(const Interruptions&) = delete;
   Interruptions& operator=(const Interruptions&) = delete;
 
  private:
+  int signal_;
   struct sigaction before_ {};
+};
+
+/// Interrupts a system call that blocks, every 50 ms during its lifetime.
+class RepeatedInterruptions {
+ public:
+  RepeatedInterruptions() { start_timer(50'000); }
+  ~RepeatedInterruptions() { start_timer(0); }
+  RepeatedInterruptions(const RepeatedInterruptions&) = delete;
+  RepeatedInterruptions& operator=(const RepeatedInterruptions&) = delete;
+
+ private:
+  /// Zero stops the timer.
+  static void start_timer(suseconds_t microseconds) {
+    const itimerval timer{{0, microseconds}, {0, microseconds}};
+    ::setitimer(ITIMER_REAL, &timer, nullptr);
+  }
+
+  Interruptions interruptions_{SIGALRM};
 };
 
 /// Reads a pipe to its end and interrupts the writer's call after each read.
@@ -54,6 +74,25 @@ std::string drain(const Fd& pipe, pthread_t writer) {
 }
 
 }  // namespace
+
+// This is the first test of the file: the next ones would never end if write_all() repeated a write
+// that succeeded. Here such a loop fills the pipe and blocks, and the interruption makes it throw.
+TEST_CASE("write_all: the bytes are written once") {
+  std::array<int, 2> ends{};
+  REQUIRE(::pipe2(ends.data(), O_CLOEXEC) == 0);
+  const Fd out(ends[0]);
+  Fd in(ends[1]);
+  {
+    const RepeatedInterruptions interruptions;
+    write_all(in.get(), "written ", "pipe");
+    write_all(in.get(), "once", "pipe");
+  }
+  in.reset();
+  std::array<char, 100> buffer{};
+  const ssize_t count = ::read(out.get(), buffer.data(), buffer.size());
+  REQUIRE(count >= 0);
+  CHECK(std::string(buffer.data(), static_cast<std::size_t>(count)) == "written once");
+}
 
 TEST_CASE("write_gathered: pieces are written in order despite interrupted system calls") {
   std::string all;

@@ -128,7 +128,8 @@ TEST_CASE(
   Diverging diverging;
   corrupt_loss(diverging.run, 3);
   diverging.train_until_it_fails();
-  CHECK_THAT(diverging.message, Contains("diverged/step=000003"));
+  CHECK_THAT(diverging.message,
+             Contains("diverged/step=000003 (repeat the step with --replay-step "));
   const Numerics numerics = train::read_numerics(diverging.folder(3) / "rank_0.part");
   CHECK(numerics.record.global_step == 3);
   CHECK(numerics.record.batch == 3);
@@ -167,6 +168,7 @@ TEST_CASE(
   const Json json = Json::parse(std::ifstream(diverging.folder(3) / "report.json"));
   CHECK(json["tensors"][0]["name"] == "loss");
   CHECK(json["tensors"][0]["inf_count"] == 1);
+  CHECK(json["unwritten"] == "");
 }
 
 TEST_CASE("repeat_step: a dumped step is repeated bitwise equal, including dropout") {

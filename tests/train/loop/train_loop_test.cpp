@@ -275,3 +275,15 @@ TEST_CASE("TrainLoop: progress is emitted up to five times a second, heartbeats 
   CHECK(reported.back().loss.has_value());
   CHECK(run.heartbeat.global_step.load() == 100);
 }
+
+TEST_CASE("TrainLoop: the heartbeat's phase is startup in the first step, then train") {
+  FakeRun run({.samples = 12, .batch = 4, .val_samples = 0});
+  std::vector<events::Phase> phases;
+  run.loss.after = [&](const at::Tensor& loss, int call) {
+    if (call < 3) phases.push_back(static_cast<events::Phase>(run.heartbeat.phase.load()));
+    return loss;
+  };
+  run.run();
+  using events::Phase;
+  CHECK(phases == std::vector<Phase>{Phase::startup, Phase::train, Phase::train});
+}
