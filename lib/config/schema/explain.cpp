@@ -217,8 +217,8 @@ std::optional<Explanation> explain_special(const std::string& key, const Finder&
   if (key == "extends") {
     result.type = "path, relative to the file that names it, or a list of them";
     result.help =
-        "Base files that this one is laid over, in order: maps merge, lists and values replace, ~ "
-        "deletes.";
+        "Base files, applied in order before this file: later maps are merged into earlier ones, "
+        "later lists and values replace earlier ones, and ~ deletes a key.";
     result.example = "extends: [base.yaml]";
     return result;
   }

@@ -117,7 +117,7 @@ class Loader {
                     "remove one of these 'extends'");
     if (chain_.size() > kMaxExtends) {
       return broken(name.position,
-                    fmt::format("more than {} files extend one another", kMaxExtends),
+                    fmt::format("the chain of base files has more than {} files", kMaxExtends),
                     "shorten the chain: " + chain_text(path));
     }
     if (++loaded_ > kMaxFiles) {
