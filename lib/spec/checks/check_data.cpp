@@ -31,7 +31,8 @@ void check_batch(Checker& checker, std::int64_t samples, int ranks) {
     checker.error("loader.batch_size", larger + ", so drop_last drops every batch",
                   fmt::format("set loader.drop_last=false, or write {} or less", most));
   } else {
-    checker.warning("loader.batch_size", larger + ", so each epoch is one incomplete batch",
+    checker.warning("loader.batch_size",
+                    larger + ", so each epoch has only one batch, which is incomplete",
                     fmt::format("write {} or less for full batches", most));
   }
 }
@@ -85,7 +86,7 @@ void check_sampler_classes(Checker& checker, std::int64_t classes) {
   const config::Stage& stage = checker.experiment().loader.sampler;
   if (!stage) return;
   if (classes == 0) {
-    checker.error("loader.sampler", "'sampler' draws by class, but the data has no classes",
+    checker.error("loader.sampler", "'sampler' draws samples by class, but the data has no classes",
                   "remove 'sampler'");
     return;
   }
