@@ -248,7 +248,7 @@ TEST_CASE("split: check_split reports groups, strata and shares that cannot be d
   CHECK_THAT(problems(table, "{val: 0.25, stratify: true}"), Contains("class 1 has 1"));
   CHECK_THAT(problems(table, "{val: 0.25, group_by: h}"), Contains("has no column 'h'"));
   CHECK_THAT(problems(table, "{val: 0.1, group_by: g}"),
-             Contains("set the nearest possible share, 0.5"));
+             Contains("set the share to 0.5, the nearest possible value"));
   CHECK_THAT(
       problems("{type: tokens, sequence_length: 4, path: " + (folder / "tokens.bin").string() + "}",
                "{val: 0.25}"),
@@ -266,9 +266,8 @@ TEST_CASE("split: a part without transforms uses those of train, if none is rand
     return text;
   };
   CHECK(problems("{type: center_crop, size: 20}").empty());
-  CHECK_THAT(
-      problems("{type: center_crop, size: 20}, random_horizontal_flip"),
-      StartsWith("'transforms' must be set: without it, the transforms of dataset.train apply, and "
-                 "'random_horizontal_flip' is random\nhint: set transforms that are not random in "
-                 "dataset.val.transforms"));
+  CHECK_THAT(problems("{type: center_crop, size: 20}, random_horizontal_flip"),
+             StartsWith("'transforms' must be set, because the transforms of dataset.train would "
+                        "apply, and 'random_horizontal_flip' is random\nhint: set transforms that "
+                        "are not random in dataset.val.transforms"));
 }
