@@ -141,7 +141,7 @@ TEST_CASE("join: a different token or run id is a config error, reported on both
     REQUIRE_FALSE(warnings.empty());
     CHECK_THAT(
         warnings[0],
-        Contains(is_token ? "token is different"
+        Contains(is_token ? "token differs"
                           : "its run id is 'other', but the run of node 0 has the id 'run'"));
     CHECK(coordinator.take_arrivals().empty());
   }
