@@ -164,7 +164,7 @@ class ARunThatEndsBadly(Smoke):
     def test_a_batch_larger_than_the_data_is_one_short_batch(self):
         result = self.train("loader.batch_size=5000", "trainer.max_epochs=2")
         self.assertEqual((result["steps"], result["epochs"]), (2, 2))
-        self.assertIn("warning: a batch of 5,000 is larger than the training data (2,000 samples), so each epoch has only one batch, which is incomplete", self.err)
+        self.assertIn("warning: a batch of 5,000 is larger than the training data (2,000 samples), so each epoch is one incomplete batch", self.err)
         two = self.train("loader.batch_size=5000", "trainer.max_epochs=2", "trainer.devices=2")
         self.assertEqual(two["data_digest"], result["data_digest"])
 

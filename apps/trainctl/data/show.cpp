@@ -128,13 +128,12 @@ void add_data_show(CLI::App& data, Context& context) {
       add_verb(data, context,
                {"show", "write a PNG image of samples after their transforms", kConfigGroup}, show);
   add_config_arguments(verb, arguments.config, context, Builtin::photographs);
-  add_options(verb,
-              {{"--out", arguments.out, "FILE", "required: PNG file to write"},
-               {"--samples", arguments.samples, "N",
-                "number of samples, from the start of the epoch (default: 16)", within(1, 1024)},
-               {"--epoch", arguments.epoch, "E",
-                "epoch to show, which sets the order and the random numbers (default: 1)",
-                within(1, 1'000'000)}});
+  add_options(
+      verb, {{"--out", arguments.out, "FILE", "required: PNG file to write"},
+             {"--samples", arguments.samples, "N",
+              "number of samples, from the start of the epoch (default: 16)", within(1, 1024)},
+             {"--epoch", arguments.epoch, "E",
+              "epoch that sets the order and random numbers (default: 1)", within(1, 1'000'000)}});
   verb.get_option("--out")->required();
   add_split_argument(verb, arguments.split);
   verb.footer("The images are shown before 'normalize'. The class is written below each image.");

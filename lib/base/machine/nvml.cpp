@@ -115,10 +115,8 @@ Nvml::Nvml(const std::string& library)
   works_ = code == 0;
   mismatches_ = code == kLibraryMismatch;
   if (!works_)
-    failure_ =
-        mismatches_
-            ? "the NVIDIA library and the kernel module of the driver have different versions"
-            : fmt::format("nvmlInit() failed with error code {}", code);
+    failure_ = mismatches_ ? "the NVIDIA library and kernel module have different versions"
+                           : fmt::format("nvmlInit() failed with error code {}", code);
 }
 
 Nvml::~Nvml() {

@@ -119,11 +119,10 @@ class HttpStore final : public ObjectStore {
   }
 
   std::vector<ObjectInfo> list(const Url& prefix) override {
-    throw Error(
-        ErrorKind::config,
-        fmt::format("cannot list {}: folders cannot be listed over HTTP\nhint: name the files with "
-                    "image_list, or with webdataset and a range such as {{000..099}}",
-                    printable(prefix.text)));
+    throw Error(ErrorKind::config,
+                fmt::format("cannot list {}: HTTP cannot list folders\nhint: name the files with "
+                            "image_list, or with webdataset and a range such as {{000..099}}",
+                            printable(prefix.text)));
   }
 
  private:

@@ -219,8 +219,7 @@ void RemoteNodes::welcome(Node& node, double now) {
 }
 
 void RemoteNodes::reject(Node& node, const JoinRefusal& refusal, double now) {
-  log::get().warn("rejected the connection from {}: {}", printable(node.peer),
-                  one_line(refusal.reason));
+  log::get().warn("rejected {}: {}", printable(node.peer), one_line(refusal.reason));
   node.link->send(refusal, now);
   node.link->close_sending();  // the other side closes after reading this
   node.is_leaving = true;
@@ -350,8 +349,7 @@ std::vector<std::string> RemoteNodes::missing() const {
   std::vector<std::string> texts;
   for (const Node& node : nodes_) {
     if (node.is_busy && node.attempt == welcome_.attempt) continue;
-    const char* absent =
-        node.has_joined_before ? "has left and has not joined again" : "has not joined";
+    const char* absent = node.has_joined_before ? "has left the run" : "has not joined";
     const char* what = node.link ? "is connected, but not accepted yet" : absent;
     const int first = node.number * facts_.ranks_per_node;
     texts.push_back(fmt::format("node {} ({}) {}", node.number,

@@ -55,12 +55,9 @@ JoinFailure nothing_listens(const std::string& why) {
 }
 
 JoinFailure unknown_host(const std::string& why) {
-  return {
-      ErrorKind::config,
-      fmt::format(
-          "cannot resolve the host name: {}\nhint: check the spelling of the host name, and DNS",
-          why),
-      kRetryForever};
+  return {ErrorKind::config,
+          fmt::format("cannot resolve the host name: {}\nhint: check its spelling and DNS", why),
+          kRetryForever};
 }
 
 JoinFailure no_answer() {

@@ -31,8 +31,7 @@ void check_batch(Checker& checker, std::int64_t samples, int ranks) {
     checker.error("loader.batch_size", larger + ", so drop_last drops every batch",
                   fmt::format("set loader.drop_last=false, or write {} or less", most));
   } else {
-    checker.warning("loader.batch_size",
-                    larger + ", so each epoch has only one batch, which is incomplete",
+    checker.warning("loader.batch_size", larger + ", so each epoch is one incomplete batch",
                     fmt::format("write {} or less for full batches", most));
   }
 }

@@ -178,8 +178,7 @@ void check_endpoint(Checker& checker, const std::string& endpoint) {
           "remove the part before the '@', and write access_key and secret_key as "
           "${secret:NAME}");
   if (endpoint.find_first_of("?#") != std::string::npos)
-    error("an address must not contain a query or fragment",
-          "remove the '?' or '#' and all text after it");
+    error("an address must not contain a query or fragment", "remove the part from '?' or '#'");
 }
 
 void check_remote(Checker& checker) {

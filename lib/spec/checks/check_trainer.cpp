@@ -131,12 +131,10 @@ void check_averaging(Checker& checker) {
   const auto check_start = [&](const char* key, std::int64_t start) {
     const auto epochs = trainer.epoch_limit();
     if (!epochs || start < *epochs) return;
-    checker.error(
-        fmt::format("trainer.{}.start_epoch", key),
-        fmt::format(
-            "the first update of the average would be after epoch {}, but the run has {} epoch{}",
-            start, *epochs, plural(*epochs)),
-        fmt::format("start earlier, or remove '{}'", key));
+    checker.error(fmt::format("trainer.{}.start_epoch", key),
+                  fmt::format("the average starts after epoch {}, but the run has only {} epoch{}",
+                              start, *epochs, plural(*epochs)),
+                  fmt::format("start earlier, or remove '{}'", key));
   };
   if (trainer.ema) check_start("ema", trainer.ema->start_epoch);
   if (trainer.swa) check_start("swa", trainer.swa->start_epoch);

@@ -99,12 +99,11 @@ struct Cache {
                   "Maximum memory of all splits and ranks together: a percentage of the available "
                   "memory, or a size. With 'local', the maximum disk space of that folder; memory "
                   "is then limited to 50%.");
-    options.field(
-        "local", &Cache::local, {.example = "data/cache"},
-        "Local folder for copies of http(s)://, s3:// and file:// files: one rank downloads each "
-        "file once, ahead of use; the least recently used copies are removed first. Changes of "
-        "remote files are not detected: remove the folder if they change. Absent: trainctl/remote "
-        "in $XDG_CACHE_HOME or ~/.cache, up to half of its disk.");
+    options.field("local", &Cache::local, {.example = "data/cache"},
+                  "Local folder for copies of http(s)://, s3:// and file:// files: one rank "
+                  "downloads each file once, ahead of use; copies used least recently are removed "
+                  "first. If remote files change, remove the folder. Absent: trainctl/remote in "
+                  "$XDG_CACHE_HOME or ~/.cache, up to half of its disk.");
   }
 };
 

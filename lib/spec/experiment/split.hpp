@@ -52,10 +52,9 @@ struct SplitOptions {
                   "have the same splits.");
     options.field("stratify", &SplitOptions::stratify,
                   "Keeps the class proportions equal in all parts (stratified split).");
-    options.field(
-        "group_by", &SplitOptions::group_by, {.not_empty = true, .example = "patient"},
-        "Column of a table or list: rows with the same value stay in one part, such as all images "
-        "of a patient. The column is not a feature, unless 'features' lists it.");
+    options.field("group_by", &SplitOptions::group_by, {.not_empty = true, .example = "patient"},
+                  "Column of a table or list: rows with equal values stay in one part, such as all "
+                  "images of a patient. It is a feature only if 'features' lists it.");
   }
 };
 

@@ -251,8 +251,7 @@ struct Tokens {
 
 struct Webdataset {
   static constexpr auto kSummary =
-      "Images in tar shards of the webdataset library, read without unpacking; shuffles across all "
-      "shards.";
+      "Images in tar shards of the webdataset library, not unpacked, shuffled across all shards.";
 
   std::vector<std::filesystem::path> shards;
   std::vector<std::string> image{"jpg", "jpeg", "png", "webp", "bmp", "tif", "tiff"};
@@ -294,9 +293,8 @@ struct Pack {
     options.stage("source", &Pack::source, "dataset",
                   "The data set that was packed; if its samples differ from those of the pack, the "
                   "run fails. Absent: the source recorded in the pack.");
-    options.field(
-        "on_stale", &Pack::on_stale,
-        "What to do if the recorded source exists and has changed since packing: fail or ignore.");
+    options.field("on_stale", &Pack::on_stale,
+                  "What to do if the recorded source exists and has changed: fail or ignore.");
   }
 };
 

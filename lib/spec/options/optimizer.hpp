@@ -45,11 +45,10 @@ struct Base {
     options.field("no_weight_decay_on", &Base::no_weight_decay_on, {.example = "[bias, norm]"},
                   "Parameters without weight decay: 'bias', 'norm' (every other parameter of one "
                   "dimension), or names of parameters or layers, with *, ? and [...].");
-    options.field(
-        "layer_decay", &Base::layer_decay, {.above = 0, .at_most = 1, .example = "0.75"},
-        "Layer-wise learning rate decay (Clark et al. 2020): the rate of each layer is the rate of "
-        "the next layer times this factor. Parameters whose names are equal up to the first number "
-        "form one layer; the parameters before the first such layer form another.");
+    options.field("layer_decay", &Base::layer_decay, {.above = 0, .at_most = 1, .example = "0.75"},
+                  "Layer-wise learning rate decay (Clark et al. 2020): the rate of a layer is the "
+                  "rate of the next layer times this. Parameters whose names are equal up to the "
+                  "first number form one layer; parameters before these form another.");
     options.field("groups", &Base::groups, {.example = "[{match: [\"fc.*\"], lr_scale: 10}]"},
                   "Learning rates and weight decay by parameter name; if several match, the "
                   "factors multiply and the last weight decay applies.");

@@ -50,13 +50,12 @@ struct Divergence {
   std::int64_t skip_first = 0;
 
   static void describe(auto& options) {
-    options.field("monitor", &Divergence::monitor, {.example = "val/loss"},
-                  "Loss to monitor at the end of each epoch; train/loss is also monitored every "
-                  "log_every_n_steps steps.");
     options.field(
-        "factor", &Divergence::factor, {.above = 1},
-        "A value is too high if it exceeds the best value so far by more than (factor - 1) times "
-        "the magnitude of the best value: with factor 3 and best 0.5, above 1.5.");
+        "monitor", &Divergence::monitor, {.example = "val/loss"},
+        "Loss to monitor at the end of each epoch; train/loss also every log_every_n_steps steps.");
+    options.field("factor", &Divergence::factor, {.above = 1},
+                  "A value is too high if it exceeds the best so far by more than (factor - 1) "
+                  "times the magnitude of the best: with factor 3 and best 0.5, above 1.5.");
     options.field("min_delta", &Divergence::min_delta, {.at_least = 0},
                   "A value is too high only if it also exceeds the best value by more than this.");
     options.field("patience", &Divergence::patience, {.at_least = 1},
@@ -65,9 +64,8 @@ struct Divergence {
     options.field("smoothing", &Divergence::smoothing, {.at_least = 0, .below = 1},
                   "Decay of an exponential moving average with Adam's bias correction, which is "
                   "monitored instead of the single values; 0: no average.");
-    options.field(
-        "skip_first", &Divergence::skip_first, {.at_least = 0},
-        "Number of values at the start that enter the moving average but cannot be too high.");
+    options.field("skip_first", &Divergence::skip_first, {.at_least = 0},
+                  "Number of first values that enter the average but cannot be too high.");
   }
 };
 

@@ -55,8 +55,7 @@ std::string found(const Numerics& numerics, const Missing& missing) {
   const StepRecord& record = numerics.record;
   if (!missing.unrepeated.empty())
     return fmt::format("The step could not be repeated: {}\n", printable(missing.unrepeated));
-  if (!record.repeated)
-    return "The divergence was not detected in a training step, so no batch was saved.\n";
+  if (!record.repeated) return "The divergence was not found in a step, so no batch was saved.\n";
   if (!record.first.empty())
     return fmt::format("The first value that is not finite: {}\nThe batch's loss is {}.\n",
                        record.first, record.loss);
@@ -65,10 +64,9 @@ std::string found(const Numerics& numerics, const Missing& missing) {
   if (!tensors.empty() && is_bad(tensors.front()) && !is_summed)
     return fmt::format("The first tensor that is not finite: {}\nThe batch's loss is {}.\n",
                        printable(tensors.front().name), record.loss);
-  const char* where =
-      record.world_size > 1 || record.accumulate > 1
-          ? "the cause is another batch or rank of the step, or the sum of gradients"
-          : "the repeated step may differ from the original step";
+  const char* where = record.world_size > 1 || record.accumulate > 1
+                          ? "the cause is another batch or rank, or the sum of the gradients"
+                          : "the repeated step may differ from the original step";
   return fmt::format("When this batch is repeated alone, all values are finite (loss {}): {}.\n",
                      record.loss, where);
 }
@@ -77,8 +75,7 @@ std::string caveats(const StepRecord& record, const Missing& missing) {
   std::string text;
   if (!record.weights_before)
     text += "The weights were saved after the optimizer step, perhaps after later steps.\n";
-  if (!record.random_kept)
-    text += "The RNG state differs from that of the original step: dropout may differ.\n";
+  if (!record.random_kept) text += "The RNG state is not that of the step: dropout may differ.\n";
   if (!missing.unwritten.empty())
     text += fmt::format("No file was saved to repeat the step: {}\n", printable(missing.unwritten));
   return text;

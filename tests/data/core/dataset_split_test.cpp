@@ -248,7 +248,7 @@ TEST_CASE("split: check_split reports groups, strata and shares that cannot be d
   CHECK_THAT(problems(table, "{val: 0.25, stratify: true}"), Contains("class 1 has 1"));
   CHECK_THAT(problems(table, "{val: 0.25, group_by: h}"), Contains("has no column 'h'"));
   CHECK_THAT(problems(table, "{val: 0.1, group_by: g}"),
-             Contains("set the share to 0.5, the nearest possible value"));
+             Contains("set the nearest possible share, 0.5"));
   CHECK_THAT(
       problems("{type: tokens, sequence_length: 4, path: " + (folder / "tokens.bin").string() + "}",
                "{val: 0.25}"),

@@ -75,8 +75,7 @@ TEST_CASE("partition: a share that is too small for one sample is an error") {
   CHECK(failure_of([] {
           (void)partition(parts_request(10, {0.99, 0.01, 0}));
         }) ==
-        "2: val would have no samples: a share of 0.01 of 10 samples is too small\nhint: raise the "
-        "share");
+        "2: val would have no samples: 0.01 of 10 samples is less than one\nhint: raise the share");
 }
 
 TEST_CASE("partition: strata have the same shares, to within one sample, and totals are exact") {
@@ -149,7 +148,7 @@ TEST_CASE("partition: groups that cannot be divided are an error with the neares
   std::fill(groups.begin() + 50, groups.end(), 1);
   CHECK_THAT(failure_of([&] { (void)partition(wanted); }),
              Contains("2 groups of up to 50 samples cannot be divided so that the share of val is "
-                      "0.2 of all samples\nhint: set the share to 0.5"));
+                      "0.2 of all samples\nhint: set the nearest possible share, 0.5"));
 }
 
 TEST_CASE("partition: ten equal parts serve as folds of a cross-validation") {

@@ -180,7 +180,7 @@ TEST_CASE("RemoteNodes: a closed connection fails the ranks of the node, which m
     CHECK_THAT(end.report->message, Contains("node 1 (host1) is lost: its connection was closed"));
   }
   CHECK(nodes.remote.take_disconnected() == std::vector<int>{1});
-  CHECK(nodes.remote.missing().at(0) == "node 1 (ranks 2 to 3) has left and has not joined again");
+  CHECK(nodes.remote.missing().at(0) == "node 1 (ranks 2 to 3) has left the run");
 }
 
 TEST_CASE("RemoteNodes: a node is lost after three missed keepalives") {

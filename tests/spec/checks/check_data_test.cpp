@@ -24,7 +24,7 @@ TEST_CASE("loader.batch_size: a batch larger than the data is a warning, with dr
   const SplitFacts data{.samples = 100, .classes = 10};
   const std::string kept = problems_with({"loader.batch_size=1000"}, data);
   CHECK_THAT(kept, Contains("warning: a batch of 1,000 is larger than the training data (100 "
-                            "samples), so each epoch has only one batch, which is incomplete") &&
+                            "samples), so each epoch is one incomplete batch") &&
                        !Contains("error:"));
   const std::string dropped =
       problems_with({"loader.batch_size=1000", "loader.drop_last=true"}, data);
