@@ -182,13 +182,15 @@ void add_checkpoint_export(CLI::App& checkpoint, Context& context) {
       {{"--format", arguments.format, "FORMAT",
         "file format: safetensors, pth or torchscript (default: by the extension of --out)"}});
   verb.footer(
-      "Examples:\n  trainctl checkpoint export runs/mnist-ffn/latest --out weights.safetensors\n  "
-      "trainctl checkpoint export runs/mnist-ffn/latest --out weights.pth\n  trainctl checkpoint "
-      "export runs/mnist-ffn/latest --out model.pt\ntorch.load(\"weights.pth\", weights_only=True) "
-      "returns a state dict.\ntorch.jit.load(\"model.pt\") returns the model in evaluation mode. "
-      "To export TorchScript,\nthe data set must be present, because it defines the shape of a "
-      "sample.\n--weights model: the trained weights; ema: their average by trainer.ema or "
-      "trainer.swa;\nbest: the best weights of the run up to this checkpoint.");
+      "Examples:\n"
+      "  trainctl checkpoint export runs/mnist-ffn/latest --out weights.safetensors\n"
+      "  trainctl checkpoint export runs/mnist-ffn/latest --out weights.pth\n"
+      "  trainctl checkpoint export runs/mnist-ffn/latest --out model.pt\n"
+      "torch.load(\"weights.pth\", weights_only=True) returns a state dict.\n"
+      "torch.jit.load(\"model.pt\") returns the model in evaluation mode. To export TorchScript,\n"
+      "the data set must be present, because it defines the shape of a sample.\n"
+      "--weights model: the trained weights; ema: their average by trainer.ema or trainer.swa;\n"
+      "best: the best weights of the run up to this checkpoint.");
   add_options(verb,
               {{"--weights", arguments.weights, "WHICH",
                 "weights to write: model, ema or best (default: ema if present, else model)"}});

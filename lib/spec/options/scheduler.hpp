@@ -265,8 +265,8 @@ struct OneCycleLr : Warmup {
     options.field("final_div_factor", &OneCycleLr::final_div_factor, {.above = 0},
                   "The cycle ends with the initial learning rate divided by this.");
     options.field("three_phase", &OneCycleLr::three_phase,
-                  "The learning rate falls for as long as it rose, then decays to the final rate; "
-                  "pct_start must be at most 0.5.");
+                  "The learning rate falls over as many intervals as it rises, then decays to the "
+                  "final rate; pct_start must be at most 0.5.");
     options.field("cycle_momentum", &OneCycleLr::cycle_momentum,
                   "Lowers the momentum, or Adam's beta1, while the learning rate rises, and raises "
                   "it again afterwards, instead of the optimizer's constant value. Steps are then "

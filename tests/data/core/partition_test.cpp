@@ -148,7 +148,7 @@ TEST_CASE("partition: groups that cannot be divided are an error with the neares
   std::fill(groups.begin() + 50, groups.end(), 1);
   CHECK_THAT(failure_of([&] { (void)partition(wanted); }),
              Contains("2 groups of up to 50 samples cannot be divided so that the share of val is "
-                      "0.2 of all samples\nhint: set the nearest possible share, 0.5"));
+                      "0.2\nhint: set the nearest possible share, 0.5"));
 }
 
 TEST_CASE("partition: ten equal parts serve as folds of a cross-validation") {
