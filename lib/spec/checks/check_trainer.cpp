@@ -175,8 +175,9 @@ void check_averages(Checker& checker, const RunLength& length) {
   checker.warning(
       "trainer.ema.decay",
       fmt::format("the weights of the first update would still make up {:.0f} % of the average at "
-                  "the end: a decay of {} averages over about {:.0f} updates, but the run has {}",
-                  100 * share, ema.decay, 1 / (1 - ema.decay), updates),
+                  "the end: a decay of {} averages over about {} updates, but the run has {}",
+                  100 * share, ema.decay, with_thousands(std::llround(1 / (1 - ema.decay))),
+                  with_thousands(updates)),
       ema.use_warmup
           ? fmt::format("write a decay of at most {:.3g}, or train longer", fitting)
           : fmt::format("write 'use_warmup: true', a decay of at most {:.3g}, or train longer",
