@@ -215,7 +215,7 @@ std::optional<Explanation> explain_special(const std::string& key, const Finder&
   Explanation result;
   result.key = key;
   if (key == "extends") {
-    result.type = "path, relative to the file that names it, or a list of them";
+    result.type = "path, relative to the file that contains it, or a list of paths";
     result.help =
         "Base files, applied in order before this file: later maps are merged into earlier ones, "
         "later lists and values replace earlier ones, and ~ deletes a key.";

@@ -110,7 +110,7 @@ class Loader {
     if (!fs::is_regular_file(path, ignored)) {
       const std::string near = nearest_file_hint(path);
       return broken(name.position, fmt::format("file {} does not exist", quote(path.string())),
-                    near.empty() ? "base files are relative to the file that names them" : near);
+                    near.empty() ? "'extends' is relative to the file that contains it" : near);
     }
     if (is_open(path))
       return broken(name.position, "a file extends itself: " + chain_text(path),

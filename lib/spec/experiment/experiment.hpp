@@ -144,7 +144,7 @@ struct Remote {
 
 struct Loader {
   static constexpr auto kSummary =
-      "How batches are made; the batches themselves depend on the seed alone.";
+      "How batches are made. Workers, prefetching and read-ahead do not change the batches.";
 
   BatchSize batch_size;
   config::Auto<int> num_workers;
@@ -168,8 +168,8 @@ struct Loader {
                   "Batches prepared ahead per worker; auto: 2, more if batch times vary.");
     options.field("read_ahead", &Loader::read_ahead,
                   {.at_least = 0, .at_most = 4096, .example = "8"},
-                  "Batches whose files are read ahead, in disk order; 0: none; auto: while the "
-                  "data is not in the page cache.");
+                  "Number of batches whose files are read ahead, in disk order; 0: none; auto: "
+                  "only while the data is not in the page cache.");
     options.field("pin_memory", &Loader::pin_memory,
                   "Uses page-locked memory for copies to a GPU; auto: true.");
     options.field("shuffle", &Loader::shuffle, "Shuffles the training samples in every epoch.");
@@ -325,9 +325,9 @@ struct Checkpoint {
   bool asynchronous = true;
 
   static void describe(auto& options) {
-    options.field(
-        "monitor", &Checkpoint::monitor, {.example = "val/accuracy"},
-        "Value that selects the best weights; absent: that of early_stopping, otherwise the loss.");
+    options.field("monitor", &Checkpoint::monitor, {.example = "val/accuracy"},
+                  "Value that selects the best weights; absent: the value of early_stopping, or "
+                  "else the loss.");
     options.field("mode", &Checkpoint::mode,
                   "min: lower is better; max: higher; auto: by the name.");
     options.field("save_top_k", &Checkpoint::save_top_k, {.at_least = -1, .at_most = 10'000},

@@ -213,10 +213,9 @@ struct ColorJitter {
                   {.at_least = 0, .at_most = 1000, .example = "0.4"},
                   "Range of the brightness factor: x for max(0, 1 - x) to 1 + x, or [min, max].");
     options.field("contrast", &ColorJitter::contrast,
-                  {.at_least = 0, .at_most = 1000, .example = "0.4"}, "Same as for brightness.");
+                  {.at_least = 0, .at_most = 1000, .example = "0.4"}, "Same as brightness.");
     options.field("saturation", &ColorJitter::saturation,
-                  {.at_least = 0, .at_most = 1000, .example = "[0.5, 1.5]"},
-                  "Same as for brightness.");
+                  {.at_least = 0, .at_most = 1000, .example = "[0.5, 1.5]"}, "Same as brightness.");
     options.field(
         "hue", &ColorJitter::hue, {.at_least = -0.5, .at_most = 0.5, .example = "0.1"},
         "Range of the hue shift, in turns of the color circle: x for -x to x, or [min, max].");

@@ -347,7 +347,7 @@ void NumericsGuard::check_loss(const char* split, double loss, const LoopState& 
 /// The last step's loss was computed before its update, so a non-finite update shows only here.
 void NumericsGuard::check_weights(const LoopState& state) {
   const std::string name = not_finite(weights_of(session_.model));
-  if (!name.empty()) fail({fmt::format("'{}' holds values that are not finite", name)}, state);
+  if (!name.empty()) fail({fmt::format("'{}' contains values that are not finite", name)}, state);
 }
 
 void NumericsGuard::check_skipped(const LoopState& state) {
