@@ -105,7 +105,7 @@ void save(const BenchOutcome& bench, const Json& document, const BenchFlags& fla
   std::error_code ignored;
   if (!is_whole(bench.rows) && fs::exists(flags.save, ignored)) {
     writer_for(stderr)(fmt::format(
-        "warning: {} was not replaced: some settings of this bench failed or did not run\n",
+        "warning: {} was not replaced, because some settings of this bench failed or did not run\n",
         printable(flags.save)));
     return;
   }
@@ -234,8 +234,8 @@ void complete_options(BenchFlags& flags) {
 void warn_of_contention(const study::WarmUp& warm_up) {
   if (warm_up.taken == 0) return;
   writer_for(stderr)(fmt::format(
-      "warning: the number of CPU threads was chosen while other processes used {:.0f} "
-      "% of the cores, so it may be wrong\nhint: set trainer.num_threads or run the bench again\n",
+      "warning: the number of CPU threads was chosen while other processes used {:.0f} % of the "
+      "cores, so this number may be wrong\nhint: set trainer.num_threads, or run bench again\n",
       100 * warm_up.taken));
 }
 

@@ -86,9 +86,9 @@ void check_processes(int ranks, const study::LinkDevices& places, const Context&
       human_bytes(static_cast<double>(kEach)), human_bytes(static_cast<double>(available_memory())),
       most < 2 ? std::string("free some memory") : fmt::format("use --devices {} or less", most));
   if (ranks > places.cores && !context.quiet)
-    writer_for(stderr)(
-        fmt::format("warning: {} processes share {} core{}, so the link seems slower than it is\n",
-                    ranks, places.cores, plural(places.cores)));
+    writer_for(stderr)(fmt::format(
+        "warning: {} processes share {} core{}, so the measured link is slower than the real one\n",
+        ranks, places.cores, plural(places.cores)));
 }
 
 /// Measures on GPUs if there are enough, else with processes that compute on the CPU.

@@ -24,7 +24,7 @@ constexpr std::array kExitCodes{
               "a check failed: a change named in --fail-on occurred, or results that must be equal "
               "differ"},
     NamedFact{"4", "inconclusive: the measurements are too noisy to decide; repeat more often"},
-    NamedFact{"5", "some runs of a sweep failed; the table names them"},
+    NamedFact{"5", "some runs of a sweep failed; see the table of the sweep"},
     NamedFact{"6", "diverged: a loss or gradient is not finite; see trainer.on_divergence"},
     NamedFact{"7", "a rank failed and no restart was left; see trainer.max_restarts"},
     NamedFact{"8", "hang or time-out: no step within trainer.hang_timeout"},
@@ -41,7 +41,7 @@ constexpr std::array kValues{
     NamedFact{"epoch", "epoch of training"},
     NamedFact{"step", "optimizer steps since the start of the run"},
     NamedFact{"lr", "learning rate of the first parameter group"},
-    NamedFact{"train", "value of a metric on the training samples of an epoch, as in train/loss"},
+    NamedFact{"train", "value of a metric on the training samples, as in train/loss"},
     NamedFact{"val", "value of a metric on dataset.val after an epoch, as in val/accuracy"},
     NamedFact{"loss", "mean loss of the samples, as in train/loss and val/loss"},
     NamedFact{"wall_s", "seconds of an epoch, the sum of its parts (data_wait_s, h2d_s, ...)"},
@@ -52,23 +52,22 @@ constexpr std::array kValues{
     NamedFact{"samples", "samples of an epoch, over all ranks"},
     NamedFact{"samples_per_s", "samples of training per second, over all ranks"},
     NamedFact{"first_batch_s", "seconds until the first batch of an epoch"},
-    NamedFact{"cpu_percent", "CPU time of the ranks as a share of one core's time"},
+    NamedFact{"cpu_percent", "CPU time of the ranks, in percent of the time of one core"},
     NamedFact{"rss_mb", "largest resident memory of the ranks in MB"},
     NamedFact{"gpu_util", "utilization of the GPU in percent, as NVML reports it"},
     NamedFact{"gpu_mem_mb", "largest memory of the GPU in MB"},
     NamedFact{"read_mb_s", "MB read from disks per second"},
     NamedFact{"total_s", "seconds of a whole run, as bench compares them"},
-    NamedFact{"speedup", "how many times as fast as the baseline, with its 95 % interval"},
-    NamedFact{"headroom",
-              "how many times as fast a run could be at most, by its bottleneck verdict"},
-    NamedFact{"convert", "h2d_s on a CPU, as a column of the epoch table"},
-    NamedFact{"h2d", "h2d_s on a GPU, as a column of the epoch table"},
+    NamedFact{"speedup", "how many times as fast as the baseline, with a 95 % confidence interval"},
+    NamedFact{"headroom", "largest possible speedup of a run, estimated from its bottleneck"},
+    NamedFact{"convert", "column of the epoch table: h2d_s of a run on a CPU"},
+    NamedFact{"h2d", "column of the epoch table: h2d_s of a run on a GPU"},
 };
 
 /// Columns of the epoch table; the name is empty for a phase without a column.
 constexpr std::array kColumns{
 #define TIMING_PHASE(phase, member, kind, range, column, ...) \
-  NamedFact{column, #member ", as a column of the epoch table"},
+  NamedFact{column, "column of the epoch table: " #member},
 #include "events/timing_fields.def"
 #undef TIMING_PHASE
 };

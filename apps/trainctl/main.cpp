@@ -54,7 +54,7 @@ int run_reporting_errors(const Context& context, const Body& body) {
     const int exit_code = body();
     finish_output();
     if (exit_code == static_cast<int>(ErrorKind::resource) && !has_output(stderr))
-      print_error(context, "something that is needed is missing or broken: see the output above");
+      print_error(context, "a required part is missing or broken: see the output above");
     return exit_code;
   } catch (const std::exception& error) {
     return report_error(context, to_error(error));

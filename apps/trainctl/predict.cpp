@@ -94,7 +94,7 @@ void warn_of_labels(const study::RunRequest& request, Context& context) {
   context.diagnostics.warning(
       split.dataset.position,
       fmt::format(
-          "the output has no labels: those of dataset.{} do not match the {} of dataset.train",
+          "the output has no labels: the labels of dataset.{} do not match the {} of dataset.train",
           task.split,
           enum_names(task.learned->targets).at(static_cast<std::size_t>(task.learned->targets))));
 }

@@ -108,8 +108,8 @@ void say_run(const study::LedgerRun& run, const study::PlannedSweep& sweep,
 
 void say_repeated(const study::PlannedSweep& sweep, const Context& context) {
   if (sweep.repeated == 0 || progress_for(context) == report::ProgressMode::none) return;
-  writer_for(stderr)(
-      fmt::format("{} of the settings are duplicates: each setting is run once\n", sweep.repeated));
+  writer_for(stderr)(fmt::format(
+      "{} of the settings are duplicates: each different setting runs once\n", sweep.repeated));
 }
 
 study::SweepEnd make_runs(const Making& making, const Context& context) {

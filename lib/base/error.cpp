@@ -34,7 +34,7 @@ std::string message_of(const std::filesystem::filesystem_error& error) {
 std::string message_of(const std::system_error& error) {
   const bool is_limit = error.code() == std::errc::resource_unavailable_try_again;
   return fmt::format(
-      "the operating system refused a request: {}{}", error.code().message(),
+      "a system call failed: {}{}", error.code().message(),
       is_limit ? "\nhint: raise the limit of processes and threads (ulimit -u)" : "");
 }
 

@@ -244,7 +244,7 @@ std::string read_file(const fs::path& path, std::uint64_t max_bytes, ReadFailure
     const ssize_t count = ::read(fd.get(), buffer, sizeof buffer);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0 && errno == EAGAIN && S_ISFIFO(info.st_mode)) {
-      expect(wait_for_data(fd.get(), deadline), "the pipe has not ended within 3 s");
+      expect(wait_for_data(fd.get(), deadline), "the pipe was not closed within 3 s");
       continue;
     }
     expect(count >= 0 || errno != EAGAIN, "it is not a regular file on a disk");

@@ -98,7 +98,7 @@ void check_readable(const Head& head, std::span<const Entry> entries, const Json
   ENSURE(
       checkpoint, head.text.size() <= kMaxHeader,
       "its header of tensor names and saved values would have {} bytes, more than the limit of {}",
-      head.text.size(), kMaxHeader);
+      with_thousands(static_cast<long long>(head.text.size())), with_thousands(kMaxHeader));
   const Header back = read_header(head.text, head.file_bytes);
   for (std::size_t i = 0; i < entries.size(); ++i) {
     ENSURE(checkpoint, back.entries[i].entry.name == entries[i].name, "{} is not valid UTF-8",

@@ -55,7 +55,7 @@ fs::path quarantine(const fs::path& checkpoint) {
   std::error_code ignored;
   for (int n = 2; fs::symlink_status(free, ignored).type() != fs::file_type::not_found; ++n) {
     ENSURE(resource, n < 10'000,
-           "cannot rename the damaged checkpoint {}: 10000 renamed copies exist",
+           "cannot rename the damaged checkpoint {}: 10,000 renamed copies exist",
            printable(checkpoint.string()));
     free = folder / fmt::format("{}-{}", name, n);
   }
@@ -74,7 +74,7 @@ void quarantine_and_report(
   try {
     moved = quarantine(checkpoint);
   } catch (const Error& error) {
-    addition = fmt::format("; it stays in place: {}", error.what());
+    addition = fmt::format("; the checkpoint was not renamed: {}", error.what());
   }
   if (on_quarantine) on_quarantine(moved, why + addition);
 }

@@ -264,7 +264,7 @@ std::string Diagnostics::render(Color color) const {
   if (all.size() > kMostShown) text += fmt::format("... and {} more\n", all.size() - kMostShown);
   text += summary(all);
   if (truncated_) {
-    text += fmt::format("There are more: the check stops collecting after {}. Fix these first.\n",
+    text += fmt::format("The check stopped after {} problems. Fix these first, then check again.\n",
                         with_thousands(static_cast<long long>(kMostCollected)));
   }
   return text;

@@ -15,7 +15,7 @@ namespace trainctl::config {
 
 enum class Severity : std::uint8_t { error, warning };
 
-/// A second position that belongs to a problem and is shown above it: "first given here".
+/// A second position that belongs to a problem and is shown above it: "first defined here".
 struct Note {
   Position position;
   std::string text;

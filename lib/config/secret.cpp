@@ -15,8 +15,8 @@ namespace trainctl::config {
 std::string Secret::value() const {
   const char* found = std::getenv(name.c_str());
   ENSURE(config, found != nullptr && *found != '\0',
-         "the environment variable '{}' of ${{secret:{}}} is not set\nhint: set it before you "
-         "start trainctl",
+         "the environment variable '{}' of ${{secret:{}}} is not set\nhint: set the variable "
+         "before you start trainctl",
          name, name);
   const std::string_view text(found);
   ENSURE(config,

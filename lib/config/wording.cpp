@@ -137,17 +137,17 @@ std::string unknown_key_hint(const std::string& key, const std::vector<std::stri
   if (const Alias* alias = find_alias(key)) {
     if (const std::string hint = alias_hint(*alias, keys); !hint.empty()) return hint;
   }
-  if (keys.empty()) return "it takes no options: remove the key";
+  if (keys.empty()) return "remove the key: no options are allowed here";
   if (const auto found = nearest(key, keys)) return did_you_mean(*found, keys);
   if (const std::size_t dot = key.find('.');
       dot != std::string::npos && holds(keys, std::string_view(key).substr(0, dot))) {
-    return fmt::format("dots work in overrides only; in a file write '{}: {{{}: ...}}'",
+    return fmt::format("keys with dots work only in overrides; in a file, write '{}: {{{}: ...}}'",
                        key.substr(0, dot), key.substr(dot + 1));
   }
   if (const Alias* alias = near_alias(key)) {
     if (const std::string hint = alias_hint(*alias, keys); !hint.empty()) return hint;
   }
-  return fmt::format("remove it; the keys here are: {}", list_some(keys));
+  return fmt::format("remove the key, or use one of: {}", list_some(keys));
 }
 
 std::string meant_name_hint(const std::string& name, const std::vector<std::string>& names) {

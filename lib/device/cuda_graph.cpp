@@ -122,11 +122,10 @@ class CudaStepGraph final : public StepGraph {
     std::size_t free = 0;
     std::size_t total = 0;
     C10_CUDA_CHECK(cudaMemGetInfo(&free, &total));
-    ENSURE(
-        resource, static_cast<std::int64_t>(free) >= taken,
-        "a CUDA graph keeps {0} MiB, and steps that run without it need another {0} MiB, but only "
-        "{1} MiB are free",
-        taken >> 20, free >> 20);
+    ENSURE(resource, static_cast<std::int64_t>(free) >= taken,
+           "a CUDA graph occupies {0} MiB, and steps that run without the graph need another {0} "
+           "MiB, but only {1} MiB are free",
+           taken >> 20, free >> 20);
   }
 
   c10::DeviceIndex device_;

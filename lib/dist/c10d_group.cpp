@@ -108,7 +108,7 @@ class C10dCommunicator final : public Communicator {
   const std::string first_line = printable(cause.substr(0, cause.find('\n')));
   throw Error(
       timed_out ? ErrorKind::hang : ErrorKind::rank_failed,
-      fmt::format("rank {} of {}: the exchange '{}' failed because another rank {}: {}",
+      fmt::format("rank {} of {}: the collective '{}' failed because another rank {}: {}",
                   rank_info.rank, rank_info.world_size, what,
                   timed_out ? "did not answer within distributed.timeout_s" : "is unreachable",
                   first_line));

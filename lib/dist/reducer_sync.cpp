@@ -291,8 +291,8 @@ class ReducerSync final : public GradSync {
     if (more > 0) shown += fmt::format(" and {} more", more);
     const char* const them = names.size() > 1 ? "them" : "it";
     ENSURE(config, !finds_unused_,
-           "rank {}: the backward pass computed no gradient of {}, although the loss depends on {}"
-           "\nhint: freeze {}; distributed.find_unused_parameters helps only with parameters on "
+           "rank {}: the backward pass computed no gradient of {}, although the loss depends on "
+           "{}\nhint: freeze {}; distributed.find_unused_parameters is only for parameters on "
            "which the loss does not depend",
            rank_info_.rank, names.empty() ? "a parameter" : shown, them, them);
     throw Error(

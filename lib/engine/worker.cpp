@@ -60,7 +60,7 @@ void check_allocator(spec::Allocator asked) {
   const std::string name = enum_names(asked)[static_cast<std::size_t>(asked)];
   const std::string loaded = loaded_allocator();
   ENSURE(resource, asked == spec::Allocator::system || loaded == name,
-         "trainer.allocator is {}, but the allocator {} is loaded\nhint: see the cause at the "
+         "trainer.allocator is {}, but the allocator {} is loaded\nhint: find the cause at the "
          "start of this rank's log, or set trainer.allocator=system",
          name, loaded);
 }
@@ -151,11 +151,10 @@ void emit_start(const events::RunStarted& started, const train::EventSink& emit)
   emit(started);
   if (!(started.num_threads_taken > 0)) return;
   emit(events::Warning{
-      fmt::format(
-          "trainer.num_threads: auto chose {}, but other processes used {:.0f} % of the cores "
-          "during the measurement, so the choice may be wrong; the summary of a run with one "
-          "process compares thread counts: set trainer.num_threads to the fastest one",
-          started.num_threads, 100 * started.num_threads_taken),
+      fmt::format("trainer.num_threads: auto chose {}, but other processes used {:.0f} % of the "
+                  "cores during the measurement, so the choice may be wrong; to compare thread "
+                  "counts, run with one process and see the summary, then set trainer.num_threads",
+                  started.num_threads, 100 * started.num_threads_taken),
       ""});
 }
 

@@ -128,9 +128,9 @@ std::optional<Shape> LayerWalk::residual(const config::Stage& layer, const Layer
   const auto shortcut = through(options.shortcut, input, place + ".shortcut.");
   if (branch && shortcut && *branch != *shortcut) {
     refuse(layer, input, place,
-           fmt::format("its layers give {}, but the shortcut gives {}", shape_text(*branch),
+           fmt::format("its layers output {}, but its shortcut outputs {}", shape_text(*branch),
                        shape_text(*shortcut)),
-           "give both the same shape: 'shortcut' takes layers, such as a conv2d of kernel_size 1");
+           "make both shapes equal, for example with a conv2d of kernel_size 1 in 'shortcut'");
   }
   return branch;
 }

@@ -139,7 +139,7 @@ std::string as_fallback(const std::string& change) {
 void check_fallback(const Loaded& loaded, const std::vector<std::string>& changes,
                     config::Diagnostics& found) {
   if (changes.empty())
-    found.error({}, "no key is changed, so the run would diverge again", "write KEY=VALUE");
+    found.error({}, "the entry changes no key, so the run would diverge again", "write KEY=VALUE");
   const auto names = [&](const std::string& key) {
     return std::ranges::any_of(changes, [&](const std::string& change) {
       const std::string found_key = key_of(change);

@@ -112,7 +112,8 @@ class Machine {
 
   Pickle run() {
     ENSURE(checkpoint, bytes_.size() <= kMostBytes,
-           "the pickle has {} bytes, more than the limit of {} bytes", bytes_.size(), kMostBytes);
+           "the pickle has {} bytes, more than the limit of {} bytes",
+           with_thousands(static_cast<long long>(bytes_.size())), with_thousands(kMostBytes));
     expect(byte() == 0x80, "does not have protocol 2, which torch.save writes");
     if (const unsigned protocol = byte(); protocol != 2)
       refuse(fmt::format("has protocol {}, but torch.save writes protocol 2", protocol));

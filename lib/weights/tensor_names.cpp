@@ -188,11 +188,11 @@ class Matcher {
     }
     const Entry& other = file_[found->second];
     if (other.shape != entry.shape) {
-      unfit_.push_back(fmt::format("{} is {} in the file and {} in the model",
+      unfit_.push_back(fmt::format("{} has the shape {} in the file and {} in the model",
                                    printable(entry.name), shape_text(other.shape),
                                    shape_text(entry.shape)));
     } else if (other.dtype != entry.dtype && !(is_float(other.dtype) && is_float(entry.dtype))) {
-      unfit_.push_back(fmt::format("{} holds {} in the file and {} in the model",
+      unfit_.push_back(fmt::format("{} has the dtype {} in the file and {} in the model",
                                    printable(entry.name), other.dtype, entry.dtype));
     } else {
       out_.pairs.push_back({found->second, at});

@@ -241,7 +241,7 @@ TEST_CASE("read_file: waiting for a pipe that does not end has a time limit") {
   const Fd both(::open(pipe.c_str(), O_RDWR | O_CLOEXEC));
   REQUIRE(both.valid());
   CHECK_THROWS_WITH(read_file(pipe, 1000, ReadFailure::config),
-                    Contains("pipe: the pipe has not ended within"));
+                    Contains("pipe: the pipe was not closed within"));
 }
 
 TEST_CASE("read_file: a file that is not a regular file on a disk is rejected") {

@@ -154,7 +154,7 @@ TEST_CASE("container: entries that could not be read back are not written") {
   CHECK_THAT(write_error({readable}, Json("\xff")),
              Contains("must be finite numbers or UTF-8 text"));
   CHECK_THAT(write_error({readable}, Json(std::string(16 << 20, 'x'))),
-             Contains("more than the limit of 16777216"));
+             Contains("more than the limit of 16,777,216"));
 }
 
 TEST_CASE("container: a failed write is a resource error and leaves no file") {

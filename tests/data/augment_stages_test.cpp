@@ -251,11 +251,11 @@ TEST_CASE(
   CHECK_THAT(failure_of([&] {
                crop->output({6, 40, 3});
              }),
-             Contains("2: an image of 6x40 has too few pixels to mirror"));
+             Contains("2: an image of 6x40 pixels is too small to mirror"));
   CHECK_THAT(failure_of([&] {
                applied(*crop, {6, 40, 3}, 0, 0);
              }),
-             Contains("9: an image of 6x40 has too few pixels to mirror"));
+             Contains("9: an image of 6x40 pixels is too small to mirror"));
   CHECK_THAT(failure_of([&] {
                applied(*transform("random_crop", "{size: 8}"), {6, 40, 3}, 0, 0);
              }),

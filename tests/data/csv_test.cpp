@@ -102,8 +102,9 @@ TEST_CASE("CSV: 'standardize' uses the statistics of the training table for ever
   CHECK(build("csv", val)->classes() == 2);
   val = tables.with("a,b,y\n3,8,2\n", "val.csv");
   val.statistics_from = train.path;
-  CHECK_THAT(Tables::failure(val),
-             Contains("val.csv has label 2, but the table of statistics_from has labels up to 1"));
+  CHECK_THAT(
+      Tables::failure(val),
+      Contains("val.csv has label 2, but the highest label in the table of statistics_from is 1"));
 }
 
 TEST_CASE("CSV: each category of the training table is one feature") {
@@ -178,7 +179,7 @@ TEST_CASE("CSV: an invalid table is an error with line and column") {
   CHECK_THAT(Tables::failure(near),
              Contains("train.csv has no column 'prize'; its first line was split"));
   CHECK_THAT(failure("y\n1\n"), Contains("has no columns except the label"));
-  CHECK_THAT(failure("a,a,y\n1,2,0\n"), Contains("has two columns 'a'"));
+  CHECK_THAT(failure("a,a,y\n1,2,0\n"), Contains("has two columns named 'a'"));
   CHECK_THAT(failure("a,y\n1,0\n1,2,3\n"),
              Contains("train.csv:3:1: the line has 3 fields, but the first line names 2 columns"));
   CHECK_THAT(failure("a,y\n1,0\n1x,1\n"),

@@ -106,7 +106,7 @@ TEST_CASE("Gloo: a lost rank is an error that names the collective") {
   });
   CHECK_FALSE(thrown[1]);
   CHECK_THAT(message_of(thrown[0], ErrorKind::rank_failed),
-             Contains("rank 0 of 2: the exchange 'sum of the losses'"));
+             Contains("rank 0 of 2: the collective 'sum of the losses'"));
 }
 
 TEST_CASE("Gloo: a rank lost during backward is an error that names the gradients") {

@@ -92,7 +92,7 @@ TEST_CASE("resume: the number of threads is kept and not probed again") {
   const Ended ended = run_engine(folder, text.substr(0, text.rfind(", num_threads")) + " }\n");
   REQUIRE(ended.code == 0);
   CHECK(ended.find<events::RunStarted>()->num_threads == 1);
-  CHECK(ended.find<events::RunStarted>()->num_threads_why == "as when the run started");
+  CHECK(ended.find<events::RunStarted>()->num_threads_why == "as at the start of the run");
   CHECK(ended.find<events::Resumed>()->why_not.empty());
 }
 

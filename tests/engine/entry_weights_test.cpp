@@ -52,7 +52,7 @@ TEST_CASE("engine: other weight shapes exit with code 10, and an unmatched freez
   CHECK(unfit.code == 10);
   REQUIRE(unfit.find<events::Failed>() != nullptr);
   CHECK_THAT(unfit.find<events::Failed>()->message,
-             Contains("fc1.weight is 16x784 in the file and 17x784 in the model"));
+             Contains("fc1.weight has the shape 16x784 in the file and 17x784 in the model"));
   const Ended misspelt = run_engine(folder, small_with("freeze: [fc3]\n"));
   CHECK(misspelt.code == 2);
   CHECK_THAT(misspelt.find<events::Failed>()->message,
@@ -142,7 +142,9 @@ TEST_CASE("evaluate: weights of another shape are an error, also in the last lay
   CHECK(unfit.code == 10);
   REQUIRE(unfit.find<events::Failed>() != nullptr);
   const std::string message = unfit.find<events::Failed>()->message;
-  CHECK_THAT(message, Contains("fc1.weight is 16x784 in the file and 17x784 in the model"));
-  CHECK_THAT(message, Contains("fc2.weight is 10x16 in the file and 10x17 in the model"));
+  CHECK_THAT(message,
+             Contains("fc1.weight has the shape 16x784 in the file and 17x784 in the model"));
+  CHECK_THAT(message,
+             Contains("fc2.weight has the shape 10x16 in the file and 10x17 in the model"));
   CHECK(message.find("weights.strict") == std::string::npos);
 }

@@ -141,7 +141,7 @@ TEST_CASE("nodes: a killed supervisor of another node is named, and its ranks ar
   CHECK(outcome.exit_code == 7);
   REQUIRE(outcome.first_failure);
   CHECK(outcome.first_failure->rank == 2);
-  CHECK_THAT(outcome.message, Contains("node 1 (far) is lost: its connection has closed"));
+  CHECK_THAT(outcome.message, Contains("node 1 (far) is lost: its connection was closed"));
   CHECK(outcome.first_failure->pid > 0);
   CHECK(outcome.first_failure->host == "far");
   CHECK_THAT(outcome.message, Contains("on far) failed at step"));

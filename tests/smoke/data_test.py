@@ -187,7 +187,7 @@ class Shows(DataVerbs):
     def test_a_picture_too_large_to_view_is_refused_and_one_sample_is_counted(self):
         self.assert_has(self.show("--samples", "1").out, "1 sample of epoch 1")
         large = self.show("--samples", "1000", "dataset.train.transforms=[{type: resize, size: [2000, 2000]}]", code=2)
-        self.assert_has(large.err, "a picture of 1000 images of 2000x2000 would take")
+        self.assert_has(large.err, "a picture of 1000 images of 2000x2000 would have")
 
 
 if __name__ == "__main__":

@@ -256,7 +256,7 @@ class Refuses(Trained):
         returned, out, err = run(scratch, "predict", self.trained, "--checkpoint", "best", "model.hidden=[33]", "--out",
                                  scratch / "out.csv")
         self.assertEqual(returned, 10, out + err)
-        self.assertIn("fc1.weight is 32x784 in the file and 33x784 in the model", err)
+        self.assertIn("fc1.weight has the shape 32x784 in the file and 33x784 in the model", err)
         kept = pathlib.Path(re.search(r"folder +(\S+)", err).group(1))
         self.assertTrue((kept / "logs/rank_0.log").is_file())
         self.assertFalse((scratch / "out.csv").exists())

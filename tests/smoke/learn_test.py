@@ -218,7 +218,7 @@ class FineTuning(Smoke):
 
     def test_what_does_not_fit_ends_with_its_exit_code(self):
         self.train(*self.WORDS, "model.hidden=[9]", code=10)
-        self.assertIn("fc1.weight is 8x784 in the file and 9x784 in the model", self.err)
+        self.assertIn("fc1.weight has the shape 8x784 in the file and 9x784 in the model", self.err)
         self.train(*self.WORDS, "+freeze=[fc9]", code=2)
         self.assertIn("freeze: the model has no parameter 'fc9'", self.err)
         self.train("model={type: mlp, hidden: [8]}",

@@ -35,7 +35,7 @@ class ModelChecks(Smoke):
                                  "+optimizer.no_weight_decay_on=[nothing]", code=2)
         self.assertEqual(len(problems), 3, problems)
         texts = " | ".join(message for _, message in problems)
-        for text in ("weights: the weights do not fit the model: fc1.weight is 32x784 in the file and 16x784 in the model",
+        for text in ("weights: the weights do not fit the model: fc1.weight has the shape 32x784 in the file and 16x784 in the model",
                      "conv1", "no_weight_decay_on: 'nothing' matches no trained parameter"):
             self.assertIn(text, texts)
         for _, message in problems:

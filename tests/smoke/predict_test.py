@@ -132,7 +132,7 @@ trainer: {{max_epochs: 2, accelerator: cpu, devices: 1, num_threads: 1}}
         split = self.only_cats()
         rows = self.rows("cats.csv", split, "--split", "test")
         self.assertEqual(list(rows[0]), ["index", "name", "class", "class_prob", "prob_cat", "prob_dog"])
-        self.assertIn("those of dataset.test do not match the classes of dataset.train", self.err)
+        self.assertIn("the labels of dataset.test do not match the classes of dataset.train", self.err)
         labeled = self.rows("val.csv")
         self.assertEqual([row["class"] for row in rows], [row["class"] for row in labeled[:5]])
         self.assertIn("label", labeled[0])

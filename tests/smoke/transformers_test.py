@@ -116,7 +116,7 @@ class ListsOfLayers(FromFolder):
         said = self.refused("mnist/sequential.yaml", "++model.layers.0.groups=2", "model.layers.4.kernel_size=99",
                             "++model.layers.3.layers.0.stride=2")
         self.assertIn("layer 0 (conv2d) cannot take an input of shape 1x28x28: 2 groups must divide the 1 input channels and the 16 output channels", said)
-        self.assertIn("layer 3 (residual) cannot take an input of shape 16x14x14: its layers give 16x7x7, but the shortcut gives 16x14x14", said)
+        self.assertIn("layer 3 (residual) cannot take an input of shape 16x14x14: its layers output 16x7x7, but its shortcut outputs 16x14x14", said)
         self.assertIn("layer 4 (max_pool2d) cannot take an input of shape 16x7x7: a window of 99x99 is larger than its input", said)
         self.assertIn("sequential.yaml", said)
 

@@ -8,24 +8,23 @@ using Catch::Matchers::Equals;
 TEST_CASE("monitor: an unknown value is an error with a suggestion", "[spec]") {
   const std::string stop = "early_stopping={type: patience, monitor: ";
   CHECK_THAT(problems_of({stop + "val/accuracy}"}), Equals(""));
-  CHECK_THAT(problems_of({stop + "val_loss}"}),
-             Contains("'early_stopping.monitor' names 'val_loss'") &&
-                 Contains("did you mean 'val/loss'?"));
+  CHECK_THAT(
+      problems_of({stop + "val_loss}"}),
+      Contains("'early_stopping.monitor' is 'val_loss'") && Contains("did you mean 'val/loss'?"));
   CHECK_THAT(problems_of({stop + "val/acc}"}), Contains("did you mean 'val/accuracy'?"));
   CHECK_THAT(problems_of({stop + "val/f1}"}), Contains("no such value is computed"));
   CHECK_THAT(problems_of({"checkpoint.monitor=val/top_5_accuracy"}),
-             Contains("'checkpoint.monitor' names 'val/top_5_accuracy'"));
+             Contains("'checkpoint.monitor' is 'val/top_5_accuracy'"));
   CHECK_THAT(problems_of({"checkpoint.monitor=val/top_5_accuracy", "metrics=[top_k_accuracy]"}),
              Equals(""));
 }
 
 TEST_CASE("monitor: values of val/ require validation", "[spec]") {
-  CHECK_THAT(
-      problems_of({"early_stopping=patience", "~dataset.val"}),
-      Contains("'early_stopping.monitor' names 'val/loss', but this run has no validation") &&
-          Contains("add 'dataset.val'"));
+  CHECK_THAT(problems_of({"early_stopping=patience", "~dataset.val"}),
+             Contains("'early_stopping.monitor' is 'val/loss', but this run has no validation") &&
+                 Contains("add 'dataset.val'"));
   CHECK_THAT(problems_of({"scheduler=reduce_lr_on_plateau", "trainer.limit_val_batches=0"}),
-             Contains("'scheduler.monitor' names 'val/loss'") &&
+             Contains("'scheduler.monitor' is 'val/loss'") &&
                  Contains("raise 'trainer.limit_val_batches'"));
   CHECK_THAT(problems_of({"early_stopping={type: patience, monitor: train/loss}", "~dataset.val"}),
              Equals(""));
@@ -71,7 +70,7 @@ TEST_CASE("monitor: with an unknown metric, a monitor that no metric can provide
     return problems_of({"metrics=[acuracy, dice]", "checkpoint.monitor=" + monitor});
   };
   CHECK_THAT(problems("val/acc"),
-             Contains("'checkpoint.monitor' names 'val/acc'") && Contains("3 errors"));
+             Contains("'checkpoint.monitor' is 'val/acc'") && Contains("3 errors"));
   CHECK_THAT(problems("val_loss"), Contains("did you mean 'val/loss'?"));
   CHECK_THAT(problems("val/dice"), Contains("2 errors"));
   CHECK_THAT(problems("train/top_5_accuracy"), Contains("2 errors"));

@@ -21,7 +21,8 @@ struct WrittenKey {
 };
 
 constexpr WrittenKey kLightning[]{
-    {"trainer.strategy", "more than one device already trains with DDP"},
+    {"trainer.strategy",
+     "several devices train with DDP by default; for another strategy, set 'distributed.type'"},
     {"trainer.logger", "'loggers: [console, csv, tensorboard]' at the top level"},
     {"trainer.loggers", "'loggers' at the top level"},
     {"trainer.callbacks", "'early_stopping', 'checkpoint'"},
@@ -49,7 +50,7 @@ constexpr WrittenKey kLightning[]{
     {"accelerator", "trainer.accelerator"},
     {"precision", "trainer.precision"},
     {"checkpoint.dirpath", "--run-dir DIR"},
-    {"checkpoint.filename", "named by epoch and step"},
+    {"checkpoint.filename", "names checkpoints by epoch and step"},
     {"checkpoint.every_n_train_steps", "did you mean 'every_n_steps'?"},
     {"model._target_", "class name in snake_case"},
     {"optimizer.class_path", "class name in snake_case"},
@@ -98,7 +99,7 @@ constexpr WrittenKey kTimm[]{
     {"checkpoint_hist", "checkpoint.save_top_k"},
     {"eval_metric", "checkpoint.monitor"},
     {"grad_accum_steps", "trainer.accumulate_grad_batches"},
-    {"torchcompile", "there is no compiler pass"},
+    {"torchcompile", "does not compile models"},
     {"output", "trainctl run --out DIR"},
 };
 
@@ -112,7 +113,7 @@ constexpr WrittenKey kHuggingFace[]{
     {"per_device_eval_batch_size", "all splits have the same batch size"},
     {"gradient_accumulation_steps", "trainer.accumulate_grad_batches"},
     {"max_grad_norm", "trainer.gradient_clip_val"},
-    {"adam_beta1", "'betas' holds both"},
+    {"adam_beta1", "optimizer.betas: [0.9, 0.999]"},
     {"adam_epsilon", "optimizer.eps"},
     {"lr_scheduler_type", "cosine_annealing_lr"},
     {"warmup_ratio", "interval: step, warmup: 0.05"},

@@ -121,7 +121,7 @@ TEST_CASE("NumericsGuard: non-finite weights are neither evaluated nor saved") {
   run.scheduler.rate = std::numeric_limits<double>::infinity();
   const Error error = error_of(run);
   CHECK(error.kind() == ErrorKind::diverged);
-  CHECK_THAT(error.what(), Contains("'weight' holds values that are not finite at step 1"));
+  CHECK_THAT(error.what(), Contains("'weight' contains values that are not finite at step 1"));
   CHECK_FALSE(std::filesystem::exists(run.folder / "checkpoints"));
 }
 

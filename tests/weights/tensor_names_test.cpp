@@ -73,7 +73,7 @@ TEST_CASE("weight matching: whole=true also rejects another shape of the last la
   MatchOptions options = kOptions;
   options.whole = true;
   const std::string text = error_text(file, options);
-  CHECK_THAT(text, Contains("fc.weight is 1000x2 in the file and 10x2 in the model") &&
+  CHECK_THAT(text, Contains("fc.weight has the shape 1000x2 in the file and 10x2 in the model") &&
                        Contains("use the experiment that the weights were trained with"));
   CHECK(error_text(kModel, options) == "accepted");
 }
@@ -82,14 +82,14 @@ TEST_CASE("weight matching: the error lists all other differences in shape and t
   const auto file =
       with(with(kModel, {"fc.weight", "F32", {10, 3}}), {"conv.weight", "F32", {2, 3, 3, 3}});
   CHECK_THAT(error_text(file),
-             Contains("conv.weight is 2x3x3x3 in the file and 2x1x3x3 in the model; fc.weight is "
-                      "10x3 in the file and 10x2 in the model") &&
+             Contains("conv.weight has the shape 2x3x3x3 in the file and 2x1x3x3 in the model; "
+                      "fc.weight has the shape 10x3 in the file and 10x2 in the model") &&
                  Contains("build the model that the file was saved from"));
   CHECK_THAT(error_text(with(kModel, {"fc.weight", "F32", {1000, 2}})),
              Contains("fc.weight is 1000x2"));  // its bias has 10
   CHECK_THAT(error_text(with(kModel, {"bn.weight", "F32", {}})), Contains("a single number"));
   CHECK_THAT(error_text(with(kModel, {"bn.weight", "I32", {2}})),
-             Contains("bn.weight holds I32 in the file and F32 in the model"));
+             Contains("bn.weight has the dtype I32 in the file and F32 in the model"));
 }
 
 TEST_CASE("weight matching: another precision is converted, with a note") {

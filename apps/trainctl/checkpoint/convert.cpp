@@ -190,7 +190,7 @@ void add_checkpoint_export(CLI::App& checkpoint, Context& context) {
       "torch.jit.load(\"model.pt\") returns the model in evaluation mode. To export TorchScript,\n"
       "the data set must be present, because it defines the shape of a sample.\n"
       "--weights model: the trained weights; ema: their average by trainer.ema or trainer.swa;\n"
-      "best: the best weights up to this checkpoint.");
+      "best: the best weights of the run up to this checkpoint.");
   add_options(verb,
               {{"--weights", arguments.weights, "WHICH",
                 "weights to write: model, ema or best (default: ema if present, else model)"}});

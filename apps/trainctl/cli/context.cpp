@@ -74,7 +74,7 @@ Json problems_json(const config::Diagnostics& diagnostics) {
                         {"line", 0},
                         {"column", 0},
                         {"severity", "error"},
-                        {"message", "there are more problems than these: fix these first"},
+                        {"message", "the check stopped after these problems: fix these first"},
                         {"hint", ""}});
   }
   return problems;

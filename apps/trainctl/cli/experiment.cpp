@@ -58,7 +58,7 @@ void add_config_arguments(CLI::App& verb, ConfigArguments& arguments, Context& c
     for (const std::string& word : words) take_word(arguments, word);
   };
   add_options(verb, {{"-c,--config", arguments.file, "FILE",
-                      "experiment file, if it is not the first argument"}});
+                      "experiment file, instead of the first argument"}});
   verb.add_option_function<std::vector<std::string>>(
           "words", take,
           "experiment file (default: ./config.yaml, else a built-in one)\n"

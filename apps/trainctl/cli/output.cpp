@@ -137,7 +137,7 @@ std::optional<std::string> take_lost_output_notice() {
   for (StreamState* state : {&stdout_state, &stderr_state}) {
     if (!is_lost(state->stream) || state->is_reported) continue;
     state->is_reported = true;
-    return lost_output_text(*state) + ": this output is turned off and the run continues";
+    return lost_output_text(*state) + ": the run continues without this output";
   }
   return std::nullopt;
 }

@@ -133,7 +133,7 @@ void add_data_show(CLI::App& data, Context& context) {
              {"--samples", arguments.samples, "N",
               "number of samples, from the start of the epoch (default: 16)", within(1, 1024)},
              {"--epoch", arguments.epoch, "E",
-              "epoch whose order and random numbers are used (default: 1)", within(1, 1'000'000)}});
+              "epoch that sets the order and random numbers (default: 1)", within(1, 1'000'000)}});
   verb.get_option("--out")->required();
   add_split_argument(verb, arguments.split);
   verb.footer("The images are shown before 'normalize'. The class is written below each image.");

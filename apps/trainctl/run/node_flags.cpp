@@ -129,7 +129,7 @@ void add_node_flags(CLI::App& verb, NodeFlags& flags) {
        {"--rdzv-token-file,--rdzv_token_file", flags.token_file, "FILE",
         "file with the shared secret, mode 0600 (default: the secret in $TRAINCTL_RDZV_TOKEN)"},
        {"--allow-public-address", flags.any_address,
-        "let node 0 listen on a public address, without encryption"}});
+        "allow node 0 to listen on a public address, without encryption"}});
 }
 
 std::vector<std::string> overrides_of(const NodeFlags& flags) {

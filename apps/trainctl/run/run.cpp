@@ -272,9 +272,9 @@ void add_run(CLI::App& program, Context& context) {
        {"--until-epoch", flags.until_epoch, "N", "save a checkpoint and stop after epoch N",
         whole_number(1, 1'000'000'000)},
        {"--break-lock", flags.break_lock,
-        "remove another process's lock on the run folder; first check that it has exited"},
+        "remove the lock that a process which has exited left on the run folder"},
        {"--profile", flags.profile,
-        "profile a few steps; --profile=WAIT,WARMUP,ACTIVE sets their numbers"}});
+        "profile a few steps; set the step numbers with --profile=WAIT,WARMUP,ACTIVE"}});
   add_node_flags(verb, flags.nodes);
   add_options(verb, {{"--replay-step", flags.replay_step, "PATH",
                       "repeat the saved step of a diverged run instead of training"}});

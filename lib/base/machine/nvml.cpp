@@ -115,7 +115,7 @@ Nvml::Nvml(const std::string& library)
   works_ = code == 0;
   mismatches_ = code == kLibraryMismatch;
   if (!works_)
-    failure_ = mismatches_ ? "the driver's library and its kernel module have different versions"
+    failure_ = mismatches_ ? "the NVIDIA library and kernel module have different versions"
                            : fmt::format("nvmlInit() failed with error code {}", code);
 }
 

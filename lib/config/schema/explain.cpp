@@ -215,10 +215,10 @@ std::optional<Explanation> explain_special(const std::string& key, const Finder&
   Explanation result;
   result.key = key;
   if (key == "extends") {
-    result.type = "path, relative to the file that names it, or a list of them";
+    result.type = "path, relative to the file that contains it, or a list of paths";
     result.help =
-        "Base files that this one is laid over, in order: maps merge, lists and values replace, ~ "
-        "deletes.";
+        "Base files, applied in order before this file: later maps are merged into earlier ones, "
+        "later lists and values replace earlier ones, and ~ deletes a key.";
     result.example = "extends: [base.yaml]";
     return result;
   }

@@ -42,7 +42,7 @@ std::string plain_type_text(const FieldType& type, const Vocabulary& vocabulary)
     case ValueType::number:
       return type.choices.empty() ? "number" : "number or text such as " + type.choices.front();
     case ValueType::string: return type.accepts_map ? "text or map" : "text";
-    case ValueType::path: return "path, relative to the file that names it";
+    case ValueType::path: return "path, relative to the file that contains it";
     case ValueType::choice: return "one of " + join(type.choices, ", ");
     case ValueType::list:
       return fmt::format("{}list of {}{}",

@@ -176,7 +176,7 @@ Json reference_json() {
 
 Json extends_json() {
   const Json file{{"type", "string"}};
-  return {{"description", "Base files, laid under this one in order."},
+  return {{"description", "Base files, applied in order before this file."},
           {"anyOf",
            Json::array({file, Json{{"type", "array"}, {"items", file}}, Json{{"type", "null"}}})}};
 }

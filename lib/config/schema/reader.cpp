@@ -220,13 +220,13 @@ void Reader::reject_unknown(const Node& map, const Schema& schema, const std::st
                            : std::string();
     if (hint.empty()) hint = unknown_key_hint(entry.key, keys);
     if (const Field* section = section_with(schema, entry.key)) {
-      hint = fmt::format("it belongs below '{0}': write '{0}.{1}'", section->key, entry.key);
+      hint = fmt::format("the key belongs to '{0}': write '{0}.{1}'", section->key, entry.key);
     }
     if (const auto others =
             type == nullptr ? std::vector<std::string>{} : others_with(*type, entry.key);
         !others.empty()) {
-      hint = fmt::format("it is an option of {}; options of {}: {}", join(others, ", "), type->name,
-                         keys.empty() ? "none" : list_some(keys));
+      hint = fmt::format("the key is an option of {}; options of {}: {}", join(others, ", "),
+                         type->name, keys.empty() ? "none" : list_some(keys));
     }
     diagnostics_.error(entry.key_position,
                        fmt::format("unknown key {} in {}", quote(entry.key), subject),

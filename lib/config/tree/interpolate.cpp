@@ -288,7 +288,7 @@ class Resolver {
     broken.broken = true;
     if (!cycles_.insert(members).second) return broken;
     return fail(node, fmt::format("'${{{}}}' refers to itself: {}", path, join(round, " -> ")),
-                "give one of these keys a value");
+                "set one of these keys to a plain value");
   }
 
   const Node& tree_;

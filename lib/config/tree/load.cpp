@@ -110,14 +110,14 @@ class Loader {
     if (!fs::is_regular_file(path, ignored)) {
       const std::string near = nearest_file_hint(path);
       return broken(name.position, fmt::format("file {} does not exist", quote(path.string())),
-                    near.empty() ? "base files are relative to the file that names them" : near);
+                    near.empty() ? "'extends' is relative to the file that contains it" : near);
     }
     if (is_open(path))
       return broken(name.position, "a file extends itself: " + chain_text(path),
                     "remove one of these 'extends'");
     if (chain_.size() > kMaxExtends) {
       return broken(name.position,
-                    fmt::format("more than {} files extend one another", kMaxExtends),
+                    fmt::format("the chain of base files has more than {} files", kMaxExtends),
                     "shorten the chain: " + chain_text(path));
     }
     if (++loaded_ > kMaxFiles) {

@@ -104,8 +104,8 @@ class Parser {
 
   bool split_key(std::size_t begin, std::size_t end, std::vector<Part>& parts) {
     if (text_.starts_with("--")) {
-      fail(0, "expected an override such as optimizer.lr=0.01, got an option",
-           "overrides are 'key=value'; see --help for the flags");
+      fail(0, "an override must be KEY=VALUE, as in optimizer.lr=0.01, got an option",
+           "see --help for the options");
       return false;
     }
     for (const std::string& name : split_path(std::string_view(text_).substr(begin, end - begin))) {

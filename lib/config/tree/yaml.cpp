@@ -309,10 +309,10 @@ class TreeBuilder final : public YAML::EventHandler {
       const bool is_value = parent.node.type == Node::Type::map && !parent.wants_key;
       if (is_value && parent.keeps_value) {
         diagnostics_.error(parent.key_position, fmt::format("{} has no value", quote(parent.key)),
-                           "give it one, or remove the key");
+                           "add a value, or remove the key");
       } else if (parent.node.type == Node::Type::list) {
         diagnostics_.error(text_.last_before(mark.line, mark.column, '-'),
-                           "a list item has no value", "give it one, or remove the '-'");
+                           "a list item has no value", "add a value, or remove the '-'");
       }
       node.broken = true;
     }
@@ -322,11 +322,11 @@ class TreeBuilder final : public YAML::EventHandler {
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     if (++aliases_ > kMaxAliases)
       stop(mark, fmt::format("the file has more than {} aliases", kMaxAliases),
-           "write the values out");
+           "write the values instead of aliases");
     const auto found = anchors_.find(anchor);
     if (found == anchors_.end()) {
       stop(mark, "an alias is inside its own anchor",
-           "write the value out: it cannot contain itself");
+           "write the value instead of the alias: a value cannot contain itself");
     }
     const Anchored& target = found->second;
     check_size(mark, target.nodes);
@@ -461,8 +461,8 @@ class TreeBuilder final : public YAML::EventHandler {
       diagnostics_.add({Severity::error,
                         node.position,
                         fmt::format("duplicate key {}", quote(node.text)),
-                        "keep one: it is given again here",
-                        {first->second, "first given here"}});
+                        "remove this key or the first one",
+                        {first->second, "first defined here"}});
       return;
     }
     if (map.seen.size() > kMaxKeys) {

@@ -59,7 +59,7 @@ bool make_image(const Prefix& prefix, std::int64_t index, const ImageShape& shap
   try {
     const StoredImage image = prefix.make(index, scratch);
     ENSURE(data, image.raw == shape,
-           "its pixels must be {3}x{4}x{5}, as in the rest of the data set, got {0}x{1}x{2}",
+           "its size must be {3}x{4}x{5}, like all other images of the data set, got {0}x{1}x{2}",
            image.raw.height, image.raw.width, image.raw.channels, shape.height, shape.width,
            shape.channels);
     std::memcpy(to.data(), image.bytes.data(), to.size());
@@ -124,14 +124,14 @@ std::string add(const Paint& paint, std::int64_t channels, PlanColors& colors) {
   if (paint.outside) {
     const Bytes fill = in_channels(*paint.outside, channels);
     if (!colors.outside.empty() && colors.outside != fill)
-      return "fills with another color than a transform before it\nhint: give both transforms the "
-             "same 'fill', or set dataset.cache.mode to decoded";
+      return "fills with a different color than an earlier transform\nhint: give both transforms "
+             "the same 'fill', or set dataset.cache.mode to decoded";
     colors.outside = fill;
   }
   if (paint.erased) {
     if (!colors.erased.empty())
-      return "erases a second time, after another transform that erases\nhint: remove one of these "
-             "transforms, or set dataset.cache.mode to decoded";
+      return "erases, but an earlier transform already erases, and only one may\nhint: remove one "
+             "of these transforms, or set dataset.cache.mode to decoded";
     colors.erased = in_channels(*paint.erased, channels);
   }
   return "";
@@ -169,9 +169,9 @@ PlannedTail planned_tail(const Pipeline& pipeline, const ImageShape& shape) {
     if (!paint) {
       tail.obstacle =
           named(pipeline, i) +
-          " computes new pixels, but images cached in GPU memory can only be cropped, "
-          "padded, flipped and erased\nhint: remove it, move it before the first "
-          "random transform if it is not random itself, or set dataset.cache.mode to decoded";
+          " computes new pixels, but images cached in GPU memory can only be cropped, padded, "
+          "flipped and erased\nhint: remove the transform, move it before all random transforms "
+          "(if it is not random), or set dataset.cache.mode to decoded";
       return tail;
     }
     if (!now.fixed()) break;
@@ -183,8 +183,8 @@ PlannedTail planned_tail(const Pipeline& pipeline, const ImageShape& shape) {
   }
   if (!shape.fixed())
     tail.obstacle =
-        "images must have one size after the transforms that are not random\nhint: begin with "
-        "'resize' and 'center_crop', or set dataset.cache.mode to decoded";
+        "the images must have equal sizes after the transforms that are not random\nhint: begin "
+        "with 'resize' and 'center_crop', or set dataset.cache.mode to decoded";
   const auto channels = static_cast<std::size_t>(shape.channels);
   tail.colors.outside.resize(channels);
   tail.colors.erased.resize(channels);

@@ -29,7 +29,7 @@ PartitionRequest partition_request(const spec::SplitOptions& options, std::int64
 void check_layout(const Layout& layout, std::int64_t classes, const spec::SplitOptions& options) {
   ENSURE(config, find_field(layout, "tokens") == layout.size(),
          "dataset.split cannot divide tokens: neighboring samples belong to one text\nhint: set "
-         "dataset.val to a file with other text");
+         "dataset.val to a token file with different text");
   const bool classed = classes > 0 && std::ranges::find(layout, kClassLabel) != layout.end();
   ENSURE(config, !options.stratify || classed,
          "dataset.split.stratify needs labels that are classes, but this data set has none\nhint: "

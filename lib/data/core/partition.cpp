@@ -224,8 +224,8 @@ class GroupPartition {
       const double wanted = request_.shares[part];
       const double found = static_cast<double>(parts[part].size()) / all;
       ENSURE(config, std::abs(found - wanted) <= wanted / 2,
-             "{} groups of up to {} samples cannot be divided so that {} has {:.4g} of all "
-             "samples\nhint: set the nearest possible share, {:.4g}, or choose another 'group_by'",
+             "{} groups of up to {} samples cannot be divided so that the share of {} is "
+             "{:.4g}\nhint: set the nearest possible share, {:.4g}, or choose another 'group_by'",
              sizes_.size(), *std::max_element(sizes_.begin(), sizes_.end()),
              request_.part_names.at(part), wanted, found);
     }
@@ -258,7 +258,7 @@ std::vector<std::int64_t> part_sizes(const PartitionRequest& request) {
   }
   for (std::size_t part = 0; part < sizes.size(); ++part)
     ENSURE(config, request.shares[part] == 0 || sizes[part] > 0,
-           "{} would have no samples: its share is {:.4g} of {} samples\nhint: raise the share",
+           "{} would have no samples: {:.4g} of {} samples is less than one\nhint: raise the share",
            request.part_names.at(part), request.shares[part], request.samples);
   return sizes;
 }

@@ -58,8 +58,8 @@ class IdxReader {
     const std::size_t got = source_->read(out);
     offset_ += got;
     ENSURE(data, got == out.size(),
-           "{} ends at byte {}, but the {} samples of its header end at byte {}", where(), offset_,
-           count_, offset_ - got + out.size());
+           "{} ends at byte {}, but its header states {} samples, which end at byte {}", where(),
+           offset_, count_, offset_ - got + out.size());
     std::byte extra{};
     ENSURE(data, source_->read({&extra, 1}) == 0,
            "{} continues after byte {}, where its {} samples end", where(), offset_, count_);

@@ -277,7 +277,7 @@ void TarReader::finish_member() {
 void TarReader::read_end() {
   Block block;
   ENSURE(data, !read_block(block, "the end mark"),
-         "{} is damaged: it has a single zero block at byte {} instead of two at the end", name_,
+         "{} is damaged: it must end with two zero blocks, but has only one, at byte {}", name_,
          offset_ - 2 * kBlock);
   std::array<std::byte, 16 * kBlock> rest;
   while (true) {

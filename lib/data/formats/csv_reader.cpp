@@ -47,7 +47,7 @@ CsvField CsvReader::field() {
     if (c == delimiter_ || c == '\n' || c == '\r') break;
     if (c == '"')
       fail(here(),
-           "a quote within a field that does not begin with a quote\nhint: put the whole field in "
+           "a field contains a quote, but does not begin with one\nhint: put the whole field in "
            "quotes, and double the quotes that belong to the field");
     ++at_;
   }
@@ -60,8 +60,8 @@ CsvField CsvReader::quoted(CsvField start) {
   std::size_t copied = begin;
   while (true) {
     if (at_ == text_.size())
-      cut_off(fmt::format("but the quotes that open at line {}, column {} do not close", start.line,
-                          start.column));
+      cut_off(fmt::format("but the quote that opens at line {}, column {} is not closed",
+                          start.line, start.column));
     const char c = text_[at_++];
     if (c == '\n') begin_line(0);
     if (c != '"') continue;

@@ -151,10 +151,10 @@ class ImageFileDataset final : public Dataset,
     const FileStamp& listed = files_.stamps[file];
     const bool resized = reader.size() != listed.size;
     throw ChangedFile(
-        fmt::format("the file has changed since it was listed ({})\nhint: start again, which lists "
-                    "the files again",
+        fmt::format("the file has changed since it was listed ({})\nhint: run the command again to "
+                    "list the files again",
                     resized ? fmt::format("from {} to {} bytes", listed.size, reader.size())
-                            : std::string("another modification time")));
+                            : std::string("its modification time differs")));
   }
 
   DataRoot root_;

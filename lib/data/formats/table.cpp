@@ -47,8 +47,8 @@ void restrict_to_learned_labels(Labels& labels, const TableColumns& columns,
   }
   if (highest < 0 || !labels.class_names.empty()) return;
   ENSURE(data, labels.classes <= highest + 1,
-         "{} has label {}, but the table of statistics_from has labels up to {}", rows.name(),
-         labels.classes - 1, highest);
+         "{} has label {}, but the highest label in the table of statistics_from is {}",
+         rows.name(), labels.classes - 1, highest);
   labels.classes = highest + 1;
 }
 

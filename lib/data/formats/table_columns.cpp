@@ -61,8 +61,8 @@ TableColumns::TableColumns(const Table& options, const TableRows& rows)
   std::unordered_map<std::string_view, std::size_t> places;
   places.reserve(names_.size());
   for (const std::string& name : names_) {
-    ENSURE(data, places.emplace(name, places.size()).second, "{} has two columns '{}'", rows.name(),
-           printable(name));
+    ENSURE(data, places.emplace(name, places.size()).second, "{} has two columns named '{}'",
+           rows.name(), printable(name));
   }
   const auto place_of = [&](const std::string& name) {
     const auto found = places.find(name);

@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "base/random.hpp"
+#include "base/strings.hpp"
 #include "data/image/pixel_math.hpp"
 
 #include <utility>
@@ -269,7 +270,7 @@ void rotate(const ImageView& input, const Rotation& rotation, const Sampling& sa
   ENSURE(data, size.width <= kMostPixels / size.height,
          "an image of {}x{} pixels would become {}x{} when rotated, more than the limit of {} "
          "pixels\nhint: remove the image, resize it before the rotation, or set expand: false",
-         shape.width, shape.height, size.width, size.height, kMostPixels);
+         shape.width, shape.height, size.width, size.height, with_thousands(kMostPixels));
   warp_affine(input, matrix, size, sampling, output);
 }
 

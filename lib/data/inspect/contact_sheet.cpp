@@ -1,6 +1,7 @@
 #include "data/inspect/contact_sheet.hpp"
 
 #include "base/error.hpp"
+#include "base/strings.hpp"
 
 #include <algorithm>
 #include <array>
@@ -106,9 +107,10 @@ ImageShape sheet_shape(std::int64_t count, const ImageShape& image) {
   const ImageShape sheet{rows * (image.height * scale + kCaption + kGap) + kGap,
                          columns * (image.width * scale + kGap) + kGap, 3};
   ENSURE(config, sheet.bytes() <= kMostBytes,
-         "a picture of {} images of {}x{} would take {}x{} pixels, more than the limit of {} "
+         "a picture of {} images of {}x{} would have {}x{} pixels, more than the limit of {} "
          "pixels\nhint: lower --samples, or make the images smaller with a transform",
-         count, image.height, image.width, sheet.height, sheet.width, kMostBytes / 3);
+         count, image.height, image.width, sheet.height, sheet.width,
+         with_thousands(static_cast<long long>(kMostBytes / 3)));
   return sheet;
 }
 

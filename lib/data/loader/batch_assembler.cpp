@@ -234,7 +234,7 @@ void BatchAssembler::make_plan(const RowJob& job, std::int64_t index, Scratch& s
     (void)pipeline_.dataset->images()->read(index, scratch.stored);  // throws the actual error
     throw Error(ErrorKind::data,
                 "the sample could not be read when the images were copied to the device, but can "
-                "be read now\nhint: start again");
+                "be read now\nhint: run the command again");
   }
   PlannedImage image(held.shape);
   for (std::size_t i = 0; i < pipeline_.transforms.size(); ++i) {

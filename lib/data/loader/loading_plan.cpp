@@ -40,9 +40,9 @@ struct Workers {
 /// Returns why no threads are used for any step time, or an empty string.
 std::string reason_for_no_workers(double batch_s, const LoadingLimits& limits,
                                   std::uint64_t slot_bytes) {
-  if (batch_s < kHandover) return "too little for a worker";
+  if (batch_s < kHandover) return "too little to use workers";
   if (limits.ring_bytes / std::uint64_t{kLeastSlots} < slot_bytes)
-    return "memory for only one batch";
+    return "the memory suffices for only one batch";
   return {};
 }
 
@@ -52,8 +52,8 @@ Workers auto_workers(const LoadingFigures& figures, const LoadingLimits& limits,
     return {0, std::move(why)};
   const double share = figures.batch_s / (figures.batch_s + figures.step_s);
   if (share <= kLeastShare)
-    return {
-        0, fmt::format("loading takes {:.0f} % of the time, too little for a worker", share * 100)};
+    return {0, fmt::format("loading takes {:.0f} % of the time, too little to use workers",
+                           share * 100)};
   const int most = most_auto_workers(limits);
   if (figures.step_s == 0) return {most, "all free cores"};
   const double wanted =
@@ -61,7 +61,7 @@ Workers auto_workers(const LoadingFigures& figures, const LoadingLimits& limits,
   if (wanted <= most)
     return {static_cast<int>(wanted),
             fmt::format("{:.0f} worker{} up", wanted, wanted == 1 ? " keeps" : "s keep")};
-  return {most, fmt::format("{:.0f} workers would keep up, but {} {} free", wanted, most,
+  return {most, fmt::format("{:.0f} workers would keep up, but only {} {} free", wanted, most,
                             most == 1 ? "core is" : "cores are")};
 }
 

@@ -28,14 +28,14 @@ BatchPlan::BatchPlan(std::int64_t samples, const LoaderOptions& options)
   const std::int64_t whole = keep ? (samples + global - 1) / global : samples / global;
   ENSURE(config, whole >= 1,
          "a batch of {} samples{} is larger than the data set ({}), and loader.drop_last drops "
-         "incomplete batches\nhint: lower loader.batch_size to at most {}, or set "
+         "this incomplete batch\nhint: lower loader.batch_size to at most {}, or set "
          "loader.drop_last: false",
          batch_size_,
          shard_.world_size == 1 ? "" : fmt::format(" on each of {} ranks", shard_.world_size),
          counted(samples, "sample"), std::max<std::int64_t>(1, samples / shard_.world_size));
   batches_ = spec::Limit{options.limit_batches, options.limit_fraction}.of(whole);
   ENSURE(config, batches_ >= 1,
-         "the limit of batches per epoch is so low that none of {} batches is used\nhint: raise "
+         "the limit of batches per epoch is too low: it uses none of the {} batches\nhint: raise "
          "trainer.limit_train_batches (if this is dataset.train) or trainer.limit_val_batches",
          whole);
 }

@@ -65,7 +65,7 @@ std::uint64_t pack_key(std::string_view fingerprint, std::string_view recipe) {
 PackHeader PackView::head(std::span<const std::byte> file, const std::string& name) {
   const std::size_t magic = std::min(file.size(), kPackMagic.size());
   ENSURE(data, magic > 0 && std::memcmp(file.data(), kPackMagic.data(), magic) == 0,
-         "{} is not a pack: its first bytes (byte 0) are not those of 'trainctl data pack'", name);
+         "{} is not a pack: it does not begin with the magic number of a pack", name);
   ENSURE(data, file.size() >= kPackPage,
          "{} ends at byte {}, within its header of {} bytes: the pack is cut off\nhint: write it "
          "again with 'trainctl data pack'",

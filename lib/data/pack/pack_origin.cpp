@@ -137,8 +137,8 @@ void check_pack_origin(const PackHeader& header, const PackOrigin& origin, const
 void check_pack_source(const PackHeader& header, const std::string& fingerprint,
                        const std::string& file) {
   ENSURE(data, header.source == hash_of(fingerprint),
-         "{} is stale: the pack was made from other samples than 'source' has now\nhint: make the "
-         "pack again with 'trainctl data pack' (the options were: {}), or remove 'source'",
+         "{} is stale: its samples differ from those that 'source' has now\nhint: make the pack "
+         "again with 'trainctl data pack' (the options were: {}), or remove 'source'",
          file, printable(header.recipe_text()));
 }
 

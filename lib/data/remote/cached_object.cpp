@@ -281,8 +281,8 @@ void CachedObject::ensure_block(std::size_t block) {
   if (try_ensure_block(block)) return;
   forget();
   throw ChangedFile(
-      fmt::format("{} has changed since its download started\nhint: start again to download the "
-                  "new version",
+      fmt::format("{} has changed since its download started\nhint: run the command again to "
+                  "download the new version",
                   printable(url_.text)));
 }
 

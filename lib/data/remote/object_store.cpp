@@ -120,8 +120,8 @@ class HttpStore final : public ObjectStore {
 
   std::vector<ObjectInfo> list(const Url& prefix) override {
     throw Error(ErrorKind::config,
-                fmt::format("cannot list {}: web servers have no listing\nhint: name the files "
-                            "with image_list, or with webdataset and a range such as {{000..099}}",
+                fmt::format("cannot list {}: HTTP cannot list folders\nhint: name the files with "
+                            "image_list, or with webdataset and a range such as {{000..099}}",
                             printable(prefix.text)));
   }
 
@@ -158,8 +158,8 @@ class S3Store final : public ObjectStore {
         object.name.erase(0, prefix.key().size());
         // S3 sorts by the bytes of the key.
         ENSURE(data, found.empty() || found.back().name < object.name,
-               "cannot list {}: the server sends names twice or out of order, unlike S3\nhint: set "
-               "dataset.remote.endpoint to the address of an S3 server",
+               "cannot list {}: the server is not compatible with S3: it sends names twice or "
+               "unsorted\nhint: set dataset.remote.endpoint to the address of an S3 server",
                printable(prefix.text));
         found.push_back(std::move(object));
       }

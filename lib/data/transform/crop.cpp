@@ -107,11 +107,10 @@ class PaddedCrop final : public Transform {
                     std::max(columns.before, columns.after) > image.width - most)) {
       throw Error(
           kind,
-          fmt::format(
-              "an image of {}x{} has too few pixels to mirror a border of {} rows and {} columns\n"
-              "hint: use less padding, or set padding_mode to edge or constant",
-              image.height, image.width, std::max(rows.before, rows.after),
-              std::max(columns.before, columns.after)));
+          fmt::format("an image of {}x{} pixels is too small to mirror {} rows and {} columns at "
+                      "its border\nhint: use less padding, or set padding_mode to edge or constant",
+                      image.height, image.width, std::max(rows.before, rows.after),
+                      std::max(columns.before, columns.after)));
     }
   }
 

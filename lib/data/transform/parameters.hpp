@@ -17,8 +17,8 @@ struct Range {
 inline Range angles(const char* name, const std::vector<double>& values, std::size_t first = 0) {
   if (values.size() == 1) {
     ENSURE(config, values[0] >= 0,
-           "{} must not be negative, got {}\nhint: one number x means the range from -x to x", name,
-           values[0]);
+           "{} must not be negative, got {}\nhint: a single number x means the range from -x to x",
+           name, values[0]);
     return {-values[0], values[0]};
   }
   ENSURE(config, values.size() >= first + 2,

@@ -69,7 +69,7 @@ train::RecomputeChoice decide_recompute(const RecomputeContext& context,
   const ActivationCheckpointing asked = context.setup.experiment.trainer.activation_checkpointing;
   if (asked != ActivationCheckpointing::automatic)
     return {asked == ActivationCheckpointing::blocks, ""};
-  train::RecomputeChoice choice{false, "rank 0's choice"};
+  train::RecomputeChoice choice{false, "chosen by rank 0"};
   const std::int64_t free = train::least_of_ranks(free_bytes(context), communicator);
   if (communicator.rank_info().rank == 0) choice = decide(context, free);
   const at::Tensor recomputes = at::full({1}, choice.recomputes ? 1 : 0, at::kInt);

@@ -86,7 +86,7 @@ data::LoaderOptions options_with(const LoadingContext& context, data::Role role,
 
 data::LoadingChoice choose_loading(const LoadingContext& context,
                                    dist::Communicator& communicator) {
-  data::LoadingChoice choice{.why = "rank 0's choice"};
+  data::LoadingChoice choice{.why = "chosen by rank 0"};
   if (communicator.rank_info().rank == 0) choice = probe(context);
   const at::Tensor numbers = at::empty({2}, at::kInt);
   auto* number = numbers.mutable_data_ptr<std::int32_t>();

@@ -43,7 +43,7 @@ train::ThreadChoice probe(const ProbeContext& context) {
   const int cores = cores_of_rank(context.local_world_size);
   // Another number of threads would change the order of additions, and so the results.
   const std::optional<int> before = context.before.threads;
-  if (before && *before <= cores) return {*before, "as when the run started"};
+  if (before && *before <= cores) return {*before, "as at the start of the run"};
   if (cores == 1) return {1, "one core for each process"};
   const train::ThreadProbe threads{cores, throwaway_step(context),
                                    [](int n) { at::set_num_threads(n); }};
@@ -110,9 +110,9 @@ std::function<void()> throwaway_step(const ProbeContext& context) {
 train::ThreadChoice choose_threads(const ProbeContext& context, dist::Communicator& communicator) {
   const spec::Trainer& trainer = context.experiment.trainer;
   if (trainer.num_threads.value) return fixed(*trainer.num_threads.value, "configured");
-  if (!context.device.is_cpu()) return fixed(1, "the GPU computes");
+  if (!context.device.is_cpu()) return fixed(1, "training runs on the GPU");
   if (trainer.deterministic) return fixed(1, "deterministic");
-  train::ThreadChoice choice{0, "rank 0's choice"};
+  train::ThreadChoice choice{0, "chosen by rank 0"};
   if (communicator.rank_info().rank == 0) choice = probe_that_fits(context);
   const at::Tensor threads = at::full({1}, choice.threads, at::kInt);
   communicator.broadcast(threads, "broadcast of the number of threads");
@@ -175,14 +175,14 @@ train::LayoutChoice choose_on_cpu(const ProbeContext& context) {
 
 train::LayoutChoice choose(const ProbeContext& context) {
   if (context.before.channels_last)
-    return {*context.before.channels_last, "as when the run started"};
+    return {*context.before.channels_last, "as at the start of the run"};
   if (context.model.kind.inputs != spec::Inputs::images || context.model.input_shape.size() != 3)
     return {false, "the samples are not images"};
   if (context.experiment.model.type == "torchscript")
     return {false, "a TorchScript model keeps its own layout"};
   if (context.device.is_cpu()) return choose_on_cpu(context);
   if (!train::gains_by_channels_last(context.experiment.trainer.precision))
-    return {false, "a GPU is faster with it only in 16-bit precision"};
+    return {false, "channels_last is faster on a GPU only in 16-bit precision"};
   return train::choose_layout(count_operations(context));
 }
 
@@ -200,7 +200,7 @@ train::LayoutChoice choose_if_it_computes(const ProbeContext& context) {
 train::LayoutChoice resolve_layout(const ProbeContext& context, dist::Communicator& communicator) {
   const auto& asked = context.experiment.trainer.channels_last;
   if (!asked.is_auto()) return {*asked.value, "configured"};
-  train::LayoutChoice choice{false, "rank 0's choice"};
+  train::LayoutChoice choice{false, "chosen by rank 0"};
   if (communicator.rank_info().rank == 0) choice = choose_if_it_computes(context);
   const at::Tensor chosen = at::full({1}, choice.channels_last ? 1 : 0, at::kInt);
   communicator.broadcast(chosen, "broadcast of the memory format");

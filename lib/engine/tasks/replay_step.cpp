@@ -84,7 +84,7 @@ std::string what_differs(const TaskSetup& setup, const StepRecord& record) {
   const std::string now = enum_names(precision).at(static_cast<std::size_t>(precision));
   std::vector<std::string> all;
   const auto compare = [&](const char* what, const std::string& then, const std::string& here) {
-    if (then != here) all.push_back(fmt::format("{} was {}, is {}", what, then, here));
+    if (then != here) all.push_back(fmt::format("{} was {} and is now {}", what, then, here));
   };
   compare("device", record.device, setup.device.str());
   compare("precision", record.precision, now);

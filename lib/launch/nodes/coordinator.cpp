@@ -219,7 +219,7 @@ void RemoteNodes::welcome(Node& node, double now) {
 }
 
 void RemoteNodes::reject(Node& node, const JoinRefusal& refusal, double now) {
-  log::get().warn("{} is rejected: {}", printable(node.peer), one_line(refusal.reason));
+  log::get().warn("rejected {}: {}", printable(node.peer), one_line(refusal.reason));
   node.link->send(refusal, now);
   node.link->close_sending();  // the other side closes after reading this
   node.is_leaving = true;
@@ -238,8 +238,8 @@ void RemoteNodes::handle_leave(Node& node, const NodeLeaves& leaves) {
   if (node.is_leaving) return;
   if (is_stop_code(leaves.kind)) return handle_stopped_leave(node, leaves);
   const std::string who = node.host.empty() ? node.peer : node.host;
-  const FailureReport why{leaves.kind, fmt::format("node {} ({}) cannot take part: {}", node.number,
-                                                   printable(who), leaves.reason)};
+  const FailureReport why{leaves.kind, fmt::format("node {} ({}) cannot take part in the run: {}",
+                                                   node.number, printable(who), leaves.reason)};
   for (const auto& rank : ranks_) {
     const bool waits = is_open_ && !rank->has_end();
     if (waits && rank_of(node, rank->number()) != nullptr) rank->mark_lost(why, round_);
@@ -251,7 +251,7 @@ void RemoteNodes::handle_leave(Node& node, const NodeLeaves& leaves) {
 void RemoteNodes::handle_stopped_leave(Node& node, const NodeLeaves& leaves) {
   const bool interrupted = leaves.kind == static_cast<int>(ErrorKind::interrupted);
   const ErrorKind kind = interrupted ? ErrorKind::interrupted : ErrorKind::terminated;
-  log::get().info("node {} leaves: {}", node.number, one_line(leaves.reason));
+  log::get().info("node {} leaves the run: {}", node.number, one_line(leaves.reason));
   stop_requests_.push_back({interrupted ? SIGINT : SIGTERM, false});
   for (const auto& rank : ranks_) {
     if (rank_of(node, rank->number()) == nullptr || !rank->is_alive()) continue;
@@ -349,8 +349,8 @@ std::vector<std::string> RemoteNodes::missing() const {
   std::vector<std::string> texts;
   for (const Node& node : nodes_) {
     if (node.is_busy && node.attempt == welcome_.attempt) continue;
-    const char* absent = node.has_joined_before ? "has left and not rejoined" : "has not joined";
-    const char* what = node.link ? "is connected but not accepted" : absent;
+    const char* absent = node.has_joined_before ? "has left the run" : "has not joined";
+    const char* what = node.link ? "is connected, but not accepted yet" : absent;
     const int first = node.number * facts_.ranks_per_node;
     texts.push_back(fmt::format("node {} ({}) {}", node.number,
                                 ranks_text(first, facts_.ranks_per_node), what));

@@ -50,7 +50,7 @@ void NodeLink::serve(double now, const Handler& handler) {
       lines_.read_some(socket_.get(), [&](std::string_view line) { handle_line(line, handler); });
   using State = events::LineReader::State;
   if (state == State::more) received_at_ = now;
-  if (state == State::closed) mark_lost("its connection has closed");
+  if (state == State::closed) mark_lost("its connection was closed");
   if (state == State::too_long) mark_lost("it sent a line longer than 1 MiB");
   if (!lost_ && now - received_at_ > times_.timeout_s)
     mark_lost(fmt::format("it sent nothing for {}", human_duration(now - received_at_)));
@@ -87,8 +87,7 @@ void NodeLink::flush(double now) {
   }
   output_.erase(0, sent);
   if (is_cut_off_) output_.clear();
-  if (output_.size() > kMaxQueuedBytes)
-    mark_lost("it does not read the messages that are sent to it");
+  if (output_.size() > kMaxQueuedBytes) mark_lost("it does not read the messages from this node");
 }
 
 void NodeLink::close_sending() {

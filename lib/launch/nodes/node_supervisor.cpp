@@ -82,8 +82,9 @@ class NodeSupervisor {
     for (const int signal : signals_.take()) {
       switch (shutdown_.handle_signal(signal, clock_.now(), kNoLimit)) {
         case ShutdownController::Action::stop:
-          log::get().info("{}: all nodes save a checkpoint and exit; a second signal kills them",
-                          signal_name(signal));
+          log::get().info(
+              "received {}: all nodes save a checkpoint and exit; a second signal kills the run",
+              signal_name(signal));
           link_.send(StopRequested{signal, false}, clock_.now());
           ranks_.terminate();
           break;

@@ -77,7 +77,7 @@ int read_descriptor(const char* name) {
   const int fd = read_number(name, {3, std::numeric_limits<int>::max()}).value_or(-1);
   if (fd < 0) return fd;
   ENSURE(config, ::fcntl(fd, F_SETFD, FD_CLOEXEC) == 0,
-         "environment variable {} names descriptor {}, which is not open", name, fd);
+         "environment variable {} contains the file descriptor {}, which is not open", name, fd);
   return fd;
 }
 

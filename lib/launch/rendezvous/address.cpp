@@ -214,7 +214,7 @@ std::string interface_address(const std::string& name_or_address, const std::str
   const int family = family_of(name_or_address);
   if (family != AF_UNSPEC) {
     ENSURE(config, is_local_address(name_or_address, family),
-           "distributed.interface: {} is not an address of this machine, which has {}",
+           "distributed.interface: {} is not an address of this machine; its interfaces are {}",
            printable(name_or_address), list_of(all));
     return name_or_address;
   }
@@ -223,10 +223,10 @@ std::string interface_address(const std::string& name_or_address, const std::str
   auto found = std::ranges::find_if(
       all, [&](const Interface& each) { return has_name(each) && each.family == wanted; });
   if (found == all.end()) found = std::ranges::find_if(all, has_name);
-  ENSURE(
-      config, found != all.end(),
-      "distributed.interface: this machine has no network interface '{}' with an address, only {}",
-      printable(name_or_address), list_of(all));
+  ENSURE(config, found != all.end(),
+         "distributed.interface: this machine has no network interface '{}' with an address; its "
+         "interfaces are {}",
+         printable(name_or_address), list_of(all));
   return found->address;
 }
 

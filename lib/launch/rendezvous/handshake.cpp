@@ -153,7 +153,7 @@ void CoordinatorHandshake::take_proof(std::string_view body) {
   ENSURE(unexpected, requested_run_id_ == transcript_.run_id,
          "its run id is {}, but the run of node 0 has the id {}", shown(requested_run_id_),
          shown(transcript_.run_id));
-  ENSURE(unexpected, is_valid, "its token is different");
+  ENSURE(unexpected, is_valid, "its token differs from the token of node 0");
   proved_claim_ = transcript_.claim;
 }
 
@@ -202,7 +202,7 @@ void JoinHandshake::take_answer(std::string_view body) {
   reader.finish();
   const Sha256 expected = coordinator_proof(token_, transcript_, answer);
   ENSURE(unexpected, equal_in_constant_time(proof, as_text(expected)),
-         "it does not know the token");
+         "it does not have the token of this run");
   ENSURE(unexpected, status >= 1 && status <= static_cast<std::uint8_t>(JoinStatus::out_of_range),
          "unknown answer {}", status);
   answer_ = std::move(answer);

@@ -46,12 +46,12 @@ struct Attempt {
 };
 
 JoinFailure nothing_listens(const std::string& why) {
-  return {ErrorKind::hang,
-          fmt::format(
-              "nothing listens there ({})\nhint: check that node 0 is running, that the endpoint "
-              "is its address, and that no firewall blocks the port",
-              why),
-          kRetryForever};
+  return {
+      ErrorKind::hang,
+      fmt::format("no process listens at this address ({})\nhint: check that node 0 is running, "
+                  "that --rdzv-endpoint is its address, and that no firewall blocks the port",
+                  why),
+      kRetryForever};
 }
 
 JoinFailure unknown_host(const std::string& why) {
@@ -62,8 +62,8 @@ JoinFailure unknown_host(const std::string& why) {
 
 JoinFailure no_answer() {
   return {ErrorKind::hang,
-          "the process that listens there does not answer\nhint: check that it is node 0 and not "
-          "suspended",
+          "the process at this address does not answer\nhint: check that it is node 0, and that it "
+          "is not suspended",
           kRetryForever};
 }
 
@@ -72,7 +72,7 @@ JoinFailure closed_early(const JoinHandshake& handshake) {
   if (!handshake.has_sent_proof())
     return {ErrorKind::rank_failed,
             "each connection was closed immediately: node 0 has exited, its trainctl has another "
-            "version, or another program listens there\nhint: see the log of node 0",
+            "version, or another program uses this address\nhint: see the log of node 0",
             kRetryLongS};
   return {ErrorKind::config,
           "node 0 rejects the token or the run id\nhint: use the same TRAINCTL_RDZV_TOKEN or "
@@ -82,8 +82,8 @@ JoinFailure closed_early(const JoinHandshake& handshake) {
 
 JoinFailure not_coordinator(const Error& error) {
   return {ErrorKind::config,
-          fmt::format("the process that listens there is not node 0 of this run ({})\nhint: check "
-                      "port and token",
+          fmt::format("the process at this address is not node 0 of this run ({})\nhint: check the "
+                      "port in --rdzv-endpoint and the token",
                       error.message()),
           kRetryShortS};
 }
@@ -94,8 +94,8 @@ std::optional<JoinFailure> failure_of(const Answer& answer) {
   const bool is_taken = answer.status == JoinStatus::already_joined;
   return JoinFailure{
       ErrorKind::config,
-      fmt::format("node 0 answers '{}'\nhint: {}", printable(answer.reason),
-                  is_taken ? "check that every node has its own --node-rank"
+      fmt::format("node 0 rejects this process: '{}'\nhint: {}", printable(answer.reason),
+                  is_taken ? "set a different --node-rank on each node"
                            : "use the same --nnodes and trainer.devices on all nodes"),
       is_taken ? kRetryLongS : 0};
 }
@@ -147,7 +147,7 @@ class Joiner {
     if (failure != 0) return nothing_listens(std::strerror(failure));
     // Without a listener, TCP can connect a socket to itself if its own port is the destination.
     if (local_address(socket) == address)
-      return nothing_listens("the connection led back to itself");
+      return nothing_listens("the socket was connected to itself");
     enable_keepalive(socket);
     return std::nullopt;
   }

@@ -107,9 +107,9 @@ bool send(PendingPeer& peer) {
 }
 
 std::string joinable_range(const char* noun, int first, int last) {
-  if (first > last) return "none of them joins node 0";
-  return first == last ? fmt::format("only {} {} joins node 0", noun, first)
-                       : fmt::format("only {}s {} to {} join node 0", noun, first, last);
+  if (first > last) return "no other can join";
+  return first == last ? fmt::format("only {} {} can join", noun, first)
+                       : fmt::format("only {}s {} to {} can join", noun, first, last);
 }
 
 void check(const Listener::Options& options) {
@@ -178,7 +178,7 @@ struct Listener::State {
       reject(peer, error.what(), now);
     }
     if (keep && now - peer.since > kHandshakeTimeoutS) {
-      reject(peer, fmt::format("it did not prove the token within {:g} s", kHandshakeTimeoutS),
+      reject(peer, fmt::format("it did not prove its token within {:g} s", kHandshakeTimeoutS),
              now);
       keep = false;
     }
@@ -199,7 +199,7 @@ struct Listener::State {
       if (!peer.accepted) reject(peer, answer.reason, now);
     }
     if (!connected || !send(peer)) {
-      if (!peer.answered) reject(peer, "it disconnected before it proved the token", now);
+      if (!peer.answered) reject(peer, "it disconnected before it proved its token", now);
       return false;
     }
     if (!peer.answered || !peer.output.empty()) return true;

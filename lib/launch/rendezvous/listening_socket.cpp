@@ -128,11 +128,11 @@ std::optional<ListenFailure> address_restriction(const Address& address,
     case AddressScope::loopback:
     case AddressScope::private_network: return std::nullopt;
     case AddressScope::any:
-      return ListenFailure{.message =
-                               fmt::format("{} means all addresses of a machine, but the other "
-                                           "nodes need one to connect to\nhint: use the "
-                                           "address by which they reach node 0",
-                                           host)};
+      return ListenFailure{
+          .message = fmt::format(
+              "{} means all addresses of a machine, but other nodes need a single address to "
+              "connect to\nhint: use the address at which other nodes reach node 0",
+              host)};
     case AddressScope::multicast:
       return ListenFailure{.message = fmt::format("{} is not the address of a machine", host)};
     case AddressScope::public_network: break;
@@ -199,10 +199,10 @@ ResolvedAddresses resolve_to_network(const Listener::Options& options) {
   const std::vector<Address>& found = v4.empty() ? v6 : v4;
   if (found.size() == 1) return {found, {}};
   return {{},
-          fmt::format("{} has only a loopback address here, and this machine has {}\nhint: set "
-                      "--rdzv-endpoint to the address by which other machines reach this one",
-                      printable(options.endpoint.host),
-                      found.empty() ? "no network" : "several networks")};
+          fmt::format(
+              "{} resolves only to a loopback address on this machine, which has {}\nhint: set "
+              "--rdzv-endpoint to the address at which other machines reach this machine",
+              printable(options.endpoint.host), found.empty() ? "no network" : "several networks")};
 }
 
 // A loopback address that the user specifies is used.

@@ -319,9 +319,9 @@ void StoreClient::wait(const std::vector<std::string>& keys, std::chrono::millis
   const std::string others = keys.size() > 1 ? fmt::format(" and {} more", keys.size() - 1) : "";
   throw Error(
       ErrorKind::hang,
-      fmt::format("a rank is missing: it did not send its address or data within {} "
-                  "(awaited: '{}'{})",
-                  human_duration(static_cast<double>(timeout.count()) / 1000), first, others));
+      fmt::format(
+          "a rank is missing: it did not send its address or data within {} (expected: '{}'{})",
+          human_duration(static_cast<double>(timeout.count()) / 1000), first, others));
 }
 
 namespace {

@@ -93,7 +93,8 @@ class Supervisor {
       switch (shutdown_.handle_signal(signal, clock_.now(), grace_s)) {
         case ShutdownController::Action::stop:
           log::get().info(
-              "{}: the run saves a checkpoint and exits within {}; a second signal kills it",
+              "received {}: the run saves a checkpoint and exits within {}; a second signal kills "
+              "the run",
               signal_name(signal), human_duration(grace_s));
           terminate_all();
           break;
@@ -131,7 +132,7 @@ class Supervisor {
   // A stop signal to the supervisor of another node stops the whole job.
   void handle_node_stop(const StopRequested& asked) {
     if (!shutdown_.has_begun()) {
-      log::get().info("{} on another node: the run saves a checkpoint and exits",
+      log::get().info("another node received {}: the run saves a checkpoint and exits",
                       signal_name(asked.signal));
       begin_stop(asked.signal == SIGINT ? SIGINT : SIGTERM);
     }
@@ -169,7 +170,7 @@ class Supervisor {
     }
     all_started_ = missing.empty();
     if (all_started_ || clock_.now() - started_at_ < spec_.init_timeout_s) return;
-    fail_with_hang(*first, fmt::format("rank{} {} of {} did not report within {} of the start{}",
+    fail_with_hang(*first, fmt::format("rank{} {} of {} did not report within {} after the start{}",
                                        plural(missing.size()), trainctl::join(missing, ", "),
                                        job_.all().size(), human_duration(spec_.init_timeout_s),
                                        job_.missing_nodes_note()));

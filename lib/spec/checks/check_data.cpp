@@ -85,7 +85,7 @@ void check_sampler_classes(Checker& checker, std::int64_t classes) {
   const config::Stage& stage = checker.experiment().loader.sampler;
   if (!stage) return;
   if (classes == 0) {
-    checker.error("loader.sampler", "'sampler' draws by class, but the data has no classes",
+    checker.error("loader.sampler", "'sampler' draws samples by class, but the data has no classes",
                   "remove 'sampler'");
     return;
   }

@@ -74,8 +74,8 @@ void check_local_sgd(Checker& checker) {
   if (!trainer.ema && !swa_in_between) return;
   checker.error(
       trainer.ema ? "trainer.ema" : "trainer.swa.every_n_steps",
-      fmt::format("'{}' would average weights at steps at which the ranks of local_sgd have "
-                  "different weights",
+      fmt::format("'{}' would average weights at steps at which the weights differ between the "
+                  "ranks of local_sgd",
                   trainer.ema ? "ema" : "swa"),
       trainer.ema
           ? "replace 'ema' by 'swa' with 'every_n_steps: auto', or set distributed.type: ddp"
@@ -89,8 +89,8 @@ void check_compression(Checker& checker) {
   const bool is_powersgd = options.compression == Compression::powersgd;
   if (is_powersgd && experiment.trainer.precision == Precision::fp16_mixed) {
     checker.error("distributed.compression",
-                  "'powersgd' cannot be combined with trainer.precision 16-mixed: gradient errors "
-                  "that it carries to the next step may have another loss scale",
+                  "'powersgd' cannot be combined with trainer.precision 16-mixed: its error "
+                  "feedback from the previous step may have another loss scale",
                   "set trainer.precision: bf16-mixed, or choose another compression");
   }
   if (!is_powersgd && options.powersgd_rank != Distributed().powersgd_rank) {

@@ -100,11 +100,11 @@ std::optional<std::string> exchange_obstacle(const Experiment& experiment) {
   if (options.type == Strategy::zero1)
     return "distributed.type zero1 exchanges weights within a step";
   if (options.compression != Compression::none)
-    return "distributed.compression processes gradients between two exchanges";
+    return "distributed.compression compresses gradients during the all-reduce";
   if (options.find_unused_parameters)
-    return "distributed.find_unused_parameters searches parameters at every step";
+    return "distributed.find_unused_parameters searches for unused parameters at every step";
   if (experiment.trainer.sync_batchnorm)
-    return "trainer.sync_batchnorm exchanges within the passes of a step";
+    return "trainer.sync_batchnorm exchanges statistics in the forward and backward passes";
   return std::nullopt;
 }
 
@@ -129,12 +129,12 @@ std::optional<std::string> capture_obstacle(const Experiment& experiment,
   if (experiment.model.type == "torchscript")
     return "a TorchScript model may change its operations during training";
   if (scheduled_momentum(experiment.scheduler))
-    return "the scheduler cycles the momentum, which a captured graph cannot change";
+    return "the scheduler changes the momentum, which a captured graph cannot do";
   if (ignores_rows(experiment.loss) && !experiment.metrics.empty())
     return "metrics skip labels equal to loss.ignore_index, so the CPU must count the others";
   if (!experiment.plugins.empty() && trainer.cuda_graphs.is_auto())
-    return "host code of plug-ins would run only once; write 'cuda_graphs: true' if the plug-ins "
-           "have no host code";
+    return "CPU code of plug-ins would run only during capture; write 'cuda_graphs: true' if the "
+           "plug-ins have no CPU code";
   return std::nullopt;
 }
 

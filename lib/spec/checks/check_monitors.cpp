@@ -57,7 +57,7 @@ void check_monitor(Checker& checker, const std::string& stage, const std::string
     const bool unvalidated = monitor.starts_with("val/") && !validates(experiment);
     checker.error(
         path,
-        fmt::format("'{}' names '{}', but {}", path, monitor,
+        fmt::format("'{}' is '{}', but {}", path, monitor,
                     unvalidated ? "this run has no validation" : "no such value is computed"),
         hint_for(experiment, monitor));
     return;

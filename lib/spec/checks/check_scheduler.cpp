@@ -111,7 +111,7 @@ void check_sequence(Checker& checker, const scheduler::SequentialLr& options,
     checker.error("scheduler.milestones",
                   fmt::format("{} schedulers need {} milestone{}, got {}", wanted + 1, wanted,
                               plural(wanted), options.milestones.size()),
-                  "give the start of the second scheduler, the third, and so on");
+                  "write the intervals at which the second and later schedulers start");
   }
   check_milestones(checker, options.milestones, options.interval,
                    intervals(checker, length, options.interval));

@@ -36,7 +36,7 @@ void check_loss(Checker& checker) {
   const std::vector<double>& weight = options->weight;
   if (weight.empty() || std::ranges::any_of(weight, [](double one) { return one > 0; })) return;
   checker.error("loss.weight", "loss weights must not all be 0",
-                "give at least one class a weight above 0");
+                "set a weight above 0 for at least one class");
 }
 
 /// A sequential model says its last layer; a user's own module may end in anything.
@@ -115,7 +115,7 @@ void check_standardized(Checker& checker) {
   const bool same_numbers = !train->standardize || train->statistics_from == val->statistics_from;
   if (train->standardize == val->standardize && same_numbers) return;
   checker.warning("dataset.val", "validation rows are not standardized as the training rows are",
-                  "give both splits the same 'standardize' and 'statistics_from'");
+                  "set 'standardize' and 'statistics_from' to the same values in both splits");
 }
 
 void check_splits(Checker& checker) {
@@ -128,13 +128,13 @@ void check_splits(Checker& checker) {
   if (!same(normalization_of(data.train), normalization_of(*data.val))) {
     checker.warning("dataset.val",
                     "validation samples are not normalized as the training samples are",
-                    "give both splits the same 'normalize'");
+                    "use the same 'normalize' in both splits");
   }
   check_standardized(checker);
   if (!data.val->part &&
       same(config::write_stage(data.train.dataset), config::write_stage(data.val->dataset))) {
     checker.warning("dataset.val", "validation uses the training samples",
-                    "give it another split, e.g. 'split: test'");
+                    "set another split in dataset.val, e.g. 'split: test'");
   }
 }
 
@@ -178,7 +178,7 @@ void check_endpoint(Checker& checker, const std::string& endpoint) {
           "remove the part before the '@', and write access_key and secret_key as "
           "${secret:NAME}");
   if (endpoint.find_first_of("?#") != std::string::npos)
-    error("an address must not contain a query or fragment", "end it before the '?' or '#'");
+    error("an address must not contain a query or fragment", "remove the part from '?' or '#'");
 }
 
 void check_remote(Checker& checker) {

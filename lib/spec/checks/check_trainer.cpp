@@ -132,7 +132,7 @@ void check_averaging(Checker& checker) {
     const auto epochs = trainer.epoch_limit();
     if (!epochs || start < *epochs) return;
     checker.error(fmt::format("trainer.{}.start_epoch", key),
-                  fmt::format("the average would start after epoch {}, but the run has {} epoch{}",
+                  fmt::format("the average starts after epoch {}, but the run has only {} epoch{}",
                               start, *epochs, plural(*epochs)),
                   fmt::format("start earlier, or remove '{}'", key));
   };
@@ -174,10 +174,10 @@ void check_averages(Checker& checker, const RunLength& length) {
       std::pow(kMostShare, 1 / std::max<double>(1, static_cast<double>(updates - 1)));
   checker.warning(
       "trainer.ema.decay",
-      fmt::format(
-          "at the end of the run, the first update still makes up {:.0f} % of the average: a "
-          "decay of {} averages over about {:.0f} updates, but the run has {}",
-          100 * share, ema.decay, 1 / (1 - ema.decay), updates),
+      fmt::format("the weights of the first update would still make up {:.0f} % of the average at "
+                  "the end: a decay of {} averages over about {} updates, but the run has {}",
+                  100 * share, ema.decay, with_thousands(std::llround(1 / (1 - ema.decay))),
+                  with_thousands(updates)),
       ema.use_warmup
           ? fmt::format("write a decay of at most {:.3g}, or train longer", fitting)
           : fmt::format("write 'use_warmup: true', a decay of at most {:.3g}, or train longer",
@@ -195,8 +195,8 @@ void check_trainer(Checker& checker) {
   check_averaging(checker);
   if (checker.experiment().loader.batch_size.automatic)
     checker.warning("loader.batch_size",
-                    fmt::format("'trainctl run' finds the batch size by trials; until then, checks "
-                                "and estimates use {}, the smallest one tried",
+                    fmt::format("'trainctl run' finds the batch size by trials; before that, "
+                                "checks and estimates assume {}, the smallest batch size tried",
                                 BatchSize::kSmallest));
   if (trainer.gradient_clip_algorithm != ClipAlgorithm::norm && !trainer.gradient_clip_val) {
     checker.warning("trainer.gradient_clip_algorithm",

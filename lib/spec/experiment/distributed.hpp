@@ -50,18 +50,18 @@ struct Distributed {
     options.field("timeout_s", &Distributed::timeout_s, {.above = 0},
                   "Timeout of collective operations, in seconds.");
     options.field("interface", &Distributed::interface, {.example = "eth0"},
-                  "Network interface or address of this node for communication between nodes; "
-                  "empty: the one that reaches node 0. May differ per node.");
+                  "Network interface or address that this node uses to reach other nodes; empty: "
+                  "the one that reaches node 0. May differ per node.");
     options.field(
         "compression", &Distributed::compression,
         "Gradient compression. bf16, fp16: half the bytes, averaged in that format; powersgd: "
-        "low-rank approximation of matrices with error feedback (Vogels et al. 2019).");
+        "low-rank approximation of gradient matrices with error feedback (Vogels et al. 2019).");
     options.field("powersgd_rank", &Distributed::powersgd_rank,
                   {.at_least = 1, .at_most = 256, .example = "4"},
                   "Rank of the powersgd approximation: higher is more accurate and costs more.");
     options.field("find_unused_parameters", &Distributed::find_unused_parameters,
-                  "Searches the parameters that the loss does not depend on at every step; false: "
-                  "such a step ends the run and lists them.");
+                  "Searches at every step for parameters on which the loss does not depend; false: "
+                  "the run fails if there are any, and lists them.");
     options.field("sync_every", &Distributed::sync_every,
                   {.at_least = 1, .at_most = 1'000'000, .example = "8"},
                   "Steps between two averages of weights and buffers with local_sgd.");

@@ -47,17 +47,17 @@ void describe_numbers(config::Describe<Trainer>& options) {
                 "torch.set_float32_matmul_precision; high and medium may use TF32 or bfloat16.");
   options.field("channels_last", &Trainer::channels_last,
                 "Stores images and convolution weights in channels-last memory format (NHWC); "
-                "auto: on a GPU for 16-bit training of models dominated by convolutions, on a CPU "
-                "if a short benchmark is at least 1.15 times as fast with it.");
+                "auto: on a GPU if 16-bit training is dominated by convolutions, on a CPU if this "
+                "is at least 1.15 times as fast in a short benchmark.");
   options.field(
       "activation_checkpointing", &Trainer::activation_checkpointing,
       "blocks: stores only the input of each block and recomputes the other activations in the "
       "backward pass: less memory, more time, the same gradients; auto: only if a step would not "
       "fit in memory otherwise, as estimated from a few samples at the start.");
   options.field("cuda_graphs", &Trainer::cuda_graphs,
-                "Captures a whole training step as one CUDA graph and replays it; true: a step "
-                "that cannot be captured is an error; auto: such a run executes operations one by "
-                "one and logs the reason.");
+                "Captures a whole training step as one CUDA graph and replays it. If a step cannot "
+                "be captured, true: the run fails; auto: operations run one by one, and the log "
+                "contains the reason.");
 }
 
 void describe_batches(config::Describe<Trainer>& options) {
@@ -67,7 +67,7 @@ void describe_batches(config::Describe<Trainer>& options) {
       "limit_val_batches", &Trainer::limit_val_batches, {.at_least = 0},
       "Batches per validation: 100 is a number, 0.1 a fraction, 1.0 all; 0: no validation.");
   options.field("overfit_batches", &Trainer::overfit_batches, {.at_least = 0},
-                "Trains only on this many first batches, in order; 0: off.");
+                "Number of batches to train on, always the first ones, without shuffling; 0: off.");
   options.field("fast_dev_run", &Trainer::fast_dev_run,
                 "Runs one training batch and one validation batch, to test the config.");
   options.field("num_sanity_val_steps", &Trainer::num_sanity_val_steps, {.at_least = 0},
@@ -84,9 +84,9 @@ void describe_processes(config::Describe<Trainer>& options) {
                 "Memory allocator of the worker processes: the C library's, or jemalloc or "
                 "mimalloc (Debian: libjemalloc2, libmimalloc2.0).");
   options.field("hang_timeout", &Trainer::hang_timeout, {.not_empty = true, .example = "5m"},
-                "Longest time without a step, in training and validation, before the run ends with "
-                "exit code 8: DD:HH:MM:SS, or 90s, 30m, 2h; auto: 60s, or ten steps if they take "
-                "longer. The start may take ten times as long.");
+                "Maximum time between two steps of training or validation, before the run ends "
+                "with exit code 8: DD:HH:MM:SS, or 90s, 30m, 2h; auto: 60s, or ten steps if they "
+                "take longer. At the start of the run, the limit is ten times as long.");
   options.field("max_restarts", &Trainer::max_restarts,
                 {.at_least = 0, .at_most = 1000, .example = "3"},
                 "Number of restarts from the newest checkpoint after a process failed or hung "

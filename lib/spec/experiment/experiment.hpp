@@ -93,17 +93,17 @@ struct Cache {
   static void describe(auto& options) {
     options.field("mode", &Cache::mode,
                   "encoded: undecoded files, in memory; decoded: pixels, after the transforms that "
-                  "are not random; device: the same in the memory of each GPU, which assembles the "
-                  "batches; auto: the highest of these that fits.");
+                  "are not random; device: the same pixels in the memory of each GPU, which "
+                  "assembles the batches; auto: device, decoded or encoded, the first that fits.");
     options.field("budget", &Cache::budget, {.example = "8GiB"},
                   "Maximum memory of all splits and ranks together: a percentage of the available "
                   "memory, or a size. With 'local', the maximum disk space of that folder; memory "
                   "is then limited to 50%.");
     options.field("local", &Cache::local, {.example = "data/cache"},
-                  "Local folder for copies of http(s)://, s3:// and file:// files: downloaded "
-                  "once, ahead of use, by one of the ranks, and removed least recently used first. "
-                  "Copies are not revalidated: remove the folder if remote files change. Absent: "
-                  "trainctl/remote in $XDG_CACHE_HOME or ~/.cache, up to half of its disk.");
+                  "Local folder for copies of http(s)://, s3:// and file:// files: one rank "
+                  "downloads each file once, ahead of use; copies used least recently are removed "
+                  "first. If remote files change, remove the folder. Absent: trainctl/remote in "
+                  "$XDG_CACHE_HOME or ~/.cache, up to half of its disk.");
   }
 };
 
@@ -144,7 +144,7 @@ struct Remote {
 
 struct Loader {
   static constexpr auto kSummary =
-      "How batches are made; the batches themselves depend on the seed alone.";
+      "How batches are made. Workers, prefetching and read-ahead do not change the batches.";
 
   BatchSize batch_size;
   config::Auto<int> num_workers;
@@ -158,8 +158,8 @@ struct Loader {
   static void describe(auto& options) {
     options.field("batch_size", &Loader::batch_size,
                   {.at_least = 1, .at_most = 1 << 24, .example = "128"},
-                  "Samples per batch on each device; auto: the largest that fits in memory and "
-                  "still raises throughput, found by trials before the run.");
+                  "Samples per batch on each device; auto: the largest number that fits in memory "
+                  "and still increases throughput, found by trials before the run.");
     options.field(
         "num_workers", &Loader::num_workers, {.at_least = 0, .at_most = 256, .example = "4"},
         "DataLoader worker threads; 0: the training thread loads; auto: measured at the start.");
@@ -168,8 +168,8 @@ struct Loader {
                   "Batches prepared ahead per worker; auto: 2, more if batch times vary.");
     options.field("read_ahead", &Loader::read_ahead,
                   {.at_least = 0, .at_most = 4096, .example = "8"},
-                  "Batches whose files are read ahead, in disk order; 0: none; auto: while the "
-                  "data is not in the page cache.");
+                  "Number of batches whose files are read ahead, in disk order; 0: none; auto: "
+                  "only while the data is not in the page cache.");
     options.field("pin_memory", &Loader::pin_memory,
                   "Uses page-locked memory for copies to a GPU; auto: true.");
     options.field("shuffle", &Loader::shuffle, "Shuffles the training samples in every epoch.");
@@ -325,9 +325,9 @@ struct Checkpoint {
   bool asynchronous = true;
 
   static void describe(auto& options) {
-    options.field(
-        "monitor", &Checkpoint::monitor, {.example = "val/accuracy"},
-        "Value that selects the best weights; absent: that of early_stopping, otherwise the loss.");
+    options.field("monitor", &Checkpoint::monitor, {.example = "val/accuracy"},
+                  "Value that selects the best weights; absent: the value of early_stopping, or "
+                  "else the loss.");
     options.field("mode", &Checkpoint::mode,
                   "min: lower is better; max: higher; auto: by the name.");
     options.field("save_top_k", &Checkpoint::save_top_k, {.at_least = -1, .at_most = 10'000},
@@ -409,7 +409,7 @@ struct Profiler {
   static void describe(auto& options) {
     options.field("wait", &Profiler::wait, {.at_least = 0}, "Steps before profiling starts.");
     options.field("warmup", &Profiler::warmup, {.at_least = 0},
-                  "Warm-up steps of the tracer after that.");
+                  "Steps to warm up the tracer, after 'wait' and before recording.");
     options.field("active", &Profiler::active, {.at_least = 1, .at_most = 1000},
                   "Number of steps to record.");
     options.field("record_shapes", &Profiler::record_shapes,

@@ -37,14 +37,14 @@ config::Stage with_split(config::Stage stage, const SplitOptions& split) {
 bool check_shares(Checker& checker, const SplitOptions& split) {
   if (split.val + split.test >= 1) {
     checker.error("dataset.split",
-                  fmt::format("the shares of val and test must sum to less than 1, got {}",
+                  fmt::format("the fractions of val and test must sum to less than 1, got {}",
                               split.val + split.test),
-                  "train gets the rest; for example split: {val: 0.2, test: 0.1}");
+                  "the rest is for train; write, for example, split: {val: 0.2, test: 0.1}");
     return false;
   }
   if (split.val + split.test > 0) return true;
-  checker.error("dataset.split", "dataset.split must give val or test a share",
-                "for example split: {val: 0.2}");
+  checker.error("dataset.split", "dataset.split must set val or test to a fraction above 0",
+                "write, for example, split: {val: 0.2}");
   return false;
 }
 
@@ -73,7 +73,7 @@ void take_part(Checker& checker, std::optional<DataSplit>& split, const PartOfSe
         fmt::format("{} must not name a data set: dataset.split.{} takes its samples from "
                     "dataset.train",
                     path, name),
-        fmt::format("remove 'split.{}', or keep nothing but 'transforms' here", name));
+        fmt::format("remove 'split.{}', or remove all keys except 'transforms' here", name));
     return;
   }
   // `val: ~` reserves samples that no validation uses.

@@ -42,19 +42,19 @@ struct SplitOptions {
   bool operator==(const SplitOptions&) const = default;
   static void describe(auto& options) {
     options.field("val", &SplitOptions::val, {.at_least = 0, .below = 1, .example = "0.2"},
-                  "Fraction of the samples for validation. dataset.val may then only set "
-                  "'transforms'; absent: those of dataset.train.");
+                  "Fraction of the samples for validation. dataset.val may then set only "
+                  "'transforms'; absent: the transforms of dataset.train.");
     options.field("test", &SplitOptions::test, {.at_least = 0, .below = 1, .example = "0.1"},
-                  "Fraction of the samples for the test split. dataset.test may then only set "
-                  "'transforms'; absent: those of dataset.val.");
+                  "Fraction of the samples for the test split. dataset.test may then set only "
+                  "'transforms'; absent: the transforms of dataset.val.");
     options.field("seed", &SplitOptions::seed, {.at_least = 0},
                   "Seed of the split; independent of the run's seed, so runs with different seeds "
                   "have the same splits.");
     options.field("stratify", &SplitOptions::stratify,
                   "Keeps the class proportions equal in all parts (stratified split).");
     options.field("group_by", &SplitOptions::group_by, {.not_empty = true, .example = "patient"},
-                  "Column of a table or list whose equal values stay in one part, such as all "
-                  "images of a patient. It is not used as a feature, unless 'features' lists it.");
+                  "Column of a table or list: rows with equal values stay in one part, such as all "
+                  "images of a patient. It is a feature only if 'features' lists it.");
   }
 };
 

@@ -33,10 +33,10 @@ struct Weights {
                   "... or the file itself.");
     options.field("prefix", &Weights::prefix, {.example = "\"model.\""},
                   "Prefix of the tensors to load; it is removed from their names.");
-    options.field(
-        "key_map", &Weights::key_map,
-        {.example = "{\"encoder.\": \"backbone.\", head.weight: fc.weight}"},
-        "Map from names in the file to names in the model; a name that ends with '.' is a prefix.");
+    options.field("key_map", &Weights::key_map,
+                  {.example = "{\"encoder.\": \"backbone.\", head.weight: fc.weight}"},
+                  "Renames tensors: maps names in the file to names in the model; a name that ends "
+                  "with '.' is a prefix.");
   }
 };
 

@@ -92,8 +92,8 @@ struct Cifar {
 
   static void describe(auto& options) {
     options.field("root", &Cifar::root, {.required = true, .example = "data/cifar10"},
-                  "Folder with the binary version: its .tar.gz, or the unpacked .bin files there "
-                  "or in their folder.");
+                  "Folder with the binary version: the .tar.gz or .tar archive, or its .bin files, "
+                  "with or without the subfolder of the archive.");
     options.field("split", &Cifar::split, "train: 50,000 samples; test: 10,000 samples.");
   }
 };
@@ -177,19 +177,19 @@ struct Table {
     options.field("categorical", &Table::categorical, {.example = "[district]"},
                   "Categorical feature columns: each is one-hot encoded.");
     options.field("classes", &Table::classes, {.example = "[no, yes]"},
-                  "Class names in the order of their indices; required if they look like numbers. "
-                  "Absent: those of statistics_from, sorted.");
+                  "Class names in the order of their indices; required if the names look like "
+                  "numbers. Absent: the names in statistics_from, sorted.");
     options.field("missing", &Table::missing,
-                  "How a missing number is handled. error: the run fails; mean: the column's mean; "
-                  "constant: missing_value; drop: its row is dropped.");
+                  "What to do if a number is missing. error: the run fails; mean: use the mean of "
+                  "the column; constant: use missing_value; drop: drop the row.");
     options.field("missing_value", &Table::missing_value, "The value for 'missing: constant'.");
     options.field("standardize", &Table::standardize,
                   "Standardizes each numeric column: subtracts its mean and divides by its "
                   "standard deviation.");
     options.field("statistics_from", &Table::statistics_from, {.example = "data/house/train.csv"},
-                  "The table that means, deviations, categories and class names are learned from: "
-                  "that of train, in every split. Absent with dataset.split: statistics come from "
-                  "the rows of train, names from all rows.");
+                  "Path of the training table, the same in every split: means, deviations, "
+                  "categories and class names are computed from it. Not needed with dataset.split: "
+                  "means and deviations then come from the rows of train, names from all rows.");
     options.field("rows", &Table::rows, {.at_least = 1, .example = "20640"},
                   "Number of rows that the table must have, to detect a file truncated at the end "
                   "of a line.");
@@ -206,7 +206,7 @@ struct Csv : Table {
   static void describe(auto& options) {
     Table::describe(options);
     options.field("delimiter", &Csv::delimiter, {.not_empty = true},
-                  "Byte that separates fields; \"\\t\" for tabs.");
+                  "Character that separates fields, one byte; \"\\t\" for tabs.");
     options.field("missing_markers", &Csv::missing_markers, "Texts that mark a missing value.");
   }
 };
@@ -251,7 +251,7 @@ struct Tokens {
 
 struct Webdataset {
   static constexpr auto kSummary =
-      "Images in tar shards as packed by the webdataset library, read in place and shuffled fully.";
+      "Images in tar shards of the webdataset library, not unpacked, shuffled across all shards.";
 
   std::vector<std::filesystem::path> shards;
   std::vector<std::string> image{"jpg", "jpeg", "png", "webp", "bmp", "tif", "tiff"};
@@ -291,10 +291,10 @@ struct Pack {
     options.field("path", &Pack::path, {.required = true, .example = "data/train.pack"},
                   "The pack file.");
     options.stage("source", &Pack::source, "dataset",
-                  "The data set that the pack must have been made from; a pack of other samples is "
-                  "an error. Absent: the source recorded in the pack.");
+                  "The data set that was packed; if its samples differ from those of the pack, the "
+                  "run fails. Absent: the source recorded in the pack.");
     options.field("on_stale", &Pack::on_stale,
-                  "If the recorded source still exists and has changed since: fail, or ignore.");
+                  "What to do if the recorded source exists and has changed: fail or ignore.");
   }
 };
 
@@ -358,7 +358,7 @@ struct SyntheticPhotographs {
   static void describe(auto& options) {
     options.field("split", &SyntheticPhotographs::split, "train and test have different samples.");
     options.field("samples", &SyntheticPhotographs::samples, {.at_least = 1, .at_most = 1'000'000},
-                  "Number of samples; a thousand take about 41 MB.");
+                  "Number of samples; 1,000 samples take about 41 MB.");
     options.field(
         "folder", &SyntheticPhotographs::folder, {.example = "data/photographs"},
         "Folder of the files; absent: trainctl/photographs in $XDG_CACHE_HOME or ~/.cache.");

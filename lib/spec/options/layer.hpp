@@ -80,8 +80,8 @@ struct Conv2d {
     options.field("dilation", &Conv2d::dilation, {.at_least = 1, .at_most = 1 << 16},
                   "Spacing between kernel elements, in pixels.");
     options.field("groups", &Conv2d::groups, {.at_least = 1, .at_most = 1 << 20},
-                  "Number of groups of channels that are convolved separately; the number of "
-                  "channels: depthwise.");
+                  "Number of channel groups that are convolved separately; for a depthwise "
+                  "convolution, the number of channels.");
     options.field("bias", &Conv2d::bias, "Adds a learnable bias.");
   }
 };
@@ -238,8 +238,8 @@ struct Flatten {
 /// LayerWalk computes the shapes within the lists of layers.
 struct Residual {
   static constexpr auto kSummary =
-      "Residual connection: adds the output of a list of layers to the input or to a shortcut of "
-      "it (He et al. 2015).";
+      "Residual connection: adds the output of a list of layers to their input, or to the output "
+      "of shortcut layers (He et al. 2015).";
 
   std::vector<config::Stage> layers;
   std::vector<config::Stage> shortcut;

@@ -28,8 +28,8 @@ constexpr std::array<const char*, 6> enum_names(ExecEvent) {
 
 struct Exec {
   static constexpr auto kSummary =
-      "Starts a command with the run and writes JSON lines to its standard input: those of "
-      "metrics.jsonl, and the start and end of the run.";
+      "Starts a command with the run and writes JSON lines to its standard input: the lines of "
+      "metrics.jsonl, and lines for the start and end of the run.";
 
   std::vector<std::string> command;
   std::vector<ExecEvent> events{ExecEvent::start,   ExecEvent::step, ExecEvent::epoch,
@@ -44,16 +44,15 @@ struct Exec {
     options.field("events", &Exec::events, {.not_empty = true, .example = "[epoch, end, failed]"},
                   "Events to send: start contains the config, end and failed contain result.json "
                   "of a completed or failed run.");
-    options.field("stop_after_s", &Exec::stop_after_s, {.at_least = 0, .at_most = 3600},
-                  "Longest time that the command may take to exit after its input is closed; then "
-                  "it is killed.");
+    options.field(
+        "stop_after_s", &Exec::stop_after_s, {.at_least = 0, .at_most = 3600},
+        "Seconds to wait for the command to exit after its input is closed, before it is killed.");
   }
 };
 
 struct Html {
   static constexpr auto kSummary =
-      "report.html in the run folder: a page with curves, times and the config that needs no "
-      "network.";
+      "report.html in the run folder: a self-contained page with curves, times and the config.";
 };
 
 struct Jsonl {
@@ -82,7 +81,7 @@ struct Prometheus {
 struct Tensorboard {
   static constexpr auto kSummary =
       "TensorBoard event files in tensorboard/ of the run folder: scalars, hyperparameters, "
-      "config, verdict, confusion matrices, histograms of step times.";
+      "config, bottleneck, confusion matrices, histograms of step times.";
 
   std::int64_t histograms_every_n_epochs = 1;
   bool images = true;

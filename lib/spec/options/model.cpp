@@ -99,10 +99,9 @@ std::vector<Refusal> Sequential::refusals(const ModelInput& input) const {
   if (!all.empty() || !shape || *shape == wanted(input)) return all;
   const bool extents = shape->size() != wanted(input).size();
   all.push_back(
-      {fmt::format(
-           "the last layer, layer {} ({}), gives an output of shape {}, but the data requires {}",
-           layers.size() - 1, layers.back().type, layer::shape_text(*shape),
-           layer::shape_text(wanted(input))),
+      {fmt::format("the last layer, layer {} ({}), outputs the shape {}, but the data requires {}",
+                   layers.size() - 1, layers.back().type, layer::shape_text(*shape),
+                   layer::shape_text(wanted(input))),
        extents ? "put 'flatten' and 'linear' at the end"
                : "let the last layer be 'linear' without 'out_features'"});
   return all;
@@ -120,8 +119,8 @@ std::string Torchscript::read() const {
   std::ranges::transform(pinned, pinned.begin(),
                          [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   ENSURE(config, pinned == found,
-         "{} has the SHA-256 {}, but 'sha256' is {}\nhint: write the SHA-256 of the file if you "
-         "trust it as it is now",
+         "{} has the SHA-256 {}, but 'sha256' is {}\nhint: if you trust this version of the file, "
+         "set 'sha256' to its SHA-256",
          printable(path.string()), found, printable(*sha256));
   return bytes;
 }

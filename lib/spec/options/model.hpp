@@ -297,7 +297,7 @@ struct Gpt {
   static void describe(auto& options) {
     options.field("layers", &Gpt::layers, {.at_least = 1, .at_most = 1024}, "Number of blocks.");
     options.field("heads", &Gpt::heads, {.at_least = 1, .at_most = 1024},
-                  "Attention heads per block; 'width' must be a multiple of it.");
+                  "Attention heads per block; must divide 'width'.");
     options.field("width", &Gpt::width, {.at_least = 1, .at_most = 1 << 17},
                   "Embedding size between the blocks.");
     options.field(
@@ -344,8 +344,8 @@ struct Torchscript {
     options.field("sha256", &Torchscript::sha256,
                   {.not_empty = true,
                    .example = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"},
-                  "SHA-256 of the file, 64 hex digits; the error about a missing or wrong one "
-                  "shows the file's.");
+                  "SHA-256 of the file, 64 hex digits; if it is missing or wrong, the error shows "
+                  "the correct one.");
   }
 };
 

@@ -23,9 +23,9 @@ struct ParameterRule {
                   "Names of parameters or layers, with *, ? and [...]; or 'bias' for every bias, "
                   "'norm' for every other parameter of one dimension.");
     options.field("lr_scale", &ParameterRule::lr_scale, {.at_least = 0},
-                  "Factor on their learning rate.");
+                  "Factor on the learning rate of these parameters.");
     options.field("weight_decay", &ParameterRule::weight_decay, {.at_least = 0},
-                  "Their weight decay.");
+                  "Weight decay of these parameters.");
   }
 };
 
@@ -39,16 +39,16 @@ struct Base {
 
   static void describe(auto& options) {
     options.field("lr", &Base::lr, {.above = 0, .example = "0.1"}, "Learning rate.");
-    options.field("weight_decay", &Base::weight_decay, {.at_least = 0},
-                  "Weight decay: an L2 penalty added to the gradient, or decoupled from it; see "
-                  "the optimizer.");
+    options.field(
+        "weight_decay", &Base::weight_decay, {.at_least = 0},
+        "Weight decay: an L2 penalty or decoupled weight decay, depending on the optimizer.");
     options.field("no_weight_decay_on", &Base::no_weight_decay_on, {.example = "[bias, norm]"},
                   "Parameters without weight decay: 'bias', 'norm' (every other parameter of one "
                   "dimension), or names of parameters or layers, with *, ? and [...].");
     options.field("layer_decay", &Base::layer_decay, {.above = 0, .at_most = 1, .example = "0.75"},
-                  "Layer-wise learning rate decay (Clark et al. 2020): each layer's rate is that "
-                  "of the next layer times this. Parameters with the same name up to the first "
-                  "number are one layer; those before the first such layer are one, too.");
+                  "Layer-wise learning rate decay (Clark et al. 2020): the rate of a layer is the "
+                  "rate of the next layer times this. Parameters whose names are equal up to the "
+                  "first number form one layer; parameters before these form another.");
     options.field("groups", &Base::groups, {.example = "[{match: [\"fc.*\"], lr_scale: 10}]"},
                   "Learning rates and weight decay by parameter name; if several match, the "
                   "factors multiply and the last weight decay applies.");
@@ -153,8 +153,8 @@ struct Lamb : Moments {
   static void describe(auto& options) {
     Moments::describe(options);
     options.field("always_adapt", &Lamb::always_adapt,
-                  "Also scales the steps of parameters that are exempt from weight_decay; false: "
-                  "Adam's steps for those, as in timm and TensorFlow.");
+                  "Also scales the steps of parameters without weight decay; false: such "
+                  "parameters take Adam's steps, as in timm and TensorFlow.");
   }
 };
 
@@ -170,7 +170,7 @@ struct Adagrad : Base {
   static void describe(auto& options) {
     Base::describe(options);
     options.field("lr_decay", &Adagrad::lr_decay, {.at_least = 0},
-                  "The rate is divided by 1 + step * lr_decay.");
+                  "Decay of the learning rate, which is divided by 1 + step * lr_decay.");
     options.field("initial_accumulator_value", &Adagrad::initial_accumulator_value, {.at_least = 0},
                   "Initial value of the sums of squares.");
     options.field("eps", &Adagrad::eps, {.at_least = 0}, "Added to the denominator.");
@@ -249,7 +249,7 @@ struct Muon : Base {
     options.field("ns_coefficients", &Muon::ns_coefficients,
                   "Coefficients of the Newton-Schulz polynomial a x + b x^3 + c x^5.");
     options.field("eps", &Muon::eps, {.above = 0},
-                  "Lower bound of the norm by which a matrix is divided at first.");
+                  "Lower bound of the norm by which a matrix is divided before the iterations.");
     options.field("ns_steps", &Muon::ns_steps, {.at_least = 1, .at_most = 99},
                   "Number of Newton-Schulz iterations.");
     options.field("adjust_lr_fn", &Muon::adjust_lr_fn,
@@ -259,8 +259,8 @@ struct Muon : Base {
     options.field("ns_dtype", &Muon::ns_dtype,
                   "Number format of the Newton-Schulz iterations; PyTorch's is bfloat16.");
     options.field("adamw_on", &Muon::adamw_on,
-                  "Matrices that AdamW also updates, by parameter or layer name, with *, ? and "
-                  "[...]; list the embeddings and the output layer.");
+                  "Matrices to update with AdamW instead of Muon, by parameter or layer name, with "
+                  "*, ? and [...]; list the embeddings and the output layer.");
     options.field("adamw_lr", &Muon::adamw_lr, {.above = 0, .example = "3e-4"},
                   "AdamW's learning rate; null: lr.");
     options.field("adamw_betas", &Muon::adamw_betas, {.at_least = 0, .below = 1},

@@ -261,16 +261,16 @@ struct OneCycleLr : Warmup {
     options.field("anneal_strategy", &OneCycleLr::anneal_strategy,
                   "Shape of the rise and the decay.");
     options.field("div_factor", &OneCycleLr::div_factor, {.above = 0},
-                  "Divisor of the learning rate at the start of the cycle.");
+                  "The cycle starts with optimizer.lr divided by this.");
     options.field("final_div_factor", &OneCycleLr::final_div_factor, {.above = 0},
-                  "Divisor of the initial learning rate at the end of the cycle.");
+                  "The cycle ends with the initial learning rate divided by this.");
     options.field("three_phase", &OneCycleLr::three_phase,
-                  "Falls symmetrically to the rise, then decays to the final rate; pct_start must "
-                  "be at most 0.5.");
-    options.field(
-        "cycle_momentum", &OneCycleLr::cycle_momentum,
-        "Cycles the optimizer's momentum, or Adam's beta1, inversely to the learning rate; it "
-        "replaces the optimizer's value. Steps are then not captured as CUDA graphs.");
+                  "The learning rate falls over as many intervals as it rises, then decays to the "
+                  "final rate; pct_start must be at most 0.5.");
+    options.field("cycle_momentum", &OneCycleLr::cycle_momentum,
+                  "Lowers the momentum, or Adam's beta1, while the learning rate rises, and raises "
+                  "it again afterwards, instead of the optimizer's constant value. Steps are then "
+                  "not captured as CUDA graphs.");
     options.field("base_momentum", &OneCycleLr::base_momentum, {.at_least = 0, .below = 1},
                   "Momentum at the highest rate, with cycle_momentum.");
     options.field("max_momentum", &OneCycleLr::max_momentum, {.at_least = 0, .below = 1},
@@ -310,10 +310,10 @@ struct ReduceLrOnPlateau : Warmup {
     options.field("threshold_mode", &ReduceLrOnPlateau::threshold_mode,
                   "rel: relative to the best; abs: absolute.");
     options.field("cooldown", &ReduceLrOnPlateau::cooldown, {.at_least = 0},
-                  "Epochs to wait after a drop.");
+                  "Epochs after a drop in which missing improvement does not count.");
     options.field("min_lr", &ReduceLrOnPlateau::min_lr, {.at_least = 0}, "Lowest learning rate.");
     options.field("eps", &ReduceLrOnPlateau::eps, {.at_least = 0},
-                  "Smallest drop of the learning rate that is made.");
+                  "Drops of the learning rate that are smaller than this are skipped.");
     Warmup::describe(options);
   }
 };
@@ -335,7 +335,7 @@ struct SequentialLr {
                    "The schedulers, in order.");
     options.field("milestones", &SequentialLr::milestones,
                   {.required = true, .at_least = 1, .example = "[5]"},
-                  "Interval at which the second scheduler starts, the third, and so on.");
+                  "Intervals at which the second and later schedulers start.");
     options.field("interval", &SequentialLr::interval,
                   "What the milestones count: epochs or optimizer steps.");
   }

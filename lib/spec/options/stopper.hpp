@@ -54,18 +54,18 @@ struct Divergence {
         "monitor", &Divergence::monitor, {.example = "val/loss"},
         "Loss to monitor at the end of each epoch; train/loss also every log_every_n_steps steps.");
     options.field("factor", &Divergence::factor, {.above = 1},
-                  "A value is too high above factor times the best so far; if the best is below 0, "
-                  "at the same distance above it as for its magnitude.");
+                  "A value is too high if it exceeds the best so far by more than (factor - 1) "
+                  "times the magnitude of the best: with factor 3 and best 0.5, above 1.5.");
     options.field("min_delta", &Divergence::min_delta, {.at_least = 0},
-                  "Smallest difference to the best at which a value can be too high.");
+                  "A value is too high only if it also exceeds the best value by more than this.");
     options.field("patience", &Divergence::patience, {.at_least = 1},
-                  "Number of values in a row that are too high before the run ends. A loss that is "
-                  "not finite ends the run immediately.");
+                  "Number of consecutive values that must be too high before the run ends. A loss "
+                  "that is not finite ends the run immediately.");
     options.field("smoothing", &Divergence::smoothing, {.at_least = 0, .below = 1},
-                  "Decay of an exponential moving average, with Adam's bias correction, that is "
-                  "monitored instead of the values; 0: the values themselves.");
+                  "Decay of an exponential moving average with Adam's bias correction, which is "
+                  "monitored instead of the single values; 0: no average.");
     options.field("skip_first", &Divergence::skip_first, {.at_least = 0},
-                  "Number of values at the start that count only in the moving average.");
+                  "Number of first values that enter the average but cannot be too high.");
   }
 };
 

@@ -59,8 +59,8 @@ struct RandomCrop {
                   {.required = true, .at_least = 1, .at_most = 65'535, .example = "28"},
                   "Height and width of the crop, in pixels; one number for a square.");
     options.field("padding", &RandomCrop::padding, {.at_least = 0, .at_most = 65'535},
-                  "Pixels added first: on each side, or [left and right, top and bottom], or "
-                  "[left, top, right, bottom].");
+                  "Padding before the crop, in pixels: one number for all sides, [left and right, "
+                  "top and bottom], or [left, top, right, bottom].");
     options.field("pad_if_needed", &RandomCrop::pad_if_needed,
                   "Pads further if the image is smaller than the crop.");
     options.field("fill", &RandomCrop::fill, {.at_least = 0, .at_most = 255},
@@ -211,14 +211,14 @@ struct ColorJitter {
   static void describe(auto& options) {
     options.field("brightness", &ColorJitter::brightness,
                   {.at_least = 0, .at_most = 1000, .example = "0.4"},
-                  "x: a factor from max(0, 1 - x) to 1 + x; or the smallest and largest factor.");
+                  "Range of the brightness factor: x for max(0, 1 - x) to 1 + x, or [min, max].");
     options.field("contrast", &ColorJitter::contrast,
-                  {.at_least = 0, .at_most = 1000, .example = "0.4"}, "As brightness.");
+                  {.at_least = 0, .at_most = 1000, .example = "0.4"}, "Same as brightness.");
     options.field("saturation", &ColorJitter::saturation,
-                  {.at_least = 0, .at_most = 1000, .example = "[0.5, 1.5]"}, "As brightness.");
-    options.field("hue", &ColorJitter::hue, {.at_least = -0.5, .at_most = 0.5, .example = "0.1"},
-                  "x: a shift from -x to x, in turns of the color circle; or the smallest and "
-                  "largest shift.");
+                  {.at_least = 0, .at_most = 1000, .example = "[0.5, 1.5]"}, "Same as brightness.");
+    options.field(
+        "hue", &ColorJitter::hue, {.at_least = -0.5, .at_most = 0.5, .example = "0.1"},
+        "Range of the hue shift, in turns of the color circle: x for -x to x, or [min, max].");
   }
 };
 

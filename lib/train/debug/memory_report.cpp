@@ -78,17 +78,17 @@ bool has_room_for_a_row(const MemoryUse& use) {
 
 std::string memory_report(const MemoryUse& use) {
   std::string text = fmt::format(
-      "out of memory in phase {} after step {}, with {} rows a batch: {}; the process "
-      "used {} before the first step and {} at its peak",
+      "out of memory in phase {} after step {}, with {} samples per batch: {}; the process used {} "
+      "before the first step and at most {} later",
       use.phase, use.step, use.batch, use.cause, size_text(use.before), size_text(use.peak));
   if (use.free) text += fmt::format(", {} are free", size_text(*use.free));
   text += largest_text(use.largest);
   const std::int64_t rows = fitting_batch(use);
   if (rows > 0) {
     text += fmt::format(
-        "; a batch of about {} rows would fit\nhint: set loader.batch_size={} with "
-        "trainer.accumulate_grad_batches={} "
-        "(an optimizer step then uses at least as many rows as now)",
+        "; a batch of about {} samples would fit\nhint: set loader.batch_size={} and "
+        "trainer.accumulate_grad_batches={} (an optimizer step then uses at least as many samples "
+        "as now)",
         rows, rows, use.accumulate * ((use.batch + rows - 1) / rows));
   } else {
     text += "\nhint: lower loader.batch_size and raise trainer.accumulate_grad_batches";

@@ -65,9 +65,9 @@ std::string found(const Numerics& numerics, const Missing& missing) {
     return fmt::format("The first tensor that is not finite: {}\nThe batch's loss is {}.\n",
                        printable(tensors.front().name), record.loss);
   const char* where = record.world_size > 1 || record.accumulate > 1
-                          ? "another batch or rank of the step, or their sum, is the cause"
-                          : "the step as it was trained may not be repeatable";
-  return fmt::format("Repeated alone, every value of this batch is finite (loss {}): {}.\n",
+                          ? "the cause is another batch or rank, or the sum of the gradients"
+                          : "the repeated step may differ from the original step";
+  return fmt::format("When this batch is repeated alone, all values are finite (loss {}): {}.\n",
                      record.loss, where);
 }
 
@@ -77,8 +77,7 @@ std::string caveats(const StepRecord& record, const Missing& missing) {
     text += "The weights were saved after the optimizer step, perhaps after later steps.\n";
   if (!record.random_kept) text += "The RNG state is not that of the step: dropout may differ.\n";
   if (!missing.unwritten.empty())
-    text +=
-        fmt::format("There is no file to repeat the step from: {}\n", printable(missing.unwritten));
+    text += fmt::format("No file was saved to repeat the step: {}\n", printable(missing.unwritten));
   return text;
 }
 
@@ -97,14 +96,14 @@ std::string report_text(const Numerics& numerics, const Missing& missing) {
   std::string text = place_of(numerics.record);
   text += found(numerics, missing) + caveats(numerics.record, missing);
   const std::vector<std::string> rows = bad_rows(numerics);
-  if (!rows.empty()) text += "\nRows whose own loss is not finite\n";
+  if (!rows.empty()) text += "\nSamples whose loss is not finite\n";
   for (const std::string& row : rows) text += "  " + row + "\n";
   if (!numerics.samples.empty()) {
     std::vector<std::string> names;
     for (const data::RowSample& sample : numerics.samples) names.push_back(printable(sample.name));
     text += fmt::format("\nSamples: {}\n", shortened(names, 20));
   }
-  text += lines_of("Tensors, those that are not finite first", numerics.tensors);
+  text += lines_of("Tensors (those with non-finite values come first)", numerics.tensors);
   if (!numerics.layers.empty()) text += lines_of("Outputs of the forward pass", numerics.layers);
   return text;
 }
@@ -348,7 +347,7 @@ void NumericsGuard::check_loss(const char* split, double loss, const LoopState& 
 /// The last step's loss was computed before its update, so a non-finite update shows only here.
 void NumericsGuard::check_weights(const LoopState& state) {
   const std::string name = not_finite(weights_of(session_.model));
-  if (!name.empty()) fail({fmt::format("'{}' holds values that are not finite", name)}, state);
+  if (!name.empty()) fail({fmt::format("'{}' contains values that are not finite", name)}, state);
 }
 
 void NumericsGuard::check_skipped(const LoopState& state) {
@@ -369,7 +368,7 @@ void NumericsGuard::on_step_end(LoopState& state) {
 
 void NumericsGuard::on_train_epoch_end(LoopState& state) {
   if (options_.may_skip > 0 && step_.meter().weight() == 0)
-    fail({"no step of the epoch had a finite loss; the epoch ended"}, state);
+    fail({"no step of the epoch had a finite loss"}, state);
   check_skipped(state);
   dump_.end();
 }

@@ -132,7 +132,7 @@ std::int64_t least_of_ranks(std::int64_t mine, dist::Communicator& communicator)
   const at::Tensor all = at::zeros({place.world_size}, at::kLong);
   auto* values = all.mutable_data_ptr<std::int64_t>();
   values[place.rank] = mine;
-  communicator.sum(all, "exchange of the memory that is free");
+  communicator.sum(all, "exchange of the free memory");
   return *std::min_element(values, values + place.world_size);
 }
 

@@ -209,9 +209,9 @@ std::string head_text(const LayerTableHeader& head) {
   const std::string steps = fmt::format("The mean of {} step{}. ", head.steps, plural(head.steps));
   if (head.on_device)
     return steps +
-           "Times are the GPU's, between marks on its stream: where the GPU waits for the host, "
-           "the wait is included.\n\n";
-  return steps + "Times are those of the CPU, while they were recorded.\n\n";
+           "GPU times, measured between events on the CUDA stream; they include waits of the GPU "
+           "for the CPU.\n\n";
+  return steps + "CPU times, measured while the steps were recorded.\n\n";
 }
 
 }  // namespace

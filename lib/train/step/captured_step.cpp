@@ -78,15 +78,14 @@ bool CapturedStep::record(const Step& step) {
 std::optional<std::string> capture_obstacle(const Session& session, const Options& options) {
   if (options.capture_obstacle) return options.capture_obstacle;
   if (session.scheduler.cycles_momentum())
-    return "the scheduler cycles the momentum, which kernels take as a plain number";
-  if (!session.optimizer.is_repeatable())
-    return "the optimizer keeps its learning rate on the host";
+    return "the scheduler changes the momentum, which a captured graph cannot do";
+  if (!session.optimizer.is_repeatable()) return "the optimizer keeps its learning rate on the CPU";
   const bool leaves_out =
       options.may_skip > 0 || options.forward.precision == spec::Precision::fp16_mixed;
   if (leaves_out && !session.optimizer.skips_on_device())
-    return "the optimizer checks on the host whether to skip a non-finite step";
+    return "the optimizer decides on the CPU whether to skip a non-finite step";
   if (options.log_norms && options.log_every == 1)
-    return "trainer.log_norms leaves logged steps out of CUDA graphs, and "
+    return "trainer.log_norms runs logged steps without CUDA graphs, and "
            "trainer.log_every_n_steps=1 logs every step";
   if (session.loss.ignored_label() && !session.metrics.empty())
     return "metrics skip labels equal to loss.ignore_index, so the CPU must count the others";

@@ -266,9 +266,8 @@ TEST_CASE("split: a part without transforms uses those of train, if none is rand
     return text;
   };
   CHECK(problems("{type: center_crop, size: 20}").empty());
-  CHECK_THAT(
-      problems("{type: center_crop, size: 20}, random_horizontal_flip"),
-      StartsWith("'transforms' must be set: without it, the transforms of dataset.train apply, and "
-                 "'random_horizontal_flip' is random\nhint: set transforms that are not random in "
-                 "dataset.val.transforms"));
+  CHECK_THAT(problems("{type: center_crop, size: 20}, random_horizontal_flip"),
+             StartsWith("'transforms' must be set, because the transforms of dataset.train would "
+                        "apply, and 'random_horizontal_flip' is random\nhint: set transforms that "
+                        "are not random in dataset.val.transforms"));
 }

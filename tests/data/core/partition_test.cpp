@@ -75,7 +75,7 @@ TEST_CASE("partition: a share that is too small for one sample is an error") {
   CHECK(failure_of([] {
           (void)partition(parts_request(10, {0.99, 0.01, 0}));
         }) ==
-        "2: val would have no samples: its share is 0.01 of 10 samples\nhint: raise the share");
+        "2: val would have no samples: 0.01 of 10 samples is less than one\nhint: raise the share");
 }
 
 TEST_CASE("partition: strata have the same shares, to within one sample, and totals are exact") {
@@ -147,8 +147,8 @@ TEST_CASE("partition: groups that cannot be divided are an error with the neares
              StartsWith("2: the split needs at least 2 groups, one for each part, got 1"));
   std::fill(groups.begin() + 50, groups.end(), 1);
   CHECK_THAT(failure_of([&] { (void)partition(wanted); }),
-             Contains("2 groups of up to 50 samples cannot be divided so that val has 0.2 of all "
-                      "samples\nhint: set the nearest possible share, 0.5"));
+             Contains("2 groups of up to 50 samples cannot be divided so that the share of val is "
+                      "0.2\nhint: set the nearest possible share, 0.5"));
 }
 
 TEST_CASE("partition: ten equal parts serve as folds of a cross-validation") {

@@ -141,10 +141,10 @@ TEST_CASE("planned_tail: the error names the transform without a plan and says w
   CHECK_THAT(obstacle_of({flip_of(false), jitter}),
              Contains("transform 2 computes new pixels") && Contains("mode to decoded"));
   CHECK_THAT(obstacle_of({crop_of(8, 8, {2}), crop_of(8, 8, {2}, {7})}),
-             Contains("transform 2 fills with another color"));
+             Contains("transform 2 fills with a different color"));
   CHECK_THAT(obstacle_of({erasing_of({0}), flip_of(true), erasing_of({0})}),
-             Contains("transform 3 erases a second time"));
-  CHECK_THAT(obstacle_of({flip_of(false)}, {0, 0, 3}), Contains("images must have one size"));
+             Contains("transform 3 erases, but an earlier"));
+  CHECK_THAT(obstacle_of({flip_of(false)}, {0, 0, 3}), Contains("images must have equal sizes"));
   spec::transform::RandomCrop mirrored;
   mirrored.size = {{8}};
   mirrored.padding = {{2}};
@@ -157,5 +157,5 @@ TEST_CASE("planned_tail: a crop that fills nothing does not conflict with anothe
   // A center crop without padding paints nothing, so the colors do not conflict.
   CHECK(obstacle_of({crop_of(12, 12, {2}, {7}), center_of(8, 8)}).empty());
   CHECK_THAT(obstacle_of({crop_of(6, 6, {2}, {7}), center_of(8, 8)}),
-             Contains("transform 2 fills with another color"));
+             Contains("transform 2 fills with a different color"));
 }

@@ -51,7 +51,7 @@ TEST_CASE("CsvReader: place() counts lines within quotes but not the byte-order 
 }
 
 TEST_CASE("CsvReader: text that is not CSV is an error with file, line and column") {
-  CHECK_THAT(failure("a,b\n1,x\"y\n"), StartsWith("9: t.csv:2:4: a quote within a field"));
+  CHECK_THAT(failure("a,b\n1,x\"y\n"), StartsWith("9: t.csv:2:4: a field contains a quote"));
   CHECK_THAT(failure("\"a\"b,c\n"), StartsWith("9: t.csv:1:4: text after a closing quote"));
   CHECK_THAT(failure("a\rb\r"), StartsWith("9: t.csv:1:2: a carriage return without a line feed"));
   CHECK_THAT(failure(std::string("a,\0b\n", 5)),
@@ -59,8 +59,8 @@ TEST_CASE("CsvReader: text that is not CSV is an error with file, line and colum
   CHECK_THAT(failure("\xFF\xFE"
                      "a"),
              StartsWith("9: t.csv is UTF-16"));
-  CHECK_THAT(failure("a,\"b\nc"), Contains("t.csv ends at byte 6 (line 2), but the quotes that "
-                                           "open at line 1, column 3 do not close"));
+  CHECK_THAT(failure("a,\"b\nc"), Contains("t.csv ends at byte 6 (line 2), but the quote that "
+                                           "opens at line 1, column 3 is not closed"));
 }
 
 TEST_CASE("CsvReader: a last line without a line break is read completely") {

@@ -107,7 +107,7 @@ TEST_CASE("image decoders: a decompression bomb is rejected by its header, withi
   large.resize(45'000, std::byte{0});
   const std::vector<std::pair<File, std::string>> bombs{
       {with_extents(large, 32'000, 32'000),
-       "the image has 32000x32000 pixels, more than the limit of 67108864 pixels"},
+       "the image has 32000x32000 pixels, more than the limit of 67,108,864 pixels"},
       {with_extents(jpeg_file(shades({8, 8, 3})), 8'000, 8'000), "which do not fit into"},
       {png_with_extents(20'000, 20'000), "the image has 20000x20000 pixels"},
       {png_with_extents(8'000, 8'000),
@@ -115,7 +115,7 @@ TEST_CASE("image decoders: a decompression bomb is rejected by its header, withi
       {scan_bomb(5'000),
        "the JPEG has at least 101 scans of 256x256 pixels, more than the limit of 100 scans"},
       {with_extents(scan_bomb(60), 6'000, 6'000),
-       "limit of 100 scans or 1073741824 pixels in all scans"},
+       "limit of 100 scans or 1,073,741,824 pixels in all scans"},
   };
   for (const auto& [bomb, message] : bombs) {
     CHECK_THAT(fault_of(bomb), Contains(message));
@@ -141,7 +141,7 @@ TEST_CASE(
   File large = golden_file("webp lossless");
   put_little(large, 21, 0x0FFFFFFF, 4);
   CHECK_THAT(fault_of(large), Contains("the image has 16384x16384 pixels, more than the "
-                                       "limit of 67108864 pixels\nhint: resize"));
+                                       "limit of 67,108,864 pixels\nhint: resize"));
 }
 
 TEST_CASE("JPEG: an image larger than the memory is an error, not a crash") {

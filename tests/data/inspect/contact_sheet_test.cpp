@@ -97,5 +97,5 @@ TEST_CASE("sheet_shape: a sheet that is too large is an error before allocation"
       failure_of([] {
         sheet_shape(1024, {1024, 1024, 3});
       }),
-      StartsWith("2: a picture of 1024 images of 1024x1024 would take") && Contains("--samples"));
+      StartsWith("2: a picture of 1024 images of 1024x1024 would have") && Contains("--samples"));
 }

@@ -91,7 +91,7 @@ TEST_CASE("channels_last auto: a resumed run uses the format recorded in its che
   const Ended ended = run_engine(folder, config_of(kConvolutions));
   REQUIRE(ended.code == 0);
   CHECK(ended.find<events::RunStarted>()->channels_last);
-  CHECK(ended.find<events::RunStarted>()->channels_last_why == "as when the run started");
+  CHECK(ended.find<events::RunStarted>()->channels_last_why == "as at the start of the run");
   CHECK(ended.find<events::Resumed>()->why_not.empty());
   TempFolder whole;
   const Ended expected = run_engine(whole, config_of(kConvolutions, "channels_last: true"));

@@ -177,10 +177,10 @@ TEST_CASE("RemoteNodes: a closed connection fails the ranks of the node, which m
     CHECK(end.report->kind == 7);
     CHECK(end.node_lost);
     CHECK_FALSE(lost_peer(end));
-    CHECK_THAT(end.report->message, Contains("node 1 (host1) is lost: its connection has closed"));
+    CHECK_THAT(end.report->message, Contains("node 1 (host1) is lost: its connection was closed"));
   }
   CHECK(nodes.remote.take_disconnected() == std::vector<int>{1});
-  CHECK(nodes.remote.missing().at(0) == "node 1 (ranks 2 to 3) has left and not rejoined");
+  CHECK(nodes.remote.missing().at(0) == "node 1 (ranks 2 to 3) has left the run");
 }
 
 TEST_CASE("RemoteNodes: a node is lost after three missed keepalives") {

@@ -120,7 +120,7 @@ TEST_CASE("worker environment: an invalid variable is an error that names it") {
   CHECK_THAT(error_of({{kLocalRank, "2"}}),
              Contains("LOCAL_RANK must be a whole number from 0 to 1, got '2'"));
   CHECK_THAT(error_of({{kEventFd, "987654"}}),
-             Contains("TRAINCTL_EVENT_FD names descriptor 987654, which is not open"));
+             Contains("TRAINCTL_EVENT_FD contains the file descriptor 987654, which is not open"));
   CHECK_THAT(error_of({{kStoreFd, "0"}}), Contains("TRAINCTL_STORE_FD"));
   CHECK_THAT(error_of({{kAccelerator, "tpu"}}),
              Contains("2 environment variable TRAINCTL_ACCELERATOR must be cpu or gpu, got 'tpu'"));

@@ -80,7 +80,8 @@ TEST_CASE("handshake: bytes after the handshake are not consumed") {
 }
 
 TEST_CASE("handshake: a different token, run id or version is reported") {
-  CHECK(rejection_of(make_coordinator(token_of(8)), joiner_messages()) == "its token is different");
+  CHECK(rejection_of(make_coordinator(token_of(8)), joiner_messages()) ==
+        "its token differs from the token of node 0");
   CHECK(rejection_of(make_coordinator(kToken, "other"), joiner_messages()) ==
         "its run id is 'run', but the run of node 0 has the id 'other'");
   std::string newer = joiner_messages();
@@ -132,7 +133,7 @@ TEST_CASE("handshake: proofs of coordinator and joiner are not interchangeable")
   feed(coordinator, joiner.take_output());
   const Sha256 proof_of_coordinator = coordinator_proof(kToken, transcript, {});
   CHECK_THROWS_WITH(feed(coordinator, wire::framed(std::string(as_text(proof_of_coordinator)))),
-                    Contains("token is different"));
+                    Contains("token differs"));
 
   // A mirror returns each frame unchanged.
   JoinHandshake before_mirror(request(), kJoinNonce);

@@ -83,7 +83,7 @@ TEST_CASE("Listener: with other hosts, a name does not resolve to a loopback add
     CHECK_THAT(coordinator.endpoint().host, !StartsWith("127."));
   } catch (const Error& error) {
     CHECK(error.kind() == ErrorKind::config);
-    CHECK_THAT(error.what(), Contains("only a loopback address") && Contains("--rdzv-endpoint"));
+    CHECK_THAT(error.what(), Contains("only to a loopback address") && Contains("--rdzv-endpoint"));
   }
   options.endpoint.host = "127.0.0.1";  // as typed by the user
   CHECK(Listener(options).endpoint().host == "127.0.0.1");
@@ -143,7 +143,8 @@ TEST_CASE("join: the error for an endpoint without a listener has a hint") {
   const Error error = thrown_by([&] { join(options_at(nobody, 1)); });
   CHECK(error.kind() == ErrorKind::hang);
   CHECK_THAT(error.what(), Contains(to_text(nobody)) && Contains("as node 1") &&
-                               Contains("nothing listens there") && Contains("firewall"));
+                               Contains("no process listens at this address") &&
+                               Contains("firewall"));
 }
 
 TEST_CASE("join: a node that starts before the coordinator waits for it") {

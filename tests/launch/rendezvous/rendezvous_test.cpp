@@ -123,7 +123,7 @@ TEST_CASE("Listener: a peer with a different token gets no answer") {
   CHECK_FALSE(handshake.answer());
   const std::string warning = next_warning(coordinator);
   CHECK_THAT(warning, StartsWith(to_text(endpoint_of(local_address(peer.socket())))));
-  CHECK_THAT(warning, Contains("token is different"));
+  CHECK_THAT(warning, Contains("token differs"));
   CHECK(coordinator.take_arrivals().empty());
 }
 
@@ -141,7 +141,7 @@ TEST_CASE("join: a different token or run id is a config error, reported on both
     REQUIRE_FALSE(warnings.empty());
     CHECK_THAT(
         warnings[0],
-        Contains(is_token ? "token is different"
+        Contains(is_token ? "token differs"
                           : "its run id is 'other', but the run of node 0 has the id 'run'"));
     CHECK(coordinator.take_arrivals().empty());
   }
@@ -161,7 +161,7 @@ TEST_CASE("Listener: a replayed handshake is rejected") {
   coordinator.release(kRank2);
   RawPeer again(coordinator.endpoint());
   again.send_bytes(sent_bytes);
-  CHECK_THAT(next_warning(coordinator), Contains("token is different"));
+  CHECK_THAT(next_warning(coordinator), Contains("token differs"));
   wait_until([&] { return again.receive().empty() && again.is_closed(); });
   CHECK(coordinator.take_arrivals().empty());
 }
@@ -175,7 +175,7 @@ TEST_CASE("Listener: a peer that echoes the challenge is rejected") {
   serve_until(coordinator, [&] { return !(challenge = mirror.receive()).empty(); });
   CHECK(challenge.size() == 4 + Nonce{}.size());
   mirror.send_bytes(challenge);
-  CHECK_THAT(next_warning(coordinator), Contains("token is different"));
+  CHECK_THAT(next_warning(coordinator), Contains("token differs"));
 }
 
 TEST_CASE("Listener: another protocol is rejected at the frame length") {
@@ -288,13 +288,13 @@ TEST_CASE("Listener: ranks of node 0 and ranks out of range cannot be claimed") 
                              Claim{Role::rank, 2'000'000'000}}) {
     const Answer answer = answer_to(coordinator, claim);
     CHECK(answer.status == JoinStatus::out_of_range);
-    CHECK_THAT(answer.reason, Contains("this run has 4 ranks, and only ranks 2 to 3 join node 0"));
+    CHECK_THAT(answer.reason, Contains("this run has 4 ranks, and only ranks 2 to 3 can join"));
     CHECK_THAT(next_warning(coordinator), Contains(to_text(claim)));
   }
   for (const Claim& claim : {Claim{Role::node, 0}, Claim{Role::node, 2}}) {
     const Answer answer = answer_to(coordinator, claim);
     CHECK(answer.status == JoinStatus::out_of_range);
-    CHECK_THAT(answer.reason, Contains("this run has 2 nodes, and only node 1 joins node 0"));
+    CHECK_THAT(answer.reason, Contains("this run has 2 nodes, and only node 1 can join"));
     next_warning(coordinator);
   }
   auto joining = join_async(join_options(coordinator, {Role::rank, 9}));

@@ -45,7 +45,7 @@ TEST_CASE("verdict: a lost node is the cause of lost peers") {
                      .host = "far",
                      .seen_in_round = 9,
                      .node_lost = true,
-                     .report = FailureReport{7, "node 1 (far) is lost: its connection has closed"}};
+                     .report = FailureReport{7, "node 1 (far) is lost: its connection was closed"}};
   CHECK_FALSE(lost_peer(lost));
   const Outcome outcome =
       derive_outcome({{reported(0, 3, {7, "connection reset by peer"}), lost}, {}, "near"});

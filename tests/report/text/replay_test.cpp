@@ -37,12 +37,12 @@ TEST_CASE("replay: text shows loss, layer and whether the result is bitwise equa
 TEST_CASE("replay: a result that is not bitwise equal lists what changed") {
   Replay replay = repeated();
   replay.step.bitwise = false;
-  replay.step.why_not = "threads was 4, is 1";
+  replay.step.why_not = "threads was 4 and is now 1";
   replay.changed = {"optimizer.lr: 0.1, was 1e+38"};
   replay.step.initialized = {"fc1.weight"};
   CHECK_THAT(report::replay_text(replay, {}),
-             Contains("not bitwise equal to the recording: threads was 4, is 1; the config was "
-                      "changed; the weights differ from the saved ones") &&
+             Contains("not bitwise equal to the recording: threads was 4 and is now 1; the config "
+                      "was changed; the weights differ from the saved ones") &&
                  Contains("optimizer.lr: 0.1, was 1e+38") && Contains("fc1.weight"));
 }
 

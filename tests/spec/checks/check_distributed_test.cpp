@@ -44,7 +44,7 @@ TEST_CASE("local_sgd: options that need the gradients or equal weights of all ra
   CHECK_THAT(problems(kLocal + "}", "trainer.sync_batchnorm=true"),
              Contains("'sync_batchnorm' exchanges values within each step"));
   CHECK_THAT(problems(kLocal + "}", "trainer.ema={decay: 0.9}"),
-             Contains("the ranks of local_sgd have different weights"));
+             Contains("the weights differ between the ranks of local_sgd"));
   CHECK_THAT(problems(kLocal + "}", "trainer.swa={every_n_steps: 2}"),
              Contains("write 'every_n_steps: auto'"));
 }
@@ -57,7 +57,7 @@ TEST_CASE("distributed: data_parallel is an error that suggests ddp", "[spec]") 
 TEST_CASE("compression: conflicts with other options are reported", "[spec]") {
   CHECK_THAT(problems_of({"distributed.compression=powersgd", "trainer.precision=16-mixed",
                           "trainer.allow_slow_precision=true"}),
-             Contains("to the next step may have another loss scale"));
+             Contains("from the previous step may have another loss scale"));
   CHECK_THAT(problems("distributed.powersgd_rank=4"),
              Contains("warning: 'powersgd_rank' has no effect: the compression is 'none'"));
 }

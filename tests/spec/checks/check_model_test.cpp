@@ -95,9 +95,8 @@ TEST_CASE("sequential: both branches of a residual are checked", "[spec]") {
   const std::string half = "{type: conv2d, out_channels: 8, kernel_size: 3, stride: 2, padding: 1}";
   CHECK_THAT(problems_with(sequential("{type: residual, layers: [" + half + "]}, flatten, linear"),
                            kDigits),
-             Contains("layer 0 (residual) cannot take an input of shape 1x28x28: its layers give "
-                      "8x14x14, but the shortcut "
-                      "gives 1x28x28"));
+             Contains("layer 0 (residual) cannot take an input of shape 1x28x28: its layers output "
+                      "8x14x14, but its shortcut outputs 1x28x28"));
   CHECK(problems_with(sequential("{type: residual, layers: [" + half + "], shortcut: [" + half +
                                  "]}, flatten, linear"),
                       kDigits)
@@ -113,17 +112,18 @@ TEST_CASE("sequential: both branches of a residual are checked", "[spec]") {
 }
 
 TEST_CASE("sequential: the output of the last layer must match the data", "[spec]") {
-  CHECK_THAT(problems_with(sequential("flatten, {type: linear, out_features: 7}"), kDigits),
-             Contains("the last layer, layer 1 (linear), gives an output of shape 7, but the data "
-                      "requires 10") &&
-                 Contains("'linear' without 'out_features'"));
-  CHECK_THAT(problems_with(sequential("relu"), kDigits),
-             Contains("the last layer, layer 0 (relu), gives an output of shape 1x28x28, but the "
-                      "data requires 10") &&
-                 Contains("put 'flatten' and 'linear' at the end"));
+  CHECK_THAT(
+      problems_with(sequential("flatten, {type: linear, out_features: 7}"), kDigits),
+      Contains("the last layer, layer 1 (linear), outputs the shape 7, but the data requires 10") &&
+          Contains("'linear' without 'out_features'"));
+  CHECK_THAT(
+      problems_with(sequential("relu"), kDigits),
+      Contains(
+          "the last layer, layer 0 (relu), outputs the shape 1x28x28, but the data requires 10") &&
+          Contains("put 'flatten' and 'linear' at the end"));
   CHECK_THAT(problems_with(sequential("{type: embedding, embedding_dim: 8}, flatten, linear"),
                            ModelInput{kText, {16}, 100}),
-             Contains("gives an output of shape 100, but the data requires 16x100"));
+             Contains("outputs the shape 100, but the data requires 16x100"));
   CHECK_THAT(problems_with(sequential(""), kDigits), Contains("at least one entry"));
   CHECK_THAT(problems_with("sequential", kDigits), Contains("needs 'layers'"));
 }

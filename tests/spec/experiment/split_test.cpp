@@ -54,14 +54,14 @@ TEST_CASE("split: test may be another data set if the split has no part for it",
 
 TEST_CASE("split: contradictions are reported where they are written", "[spec]") {
   CHECK_THAT(problems_of({"dataset.split={val: 0.5, test: 0.5}", "~dataset.val"}),
-             Contains("the shares of val and test must sum to less than 1, got 1"));
+             Contains("the fractions of val and test must sum to less than 1, got 1"));
   CHECK_THAT(problems_of({"dataset.split={seed: 1}"}),
-             Contains("dataset.split must give val or test a share"));
+             Contains("dataset.split must set val or test to a fraction above 0"));
   CHECK_THAT(problems_of({"dataset.split={val: 0.2}"}),
              Contains("valid.yaml:4") &&
                  Contains("dataset.val must not name a data set: dataset.split.val takes its "
                           "samples from dataset.train") &&
-                 Contains("remove 'split.val', or keep nothing but 'transforms' here"));
+                 Contains("remove 'split.val', or remove all keys except 'transforms' here"));
   CHECK_THAT(problems_of({"dataset.split={val: 1.5}"}), Contains("below 1"));
 }
 

@@ -66,12 +66,12 @@ TEST_CASE("memory_report: contains phase, step, batch size, memory sizes and a h
                                                  .peak = 2000,
                                                  .now = 2000,
                                                  .free = 3000});
-  CHECK_THAT(text, StartsWith("out of memory in phase train after step 7, with 100 rows a batch") &&
-                       Contains("8589934592 bytes") && Contains("used 1000 MiB before") &&
-                       Contains("2.0 GiB at its peak") && Contains("2.9 GiB are free") &&
-                       Contains("loader.batch_size=39") &&
-                       Contains("trainer.accumulate_grad_batches=6") &&
-                       Contains("activation_checkpointing=blocks"));
+  CHECK_THAT(
+      text, StartsWith("out of memory in phase train after step 7, with 100 samples per batch") &&
+                Contains("8589934592 bytes") && Contains("used 1000 MiB before") &&
+                Contains("at most 2.0 GiB later") && Contains("2.9 GiB are free") &&
+                Contains("loader.batch_size=39") && Contains("trainer.accumulate_grad_batches=6") &&
+                Contains("activation_checkpointing=blocks"));
   CHECK_THAT(text, !Contains("largest activations"));
   const std::string little = train::memory_report({.cause = "std::bad_alloc", .batch = 1});
   CHECK_THAT(little, Contains("lower loader.batch_size") && !Contains("would fit"));

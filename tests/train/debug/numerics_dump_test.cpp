@@ -224,7 +224,7 @@ TEST_CASE("numerics dump: without a batch if a step made the weights non-finite"
       train::read_numerics(run.folder.path() / train::diverged_folder(1) / "rank_0.part");
   CHECK_FALSE(numerics.batch.inputs.defined());
   CHECK_FALSE(numerics.record.repeated);
-  CHECK_THAT(numerics.record.cause, Contains("'weight' holds values that are not finite"));
+  CHECK_THAT(numerics.record.cause, Contains("'weight' contains values that are not finite"));
 }
 
 TEST_CASE("numerics dump: a failed write does not hide the original error") {

@@ -24,5 +24,5 @@ TEST_CASE("layers_as_text: says whether the times are the CPU's or the GPU's") {
   CHECK_THAT(on_cpu, StartsWith("The mean of 5 steps. Times are those of the CPU") &&
                          Contains("37.5%") && Contains("[64, 16, 28, 28]\n"));
   CHECK_THAT(layers_as_text(kRows, {.steps = 1, .on_device = true}),
-             StartsWith("The mean of 1 step. Times are the GPU's"));
+             StartsWith("The mean of 1 step. GPU times"));
 }

@@ -59,7 +59,7 @@ TEST_CASE("load_weights: weights of another shape are an error and leave the mod
   events::WeightsSet reported;
   CHECK_THROWS_WITH(train::load_weights(model, saved(folder, torch::ones({3, 5}), torch::ones({3})),
                                         {.outputs = 3}, reported),
-                    Contains("weight is 3x5 in the file and 3x6 in the model"));
+                    Contains("weight has the shape 3x5 in the file and 3x6 in the model"));
   CHECK(torch::equal(model.weight, before));
 }
 

@@ -214,7 +214,7 @@ TEST_CASE(
   CHECK(obstacle() == "none");
   SECTION("skip_nonfinite_steps") { capture.options.may_skip = 3; }
   SECTION("float16") { capture.options.forward.precision = spec::Precision::fp16_mixed; }
-  CHECK_THAT(obstacle(), Contains("the optimizer checks on the host"));
+  CHECK_THAT(obstacle(), Contains("the optimizer decides on the CPU"));
   capture.run.optimizer.skips = true;
   CHECK(obstacle() == "none");
 }

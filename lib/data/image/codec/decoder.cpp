@@ -1,6 +1,7 @@
 #include "data/image/codec/decoder.hpp"
 
 #include "base/error.hpp"
+#include "base/strings.hpp"
 #include "data/image/codec/jpeg.hpp"
 #include "data/image/codec/opencv.hpp"
 #include "data/image/codec/png.hpp"
@@ -42,7 +43,7 @@ void check_extents(std::int64_t height, std::int64_t width, const DecodeLimits& 
   ENSURE(data, width <= limits.pixels / height,
          "the image has {}x{} pixels, more than the limit of {} pixels\nhint: resize the image, or "
          "skip it with dataset.on_error: skip",
-         width, height, limits.pixels);
+         width, height, with_thousands(limits.pixels));
 }
 
 ImageDecoder::ImageDecoder(const DecodeLimits& limits)

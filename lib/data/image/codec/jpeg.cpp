@@ -1,6 +1,7 @@
 #include "data/image/codec/jpeg.hpp"
 
 #include "base/error.hpp"
+#include "base/strings.hpp"
 
 #include <jpeglib.h>
 
@@ -147,7 +148,8 @@ class JpegDecoder final : public FormatDecoder {
     ENSURE(data, scans <= limits_.scans && scans * pixels <= limits_.scanned_pixels,
            "the JPEG has at least {} scans of {}x{} pixels, more than the limit of {} scans or {} "
            "pixels in all scans\nhint: save it as a JPEG that is not progressive",
-           scans, info_.image_width, info_.image_height, limits_.scans, limits_.scanned_pixels);
+           scans, info_.image_width, info_.image_height, limits_.scans,
+           with_thousands(limits_.scanned_pixels));
   }
 
   void read_rows(std::int64_t until) {
@@ -359,7 +361,7 @@ std::vector<std::byte> baseline_jpeg(std::span<const std::byte> file) {
   jpeg.guard([&] { open(jpeg.read, file); });
   ENSURE(data, std::int64_t{jpeg.read.image_width} * jpeg.read.image_height <= kMostPixels,
          "the image of {}x{} pixels is larger than the limit of {} pixels\nhint: resize it",
-         jpeg.read.image_width, jpeg.read.image_height, kMostPixels);
+         jpeg.read.image_width, jpeg.read.image_height, with_thousands(kMostPixels));
   if (jpeg.read.progressive_mode == 0) return out;
   out.reserve(file.size() + file.size() / 8);
   jpeg.guard([&] { transcode(jpeg.read, jpeg.write); });
