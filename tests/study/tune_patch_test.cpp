@@ -69,7 +69,8 @@ TEST_CASE("patch_text: a file that other experiments extend") {
   CHECK(experiment.loader.batch_size == 32);
   CHECK(experiment.dataset.cache.mode == spec::CacheMode::decoded);
   CHECK_THAT(text, Contains("1.90x [1.80, 2.00]") && Contains("was none; 1.30x") &&
-                       Contains("input_bound") && Contains("trainctl bench base.yaml"));
+                       Contains("input: waiting for batches takes 60 % of the epoch time") &&
+                       Contains("trainctl bench base.yaml"));
 }
 
 TEST_CASE("patch_text: an empty patch can be extended and changes nothing") {

@@ -270,14 +270,35 @@ Bottleneck find_bottleneck(const events::Timing& timing, const BottleneckContext
   return found;
 }
 
+std::string bottleneck_text(std::string_view name, std::string_view cause, double share) {
+  constexpr std::array kTakers{"other processes take",
+                               "waiting for batches takes",
+                               "copying or converting batches takes",
+                               "waiting for other ranks takes",
+                               "saving checkpoints takes",
+                               "forward and backward take",
+                               "the optimizer takes",
+                               "validation takes",
+                               "work outside forward, backward and optimizer takes",
+                               "no part dominates; the largest takes"};
+  std::string text(name.substr(0, name.find('_')));
+  const auto rule = std::ranges::find(rules(), cause, &Rule::cause);
+  if (rule != rules().end() && rule->verdict) return text + ": " + rule->diagnosis;
+  for (std::size_t i = 0; i < kTakers.size(); ++i) {
+    if (name == name_of(static_cast<BottleneckKind>(i)))
+      text += fmt::format(": {} {} % of the epoch time", kTakers.at(i), percent_text(share));
+  }
+  return text;
+}
+
 std::string text_of(const PerfectLoader& perfect) {
   constexpr double kWorthIt = 1.05;
   const std::string gain = fmt::format(
-      "if data loading took no time, the run would be {:.2f}x as fast", perfect.speedup);
+      "if data loading took no time, the run would be {:.2f}x as fast as now", perfect.speedup);
   const std::string how =
       perfect.replayed > 0 ? fmt::format("measured in {} steps on the same batch", perfect.replayed)
                            : std::string("computed from the step times");
-  const char* stop = perfect.speedup < kWorthIt ? ": data loading is not the bottleneck" : "";
+  const char* stop = perfect.speedup < kWorthIt ? ", so data loading is not the bottleneck" : "";
   return fmt::format("{} ({}){}", gain, how, stop);
 }
 

@@ -60,10 +60,9 @@ std::string listed(const std::vector<std::string>& words) {
   return join(all.first(all.size() - 1), ", ") + " and " + all.back();
 }
 
-/// Returns a text such as "settings that may help: a batch of 512 (1.12x to 1.90x as fast,
-/// estimated from a short test on one batch); tried without a clear gain: 2 threads (0.92x to 1.19x
-/// as fast, estimated from a short test on one batch); other values of trainer.precision may help,
-/// but this run did not test them".
+/// Returns a text such as "settings that may help: a batch of 512 (1.12x to 1.90x as fast as now,
+/// ...); tried without a clear gain: 2 threads (0.92x to 1.19x as fast as now, ...); other values
+/// of trainer.precision may help, but this run did not test them".
 std::string compared_settings(const BottleneckInputs& facts) {
   constexpr double kMayHelp = 1.05;
   std::vector<std::string> gaining;

@@ -224,10 +224,11 @@ bool has_tiny_steps(const BottleneckInputs& facts) {
 
 std::string text_of(const Gain& gain) {
   if (!gain.high)
-    return gain.replayed || gain.low > 1.005 ? fmt::format("at least {:.2f}x as fast", gain.low)
-                                             : std::string("unknown until it is tried");
-  if (!gain.replayed) return fmt::format("at most {:.2f}x as fast", *gain.high);
-  return fmt::format("{:.2f}x to {:.2f}x as fast, estimated from a short test on one batch",
+    return gain.replayed || gain.low > 1.005
+               ? fmt::format("at least {:.2f}x as fast as now", gain.low)
+               : std::string("unknown until it is tried");
+  if (!gain.replayed) return fmt::format("at most {:.2f}x as fast as now", *gain.high);
+  return fmt::format("{:.2f}x to {:.2f}x as fast as now, estimated from a short test on one batch",
                      gain.low, *gain.high);
 }
 

@@ -42,9 +42,9 @@ const char* words_of(BottleneckKind part, const BottleneckContext& context) {
 void add_time(const BottleneckInputs& facts, List& list) {
   const events::Timing& timing = facts.timing;
   const double share = facts.part_s / timing.wall_s;
-  list.add(
-      {"part_share", share, "share",
-       fmt::format("{} of the time: {}", percent(share), words_of(facts.part, facts.context))});
+  list.add({"part_share", share, "share",
+            fmt::format("{}: {} of the epoch time", words_of(facts.part, facts.context),
+                        percent(share))});
   const double batches = facts.batches();
   if (batches < 1) return;
   const bool input = facts.part == BottleneckKind::input;

@@ -1,6 +1,7 @@
 #include "report/html/run_page.hpp"
 
 #include "base/strings.hpp"
+#include "report/diagnosis/bottleneck.hpp"
 #include "report/html/charts.hpp"
 #include "report/html/curves.hpp"
 #include "report/html/html.hpp"
@@ -17,7 +18,7 @@ std::string scalar_text(const Json& value) {
   return to_line(value);
 }
 
-/// Returns the numbers that support the verdict.
+/// Returns the numbers that show the bottleneck.
 Html evidence_of(const Json& bottleneck) {
   Html items;
   const auto add = [&items](const std::string& text) {
@@ -40,13 +41,11 @@ Html trial_of(const Json& bottleneck, const Json& manifest) {
                              shell_word(setting)));
 }
 
-std::string verdict_line(const Json& bottleneck) {
-  std::string line = text_at(bottleneck, "verdict");
-  std::ranges::replace(line, '_', '-');
-  const double share = number_at(bottleneck, "share");
+std::string bottleneck_line(const Json& bottleneck) {
+  std::string line = bottleneck_text(text_at(bottleneck, "verdict"), text_at(bottleneck, "cause"),
+                                     number_at(bottleneck, "share"));
   const bool proposes = !text_at(bottleneck, "setting").empty();
   const std::string gain = text_at(member(bottleneck, "gain"), "text");
-  if (std::isfinite(share)) line += fmt::format(": {} % of the time", percent_text(share));
   if (proposes && !gain.empty()) line += "; gain of the advice: " + gain;
   return line;
 }
@@ -55,7 +54,7 @@ Html bottleneck_of(const RunFiles& run) {
   const Json& bottleneck = member(run.result, "bottleneck");
   if (text_at(bottleneck, "verdict").empty() || run.epochs.empty()) return {};
   Html content =
-      element("p", element("strong", Html(verdict_line(bottleneck)))) + evidence_of(bottleneck);
+      element("p", element("strong", Html(bottleneck_line(bottleneck)))) + evidence_of(bottleneck);
   const std::string diagnosis = text_at(bottleneck, "diagnosis");
   const std::string advice = text_at(bottleneck, "advice");
   if (!diagnosis.empty() && !advice.starts_with(diagnosis)) content += paragraph(diagnosis);
@@ -198,7 +197,7 @@ Html time_section(const RunFiles& run) {
   std::vector<Html> figures = time_figures(run);
   if (figures.empty()) return bottleneck_of(run);
   return bottleneck_of(run) + cards(figures) +
-         folded("Sums over all epochs", html_table(budget_table(run)));
+         folded("Time of all epochs together", html_table(budget_table(run)));
 }
 
 Html steps_section(const RunFiles& run) {

@@ -2,6 +2,7 @@
 
 #include "base/numbers.hpp"
 #include "base/strings.hpp"
+#include "report/diagnosis/bottleneck.hpp"
 #include "report/text/table.hpp"
 
 #include <algorithm>
@@ -17,15 +18,6 @@ const char* word_of(E value) {
 }
 
 std::string setting_of(const TuneChange& change) { return change.key + "=" + change.value; }
-
-std::string verdict_text(const TuneVerdict& verdict) {
-  const std::string text = fmt::format(
-      "{} ({} % of the time; without waits and overhead, a run would be {:.2f}x as fast)",
-      verdict.name, percent_text(verdict.share), verdict.headroom);
-  if (!(verdict.taken > 0)) return text;
-  return fmt::format("{}; other processes used {} % of the cores", text,
-                     percent_text(verdict.taken));
-}
 
 std::string runs_text(const TuneReport& report) {
   const TuneBaseline& base = report.baseline;
@@ -164,6 +156,15 @@ std::string more_time_text(double seconds) {
   return fmt::format("about {:.0f} more {}{}", count, in_hours ? "hour" : "minute", plural(count));
 }
 
+std::string text_of(const TuneVerdict& verdict) {
+  const std::string text =
+      fmt::format("{}; without waits and overhead, a run would be {:.2f}x as fast",
+                  bottleneck_text(verdict.name, verdict.cause, verdict.share), verdict.headroom);
+  if (!(verdict.taken > 0)) return text;
+  return fmt::format("{}; other processes used {} % of the cores", text,
+                     percent_text(verdict.taken));
+}
+
 std::string tune_text(const TuneReport& report, const TuneCommands& commands, const Style& style) {
   std::string text;
   if (!report.tried.empty())
@@ -174,8 +175,8 @@ std::string tune_text(const TuneReport& report, const TuneCommands& commands, co
     text += fact_line(label, printable(value), style);
   };
   fact("baseline", runs_text(report));
-  fact("bottleneck", verdict_text(report.before));
-  if (!report.patch.empty()) fact("with patch", verdict_text(report.after));
+  fact("bottleneck", text_of(report.before));
+  if (!report.patch.empty()) fact("with patch", text_of(report.after));
   fact("patch", patch_line(report));
   if (!report.patch.empty())
     fact("gain", report.gain
@@ -226,9 +227,7 @@ std::string patch_text(const TuneReport& report, const TuneCommands& commands) {
     text += comment("Nothing: " + report.ended + ".");
     return text + "{}\n";
   }
-  text += comment(
-      fmt::format("Before: {}, {} % of the time; without waits, a run would be {:.2f}x as fast.",
-                  report.before.name, percent_text(report.before.share), report.before.headroom));
+  text += comment("Bottleneck before: " + text_of(report.before) + ".");
   text += comment(whole_gain(report));
   text += comment("In your own file: extends: [" + report.config + ", this file]");
   if (!commands.run.empty()) text += comment("Or: " + commands.run);

@@ -283,15 +283,9 @@ class Search {
     facts_ = sample.facts;
     record_.start(sample);
     trials_.start(record_.report().baseline.run_s);
-    tools_.say(
-        fmt::format("verdict  {}: {:.0f} % of the time; without waits and overhead, a run would be "
-                    "{:.2f}x as fast",
-                    sample.verdict.name, 100 * sample.verdict.share, sample.verdict.headroom));
+    tools_.say("bottleneck  " + report::text_of(sample.verdict));
     if (sample.verdict.taken > 0)
-      tools_.say(
-          fmt::format("warning  other processes took {:.0f} % of the cores: the verdict and "
-                      "the gains are less certain",
-                      100 * sample.verdict.taken));
+      tools_.say("warning  other processes make the bottleneck and all gains less certain");
   }
 
   /// Screens the next change, or gives a screened change more pairs. Returns false if the search is
