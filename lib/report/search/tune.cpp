@@ -31,7 +31,7 @@ std::string runs_text(const TuneReport& report) {
 }
 
 Table tries_table(const TuneReport& report) {
-  Table table({left("tried"), left("was"), "gain [95 %]", left("losses"), left("")});
+  Table table({left("tried"), left("was"), "gain [95 %]", left("losses"), left("result")});
   for (const TuneTrial& one : report.tried) {
     const bool accepted = one.ruling == TuneDecision::accepted;
     table.add({printable(setting_of(one.change)), printable(one.change.before), gain_text(one.gain),
@@ -128,7 +128,7 @@ std::string comment(const std::string& text, const std::string& indent = "") {
 std::string lines_of(const Section& section, const std::string& indent) {
   std::string text;
   for (const auto& [key, entry] : section.values) {
-    text += comment(fmt::format("was {}; {}, compared with the settings accepted before it",
+    text += comment(fmt::format("was {}; {} as fast as with the settings accepted before it",
                                 entry->change.before, gain_text(entry->gain)),
                     indent);
     text += comment(entry->reason, indent);
@@ -142,8 +142,10 @@ std::string lines_of(const Section& section, const std::string& indent) {
 std::string whole_gain(const TuneReport& report) {
   if (!report.gain)
     return "The whole patch was not compared with the original, because tune ended before that.";
-  return fmt::format("Whole patch: {}, compared with the original in {} pairs of interleaved runs.",
-                     gain_text(*report.gain), report.gain->pairs);
+  return fmt::format(
+      "Whole patch: {} as fast as the original (with a 95 % confidence "
+      "interval), measured in {} pairs of alternating runs.",
+      gain_text(*report.gain), report.gain->pairs);
 }
 
 }  // namespace
@@ -169,7 +171,9 @@ std::string tune_text(const TuneReport& report, const TuneCommands& commands, co
   std::string text;
   if (!report.tried.empty())
     text += to_text(tries_table(report), style) +
-            "Gain and losses: compared with the settings accepted before.\n";
+            "Gain: how many times as fast as with the settings accepted before, and its 95 % "
+            "confidence "
+            "interval. Losses: compared with those of the same settings.\n";
   text += left_out_text(report);
   const auto fact = [&](const char* label, const std::string& value) {
     text += fact_line(label, printable(value), style);
@@ -180,12 +184,14 @@ std::string tune_text(const TuneReport& report, const TuneCommands& commands, co
   fact("patch", patch_line(report));
   if (!report.patch.empty())
     fact("gain", report.gain
-                     ? gain_text(*report.gain) + " for the whole patch, compared with the original"
+                     ? gain_text(*report.gain) +
+                           " as fast as the original settings (with a 95 % "
+                           "confidence interval)"
                      : "the whole patch was not compared with the original, because tune ended "
                        "before that");
   for (const std::string& line : report.advice) fact("advice", line);
-  fact("ended", fmt::format("{}; {} of {} used", report.ended, human_duration(report.used_s),
-                            human_duration(report.budget_s)));
+  fact("ended", fmt::format("{}; {} of the budget of {} used", report.ended,
+                            human_duration(report.used_s), human_duration(report.budget_s)));
   if (!commands.run.empty()) fact("next", commands.run);
   if (!commands.check.empty()) fact("check", commands.check);
   return text;
