@@ -554,11 +554,10 @@ std::vector<std::string> machine_warnings(const RunComparison& compared) {
         is_first ? "another run of '" + first.label + "'" : "'" + group.label + "'";
     const std::vector<Json> machines = machines_of(group);
     for (const Json& here : std::span(machines).subspan(is_first ? 1 : 0)) {
-      const auto differences = machine_differences(there, here);
+      const auto differences = machine_differences(there, here, "'" + first.label + "'", other);
       if (differences.empty()) continue;
-      sentences.push_back(
-          fmt::format("the speeds of '{}' (there) and {} (here) are not comparable: {}",
-                      first.label, other, join(differences, "; ")));
+      sentences.push_back(fmt::format("the speeds of '{}' and {} are not comparable: {}",
+                                      first.label, other, join(differences, "; ")));
       break;
     }
   }
