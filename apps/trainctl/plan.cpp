@@ -75,7 +75,7 @@ void add_plan(CLI::App& program, Context& context) {
       "Trains nothing. A separate process runs a few steps on synthetic samples to measure\n"
       "memory. With loader.num_workers=auto the table assumes the most workers that may be\n"
       "chosen.\n"
-      "Exit codes: 0 a run would start (with the verdict 'exceeds', it may run out of memory in a\n"
+      "Exit codes: 0 a run would start (with the result 'exceeds', it may run out of memory in a\n"
       "step); 2 an error in the file, or the run of --fake-ranks would be rejected; 9 an error in\n"
       "the data; 11 too little memory to start a run or to measure the model; 1 or 7 the model\n"
       "could not be measured for another reason.");

@@ -123,7 +123,7 @@ TEST_CASE("tune_text: shows verdict, patch, final comparison and the next comman
   CHECK_THAT(text, Contains("loader.num_workers=2") && Contains("1.50x [1.40, 1.60]") &&
                        Contains("Not tried: trainer.precision: --allow precision") &&
                        Contains("Not tried: trainer.cuda_graphs=true: the run is on a CPU") &&
-                       Contains("1.90x [1.80, 2.00] as fast as the original settings") &&
+                       Contains("1.90x [1.80, 2.00] the original speed") &&
                        Contains("trainctl run base.yaml"));
   report::TuneReport unproved = found();
   unproved.gain.reset();

@@ -197,9 +197,8 @@ std::vector<std::string> machine_differences(const Json& there, const Json& here
       differences.push_back(fmt::format("{}: {} in {}, {} in {}", key, shown(*before), there_name,
                                         shown(*now), here_name));
   }
-  const bool lacks_here = there.is_object() && !here.is_object();
   if (!has_machine)
-    return {fmt::format("the machine of {} is not recorded", lacks_here ? here_name : there_name)};
+    return {"the machine of " + (here.is_object() ? there_name : here_name) + " is not recorded"};
   return differences;
 }
 

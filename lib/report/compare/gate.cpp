@@ -101,16 +101,14 @@ Advice advice_for_pairs(const Condition& condition, const Change& change, double
   const Aim aim{.power = kPower, .alpha = alpha, .most = kMostRepeats};
   const auto decides = repeats_for(noise, distance(none, condition), aim);
   if (decides && static_cast<std::size_t>(*decides) > change.repeats)
-    return {decides, fmt::format("{} repeats would probably be enough to decide, unless the change "
-                                 "is close to the bound",
-                                 *decides)};
+    return {decides,
+            fmt::format("{} repeats are probably enough, unless the change is close to the bound",
+                        *decides)};
   const auto near = repeats_for(noise, distance(*change.value, condition), aim);
   if (near && static_cast<std::size_t>(*near) > change.repeats)
-    return {
-        near,
-        fmt::format(
-            "{} repeats would probably be enough to decide, if the change is as large as measured",
-            *near)};
+    return {near,
+            fmt::format("{} repeats are probably enough, if the change is as large as measured",
+                        *near)};
   return {std::nullopt, near_text(condition)};
 }
 
@@ -121,8 +119,7 @@ std::optional<Advice> advice_for_unpaired(const UnpairedSides& apart, const Chan
   const auto made = [](const SideNoise& side) { return static_cast<int>(side.count); };
   const auto repeats = apart.repeats(effect);
   if (repeats && *repeats > made(change.now_side))
-    return Advice{repeats, fmt::format("{} repeats would probably be enough to decide, {}",
-                                       *repeats, unless)};
+    return Advice{repeats, fmt::format("{} repeats are probably enough, {}", *repeats, unless)};
   const auto both = apart.of_both(effect);
   if (repeats || !both) return std::nullopt;
   return Advice{std::nullopt,

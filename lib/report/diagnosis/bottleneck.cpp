@@ -8,6 +8,21 @@ namespace {
 
 using events::Usage;
 
+using Word = const char*;
+
+/// The name of each bottleneck in JSON, and a subject with a verb for its part of the time.
+constexpr std::array<std::pair<Word, Word>, 10> kLimits{
+    {{"machine_busy", "other processes take"},
+     {"input_bound", "waiting for batches takes"},
+     {"transfer_bound", "copying or converting batches takes"},
+     {"communication_bound", "waiting for other ranks takes"},
+     {"checkpoint_bound", "saving checkpoints takes"},
+     {"compute_bound", "forward and backward take"},
+     {"optimizer_bound", "the optimizer takes"},
+     {"evaluation_bound", "validation takes"},
+     {"host_bound", "work outside forward, backward and optimizer takes"},
+     {"balanced", "no part dominates; the largest takes"}}};
+
 void take_peak(std::optional<double>& peak, const std::optional<double>& value) {
   if (value) peak = std::max(peak.value_or(*value), *value);
 }
@@ -236,11 +251,7 @@ BottleneckContext context_of(const RunRecord& record, const AdviceSettings& leve
 }
 
 const char* name_of(BottleneckKind limit) {
-  constexpr std::array kNames{
-      "machine_busy",     "input_bound",   "transfer_bound",  "communication_bound",
-      "checkpoint_bound", "compute_bound", "optimizer_bound", "evaluation_bound",
-      "host_bound",       "balanced"};
-  return kNames[static_cast<std::size_t>(limit)];
+  return kLimits.at(static_cast<std::size_t>(limit)).first;
 }
 
 Bottleneck find_bottleneck(const events::Timing& timing, const BottleneckContext& context) {
@@ -271,24 +282,12 @@ Bottleneck find_bottleneck(const events::Timing& timing, const BottleneckContext
 }
 
 std::string bottleneck_text(std::string_view name, std::string_view cause, double share) {
-  constexpr std::array kTakers{"other processes take",
-                               "waiting for batches takes",
-                               "copying or converting batches takes",
-                               "waiting for other ranks takes",
-                               "saving checkpoints takes",
-                               "forward and backward take",
-                               "the optimizer takes",
-                               "validation takes",
-                               "work outside forward, backward and optimizer takes",
-                               "no part dominates; the largest takes"};
   std::string text(name.substr(0, name.find('_')));
   const auto rule = std::ranges::find(rules(), cause, &Rule::cause);
   if (rule != rules().end() && rule->verdict) return text + ": " + rule->diagnosis;
-  for (std::size_t i = 0; i < kTakers.size(); ++i) {
-    if (name == name_of(static_cast<BottleneckKind>(i)))
-      text += fmt::format(": {} {} % of the epoch time", kTakers.at(i), percent_text(share));
-  }
-  return text;
+  const auto known = std::ranges::find(kLimits, name, &std::pair<Word, Word>::first);
+  if (known == kLimits.end()) return text;
+  return fmt::format("{}: {} {} % of the epoch time", text, known->second, percent_text(share));
 }
 
 std::string text_of(const PerfectLoader& perfect) {

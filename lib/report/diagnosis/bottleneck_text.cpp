@@ -228,16 +228,16 @@ constexpr std::array kQuestions{
 
 constexpr const char* kHead = R"(# Bottlenecks
 
-Every training run ends with a verdict: the bottleneck, the numbers that show it, the speedup that a perfect loader would give, and the one key
-to change, if any. The summary shows it, `bottleneck` in `result.json` (and in `run --json`) has all of it. This page is printed by
-`trainctl explain --bottlenecks` from the same rules. [`trainctl tune`](../how-to/tune.md) tries the fixes and
+At the end, every training run reports its bottleneck, the numbers that show it, the speedup that a perfect loader would give, and the one
+key to change, if any. The summary shows the most important part, and `bottleneck` in `result.json` (and in `run --json`) has all of it.
+`trainctl explain --bottlenecks` prints this page from the same rules. [`trainctl tune`](../how-to/tune.md) tries the fixes and
 measures their gain.
 
 | field of `bottleneck` | what |
 | --- | --- |
-| `verdict` | `machine_busy`, `input_bound`, `transfer_bound`, `communication_bound`, `checkpoint_bound`, `evaluation_bound`, `compute_bound`, `optimizer_bound`, `host_bound` or `balanced` |
+| `verdict` | the bottleneck: `machine_busy`, `input_bound`, `transfer_bound`, `communication_bound`, `checkpoint_bound`, `evaluation_bound`, `compute_bound`, `optimizer_bound`, `host_bound` or `balanced` |
 | `cause` | the row of the table below that holds; `diagnosis` is its sentence |
-| `share` | of the wall time that the part takes, 0 to 1 |
+| `share` | share of the epoch time that the bottleneck takes, 0 to 1 |
 | `gain` | of the advice, as a factor of the whole run: `low`, `high` (null: no bound is known), `replayed` (steps were timed with the change), `text` |
 | `headroom` | the upper end of `gain`, which the advice does not exceed; null: no bound is known |
 | `perfect_loader` | `speedup`, `step_s` (of a batch with a loader that always has the next one), `now_step_s` (as it was), `replayed_steps`, `text`; null where no batch was counted |
@@ -250,16 +250,16 @@ Gains are intervals. Without a replay the upper end is the time that the change 
 at most n times, and an effect that no measurement bounds, such as more devices or threads that take cores from one another, has no upper end. At the end of a
 run of one process on a CPU the steps are replayed with one setting changed at a time: all cores or one thread, 2, 4 or 8 times the rows, bf16
 where the CPU has instructions for it, and without `trainer.detect_anomaly`; each takes at most 1 % of the training, two seconds at most. A
-replay counts with a margin of 15 %. The verdict names the settings that were not compared, and claims nothing about them.
+replay counts with a margin of 15 %. The summary names the settings that were not compared, and claims nothing about them.
 
 `machine_busy` comes first: when processes outside of the run take 10 % of the cores while the run's threads, ready to run, wait for a core
 10 % of the time, or the host withholds 10 % of the cores' time, all times are too long. `share` is then the share of the cores' time that
 others take. A core that others use, but that the run does not need (as in a run of one thread), counts neither as contention
 nor as idle. Threads or loader workers
-beyond the number of cores wait for one another: they are the cause, and what others take is among the evidence. `otherwise` has the verdict on the
-same times as if the machine were quiet.
+beyond the number of cores wait for one another: they are the cause, and what others take is among the evidence. `otherwise` is the bottleneck of
+the same times if no other process had run.
 
-The verdict uses the epochs after the first, or the first if it is the only one. Shares of the time are those of rank 0. What the machine did comes
+The bottleneck is computed from the epochs after the first, or the first if it is the only one. Shares of the time are those of rank 0. What the machine did comes
 from the kernel: pressure and CPU quota of the innermost control group, else of the machine, page faults, lost cores; from NVML on a GPU.
 Values that the machine does not report are omitted.
 
@@ -274,14 +274,14 @@ that is short or was stopped, and with `trainer.detect_anomaly`: then the measur
 constexpr const char* kTree = R"(
 ## The decision tree
 
-Ask in this order; the first that holds is the verdict.
+Ask these questions in this order: the first one with the answer yes gives the bottleneck.
 
 )";
 
 constexpr const char* kTable = R"(
 ## Symptoms, diagnoses, fixes
 
-A symptom counts where the part above it takes the time.
+A symptom counts if the part in the first column takes the time. The last column contains the bottleneck (`verdict` in `result.json`).
 
 )";
 
@@ -349,7 +349,7 @@ std::string row_of(const char* part, const Rule& rule) {
 
 std::string table() {
   std::string text = kTable;
-  text += "| part | symptom | cause | diagnosis | fix | key | verdict |\n";
+  text += "| part | symptom | cause | diagnosis | fix | key | bottleneck |\n";
   text += "| --- | --- | --- | --- | --- | --- | --- |\n";
   for (const Rule& rule : rules_of(std::nullopt)) text += row_of("any", rule);
   for (const Question& question : kQuestions) {

@@ -128,7 +128,7 @@ std::string comment(const std::string& text, const std::string& indent = "") {
 std::string lines_of(const Section& section, const std::string& indent) {
   std::string text;
   for (const auto& [key, entry] : section.values) {
-    text += comment(fmt::format("was {}; {} as fast as with the settings accepted before it",
+    text += comment(fmt::format("was {}; {} the speed with the settings accepted before it",
                                 entry->change.before, gain_text(entry->gain)),
                     indent);
     text += comment(entry->reason, indent);
@@ -142,10 +142,8 @@ std::string lines_of(const Section& section, const std::string& indent) {
 std::string whole_gain(const TuneReport& report) {
   if (!report.gain)
     return "The whole patch was not compared with the original, because tune ended before that.";
-  return fmt::format(
-      "Whole patch: {} as fast as the original (with a 95 % confidence "
-      "interval), measured in {} pairs of alternating runs.",
-      gain_text(*report.gain), report.gain->pairs);
+  return fmt::format("Whole patch: {} the original speed (95 % interval), from {} pairs of runs.",
+                     gain_text(*report.gain), report.gain->pairs);
 }
 
 }  // namespace
@@ -171,8 +169,7 @@ std::string tune_text(const TuneReport& report, const TuneCommands& commands, co
   std::string text;
   if (!report.tried.empty())
     text += to_text(tries_table(report), style) +
-            "Gain: how many times as fast as with the settings accepted before, and its 95 % "
-            "confidence "
+            "Gain: speed relative to the settings accepted before, with its 95 % confidence "
             "interval. Losses: compared with those of the same settings.\n";
   text += left_out_text(report);
   const auto fact = [&](const char* label, const std::string& value) {
@@ -184,9 +181,7 @@ std::string tune_text(const TuneReport& report, const TuneCommands& commands, co
   fact("patch", patch_line(report));
   if (!report.patch.empty())
     fact("gain", report.gain
-                     ? gain_text(*report.gain) +
-                           " as fast as the original settings (with a 95 % "
-                           "confidence interval)"
+                     ? gain_text(*report.gain) + " the original speed (95 % interval)"
                      : "the whole patch was not compared with the original, because tune ended "
                        "before that");
   for (const std::string& line : report.advice) fact("advice", line);

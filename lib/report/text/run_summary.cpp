@@ -101,21 +101,16 @@ std::string skipped_text(const RunRecord& record) {
                      count, plural(count));
 }
 
-std::string first_times_text(const RunRecord& record, double wall_s) {
+std::string first_epoch_text(const RunRecord& record, double wall_s) {
   const events::Timing& first = record.epochs.front().timing;
   std::string text = fmt::format("{}, including {} until the first batch",
                                  human_duration(first.wall_s), human_duration(first.first_batch_s));
-  const auto hello = record.hellos.find(0);
-  const std::string start =
-      hello == record.hellos.end() ? "" : human_duration(hello->second.startup_s);
-  const double outside_s = wall_s - sum_timing(record.epochs).wall_s;
-  if (outside_s > 0) {
-    text += "; time outside the epochs: " + human_duration(outside_s);
-    if (!start.empty()) text += fmt::format(", including {} of start-up", start);
-  } else if (!start.empty()) {
-    text += "; start-up: " + start;
+  double other_s = wall_s - sum_timing(record.epochs).wall_s;
+  if (const auto hello = record.hellos.find(0); hello != record.hellos.end()) {
+    text += "; start-up: " + human_duration(hello->second.startup_s);
+    other_s -= hello->second.startup_s;
   }
-  return text;
+  return other_s > 0 ? text + "; other time outside the epochs: " + human_duration(other_s) : text;
 }
 
 std::string budget_text(const events::Timing& sum, const RunRecord& record) {
@@ -323,7 +318,7 @@ std::string summary_text(const RunRecord& record, const RunResult& ending, const
       text += fact_line("best", best_text(*best, ending.best_mode), style);
     text += fact_line("last", last_text(record), style);
     text += fact_line("speed", speed_text(record), style);
-    text += fact_line("first epoch", first_times_text(record, ending.wall_s), style);
+    text += fact_line("first epoch", first_epoch_text(record, ending.wall_s), style);
     if (steady.wall_s > 0) text += fact_line("epoch time", budget_text(steady, record), style);
     text += bottleneck_lines(found, style);
   }

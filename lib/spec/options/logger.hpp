@@ -82,7 +82,7 @@ struct Prometheus {
 struct Tensorboard {
   static constexpr auto kSummary =
       "TensorBoard event files in tensorboard/ of the run folder: scalars, hyperparameters, "
-      "config, verdict, confusion matrices, histograms of step times.";
+      "config, result, confusion matrices, histograms of step times.";
 
   std::int64_t histograms_every_n_epochs = 1;
   bool images = true;

@@ -219,8 +219,7 @@ report::Baseline checked_baseline(const BenchOptions& options, const BenchPlan& 
          printable(baseline.path), shortened(differences, 8));
   ensure_rows(baseline, options, plan);
   if (!differences.empty())
-    print(fmt::format("baseline  compared with this bench despite differences: {}",
-                      shortened(differences, 8)));
+    print(fmt::format("baseline  compared despite differences: {}", shortened(differences, 8)));
   return baseline;
 }
 

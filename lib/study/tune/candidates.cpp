@@ -85,9 +85,8 @@ Offer workers(const TuneSituation& now) {
                         facts.num_workers, facts.cores, plural(facts.cores))};
   if (!starved) return no_values("steps do not wait for data");
   if (facts.num_workers >= most)
-    return no_values(fmt::format("there are already {} loader worker{} on {} core{}",
-                                 facts.num_workers, plural(facts.num_workers), facts.cores,
-                                 plural(facts.cores)));
+    return no_values(fmt::format("already {} loader worker{} on {} core{}", facts.num_workers,
+                                 plural(facts.num_workers), facts.cores, plural(facts.cores)));
   const int next = facts.num_workers == 0 ? 1 : std::min(2 * facts.num_workers, most);
   std::vector<std::string> values{std::to_string(next)};
   if (next < most) values.push_back(std::to_string(std::min(2 * next, most)));

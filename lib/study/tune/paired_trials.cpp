@@ -205,14 +205,11 @@ ComparisonRuling rule_on(const Comparison& comparison, const ComparisonRuns& run
                                  : report::loss_text(report::loss_gap(runs.base, runs.other));
   const report::Speedup gain = runs.gain();
   const bool certain = gain.ci95 && gain.ci95->low > kWorthwhile;
-  if (certain)
-    return {TuneDecision::accepted, losses,
-            "the 95 % confidence interval of the gain is above 1.01x"};
+  if (certain) return {TuneDecision::accepted, losses, "the 95 % interval is above 1.01x"};
   const std::optional<report::Interval> likely = noise.interval(runs);
   if (likely && likely->high < kNegligible)
-    return {
-        TuneDecision::no_gain, losses,
-        likely->high < 1 ? "it is slower" : "any gain is below 1.03x, too small to keep measuring"};
+    return {TuneDecision::no_gain, losses,
+            likely->high < 1 ? "slower" : "any gain is below 1.03x, too small to measure further"};
   return {TuneDecision::unclear, losses, open_reason(gain)};
 }
 

@@ -202,10 +202,9 @@ std::variant<report::TuneBaseline, report::TrialFailure> choose_run_length(
   }
   const auto& found = std::get<MeasuredRunLength>(result);
   requests.use_length(found.length);
-  print(found.length.batches > 0
-            ? fmt::format("each run has {} epochs of {} batches", found.length.epochs,
-                          found.length.batches)
-            : fmt::format("each run has {} whole epochs", found.length.epochs));
+  print(found.length.batches > 0 ? fmt::format("each run: {} epochs of {} batches",
+                                               found.length.epochs, found.length.batches)
+                                 : fmt::format("each run: {} whole epochs", found.length.epochs));
   report::TuneBaseline baseline;
   baseline.batches = found.length.batches;
   baseline.part = found.length.part;

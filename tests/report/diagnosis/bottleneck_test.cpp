@@ -59,6 +59,16 @@ TEST_CASE("perfect loader: a small gain is reported as no bottleneck") {
   CHECK_THAT(text_of(*found.perfect_loader), Contains("), so data loading is not the bottleneck"));
 }
 
+TEST_CASE("bottleneck_text: names the part and its share, or the diagnosis of the cause") {
+  CHECK(bottleneck_text("compute_bound", "model_at_work", 0.59) ==
+        "compute: forward and backward take 59 % of the epoch time");
+  CHECK(bottleneck_text("balanced", "nothing_to_fix", 0.38) ==
+        "balanced: no part dominates; the largest takes 38 % of the epoch time");
+  CHECK(bottleneck_text("host_bound", "threads_oversubscribed", 0.7) ==
+        "host: there are more compute threads than cores, so they compete for CPU time");
+  CHECK(bottleneck_text("later_bound", "", 0.7) == "later");
+}
+
 TEST_CASE("evidence: has the numbers of the verdict and omits unknown ones") {
   const Bottleneck found = find_bottleneck(kStarved, context());
   CHECK(is_shown(found, "data_wait_step"));
