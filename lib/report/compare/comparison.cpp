@@ -463,8 +463,9 @@ LossComparison compare_losses(const RunComparison& compared) {
 std::string to_text(const LossDifference& difference, const std::string& first) {
   return fmt::format("{} {}, step {}: {} is {} in {} and {} in {}{}{}",
                      difference.of_epoch ? "the end of epoch" : "epoch", difference.epoch,
-                     difference.step, printable(difference.metric), value_text(difference.wanted),
-                     printable(first), value_text(difference.found), printable(difference.run),
+                     with_thousands(difference.step), printable(difference.metric),
+                     value_text(difference.wanted), printable(first), value_text(difference.found),
+                     printable(difference.run),
                      difference.hint.empty() ? "" : "\nhint: ", difference.hint);
 }
 

@@ -41,20 +41,15 @@ Html trial_of(const Json& bottleneck, const Json& manifest) {
                              shell_word(setting)));
 }
 
-std::string bottleneck_line(const Json& bottleneck) {
-  std::string line = bottleneck_text(text_at(bottleneck, "verdict"), text_at(bottleneck, "cause"),
-                                     number_at(bottleneck, "share"));
-  const bool proposes = !text_at(bottleneck, "setting").empty();
-  const std::string gain = text_at(member(bottleneck, "gain"), "text");
-  if (proposes && !gain.empty()) line += "; gain of the advice: " + gain;
-  return line;
-}
-
 Html bottleneck_of(const RunFiles& run) {
   const Json& bottleneck = member(run.result, "bottleneck");
   if (text_at(bottleneck, "verdict").empty() || run.epochs.empty()) return {};
-  Html content =
-      element("p", element("strong", Html(bottleneck_line(bottleneck)))) + evidence_of(bottleneck);
+  std::string line = bottleneck_text(text_at(bottleneck, "verdict"), text_at(bottleneck, "cause"),
+                                     number_at(bottleneck, "share"));
+  const std::string gain = text_at(member(bottleneck, "gain"), "text");
+  const bool proposes = !text_at(bottleneck, "setting").empty();
+  if (proposes && !gain.empty()) line += "; gain of the advice: " + gain;
+  Html content = element("p", element("strong", Html(line))) + evidence_of(bottleneck);
   const std::string diagnosis = text_at(bottleneck, "diagnosis");
   const std::string advice = text_at(bottleneck, "advice");
   if (!diagnosis.empty() && !advice.starts_with(diagnosis)) content += paragraph(diagnosis);
@@ -64,7 +59,7 @@ Html bottleneck_of(const RunFiles& run) {
 
 /// Returns sums over all epochs.
 Table budget_table(const RunFiles& run) {
-  Table table({left("part"), "seconds", "share"});
+  Table table({left("part"), "seconds", "share of the time"});
   const events::Timing sum = sum_timing(run.epochs);
   for (const events::TimingPhase& phase : events::kTimingPhases) {
     const double seconds = sum.*phase.seconds;
@@ -203,7 +198,7 @@ Html time_section(const RunFiles& run) {
 Html steps_section(const RunFiles& run) {
   Html content = cards(step_figures(run));
   if (!content.empty() && run.steps.kept_every() > 1)
-    content += paragraph(fmt::format("One of {} lines is shown.", run.steps.kept_every()));
+    content += paragraph(fmt::format("One of {} logged steps is shown.", run.steps.kept_every()));
   return content;
 }
 

@@ -27,7 +27,7 @@ LineKey key_of(const MetricsLine& line) { return {line.step, line.type}; }
 
 std::string name_of(const MetricsLine& line) {
   return fmt::format("{} {}", line.type == "step" ? "step" : line.type + " ending at step",
-                     line.step);
+                     with_thousands(line.step));
 }
 
 MetricsLine parse_line(const std::string& text, std::size_t number) {
