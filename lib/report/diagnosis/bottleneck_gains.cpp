@@ -103,7 +103,7 @@ SettingCheck check_of_precision(const BottleneckInputs& facts) {
 SettingCheck check_of_anomaly(const BottleneckInputs& facts) {
   constexpr const char* kKey = "trainer.detect_anomaly";
   return facts.context.levers.detect_anomaly ? done(kKey, "off", of_no_anomaly_checks(facts))
-                                             : done(kKey, "it is off");
+                                             : done(kKey, "anomaly checks are off");
 }
 
 }  // namespace

@@ -316,7 +316,7 @@ std::string summary_text(const RunRecord& record, const RunResult& ending, const
     found = find_bottleneck(steady, context);
     if (const auto best = best_of(record))
       text += fact_line("best", best_text(*best, ending.best_mode), style);
-    text += fact_line("last", last_text(record), style);
+    text += fact_line("last epoch", last_text(record), style);
     text += fact_line("speed", speed_text(record), style);
     text += fact_line("first epoch", first_epoch_text(record, ending.wall_s), style);
     if (steady.wall_s > 0) text += fact_line("epoch time", budget_text(steady, record), style);
