@@ -59,7 +59,7 @@ constexpr std::array kValues{
     NamedFact{"read_mb_s", "MB read from disks per second"},
     NamedFact{"total_s", "seconds of a whole run, as bench compares them"},
     NamedFact{"speedup", "how many times as fast as the baseline, with its 95 % interval"},
-    NamedFact{"headroom", "how many times as fast a run could be at most without its bottleneck"},
+    NamedFact{"headroom", "largest speed-up that the advice about the bottleneck can bring"},
     NamedFact{"convert", "h2d_s on a CPU, as a column of the epoch table"},
     NamedFact{"h2d", "h2d_s on a GPU, as a column of the epoch table"},
 };

@@ -173,7 +173,7 @@ void advise(const Rule& rule, const BottleneckInputs& facts, Bottleneck& found) 
   const auto chosen = std::ranges::find_if(
       proposals, [&](const Proposal& each) { return is_accepted(each, facts.context.levers); });
   if (chosen == proposals.end()) {
-    found.advice = fmt::format("fix: {}; this experiment accepts no setting for it", rule.fix);
+    found.advice = fmt::format("fix: {}, for which this experiment accepts no setting", rule.fix);
     return;
   }
   found.setting = chosen->setting;
@@ -292,13 +292,12 @@ std::string bottleneck_text(std::string_view name, std::string_view cause, doubl
 
 std::string text_of(const PerfectLoader& perfect) {
   constexpr double kWorthIt = 1.05;
-  const std::string gain = fmt::format(
-      "if data loading took no time, the run would be {:.2f}x as fast as now", perfect.speedup);
   const std::string how =
       perfect.replayed > 0 ? fmt::format("measured in {} steps on the same batch", perfect.replayed)
                            : std::string("computed from the step times");
   const char* stop = perfect.speedup < kWorthIt ? ", so data loading is not the bottleneck" : "";
-  return fmt::format("{} ({}){}", gain, how, stop);
+  return fmt::format("if data loading took no time, the run would be {:.2f}x as fast as now ({}){}",
+                     perfect.speedup, how, stop);
 }
 
 Json to_json(const Bottleneck& bottleneck) {
