@@ -21,12 +21,12 @@ SOURCE = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(SOURCE / "tests/support"))
 import planted_faults as planted  # noqa: E402
 
-HEADER = ["fault", "verdict", "cause", "patch", "gain [95 %]", "of the planted key alone", "as planted"]
+HEADER = ["fault", "bottleneck", "cause", "patch", "gain [95 %]", "of the planted key alone", "as planted"]
 HOW = """Each row shows one `trainctl tune CONFIG --budget {budget}` on an experiment of `tests/support/planted_faults.py` with one fault that
-was planted on purpose. Verdict and cause are the [bottleneck](../reference/bottlenecks.md) that `tune` found, and the patch lists the
+was planted on purpose. [Bottleneck](../reference/bottlenecks.md) and cause are what `tune` found, and the patch lists the
 changes that it accepted. The gain is the speed-up of the patched over the original experiment in the final comparison, with its 95 %
 interval. "Of the planted key alone" is the speed-up that `tune` measured when it added only the change that removes the fault. The last
-column says whether verdict and patch fit the planted fault. `tests/bench/tune_faults.py` repeats the measurement. Raw results:
+column says whether bottleneck and patch fit the planted fault. `tests/bench/tune_faults.py` repeats the measurement. Raw results:
 [{stem}.json]({stem}.json)."""
 
 

@@ -142,14 +142,14 @@ class RefusedBaselines(Sleepy):
         self.saved["machine"]["cores"] += 6
         self.write(self.saved)
         here = self.saved["machine"]["cores"] - 6
-        self.assertIn(f"cores: {here + 6} there, {here} here", self.refused())
+        self.assertIn(f"cores: {here + 6} in the baseline, {here} in this bench", self.refused())
         self.saved["machine"] = None
         self.write(self.saved)
         self.assertIn("machine of the baseline is not recorded", self.refused())
         self.bench(*self.SHORT, "--baseline", "base.json", "--fail-on", GATE, "--force-baseline", codes=(4,))
 
     def test_another_config_is_refused_by_name(self):
-        self.assertIn("optimizer.lr: 0.01 there, 0.02 here", self.refused("optimizer.lr=0.02"))
+        self.assertIn("optimizer.lr: 0.01 in the baseline, 0.02 in this bench", self.refused("optimizer.lr=0.02"))
 
     def test_mistakes_of_the_flags_are_reported_before_any_run(self):
         code, _, err = run(self.folder, "bench", "sleepy.yaml", *self.SHORT, "--baseline", "base.json")

@@ -178,7 +178,7 @@ class FineTuning(Smoke):
     def test_a_new_head_learns_on_frozen_layers(self):
         result = self.train(*self.WORDS, "+freeze=[fc1]", "optimizer.lr=0.02")
         self.assertIn("weights: 2 of 4 tensors of the model come from ", self.err)
-        self.assertIn("initialized again for another number of outputs: fc2.weight, fc2.bias", self.err)
+        self.assertIn("initialized again, because the number of outputs differs: fc2.weight, fc2.bias", self.err)
         self.assertIn("2 parameters frozen: fc1.weight, fc1.bias", self.err)
         kept, given = self.tensors(), self.golden()
         for name in ("fc1.weight", "fc1.bias"):

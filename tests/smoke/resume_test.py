@@ -275,7 +275,7 @@ class OtherWays(Resumes):
         self.assertEqual((result["world_size"], result["steps"]), (2, 2 * STEPS))
         self.assertIn("loader.batch_size: 50 -> 25 (results not bit-identical: the global batch stays 50)", self.err)
         result = self.go("--resume", "auto", "trainer.devices=1", "loader.batch_size=25", "trainer.max_epochs=3")
-        self.assertIn("the global batch is 25 instead of 50", self.err)
+        self.assertIn("the global batch is now 25 instead of 50", self.err)
         self.assertIn("loader.batch_size=50 keeps the global batch of 50", self.err)
 
     def test_another_config_is_refused_with_every_field(self):

@@ -104,7 +104,7 @@ class RunsThatAreResumed(Smoke):
 
     def test_two_ranks(self):
         out, err = self.verify("trainer.devices=2", "--kills", "3")
-        self.assertTrue(out.endswith("3 of 3 runs are identical to the uninterrupted run\n"), out + err)
+        self.assertTrue(out.endswith("3 of 3 resumed runs are identical to the uninterrupted run\n"), out + err)
         for killed in ("rank 0", "rank 1", "all ranks"):
             self.assertIn(killed, out)
 

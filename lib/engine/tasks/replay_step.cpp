@@ -89,7 +89,8 @@ std::string what_differs(const TaskSetup& setup, const StepRecord& record) {
   compare("device", record.device, setup.device.str());
   compare("precision", record.precision, now);
   compare("libtorch", record.torch, TORCH_VERSION);
-  compare("threads", std::to_string(record.num_threads), std::to_string(at::get_num_threads()));
+  compare("number of threads", std::to_string(record.num_threads),
+          std::to_string(at::get_num_threads()));
   compare("CPU", record.cpu, machine.cpu_model + " " + join(machine.cpu_features, " "));
   if (!record.random_kept) all.emplace_back("the RNG state was not saved");
   if (!record.repeated) all.emplace_back("the results of the step were not saved");

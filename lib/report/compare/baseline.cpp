@@ -183,8 +183,9 @@ Json machine_of_manifest(const Json& manifest) {
   return key;
 }
 
-std::vector<std::string> machine_differences(const Json& there, const Json& here) {
-  if (!there.is_object()) return {"the machine of the baseline is not recorded"};
+std::vector<std::string> machine_differences(const Json& there, const Json& here,
+                                             const std::string& there_name,
+                                             const std::string& here_name) {
   std::vector<std::string> differences;
   bool has_machine = false;
   for (const char* key : kMachineKeys) {
@@ -193,9 +194,11 @@ std::vector<std::string> machine_differences(const Json& there, const Json& here
     if (before == there.end() || now == here.end()) continue;
     has_machine = true;
     if (*before != *now)
-      differences.push_back(fmt::format("{}: {} there, {} here", key, shown(*before), shown(*now)));
+      differences.push_back(fmt::format("{}: {} in {}, {} in {}", key, shown(*before), there_name,
+                                        shown(*now), here_name));
   }
-  if (!has_machine) return {"the machine of the baseline is not recorded"};
+  if (!has_machine)
+    return {"the machine of " + (here.is_object() ? there_name : here_name) + " is not recorded"};
   return differences;
 }
 

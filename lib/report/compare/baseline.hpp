@@ -17,7 +17,9 @@ Json machine_of_manifest(const Json& manifest);
 /// Returns one text like "cores: 16 there, 2 here" for each difference between two keys; empty if
 /// there are none. A value that is missing in one key is no difference, but a key without any
 /// values is one.
-std::vector<std::string> machine_differences(const Json& there, const Json& here);
+std::vector<std::string> machine_differences(const Json& there, const Json& here,
+                                             const std::string& there_name = "the baseline",
+                                             const std::string& here_name = "this bench");
 
 /// One setting of a saved bench.
 struct BaselineRow {

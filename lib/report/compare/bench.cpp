@@ -79,9 +79,8 @@ std::string total_text(const BenchRow& row, const Quartiles& total) {
 }
 
 std::string interval_note(std::size_t repeats) {
-  if (repeats < kFewestPairs)
-    return ", without an interval because an interval needs at least 3 repeats";
-  return ", with a 95 % interval (Student's t on the logarithms of the ratios)";
+  if (repeats < kFewestPairs) return "; an interval needs at least 3 repeats";
+  return ", with a 95 % confidence interval (Student's t on the logarithms of the ratios)";
 }
 
 /// Returns whether the losses are bitwise equal, or how close they are if sums were computed in
@@ -302,8 +301,8 @@ std::string contention_warning(std::span<const BenchRow> rows) {
   }
   if (contended == 0) return {};
   return fmt::format(
-      "other processes used up to {:.0f} % of the cores during {} of {} runs: intervals are wide, "
-      "and speed-ups from threads or workers are underestimated",
+      "other processes used up to {:.0f} % of the cores during {} of {} runs, so intervals are "
+      "wide, and speed-ups from threads or workers are underestimated",
       100 * most, contended, runs);
 }
 
@@ -315,18 +314,18 @@ std::string bench_notes(std::span<const BenchRow> rows) {
       repeats, plural(repeats), duration_text(summarize(rows).front().startup_s));
   const bool warm = !rows.front().trials.empty() && rows.front().trials.front().epoch_s.size() > 1;
   text += warm ? "Epoch times and the epoch speed-up exclude the first epoch.\n"
-               : "The only epoch includes warm-up.\n";
+               : "There is only one epoch, which includes warm-up.\n";
   for (const BenchRow& row : rows) {
     if (row.failure) text += fmt::format("Failed: {}\n", one_line(row.failure->message));
   }
   const std::string base = printable(rows.front().technique);
   if (rows.size() > 1)
-    text +=
-        fmt::format("Speed-up is against '{}': geometric mean of the ratios of paired repeats{}.\n",
-                    base, interval_note(repeats));
+    text += fmt::format(
+        "Speed-up: how many times as fast as '{}' (geometric mean over pairs of runs){}.\n", base,
+        interval_note(repeats));
   text += fmt::format(
-      "Final loss: train/loss of the last epoch. Batches and losses: compared with the first run "
-      "of '{}'.\n",
+      "Final loss: train/loss of the last epoch. Batches and losses: whether they equal those of "
+      "the first run of '{}'.\n",
       base);
   return text;
 }

@@ -157,16 +157,16 @@ std::string scaling_notes(std::span<const ScalingRow> scaling, Scaling mode) {
             "an epoch fewer steps); --scaling strong keeps the global batch size.\n";
   text += fmt::format(
       "Speed-up: training samples/s, without validation and checkpointing, relative to {0} "
-      "device{1}; efficiency: speed-up divided by the ratio of devices; exposed/step: time of the "
-      "all-reduce that the backward pass does not hide, and its share of the step; slowest rank: "
-      "its time for data waits and work, relative to the median rank; batches and losses: compared "
+      "device{1}. Efficiency: speed-up divided by the ratio of devices. Exposed/step: time of the "
+      "all-reduce that the backward pass does not hide, and its share of the step. Slowest rank: "
+      "its time for data waits and work, relative to the median rank. Batches and losses: compared "
       "with {0} device{1}.\n",
       scaling.front().devices, plural(scaling.front().devices));
   const bool rounded = std::ranges::any_of(
       scaling, [](const ScalingRow& row) { return row.loss_gap && *row.loss_gap > 0; });
   if (mode == Scaling::strong && rounded)
     text +=
-        "Sums over several ranks are rounded differently: losses agree within the relative "
+        "Sums over several ranks are rounded differently, so losses agree within the relative "
         "difference in the table, not bit for bit.\n";
   return text;
 }

@@ -463,8 +463,9 @@ LossComparison compare_losses(const RunComparison& compared) {
 std::string to_text(const LossDifference& difference, const std::string& first) {
   return fmt::format("{} {}, step {}: {} is {} in {} and {} in {}{}{}",
                      difference.of_epoch ? "the end of epoch" : "epoch", difference.epoch,
-                     difference.step, printable(difference.metric), value_text(difference.wanted),
-                     printable(first), value_text(difference.found), printable(difference.run),
+                     with_thousands(difference.step), printable(difference.metric),
+                     value_text(difference.wanted), printable(first), value_text(difference.found),
+                     printable(difference.run),
                      difference.hint.empty() ? "" : "\nhint: ", difference.hint);
 }
 
@@ -554,11 +555,10 @@ std::vector<std::string> machine_warnings(const RunComparison& compared) {
         is_first ? "another run of '" + first.label + "'" : "'" + group.label + "'";
     const std::vector<Json> machines = machines_of(group);
     for (const Json& here : std::span(machines).subspan(is_first ? 1 : 0)) {
-      const auto differences = machine_differences(there, here);
+      const auto differences = machine_differences(there, here, "'" + first.label + "'", other);
       if (differences.empty()) continue;
-      sentences.push_back(
-          fmt::format("the speeds of '{}' (there) and {} (here) are not comparable: {}",
-                      first.label, other, join(differences, "; ")));
+      sentences.push_back(fmt::format("the speeds of '{}' and {} are not comparable: {}",
+                                      first.label, other, join(differences, "; ")));
       break;
     }
   }

@@ -34,7 +34,7 @@ std::string interval_text(const std::optional<MeanDifference>& difference) {
 
 std::string heading(const Group& group) {
   const std::string label = printable(group.label);
-  return group.members.size() > 1 ? fmt::format("{} (mean of {})", label, group.members.size())
+  return group.members.size() > 1 ? fmt::format("{} (mean of {} runs)", label, group.members.size())
                                   : label;
 }
 
@@ -45,8 +45,8 @@ Table measures_table(const RunComparison& compared) {
   for (std::size_t i = 1; i < compared.groups.size(); ++i) {
     columns.push_back({heading(compared.groups[i])});
     columns.push_back({"difference"});
-    if (intervals) columns.push_back({"95 %"});
-    columns.push_back({""});
+    if (intervals) columns.push_back({"95 % interval"});
+    columns.push_back({"relative"});
   }
   Table table(columns);
   for (const std::string& name : measure_names(compared)) {
@@ -94,11 +94,11 @@ events::Timing mean_epoch(const Group& group) {
 }
 
 Table time_table(const RunComparison& compared) {
-  std::vector<Column> columns{left("per epoch")};
+  std::vector<Column> columns{left("mean per epoch")};
   std::vector<events::Timing> epochs;
   for (const Group& group : compared.groups) {
     columns.push_back({printable(group.label)});
-    columns.push_back({"%"});
+    columns.push_back({"% of epoch"});
     epochs.push_back(mean_epoch(group));
   }
   Table table(columns);
@@ -116,7 +116,7 @@ Table time_table(const RunComparison& compared) {
         epochs, [&](const events::Timing& epoch) { return epoch.*phase.seconds > 0; });
     if (is_there) row(phase_label(phase, runs), phase.seconds);
   }
-  row("all", &events::Timing::wall_s);
+  row("whole epoch", &events::Timing::wall_s);
   return table;
 }
 

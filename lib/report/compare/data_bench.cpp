@@ -67,8 +67,8 @@ std::string data_bench_notes(const DataBench& bench) {
   const std::size_t repeats = bench.rows.front().trials.size();
   std::string text = fmt::format(
       "{} interleaved measurement{} per row, each in a new process after a warm-up epoch. Batches "
-      "are loaded, but\n"
-      "not trained on. p50 and p99: median and 99th percentile of the time between two batches. "
+      "are loaded, but not trained on. p50 and p99: median and 99th percentile of the time between "
+      "two batches. "
       "Per CPU second: samples per second of CPU time of the whole process. Peak MB: memory of the "
       "whole process. ",
       repeats, plural(repeats));

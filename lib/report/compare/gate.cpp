@@ -102,12 +102,12 @@ Advice advice_for_pairs(const Condition& condition, const Change& change, double
   const auto decides = repeats_for(noise, distance(none, condition), aim);
   if (decides && static_cast<std::size_t>(*decides) > change.repeats)
     return {decides,
-            fmt::format("{} repeats would probably decide, unless the change is close to the bound",
+            fmt::format("{} repeats are probably enough, unless the change is close to the bound",
                         *decides)};
   const auto near = repeats_for(noise, distance(*change.value, condition), aim);
   if (near && static_cast<std::size_t>(*near) > change.repeats)
     return {near,
-            fmt::format("{} repeats would probably decide, if the change is as large as measured",
+            fmt::format("{} repeats are probably enough, if the change is as large as measured",
                         *near)};
   return {std::nullopt, near_text(condition)};
 }
@@ -119,12 +119,12 @@ std::optional<Advice> advice_for_unpaired(const UnpairedSides& apart, const Chan
   const auto made = [](const SideNoise& side) { return static_cast<int>(side.count); };
   const auto repeats = apart.repeats(effect);
   if (repeats && *repeats > made(change.now_side))
-    return Advice{repeats, fmt::format("{} repeats would probably decide, {}", *repeats, unless)};
+    return Advice{repeats, fmt::format("{} repeats are probably enough, {}", *repeats, unless)};
   const auto both = apart.of_both(effect);
   if (repeats || !both) return std::nullopt;
   return Advice{std::nullopt,
                 fmt::format("the {} repeats of the baseline are too few: save a baseline of at "
-                            "least {} repeats and compare with as many",
+                            "least {} repeats, and run the new bench as often",
                             made(change.base_side), *both)};
 }
 
@@ -185,7 +185,7 @@ void decide(Finding& finding, const Change& change, double level) {
   finding.change = shown(*change.value, condition);
   if (!change.interval) {
     finding.repeats = static_cast<int>(kFewestPairs);
-    finding.why = fmt::format("{} repeat{} give no interval: at least {} are needed",
+    finding.why = fmt::format("{} repeat{} give no confidence interval, which needs at least {}",
                               change.repeats, plural(change.repeats), kFewestPairs);
     return;
   }
@@ -326,7 +326,7 @@ int gate_code(std::span<const Finding> findings) {
 
 Table gate_table(std::span<const Finding> findings) {
   Table table({left("condition"), left("setting or run"), "baseline", "now", "change", "interval",
-               left("verdict")});
+               left("result")});
   for (const Finding& finding : findings)
     table.add({finding.condition.text, printable(finding.technique),
                number_text(finding, finding.base), number_text(finding, finding.now),
@@ -361,7 +361,7 @@ std::string gate_notes(std::span<const Finding> findings, Pairing pairing) {
   if (pairing == Pairing::unpaired && !findings.empty())
     text +=
         "The runs of the baseline do not alternate with those of this bench, so a change may come "
-        "from other load on the machine. The intervals are Welch's.\n";
+        "from other load on the machine. The intervals are those of Welch's t-test.\n";
   return text;
 }
 

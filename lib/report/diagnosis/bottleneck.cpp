@@ -8,6 +8,21 @@ namespace {
 
 using events::Usage;
 
+using Word = const char*;
+
+/// The name of each bottleneck in JSON, and a subject with a verb for its part of the time.
+constexpr std::array<std::pair<Word, Word>, 10> kLimits{
+    {{"machine_busy", "other processes take"},
+     {"input_bound", "waiting for batches takes"},
+     {"transfer_bound", "copying or converting batches takes"},
+     {"communication_bound", "waiting for other ranks takes"},
+     {"checkpoint_bound", "saving checkpoints takes"},
+     {"compute_bound", "forward and backward take"},
+     {"optimizer_bound", "the optimizer takes"},
+     {"evaluation_bound", "validation takes"},
+     {"host_bound", "work outside forward, backward and optimizer takes"},
+     {"balanced", "no part dominates; the largest takes"}}};
+
 void take_peak(std::optional<double>& peak, const std::optional<double>& value) {
   if (value) peak = std::max(peak.value_or(*value), *value);
 }
@@ -158,7 +173,7 @@ void advise(const Rule& rule, const BottleneckInputs& facts, Bottleneck& found) 
   const auto chosen = std::ranges::find_if(
       proposals, [&](const Proposal& each) { return is_accepted(each, facts.context.levers); });
   if (chosen == proposals.end()) {
-    found.advice = fmt::format("fix: {}; this experiment accepts no setting for it", rule.fix);
+    found.advice = fmt::format("fix: {}, for which this experiment accepts no setting", rule.fix);
     return;
   }
   found.setting = chosen->setting;
@@ -236,11 +251,7 @@ BottleneckContext context_of(const RunRecord& record, const AdviceSettings& leve
 }
 
 const char* name_of(BottleneckKind limit) {
-  constexpr std::array kNames{
-      "machine_busy",     "input_bound",   "transfer_bound",  "communication_bound",
-      "checkpoint_bound", "compute_bound", "optimizer_bound", "evaluation_bound",
-      "host_bound",       "balanced"};
-  return kNames[static_cast<std::size_t>(limit)];
+  return kLimits.at(static_cast<std::size_t>(limit)).first;
 }
 
 Bottleneck find_bottleneck(const events::Timing& timing, const BottleneckContext& context) {
@@ -270,15 +281,23 @@ Bottleneck find_bottleneck(const events::Timing& timing, const BottleneckContext
   return found;
 }
 
+std::string bottleneck_text(std::string_view name, std::string_view cause, double share) {
+  std::string text(name.substr(0, name.find('_')));
+  const auto rule = std::ranges::find(rules(), cause, &Rule::cause);
+  if (rule != rules().end() && rule->verdict) return text + ": " + rule->diagnosis;
+  const auto known = std::ranges::find(kLimits, name, &std::pair<Word, Word>::first);
+  if (known == kLimits.end()) return text;
+  return fmt::format("{}: {} {} % of the epoch time", text, known->second, percent_text(share));
+}
+
 std::string text_of(const PerfectLoader& perfect) {
   constexpr double kWorthIt = 1.05;
-  const std::string gain = fmt::format(
-      "if data loading took no time, the run would be {:.2f}x as fast", perfect.speedup);
   const std::string how =
       perfect.replayed > 0 ? fmt::format("measured in {} steps on the same batch", perfect.replayed)
                            : std::string("computed from the step times");
-  const char* stop = perfect.speedup < kWorthIt ? ": data loading is not the bottleneck" : "";
-  return fmt::format("{} ({}){}", gain, how, stop);
+  const char* stop = perfect.speedup < kWorthIt ? ", so data loading is not the bottleneck" : "";
+  return fmt::format("if data loading took no time, the run would be {:.2f}x as fast as now ({}){}",
+                     perfect.speedup, how, stop);
 }
 
 Json to_json(const Bottleneck& bottleneck) {

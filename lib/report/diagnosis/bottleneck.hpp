@@ -83,9 +83,8 @@ struct Gain {
   std::optional<double> high = {};  // absent: no upper bound is known
   bool replayed = false;            // the passes were timed with the change
 };
-/// Returns a text such as "1.6x to 2.1x as fast on repeated
-/// batches", "at most 2.00x as fast", "gain unknown
-/// until it is tried".
+/// Returns a text such as "1.60x to 2.10x as fast as now, estimated ...", "at most 2.00x as fast as
+/// now" or "unknown until it is tried".
 std::string text_of(const Gain& gain);
 
 /// Whether a setting was compared with its alternative before the verdict says that no setting
@@ -136,8 +135,12 @@ struct Bottleneck {
 /// Finds the bottleneck of a run from its time budget.
 Bottleneck find_bottleneck(const events::Timing& timing, const BottleneckContext& context);
 
-/// Returns a text such as "if data loading took no time, the run would be 1.13x as fast (...)";
-/// below 1.05x it adds that loading is not the bottleneck.
+/// Returns one line such as "compute: forward and backward take 59 % of the epoch time" from the
+/// members of to_json().
+std::string bottleneck_text(std::string_view name, std::string_view cause, double share);
+
+/// Returns a text such as "if data loading took no time, the run would be 1.13x as fast as now
+/// (...)"; below 1.05x it adds that loading is not the bottleneck.
 std::string text_of(const PerfectLoader& perfect);
 
 /// Returns {verdict, share, headroom, gain, advice, cause, diagnosis, setting, checks, evidence,

@@ -13,6 +13,7 @@ constexpr int kMostWorkers = 256;
 constexpr std::int64_t kLargestBatch = std::int64_t{1} << 24;
 constexpr double kStalled = 0.25;    // of the time a thread waits for a core
 constexpr double kSavesWell = 0.02;  // of the time
+constexpr const char* kFewerSaves = "fewer checkpoints take less time, but a crash loses more work";
 
 /// Proposes a larger batch, or returns a sentence without a setting if the batch cannot grow.
 Proposals larger_batch(const BottleneckInputs& facts, const char* why) {
@@ -25,7 +26,7 @@ Proposals larger_batch(const BottleneckInputs& facts, const char* why) {
            fmt::format(
                "{}; a larger batch changes training, so check the loss and the learning rate", why),
            gains::of_larger_batch(facts, factor)},
-          {"", std::string(why) + " with a larger batch, which this experiment does not accept"}};
+          {"", "this experiment accepts no larger batch, which would help: " + std::string(why)}};
 }
 
 // Returns "KEY=N", where N is above `now` and at most the epochs of the run; empty if there is no
@@ -60,10 +61,9 @@ std::string listed(const std::vector<std::string>& words) {
   return join(all.first(all.size() - 1), ", ") + " and " + all.back();
 }
 
-/// Returns a text such as "settings that may help: a batch of 512 (1.12x to 1.90x as fast,
-/// estimated from a short test on one batch); tried without a clear gain: 2 threads (0.92x to 1.19x
-/// as fast, estimated from a short test on one batch); other values of trainer.precision may help,
-/// but this run did not test them".
+/// Returns a text such as "settings that may help: a batch of 512 (1.12x to 1.90x as fast as now,
+/// ...); tried without a clear gain: 2 threads (0.92x to 1.19x as fast as now, ...); other values
+/// of trainer.precision may help, but this run did not test them".
 std::string compared_settings(const BottleneckInputs& facts) {
   constexpr double kMayHelp = 1.05;
   std::vector<std::string> gaining;
@@ -116,8 +116,8 @@ Proposals free_cores(const BottleneckInputs& facts) {
   const auto& usage = facts.context.usage;
   const double share =
       usage ? usage->outside_cores.value_or(0) + usage->stolen_cores.value_or(0) : 0;
-  return {{"", fmt::format("stop or move the other processes ({} % of the CPU time), and run again "
-                           "before you rely on these times",
+  return {{"", fmt::format("stop or move the other processes, which take {} % of the CPU time, and "
+                           "run again before you rely on these times",
                            percent_text(share))}};
 }
 
@@ -132,7 +132,7 @@ Proposals inspect_rank(const BottleneckInputs& facts) {
 }
 
 Proposals cool_gpu(const BottleneckInputs& /*facts*/) {
-  return {{"", "better cooling or a higher power limit would let the GPU keep its clocks"}};
+  return {{"", "better cooling or a higher power limit would let the GPU keep its clock rate"}};
 }
 
 Proposals other_threads(const BottleneckInputs& facts) {
@@ -263,7 +263,7 @@ Proposals pin(const BottleneckInputs& facts) {
 }
 
 Proposals keep_on_device(const BottleneckInputs& facts) {
-  const Proposal smaller{"", "smaller samples, or 8-bit samples, take less time to copy",
+  const Proposal smaller{"", "smaller samples, or samples of 8 bits, take less time to copy",
                          gains::without(facts, facts.timing.h2d_s)};
   const AdviceSettings& levers = facts.context.levers;
   if (facts.context.on_gpu && levers.cache_mode != "device" && has_mode(levers, "device"))
@@ -287,14 +287,15 @@ Proposals smaller_buckets(const BottleneckInputs& facts) {
 }
 
 Proposals exchange_less(const BottleneckInputs& facts) {
-  return larger_batch(facts, "half as many gradient all-reduces per sample");
+  return larger_batch(facts, "the ranks exchange gradients half as often for each sample");
 }
 
 Proposals save_async(const BottleneckInputs& facts) {
-  return {{"checkpoint.async=true", "checkpoints are copied in memory and written later",
-           gains::without(facts, facts.timing.checkpoint_s)},
-          {"", "checkpoints written in the background would not block training",
-           gains::without(facts, facts.timing.checkpoint_s)}};
+  return {
+      {"checkpoint.async=true", "checkpoints are copied to memory and written in the background",
+       gains::without(facts, facts.timing.checkpoint_s)},
+      {"", "checkpoints written in the background would not block training",
+       gains::without(facts, facts.timing.checkpoint_s)}};
 }
 
 Proposals save_less(const BottleneckInputs& facts) {
@@ -305,19 +306,18 @@ Proposals save_less(const BottleneckInputs& facts) {
   if (levers.checkpoint_every_steps) {
     const double ratio = std::clamp(share / (1 - share) / kSavesWell, 2.0, 1e6);
     const double steps = std::ceil(static_cast<double>(*levers.checkpoint_every_steps) * ratio);
-    all.push_back({fmt::format("checkpoint.every_n_steps={:.0f}", steps),
-                   "fewer checkpoints; a crash then loses more", gain});
+    all.push_back({fmt::format("checkpoint.every_n_steps={:.0f}", steps), kFewerSaves, gain});
   }
   constexpr double kTenMinutes = 600;
   if (levers.checkpoint_every_s && *levers.checkpoint_every_s < kTenMinutes)
-    all.push_back({"checkpoint.every_t=10m", "fewer checkpoints; a crash then loses more", gain});
+    all.push_back({"checkpoint.every_t=10m", kFewerSaves, gain});
   const std::string epochs =
       every_n("checkpoint.every_n_epochs", levers.checkpoint_every, 5, facts.context.max_epochs);
-  if (!epochs.empty()) all.push_back({epochs, "fewer checkpoints; a crash then loses more", gain});
+  if (!epochs.empty()) all.push_back({epochs, kFewerSaves, gain});
   if (levers.checkpoint_on_best)
     all.push_back(
-        {"checkpoint.on_best=false", "not every new best epoch needs a checkpoint", gain});
-  all.push_back({"", "fewer checkpoints; a crash then loses more", gain});
+        {"checkpoint.on_best=false", "then not every new best epoch waits for a checkpoint", gain});
+  all.push_back({"", kFewerSaves, gain});
   return all;
 }
 
@@ -364,7 +364,7 @@ Proposals fill_device(const BottleneckInputs& facts) {
 }
 
 Proposals fewer_updates(const BottleneckInputs& facts) {
-  return larger_batch(facts, "half as many updates per sample");
+  return larger_batch(facts, "the optimizer updates the weights half as often for each sample");
 }
 
 Proposals more_devices(const BottleneckInputs& facts) {

@@ -1,4 +1,5 @@
 #include "base/numbers.hpp"
+#include "base/strings.hpp"
 #include "report/diagnosis/bottleneck_rules.hpp"
 
 namespace trainctl::report {
@@ -70,7 +71,7 @@ SettingCheck check_of_batch(const BottleneckInputs& facts) {
     return not_done(kKey);
   const auto factor =
       static_cast<double>(context.larger_batch->value) / static_cast<double>(context.batch_size);
-  return done(kKey, fmt::format("a batch of {}", context.larger_batch->value),
+  return done(kKey, "a batch of " + with_thousands(context.larger_batch->value),
               of_larger_batch(facts, factor));
 }
 
@@ -103,7 +104,7 @@ SettingCheck check_of_precision(const BottleneckInputs& facts) {
 SettingCheck check_of_anomaly(const BottleneckInputs& facts) {
   constexpr const char* kKey = "trainer.detect_anomaly";
   return facts.context.levers.detect_anomaly ? done(kKey, "off", of_no_anomaly_checks(facts))
-                                             : done(kKey, "it is off");
+                                             : done(kKey, "anomaly checks are off");
 }
 
 }  // namespace
@@ -223,11 +224,10 @@ bool has_tiny_steps(const BottleneckInputs& facts) {
 }  // namespace gains
 
 std::string text_of(const Gain& gain) {
-  if (!gain.high)
-    return gain.replayed || gain.low > 1.005 ? fmt::format("at least {:.2f}x as fast", gain.low)
-                                             : std::string("unknown until it is tried");
-  if (!gain.replayed) return fmt::format("at most {:.2f}x as fast", *gain.high);
-  return fmt::format("{:.2f}x to {:.2f}x as fast, estimated from a short test on one batch",
+  if (!gain.high && !gain.replayed && gain.low <= 1.005) return "unknown until it is tried";
+  if (!gain.high) return fmt::format("at least {:.2f}x as fast as now", gain.low);
+  if (!gain.replayed) return fmt::format("at most {:.2f}x as fast as now", *gain.high);
+  return fmt::format("{:.2f}x to {:.2f}x as fast as now, estimated from a short test on one batch",
                      gain.low, *gain.high);
 }
 

@@ -42,9 +42,9 @@ const char* words_of(BottleneckKind part, const BottleneckContext& context) {
 void add_time(const BottleneckInputs& facts, List& list) {
   const events::Timing& timing = facts.timing;
   const double share = facts.part_s / timing.wall_s;
-  list.add(
-      {"part_share", share, "share",
-       fmt::format("{} of the time: {}", percent(share), words_of(facts.part, facts.context))});
+  list.add({"part_share", share, "share",
+            fmt::format("{}: {} of the epoch time", words_of(facts.part, facts.context),
+                        percent(share))});
   const double batches = facts.batches();
   if (batches < 1) return;
   const bool input = facts.part == BottleneckKind::input;
@@ -232,16 +232,16 @@ constexpr std::array kQuestions{
 
 constexpr const char* kHead = R"(# Bottlenecks
 
-Every training run ends with a verdict on its speed: the bottleneck, the numbers that show it, the gain of a perfect loader, and the one key
-to change, if any. The summary shows the main parts; `bottleneck` in `result.json` (and in `run --json`) contains all of them.
+At its end, every training run reports its bottleneck, the numbers that show it, the gain of a perfect loader, and the one key to change, if
+any. The summary shows the main parts; `bottleneck` in `result.json` (and in `run --json`) contains all of them.
 `trainctl explain --bottlenecks` prints this page from the rules that the program uses. [`trainctl tune`](../how-to/tune.md) tries the fixes
 and measures their gain.
 
 | field of `bottleneck` | meaning |
 | --- | --- |
-| `verdict` | `machine_busy`, `input_bound`, `transfer_bound`, `communication_bound`, `checkpoint_bound`, `evaluation_bound`, `compute_bound`, `optimizer_bound`, `host_bound` or `balanced` |
+| `verdict` | the bottleneck: `machine_busy`, `input_bound`, `transfer_bound`, `communication_bound`, `checkpoint_bound`, `evaluation_bound`, `compute_bound`, `optimizer_bound`, `host_bound` or `balanced` |
 | `cause`, `diagnosis` | the rule that applies, such as `few_workers`, and its text: the columns "cause" and "diagnosis" of the [table of rules](#symptoms-diagnoses-fixes) |
-| `share` | the share of the wall time, 0 to 1, of the part that the verdict names. For `input_bound`, this is the time spent waiting for batches |
+| `share` | the share of the wall time, 0 to 1, of the part that is the bottleneck. For `input_bound`, this is the time spent waiting for batches |
 | `gain` | the expected speed-up of the whole run with the proposed setting, as an interval: `low` and `high` (2: twice as fast; null: no upper limit is known), `replayed` (true if steps were timed with the setting), `text` |
 | `headroom` | the same number as `high` of `gain` |
 | `perfect_loader` | the gain of a loader that never lets training wait: `speedup`, `step_s` (seconds per step with such a loader), `now_step_s` (seconds per step in this run), `replayed_steps` (how many steps were timed for it), `text`. null if the run measured no training step |
@@ -249,22 +249,22 @@ and measures their gain.
 | `advice` | one sentence that proposes the setting |
 | `checks` | one entry each for batch size, threads, precision and anomaly detection: `key`, `compared` (true if the run timed another value, or no other value can help), `gain` of the other value, or null, and `text` |
 | `evidence` | a list of `name`, `value`, `unit`, `text` |
-| `otherwise` | with `machine_busy`: the verdict on the same times if the load of other processes is ignored. Otherwise null |
+| `otherwise` | with `machine_busy`: the bottleneck according to the same times if the load of other processes is ignored. Otherwise null |
 
 A replay measures the gain of a setting: at the end of a run of one process on a CPU, a step is repeated with one setting changed at a time.
 The changes are all cores or one thread, a batch 2, 4 or 8 times as large, bf16 if the CPU has instructions for it, and
 `trainer.detect_anomaly: false`. Each replay takes at most 1 % of the training time and at most two seconds. `low` of a replayed gain
 assumes that the replay was 15 % too fast. Without a replay, `high` is computed from the time that the setting could save at most: a batch n
-times as large makes the run at most n times as fast. If nothing limits the gain, as with more devices, `high` is null. The verdict names
+times as large makes the run at most n times as fast. If nothing limits the gain, as with more devices, `high` is null. The summary names
 the settings that were not compared.
 
-The verdict is `machine_busy`, before any other, in two cases. Processes outside of the run use at least 10 % of the cores, and the run's
+The bottleneck is `machine_busy`, before any other, in two cases. Processes outside of the run use at least 10 % of the cores, and the run's
 threads wait for a core at least 10 % of the time. Or the machine is virtual, and its host takes away at least 10 % of the CPU time (steal
 time). All measured times are then too long, and `share` is the share of the CPU time that others use. Cores that the run does not need, as
 in a run with one thread, are ignored. If the run itself has more threads or loader workers than cores, they wait for one another. The cause
 is then `threads_oversubscribed` or `workers_oversubscribed`, and the load of other processes is only listed in `evidence`.
 
-The verdict ignores the first epoch if there are others. Shares of the time are those of rank 0. The Linux kernel reports page faults, the
+The first epoch is ignored if there are others. Shares of the time are those of rank 0. The Linux kernel reports page faults, the
 CPU time that other processes used, and pressure (PSI) and CPU quota of the innermost control group, or of the machine if there is no group.
 NVML reports power and clocks of a GPU. Values that the machine does not report are omitted.
 
@@ -279,7 +279,7 @@ result of the run. If the gain is below 1.05x, the summary says that data loadin
 constexpr const char* kTree = R"(
 ## The decision tree
 
-Answer the questions in this order. The first rule that applies gives the verdict. Waits are waiting for batches, copies to the device,
+Answer the questions in this order. The first rule that applies gives the bottleneck. Waits are waiting for batches, copies to the device,
 waiting for other ranks, and checkpoints. Work is forward, backward, optimizer and other.
 
 )";
@@ -356,7 +356,7 @@ std::string row_of(const char* part, const Rule& rule) {
 
 std::string table() {
   std::string text = kTable;
-  text += "| part | symptom | cause | diagnosis | fix | key | verdict |\n";
+  text += "| part | symptom | cause | diagnosis | fix | key | bottleneck |\n";
   text += "| --- | --- | --- | --- | --- | --- | --- |\n";
   for (const Rule& rule : rules_of(std::nullopt)) text += row_of("any", rule);
   for (const Question& question : kQuestions) {

@@ -40,13 +40,12 @@ GradeLine cpu_limit(const MachineReadings& r) {
   std::string found = fmt::format("{} core{} in the CPU affinity", r.cores, plural(r.cores));
   if (!r.cpu_quota) return ok(found + ", no quota");
   found += fmt::format(", a quota of {:.2g}", *r.cpu_quota);
-  if (r.throttled > 0) found += fmt::format(", throttled in {} periods", r.throttled);
+  if (r.throttled > 0) found += fmt::format(", used up in {} periods", r.throttled);
   if (*r.cpu_quota < 1)
-    return {Grade::bad, found, "every thread is throttled for a part of the time",
+    return {Grade::bad, found, "all threads are paused for a part of the time",
             "give the container a core or more: docker run --cpus 4, or resources.limits.cpu"};
   if (r.throttled > 0 || *r.cpu_quota < r.cores)
-    return {Grade::degraded, found,
-            "threads beyond the quota are throttled for up to 0.1 s at a time",
+    return {Grade::degraded, found, "when the quota is used up, all threads pause for up to 0.1 s",
             "raise the quota (docker run --cpus, resources.limits.cpu) or pin cores "
             "(--cpuset-cpus)"};
   return ok(found);
@@ -57,7 +56,7 @@ GradeLine pressure(const MachineReadings& r) {
       fmt::format("a thread waited for a core in {:.0f} % of the last 10 s", r.pressure);
   if (r.pressure < 10) return ok(found);
   return {r.pressure < 50 ? Grade::degraded : Grade::bad, found,
-          "other programs use the cores, so measurements show less than the machine can do",
+          "other programs use the cores, so measured speeds are too low",
           "find them with: top -o %CPU"};
 }
 
@@ -103,11 +102,12 @@ GradeLine huge_pages(const MachineReadings& r) {
 
 GradeLine open_files(const MachineReadings& r) {
   if (!r.open_files) return ok("no limit, or not known");
-  std::string found = fmt::format("{} open files", *r.open_files);
-  if (r.open_files_hard) found += fmt::format(" (up to {})", *r.open_files_hard);
+  std::string found = fmt::format("at most {} open files", with_thousands(*r.open_files));
+  if (r.open_files_hard)
+    found += fmt::format(" (can be raised to {})", with_thousands(*r.open_files_hard));
   if (*r.open_files >= 1024) return ok(found);
   return {*r.open_files < 128 ? Grade::bad : Grade::degraded, found,
-          "data sets of many shards, and runs of several ranks, run out of file descriptors",
+          "a run with many shards or several ranks may run out of file descriptors",
           "ulimit -n 4096"};
 }
 
@@ -124,7 +124,7 @@ GradeLine shared_memory(const MachineReadings& r) {
   const std::string found = bytes_text(*r.shm_bytes);
   if (r.gpus.size() < 2 || *r.shm_bytes >= 512 * kMiB) return ok(found);
   return {Grade::bad, fmt::format("{}, for {} GPUs", found, r.gpus.size()),
-          "NCCL needs it between ranks: a run of several GPUs may fail at its first all-reduce",
+          "NCCL needs /dev/shm: a run on several GPUs may fail at its first all-reduce",
           "docker run --shm-size 1g or --ipc host, or an emptyDir of medium Memory at /dev/shm"};
 }
 
@@ -151,7 +151,7 @@ GradeLine disk(const MachineReadings& r) {
             "set dataset.cache.local to a local folder, or pack the data: trainctl data pack"};
   if (d.rotational == true)
     return {Grade::degraded, found + ", a hard disk",
-            "reading samples in random order takes some 10 ms each until they are cached",
+            "reading a sample in random order takes about 10 ms, unless it is cached",
             "pack the data (trainctl data pack), or copy it to an SSD"};
   return ok(found);
 }
@@ -161,7 +161,7 @@ GradeLine pcie(const MachineReadings& r) {
   std::vector<std::string> parts;
   bool narrow = false;
   for (const PciGpu& gpu : r.gpus) {
-    parts.push_back(fmt::format("{} x{} of x{} at {:g} of {:g} GT/s", printable(gpu.address),
+    parts.push_back(fmt::format("{}: {} of {} lanes at {:g} of {:g} GT/s", printable(gpu.address),
                                 gpu.width, gpu.width_max, gpu.speed, gpu.speed_max));
     narrow = narrow || (gpu.width > 0 && gpu.width < gpu.width_max);
   }

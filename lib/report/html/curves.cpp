@@ -184,7 +184,7 @@ std::vector<Html> utilization_figures(const RunFiles& run) {
   };
   return without_empty(
       {of_epochs(chart("CPU", "% of one core", {"CPU"}), {plain(&Timing::cpu_percent)}),
-       of_epochs(chart("GPU", "% of the time", {"GPU"}), {optional(&Timing::gpu_util)}),
+       of_epochs(chart("GPU", "busy, % of the time", {"GPU"}), {optional(&Timing::gpu_util)}),
        of_epochs(chart("Memory", "MB", {"host, peak", "GPU"}),
                  {plain(&Timing::rss_mb), optional(&Timing::gpu_mem_mb)}),
        of_epochs(chart("Reading from the disk", "MB/s", {"read"}), {plain(&Timing::read_mb_s)})});

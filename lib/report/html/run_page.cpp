@@ -1,6 +1,7 @@
 #include "report/html/run_page.hpp"
 
 #include "base/strings.hpp"
+#include "report/diagnosis/bottleneck.hpp"
 #include "report/html/charts.hpp"
 #include "report/html/curves.hpp"
 #include "report/html/html.hpp"
@@ -17,7 +18,7 @@ std::string scalar_text(const Json& value) {
   return to_line(value);
 }
 
-/// Returns the numbers that support the verdict.
+/// Returns the numbers that show the bottleneck.
 Html evidence_of(const Json& bottleneck) {
   Html items;
   const auto add = [&items](const std::string& text) {
@@ -40,22 +41,15 @@ Html trial_of(const Json& bottleneck, const Json& manifest) {
                              shell_word(setting)));
 }
 
-std::string verdict_line(const Json& bottleneck) {
-  std::string line = text_at(bottleneck, "verdict");
-  std::ranges::replace(line, '_', '-');
-  const double share = number_at(bottleneck, "share");
-  const bool proposes = !text_at(bottleneck, "setting").empty();
-  const std::string gain = text_at(member(bottleneck, "gain"), "text");
-  if (std::isfinite(share)) line += fmt::format(": {} % of the time", percent_text(share));
-  if (proposes && !gain.empty()) line += "; gain of the advice: " + gain;
-  return line;
-}
-
 Html bottleneck_of(const RunFiles& run) {
   const Json& bottleneck = member(run.result, "bottleneck");
   if (text_at(bottleneck, "verdict").empty() || run.epochs.empty()) return {};
-  Html content =
-      element("p", element("strong", Html(verdict_line(bottleneck)))) + evidence_of(bottleneck);
+  std::string line = bottleneck_text(text_at(bottleneck, "verdict"), text_at(bottleneck, "cause"),
+                                     number_at(bottleneck, "share"));
+  const std::string gain = text_at(member(bottleneck, "gain"), "text");
+  const bool proposes = !text_at(bottleneck, "setting").empty();
+  if (proposes && !gain.empty()) line += "; gain of the advice: " + gain;
+  Html content = element("p", element("strong", Html(line))) + evidence_of(bottleneck);
   const std::string diagnosis = text_at(bottleneck, "diagnosis");
   const std::string advice = text_at(bottleneck, "advice");
   if (!diagnosis.empty() && !advice.starts_with(diagnosis)) content += paragraph(diagnosis);
@@ -65,7 +59,7 @@ Html bottleneck_of(const RunFiles& run) {
 
 /// Returns sums over all epochs.
 Table budget_table(const RunFiles& run) {
-  Table table({left("part"), "seconds", "share"});
+  Table table({left("part"), "seconds", "share of the time"});
   const events::Timing sum = sum_timing(run.epochs);
   for (const events::TimingPhase& phase : events::kTimingPhases) {
     const double seconds = sum.*phase.seconds;
@@ -198,13 +192,13 @@ Html time_section(const RunFiles& run) {
   std::vector<Html> figures = time_figures(run);
   if (figures.empty()) return bottleneck_of(run);
   return bottleneck_of(run) + cards(figures) +
-         folded("Sums over all epochs", html_table(budget_table(run)));
+         folded("Time of all epochs together", html_table(budget_table(run)));
 }
 
 Html steps_section(const RunFiles& run) {
   Html content = cards(step_figures(run));
   if (!content.empty() && run.steps.kept_every() > 1)
-    content += paragraph(fmt::format("One of {} lines is shown.", run.steps.kept_every()));
+    content += paragraph(fmt::format("One of {} logged steps is shown.", run.steps.kept_every()));
   return content;
 }
 

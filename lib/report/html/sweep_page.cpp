@@ -84,7 +84,7 @@ std::string difference_text(const Json& row) {
   const std::string text = (mean < 0 ? "" : "+") + metric_text(mean);
   const std::string interval = interval_text(difference);
   if (interval == "-") return text;
-  return text + " " + interval + (member(row, "tied") == Json(true) ? ", tied" : "");
+  return text + " " + interval + (member(row, "tied") == Json(true) ? ", may be 0" : "");
 }
 
 std::string runs_text(const Json& row) {
@@ -99,8 +99,8 @@ std::string runs_text(const Json& row) {
 Html sweep_summary(const Json& sweep, const std::string& metric) {
   const Json& rows = member(sweep, "summary");
   if (!rows.is_array() || rows.empty()) return {};
-  Table table({"rank", left("settings"), "mean " + metric, "95 %", "difference", left("runs"),
-               left("status")});
+  Table table({"rank", left("settings"), "mean " + metric, "95 % interval", "difference [95 %]",
+               left("runs"), left("status")});
   const std::set<std::string> keys = varied_keys(rows);
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const Json& row = rows[i];

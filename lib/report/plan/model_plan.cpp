@@ -140,11 +140,10 @@ std::string speed_text(const Plan& plan, const PlannedSpeed& speed) {
   return text;
 }
 
-/// Returns "all 3" for epochs, or "250 steps" if the run ends within an epoch.
+/// Returns "3 epochs", or "250 steps" if the run ends within an epoch.
 std::string whole_run(const Plan& plan) {
-  if (plan.epochs && *plan.steps == *plan.epochs * plan.steps_per_epoch)
-    return "all " + with_thousands(*plan.epochs);
-  return fmt::format("{} step{}", with_thousands(*plan.steps), plural(*plan.steps));
+  const bool ends_in_epoch = !plan.epochs || *plan.steps != *plan.epochs * plan.steps_per_epoch;
+  return ends_in_epoch ? counted(*plan.steps, "step") : counted(*plan.epochs, "epoch");
 }
 
 std::string eta_text(const Plan& plan, const PlannedSpeed& speed) {

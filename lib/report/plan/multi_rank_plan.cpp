@@ -50,7 +50,7 @@ std::string step_text(const EstimatedStep& row) {
 }
 
 std::string alone_line(const PlannedScaling& scaling) {
-  return fmt::format("{} for one rank on {}, including {} backward ({})",
+  return fmt::format("{} for one rank on {}, of which the backward pass takes {} ({})",
                      human_duration(scaling.step.step_s), printable(scaling.device),
                      human_duration(scaling.step.backward_s), scaling.backward_from);
 }
@@ -102,7 +102,7 @@ std::string memory_text(const FakeRanks& fake) {
 std::string sharded_text(const FakeRanks& fake) {
   const std::int64_t kept = rank_step_bytes(fake, true);
   const std::int64_t saved = rank_step_bytes(fake, false) - kept;
-  return fmt::format("{} with the optimizer's state sharded ({}): {} less", bytes_text(kept),
+  return fmt::format("{} if the optimizer state is sharded ({}): {} less", bytes_text(kept),
                      fake.shards_optimizer ? "as distributed.type says" : "zero1",
                      bytes_text(saved));
 }

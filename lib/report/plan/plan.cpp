@@ -83,14 +83,14 @@ std::string processes_text(const Plan& plan) {
 
 std::string headline(const Plan& plan) {
   std::string text = fmt::format("{}: {} on {} with {}, {} per step", printable(plan.config),
-                                 processes_text(plan), plan.device, counted(plan.cores, "core"),
+                                 processes_text(plan), plan.device, counted(plan.cores, "CPU core"),
                                  counted(plan.batch_size * plan.ranks * plan.accumulate, "sample"));
   const std::string each = with_thousands(plan.batch_size);
   if (plan.accumulate > 1) {
-    text +=
-        fmt::format(" ({} batches of {}{})", plan.accumulate, each, plan.ranks > 1 ? " each" : "");
+    text += fmt::format(" ({} batches of {}{})", plan.accumulate, each,
+                        plan.ranks > 1 ? " in each process" : "");
   } else if (plan.ranks > 1) {
-    text += fmt::format(" ({} each)", each);
+    text += fmt::format(" ({} in each process)", each);
   }
   text += fmt::format(", {} per epoch", counted(plan.steps_per_epoch, "step"));
   if (plan.epochs) text += ", " + counted(*plan.epochs, "epoch");
@@ -118,19 +118,20 @@ std::string threads_by_step(const std::vector<PlannedProbe::Workers>& by_step) {
       fmt::format("auto uses no workers if a training step takes at least {}", least(0));
   const std::size_t shown = std::min(by_step.size(), kMostShown) - 1;
   for (std::size_t i = 1; i < shown; ++i)
-    text += fmt::format(", {} from {} to {}", by_step[i].number, least(i), least(i - 1));
+    text += fmt::format(", {} from {} to {}", counted(by_step[i].number, "worker"), least(i),
+                        least(i - 1));
   const int low = by_step[shown].number;
   const int high = by_step.back().number;
-  return text +
-         fmt::format(", {} below {}",
-                     low == high ? fmt::format("{}", high) : fmt::format("{} to {}", low, high),
-                     least(shown - 1));
+  return text + fmt::format(", {} below {}",
+                            low == high ? counted(high, "worker")
+                                        : fmt::format("{} to {} workers", low, high),
+                            least(shown - 1));
 }
 
 std::string probe_text(const PlannedProbe& probe) {
   std::string text = fmt::format("one thread loads a batch in {}", human_duration(probe.batch_s));
   if (probe.spread > 1)
-    text += fmt::format("; the slowest batch of 100 takes {:.2f}x the mean", probe.spread);
+    text += fmt::format("; the slowest batch of 100 takes {:.2f} times the mean", probe.spread);
   return text + fmt::format("; prefetch factor {}", probe.prefetch_factor);
 }
 
@@ -168,7 +169,7 @@ std::string verdict_text(const Plan& plan, const Style& style) {
   const std::string available = size_text(plan.available_bytes);
   const bool exceeds = verdict == "exceeds";
   if (!exceeds && !plan.model)
-    return fmt::format("{}: data loading needs {} of {}", word, needed, available);
+    return fmt::format("{}: data loading needs {} of the {} available", word, needed, available);
   return fmt::format("{}: {} needed, {} available{}", word, needed, available,
                      exceeds ? "; " + advice_text(plan) : "");
 }
@@ -243,7 +244,7 @@ std::string plan_text(const Plan& plan, const Style& style) {
   for (const auto& [label, words] : model_facts(plan)) text += plan_fact(label, words, style);
   text += plan_fact("available", available_text(plan), style);
   for (const std::string& change : plan.shrunk) text += plan_fact("shrinks", change, style);
-  text += plan_fact("verdict", verdict_text(plan, style), style);
+  text += plan_fact("result", verdict_text(plan, style), style);
   if (!plan.model)
     text += plan_fact(
         "", "not included: the model, its optimizer, and libtorch (0.5 GiB per process)", style);

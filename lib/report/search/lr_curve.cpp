@@ -281,13 +281,13 @@ std::string lr_curve_text(const LrCurve& curve, const Style& style) {
   const auto fact = [&](const char* label, const std::string& value) {
     text += fact_line(label, value, style);
   };
-  if (curve.diverged_at) fact("diverges", "at " + rate_of(*curve.diverged_at));
-  if (curve.minimum) fact("lowest loss", "at " + rate_of(*curve.minimum));
+  if (curve.diverged_at) fact("diverges", "at a learning rate of " + rate_of(*curve.diverged_at));
+  if (curve.minimum) fact("lowest loss", "at a learning rate of " + rate_of(*curve.minimum));
   if (curve.steepest)
-    fact("steepest",
-         "at " + rate_of(*curve.steepest) + ", where the smoothed loss decreases fastest");
+    fact("steepest", "at a learning rate of " + rate_of(*curve.steepest) +
+                         ", where the smoothed loss decreases fastest");
   if (curve.range) {
-    fact("range", fmt::format("{} to {}; use a lower value for longer training",
+    fact("range", fmt::format("{} to {}; for a long training, use a low rate of this range",
                               rate_of(curve.range->low), rate_of(curve.range->high)));
     fact("suggestion", rate_of(curve.range->suggestion));
   }

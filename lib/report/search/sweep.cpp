@@ -142,11 +142,11 @@ std::string tied_text(const std::vector<SweepRow>& rows) {
   if (compared > 0)
     return fmt::format(
         "{} of {} other settings cannot be distinguished from the reference: the 95 % interval of "
-        "the difference, paired by seed, includes 0.\n",
+        "the difference (of runs with the same seed) includes 0.\n",
         tied, compared);
   if (reference == nullptr || !has_one_seed) return "";
-  return "One seed shows no variance, so similar settings may be in any order: add --seeds "
-         "0,1,2.\n";
+  return "One seed shows no variance, so the order of similar settings may be chance: add "
+         "--seeds 0,1,2.\n";
 }
 
 Json mean_json(const MeanInterval& value) {
@@ -232,8 +232,8 @@ Table sweep_table(const Sweep& sweep, const std::vector<SweepRow>& rows) {
   const std::vector<std::string> keys = sweep_keys(sweep);
   std::vector<Column> columns{"rank"};
   for (const std::string& name : short_names(keys)) columns.push_back({printable(name)});
-  columns.insert(columns.end(), {printable(sweep.monitor), "95 %", "difference", "runs", "epochs",
-                                 "time", left("status")});
+  columns.insert(columns.end(), {printable(sweep.monitor), "95 % interval", "difference [95 %]",
+                                 "runs", "epochs", "time", left("status")});
   Table table(std::move(columns));
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const SweepRow& row = rows[i];
@@ -251,9 +251,9 @@ Table sweep_table(const Sweep& sweep, const std::vector<SweepRow>& rows) {
 std::string sweep_notes(const Sweep& sweep, const std::vector<SweepRow>& rows) {
   std::string text = fmt::format("{} runs: {}.\n", sweep.runs.size(), counts_text(sweep));
   text += fmt::format(
-      "{} ({} is better): best epoch of each run, averaged over the seeds; 95 %: Student's "
-      "confidence interval of this mean; difference: from the reference, with its 95 % interval; "
-      "time: mean of the runs.\n",
+      "{} ({} is better): the best epoch of each run, averaged over the seeds. 95 % interval: the "
+      "confidence interval of this mean (Student's t). Difference: compared with the row "
+      "'reference', with its 95 % confidence interval. Time: mean of the runs.\n",
       printable(sweep.monitor), sweep.better == Better::lower ? "lower" : "higher");
   text += tied_text(rows);
   for (const SweepRun& run : sweep.runs) {

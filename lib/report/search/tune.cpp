@@ -2,6 +2,7 @@
 
 #include "base/numbers.hpp"
 #include "base/strings.hpp"
+#include "report/diagnosis/bottleneck.hpp"
 #include "report/text/table.hpp"
 
 #include <algorithm>
@@ -18,15 +19,6 @@ const char* word_of(E value) {
 
 std::string setting_of(const TuneChange& change) { return change.key + "=" + change.value; }
 
-std::string verdict_text(const TuneVerdict& verdict) {
-  const std::string text = fmt::format(
-      "{} ({} % of the time; without waits and overhead, a run would be {:.2f}x as fast)",
-      verdict.name, percent_text(verdict.share), verdict.headroom);
-  if (!(verdict.taken > 0)) return text;
-  return fmt::format("{}; other processes used {} % of the cores", text,
-                     percent_text(verdict.taken));
-}
-
 std::string runs_text(const TuneReport& report) {
   const TuneBaseline& base = report.baseline;
   const std::string epochs =
@@ -39,7 +31,7 @@ std::string runs_text(const TuneReport& report) {
 }
 
 Table tries_table(const TuneReport& report) {
-  Table table({left("tried"), left("was"), "gain [95 %]", left("losses"), left("")});
+  Table table({left("tried"), left("was"), "gain [95 %]", left("losses"), left("result")});
   for (const TuneTrial& one : report.tried) {
     const bool accepted = one.ruling == TuneDecision::accepted;
     table.add({printable(setting_of(one.change)), printable(one.change.before), gain_text(one.gain),
@@ -136,7 +128,7 @@ std::string comment(const std::string& text, const std::string& indent = "") {
 std::string lines_of(const Section& section, const std::string& indent) {
   std::string text;
   for (const auto& [key, entry] : section.values) {
-    text += comment(fmt::format("was {}; {}, compared with the settings accepted before it",
+    text += comment(fmt::format("was {}; {} the speed with the settings accepted before it",
                                 entry->change.before, gain_text(entry->gain)),
                     indent);
     text += comment(entry->reason, indent);
@@ -150,7 +142,7 @@ std::string lines_of(const Section& section, const std::string& indent) {
 std::string whole_gain(const TuneReport& report) {
   if (!report.gain)
     return "The whole patch was not compared with the original, because tune ended before that.";
-  return fmt::format("Whole patch: {}, compared with the original in {} pairs of interleaved runs.",
+  return fmt::format("Whole patch: {} the original speed (95 % interval), from {} pairs of runs.",
                      gain_text(*report.gain), report.gain->pairs);
 }
 
@@ -164,27 +156,37 @@ std::string more_time_text(double seconds) {
   return fmt::format("about {:.0f} more {}{}", count, in_hours ? "hour" : "minute", plural(count));
 }
 
+std::string text_of(const TuneVerdict& verdict) {
+  const std::string text =
+      fmt::format("{}; without waits and overhead, a run would be {:.2f}x as fast",
+                  bottleneck_text(verdict.name, verdict.cause, verdict.share), verdict.headroom);
+  if (!(verdict.taken > 0)) return text;
+  return fmt::format("{}; other processes used {} % of the cores", text,
+                     percent_text(verdict.taken));
+}
+
 std::string tune_text(const TuneReport& report, const TuneCommands& commands, const Style& style) {
   std::string text;
   if (!report.tried.empty())
     text += to_text(tries_table(report), style) +
-            "Gain and losses: compared with the settings accepted before.\n";
+            "Gain: speed relative to the settings accepted before, with its 95 % confidence "
+            "interval. Losses: compared with those of the same settings.\n";
   text += left_out_text(report);
   const auto fact = [&](const char* label, const std::string& value) {
     text += fact_line(label, printable(value), style);
   };
   fact("baseline", runs_text(report));
-  fact("bottleneck", verdict_text(report.before));
-  if (!report.patch.empty()) fact("with patch", verdict_text(report.after));
+  fact("bottleneck", text_of(report.before));
+  if (!report.patch.empty()) fact("with patch", text_of(report.after));
   fact("patch", patch_line(report));
   if (!report.patch.empty())
     fact("gain", report.gain
-                     ? gain_text(*report.gain) + " for the whole patch, compared with the original"
+                     ? gain_text(*report.gain) + " the original speed (95 % interval)"
                      : "the whole patch was not compared with the original, because tune ended "
                        "before that");
   for (const std::string& line : report.advice) fact("advice", line);
-  fact("ended", fmt::format("{}; {} of {} used", report.ended, human_duration(report.used_s),
-                            human_duration(report.budget_s)));
+  fact("ended", fmt::format("{}; {} of the budget of {} used", report.ended,
+                            human_duration(report.used_s), human_duration(report.budget_s)));
   if (!commands.run.empty()) fact("next", commands.run);
   if (!commands.check.empty()) fact("check", commands.check);
   return text;
@@ -226,9 +228,7 @@ std::string patch_text(const TuneReport& report, const TuneCommands& commands) {
     text += comment("Nothing: " + report.ended + ".");
     return text + "{}\n";
   }
-  text += comment(
-      fmt::format("Before: {}, {} % of the time; without waits, a run would be {:.2f}x as fast.",
-                  report.before.name, percent_text(report.before.share), report.before.headroom));
+  text += comment("Bottleneck before: " + text_of(report.before) + ".");
   text += comment(whole_gain(report));
   text += comment("In your own file: extends: [" + report.config + ", this file]");
   if (!commands.run.empty()) text += comment("Or: " + commands.run);

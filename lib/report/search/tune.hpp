@@ -124,6 +124,9 @@ struct TuneReport {
 /// hours".
 std::string more_time_text(double seconds);
 
+/// Returns the line of bottleneck_text(), with the effect of all waits and of other processes.
+std::string text_of(const TuneVerdict& verdict);
+
 /// The command lines that a report suggests.
 struct TuneCommands {
   std::string run;    // with the patch; empty: no patch

@@ -211,9 +211,9 @@ std::string EpochTable::line(const std::vector<std::string>& cells) const {
   return text_line(cells, columns, widths);
 }
 
-// Returns "|---- % of time ----|" above the budget columns; empty if too few columns remain.
+// Returns "|---- % of epoch ----|" above the budget columns; empty if too few columns remain.
 std::string EpochTable::budget_bracket() const {
-  constexpr int kLabelWidth = 11;
+  constexpr int kLabelWidth = 12;
   int start = 1;
   int width = -kColumnGap;
   for (const Field& field : fields_) {
@@ -224,7 +224,7 @@ std::string EpochTable::budget_bracket() const {
   const bool unicode = options_.style.glyphs == Glyphs::unicode;
   const int left = (width - kLabelWidth) / 2;
   const char* dash = unicode ? "─" : "-";
-  return std::string(static_cast<std::size_t>(start), ' ') + repeat(dash, left) + " % of time " +
+  return std::string(static_cast<std::size_t>(start), ' ') + repeat(dash, left) + " % of epoch " +
          repeat(dash, width - kLabelWidth - left) + '\n';
 }
 

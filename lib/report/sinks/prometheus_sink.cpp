@@ -123,11 +123,12 @@ std::vector<PrometheusMetric> of_training(const State& state) {
           maybe("trainctl_learning_rate", "Newest learning rate.", state.lr),
           maybe("trainctl_last_checkpoint_timestamp_seconds",
                 "Time when the newest checkpoint was verified.", state.saved_at),
-          maybe("trainctl_last_checkpoint_step", "Step of that checkpoint.", state.saved_step)};
+          maybe("trainctl_last_checkpoint_step", "Step of the newest verified checkpoint.",
+                state.saved_step)};
 }
 
 PrometheusMetric epoch_parts(const events::Timing& timing) {
-  PrometheusMetric parts{"trainctl_epoch_seconds", "Time budget of the last epoch."};
+  PrometheusMetric parts{"trainctl_epoch_seconds", "Seconds of the last epoch, by part."};
   parts.samples.push_back({{{"part", "wall"}}, timing.wall_s});
   for (const events::TimingPhase& phase : events::kTimingPhases) {
     const std::string_view key = phase.key;
@@ -151,19 +152,19 @@ std::vector<PrometheusMetric> of_epoch(const events::EpochEnded& epoch) {
       epoch_parts(timing),
       one("trainctl_samples_per_second", "Training samples per second in the last epoch.",
           timing.samples_per_s),
-      one("trainctl_cpu_ratio", "CPU of rank 0 in the last epoch, 1 being one core.",
+      one("trainctl_cpu_ratio", "CPU cores that rank 0 kept busy in the last epoch.",
           timing.cpu_percent / 100),
       one("trainctl_resident_memory_bytes", "Highest memory of rank 0.", timing.rss_mb * kMebibyte),
-      maybe("trainctl_gpu_utilisation_ratio", "Share of the last epoch that the GPU computed.",
+      maybe("trainctl_gpu_utilisation_ratio", "Share of the last epoch with a busy GPU.",
             gpu_share),
       maybe("trainctl_gpu_memory_bytes", "Highest memory on the GPU of rank 0.", gpu_bytes)};
 }
 
 std::vector<PrometheusMetric> of_ranks(const std::map<int, RankTimes>& ranks) {
   PrometheusMetric steps{"trainctl_rank_step_seconds",
-                         "Compute time per step of a rank in the last epoch."};
+                         "Mean compute time of a step on a rank in the last epoch."};
   PrometheusMetric waits{"trainctl_rank_data_wait_seconds",
-                         "Data wait per step of a rank in the last epoch."};
+                         "Mean wait for data of a step on a rank in the last epoch."};
   for (const auto& [rank, times] : ranks) {
     const PrometheusLabels label{{"rank", std::to_string(rank)}};
     steps.samples.push_back({label, times.step_s});

@@ -69,10 +69,11 @@ std::string last_text(const RunRecord& record) {
   return text;
 }
 
-/// Returns a text such as " (max, inferred from the name)".
+/// Returns a text such as " (higher is better, inferred from the name)".
 std::string mode_text(const BestMode& mode) {
   if (mode.name.empty()) return {};
-  return fmt::format(" ({}{})", mode.name, mode.inferred ? ", inferred from the name" : "");
+  return fmt::format(" ({} is better{})", mode.name == "min" ? "lower" : "higher",
+                     mode.inferred ? ", inferred from the name" : "");
 }
 
 std::string best_text(const Best& best, const BestMode& mode) {
@@ -87,9 +88,10 @@ std::string speed_text(const RunRecord& record) {
   const double each_s = sum.wall_s / static_cast<double>(steady.size());
   const std::string rate = fmt::format("{} samples/s, {} per epoch", rate_text(sum.samples_per_s),
                                        human_duration(each_s));
-  if (steady.size() == record.epochs.size()) return rate + " (one epoch, warm-up included)";
+  if (steady.size() == record.epochs.size())
+    return rate + " (the only epoch, which includes warm-up)";
   return rate +
-         fmt::format(" ({}, without the first)",
+         fmt::format(" (mean of {}, without the first)",
                      steady.size() == 1 ? "1 epoch" : fmt::format("{} epochs", steady.size()));
 }
 
@@ -99,21 +101,16 @@ std::string skipped_text(const RunRecord& record) {
                      count, plural(count));
 }
 
-std::string first_times_text(const RunRecord& record, double wall_s) {
+std::string first_epoch_text(const RunRecord& record, double wall_s) {
   const events::Timing& first = record.epochs.front().timing;
-  std::string text = fmt::format("{} for the first epoch ({} of it until the first batch)",
+  std::string text = fmt::format("{}, including {} until the first batch",
                                  human_duration(first.wall_s), human_duration(first.first_batch_s));
-  const auto hello = record.hellos.find(0);
-  const std::string start =
-      hello == record.hellos.end() ? "" : human_duration(hello->second.startup_s);
-  const double outside_s = wall_s - sum_timing(record.epochs).wall_s;
-  if (outside_s > 0) {
-    text += fmt::format("; {} outside the epochs", human_duration(outside_s));
-    if (!start.empty()) text += fmt::format(" ({} of it to start up)", start);
-  } else if (!start.empty()) {
-    text += fmt::format("; {} to start up", start);
+  double other_s = wall_s - sum_timing(record.epochs).wall_s;
+  if (const auto hello = record.hellos.find(0); hello != record.hellos.end()) {
+    text += "; start-up: " + human_duration(hello->second.startup_s);
+    other_s -= hello->second.startup_s;
   }
-  return text;
+  return other_s > 0 ? text + "; other time outside the epochs: " + human_duration(other_s) : text;
 }
 
 std::string budget_text(const events::Timing& sum, const RunRecord& record) {
@@ -121,40 +118,20 @@ std::string budget_text(const events::Timing& sum, const RunRecord& record) {
   for (const events::TimingPhase& phase : events::kTimingPhases) {
     const double share = sum.*phase.seconds / sum.wall_s;
     if (!(share >= 0.005)) continue;
-    text +=
-        fmt::format("{}{} {} %", text.empty() ? "" : ", ",
-                    phase.seconds == &events::Timing::h2d_s ? transfer_name(record) : phase.brief,
-                    percent_text(share));
+    text += fmt::format("{}{} {} %", text.empty() ? "" : ", ",
+                        phase.seconds == &events::Timing::h2d_s     ? transfer_name(record)
+                        : phase.seconds == &events::Timing::other_s ? "all other work"
+                                                                    : phase.brief,
+                        percent_text(share));
   }
   return text;
 }
 
-/// Returns subject and verb for a part of the time: "validation takes".
-const char* taker_of(BottleneckKind part) {
-  constexpr std::array kTakers{"other processes take",
-                               "waiting for batches takes",
-                               "copying or converting batches takes",
-                               "waiting for other ranks takes",
-                               "saving checkpoints takes",
-                               "forward and backward take",
-                               "the optimizer takes",
-                               "validation takes",
-                               "work outside forward, backward and optimizer takes",
-                               "the largest part takes"};
-  return kTakers.at(static_cast<std::size_t>(part));
+std::string text_of(const Bottleneck& found) {
+  return bottleneck_text(name_of(found.limit), found.cause, found.share);
 }
 
-std::string bottleneck_text(const Bottleneck& found) {
-  const int percent = static_cast<int>(100 * found.share + 0.5);
-  const std::string verdict = name_of(found.limit);
-  const std::string word = verdict.substr(0, verdict.find('_'));
-  if (found.limit != found.part) return word + ": " + found.diagnosis;
-  if (found.limit == BottleneckKind::balanced)
-    return fmt::format("none: the largest part takes {} % of the time", percent);
-  return fmt::format("{}: {} {} % of the time", word, taker_of(found.part), percent);
-}
-
-/// Returns the evidence of the verdict; empty if the time budget is sufficient.
+/// Returns the numbers that show the bottleneck; empty if the time budget is sufficient.
 std::string evidence_text(const Bottleneck& found) {
   constexpr std::size_t kMost = 4;
   std::vector<std::string> texts;
@@ -165,14 +142,14 @@ std::string evidence_text(const Bottleneck& found) {
 }
 
 std::string bottleneck_lines(const Bottleneck& found, const Style& style) {
-  std::string text = fact_line("bottleneck", bottleneck_text(found), style);
+  std::string text = fact_line("bottleneck", text_of(found), style);
   const std::string evidence = evidence_text(found);
   if (!evidence.empty()) text += fact_line("", evidence, style);
   if (!found.advice.empty()) text += fact_line("", found.advice, style);
   if (!found.setting.empty())
     text += fact_line("gain", "with this setting: " + text_of(found.gain), style);
   for (const Bottleneck& quiet : found.otherwise) {
-    text += fact_line("next cause", bottleneck_text(quiet), style);
+    text += fact_line("otherwise", "if no other process ran, " + text_of(quiet), style);
     if (!quiet.advice.empty()) text += fact_line("", quiet.advice, style);
   }
   if (found.perfect_loader) text += fact_line("loading", text_of(*found.perfect_loader), style);
@@ -267,23 +244,23 @@ std::string saved_text(const RunRecord& record, const RunResult& ending) {
     text += fmt::format("{}{} (step {})", text.empty() ? "" : ", ", printable(kept.path),
                         with_thousands(kept.global_step));
   return text.empty() ? "none: no checkpoint was written yet"
-                      : text + "; weights only, cannot be resumed";
+                      : text + "; weights only: a run cannot resume from it";
 }
 
 std::string restarts_text(const RunResult& ending) {
   const bool in_vain = ending.exit_code == static_cast<int>(ErrorKind::no_progress);
-  return in_vain ? fmt::format(
-                       "{}, and the last ones saved no newer checkpoint: do not requeue the job",
-                       ending.restarts)
-                 : std::to_string(ending.restarts);
+  return in_vain
+             ? fmt::format("{}; the last ones saved no newer checkpoint, so do not requeue the job",
+                           ending.restarts)
+             : std::to_string(ending.restarts);
 }
 
 std::string cause_text(const FirstFailure& failure) {
   if (!failure.message.empty())
     return printable_lines(failure.message, std::string(2 + kFailureLabelWidth, ' '));
   if (failure.signal_name == "SIGKILL")
-    return "no output; if memory ran out, the kernel killed it (see dmesg)";
-  return "no output";
+    return "the process printed nothing; if memory ran out, the kernel killed it (see dmesg)";
+  return "the process printed nothing";
 }
 
 std::string tail_text(const std::string& log_tail, const Style& style) {
@@ -300,7 +277,7 @@ std::string tail_text(const std::string& log_tail, const Style& style) {
 
 std::vector<std::string> weights_lines(const WeightsSet& weights) {
   std::vector<std::string> lines{headline(weights)};
-  add(lines, "initialized again for another number of outputs", weights.reinitialized);
+  add(lines, "initialized again, because the number of outputs differs", weights.reinitialized);
   add(lines, "not in the file, initialized", weights.missing);
   add(lines, "not in the model, ignored", weights.ignored);
   if (!weights.frozen.empty())
@@ -326,7 +303,7 @@ std::string top_operator(std::string_view operators_csv) {
   for (const auto& [name, ms] : times) all += ms;
   if (!(all > 0)) return "";
   const auto top = std::ranges::max_element(times, {}, [](const auto& one) { return one.second; });
-  return fmt::format("{} takes {} % of the {}' time", printable(top->first),
+  return fmt::format("{} takes {} % of the time of all {}", printable(top->first),
                      percent_text(top->second / all), on_gpu.empty() ? "operators" : "kernels");
 }
 
@@ -339,18 +316,18 @@ std::string summary_text(const RunRecord& record, const RunResult& ending, const
     found = find_bottleneck(steady, context);
     if (const auto best = best_of(record))
       text += fact_line("best", best_text(*best, ending.best_mode), style);
-    text += fact_line("last", last_text(record), style);
+    text += fact_line("last epoch", last_text(record), style);
     text += fact_line("speed", speed_text(record), style);
-    text += fact_line("first times", first_times_text(record, ending.wall_s), style);
-    if (steady.wall_s > 0) text += fact_line("time", budget_text(steady, record), style);
+    text += fact_line("first epoch", first_epoch_text(record, ending.wall_s), style);
+    if (steady.wall_s > 0) text += fact_line("epoch time", budget_text(steady, record), style);
     text += bottleneck_lines(found, style);
   }
   if (const std::vector<RankRow> rows = rank_rows(record); !rows.empty())
-    text += fact_line("ranks", ranks_verdict(rows), style) + "\n" +
-            to_text(ranks_table(rows), style) +
-            "Means per step. exposed all-reduce: wait for other ranks; overlap: share of the "
-            "exchange during the backward pass; slowdown: data wait and work, relative to the "
-            "median rank.\n\n";
+    text +=
+        fact_line("ranks", ranks_verdict(rows), style) + "\n" + to_text(ranks_table(rows), style) +
+        "All times are means per step. Exposed all-reduce: the wait for other ranks. Overlap: the "
+        "share of the all-reduce that runs during the backward pass. Slowdown: data wait and "
+        "work, compared with the median rank.\n\n";
   if (!record.skipped.empty()) text += fact_line("skipped", skipped_text(record), style);
   if (!ending.profile.empty()) text += fact_line("profile", printable(ending.profile), style);
   if (!ending.run_dir.empty()) text += fact_line("run folder", printable(ending.run_dir), style);

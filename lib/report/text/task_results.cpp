@@ -69,7 +69,7 @@ std::string sameness(const Replay& replay) {
   if (step.bitwise) return "bitwise equal to the recording: loss, outputs and gradients";
   std::string why = step.why_not;
   if (!replay.changed.empty())
-    why += fmt::format("{}the config was changed", why.empty() ? "" : "; ");
+    why += fmt::format("{}the config has changed", why.empty() ? "" : "; ");
   if (!step.initialized.empty())
     why += fmt::format("{}the weights differ from the saved ones", why.empty() ? "" : "; ");
   return "not bitwise equal to the recording" + (why.empty() ? std::string() : ": " + why);
@@ -123,7 +123,7 @@ std::string shown(const char* title, std::vector<events::TensorSummary> tensors,
   const std::size_t more = tensors.size() - std::min(tensors.size(), kShown);
   tensors.resize(tensors.size() - more);
   std::string text = "\n" + to_text(tensor_table(title, tensors), style);
-  if (more > 0) text += fmt::format("and {} more; --json has them\n", more);
+  if (more > 0) text += fmt::format("and {} more tensors, which --json lists\n", more);
   return text;
 }
 

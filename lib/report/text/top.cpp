@@ -32,7 +32,7 @@ std::string state_line(const TopView& view, const Style& style) {
              ": only data from its files is shown";
     case TopState::gone:
       return paint("gone", Ink::red, style) + where +
-             ": no process is running, and the run recorded no end";
+             ": its process has exited, but recorded no result";
     case TopState::ended: break;
   }
   const bool well = view.exit_code == 0;
@@ -67,9 +67,9 @@ std::string pace_line(const TopView& view) {
       fmt::format("{} steps/s  {} samples/s", text_or_dash(view.steps_per_s, rate_text),
                   text_or_dash(view.samples_per_s, rate_text));
   if (view.data_wait_share)
-    line += fmt::format("  data wait {}%", percent_text(*view.data_wait_share));
+    line += fmt::format("  {}% of the time waiting for data", percent_text(*view.data_wait_share));
   if (view.eta_s && view.state == TopState::running)
-    line += "  left about " + human_duration(*view.eta_s);
+    line += fmt::format("  about {} left", human_duration(*view.eta_s));
   return line;
 }
 
@@ -90,7 +90,7 @@ std::string metrics_line(const TopView& view) {
 }
 
 Table ranks_table(const TopView& view) {
-  Table table({"rank", "pid", left("phase"), "step", "steps/s", "CPU", "memory", "silent"});
+  Table table({"rank", "pid", left("phase"), "step", "steps/s", "CPU", "memory", "silent for"});
   for (const TopRank& rank : view.ranks) {
     const bool silent = rank.idle_s && *rank.idle_s >= kSilent;
     table.add({std::to_string(rank.rank), std::to_string(rank.pid),
@@ -164,7 +164,7 @@ std::string top_text(const TopView& view, const Style& style, int height) {
     const auto kept = static_cast<std::size_t>(std::max(height - 1, 0));
     const std::size_t left_out = lines.size() - kept;
     lines.resize(kept);
-    lines.push_back(fmt::format("... {} lines more", left_out));
+    lines.push_back(fmt::format("... {} more lines", left_out));
   }
   std::string text;
   for (const std::string& line : lines) text += line + "\n";

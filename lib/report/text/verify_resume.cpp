@@ -91,11 +91,11 @@ std::string verify_resume_text(const ResumeCheck& check, const Style& style) {
   for (const Kill& kill : check.kills) text += remarks(kill);
   const auto same = std::ranges::count_if(check.kills, is_identical);
   const bool all = std::cmp_equal(same, check.kills.size());
-  text += paint(fmt::format("{} of {} runs are identical to the uninterrupted run", same,
+  text += paint(fmt::format("{} of {} resumed runs are identical to the uninterrupted run", same,
                             check.kills.size()),
                 all ? Ink::green : Ink::red, style) +
           '\n';
-  if (!check.folder.empty()) text += "  see " + printable(check.folder) + '\n';
+  if (!check.folder.empty()) text += "  all runs: " + printable(check.folder) + '\n';
   return text;
 }
 

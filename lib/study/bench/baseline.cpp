@@ -214,7 +214,7 @@ report::Baseline checked_baseline(const BenchOptions& options, const BenchPlan& 
   const std::vector<std::string> differences =
       baseline_differences(baseline, plan.requests.front().loaded, machine, varied_keys(plan));
   ENSURE(config, differences.empty() || options.force_baseline,
-         "the baseline {} (there) is not comparable with this bench (here): {}\nhint: save a new "
+         "the baseline {} is not comparable with this bench: {}\nhint: save a new "
          "baseline with 'bench --save', or add --force-baseline",
          printable(baseline.path), shortened(differences, 8));
   ensure_rows(baseline, options, plan);
@@ -275,14 +275,14 @@ std::vector<std::string> baseline_differences(const report::Baseline& baseline,
                                               std::span<const std::string> varied) {
   std::vector<std::string> differences = report::machine_differences(baseline.machine, here);
   if (baseline.config_resolved.empty()) {
-    differences.emplace_back("it does not contain the config of its runs");
+    differences.emplace_back("the baseline does not contain the config of its runs");
     return differences;
   }
   ensure_readable(baseline);
   const std::vector<std::string> keys = all_varied(baseline, varied);
   for (const ConfigChange& change : config_changes(baseline.config_resolved, now)) {
     if (!is_left_out(change.path, keys))
-      differences.push_back(fmt::format("{}: {} there, {} here", change.path,
+      differences.push_back(fmt::format("{}: {} in the baseline, {} in this bench", change.path,
                                         printable(change.before), printable(change.now)));
   }
   return differences;

@@ -188,14 +188,14 @@ class WarmUps {
     if (!tried.threads) {
       failed_.insert(devices);
       print_(fmt::format(
-          "warm-up  failed on {} device{}: every run on {} chooses its CPU threads itself", devices,
-          plural(devices), devices == 1 ? "it" : "them"));
+          "warm-up  failed: each run on {} device{} chooses its number of CPU threads itself",
+          devices, plural(devices)));
       return tried;
     }
     if (!first_.threads) first_.threads = tried.threads;
     first_.taken = std::max(first_.taken, tried.taken);
     threads_[devices] = *tried.threads;
-    print_(fmt::format("warm-up  {} CPU thread{} per process in every run{}", *tried.threads,
+    print_(fmt::format("warm-up  chose {} CPU thread{} per process for every run{}", *tried.threads,
                        plural(*tried.threads),
                        differs ? fmt::format(" on {} device{}", devices, plural(devices)) : ""));
     return tried;
@@ -207,9 +207,9 @@ class WarmUps {
     for (int i = 0; i < kMostRuns; ++i) {
       tried = warm_up(request, steady_clock(), ends_at_);
       if (tried.stopped || tried.overdue || !tried.threads || tried.taken == 0) return tried;
-      print_(fmt::format("warm-up  other processes took {:.0f} % of the cores: {}",
-                         100 * tried.taken,
-                         i + 1 < kMostRuns ? "repeating" : "the number of threads may be wrong"));
+      print_(fmt::format(
+          "warm-up  other processes took {:.0f} % of the cores, so {}", 100 * tried.taken,
+          i + 1 < kMostRuns ? "it is repeated" : "the number of threads may be wrong"));
     }
     return tried;
   }

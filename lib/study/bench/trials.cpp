@@ -142,7 +142,7 @@ int exit_code_of(std::span<const report::BenchRow> rows) {
 report::TrialFailure failure_of(const RunOutcome& run) {
   const report::RunResult& ending = run.ending;
   const std::string cause =
-      ending.message.empty() ? "the run ended with the verdict " + ending.verdict : ending.message;
+      ending.message.empty() ? "the run ended as " + ending.verdict : ending.message;
   return {.exit_code = ending.exit_code,
           .message = with_reference(cause, run.folder.string()),
           .killed = ending.first_failure && ending.first_failure->signal == SIGKILL};

@@ -151,7 +151,8 @@ void check_split(const std::vector<report::Mistake>& mistakes, const data::Datas
   for (const report::Mistake& mistake : mistakes) {
     ENSURE(config, mistake.index < dataset.size(),
            "the predictions contain sample {}, but split '{}' has only {} samples\n{}",
-           mistake.index, printable(request.split), dataset.size(), kHint);
+           with_thousands(mistake.index), printable(request.split), with_thousands(dataset.size()),
+           kHint);
     indices.push_back(mistake.index);
   }
   const std::vector<std::int64_t> labels = labels_of(dataset, indices);

@@ -285,7 +285,7 @@ std::string global_batch_notice(const StepSamples& samples) {
   if (!samples.are_known() || samples.global_now() == samples.global_before()) return "";
   const std::string keeps = same_global_batch_clause(samples);
   return fmt::format(
-      "the global batch is {} instead of {}: {} with loader.batch_size {}, previously {} with "
+      "the global batch is now {} instead of {}: {} with loader.batch_size {}, previously {} with "
       "{}{}",
       samples.global_now(), samples.global_before(),
       samples.ranks_now == 1 ? "1 rank" : fmt::format("{} ranks", samples.ranks_now),

@@ -27,7 +27,7 @@ LineKey key_of(const MetricsLine& line) { return {line.step, line.type}; }
 
 std::string name_of(const MetricsLine& line) {
   return fmt::format("{} {}", line.type == "step" ? "step" : line.type + " ending at step",
-                     line.step);
+                     with_thousands(line.step));
 }
 
 MetricsLine parse_line(const std::string& text, std::size_t number) {
@@ -107,9 +107,10 @@ class ResumeVerifier {
                   fmt::format("the uninterrupted run failed: {}{}{}", why_of(run),
                               hint.empty() ? "" : "\nhint: ", hint));
     record_baseline(run);
-    options_.print_line(fmt::format(
-        "uninterrupted run: {} steps in {}, a checkpoint every {} steps",
-        with_thousands(check_.steps), human_duration(check_.wall_s), check_.every_n_steps));
+    options_.print_line(
+        fmt::format("uninterrupted run: {} steps in {}, a checkpoint every {} steps",
+                    with_thousands(check_.steps), human_duration(check_.wall_s),
+                    with_thousands(check_.every_n_steps)));
   }
 
   void record_baseline(const RunOutcome& run) {

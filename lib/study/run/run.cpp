@@ -107,8 +107,7 @@ bool wait_for_memory(const FreeMemory& before, launch::SignalGuard& guard, const
   if (guard.received_stop()) return false;
   if (!is_back)
     log::get().warn(
-        "a GPU still has less free memory than before the first start; restarting "
-        "anyway");
+        "a GPU still has less free memory than before the first start; the run restarts anyway");
   return true;
 }
 

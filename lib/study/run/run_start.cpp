@@ -135,7 +135,7 @@ std::int64_t last_step_in(std::string_view lines) {
 }
 
 std::string ends_with(const char* file, std::string_view what, std::int64_t last) {
-  return last > 0 ? fmt::format("{} ends with {} {}", file, what, last)
+  return last > 0 ? fmt::format("{} ends with {} {}", file, what, with_thousands(last))
                   : fmt::format("{} has no {}", file, what);
 }
 
@@ -233,7 +233,7 @@ std::string missing_history(const fs::path& run_dir, const HistoryRange& range) 
   if (text.empty()) return text;
   return fmt::format(
       "{}, and the checkpoint is at step {} (epoch {}): the entries in between are lost", text,
-      range.to.global_step, range.to.epoch + 1);
+      with_thousands(range.to.global_step), range.to.epoch + 1);
 }
 
 }  // namespace trainctl::study

@@ -41,12 +41,13 @@ class BatchSearch {
  private:
   void step() {
     const std::int64_t next = tried_ == 0 ? spec::BatchSize::kSmallest : 2 * tried_;
+    const std::string size = with_thousands(next);
     if (last_ && next > last_->max_batch)
       return stop(
-          fmt::format("a batch of {} leaves fewer than {} steps per epoch", next, kFewestSteps));
+          fmt::format("a batch of {} leaves fewer than {} steps per epoch", size, kFewestSteps));
     if (half_ && memory_bytes_ > 0 && expected_memory(*half_, *last_) > memory_bytes_)
       return stop(fmt::format("a batch of {} would need about {} of memory, and the limit is {}",
-                              next, human_bytes(expected_memory(*half_, *last_)),
+                              size, human_bytes(expected_memory(*half_, *last_)),
                               human_bytes(memory_bytes_)));
     const BatchResult result = try_batch_(next);
     if (const auto* failure = std::get_if<report::TrialFailure>(&result))
@@ -77,9 +78,10 @@ class BatchSearch {
     if (!last_ || (!refused && !failure.killed)) {
       choice_.failure = failure;
     } else if (refused && failure.message.find("out of memory") == std::string::npos) {
-      stop(fmt::format("a batch of {} does not run: {}", batch, one_line(failure.message)));
+      stop(fmt::format("a batch of {} does not run: {}", with_thousands(batch),
+                       one_line(failure.message)));
     } else {
-      stop(fmt::format("a batch of {} does not fit in memory", batch));
+      stop(fmt::format("a batch of {} does not fit in memory", with_thousands(batch)));
     }
   }
 

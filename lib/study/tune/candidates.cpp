@@ -104,7 +104,7 @@ Offer cache(const TuneSituation& now) {
   if (mode < CacheMode::device && now.facts.on_gpu) values.emplace_back("device");
   if (mode < CacheMode::decoded) values.emplace_back("decoded");
   if (mode < CacheMode::encoded) values.emplace_back("encoded");
-  if (values.empty()) return no_values("already the fastest cache mode");
+  if (values.empty()) return no_values("this is already the fastest cache mode");
   return {word_of(mode), values, "cached samples are not read and decoded again in every epoch"};
 }
 
@@ -147,7 +147,7 @@ Offer threads(const TuneSituation& now) {
   const int down = facts.num_threads / 2;
   if (up > facts.num_threads && !is_starved(now)) values.push_back(std::to_string(up));
   if (down >= 1) values.push_back(std::to_string(down));
-  if (values.empty()) return no_values("already one thread on one core");
+  if (values.empty()) return no_values("there is already one thread on one core");
   return {before, values,
           is_starved(now) ? "fewer compute threads leave cores for data loading"
                           : "the best number of threads depends on the model and the batch size"};
@@ -174,7 +174,7 @@ Offer graphs(const TuneSituation& now) {
 
 Offer precision(const TuneSituation& now) {
   const spec::Precision asked = now.experiment.trainer.precision;
-  if (asked != spec::Precision::full) return no_values("already 16-bit");
+  if (asked != spec::Precision::full) return no_values("the precision is already 16-bit");
   std::vector<std::string> values{"bf16-mixed"};
   if (now.facts.on_gpu) values.emplace_back("16-mixed");
   return {word_of(asked), values, "16-bit matrix products take less time and memory"};
@@ -196,7 +196,7 @@ Offer bucket(const TuneSituation& now) {
 }
 
 Offer anomaly(const TuneSituation& now) {
-  if (!now.experiment.trainer.detect_anomaly) return no_values("already off");
+  if (!now.experiment.trainer.detect_anomaly) return no_values("anomaly detection is already off");
   return {
       "true", {"false"}, "anomaly detection checks every operation, which only debugging needs"};
 }
@@ -216,7 +216,7 @@ Offer longer_interval(const TuneSituation& now, std::int64_t every, const char* 
   if (!now.whole_epochs)
     return no_values("the compared runs have shortened epochs, which overstates the gain");
   // The epochs of short runs are too few for a longer interval.
-  if (every > 1) return no_values(fmt::format("already only every {} epochs", every));
+  if (every > 1) return no_values(fmt::format("it already happens only every {} epochs", every));
   if (2 * every > most) return no_values("the experiment has too few epochs");
   return {fmt::format("{}", every),
           {fmt::format("{}", 2 * every)},
@@ -340,7 +340,7 @@ std::string reason_to_skip(const std::string& key, const TuneSituation& now) {
     return fmt::format("it changes the training or its checkpoints; try it with --allow {}",
                        key == kSaving ? key : last_word(key));
   if (holds(kWaitKeys, key) && now.verdict.headroom < kWorthHeadroom && !is_starved(now))
-    return fmt::format("removing all waits and overhead would give only {:.2f}x",
+    return fmt::format("without any waits and overhead, the run would be only {:.2f}x as fast",
                        now.verdict.headroom);
   return {};
 }

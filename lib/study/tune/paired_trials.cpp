@@ -81,8 +81,8 @@ std::vector<double> log_gains(const ComparisonRuns& runs) {
 
 std::string open_reason(const report::Speedup& gain) {
   if (!gain.ci95) return "too few runs for a 95 % interval";
-  if (gain.value.value_or(0) < 1) return "too noisy: 1.03x or more is still possible";
-  return "too noisy: the 95 % interval is not entirely above 1.01x, so there may be no gain";
+  if (gain.value.value_or(0) < 1) return "too noisy: a gain of 1.03x or more is still possible";
+  return "too noisy: the 95 % confidence interval reaches below 1.01x, so there may be no gain";
 }
 
 }  // namespace

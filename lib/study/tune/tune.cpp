@@ -171,16 +171,16 @@ class TuneRecord {
     if (!report_.patch.empty()) return end(TuneStopReason::nothing_left, "nothing is left to try");
     if (most_taken_ > 0)
       return end(TuneStopReason::machine_busy,
-                 fmt::format("undecided: other processes took {:.0f} % of the cores; stop them "
-                             "and run tune again",
+                 fmt::format("undecided, because other processes took up to {:.0f} % of the "
+                             "cores: stop them and run tune again",
                              100 * most_taken_));
     const bool has_other_remedy = is_slow_rank(report_.before) ||
                                   report_.before.name == "checkpoint_bound" ||
                                   report_.before.name == "evaluation_bound";
     if (has_other_remedy)
       return end(TuneStopReason::nothing_left,
-                 fmt::format("the run is {}, and the settings that tune is allowed to change do "
-                             "not help such a run",
+                 fmt::format("the bottleneck is {}, and the settings that tune is allowed to "
+                             "change do not remove it",
                              report_.before.name));
     if (const std::string advice = untested_advice(); !advice.empty())
       return end(TuneStopReason::nothing_left,
@@ -188,7 +188,8 @@ class TuneRecord {
                              advice));
     const std::string tries =
         report_.tried.empty()
-            ? fmt::format("the run is {}, and tune found no setting to try", report_.before.name)
+            ? fmt::format("the bottleneck is {}, and tune found no setting to try",
+                          report_.before.name)
             : fmt::format("no tested change makes the run faster ({} tested)",
                           report_.tried.size());
     end(TuneStopReason::nothing_to_fix, "nothing to fix: " + tries);
@@ -202,9 +203,10 @@ class TuneRecord {
       why = fmt::format("the rest of the budget is too short: {} would be enough to try {}", time,
                         fmt::join(undecided.untested, ", "));
     } else {
-      why = fmt::format("{}: {} would decide {}",
-                        undecided.is_noise ? "too noisy" : "the rest of the budget is too short",
-                        time, fmt::join(undecided.changes, ", "));
+      why = fmt::format(
+          "{}: {} would be enough to decide on {}",
+          undecided.is_noise ? "the times are too noisy" : "the rest of the budget is too short",
+          time, fmt::join(undecided.changes, ", "));
       if (!undecided.untested.empty())
         why += fmt::format("; not tried: {}", fmt::join(undecided.untested, ", "));
     }
@@ -283,15 +285,9 @@ class Search {
     facts_ = sample.facts;
     record_.start(sample);
     trials_.start(record_.report().baseline.run_s);
-    tools_.say(
-        fmt::format("verdict  {}: {:.0f} % of the time; without waits and overhead, a run would be "
-                    "{:.2f}x as fast",
-                    sample.verdict.name, 100 * sample.verdict.share, sample.verdict.headroom));
+    tools_.say("bottleneck  " + report::text_of(sample.verdict));
     if (sample.verdict.taken > 0)
-      tools_.say(
-          fmt::format("warning  other processes took {:.0f} % of the cores: the verdict and "
-                      "the gains are less certain",
-                      100 * sample.verdict.taken));
+      tools_.say("warning  other processes make the bottleneck and all gains less certain");
   }
 
   /// Screens the next change, or gives a screened change more pairs. Returns false if the search is
@@ -382,7 +378,7 @@ class Search {
     record_.note_try(contender.candidate, contender.runs, ruling);
     const bool accepted = ruling.ruling == TuneDecision::accepted;
     const bool is_open = ruling.ruling == TuneDecision::unclear;
-    tools_.say(fmt::format("{} {}  {}: {}",
+    tools_.say(fmt::format("{} {}: gain {}; {}",
                            accepted  ? "accepted"
                            : is_open ? "unclear "
                                      : "rejected",
@@ -438,7 +434,7 @@ class Search {
   /// Returns whether the patch is faster than the original; if not, drops its weakest change.
   bool confirm_patch(int pairs) {
     const TuneChanges changes = patch_changes(record_.report());
-    tools_.say(fmt::format("confirm  the patch of {} setting{} against the original",
+    tools_.say(fmt::format("confirm  comparing all {} accepted setting{} with the original",
                            changes.size(), plural(changes.size())));
     const Comparison comparison{
         {}, changes, scope_of(changes), loosest(changes), options_.tolerance};

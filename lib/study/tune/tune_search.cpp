@@ -173,8 +173,8 @@ report::TuneReport unfinished_report(const TuneOptions& options, const report::T
   report.repeats = options.repeats;
   report.tolerance = options.tolerance;
   report.end = why.overdue ? report::TuneStopReason::budget : report::TuneStopReason::stopped;
-  report.ended = why.overdue ? "the budget ended before the first verdict"
-                             : "stopped by a signal before the first verdict";
+  report.ended = why.overdue ? "the budget ended before the bottleneck was known"
+                             : "stopped by a signal before the bottleneck was known";
   report.exit_code = why.overdue ? static_cast<int>(ErrorKind::inconclusive) : why.exit_code;
   return report;
 }
@@ -184,7 +184,7 @@ std::variant<report::TuneBaseline, report::TrialFailure> choose_run_length(
     const TuneOptions& options, TuneRequests& requests, const PrintLine& print) {
   const Clock& clock = steady_clock();
   const double ends_at = clock.now() + options.budget_s;
-  print("measuring how long runs have to be");
+  print("choosing the length of an epoch by trial runs");
   const auto result = find_run_length(
       requests.experiment(), epoch_target_s(options.budget_s), [&](const TuneLength& length) {
         requests.use_length(length);
@@ -202,9 +202,9 @@ std::variant<report::TuneBaseline, report::TrialFailure> choose_run_length(
   }
   const auto& found = std::get<MeasuredRunLength>(result);
   requests.use_length(found.length);
-  print(found.length.batches > 0 ? fmt::format("runs of {} epochs of {} batches",
+  print(found.length.batches > 0 ? fmt::format("each run: {} epochs of {} batches",
                                                found.length.epochs, found.length.batches)
-                                 : fmt::format("runs of {} whole epochs", found.length.epochs));
+                                 : fmt::format("each run: {} whole epochs", found.length.epochs));
   report::TuneBaseline baseline;
   baseline.batches = found.length.batches;
   baseline.part = found.length.part;

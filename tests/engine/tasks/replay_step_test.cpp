@@ -53,6 +53,7 @@ TEST_CASE("replay: a step is repeated bitwise equal, or the result says what dif
   const events::Replayed other = replay_of(folder, step);
   CHECK_FALSE(other.bitwise);
   CHECK(other.why_not ==
-        "device was cuda:9, is cpu; threads was 3, is 1; the RNG state was not saved; the results "
-        "of the step were not saved");
+        "device was cuda:9 and is now cpu; number of threads was 3 and is now 1; the RNG state was "
+        "not "
+        "saved; the results of the step were not saved");
 }

@@ -90,8 +90,8 @@ TEST_CASE("machine_differences: only properties that determine the speed are com
   other.gpu_models.clear();
   const auto differences = machine_differences(machine_key(other), here);
   REQUIRE(differences.size() == 2);
-  CHECK(differences[0] == "cores: 2 there, 8 here");
-  CHECK_THAT(differences[1], Contains("gpus: [] there, [\"NVIDIA H200\"] here"));
+  CHECK(differences[0] == "cores: 2 in the baseline, 8 in this bench");
+  CHECK_THAT(differences[1], Contains("gpus: [] in the baseline, [\"NVIDIA H200\"] in this bench"));
   CHECK(machine_key(other)["hash"] != here["hash"]);
 }
 

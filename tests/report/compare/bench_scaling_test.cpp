@@ -75,7 +75,7 @@ TEST_CASE("bench scaling: text shows the kind of scaling and losses that agree w
                        Contains("85 [65, 110]") && Contains("2.0 ms (20 %)") &&
                        Contains("rank 1 (+4 %)") && Contains("same     within 1e-06"));
   const std::string notes = scaling_notes(scaling, Scaling::strong);
-  CHECK_THAT(notes, Contains("Strong scaling") && Contains("relative to 1 device;") &&
+  CHECK_THAT(notes, Contains("Strong scaling") && Contains("relative to 1 device.") &&
                         Contains("not bit for bit"));
   CHECK_THAT(scaling_notes(scaling, Scaling::weak),
              Contains("Weak scaling") && !Contains("not bit for bit"));

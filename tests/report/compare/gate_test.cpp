@@ -72,11 +72,11 @@ TEST_CASE("gate: an inconclusive result says how many repeats would probably dec
   CHECK(open.verdict == Verdict::inconclusive);
   REQUIRE(open.repeats.has_value());
   CHECK(*open.repeats > 5);
-  CHECK_THAT(open.why, Contains(std::to_string(*open.repeats) + " repeats would probably decide"));
+  CHECK_THAT(open.why, Contains(std::to_string(*open.repeats) + " repeats are probably enough"));
   const Finding few = single_finding("total_s>+5%", {10, 10}, {11, 11});
   CHECK(few.verdict == Verdict::inconclusive);
   CHECK(few.repeats == 3);
-  CHECK_THAT(few.why, Contains("2 repeats give no interval"));
+  CHECK_THAT(few.why, Contains("2 repeats give no confidence interval"));
 }
 
 TEST_CASE("gate: deterministic metrics are compared without an interval") {

@@ -30,10 +30,9 @@ TEST_CASE("perfect loader: the speedup removes the waits for batches and nothing
   CHECK(found.gain.high == Approx(5));
   CHECK(found.perfect_loader->now_s == Approx(0.1));
   CHECK(found.perfect_loader->step_s == Approx(0.02));
-  CHECK_THAT(
-      text_of(*found.perfect_loader),
-      StartsWith(
-          "if data loading took no time, the run would be 5.00x as fast (computed from the step"));
+  CHECK_THAT(text_of(*found.perfect_loader),
+             StartsWith("if data loading took no time, the run would be 5.00x as fast as now "
+                        "(computed from the step"));
   BottleneckContext unknown = context();
   unknown.batch_size = 0;
   CHECK_FALSE(find_bottleneck(kStarved, unknown).perfect_loader);
@@ -57,7 +56,17 @@ TEST_CASE(
 
 TEST_CASE("perfect loader: a small gain is reported as no bottleneck") {
   const Bottleneck found = find_bottleneck(timing(&events::Timing::data_wait_s, 0.2), context());
-  CHECK_THAT(text_of(*found.perfect_loader), Contains("): data loading is not the bottleneck"));
+  CHECK_THAT(text_of(*found.perfect_loader), Contains("), so data loading is not the bottleneck"));
+}
+
+TEST_CASE("bottleneck_text: names the part and its share, or the diagnosis of the cause") {
+  CHECK(bottleneck_text("compute_bound", "model_at_work", 0.59) ==
+        "compute: forward and backward take 59 % of the epoch time");
+  CHECK(bottleneck_text("balanced", "nothing_to_fix", 0.38) ==
+        "balanced: no part dominates; the largest takes 38 % of the epoch time");
+  CHECK(bottleneck_text("host_bound", "threads_oversubscribed", 0.7) ==
+        "host: there are more compute threads than cores, so they compete for CPU time");
+  CHECK(bottleneck_text("later_bound", "", 0.7) == "later");
 }
 
 TEST_CASE("evidence: has the numbers of the verdict and omits unknown ones") {

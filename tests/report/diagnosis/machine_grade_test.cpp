@@ -70,7 +70,7 @@ TEST_CASE("machine grade: faults of the processor are graded") {
   CHECK(line_of(r, "cpu limit").found == "8 cores in the CPU affinity, a quota of 8");
   r.throttled = 12;
   CHECK(grade_of(r, "cpu limit") == Grade::degraded);
-  CHECK_THAT(line_of(r, "cpu limit").found, EndsWith("a quota of 8, throttled in 12 periods"));
+  CHECK_THAT(line_of(r, "cpu limit").found, EndsWith("a quota of 8, used up in 12 periods"));
   r.pressure = 20;
   CHECK(grade_of(r, "busy") == Grade::degraded);
   r.pressure = 80;
@@ -95,11 +95,11 @@ TEST_CASE("machine grade: faults of memory, limits and disks are graded") {
   CHECK(grade_of(r, "memory") == Grade::degraded);
   r.huge_pages = "never";
   CHECK(grade_of(r, "huge pages") == Grade::degraded);
-  CHECK(line_of(r, "limits").found == "4096 open files");
+  CHECK(line_of(r, "limits").found == "at most 4,096 open files");
   r.open_files = 256;
   r.open_files_hard = 512;
   CHECK(grade_of(r, "limits") == Grade::degraded);
-  CHECK(line_of(r, "limits").found == "256 open files (up to 512)");
+  CHECK(line_of(r, "limits").found == "at most 256 open files (can be raised to 512)");
   r.open_files = 64;
   CHECK(grade_of(r, "limits") == Grade::bad);
   r.locked_bytes = 65536;

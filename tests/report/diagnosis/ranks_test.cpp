@@ -100,7 +100,7 @@ TEST_CASE("ranks: summary and result show each rank") {
   const RunRecord record = run_of({0.55, 0.55, 0.75});
   const std::string text = summary_text(record, invented::ending(), {});
   CHECK_THAT(text, Contains("  ranks       rank 2 is a straggler") &&
-                       Contains("exposed all-reduce") && !Contains("node7"));
+                       Contains("Exposed all-reduce") && !Contains("node7"));
   CHECK_THAT(text,
              Contains("\n    2  1.00 s    50.0 ms  0.75 s              0.20 s    4.0 KiB     75 "
                       "%     +33 %\n"));

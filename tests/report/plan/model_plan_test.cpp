@@ -176,7 +176,7 @@ TEST_CASE("plan: the duration of a run depends on its batches and on max_steps")
   plan.steps = 6;
   CHECK(speed_of(plan)->epoch_s == 5);
   CHECK(speed_of(plan)->run_s == 10);
-  CHECK_THAT(plan_text(plan, {}), Contains(" for all 2, without validation"));
+  CHECK_THAT(plan_text(plan, {}), Contains(" for 2 epochs, without validation"));
   plan.steps = 4;  // max_steps gives such a plan
   CHECK(*speed_of(plan)->run_s == Approx(5.0 * 4 / 3));
   CHECK_THAT(plan_text(plan, {}), Contains(" for 4 steps, without validation"));

@@ -80,7 +80,8 @@ TEST_CASE("plan: several nodes have the memory of one node and the samples of al
 TEST_CASE("plan: samples per step include accumulated batches") {
   Plan plan = two_ranks();
   plan.accumulate = 3;
-  CHECK_THAT(plan_text(plan, {}), Contains("384 samples per step (3 batches of 64 each)"));
+  CHECK_THAT(plan_text(plan, {}),
+             Contains("384 samples per step (3 batches of 64 in each process)"));
   const Json document = plan_document(plan);
   CHECK(document["global_batch"] == 128);
   CHECK(document["samples_per_step"] == 384);
@@ -107,15 +108,16 @@ TEST_CASE("plan --probe: shows how many workers auto chooses, the longest steps 
   Plan plan = two_ranks();
   plan.probe = PlannedProbe{0.071, 3, {{1.349, 0}, {0.08165, 1}, {0.0408, 2}, {0.0272, 3}, {0, 4}}};
   const auto text = [&] { return plan_text(plan, {}); };
-  CHECK_THAT(text(), Contains("one thread loads a batch in 71.0 ms; prefetch factor 3\n") &&
-                         Contains(" auto uses no workers if a training step takes at least 1.35 s, "
-                                  "1 from 81.7 ms to 1.35 s, 2 from 40.8 ms to 81.7 ms, 3 to 4 "
-                                  "below 40.8 ms\n"));
+  CHECK_THAT(text(),
+             Contains("one thread loads a batch in 71.0 ms; prefetch factor 3\n") &&
+                 Contains(" auto uses no workers if a training step takes at least 1.35 s, 1 "
+                          "worker from 81.7 ms to 1.35 s, 2 workers from 40.8 ms to 81.7 "
+                          "ms, 3 to 4 workers below 40.8 ms\n"));
   const Json probe = plan_document(plan)["probe"];
   CHECK(probe["batch_s"] == 0.071);
   CHECK(probe["auto_workers"][1] == Json{{"least_step_s", 0.08165}, {"workers", 1}});
   plan.probe->workers = {{1.349, 0}, {0, 1}};
-  CHECK_THAT(text(), Contains("takes at least 1.35 s, 1 below 1.35 s\n"));
+  CHECK_THAT(text(), Contains("takes at least 1.35 s, 1 worker below 1.35 s\n"));
   plan.probe->workers = {{0, 0}};
   CHECK_THAT(text(), Contains(" auto uses no workers\n"));
   plan.probe->workers.clear();

@@ -44,7 +44,8 @@ TEST_CASE("run summary: a run without an epoch shows no averages") {
 TEST_CASE("run summary: shows a configured mode, and omits an unknown one") {
   RunResult ending = invented::ending();
   ending.best_mode.inferred = false;
-  CHECK_THAT(summary_text(invented::run(), ending, {}), Contains("0.9700 (max) at epoch 3"));
+  CHECK_THAT(summary_text(invented::run(), ending, {}),
+             Contains("0.9700 (higher is better) at epoch 3"));
   ending.best_mode = {};
   CHECK_THAT(summary_text(invented::run(), ending, {}), Contains("0.9700 at epoch 3"));
   CHECK(result_document(invented::run(), ending)["best"]["mode"].is_null());
@@ -53,13 +54,13 @@ TEST_CASE("run summary: shows a configured mode, and omits an unknown one") {
 TEST_CASE("run summary: shows the profile of a profiled run") {
   RunResult ending = invented::ending();
   CHECK_THAT(summary_text(invented::run(), ending, {}), !Contains("profile"));
-  ending.profile = "profile/trace.json; aten::addmm takes 31 % of the operators' time";
+  ending.profile = "profile/trace.json; aten::addmm takes 31 % of the time of all operators";
   CHECK_THAT(summary_text(invented::run(), ending, {}), Contains("aten::addmm takes 31 %"));
 }
 
 TEST_CASE("run summary: the speed of a single epoch is marked as including warm-up") {
   CHECK_THAT(summary_text(invented::run(1), invented::ending(), {}),
-             Contains("one epoch, warm-up included"));
+             Contains("the only epoch, which includes warm-up"));
 }
 
 TEST_CASE("run summary: the next command has overrides and output folder, quoted for a shell") {
@@ -106,7 +107,7 @@ TEST_CASE("failure_text: saved weights are listed with the step of their last wr
                     .path = "checkpoints/last.safetensors", .epoch = 1, .global_step = 1900});
   CHECK_THAT(failure_text(record, killed(), {}),
              Contains("checkpoints/best.safetensors (step 1,876), checkpoints/last.safetensors "
-                      "(step 1,900); weights only, cannot be resumed"));
+                      "(step 1,900); weights only: a run cannot resume from it"));
   CHECK(result_document(record, killed())["checkpoint"]["path"] == "checkpoints/last.safetensors");
   CHECK(result_document(record, killed())["checkpoint"]["step"] == 1900);
 }
@@ -137,7 +138,7 @@ TEST_CASE("failure_text: restarts are shown if there were any, with their result
   ending.restarts = 3;
   ending.exit_code = 93;
   CHECK_THAT(failure_text(invented::run(2), ending, {}),
-             Contains("restarts 3, and the last ones saved no newer checkpoint"));
+             Contains("restarts 3; the last ones saved no newer checkpoint"));
 }
 
 TEST_CASE("failure_text: a requested stop is not shown as an error") {

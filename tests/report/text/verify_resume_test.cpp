@@ -44,7 +44,7 @@ ResumeCheck three_kills() {
   Kill other = identical(2);
   other.killed = "all ranks";
   other.resumed_from.clear();
-  other.losses = {Sameness::different, "step 1204: train/loss is 0.25 and was 0.5"};
+  other.losses = {Sameness::different, "step 1,204: train/loss is 0.25, expected 0.5"};
   other.batches = {Sameness::unknown, "no epoch has a hash of its batches in both runs"};
   Kill failed{.number = 3, .step = 9, .died_at = 10, .phase = "validate", .killed = "rank 1"};
   failed.failure = "resumed: rank 0 failed";
@@ -64,7 +64,7 @@ TEST_CASE("verify-resume: identical runs have exit code 0") {
   const ResumeCheck check = check_of({identical(1), identical(2)});
   CHECK(exit_code_of(check) == 0);
   CHECK_THAT(verify_resume_text(check, {}),
-             EndsWith("2 of 2 runs are identical to the uninterrupted run\n"));
+             EndsWith("2 of 2 resumed runs are identical to the uninterrupted run\n"));
 }
 
 TEST_CASE("verify-resume: any difference or unfinished run has exit code 3") {

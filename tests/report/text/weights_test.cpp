@@ -24,7 +24,7 @@ TEST_CASE("weights_lines: initial weights are listed and long lists are shortene
   CHECK(weights_lines(fine_tuned()) ==
         std::vector<std::string>{
             "weights: 2 of 4 tensors of the model come from zoo/resnet18.pth",
-            "initialized again for another number of outputs: fc.weight, fc.bias",
+            "initialized again, because the number of outputs differs: fc.weight, fc.bias",
             "not in the model, ignored: a, b, c, d, e, f and 2 more",
             "1 parameters frozen: conv1.weight", "its 'state_dict' was taken"});
   CHECK(weights_lines({.frozen = {"fc.bias"}}) ==
@@ -51,6 +51,8 @@ TEST_CASE("ConsoleSink: initial weights are printed as messages before the table
                                        .metrics = {}});
   sink->on_event(0, fine_tuned());
   CHECK(out.empty());
-  CHECK_THAT(err, Contains("weights: 2 of 4 tensors") &&
-                      Contains("\n  initialized again for another number of outputs: fc.weight, "));
+  CHECK_THAT(
+      err,
+      Contains("weights: 2 of 4 tensors") &&
+          Contains("\n  initialized again, because the number of outputs differs: fc.weight, "));
 }

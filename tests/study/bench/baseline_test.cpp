@@ -76,7 +76,8 @@ TEST_CASE("config_hash: names, loggers and axes do not count") {
 TEST_CASE("baseline_differences: lists every value of another config") {
   CHECK(differences({}, {}).empty());
   CHECK(differences({}, {"name=other"}).empty());
-  CHECK(differences({"optimizer.lr=0.3"}, {}) == Strings{"optimizer.lr: 0.3 there, 0.1 here"});
+  CHECK(differences({"optimizer.lr=0.3"}, {}) ==
+        Strings{"optimizer.lr: 0.3 in the baseline, 0.1 in this bench"});
   CHECK(differences({"optimizer.lr=0.3"}, {}, {"optimizer.lr"}).empty());
 }
 
@@ -110,7 +111,7 @@ TEST_CASE(
 
 TEST_CASE("baseline_differences: reports another machine and a missing config") {
   CHECK(baseline_differences(made_with({}), loaded(), key(16), {}) ==
-        Strings{"cores: 2 there, 16 here"});
+        Strings{"cores: 2 in the baseline, 16 in this bench"});
   report::Baseline silent = made_with({});
   silent.config_resolved.clear();
   CHECK_THAT(baseline_differences(silent, loaded(), key(2), {}).front(),

@@ -18,12 +18,12 @@ std::vector<ConfigChange> batch_change(const std::string& before, const std::str
 
 TEST_CASE("global_batch_notice: contains the new global batch and the batch size that keeps it") {
   const StepSamples doubled{1, 2, 50, 50};
-  CHECK(
-      study::global_batch_notice(doubled) ==
-      "the global batch is 100 instead of 50: 2 ranks with loader.batch_size 50, previously 1 with "
-      "50; loader.batch_size=25 keeps the global batch of 50");
+  CHECK(study::global_batch_notice(doubled) ==
+        "the global batch is now 100 instead of 50: 2 ranks with loader.batch_size 50, previously "
+        "1 with "
+        "50; loader.batch_size=25 keeps the global batch of 50");
   CHECK_THAT(study::global_batch_notice({2, 3, 50, 50}),
-             Contains("is 150 instead of 100") && Contains("no loader.batch_size keeps it"));
+             Contains("is now 150 instead of 100") && Contains("no loader.batch_size keeps it"));
   CHECK(study::global_batch_notice({1, 2, 50, 25}).empty());
   CHECK(study::global_batch_notice({2, 2, 50, 50}).empty());
   CHECK(study::global_batch_notice({2, 0, 50, 50}).empty());

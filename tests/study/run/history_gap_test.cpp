@@ -44,9 +44,9 @@ TEST_CASE("missing_history: lists each incomplete table once, with its last entr
   TempFolder folder;
   write_tables(folder.path(), 1, 1150);
   CHECK_THAT(missing(folder, {2, 1900}),
-             StartsWith("epochs.csv ends with epoch 1, metrics.jsonl ends with step 1100") &&
-                 Contains("the checkpoint is at step 1900 (epoch 3)"));
-  CHECK_THAT(missing(folder, {1, 1200}), StartsWith("metrics.jsonl ends with step 1100, and"));
+             StartsWith("epochs.csv ends with epoch 1, metrics.jsonl ends with step 1,100") &&
+                 Contains("the checkpoint is at step 1,900 (epoch 3)"));
+  CHECK_THAT(missing(folder, {1, 1200}), StartsWith("metrics.jsonl ends with step 1,100, and"));
   CHECK(missing(folder, {1, 1199}).empty());
   CHECK(study::missing_history(folder.path(), {{}, {1, 9000}, 0}).empty());
 }

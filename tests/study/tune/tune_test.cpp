@@ -248,7 +248,8 @@ TEST_CASE("tune: noise that leaves changes open is reported with the time that w
   CHECK(report.patch.empty());
   CHECK(report.end == TuneStopReason::budget);
   CHECK(report.exit_code == 4);
-  CHECK_THAT(report.ended, StartsWith("too noisy: about ") && Contains("would decide") &&
+  CHECK_THAT(report.ended, StartsWith("the times are too noisy: about ") &&
+                               Contains("would be enough to decide") &&
                                !Contains("nothing to fix"));
   REQUIRE(report.undecided);
   CHECK_FALSE(report.undecided->changes.empty());
@@ -391,7 +392,7 @@ TEST_CASE("tune: fewer pairs decide if the budget has no time for all of them") 
   CHECK(open.end == TuneStopReason::budget);
   CHECK(tried(open, "loader.num_workers=1").ruling == TuneDecision::unclear);
   CHECK_THAT(open.ended, StartsWith("the rest of the budget is too short: about ") &&
-                             Contains("would decide loader.num_workers=1"));
+                             Contains("would be enough to decide on loader.num_workers=1"));
   CHECK(open.exit_code == 4);
   World few;
   few.seconds = one_worker_helps;
