@@ -270,7 +270,7 @@ NVML reports power and clocks of a GPU. Values that the machine does not report 
 
 A replay also measures the gain of a perfect loader ([why](../adr/0016-replayed-batch.md)). After training and saving, a run of one process
 on a CPU stops its loader and repeats forward and backward of its last batch, for at most 1 % of the training time and about half a second.
-`step_s` is the average step of the run with these times for forward and backward, and without the wait for the batch. The gain thus also
+`step_s` is the average step of the run with these times for forward and backward, and without the wait for the batch. The gain also
 includes the time by which the loader's threads slowed down forward and backward. There is no replay with several ranks, on a GPU, with
 `trainer.detect_anomaly`, or if the run is short or was stopped: `step_s` is then the average step without the wait. The replay changes no
 result of the run. If the gain is below 1.05x, the summary says that data loading is not the bottleneck.
