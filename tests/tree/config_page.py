@@ -11,8 +11,9 @@ import tree
 
 HEAD = """# Every key of the experiment file
 
-Written from the same descriptions that parse the file: `trainctl explain KEY` shows one of them, `trainctl schema` all as JSON Schema.
-Where a stage is asked for, its name alone will do if none of its options is required. `${...}` may stand for any value.
+This page is generated from the descriptions with which the program checks the file. `trainctl explain KEY` shows one key, and `trainctl
+schema` prints all keys as a JSON Schema. If no option of a stage is required, its name alone can be written in place of the stage. Any value
+can refer to another one: `${optimizer.lr}`.
 """
 
 
