@@ -1,5 +1,6 @@
 #include "cli/verb.hpp"
 #include "config/schema/explain.hpp"
+#include "study/init/starter.hpp"
 
 namespace trainctl::app {
 namespace {
@@ -63,6 +64,7 @@ std::vector<std::string> argument_words(const std::string& argument) {
   if (names_experiments(argument)) return override_words();
   if (argument.starts_with("NAME")) return key_words();
   if (argument.starts_with("[KIND[/")) return schema_words();
+  if (argument == "KIND") return {study::kStarterKinds.begin(), study::kStarterKinds.end()};
   if (argument.starts_with("[KIND")) return spec::builtin_vocabulary().kinds();
   if (argument.starts_with("SHELL")) return {"bash", "zsh", "fish"};
   return {};
@@ -90,7 +92,7 @@ VerbWords words_of(const CLI::App& verb, const std::string& name) {
     const std::string& type = option->get_type_name();
     words.takes_experiments = words.takes_experiments || names_experiments(type);
     words.takes_files = words.takes_files || words.takes_experiments || type.starts_with("PATH") ||
-                        type.starts_with("FILE");
+                        type.starts_with("FILE") || type == "[DATA]";
     for (const std::string& word : argument_words(option->get_type_name()))
       words.values.push_back(word);
   }

@@ -14,10 +14,10 @@ namespace {
 
 // The commands in the order of `trainctl --help`.
 constexpr std::array kVerbs{
-    add_run,           add_eval,    add_predict,  add_worker,     add_bench,       add_tune,
-    add_sweep,         add_compare, add_report,   add_lr_find,    add_top,         add_checkpoint,
-    add_verify_resume, add_data,    add_validate, add_plan,       add_show_config, add_explain,
-    add_list,          add_schema,  add_doctor,   add_completion, add_version,
+    add_run,           add_eval,    add_predict, add_worker,   add_bench,      add_tune,
+    add_sweep,         add_compare, add_report,  add_lr_find,  add_top,        add_checkpoint,
+    add_verify_resume, add_init,    add_data,    add_validate, add_plan,       add_show_config,
+    add_explain,       add_list,    add_schema,  add_doctor,   add_completion, add_version,
 };
 
 void describe_program(CLI::App& program, Context& context) {

@@ -113,6 +113,8 @@ class JsonReference(Smoke):
             self.document("data", verb, "small.yaml")
         self.document("data", "show", "small.yaml", "--out", "show.png")
         self.document("data", "pack", "small.yaml", "--out", "train.pack")
+        self.write("table.csv", "x,y\n" + "".join(f"{i * i % 7},{i % 2}\n" for i in range(20)))
+        self.document("init", "tabular", "table.csv", "--out", "table.yaml")
         self.document("validate", "small.yaml")
         self.document("show-config", "small.yaml")
         for name in ("optimizer.adam.lr", "adam", "run"):

@@ -41,7 +41,7 @@ using AddVerb = void(CLI::App& program, Context& context);
 AddVerb add_run, add_eval, add_predict, add_worker, add_bench, add_tune, add_sweep, add_compare;
 AddVerb add_report, add_lr_find, add_top, add_checkpoint, add_verify_resume, add_data, add_validate;
 AddVerb add_plan, add_show_config, add_schema, add_explain, add_list, add_doctor, add_completion;
-AddVerb add_version;
+AddVerb add_version, add_init;
 // Commands below `trainctl checkpoint`; checkpoint.cpp itself has ls and verify.
 AddVerb add_checkpoint_inspect, add_checkpoint_export, add_checkpoint_import;
 // Commands below `trainctl data`; data.cpp itself has hash.

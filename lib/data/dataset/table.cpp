@@ -111,9 +111,7 @@ class CsvRows final : public TableRows {
 };
 
 OpenTable opener_of(const Csv& options) {
-  return [&options](const std::filesystem::path& path) {
-    return std::make_unique<CsvRows>(options, path);
-  };
+  return [&options](const std::filesystem::path& path) { return open_csv(options, path); };
 }
 
 OpenTable opener_of(const Parquet& /*options*/) { return open_parquet; }
@@ -135,6 +133,10 @@ void register_table(Catalog& catalog, const char* type) {
 }
 
 }  // namespace
+
+std::unique_ptr<TableRows> open_csv(const Csv& options, const std::filesystem::path& path) {
+  return std::make_unique<CsvRows>(options, path);
+}
 
 void register_dataset_csv(Catalog& catalog) { register_table<Csv>(catalog, "csv"); }
 

@@ -57,6 +57,10 @@ bool has_parquet();
 /// build cannot read Parquet.
 std::unique_ptr<TableRows> open_parquet(const std::filesystem::path& path);
 
+/// Opens a CSV file; `options` must outlive the result. Throws Error(data).
+std::unique_ptr<TableRows> open_csv(const spec::dataset::Csv& options,
+                                    const std::filesystem::path& path);
+
 using OpenTable = std::function<std::unique_ptr<TableRows>(const std::filesystem::path&)>;
 
 /// Returns the table as a data set: features f32 {n}, label i64 or f32. Means, deviations,

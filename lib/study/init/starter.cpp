@@ -1,0 +1,163 @@
+#include "study/init/starter.hpp"
+
+#include "base/error.hpp"
+#include "base/numbers.hpp"
+#include "base/strings.hpp"
+#include "config/schema/dump.hpp"
+#include "data/dataset/mnist.hpp"
+#include "data/formats/file_reader.hpp"
+#include "spec/options/dataset.hpp"
+
+#include <algorithm>
+
+namespace trainctl::study {
+namespace {
+
+constexpr const char* kMnistYaml = R"(
+dataset:
+  train:
+    type: mnist
+    root: {0}
+    split: train
+    # The mean and standard deviation of the training pixels.
+    transforms: [{{ type: normalize, mean: [0.1307], std: [0.3081] }}]
+  # The test images of MNIST are used for validation.
+  val: {{ type: mnist, root: {0}, split: test, transforms: "${{dataset.train.transforms}}" }}
+
+loader: {{ batch_size: 64 }}
+# A multilayer perceptron with two hidden layers; `model: lenet` is a convolutional network.
+model: {{ type: mlp, hidden: [128, 64] }}
+loss: cross_entropy
+optimizer: {{ type: adam, lr: 0.001 }}
+metrics: [accuracy]
+trainer: {{ max_epochs: 2 }}
+)";
+
+Starter mnist_starter(const StarterRequest& request) {
+  spec::dataset::Mnist options;
+  options.root = request.data;
+  const data::Facts train = data::IdxFiles(options, "mnist").facts();
+  options.split = spec::Split::test;
+  const data::Facts test = data::IdxFiles(options, "mnist").facts();
+  return {{{"images", "28x28 pixels, gray, 10 classes"},
+           {"training", counted(train.samples, "image")},
+           {"validation", counted(test.samples, "image")}},
+          starter_head(request) + fmt::format(kMnistYaml, path_value(request.data, request.file))};
+}
+
+constexpr const char* kTextYaml = R"(
+dataset:
+  train:
+    type: tokens
+    path: {0}
+    # {1} in sequences of {2}.
+    sequence_length: {2}
+    # Each byte of the text is a token.
+    vocab_size: 256
+  # The last tenth of the text is for validation.
+  val: {{ type: tokens, path: {3}, sequence_length: {2}, vocab_size: 256 }}
+
+{4}# A small GPT-2: 4 layers of width 128. GPT-2 itself has 12 layers, 12 heads and width 768.
+model: {{ type: gpt, layers: 4, heads: 4, width: 128, context: {2}, dropout: 0.1 }}
+loss: cross_entropy
+optimizer: {{ type: adamw, lr: 0.001, weight_decay: 0.1, betas: [0.9, 0.95] }}
+# The learning rate rises in the first tenth of the run and then falls to 0.
+scheduler: {{ type: cosine_annealing_lr, interval: step, warmup: 0.1 }}
+metrics: [perplexity]
+trainer: {{ max_epochs: {5}, gradient_clip_val: 1.0 }}
+)";
+
+Starter text_starter(const StarterRequest& request) {
+  const auto bytes = static_cast<long long>(data::FileReader(request.data).size());
+  ENSURE(data, bytes >= 2000, "{} has {}, but a text of at least 2,000 bytes is needed",
+         data::shown(request.data), counted(bytes, "byte"));
+  (void)start_of_text(request.data);
+  const long long train = bytes * 9 / 10;
+  const long long val = bytes - train;
+  long long length = 128;
+  while (val <= 8 * length) length /= 2;  // at least eight sequences for validation
+  const std::string stem = (request.file.parent_path() / request.data.stem()).string();
+  const auto command = [&](const char* cut, long long tokens, const char* end) {
+    return fmt::format("{} -c {} {} | iconv -f latin1 -t utf-16le > {}", cut, tokens,
+                       shell_word(request.data.string()), shell_word(stem + end));
+  };
+  return {
+      {{"tokens", "the bytes of the text, 256 different ones"},
+       {"training", counted(train, "token")},
+       {"validation", counted(val, "token")}},
+      starter_head(request) +
+          fmt::format(kTextYaml, path_value(stem + "_train.bin", request.file),
+                      counted(train, "token"), length, path_value(stem + "_val.bin", request.file),
+                      starter_loader(train / length, 32, {}), train < 10'000'000 ? 10 : 1),
+      {command("head", train, "_train.bin"), command("tail", val, "_val.bin")}};
+}
+
+}  // namespace
+
+std::string start_of_text(const fs::path& path) {
+  const data::FileReader file(path);
+  std::string start(std::min<std::uint64_t>(file.size(), 65'536), '\0');
+  file.read(0, std::as_writable_bytes(std::span(start)));
+  const std::size_t zero = start.find('\0');
+  ENSURE(data, zero == std::string::npos, "{} must be a text in UTF-8, but byte {} is 0",
+         data::shown(path), zero);
+  return start;
+}
+
+std::string yaml_value(const std::string& text) {
+  return config::flow_text(config::Node::scalar(text, true));
+}
+
+std::string path_value(const fs::path& path, const fs::path& file) {
+  const fs::path folder = file.parent_path();
+  if (folder.empty() || path.is_absolute()) return yaml_value(path.string());
+  const fs::path whole = fs::weakly_canonical(fs::absolute(path));
+  return yaml_value(whole.lexically_relative(fs::weakly_canonical(fs::absolute(folder))).string());
+}
+
+std::string starter_head(const StarterRequest& request) {
+  const fs::path name = fs::absolute(request.data / "").lexically_normal().parent_path().stem();
+  return fmt::format(
+      "# A first experiment with {}, written by `trainctl init {}`.\n"
+      "# `trainctl explain KEY` describes a key, and `trainctl show-config --full` lists all.\n"
+      "name: {}\nseed: 42\n",
+      data::shown(request.data), request.kind,
+      yaml_value(name.empty() ? request.kind : name.string()));
+}
+
+std::string starter_loader(std::int64_t samples, std::int64_t most, const ClassSizes& classes) {
+  std::int64_t batch = 2;
+  while (batch * 2 <= most && batch * 20 <= samples) batch *= 2;
+  if (classes.least == 0 || classes.most < 3 * classes.least)
+    return fmt::format("loader: {{ batch_size: {} }}\n", batch);
+  return fmt::format(
+      "# The largest class is {:.1f} times as large as the smallest: all are drawn equally often.\n"
+      "loader: {{ batch_size: {}, sampler: class_balanced }}\n",
+      static_cast<double>(classes.most) / static_cast<double>(classes.least), batch);
+}
+
+Starter make_starter(StarterRequest request) {
+  const std::string& kind = request.kind;
+  const std::vector<std::string> kinds(kStarterKinds.begin(), kStarterKinds.end());
+  const auto near = nearest(kind, kinds);
+  ENSURE(config, std::ranges::find(kinds, kind) != kinds.end(), "unknown kind '{}'; {}",
+         printable(kind),
+         near ? fmt::format("did you mean '{}'?", *near) : "the kinds are: " + join(kinds, ", "));
+  ENSURE(config, request.target.empty() || kind == "tabular",
+         "--target names a column of a table, but the kind is {}\nhint: remove --target", kind);
+  if (request.data.empty() && kind == "mnist") request.data = "data/mnist";
+  if (kind == "mnist") return mnist_starter(request);
+  const char* expected = kind == "text"      ? "a text file"
+                         : kind == "tabular" ? "a CSV or Parquet file whose columns have names"
+                                             : "a folder with one folder of images per class";
+  ENSURE(config, !request.data.empty(), "{0} needs DATA: {1}\nhint: trainctl init {0} PATH", kind,
+         expected);
+  const auto found = fs::status(request.data).type();
+  ENSURE(data,
+         found == (kind == "image-folder" ? fs::file_type::directory : fs::file_type::regular),
+         "{} does not exist or is not {}", data::shown(request.data), expected);
+  if (kind == "image-folder") return image_folder_starter(request);
+  return kind == "tabular" ? table_starter(request) : text_starter(request);
+}
+
+}  // namespace trainctl::study
