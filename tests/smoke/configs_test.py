@@ -153,7 +153,7 @@ class Vocabulary(Drawn):
         page = (CONFIGS / "README.md").read_text()
         for config in ALL:
             lines = (CONFIGS / config).read_text().splitlines()
-            self.assertRegex(lines[0], "^# [A-Z0-9].*", config)
+            self.assertRegex(lines[1], "^# [A-Z0-9].*", config)  # after the line for editors, which tree.schema_file checks
             commands = [line for line in lines if line.startswith("#   ")]
             self.assertTrue(any(f"trainctl run configs/{config}" in line for line in commands), config)
             self.assertIn(f"]({config})", page, f"{config} is not on the page configs/README.md")

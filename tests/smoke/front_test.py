@@ -93,7 +93,7 @@ class Describes(CommandLine):
         self.assertEqual(document["schema"], "trainctl.config/2")
         self.assertEqual(document["config"]["seed"], 7)
         origins = [document["origins"][key] for key in ("seed", "loader.batch_size", "loader.shuffle")]
-        self.assertEqual(origins, ["override", "quickstart.yaml:16", "default"])
+        self.assertEqual(origins, ["override", "quickstart.yaml:17", "default"])
 
     def test_show_config_takes_one_config(self):
         self.assert_has(self.refused("show-config", "a.yaml", "b.yaml"), "'b.yaml' must be an override")
