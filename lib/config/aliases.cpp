@@ -209,9 +209,9 @@ constexpr AliasGroup kGroups[] = {
     {"no_prefetcher", "",
      "remove the key, and set 'loader.num_workers' and 'loader.prefetch_factor' instead"},
     {"validation_batch_size eval_batch_size val_batch_size per_device_eval_batch_size",
-     "loader.batch_size", "all splits have the same batch size"},
+     "loader.batch_size", "remove the key: all splits use loader.batch_size"},
     {"do_train do_eval do_predict", "",
-     "each command does one thing: trainctl run, trainctl eval, trainctl predict"},
+     "remove the key, and use the commands trainctl run, trainctl eval and trainctl predict"},
     {"lr_scheduler_type", "scheduler.type", "write 'scheduler: {type: cosine_annealing_lr}'"},
     {"warmup_ratio", "scheduler.warmup",
      "for 5 % of the run, write 'scheduler: {type: cosine_annealing_lr, interval: step, warmup: "
@@ -237,7 +237,7 @@ constexpr AliasGroup kGroups[] = {
      "write 'trainer.devices' and, for several machines, 'trainer.num_nodes'"},
     {"push_to_hub", "", "trainctl uploads nothing: remove the key"},
     {"debug dry_run", "trainer.fast_dev_run", "write 'trainer.fast_dev_run: true'"},
-    {"val_loader", "loader", "all splits use the settings of 'loader'"},
+    {"val_loader", "loader", "remove the key: all splits use the settings of 'loader'"},
 };
 
 }  // namespace

@@ -402,7 +402,7 @@ std::string to_text(const Explanation& explanation) {
     if (!value.empty()) text += fmt::format("  {:<9}{}\n", name, value);
   };
   row("type", explanation.type);
-  row("default", explanation.required ? "none: required" : explanation.default_value);
+  row("default", explanation.required ? "none; the key is required" : explanation.default_value);
   const char* label = "default";
   for (const auto& [usual, stages] : explanation.defaults) {
     row(label, fmt::format("{} in {}", usual, join(stages, ", ")));

@@ -236,7 +236,7 @@ class Resolver {
     if (chain_.size() >= kMaxChain)
       return fail(
           node, fmt::format("this reference begins a chain of more than {} references", kMaxChain),
-          "refer to the value itself");
+          "refer directly to the last key of the chain");
     chain_.push_back(path);
     const std::size_t cycles_before = cycles_met_;
     Node value = lookup(node, path, depth);
