@@ -124,8 +124,7 @@ constexpr AliasGroup kGroups[] = {
      "trainer.check_val_every_n_epoch",
      "validation runs only at the end of an epoch: write 'trainer.check_val_every_n_epoch: 1'"},
     {"benchmark", "",
-     "cuDNN always benchmarks its kernels, except with 'trainer.deterministic: true': remove the "
-     "key"},
+     "cuDNN benchmarks its kernels, except with 'trainer.deterministic: true': remove the key"},
     {"inference_mode", "", "evaluation never records gradients: remove the key"},
     {"use_distributed_sampler replace_sampler_ddp", "",
      "the samples are always divided among the ranks: remove the key"},
@@ -149,8 +148,7 @@ constexpr AliasGroup kGroups[] = {
     {"optimizer_idx", "", "an experiment has only one optimizer: remove the key"},
     {"precision half_precision_backend", "trainer.precision"},
     {"compile torch_compile torchcompile", "",
-     "remove the key: trainctl does not compile models; 'trainer.cuda_graphs' saves launch "
-     "overhead"},
+     "remove the key: models are not compiled; 'trainer.cuda_graphs' saves launch overhead"},
     {"num_classes n_classes num_labels", "",
      "the number of classes comes from the data: remove the key"},
     {"pretrained", "weights",

@@ -99,7 +99,7 @@ constexpr WrittenKey kTimm[]{
     {"checkpoint_hist", "checkpoint.save_top_k"},
     {"eval_metric", "checkpoint.monitor"},
     {"grad_accum_steps", "trainer.accumulate_grad_batches"},
-    {"torchcompile", "does not compile models"},
+    {"torchcompile", "models are not compiled"},
     {"output", "trainctl run --out DIR"},
 };
 

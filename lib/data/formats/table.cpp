@@ -119,8 +119,8 @@ Gathered gather_rows(const Table& options, const TableColumns& columns, TableRow
     const std::optional<std::string> label = columns.take(rows, gathered.features);
     if (++gathered.read % kBudgetEvery == 0) {
       ENSURE(resource, gathered.bytes() <= budget,
-             "{} needs more than {} (half of the available memory)\nhint: free some memory or use "
-             "fewer columns",
+             "{} needs more than {} (half of the available memory)\nhint: free memory or use fewer "
+             "columns",
              rows.name(), human_bytes(static_cast<double>(budget)));
     }
     if (!label) continue;

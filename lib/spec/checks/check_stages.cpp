@@ -55,8 +55,7 @@ void check_nll(Checker& checker) {
   checker.warning("loss",
                   "nll takes log-probabilities, but this model outputs logits: the loss would "
                   "decrease without bound",
-                  "choose loss cross_entropy, or end the layers of a sequential model with "
-                  "log_softmax");
+                  "choose loss cross_entropy, or end a sequential model with log_softmax");
 }
 
 void check_mixing(Checker& checker) {

@@ -202,8 +202,7 @@ constexpr std::array<const char*, 3> enum_names(ActivationCheckpointing) {
 /// warm-up of the decay follows timm's ModelEmaV3, with its names.
 struct Ema {
   static constexpr auto kSummary =
-      "Exponential moving average of the weights, which is validated and saved instead of the "
-      "weights.";
+      "Exponential moving average of the weights, validated and saved instead of the weights.";
 
   double decay = 0.999;
   std::int64_t every_n_steps = 1;
@@ -349,8 +348,7 @@ struct Checkpoint {
         "on_best", &Checkpoint::on_best,
         "Also saves after each epoch that is the best so far, regardless of every_n_epochs.");
     options.field("save_weights_only", &Checkpoint::save_weights_only,
-                  "Saves only the weights, which takes less space; a run cannot resume from such a "
-                  "checkpoint.");
+                  "Saves only the weights: smaller checkpoints, but no run can resume from them.");
     options.field("async", &Checkpoint::asynchronous,
                   "Saves asynchronously: copies the state within the step and writes it in a "
                   "background thread.");

@@ -26,8 +26,7 @@ constexpr std::array<const char*, 3> enum_names(Part) { return {"train", "val", 
 
 struct SplitOptions {
   static constexpr auto kSummary =
-      "Divides the data set of dataset.train into train, val and test; every sample is in one of "
-      "them.";
+      "Divides the data set of dataset.train into the disjoint parts train, val and test.";
 
   double val = 0;
   double test = 0;

@@ -191,8 +191,7 @@ struct Table {
                   "categories and class names are computed from it. Not needed with dataset.split: "
                   "means and deviations then come from the rows of train, names from all rows.");
     options.field("rows", &Table::rows, {.at_least = 1, .example = "20640"},
-                  "Number of rows that the table must have, to detect a file truncated at the end "
-                  "of a line.");
+                  "Number of rows that the table must have, to detect a truncated file.");
   }
 };
 

@@ -35,8 +35,7 @@ struct Linear {
 
 struct Embedding {
   static constexpr auto kSummary =
-      "A learnable vector for each token of the vocabulary (vocab_size of the data set), as "
-      "torch's Embedding.";
+      "A learnable vector for each token of the vocabulary (vocab_size), as torch's Embedding.";
 
   static constexpr bool kTakesTokens = true;
   std::int64_t embedding_dim = 0;

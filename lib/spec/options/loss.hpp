@@ -37,8 +37,7 @@ struct CrossEntropy {
 
 struct Nll {
   static constexpr auto kSummary =
-      "Negative log likelihood for a model whose outputs are log-probabilities, as torch's "
-      "NLLLoss.";
+      "Negative log likelihood for a model that outputs log-probabilities, as torch's NLLLoss.";
 
   std::vector<double> weight;
   std::optional<std::int64_t> ignore_index;

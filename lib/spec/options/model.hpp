@@ -161,8 +161,7 @@ struct Mobilenet : HalvesImages {
 
 struct MobilenetV2 : Mobilenet {
   static constexpr auto kSummary =
-      "MobileNetV2 (Sandler et al. 2018), as torchvision's: inverted residuals, 3.5 million "
-      "parameters.";
+      "MobileNetV2 (Sandler et al. 2018), as torchvision's: 3.5 million parameters.";
 };
 
 struct MobilenetV3Small : Mobilenet {
