@@ -124,8 +124,7 @@ constexpr AliasGroup kGroups[] = {
      "trainer.check_val_every_n_epoch",
      "validation runs only at the end of an epoch: write 'trainer.check_val_every_n_epoch: 1'"},
     {"benchmark", "",
-     "cuDNN always benchmarks its kernels, except with 'trainer.deterministic: true': remove the "
-     "key"},
+     "cuDNN benchmarks its kernels, except with 'trainer.deterministic: true': remove the key"},
     {"inference_mode", "", "evaluation never records gradients: remove the key"},
     {"use_distributed_sampler replace_sampler_ddp", "",
      "the samples are always divided among the ranks: remove the key"},
@@ -149,8 +148,7 @@ constexpr AliasGroup kGroups[] = {
     {"optimizer_idx", "", "an experiment has only one optimizer: remove the key"},
     {"precision half_precision_backend", "trainer.precision"},
     {"compile torch_compile torchcompile", "",
-     "remove the key: trainctl does not compile models; 'trainer.cuda_graphs' saves launch "
-     "overhead"},
+     "remove the key: models are not compiled; 'trainer.cuda_graphs' saves launch overhead"},
     {"num_classes n_classes num_labels", "",
      "the number of classes comes from the data: remove the key"},
     {"pretrained", "weights",
@@ -209,9 +207,9 @@ constexpr AliasGroup kGroups[] = {
     {"no_prefetcher", "",
      "remove the key, and set 'loader.num_workers' and 'loader.prefetch_factor' instead"},
     {"validation_batch_size eval_batch_size val_batch_size per_device_eval_batch_size",
-     "loader.batch_size", "all splits have the same batch size"},
+     "loader.batch_size", "remove the key: all splits use loader.batch_size"},
     {"do_train do_eval do_predict", "",
-     "each command does one thing: trainctl run, trainctl eval, trainctl predict"},
+     "remove the key, and use the commands trainctl run, trainctl eval and trainctl predict"},
     {"lr_scheduler_type", "scheduler.type", "write 'scheduler: {type: cosine_annealing_lr}'"},
     {"warmup_ratio", "scheduler.warmup",
      "for 5 % of the run, write 'scheduler: {type: cosine_annealing_lr, interval: step, warmup: "
@@ -237,7 +235,7 @@ constexpr AliasGroup kGroups[] = {
      "write 'trainer.devices' and, for several machines, 'trainer.num_nodes'"},
     {"push_to_hub", "", "trainctl uploads nothing: remove the key"},
     {"debug dry_run", "trainer.fast_dev_run", "write 'trainer.fast_dev_run: true'"},
-    {"val_loader", "loader", "all splits use the settings of 'loader'"},
+    {"val_loader", "loader", "remove the key: all splits use the settings of 'loader'"},
 };
 
 }  // namespace

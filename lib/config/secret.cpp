@@ -23,7 +23,7 @@ std::string Secret::value() const {
          std::all_of(text.begin(), text.end(),
                      [](char c) { return std::isgraph(static_cast<unsigned char>(c)) != 0; }),
          "the environment variable '{}' of ${{secret:{}}} must not contain spaces, line ends or "
-         "control characters\nhint: set it again",
+         "control characters\nhint: set the variable to a value without these characters",
          name, name);
   return found;
 }

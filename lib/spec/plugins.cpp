@@ -100,8 +100,8 @@ Plugin load_plugin(const fs::path& library) {
   if (entry->engine != nullptr) {
     const fs::path engine = library.parent_path() / entry->engine;
     ENSURE(config, is_file(engine),
-           "{} needs '{}' in the same folder, but that file does not exist\nhint: copy both, or "
-           "rebuild the plug-in",
+           "{} needs '{}' in the same folder, but that file does not exist\nhint: copy both files, "
+           "or rebuild the plug-in",
            name_of(library), printable(engine.filename().string()));
   }
   return {library, entry};

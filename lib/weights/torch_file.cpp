@@ -239,7 +239,7 @@ TorchFile read_torch_file(std::span<const std::byte> file, Verify verify,
     }));
     out.tensors.back().name = key.text;
   }
-  if (!others.empty()) out.notes.push_back("ignored, not tensors: " + listed(others));
+  if (!others.empty()) out.notes.push_back("ignored keys that are not tensors: " + listed(others));
   return out;
 }
 

@@ -114,7 +114,7 @@ trainer: {max_epochs: 6, accelerator: cpu, devices: 1, num_threads: 1}
         raw = self.train("dataset.train.standardize=false", "dataset.val.standardize=false", config="rows.yaml")
         self.assertLess(raw["val"]["accuracy"], 0.9, "areas of ten thousand drown the rest")
         self.train("dataset.val.statistics_from=val.csv", config="rows.yaml")
-        self.assertIn("validation rows are not standardized as the training rows are", self.err)
+        self.assertIn("dataset.val standardizes its rows differently from dataset.train", self.err)
         self.assertNotEqual(self.losses(self.run_dir), expected)
 
     def test_an_mlp_learns_it_over_two_ranks_as_over_one(self):

@@ -208,7 +208,7 @@ class ResumesRuns(Resumes):
         self.call("run", "digits.yaml", "trainer.max_epochs=1")
         folder = next(path for path in (self.folder / "runs" / "smoke").iterdir() if not path.is_symlink())
         self.call("run", "digits.yaml", "optimizer.type=sgd", "++optimizer.lr=1e30", "checkpoint.every_n_steps=~", code=6)
-        skipped = rf"is runs/smoke/{folder.name}: skipped 1 newer run without a checkpoint[ a-z']*: runs/smoke/"
+        skipped = rf"is the run runs/smoke/{folder.name}; skipped 1 newer run without a checkpoint[ a-z']*: runs/smoke/"
         for words in (("checkpoint", "inspect", "smoke"), ("checkpoint", "verify", "latest"),
                       ("checkpoint", "export", "smoke", "--out", "out.safetensors"), ("eval", "smoke", "--checkpoint", "last"),
                       ("run", "--resume", "smoke", "trainer.max_epochs=2"), ("run", "smoke", "--resume", "auto", "trainer.max_epochs=3")):

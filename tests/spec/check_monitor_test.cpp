@@ -12,7 +12,8 @@ TEST_CASE("monitor: an unknown value is an error with a suggestion", "[spec]") {
       problems_of({stop + "val_loss}"}),
       Contains("'early_stopping.monitor' is 'val_loss'") && Contains("did you mean 'val/loss'?"));
   CHECK_THAT(problems_of({stop + "val/acc}"}), Contains("did you mean 'val/accuracy'?"));
-  CHECK_THAT(problems_of({stop + "val/f1}"}), Contains("no such value is computed"));
+  CHECK_THAT(problems_of({stop + "val/f1}"}),
+             Contains("this run computes no value with this name"));
   CHECK_THAT(problems_of({"checkpoint.monitor=val/top_5_accuracy"}),
              Contains("'checkpoint.monitor' is 'val/top_5_accuracy'"));
   CHECK_THAT(problems_of({"checkpoint.monitor=val/top_5_accuracy", "metrics=[top_k_accuracy]"}),
@@ -84,6 +85,7 @@ TEST_CASE("early_stopping: divergence must monitor a loss", "[spec]") {
       problems_of({stop + "val/accuracy}"}),
       Contains(
           "'early_stopping.monitor' must name a loss, got 'val/accuracy', where higher is better"));
-  CHECK_THAT(problems_of({stop + "val/f1}"}), Contains("no such value is computed"));
+  CHECK_THAT(problems_of({stop + "val/f1}"}),
+             Contains("this run computes no value with this name"));
   CHECK_THAT(problems_of({"early_stopping={type: divergence, factor: 1}"}), Contains("factor"));
 }

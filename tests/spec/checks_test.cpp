@@ -49,7 +49,7 @@ TEST_CASE("standardize: different statistics for training and validation cause a
     return problems_of({"dataset.train=" + table + "standardize: true, statistics_from: a.csv}",
                         "dataset.val=" + table + val_options + "}"});
   };
-  const auto says = Contains("validation rows are not standardized as the training rows are");
+  const auto says = Contains("dataset.val standardizes its rows differently from dataset.train");
   CHECK_THAT(problems("rows: 2"), says);
   CHECK_THAT(problems("standardize: true, statistics_from: b.csv"), says);
   CHECK_THAT(problems("standardize: true, statistics_from: a.csv, rows: 2"), !says);
@@ -125,7 +125,7 @@ TEST_CASE("validation: settings that make it uninformative cause a warning", "[s
              Contains("warning: validation uses the training samples"));
   CHECK_THAT(
       problems_of({"~dataset.val.transforms"}),
-      Contains("warning: validation samples are not normalized as the training samples are"));
+      Contains("warning: dataset.val normalizes its samples differently from dataset.train"));
   CHECK_THAT(problems_of({"trainer.check_val_every_n_epoch=6"}),
              Contains("ends before its first validation"));
 }

@@ -99,7 +99,7 @@ constexpr WrittenKey kTimm[]{
     {"checkpoint_hist", "checkpoint.save_top_k"},
     {"eval_metric", "checkpoint.monitor"},
     {"grad_accum_steps", "trainer.accumulate_grad_batches"},
-    {"torchcompile", "does not compile models"},
+    {"torchcompile", "models are not compiled"},
     {"output", "trainctl run --out DIR"},
 };
 
@@ -110,7 +110,7 @@ constexpr WrittenKey kHuggingFace[]{
     {"num_train_epochs", "trainer.max_epochs"},
     {"max_steps", "trainer.max_steps"},
     {"per_device_train_batch_size", "loader.batch_size"},
-    {"per_device_eval_batch_size", "all splits have the same batch size"},
+    {"per_device_eval_batch_size", "remove the key: all splits use loader.batch_size"},
     {"gradient_accumulation_steps", "trainer.accumulate_grad_batches"},
     {"max_grad_norm", "trainer.gradient_clip_val"},
     {"adam_beta1", "optimizer.betas: [0.9, 0.999]"},

@@ -73,7 +73,7 @@ TEST_CASE("read_torch_file: one level of nesting is unwrapped, with a note") {
              Contains("its keys are: a") && Contains("torch.save(model.state_dict()"));
   const std::string mixed = torch_of(dict({{"w", w}, {"_extra", "K\x05"}}));
   CHECK(read_torch_file(bytes_of(mixed), Verify::checksums).notes ==
-        std::vector<std::string>{"ignored, not tensors: _extra"});
+        std::vector<std::string>{"ignored keys that are not tensors: _extra"});
 }
 
 TEST_CASE("read_torch_file: unsupported files are errors that name the cause") {

@@ -187,7 +187,7 @@ void add_verify(CLI::App& checkpoint, Context& context) {
   add_options(verb,
               {{"path", paths, "PATH...", "checkpoints, or run folders (all their checkpoints)"}});
   verb.get_option("path")->required();
-  verb.footer("Exit codes: 0 all are intact; 10 one is damaged: its file and tensor are printed.");
+  verb.footer("Exit codes: 0 all are intact; 10 one is damaged (file and tensor are printed).");
 }
 
 }  // namespace

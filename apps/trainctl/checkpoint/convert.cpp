@@ -81,8 +81,7 @@ Format export_format(const ConvertArguments& arguments) {
   const auto asked = static_cast<Format>(found - names.begin());
   const bool is_dict_in_pt = by_name == Format::torchscript && asked == Format::pth;
   ENSURE(config, !by_name || by_name == asked || is_dict_in_pt,
-         "--format {} contradicts the extension of --out {}\nhint: remove --format or choose "
-         "another name",
+         "--format {} contradicts the extension of --out {}\nhint: remove --format or change --out",
          arguments.format, printable(arguments.out));
   return asked;
 }

@@ -42,8 +42,8 @@ std::string run_word(const std::string& word, const fs::path& root, study::RunNe
   const auto run = study::lookup_run(word, root, needs);
   if (!run) return word;
   if (!run->skipped.empty())
-    put(stderr, fmt::format("'{}' is {}: {}\n", printable(word), printable(run->folder.string()),
-                            skipped_text(run->skipped, needs)));
+    put(stderr, fmt::format("'{}' is the run {}; {}\n", printable(word),
+                            printable(run->folder.string()), skipped_text(run->skipped, needs)));
   return run->folder.string();
 }
 

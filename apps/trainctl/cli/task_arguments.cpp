@@ -100,8 +100,8 @@ fs::path of_newest_run(const TaskArguments& arguments, const std::string& experi
   }
   throw Error(
       ErrorKind::config,
-      fmt::format("--checkpoint {0}: no run of '{1}' in {2} has a checkpoint '{0}'\nhint: train it "
-                  "with 'trainctl run', or name a run folder with --run-dir",
+      fmt::format("--checkpoint {0}: no run of '{1}' in {2} has a checkpoint '{0}'\nhint: train "
+                  "the experiment with 'trainctl run', or name a run folder with --run-dir",
                   name, printable(experiment), printable((fs::absolute(kRuns)).string())));
 }
 

@@ -135,7 +135,7 @@ std::string suggestion(const std::string& key, const Schema& schema, const Vocab
 
 void add_stage_keys(const std::string& kind, const Vocabulary& vocabulary,
                     const std::string& prefix, std::vector<KnownKey>& keys) {
-  keys.push_back({prefix + "type", vocabulary.names(kind), "Which " + kind + "."});
+  keys.push_back({prefix + "type", vocabulary.names(kind), "Name of the " + kind + "."});
   for (const std::string& name : vocabulary.names(kind)) {
     for (const Field& field : vocabulary.find(kind, name)->schema.fields) {
       const std::string key = prefix + field.key;
@@ -229,7 +229,7 @@ std::optional<Explanation> explain_special(const std::string& key, const Finder&
   if (kind.empty()) return std::nullopt;
   const std::vector<std::string> names = vocabulary.names(kind);
   result.type = "one of " + join(names, ", ");
-  result.help = fmt::format("Which {}.", kind);
+  result.help = fmt::format("Name of the {}.", kind);
   result.required = true;
   result.example =
       "type: " + (owner->stage != nullptr ? owner->stage->name : usual_stage(vocabulary, kind));
@@ -402,14 +402,14 @@ std::string to_text(const Explanation& explanation) {
     if (!value.empty()) text += fmt::format("  {:<9}{}\n", name, value);
   };
   row("type", explanation.type);
-  row("default", explanation.required ? "none: required" : explanation.default_value);
+  row("default", explanation.required ? "none; the key is required" : explanation.default_value);
   const char* label = "default";
   for (const auto& [usual, stages] : explanation.defaults) {
     row(label, fmt::format("{} in {}", usual, join(stages, ", ")));
     label = "";
   }
   row("bounds", explanation.bounds);
-  if (explanation.defaults.empty()) row("of", join(explanation.same, ", "));
+  if (explanation.defaults.empty()) row("used by", join(explanation.same, ", "));
   row("below", join(explanation.below, ", "));
   row("example", explanation.example);
   return text;

@@ -236,7 +236,7 @@ class Resolver {
     if (chain_.size() >= kMaxChain)
       return fail(
           node, fmt::format("this reference begins a chain of more than {} references", kMaxChain),
-          "refer to the value itself");
+          "refer directly to the last key of the chain");
     chain_.push_back(path);
     const std::size_t cycles_before = cycles_met_;
     Node value = lookup(node, path, depth);
@@ -274,9 +274,9 @@ class Resolver {
                const std::string& part) {
     const std::optional<std::string> near = nearest(part, child_names(parent));
     return fail(node, fmt::format("{} refers to a key that does not exist", shown(node, path)),
-                near ? fmt::format("did you mean '{}'?", *near)
-                     : "references use values from files and overrides, not defaults: set the key "
-                       "in the file");
+                near
+                    ? fmt::format("did you mean '{}'?", *near)
+                    : "references read files and overrides, not defaults: set the key in the file");
   }
 
   Node cycle(const Node& node, const std::string& path) {

@@ -452,8 +452,8 @@ class TreeBuilder final : public YAML::EventHandler {
       return;
     }
     if (node.text == "<<") {
-      diagnostics_.error(node.position, "merge keys are not supported",
-                         "use 'extends' for a base file, or write the keys out");
+      diagnostics_.error(node.position, "the merge key '<<' of YAML is not supported",
+                         "use 'extends' for a base file, or write the merged keys here");
       return;
     }
     const auto [first, is_new] = map.seen.emplace(node.text, node.position);

@@ -130,8 +130,8 @@ std::string add(const Paint& paint, std::int64_t channels, PlanColors& colors) {
   }
   if (paint.erased) {
     if (!colors.erased.empty())
-      return "erases, but an earlier transform already erases, and only one may\nhint: remove one "
-             "of these transforms, or set dataset.cache.mode to decoded";
+      return "erases, but an earlier transform already erases, and only one may erase\nhint: "
+             "remove one of these transforms, or set dataset.cache.mode to decoded";
     colors.erased = in_channels(*paint.erased, channels);
   }
   return "";

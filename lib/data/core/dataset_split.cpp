@@ -46,8 +46,8 @@ std::vector<std::uint32_t> groups_of(const spec::DataSplit& split, const Catalog
          split.dataset.type);
   std::vector<std::uint32_t> groups = found->second(split.dataset);
   ENSURE(data, std::ssize(groups) == samples,
-         "the data set has changed since it was opened: it had {} samples, but now has {}", samples,
-         groups.size());
+         "the data set has changed since it was opened: it had {} samples, but now has {}",
+         with_thousands(samples), with_thousands(std::ssize(groups)));
   return groups;
 }
 

@@ -172,10 +172,9 @@ void check_copied_transforms(const spec::DataSplit& split, const Pipeline& pipel
     const char* part = enum_names(split.part->part)[static_cast<std::size_t>(split.part->part)];
     check.problems.push_back(
         {split.part->position,
-         fmt::format(
-             "'transforms' must be set, because the transforms of dataset.train would apply, and "
-             "'{}' is random\nhint: set transforms that are not random in dataset.{}.transforms",
-             pipeline.names[i], part),
+         fmt::format("without 'transforms', the transforms of dataset.train apply, of which '{}' "
+                     "is random\nhint: set transforms that are not random in dataset.{}.transforms",
+                     pipeline.names[i], part),
          ErrorKind::config});
     return;
   }

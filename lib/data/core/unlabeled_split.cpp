@@ -62,8 +62,7 @@ Pictures listed(const fs::path& input) {
   if (fs::is_directory(found)) return {input, scan_pictures(input)};
   ENSURE(
       config, fs::status_known(found) && fs::exists(found),
-      "no such file or folder\nhint: name a folder of images, a list of images or one image on a "
-      "local disk");
+      "no such file or folder\nhint: name a local folder of images, list of images or image file");
   ENSURE(config, fs::is_regular_file(found),
          "the list must be a regular file, not a pipe or device\nhint: write the list to a file");
   return has_image_suffix(input.string()) ? one_picture(input) : read_list(input);

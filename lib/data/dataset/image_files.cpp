@@ -202,8 +202,8 @@ void take_stamps(Listing& listing, const DataRoot& root, const ImageList& option
 
 void check_rows(const ImageFiles& files, const ImageList& options) {
   ENSURE(data, !options.rows || files.samples() == *options.rows,
-         "{} lists {} image{}, but 'rows' is {}; the file may be cut off", shown(options.path),
-         files.samples(), plural(files.samples()), *options.rows);
+         "{} lists {}, but 'rows' is {}; the file may be cut off", shown(options.path),
+         counted(files.samples(), "image"), with_thousands(*options.rows));
 }
 
 bool is_remote_list(const ImageList& options) {

@@ -59,10 +59,11 @@ class IdxReader {
     offset_ += got;
     ENSURE(data, got == out.size(),
            "{} ends at byte {}, but its header states {} samples, which end at byte {}", where(),
-           offset_, count_, offset_ - got + out.size());
+           offset_, with_thousands(count_), offset_ - got + out.size());
     std::byte extra{};
     ENSURE(data, source_->read({&extra, 1}) == 0,
-           "{} continues after byte {}, where its {} samples end", where(), offset_, count_);
+           "{} continues after byte {}, where its {} samples end", where(), offset_,
+           with_thousands(count_));
   }
 
  private:
@@ -88,8 +89,8 @@ class IdxReader {
     ENSURE(data, packed ? promised <= source_->most() : promised == source_->most(),
            "{} is damaged: its header (byte 4) states {} samples, which need {} bytes, but the "
            "file has {}{}{}",
-           shown(path_), count_, promised, packed ? "at most " : "", source_->most(),
-           packed ? " after unpacking" : "");
+           shown(path_), with_thousands(count_), promised, packed ? "at most " : "",
+           source_->most(), packed ? " after unpacking" : "");
   }
 
   [[nodiscard]] std::string where() const {
@@ -111,7 +112,7 @@ struct IdxPair {
   IdxPair(const fs::path& image_path, const fs::path& label_path)
       : images(image_path, kImagesMagic), labels(label_path, kLabelsMagic) {
     ENSURE(data, images.count() == labels.count(), "{} has {} labels for {} images",
-           shown(label_path), labels.count(), images.count());
+           shown(label_path), with_thousands(labels.count()), with_thousands(images.count()));
   }
 };
 

@@ -119,8 +119,8 @@ Gathered gather_rows(const Table& options, const TableColumns& columns, TableRow
     const std::optional<std::string> label = columns.take(rows, gathered.features);
     if (++gathered.read % kBudgetEvery == 0) {
       ENSURE(resource, gathered.bytes() <= budget,
-             "{} needs more than {} (half of the available memory)\nhint: free some memory or use "
-             "fewer columns",
+             "{} needs more than {} (half of the available memory)\nhint: free memory or use fewer "
+             "columns",
              rows.name(), human_bytes(static_cast<double>(budget)));
     }
     if (!label) continue;
@@ -217,8 +217,8 @@ std::pair<std::shared_ptr<const Dataset>, std::vector<std::string>> load(const T
   ENSURE(data, gathered.samples() > 0, "{} has no rows{}", rows->name(),
          options.missing == spec::dataset::Missing::drop ? " without a missing value" : "");
   ENSURE(data, !options.rows || gathered.read == *options.rows,
-         "{} {} and has {} row{}, but 'rows' is {}; the file may be cut off", rows->name(),
-         rows->end(), gathered.read, plural(gathered.read), *options.rows);
+         "{} {} and has {}, but 'rows' is {}; the file may be cut off", rows->name(), rows->end(),
+         counted(gathered.read, "row"), with_thousands(*options.rows));
   Labels labels = labels_of(options, columns, gathered, *rows);
   const auto width = static_cast<std::int64_t>(columns.width());
   std::vector<FieldRows> fields;

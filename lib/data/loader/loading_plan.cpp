@@ -40,9 +40,9 @@ struct Workers {
 /// Returns why no threads are used for any step time, or an empty string.
 std::string reason_for_no_workers(double batch_s, const LoadingLimits& limits,
                                   std::uint64_t slot_bytes) {
-  if (batch_s < kHandover) return "too little to use workers";
+  if (batch_s < kHandover) return "workers would not make this faster";
   if (limits.ring_bytes / std::uint64_t{kLeastSlots} < slot_bytes)
-    return "the memory suffices for only one batch";
+    return "workers need memory for two batches, but there is memory for only one";
   return {};
 }
 
@@ -52,17 +52,17 @@ Workers auto_workers(const LoadingFigures& figures, const LoadingLimits& limits,
     return {0, std::move(why)};
   const double share = figures.batch_s / (figures.batch_s + figures.step_s);
   if (share <= kLeastShare)
-    return {0, fmt::format("loading takes {:.0f} % of the time, too little to use workers",
+    return {0, fmt::format("loading takes {:.0f} % of the time, so workers would gain little",
                            share * 100)};
   const int most = most_auto_workers(limits);
-  if (figures.step_s == 0) return {most, "all free cores"};
+  if (figures.step_s == 0) return {most, "one worker for each free core"};
   const double wanted =
       std::ceil(std::min(kRateMargin * figures.batch_s / figures.step_s, kMostWanted));
   if (wanted <= most)
-    return {static_cast<int>(wanted),
-            fmt::format("{:.0f} worker{} up", wanted, wanted == 1 ? " keeps" : "s keep")};
-  return {most, fmt::format("{:.0f} workers would keep up, but only {} {} free", wanted, most,
-                            most == 1 ? "core is" : "cores are")};
+    return {static_cast<int>(wanted), fmt::format("{:.0f} worker{} up with the steps", wanted,
+                                                  wanted == 1 ? " keeps" : "s keep")};
+  return {most, fmt::format("{:.0f} workers would keep up with the steps, but only {} {} free",
+                            wanted, most, most == 1 ? "core is" : "cores are")};
 }
 
 int auto_prefetch(int workers, const LoadingFigures& figures, const LoadingLimits& limits,
@@ -86,7 +86,7 @@ int most_auto_workers(const LoadingLimits& limits) {
 LoadingChoice choose_loading(const spec::Loader& requested, const LoadingFigures& figures,
                              const LoadingLimits& limits, std::uint64_t slot_bytes) {
   LoadingChoice choice;
-  Workers workers{requested.num_workers.value_or(0), "num_workers is set"};
+  Workers workers{requested.num_workers.value_or(0), "the number of workers was given"};
   if (requested.num_workers.is_auto()) workers = auto_workers(figures, limits, slot_bytes);
   choice.num_workers = workers.number;
   choice.prefetch_factor = requested.prefetch_factor.value_or(
@@ -171,7 +171,7 @@ LoadingChoice decide_loading(const spec::Loader& requested, const Pipeline& pipe
   if (!cost)
     return {requested.num_workers.value_or(0),
             requested.prefetch_factor.value_or(LoadingChoice::kUsualPrefetch),
-            "no sample could be loaded for a probe"};
+            "the loading time is unknown, because no sample could be loaded"};
   limits.consumer_helps = cost->whole;
   return choose_loading(requested, {cost->seconds, cost->spread, step_s}, limits,
                         SlotShape(batch_layout(pipeline, options), options.batch_size).bytes);

@@ -35,8 +35,8 @@ BatchPlan::BatchPlan(std::int64_t samples, const LoaderOptions& options)
          counted(samples, "sample"), std::max<std::int64_t>(1, samples / shard_.world_size));
   batches_ = spec::Limit{options.limit_batches, options.limit_fraction}.of(whole);
   ENSURE(config, batches_ >= 1,
-         "the limit of batches per epoch is too low: it uses none of the {} batches\nhint: raise "
-         "trainer.limit_train_batches (if this is dataset.train) or trainer.limit_val_batches",
+         "the limit of batches per epoch is too low: none of the {} batches would be used\nhint: "
+         "raise trainer.limit_train_batches (for dataset.train) or trainer.limit_val_batches",
          whole);
 }
 

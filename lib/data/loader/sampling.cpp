@@ -62,10 +62,10 @@ ClassSampler::ClassSampler(const Dataset& dataset, const ClassSampling& options)
 }
 
 void ClassSampler::weigh(const std::vector<double>& weights) {
-  ENSURE(config, weights.empty() || weights.size() == ends_.size(),
-         "loader.sampler has {} weights, but the data set has {} classes\nhint: set one weight per "
-         "class",
-         weights.size(), ends_.size());
+  ENSURE(
+      config, weights.empty() || weights.size() == ends_.size(),
+      "loader.sampler has {} weights, but the data has {} classes\nhint: set one weight per class",
+      weights.size(), ends_.size());
   double sum = 0;
   std::uint32_t begin = 0;
   for (std::size_t label = 0; label < ends_.size(); begin = ends_[label++]) {

@@ -134,12 +134,12 @@ PackHeader head_of(const Dataset& dataset, const PackOptions& options) {
   ENSURE(config,
          facts.image() != nullptr && layout.size() == 2 &&
              layout[1] == (Field{"label", Dtype::i64, {}}),
-         "a pack contains images with one class each, but the samples of this data set are {}",
+         "a pack contains images with one class each, but the samples of this data set have {}",
          described(layout));
   const std::int64_t channels = image_shape(*facts.image()).channels;
   ENSURE(config, channels <= kMostChannels,
-         "a pack contains images of at most {} channels, but these have {}", kMostChannels,
-         channels);
+         "a pack contains images of at most {} channels, but the images of this data set have {}",
+         kMostChannels, channels);
   const std::string recipe = pack_recipe(options);
   const std::string fingerprint = dataset.fingerprint();
   PackHeader head;
@@ -176,8 +176,8 @@ std::optional<PackReport> complete_pack(const fs::path& path, std::uint64_t key,
          "remove the file, or choose another name with --out",
          name, printable(found.recipe_text()));
   ENSURE(config, skipped.empty() || on_error == OnError::skip,
-         "{} lacks {} damaged sample{}; the first is {}\nhint: repair the samples and delete {} to "
-         "pack again, or set dataset.on_error=skip to keep the pack without them",
+         "{} was written without {} sample{} that could not be read; the first is {}\nhint: repair "
+         "the samples and delete {} to pack again, or set dataset.on_error=skip to keep the pack",
          name, skipped.size(), plural(skipped.size()), printable(skipped.front().name), name);
   return PackReport{found.samples, found.samples, 0, std::move(skipped), fs::file_size(path)};
 }
@@ -201,8 +201,8 @@ void make_sample(const ImagePacker& packer, std::int64_t index, OnError on_error
 void count_skipped(const PackWriter& writer, OnError on_error, SkippedSamples& skipped) {
   const std::vector<SkippedSample> before = writer.skipped();
   ENSURE(data, before.empty() || on_error == OnError::skip,
-         "an interrupted 'data pack' skipped a damaged sample, {}: {}\nhint: remove {} and {} to "
-         "start again, or continue with dataset.on_error=skip",
+         "the interrupted 'data pack' skipped a sample that could not be read, {}: {}\nhint: "
+         "remove {} and {} to start again, or continue with dataset.on_error=skip",
          before.front().name, before.front().reason, shown(writer.partial_path()),
          shown(writer.journal_path()));
   for (std::size_t i = 0; i < before.size(); ++i)

@@ -208,8 +208,8 @@ Error add_local_copy(const Error& error, const Dataset& dataset, std::int64_t in
   if (!is_remote(url)) return error;
   const std::string copy = remote_tier()->folder().files(url).data.string();
   return {error.kind(),
-          fmt::format("{} (read from {}, the local copy of {})\nhint: delete the local copy to "
-                      "download it again if the original is intact",
+          fmt::format("{} (read from {}, the local copy of {})\nhint: if the original is intact, "
+                      "delete the local copy, which is then downloaded again",
                       without_hint(error.what()), printable(copy), printable(url)),
           error.where()};
 }

@@ -164,8 +164,7 @@ class S3Store final : public ObjectStore {
         found.push_back(std::move(object));
       }
       ENSURE(data, found.size() <= options_.most_objects,
-             "cannot list {}: there are more than {} objects\nhint: name a folder with fewer "
-             "objects",
+             "cannot list {}: there are more than {} objects\nhint: name a smaller folder",
              printable(prefix.text), options_.most_objects);
       ENSURE(data, empty_pages <= kMostEmptyPages,
              "cannot list {}: the server sent {} empty pages in a row without ending the "

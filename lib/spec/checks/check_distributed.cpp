@@ -89,8 +89,8 @@ void check_compression(Checker& checker) {
   const bool is_powersgd = options.compression == Compression::powersgd;
   if (is_powersgd && experiment.trainer.precision == Precision::fp16_mixed) {
     checker.error("distributed.compression",
-                  "'powersgd' cannot be combined with trainer.precision 16-mixed: its error "
-                  "feedback from the previous step may have another loss scale",
+                  "'powersgd' cannot be combined with trainer.precision 16-mixed: powersgd adds "
+                  "the error of the previous step, which may have another loss scale",
                   "set trainer.precision: bf16-mixed, or choose another compression");
   }
   if (!is_powersgd && options.powersgd_rank != Distributed().powersgd_rank) {

@@ -131,7 +131,7 @@ std::optional<std::string> capture_obstacle(const Experiment& experiment,
   if (scheduled_momentum(experiment.scheduler))
     return "the scheduler changes the momentum, which a captured graph cannot do";
   if (ignores_rows(experiment.loss) && !experiment.metrics.empty())
-    return "metrics skip labels equal to loss.ignore_index, so the CPU must count the others";
+    return "metrics skip labels equal to loss.ignore_index, so the CPU must count the other labels";
   if (!experiment.plugins.empty() && trainer.cuda_graphs.is_auto())
     return "CPU code of plug-ins would run only during capture; write 'cuda_graphs: true' if the "
            "plug-ins have no CPU code";

@@ -55,11 +55,11 @@ void check_monitor(Checker& checker, const std::string& stage, const std::string
   if (std::ranges::find(values, monitor) == values.end()) {
     if (!checker.is_valid("metrics") && may_be_listed(checker, monitor)) return;
     const bool unvalidated = monitor.starts_with("val/") && !validates(experiment);
-    checker.error(
-        path,
-        fmt::format("'{}' is '{}', but {}", path, monitor,
-                    unvalidated ? "this run has no validation" : "no such value is computed"),
-        hint_for(experiment, monitor));
+    checker.error(path,
+                  fmt::format("'{}' is '{}', but {}", path, monitor,
+                              unvalidated ? "this run has no validation"
+                                          : "this run computes no value with this name"),
+                  hint_for(experiment, monitor));
     return;
   }
   const Mode fitting = mode_for(monitor);

@@ -55,8 +55,7 @@ void check_nll(Checker& checker) {
   checker.warning("loss",
                   "nll takes log-probabilities, but this model outputs logits: the loss would "
                   "decrease without bound",
-                  "choose loss cross_entropy, or end the layers of a sequential model with "
-                  "log_softmax");
+                  "choose loss cross_entropy, or end a sequential model with log_softmax");
 }
 
 void check_mixing(Checker& checker) {
@@ -114,7 +113,7 @@ void check_standardized(Checker& checker) {
   if (train == nullptr || val == nullptr) return;
   const bool same_numbers = !train->standardize || train->statistics_from == val->statistics_from;
   if (train->standardize == val->standardize && same_numbers) return;
-  checker.warning("dataset.val", "validation rows are not standardized as the training rows are",
+  checker.warning("dataset.val", "dataset.val standardizes its rows differently from dataset.train",
                   "set 'standardize' and 'statistics_from' to the same values in both splits");
 }
 
@@ -127,7 +126,7 @@ void check_splits(Checker& checker) {
     return;
   if (!same(normalization_of(data.train), normalization_of(*data.val))) {
     checker.warning("dataset.val",
-                    "validation samples are not normalized as the training samples are",
+                    "dataset.val normalizes its samples differently from dataset.train",
                     "use the same 'normalize' in both splits");
   }
   check_standardized(checker);

@@ -156,7 +156,7 @@ void check_averages(Checker& checker, const RunLength& length) {
     const std::int64_t updates = updates_of(*length.steps, start, every);
     if (updates == 0)
       checker.warning(key, fmt::format("the average is never updated: the first update is due "
-                                       "after {} steps, but the run has {}",
+                                       "after {} steps, but the run ends after {}",
                                        start + every, *length.steps));
     return updates;
   };

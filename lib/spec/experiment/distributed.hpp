@@ -61,7 +61,7 @@ struct Distributed {
                   "Rank of the powersgd approximation: higher is more accurate and costs more.");
     options.field("find_unused_parameters", &Distributed::find_unused_parameters,
                   "Searches at every step for parameters on which the loss does not depend; false: "
-                  "the run fails if there are any, and lists them.");
+                  "if such parameters exist, the run fails and its error lists them.");
     options.field("sync_every", &Distributed::sync_every,
                   {.at_least = 1, .at_most = 1'000'000, .example = "8"},
                   "Steps between two averages of weights and buffers with local_sgd.");

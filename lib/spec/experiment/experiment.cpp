@@ -162,7 +162,7 @@ void Experiment::describe(config::Describe<Experiment>& options) {
   options.stage("early_stopping", &Experiment::early_stopping, "stopper",
                 "When to stop early; absent: never.");
   options.stages("metrics", &Experiment::metrics, "metric", {.example = "[accuracy]"},
-                 "Metrics to compute in addition to the loss, on both splits.");
+                 "Metrics to compute in addition to the loss, in training and validation.");
   options.field("trainer", &Experiment::trainer, "The training loop.");
   options.field("distributed", &Experiment::distributed, "How ranks synchronize gradients.");
   options.field("checkpoint", &Experiment::checkpoint,

@@ -91,14 +91,15 @@ struct Cache {
   [[nodiscard]] Budget of_disk() const { return local ? budget : Budget{}; }
 
   static void describe(auto& options) {
-    options.field("mode", &Cache::mode,
-                  "encoded: undecoded files, in memory; decoded: pixels, after the transforms that "
-                  "are not random; device: the same pixels in the memory of each GPU, which "
-                  "assembles the batches; auto: device, decoded or encoded, the first that fits.");
+    options.field(
+        "mode", &Cache::mode,
+        "encoded: undecoded files, in memory; decoded: pixels, after the transforms that are not "
+        "random; device: the same pixels in the memory of each GPU, which assembles the batches; "
+        "auto: the first of device, decoded and encoded that fits.");
     options.field("budget", &Cache::budget, {.example = "8GiB"},
                   "Maximum memory of all splits and ranks together: a percentage of the available "
-                  "memory, or a size. With 'local', the maximum disk space of that folder; memory "
-                  "is then limited to 50%.");
+                  "memory, or a size. If 'local' is set: maximum disk space of that folder; memory "
+                  "is then limited to 50% of the available memory.");
     options.field("local", &Cache::local, {.example = "data/cache"},
                   "Local folder for copies of http(s)://, s3:// and file:// files: one rank "
                   "downloads each file once, ahead of use; copies used least recently are removed "
@@ -201,7 +202,7 @@ constexpr std::array<const char*, 3> enum_names(ActivationCheckpointing) {
 /// warm-up of the decay follows timm's ModelEmaV3, with its names.
 struct Ema {
   static constexpr auto kSummary =
-      "Exponential moving average of the weights; it is validated and saved in their place.";
+      "Exponential moving average of the weights, validated and saved instead of the weights.";
 
   double decay = 0.999;
   std::int64_t every_n_steps = 1;
@@ -231,7 +232,8 @@ struct Ema {
         "warmup_gamma", &Ema::warmup_gamma, {.above = 0},
         "The decay after n updates is 1 - (1 + n / warmup_gamma)^-warmup_power, at most `decay`.");
     options.field("warmup_power", &Ema::warmup_power, {.above = 0, .at_most = 10},
-                  "2/3 reaches 0.999 after 31,600 updates, 0.75 after 10,000.");
+                  "Exponent in the formula of warmup_gamma: with 2/3, the decay reaches 0.999 "
+                  "after 31,600 updates, with 0.75 after 10,000.");
     options.field("min_decay", &Ema::min_decay, {.at_least = 0, .below = 1},
                   "Lower bound of the decay during its warm-up.");
   }
@@ -240,8 +242,8 @@ struct Ema {
 /// Follows torch.optim.swa_utils.AveragedModel with use_buffers=True.
 struct Swa {
   static constexpr auto kSummary =
-      "Stochastic weight averaging (Izmailov et al. 2018): the mean of the weights of many steps; "
-      "it is validated and saved in their place.";
+      "Stochastic weight averaging (Izmailov et al. 2018): the mean of the weights of many steps, "
+      "which is validated and saved instead of the last weights.";
 
   std::int64_t start_epoch = 0;
   config::Auto<std::int64_t> every_n_steps;
@@ -326,10 +328,11 @@ struct Checkpoint {
 
   static void describe(auto& options) {
     options.field("monitor", &Checkpoint::monitor, {.example = "val/accuracy"},
-                  "Value that selects the best weights; absent: the value of early_stopping, or "
-                  "else the loss.");
+                  "Value that selects the best weights; absent: the value that early_stopping "
+                  "monitors, or the loss without early_stopping.");
     options.field("mode", &Checkpoint::mode,
-                  "min: lower is better; max: higher; auto: by the name.");
+                  "min: lower is better; max: higher is better; auto: min for loss, mae, rmse and "
+                  "perplexity, max for all other values.");
     options.field("save_top_k", &Checkpoint::save_top_k, {.at_least = -1, .at_most = 10'000},
                   "Number of best checkpoints to keep; 0: none; -1: all.");
     options.field("save_last", &Checkpoint::save_last,
@@ -345,7 +348,7 @@ struct Checkpoint {
         "on_best", &Checkpoint::on_best,
         "Also saves after each epoch that is the best so far, regardless of every_n_epochs.");
     options.field("save_weights_only", &Checkpoint::save_weights_only,
-                  "Saves only the weights: takes less space, but a run cannot resume from it.");
+                  "Saves only the weights: smaller checkpoints, but no run can resume from them.");
     options.field("async", &Checkpoint::asynchronous,
                   "Saves asynchronously: copies the state within the step and writes it in a "
                   "background thread.");
@@ -384,7 +387,7 @@ struct Dataset {
                   "sample replaces it.");
     options.field("max_skipped", &Dataset::max_skipped, {.at_least = 0, .example = "10"},
                   "Maximum number of samples that on_error: skip may skip per split and rank; "
-                  "auto: 0.1 %, at most 100.");
+                  "auto: 0.1 % of the samples, but at most 100.");
   }
 };
 

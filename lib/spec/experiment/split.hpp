@@ -26,8 +26,7 @@ constexpr std::array<const char*, 3> enum_names(Part) { return {"train", "val", 
 
 struct SplitOptions {
   static constexpr auto kSummary =
-      "Divides the data set of dataset.train into train, val and test; every sample is in one of "
-      "them.";
+      "Divides the data set of dataset.train into the disjoint parts train, val and test.";
 
   double val = 0;
   double test = 0;
@@ -43,18 +42,18 @@ struct SplitOptions {
   static void describe(auto& options) {
     options.field("val", &SplitOptions::val, {.at_least = 0, .below = 1, .example = "0.2"},
                   "Fraction of the samples for validation. dataset.val may then set only "
-                  "'transforms'; absent: the transforms of dataset.train.");
+                  "'transforms'; without them, it uses the transforms of dataset.train.");
     options.field("test", &SplitOptions::test, {.at_least = 0, .below = 1, .example = "0.1"},
                   "Fraction of the samples for the test split. dataset.test may then set only "
-                  "'transforms'; absent: the transforms of dataset.val.");
+                  "'transforms'; without them, it uses the transforms of dataset.val.");
     options.field("seed", &SplitOptions::seed, {.at_least = 0},
                   "Seed of the split; independent of the run's seed, so runs with different seeds "
                   "have the same splits.");
     options.field("stratify", &SplitOptions::stratify,
                   "Keeps the class proportions equal in all parts (stratified split).");
     options.field("group_by", &SplitOptions::group_by, {.not_empty = true, .example = "patient"},
-                  "Column of a table or list: rows with equal values stay in one part, such as all "
-                  "images of a patient. It is a feature only if 'features' lists it.");
+                  "Column of a table or list; rows with the same value, such as all images of one "
+                  "patient, stay in one part. It is a feature only if 'features' lists it.");
   }
 };
 

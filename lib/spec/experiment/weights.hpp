@@ -29,8 +29,9 @@ struct Weights {
                   "true: the file and the model must have the same tensors; false: tensors that "
                   "only one of them has are skipped and reported.");
     options.field("section", &Weights::section, {.example = "state_dict_ema"},
-                  "Key of the state dict in a PyTorch file with several; empty: state_dict, model, "
-                  "... or the file itself.");
+                  "Key of the state dict in a PyTorch file with several state dicts; empty: the "
+                  "file itself, or the first of state_dict, model_state_dict, model, "
+                  "state_dict_ema, model_ema and net that it contains.");
     options.field("prefix", &Weights::prefix, {.example = "\"model.\""},
                   "Prefix of the tensors to load; it is removed from their names.");
     options.field("key_map", &Weights::key_map,

@@ -45,11 +45,11 @@ struct ImageList {
   std::optional<std::string> group_by = {};  // set by apply_split(), never by a file
 
   static void describe(auto& options) {
-    options.field(
-        "path", &ImageList::path, {.required = true, .example = "data/birds/train.csv"},
-        "The list: .csv with commas, .tsv or .txt with tabs. A first line without an image name is "
-        "the header. One label is a class, by name or number; several are numbers, one target "
-        "each. 16-bit gray PNG and TIFF images are read as their upper 8 bits.");
+    options.field("path", &ImageList::path, {.required = true, .example = "data/birds/train.csv"},
+                  "The list: .csv with commas, .tsv or .txt with tabs. A first line without an "
+                  "image name is the header. If each line has one label, it is a class (a name or "
+                  "a number); if each line has several labels, they are numbers, one per target. "
+                  "16-bit gray PNG and TIFF images are read as their upper 8 bits.");
     options.field("root", &ImageList::root, {.example = "data/birds/images"},
                   "Folder that the listed paths are relative to; absent: the folder of the list.");
     options.field("classes", &ImageList::classes, {.example = "[crow, owl]"},
@@ -191,8 +191,7 @@ struct Table {
                   "categories and class names are computed from it. Not needed with dataset.split: "
                   "means and deviations then come from the rows of train, names from all rows.");
     options.field("rows", &Table::rows, {.at_least = 1, .example = "20640"},
-                  "Number of rows that the table must have, to detect a file truncated at the end "
-                  "of a line.");
+                  "Number of rows that the table must have, to detect a truncated file.");
   }
 };
 

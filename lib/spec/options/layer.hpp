@@ -35,7 +35,7 @@ struct Linear {
 
 struct Embedding {
   static constexpr auto kSummary =
-      "A learnable vector for each token of the data set's vocab_size, as torch's Embedding.";
+      "A learnable vector for each token of the vocabulary (vocab_size), as torch's Embedding.";
 
   static constexpr bool kTakesTokens = true;
   std::int64_t embedding_dim = 0;
@@ -249,8 +249,8 @@ struct Residual {
                    {.required = true,
                     .not_empty = true,
                     .example = "[{type: conv2d, out_channels: 16, kernel_size: 3, padding: 1}]"},
-                   "Layers of the branch; their parameters are named layers.0.weight and so on, "
-                   "below the index of this layer.");
+                   "Layers of the branch; their parameters are named N.layers.0.weight and so on, "
+                   "where N is the index of this layer.");
     options.stages("shortcut", &Residual::shortcut, "layer",
                    {.example = "[{type: conv2d, out_channels: 32, kernel_size: 1, stride: 2}]"},
                    "Layers of the shortcut, if the branch changes the shape; empty: identity.");

@@ -71,7 +71,7 @@ struct Prometheus {
   static void describe(auto& options) {
     options.field("file", &Prometheus::file,
                   {.example = "/var/lib/node_exporter/textfile/trainctl.prom"},
-                  "Path of the file, ending in .prom; each run on a machine needs a separate one. "
+                  "Path of the file, ending in .prom; each run on a machine needs a separate file. "
                   "Absent: trainctl.prom in the run folder.");
     options.field("every_s", &Prometheus::every_s, {.at_least = 0.1, .at_most = 86400},
                   "Seconds between two updates within an epoch.");

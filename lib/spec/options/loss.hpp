@@ -37,8 +37,7 @@ struct CrossEntropy {
 
 struct Nll {
   static constexpr auto kSummary =
-      "Negative log likelihood for a model whose outputs are log-probabilities, as torch's "
-      "NLLLoss.";
+      "Negative log likelihood for a model that outputs log-probabilities, as torch's NLLLoss.";
 
   std::vector<double> weight;
   std::optional<std::int64_t> ignore_index;
@@ -82,15 +81,15 @@ struct Focal {
     options.field("gamma", &Focal::gamma, {.at_least = 0},
                   "Exponent of the factor (1 - p)^gamma; 0: cross entropy.");
     options.field("alpha", &Focal::alpha, {.at_least = 0, .at_most = 1, .example = "0.25"},
-                  "Weight of positive targets, with 1 - alpha for negative ones; absent: both 1. "
-                  "Only for targets from 0 to 1.");
+                  "Weight of positive targets; negative targets have the weight 1 - alpha. Absent: "
+                  "both weights are 1. Only for targets from 0 to 1.");
   }
 };
 
 struct KlDivWithLogits {
   static constexpr auto kSummary =
-      "Softmax and Kullback-Leibler divergence from the target probabilities, averaged over the "
-      "batch, as torch's KLDivLoss(reduction='batchmean') of log_softmax.";
+      "Kullback-Leibler divergence of the softmax of the logits from the target probabilities, "
+      "averaged over the batch, as torch's KLDivLoss(reduction='batchmean') of log_softmax.";
 
   [[nodiscard]] static bool takes(Targets targets) { return targets == Targets::numbers; }
 };

@@ -118,8 +118,8 @@ struct Resnet152 : Resnet {
 
 struct SeResnet50 : Resnet {
   static constexpr auto kSummary =
-      "SE-ResNet-50 (Hu et al. 2017): ResNet-50 with squeeze-and-excitation in each unit; timm's "
-      "names.";
+      "SE-ResNet-50 (Hu et al. 2017): ResNet-50 with squeeze-and-excitation in each unit; the "
+      "parameters have timm's names.";
 };
 
 enum class CifarShortcut { a, b };
@@ -161,8 +161,7 @@ struct Mobilenet : HalvesImages {
 
 struct MobilenetV2 : Mobilenet {
   static constexpr auto kSummary =
-      "MobileNetV2 (Sandler et al. 2018), as torchvision's: inverted residuals, 3.5 million "
-      "parameters.";
+      "MobileNetV2 (Sandler et al. 2018), as torchvision's: 3.5 million parameters.";
 };
 
 struct MobilenetV3Small : Mobilenet {

@@ -45,10 +45,11 @@ struct Base {
     options.field("no_weight_decay_on", &Base::no_weight_decay_on, {.example = "[bias, norm]"},
                   "Parameters without weight decay: 'bias', 'norm' (every other parameter of one "
                   "dimension), or names of parameters or layers, with *, ? and [...].");
-    options.field("layer_decay", &Base::layer_decay, {.above = 0, .at_most = 1, .example = "0.75"},
-                  "Layer-wise learning rate decay (Clark et al. 2020): the rate of a layer is the "
-                  "rate of the next layer times this. Parameters whose names are equal up to the "
-                  "first number form one layer; parameters before these form another.");
+    options.field(
+        "layer_decay", &Base::layer_decay, {.above = 0, .at_most = 1, .example = "0.75"},
+        "Layer-wise learning rate decay (Clark et al. 2020): the rate of a layer is this factor "
+        "times the rate of the next layer. Parameters whose names are equal up to the first number "
+        "form one layer; all parameters before the first name with a number form one more layer.");
     options.field("groups", &Base::groups, {.example = "[{match: [\"fc.*\"], lr_scale: 10}]"},
                   "Learning rates and weight decay by parameter name; if several match, the "
                   "factors multiply and the last weight decay applies.");
@@ -153,7 +154,7 @@ struct Lamb : Moments {
   static void describe(auto& options) {
     Moments::describe(options);
     options.field("always_adapt", &Lamb::always_adapt,
-                  "Also scales the steps of parameters without weight decay; false: such "
+                  "Also scales the steps of parameters without weight decay; false: these "
                   "parameters take Adam's steps, as in timm and TensorFlow.");
   }
 };
@@ -262,7 +263,7 @@ struct Muon : Base {
                   "Matrices to update with AdamW instead of Muon, by parameter or layer name, with "
                   "*, ? and [...]; list the embeddings and the output layer.");
     options.field("adamw_lr", &Muon::adamw_lr, {.above = 0, .example = "3e-4"},
-                  "AdamW's learning rate; null: lr.");
+                  "AdamW's learning rate; null: the value of lr.");
     options.field("adamw_betas", &Muon::adamw_betas, {.at_least = 0, .below = 1},
                   "AdamW's decay rates.");
     options.field("adamw_eps", &Muon::adamw_eps, {.at_least = 0}, "Added to AdamW's denominator.");

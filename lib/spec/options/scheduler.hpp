@@ -59,10 +59,10 @@ struct Warmup {
   Interval interval = Interval::epoch;
 
   static void describe(auto& options) {
-    options.field(
-        "warmup", &Warmup::warmup, {.at_least = 0, .example = "5ep"},
-        "Length of a linear warm-up: 500 counts `interval`s, 5ep epochs, 0.05 is a fraction of the "
-        "run; 0: none. With 'interval: step' the learning rate rises at every step.");
+    options.field("warmup", &Warmup::warmup, {.at_least = 0, .example = "5ep"},
+                  "Length of a linear warm-up: 500 is a number of intervals (see `interval`), 5ep "
+                  "a number of epochs, 0.05 a fraction of the run; 0: none. With 'interval: step' "
+                  "the learning rate rises at every step.");
     options.field("warmup_start_factor", &Warmup::warmup_start_factor, {.above = 0, .at_most = 1},
                   "Fraction of the learning rate at which the warm-up starts.");
     options.field("interval", &Warmup::interval,
@@ -300,7 +300,8 @@ struct ReduceLrOnPlateau : Warmup {
   static void describe(auto& options) {
     options.field("monitor", &ReduceLrOnPlateau::monitor, "Value to monitor.");
     options.field("mode", &ReduceLrOnPlateau::mode,
-                  "min: lower is better; max: higher; auto: by the name.");
+                  "min: lower is better; max: higher is better; auto: min for loss, mae, rmse and "
+                  "perplexity, max for all other values.");
     options.field("factor", &ReduceLrOnPlateau::factor, {.above = 0, .below = 1},
                   "Factor of each drop.");
     options.field("patience", &ReduceLrOnPlateau::patience, {.at_least = 0},
@@ -308,9 +309,11 @@ struct ReduceLrOnPlateau : Warmup {
     options.field("threshold", &ReduceLrOnPlateau::threshold, {.at_least = 0},
                   "Smallest change that counts as improvement.");
     options.field("threshold_mode", &ReduceLrOnPlateau::threshold_mode,
-                  "rel: relative to the best; abs: absolute.");
-    options.field("cooldown", &ReduceLrOnPlateau::cooldown, {.at_least = 0},
-                  "Epochs after a drop in which missing improvement does not count.");
+                  "rel: threshold is a fraction of the best value; abs: threshold is a difference "
+                  "from the best value.");
+    options.field(
+        "cooldown", &ReduceLrOnPlateau::cooldown, {.at_least = 0},
+        "Epochs to wait after a drop until epochs without improvement are counted again.");
     options.field("min_lr", &ReduceLrOnPlateau::min_lr, {.at_least = 0}, "Lowest learning rate.");
     options.field("eps", &ReduceLrOnPlateau::eps, {.at_least = 0},
                   "Drops of the learning rate that are smaller than this are skipped.");

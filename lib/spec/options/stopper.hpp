@@ -23,7 +23,9 @@ struct Patience {
 
   static void describe(auto& options) {
     options.field("monitor", &Patience::monitor, {.example = "val/accuracy"}, "Value to monitor.");
-    options.field("mode", &Patience::mode, "min: lower is better; max: higher; auto: by the name.");
+    options.field("mode", &Patience::mode,
+                  "min: lower is better; max: higher is better; auto: min for loss, mae, rmse and "
+                  "perplexity, max for all other values.");
     options.field(
         "patience", &Patience::patience, {.at_least = 0},
         "Number of validations in a row without improvement before the run stops; 0 counts as 1.");
@@ -32,9 +34,9 @@ struct Patience {
     options.field("restore_best", &Patience::restore_best,
                   "Restores the weights of the best validation at the end.");
     options.field("stopping_threshold", &Patience::stopping_threshold, {.example = "0.99"},
-                  "Stops immediately when the value reaches this.");
+                  "Stops immediately when the monitored value reaches this threshold.");
     options.field("divergence_threshold", &Patience::divergence_threshold, {.example = "10.0"},
-                  "Stops immediately when the value is worse than this.");
+                  "Stops immediately when the monitored value is worse than this threshold.");
   }
 };
 

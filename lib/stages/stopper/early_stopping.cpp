@@ -130,7 +130,7 @@ class Series {
 
   [[nodiscard]] std::string reason(double value) const {
     const std::string times = high_ == 1 ? "" : fmt::format(" for {} values in a row", high_);
-    const std::string what = (options_.smoothing > 0 ? "the mean of " : "") + options_.monitor;
+    const std::string what = (options_.smoothing > 0 ? "smoothed " : "") + options_.monitor;
     if (!best_) return fmt::format("{} is {:.6g}{}, and was never finite", what, value, times);
     return fmt::format("{} is {:.6g}, above the limit of {:.6g}{} (best {:.6g} {})", what, value,
                        *best_ + margin(), times, *best_, best_at_);

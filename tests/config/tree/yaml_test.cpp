@@ -48,8 +48,8 @@ TEST_CASE("YAML: invalid, unsupported and oversized input is an error with a cle
   const Row rows[] = {
       {"duplicate key", "a: 1\nb: 2\na: 3", "duplicate key 'a'"},
       {"duplicate key in flow", "{a: 1, a: 3}", "duplicate key 'a'"},
-      {"merge key", "a: &x {b: 1}\nc:\n  <<: *x", "merge keys are not supported"},
-      {"quoted merge key", "{'<<': 1}", "merge keys are not supported"},
+      {"merge key", "a: &x {b: 1}\nc:\n  <<: *x", "the merge key '<<' of YAML is not supported"},
+      {"quoted merge key", "{'<<': 1}", "the merge key '<<' of YAML is not supported"},
       {"second document", "a: 1\n---\nb: 1", "a second YAML document begins here"},
       {"second empty document", "a: 1\n---\n", "a second YAML document begins here"},
       {"tag", "a: !!python/name:os.system x",

@@ -267,7 +267,7 @@ TEST_CASE("split: a part without transforms uses those of train, if none is rand
   };
   CHECK(problems("{type: center_crop, size: 20}").empty());
   CHECK_THAT(problems("{type: center_crop, size: 20}, random_horizontal_flip"),
-             StartsWith("'transforms' must be set, because the transforms of dataset.train would "
-                        "apply, and 'random_horizontal_flip' is random\nhint: set transforms that "
-                        "are not random in dataset.val.transforms"));
+             StartsWith("without 'transforms', the transforms of dataset.train apply, of which "
+                        "'random_horizontal_flip' is random\nhint: set transforms that are not "
+                        "random in dataset.val.transforms"));
 }

@@ -141,9 +141,9 @@ TEST_CASE("IdxFiles: the error for an invalid header gives the expected and the 
   CHECK_THAT(failure_with(4, 6),
              Contains("6 samples, which need 4720 bytes, but the file has 3936"));
   CHECK_THAT(failure_with(4, 0x80000000),
-             Contains("its header (byte 4) states 2147483648 samples"));
+             Contains("its header (byte 4) states 2,147,483,648 samples"));
   CHECK_THAT(failure_with(4, 0xFFFFFFFF),
-             Contains("its header (byte 4) states 4294967295 samples"));
+             Contains("its header (byte 4) states 4,294,967,295 samples"));
   CHECK_THAT(failure_with(8, 27), Contains("must have images of 28 rows, got 27 (byte 8)"));
   CHECK_THAT(failure_with(12, 0xFFFFFFFF),
              Contains("must have images of 28 columns, got 4294967295 (byte 12)"));
@@ -201,7 +201,7 @@ TEST_CASE("IdxFiles: more samples than a gzip file can hold are an error before 
   put(images, 4, 0xFFFFFFFF);
   write_file(folder / "train-images-idx3-ubyte.gz", gzip(images));
   CHECK_THAT(load_failure(folder),
-             Contains("its header (byte 4) states 4294967295 samples, which need ") &&
+             Contains("its header (byte 4) states 4,294,967,295 samples, which need ") &&
                  Contains("but the file has at most ") && Contains(" after unpacking"));
 }
 

@@ -72,7 +72,8 @@ TEST_CASE("time_batches: the probe ends at an unreadable sample") {
   CHECK(bench.cost()->seconds == Approx(0.01));
   CHECK_FALSE(bench.cost().has_value());
   CHECK(bench.choice(0.01, 8).num_workers == 0);
-  CHECK(bench.choice(0.01, 8).why == "no sample could be loaded for a probe");
+  CHECK(bench.choice(0.01, 8).why ==
+        "the loading time is unknown, because no sample could be loaded");
 }
 
 TEST_CASE("decide_loading: only options set to auto are probed") {

@@ -67,7 +67,7 @@ TEST_CASE("choose_loading: no threads if the ring has memory for only one batch"
   const LoadingLimits one_batch{8, true, 2 * kSlot - 1};
   CHECK(choose({0.071, 1, 0.02}, one_batch).num_workers == 0);
   CHECK_THAT(choose({0.071, 1, 0.02}, one_batch).why,
-             EndsWith("the memory suffices for only one batch"));
+             EndsWith("workers need memory for two batches, but there is memory for only one"));
   CHECK(choose({0.071, 1, 0.02}, {8, true, 2 * kSlot}).num_workers == 5);
 }
 
@@ -117,15 +117,15 @@ TEST_CASE("choose_loading: only options set to auto are chosen") {
 
 TEST_CASE("choose_loading: the reason gives the measured times") {
   CHECK(choose({0.071, 1, 0.02}, cpu(2)).why ==
-        "probe: a batch takes 71.0 ms to load, a step 20.0 ms; 5 workers would keep up, but only 2 "
-        "cores are free");
+        "probe: a batch takes 71.0 ms to load, a step 20.0 ms; 5 workers would keep up with the "
+        "steps, but only 2 cores are free");
   CHECK(choose({0.071, 1, 0.02}, gpu(8)).why ==
-        "probe: a batch takes 71.0 ms to load, a step 20.0 ms; 5 workers keep up");
+        "probe: a batch takes 71.0 ms to load, a step 20.0 ms; 5 workers keep up with the steps");
   CHECK(choose({0.01, 1, 0.02}, cpu(8)).why ==
-        "probe: a batch takes 10.0 ms to load, a step 20.0 ms; 1 worker keeps up");
+        "probe: a batch takes 10.0 ms to load, a step 20.0 ms; 1 worker keeps up with the steps");
   CHECK(choose({1e-3, 1, 0.1}, cpu(8)).why ==
-        "probe: a batch takes 1.0 ms to load, a step 0.10 s; loading takes 1 % of the time, too "
-        "little to use workers");
+        "probe: a batch takes 1.0 ms to load, a step 0.10 s; loading takes 1 % of the time, so "
+        "workers would gain little");
   CHECK(choose({6e-6, 1, 0}, cpu(8)).why ==
-        "probe: a batch takes 6 us to load; too little to use workers");
+        "probe: a batch takes 6 us to load; workers would not make this faster");
 }

@@ -77,7 +77,7 @@ TEST_CASE("make_pack: images with more than 4 channels are an error before anyth
   const auto source = builtin_catalog().datasets.at("synthetic_images")(
       config::make_stage("dataset", "synthetic_images", options));
   CHECK(failure_of([&] { make_pack(*source, folder / "x.pack", {}); }) ==
-        "2: a pack contains images of at most 4 channels, but these have 5");
+        "2: a pack contains images of at most 4 channels, but the images of this data set have 5");
   CHECK(fs::is_empty(folder.path()));
 }
 
@@ -164,7 +164,7 @@ TEST_CASE("make_pack: damaged samples and their labels are skipped and reported"
   const std::string bytes = golden::read(path);
   CHECK(make_pack(source, path, skipping()).skipped.size() == 3);
   CHECK_THAT(failure_of([&] { make_pack(source, path, {}); }),
-             StartsWith("2: ") && Contains("lacks 3 damaged samples"));
+             StartsWith("2: ") && Contains("was written without 3 samples that could not be read"));
   for (const std::int64_t left : {29, 26, 20, 1}) {
     fs::remove(path);
     begin_pack(source, path, left, skipping());
@@ -183,8 +183,8 @@ TEST_CASE("make_pack: more damaged samples than max_skipped are an error, also i
   CHECK_THAT(failure_of([&] { make_pack(source, path, skipping()); }),
              StartsWith("9: picture 29: the image is damaged (dataset.max_skipped allows only 3"));
   CHECK_THAT(failure_of([&] { make_pack(source, path, {}); }),
-             StartsWith("9: an interrupted 'data pack' skipped a damaged sample, picture 0: the "
-                        "image is damaged"));
+             StartsWith("9: the interrupted 'data pack' skipped a sample that could not be read, "
+                        "picture 0: the image is damaged"));
 }
 
 TEST_CASE("make_pack: undecodable images can be skipped in mode keep too") {

@@ -57,7 +57,7 @@ TEST_CASE("distributed: data_parallel is an error that suggests ddp", "[spec]") 
 TEST_CASE("compression: conflicts with other options are reported", "[spec]") {
   CHECK_THAT(problems_of({"distributed.compression=powersgd", "trainer.precision=16-mixed",
                           "trainer.allow_slow_precision=true"}),
-             Contains("from the previous step may have another loss scale"));
+             Contains("of the previous step, which may have another loss scale"));
   CHECK_THAT(problems("distributed.powersgd_rank=4"),
              Contains("warning: 'powersgd_rank' has no effect: the compression is 'none'"));
 }

@@ -75,7 +75,7 @@ TEST_CASE("EMA: a decay too close to 1 for the length of the run causes a warnin
 TEST_CASE("weight averaging: an average that is never updated causes a warning", "[spec]") {
   CHECK_THAT(problems_of_average({"trainer.ema={every_n_steps: 501}"}),
              Contains("the average is never updated: the first update is due after 501 steps, but "
-                      "the run has 500"));
+                      "the run ends after 500"));
   CHECK_THAT(problems_of_average({"trainer.swa={every_n_steps: 501}"}),
              Contains("the average is never updated"));
   CHECK(problems_of_average({"trainer.swa={start_epoch: 4}"}).empty());

@@ -153,10 +153,10 @@ at::Tensor BatchNorm2d::operator()(const at::Tensor& x_nchw, stage::RunMode mode
   };
   if (!training) return normalized(running_mean, running_var);
   if (stage::batch_of_ranks().sum != nullptr) return over_ranks(x_nchw);
-  ENSURE(config, x_nchw.numel() > x_nchw.size(1),
-         "batch normalization needs more than one value per channel, but here the batch is one "
-         "image of 1x1 pixels\nhint: set loader.drop_last=true, use larger batches, or use larger "
-         "images");
+  ENSURE(
+      config, x_nchw.numel() > x_nchw.size(1),
+      "batch normalization needs more than one value per channel, but here the batch is one image "
+      "of 1x1 pixels\nhint: set loader.drop_last=true, use larger batches or larger images");
   if (stage::is_recomputing()) return normalized({}, {});  // already counted
   num_batches_tracked.add_(1);
   return normalized(running_mean, running_var);
@@ -165,11 +165,10 @@ at::Tensor BatchNorm2d::operator()(const at::Tensor& x_nchw, stage::RunMode mode
 at::Tensor BatchNorm2d::over_ranks(const at::Tensor& x_nchw) const {
   const stage::BatchOfRanks ranks = stage::batch_of_ranks();
   const BatchStatistics batch = batch_statistics(x_nchw, ranks);
-  ENSURE(
-      config, !x_nchw.is_cpu() || batch.count.item<double>() > 1,
-      "batch normalization needs more than one value per channel, but the last batch has only one "
-      "on all ranks together\nhint: set loader.drop_last=true, use larger batches, or use larger "
-      "images");
+  ENSURE(config, !x_nchw.is_cpu() || batch.count.item<double>() > 1,
+         "batch normalization needs more than one value per channel, but the last batch has only "
+         "one on all ranks together\nhint: set loader.drop_last=true, use larger batches or larger "
+         "images");
   if (!stage::is_recomputing()) {
     const at::NoGradGuard guard;
     const at::Tensor unbiased =
