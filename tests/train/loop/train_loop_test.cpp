@@ -285,5 +285,5 @@ TEST_CASE("TrainLoop: the heartbeat's phase is startup in the first step, then t
   };
   run.run();
   using events::Phase;
-  CHECK(phases == std::vector<Phase>{Phase::startup, Phase::train, Phase::train});
+  CHECK((phases == std::vector{Phase::startup, Phase::train, Phase::train}));
 }
