@@ -128,7 +128,7 @@ std::string grade_text(const std::vector<MachineFinding>& findings, Health worst
   const auto count = [&](Health health) {
     return std::ranges::count(findings, health, &MachineFinding::health);
   };
-  return fmt::format("grade: {} ({} degraded, {} bad, {} broken)",
+  return fmt::format("grade: {} (findings: {} degraded, {} bad, {} broken)",
                      kGrades.at(static_cast<std::size_t>(worst)), count(Health::degraded),
                      count(Health::bad), count(Health::broken));
 }
@@ -138,7 +138,7 @@ std::string broken_text(const std::vector<MachineFinding>& findings) {
   for (const MachineFinding& one : findings) {
     if (one.health == Health::broken) names.push_back(one.name);
   }
-  return "broken: " + shortened(names);
+  return "cannot train on this machine, because parts of it are broken: " + shortened(names);
 }
 
 void print_document(Json all, const LinkProbe& link) {

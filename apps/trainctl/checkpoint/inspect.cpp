@@ -64,8 +64,8 @@ class Facts {
 std::string step_text(std::int64_t step, std::int64_t epoch, std::int64_t step_in_epoch) {
   if (epoch == 0) return fmt::format("{} (before the first epoch)", step);
   if (step_in_epoch == 0) return fmt::format("{} (at the end of epoch {})", step, epoch);
-  return fmt::format("{} (epoch {}, {} step{} of it done)", step, epoch, step_in_epoch,
-                     plural(step_in_epoch));
+  return fmt::format("{} (after {} step{} of epoch {})", step, step_in_epoch, plural(step_in_epoch),
+                     epoch);
 }
 
 /// Returns the integer at that key, if there is one.
@@ -114,10 +114,11 @@ std::string facts_text(const fs::path& path, const Manifest& manifest, const rep
   fact(path.filename() == checkpoint::kManifestName ? "manifest" : "checkpoint", path.string());
   fact("step",
        step_text(manifest.global_step, manifest.moment().epoch_number(), manifest.step_in_epoch));
-  fact("saved", manifest.written_at + (manifest.reason.empty() ? "" : ", " + manifest.reason));
+  fact("saved",
+       manifest.written_at + (manifest.reason.empty() ? "" : ", reason: " + manifest.reason));
   if (!manifest.monitor.empty())
     fact("monitor", manifest.monitor + " " +
-                        (manifest.value ? report::metric_text(*manifest.value) : "not known"));
+                        (manifest.value ? report::metric_text(*manifest.value) : "(not measured)"));
   fact("world size", std::to_string(manifest.world_size));
   fact("size", size_text(manifest));
   fact("trainctl", manifest.version);

@@ -217,7 +217,7 @@ void CheckpointSaver::check_space(std::uint64_t bytes) const {
          saving_.weights_only ? "" : ", or set checkpoint.save_weights_only=true");
   if (space.available >= kAtOnce * bytes) return;
   session_.emit(events::Warning{
-      fmt::format("{} has {:.1f} MB left, but checkpoints take up to {} x {:.1f} MB",
+      fmt::format("{} has {:.1f} MB left, but up to {} checkpoints of {:.1f} MB exist at a time",
                   printable(session_.run_dir.string()), megabytes(space.available), kAtOnce,
                   megabytes(bytes)),
       {}});
@@ -312,8 +312,8 @@ void CheckpointSaver::count_failure(const std::string& failure) {
   if (++failures_ == 1) failing_since_ = now;
   const double failing_s = now - failing_since_;
   const std::string older = older_one();
-  const std::string what =
-      fmt::format("cannot save the checkpoint of step {}: {}", about_.moment.global_step, failure);
+  const std::string what = fmt::format("cannot save the checkpoint of step {}: {}",
+                                       with_thousands(about_.moment.global_step), failure);
   ENSURE(resource, tolerates_ || !older.empty(), "{}; there is no older checkpoint", what);
   ENSURE(resource, tolerates_ || failures_ < kMostFailures || failing_s < kLongestFailing,
          "{}; {} consecutive saves failed within {:.0f} s; the newest checkpoint is {}", what,

@@ -209,7 +209,7 @@ void TrainingState::restore_values(const SavedState& saved, PartialEpoch epoch) 
   }
   const std::int64_t all = parts_.session.train.samples();
   ENSURE(checkpoint, state.samples >= 0 && (state.epoch_done || state.samples <= all),
-         "{} samples of the interrupted epoch are trained, but an epoch of this run has only {}",
+         "it was saved after {} samples of an epoch, but an epoch of this run has only {}",
          state.samples, all);
 }
 
