@@ -160,11 +160,10 @@ std::string message_of(const Outcome& outcome, const JobEnd& job) {
   std::string message;
   if (job.stop_signal) message = stop_text(job);
   if (outcome.first_failure) {
-    const RankFailure& failure = *outcome.first_failure;
+    const RankFailure& one = *outcome.first_failure;
     if (!message.empty()) message += "; meanwhile ";
-    message +=
-        fmt::format("rank {} ({}) failed at step {} ({}): {}", failure.rank, process_of(failure),
-                    with_thousands(failure.step), failure.phase, failure.message);
+    message += fmt::format("rank {} ({}) failed at step {} ({}): {}", one.rank, process_of(one),
+                           with_thousands(one.step), one.phase, one.message);
   }
   return message;
 }
