@@ -95,8 +95,7 @@ void check_processes(int ranks, const study::LinkDevices& places, const Context&
 events::LinkMeasured measure(const DoctorFlags& flags, const Context& context) {
   ENSURE(resource, find_engine_library().has_value(),
          "--link requires the training engine (libtrainctl_engine.so), which this build does not "
-         "have\nhint: build it with cmake "
-         "--build --preset release");
+         "have\nhint: build it with cmake --build --preset release");
   const study::LinkDevices places = study::count_link_devices();
   const int ranks = flags.devices > 0 ? flags.devices : std::max(places.gpus, 2);
   const bool on_gpus = ranks <= places.gpus;

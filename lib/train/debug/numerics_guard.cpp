@@ -47,8 +47,9 @@ std::string place_of(const StepRecord& record) {
       "{} at step {} of epoch {}\n\n"
       "rank {} of {}, batch {} of the epoch ({} rows); lr {:g}, precision {}, loss scale {:g}, "
       "device {}\n",
-      record.cause, record.global_step, record.epoch + 1, record.rank, record.world_size,
-      record.batch, record.rows, record.lr, record.precision, record.loss_scale, record.device);
+      record.cause, with_thousands(record.global_step), record.epoch + 1, record.rank,
+      record.world_size, record.batch, record.rows, record.lr, record.precision, record.loss_scale,
+      record.device);
 }
 
 std::string found(const Numerics& numerics, const Missing& missing) {
