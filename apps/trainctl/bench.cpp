@@ -297,7 +297,7 @@ void add_bench(CLI::App& program, Context& context) {
       verb, {{"--grid", flags.grid, "KEY=LIST",
               "values of any key to compare, for example optimizer.lr=0.1,0.01; can be repeated"},
              {"--against", flags.options.against, "FILE",
-              "also measure with the overrides in FILE, for example tuned.patch.yaml of tune"},
+              "also measure with the overrides in FILE, for example tuned.patch.yaml from tune"},
              {"--scaling", flags.scaling, "HOW",
               "with --devices: keep the batch size per device (weak, default) or in total (strong)",
               one_of({"weak", "strong"})},

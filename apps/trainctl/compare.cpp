@@ -225,7 +225,7 @@ void add_compare(CLI::App& program, Context& context) {
       verb,
       {{"runs", flags.words, "PATH...",
         "runs (folder, experiment name or latest), groups of runs (A,B,C) or saved benchmarks"},
-       {"--group", flags.group, "group runs that differ in the seed only"},
+       {"--group", flags.group, "group runs that differ only in the seed"},
        {"--assert-equal-loss", flags.assert_equal_loss,
         "fail unless all losses are equal, bit by bit"},
        {"--fail-on", flags.fail_on.text, "CONDITIONS",
@@ -236,8 +236,8 @@ void add_compare(CLI::App& program, Context& context) {
   verb.get_option("runs")->required();
   verb.footer(
       "All runs are compared with the first. Saved benchmarks are files of 'bench --save'.\n"
-      "For groups of several seeds, a difference has a 95 % confidence interval (t-test; paired\n"
-      "if the seeds are the same). In --fail-on, pt means percentage points.\n"
+      "For groups of several seeds, each difference has a 95 % confidence interval (t-test,\n"
+      "paired if both groups have the same seeds). In --fail-on, pt means percentage points.\n"
       "Exit codes: 0 done; 2 a PATH is not valid, or --fail-on compares speeds of different\n"
       "machines; 3 a condition failed or a loss differs; 4 too noisy to decide.");
 }

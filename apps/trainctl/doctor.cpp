@@ -95,8 +95,7 @@ void check_processes(int ranks, const study::LinkDevices& places, const Context&
 events::LinkMeasured measure(const DoctorFlags& flags, const Context& context) {
   ENSURE(resource, find_engine_library().has_value(),
          "--link requires the training engine (libtrainctl_engine.so), which this build does not "
-         "have\nhint: build it with cmake "
-         "--build --preset release");
+         "have\nhint: build it with cmake --build --preset release");
   const study::LinkDevices places = study::count_link_devices();
   const int ranks = flags.devices > 0 ? flags.devices : std::max(places.gpus, 2);
   const bool on_gpus = ranks <= places.gpus;
@@ -128,7 +127,7 @@ std::string grade_text(const std::vector<MachineFinding>& findings, Health worst
   const auto count = [&](Health health) {
     return std::ranges::count(findings, health, &MachineFinding::health);
   };
-  return fmt::format("grade: {} ({} degraded, {} bad, {} broken)",
+  return fmt::format("grade: {} (findings: {} degraded, {} bad, {} broken)",
                      kGrades.at(static_cast<std::size_t>(worst)), count(Health::degraded),
                      count(Health::bad), count(Health::broken));
 }
@@ -138,7 +137,7 @@ std::string broken_text(const std::vector<MachineFinding>& findings) {
   for (const MachineFinding& one : findings) {
     if (one.health == Health::broken) names.push_back(one.name);
   }
-  return "broken: " + shortened(names);
+  return "cannot train on this machine, because parts of it are broken: " + shortened(names);
 }
 
 void print_document(Json all, const LinkProbe& link) {

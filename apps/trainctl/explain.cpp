@@ -41,9 +41,9 @@ constexpr std::array kValues{
     NamedFact{"epoch", "epoch of training"},
     NamedFact{"step", "optimizer steps since the start of the run"},
     NamedFact{"lr", "learning rate of the first parameter group"},
-    NamedFact{"train", "value of a metric on the training samples, as in train/loss"},
-    NamedFact{"val", "value of a metric on dataset.val after an epoch, as in val/accuracy"},
-    NamedFact{"loss", "mean loss of the samples, as in train/loss and val/loss"},
+    NamedFact{"train", "value of a metric on the training samples, for example train/loss"},
+    NamedFact{"val", "value of a metric on dataset.val after an epoch, for example val/accuracy"},
+    NamedFact{"loss", "mean loss of the samples: train/loss or val/loss"},
     NamedFact{"wall_s", "seconds of an epoch, the sum of its parts (data_wait_s, h2d_s, ...)"},
 #define TIMING_PHASE(phase, member, kind, range, column, label, brief, help) \
   NamedFact{#member, help},
@@ -52,22 +52,22 @@ constexpr std::array kValues{
     NamedFact{"samples", "samples of an epoch, over all ranks"},
     NamedFact{"samples_per_s", "samples of training per second, over all ranks"},
     NamedFact{"first_batch_s", "seconds until the first batch of an epoch"},
-    NamedFact{"cpu_percent", "CPU time of the ranks, in percent of the time of one core"},
-    NamedFact{"rss_mb", "largest resident memory of the ranks in MB"},
+    NamedFact{"cpu_percent", "CPU time of rank 0, in percent of the time of one core"},
+    NamedFact{"rss_mb", "largest resident memory of rank 0 so far, in MB"},
     NamedFact{"gpu_util", "utilization of the GPU in percent, as NVML reports it"},
-    NamedFact{"gpu_mem_mb", "largest memory of the GPU in MB"},
+    NamedFact{"gpu_mem_mb", "largest GPU memory that PyTorch has allocated so far, in MB"},
     NamedFact{"read_mb_s", "MB read from disks per second"},
-    NamedFact{"total_s", "seconds of a whole run, as bench compares them"},
+    NamedFact{"total_s", "seconds of a whole run, which bench compares"},
     NamedFact{"speedup", "how many times as fast as the baseline, with a 95 % confidence interval"},
     NamedFact{"headroom", "largest possible speedup of a run, estimated from its bottleneck"},
-    NamedFact{"convert", "column of the epoch table: h2d_s of a run on a CPU"},
-    NamedFact{"h2d", "column of the epoch table: h2d_s of a run on a GPU"},
+    NamedFact{"convert", "column of the epoch table that shows h2d_s of a run on a CPU"},
+    NamedFact{"h2d", "column of the epoch table that shows h2d_s of a run on a GPU"},
 };
 
 /// Columns of the epoch table; the name is empty for a phase without a column.
 constexpr std::array kColumns{
 #define TIMING_PHASE(phase, member, kind, range, column, ...) \
-  NamedFact{column, "column of the epoch table: " #member},
+  NamedFact{column, "column of the epoch table that shows " #member},
 #include "events/timing_fields.def"
 #undef TIMING_PHASE
 };

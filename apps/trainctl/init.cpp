@@ -42,13 +42,13 @@ void add_init(CLI::App& program, Context& context) {
   const auto [verb, arguments] = add_verb(
       program, context,
       {"init", "inspect your data and write an experiment file for it", kConfigGroup}, init);
-  add_options(verb,
-              {{"kind", arguments.request.kind, "KIND", "kind of the data, see below"},
-               {"data", arguments.data, "[DATA]", "file or folder (default for mnist: data/mnist)"},
-               {"--out", arguments.file, "FILE", "experiment file to write (default: config.yaml)"},
-               {"--target", arguments.request.target, "NAME",
-                "column to predict (default: label, target, class or y, else the last)"},
-               {"--force", arguments.force, "replace an existing file"}});
+  add_options(
+      verb, {{"kind", arguments.request.kind, "KIND", "kind of the data, see below"},
+             {"data", arguments.data, "[DATA]", "file or folder (default for mnist: data/mnist)"},
+             {"--out", arguments.file, "FILE", "experiment file to write (default: config.yaml)"},
+             {"--target", arguments.request.target, "NAME",
+              "column to predict (default: label, target, class or y, otherwise the last column)"},
+             {"--force", arguments.force, "replace an existing file"}});
   verb.get_option("kind")->required();
   verb.footer(
       "mnist         folder with the four files of MNIST\n"

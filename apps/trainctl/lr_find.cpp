@@ -69,8 +69,8 @@ void print_finding(const LrFindFlags& flags, const study::LrFinding& finding,
             printable(value) + '\n';
   };
   if (finding.stopped_early)
-    fact("stopped", fmt::format("early, after {} of {} rates: the loss diverged", finding.tried,
-                                flags.range.steps));
+    fact("stopped", fmt::format("early, after {} of {} rates, because the loss diverged",
+                                finding.tried, flags.range.steps));
   if (finding.second)
     fact("also raised", fmt::format("{}, always {:.3g} times optimizer.lr", finding.second->key,
                                     finding.second->ratio));

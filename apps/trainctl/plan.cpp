@@ -14,10 +14,10 @@ void check_flags(const study::PlanOptions& options) {
   const bool has_devices = options.scaling.devices > 0;
   ENSURE(config, !has_devices || !options.no_model,
          "--devices measures the model, but --no-model is given\nhint: remove --no-model");
-  ENSURE(resource, !has_devices || options.has_engine,
-         "--devices requires the step time of the model, but this build has no training "
-         "engine (libtrainctl_engine.so) to measure it\nhint: build it with cmake --build --preset "
-         "release");
+  ENSURE(
+      resource, !has_devices || options.has_engine,
+      "--devices requires the training engine (libtrainctl_engine.so), which this build does not "
+      "have\nhint: build it with cmake --build --preset release");
   study::check_options(options.scaling);
 }
 

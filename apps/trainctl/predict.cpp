@@ -209,7 +209,7 @@ void add_predict(CLI::App& program, Context& context) {
   verb.get_option("--input")->excludes("--split");
   verb.footer(
       "Default of --outputs: class,probabilities for classification, prediction for regression.\n"
-      "An NPY file holds one output only (default for classification: probabilities).\n"
+      "An NPY file holds only one output (default for classification: probabilities).\n"
       "Examples:\n"
       "  trainctl predict runs/mnist-ffn/latest --checkpoint best --out digits.csv\n"
       "  trainctl predict runs/cats-dogs/latest --checkpoint best --input new/ --out new.csv");

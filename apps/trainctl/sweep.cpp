@@ -96,7 +96,7 @@ void print_sweep(const report::Sweep& sweep, int exit_code, const study::SweepPa
       report::to_text(report::sweep_table(sweep, rows), style_for(context, stdout));
   if (context.quiet) return writer_for(stdout)(table);
   const std::string where =
-      page.file().empty() ? "" : fmt::format("The page: {}\n", printable(page.file().string()));
+      page.file().empty() ? "" : fmt::format("HTML page: {}\n", printable(page.file().string()));
   writer_for(stdout)(table + report::sweep_notes(sweep, rows) + where);
 }
 
@@ -150,7 +150,7 @@ void say_end(const study::SweepEnd& end, const report::Sweep& sweep, const std::
 void expect_one_task() {
   const auto task = launch::find_launcher_task([](const char* name) { return std::getenv(name); });
   ENSURE(config, !task || task->world_size == 1,
-         "a sweep must run in one task, but {} started {}\nhint: start one task",
+         "a sweep must run in one task, but {} started {} tasks\nhint: start one task",
          launch::name_of(task->launcher), task->world_size);
 }
 

@@ -92,25 +92,26 @@ void add_tune(CLI::App& program, Context& context) {
                 WorkingDirectory::existing},
                tune);
   add_config_arguments(verb, flags.config, context, Builtin::photographs);
-  add_options(
-      verb, {{"--budget", flags.budget, "TIME",
-              "time limit for all runs together, for example 90s or 1h (default: 5m)"},
-             {"--repeats", flags.repeats, "N", "pairs of runs for each change (default: 5)",
-              whole_number(3, 100)},
-             {"--allow", flags.allow, "LIST",
-              "also try keys that change the training, for example batch_size,precision"},
-             {"--tolerance", flags.tolerance, "SHARE",
-              "relative difference of losses to accept if only rounding changes (default: 0.001)"},
-             {"--out", flags.out, "DIR", "parent folder of the run folders (default: runs)"},
-             {"--patch", flags.patch, "FILE",
-              "file for the accepted changes (default: OUT/tune/NAME/TIME/tuned.patch.yaml)"}});
+  add_options(verb,
+              {{"--budget", flags.budget, "TIME",
+                "time limit for all runs together, for example 90s or 1h (default: 5m)"},
+               {"--repeats", flags.repeats, "N", "pairs of runs for each change (default: 5)",
+                whole_number(3, 100)},
+               {"--allow", flags.allow, "LIST",
+                "also try keys that change the training, for example batch_size,precision"},
+               {"--tolerance", flags.tolerance, "SHARE",
+                "largest relative difference of losses due to rounding (default: 0.001)"},
+               {"--out", flags.out, "DIR", "parent folder of the run folders (default: runs)"},
+               {"--patch", flags.patch, "FILE",
+                "file for the accepted changes (default: OUT/tune/NAME/TIME/tuned.patch.yaml)"}});
   verb.footer(
-      "Accepts a change if the 95 % confidence interval of its speed-up is above 1.01 and the\n"
-      "losses are equal. Rejects a change if the interval is below 1.03. Losses of a change that\n"
-      "affects only rounding may differ by --tolerance.\n"
+      "For each change, the first rule that applies decides. It is rejected if losses differ (by\n"
+      "more than --tolerance if it affects only rounding); accepted if the whole 95 % confidence\n"
+      "interval of its speed-up is above 1.01; rejected if the whole interval is below 1.03;\n"
+      "otherwise undecided. With a new batch size, losses are not compared.\n"
       "Apply the patch with 'extends: [CONFIG, tuned.patch.yaml]' in an experiment file.\n"
       "Exit codes: 0 a change was accepted, or no change helps; 4 no change was accepted, and\n"
-      "noise or the time limit left some undecided.");
+      "noise or the time limit left some changes undecided.");
 }
 
 }  // namespace trainctl::app

@@ -45,7 +45,8 @@ std::uint64_t readable_bytes(const fs::path& path) {
 void expect_bytes(const fs::path& path, std::uint64_t committed) {
   const std::uint64_t bytes = readable_bytes(path);
   ENSURE(checkpoint, bytes == committed, "{} has {} bytes, expected {}", printable(path.string()),
-         bytes, committed);
+         with_thousands(static_cast<long long>(bytes)),
+         with_thousands(static_cast<long long>(committed)));
 }
 
 auto shared_files(const Manifest& manifest) {

@@ -140,7 +140,7 @@ struct RunStarted {
   int prefetch_factor = 0;
   std::string num_workers_why;  // "configured", "probe: a batch takes 71 ms to load, a step ..."
   int num_threads = 1;
-  std::string num_threads_why;    // "configured", "probe: 2 threads take 1.70x the time of 1"
+  std::string num_threads_why;    // "configured", "probe: a step takes 1.70x as ..."
   double num_threads_taken = 0;   // share of the cores that others took during the choice
   bool channels_last = false;     // memory format of images
   std::string channels_last_why;  // "configured", "97 % of the operations are ..."

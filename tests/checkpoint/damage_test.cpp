@@ -87,7 +87,7 @@ TEST_CASE(
   std::string reason;
   SECTION("a truncated part") {
     fs::resize_file(part, 1000);
-    reason = "rank_0.part has 1000 bytes, expected ";
+    reason = "rank_0.part has 1,000 bytes, expected ";
   }
   SECTION("a missing part") {
     fs::remove(part);

@@ -170,8 +170,7 @@ TEST_CASE("resume: with other data the current epoch restarts, and its steps sta
   again->resume = last_of(*first);
   CHECK_THAT(
       error_of(*again).what(),
-      Contains(
-          "8 samples of the interrupted epoch are trained, but an epoch of this run has only 5"));
+      Contains("it was saved after 8 samples of an epoch, but an epoch of this run has only 5"));
   again->resume_epoch = train::PartialEpoch::restart;
   again->events.clear();
   const events::Finished finished = again->run();

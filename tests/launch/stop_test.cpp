@@ -128,7 +128,7 @@ TEST_CASE("stop: a save without progress is killed after the grace period") {
   job.spec.stop_grace_s = 0.3;
   const Outcome outcome = job.run(send(SIGTERM, Target::supervisor, 2));
   CHECK(outcome.exit_code == 143);
-  CHECK_THAT(outcome.message, Contains("killed before exiting: ranks 0, 1"));
+  CHECK_THAT(outcome.message, Contains("ranks 0, 1 had not exited and got SIGKILL"));
   CHECK_FALSE(outcome.first_failure);
   check_clean(job);
 }

@@ -173,7 +173,7 @@ class Inspects(Verbs):
     def test_facts_groups_and_tensors(self):
         path = write_checkpoint(self.saved)
         out = self.checkpoint("inspect", path)
-        self.assertRegex(out, r"step +7 \(2 steps into epoch 1\)")
+        self.assertRegex(out, r"step +7 \(after 2 steps of epoch 1\)")
         self.assertRegex(out, r"monitor +val/loss 0\.2500")
         self.assertRegex(out, r"torch +2\.11\.0")
         self.assertRegex(out, r"model +2 +24 B")
@@ -213,7 +213,7 @@ class Inspects(Verbs):
         whole = self.json("inspect", path)
         self.assertEqual((document["groups"], document["training"]), (whole["groups"], whole["training"]))
         out = self.checkpoint("inspect", path / "manifest")
-        self.assertRegex(out, r"manifest +\S+manifest\n +step +7 \(2 steps into epoch 1\)")
+        self.assertRegex(out, r"manifest +\S+manifest\n +step +7 \(after 2 steps of epoch 1\)")
         self.assertNotIn("tensor", out)
         self.assertEqual(self.json("inspect", path / "manifest")["manifest"], whole["manifest"])
         self.flip(moved)

@@ -249,7 +249,7 @@ class OutOfMemory(Smoke):
         self.assertEqual(process.returncode, 11, out + err)
         message = json.loads((self.folder / "bounded/result.json").read_text())["message"]
         self.assertRegex(message, r"out of memory in phase train after step 0, with 1000 samples per batch: .*100000000000 bytes")
-        self.assertIn("the largest activations: before the first layer adaptive_avg_pool2d [1000, 1, 5000, 5000] "
+        self.assertIn("the largest activations: before the first layer (adaptive_avg_pool2d) with [1000, 1, 5000, 5000] "
                       "float32, 93.1 GiB; ", message)
         self.assertRegex(message, r"the process used \d+ MiB before the first step")
         self.assertIn("trainer.accumulate_grad_batches", message)

@@ -12,7 +12,7 @@ import proof
 import support
 
 MEGABYTES = 16
-TROUBLE = re.compile(r"cannot save the checkpoint of step (\d+)")
+TROUBLE = re.compile(r"cannot save the checkpoint of step ([\d,]+)")
 
 
 def mount(place):

@@ -64,7 +64,7 @@ class Facts {
 std::string step_text(std::int64_t step, std::int64_t epoch, std::int64_t step_in_epoch) {
   if (epoch == 0) return fmt::format("{} (before the first epoch)", step);
   if (step_in_epoch == 0) return fmt::format("{} (at the end of epoch {})", step, epoch);
-  return fmt::format("{} ({} step{} into epoch {})", step, step_in_epoch, plural(step_in_epoch),
+  return fmt::format("{} (after {} step{} of epoch {})", step, step_in_epoch, plural(step_in_epoch),
                      epoch);
 }
 
@@ -115,10 +115,10 @@ std::string facts_text(const fs::path& path, const Manifest& manifest, const rep
   fact("step",
        step_text(manifest.global_step, manifest.moment().epoch_number(), manifest.step_in_epoch));
   fact("saved",
-       manifest.written_at + (manifest.reason.empty() ? "" : " (reason: " + manifest.reason + ")"));
+       manifest.written_at + (manifest.reason.empty() ? "" : ", reason: " + manifest.reason));
   if (!manifest.monitor.empty())
     fact("monitor", manifest.monitor + " " +
-                        (manifest.value ? report::metric_text(*manifest.value) : "not known"));
+                        (manifest.value ? report::metric_text(*manifest.value) : "(not measured)"));
   fact("world size", std::to_string(manifest.world_size));
   fact("size", size_text(manifest));
   fact("trainctl", manifest.version);

@@ -271,8 +271,7 @@ void add_run(CLI::App& program, Context& context) {
         within(0, 1000)},
        {"--until-epoch", flags.until_epoch, "N", "save a checkpoint and stop after epoch N",
         whole_number(1, 1'000'000'000)},
-       {"--break-lock", flags.break_lock,
-        "remove the lock that a process which has exited left on the run folder"},
+       {"--break-lock", flags.break_lock, "remove an exited process's lock on the run folder"},
        {"--profile", flags.profile,
         "profile a few steps; set the step numbers with --profile=WAIT,WARMUP,ACTIVE"}});
   add_node_flags(verb, flags.nodes);

@@ -56,9 +56,9 @@ train::RecomputeChoice decide(const RecomputeContext& context, std::int64_t free
     return measured(context, free);
   } catch (...) {
     if (refused_memory(std::current_exception()))
-      return {true, "a step with few samples ran out of memory: blocks are recomputed"};
+      return {true, "even a step with few samples ran out of memory, so blocks are recomputed"};
     if (as_error(std::current_exception()).kind() != ErrorKind::diverged) throw;
-    return {false, "the loss of synthetic samples is not finite: no step was measured"};
+    return {false, "no step was measured, because the loss of synthetic samples is not finite"};
   }
 }
 

@@ -90,8 +90,7 @@ ModelMeter::ModelMeter(const TaskSetup& setup, const data::Pipeline& pipeline,
 void ModelMeter::run_one(const train::MicroBatch& micro) {
   runner_.begin_step(/*lr=*/0, std::nullopt);
   ENSURE(diverged, runner_.run(micro) == train::StepRunner::Result::ok,
-         "cannot measure the model: the loss or the gradient of synthetic samples is not "
-         "finite");
+         "cannot measure the model: the loss or the gradient of synthetic samples is not finite");
   data::note_progress();
 }
 

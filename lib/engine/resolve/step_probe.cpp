@@ -44,7 +44,7 @@ train::ThreadChoice probe(const ProbeContext& context) {
   // Another number of threads would change the order of additions, and so the results.
   const std::optional<int> before = context.before.threads;
   if (before && *before <= cores) return {*before, "as at the start of the run"};
-  if (cores == 1) return {1, "one core for each process"};
+  if (cores == 1) return {1, "each process has only one core"};
   const train::ThreadProbe threads{cores, throwaway_step(context),
                                    [](int n) { at::set_num_threads(n); }};
   auto [choice, taken] =
@@ -169,8 +169,8 @@ train::LayoutChoice choose_on_cpu(const ProbeContext& context) {
   auto [choice, taken] =
       probe_when_quiet([&] { return train::probe_layout(formats, steady_clock()); });
   if (taken == 0) return choice;
-  return {false,
-          fmt::format("probe: too noisy, other processes used {:.0f} % of the cores", 100 * taken)};
+  return {false, fmt::format("undecided, because other processes used {:.0f} % of the cores",
+                             100 * taken)};
 }
 
 train::LayoutChoice choose(const ProbeContext& context) {

@@ -48,7 +48,8 @@ data::Progress logged(const char* split) {
                                                         std::int64_t total) mutable {
     if (steady_clock().now() < next) return;
     next = steady_clock().now() + kEveryS;
-    log::get().info("dataset.{}: {} of {} images read into the cache", split, done, total);
+    log::get().info("dataset.{}: {} of {} images read into the cache", split, with_thousands(done),
+                    with_thousands(total));
   };
 }
 

@@ -85,8 +85,8 @@ int tasks_of_node(const std::string& counts, int node) {
   }
   throw Error(
       ErrorKind::config,
-      fmt::format("SLURM_NODEID is {}, but SLURM_STEP_TASKS_PER_NODE '{}' is for {} node(s)", node,
-                  printable(counts), before));
+      fmt::format("SLURM_NODEID must be below {} (SLURM_STEP_TASKS_PER_NODE is '{}'), got {}",
+                  before, printable(counts), node));
 }
 
 std::uint16_t port_of_job(std::uint64_t job, std::uint64_t step) {
@@ -218,7 +218,7 @@ LauncherTask torchrun_task(const EnvironmentReader& env) {
   task.job_id = fmt::format("torchrun-{}-{}.{}", env.text("TORCHELASTIC_RUN_ID"), *task.master_port,
                             task.restart.value_or(0));
   if (env.has("SLURM_STEP_ID"))
-    task.ignored.emplace_back("the variables of Slurm, whose task started torchrun");
+    task.ignored.emplace_back("the variables of Slurm, because torchrun sets its own");
   return task;
 }
 
@@ -233,7 +233,7 @@ std::optional<LauncherTask> mpi_task(const EnvironmentReader& env, const RankVar
   const std::string job_namespace = env.text("PMIX_NAMESPACE");
   if (!job_namespace.empty()) task.job_id = "mpi-" + job_namespace;
   if (env.has("SLURM_JOB_ID"))
-    task.ignored.emplace_back("the variables of Slurm, whose job started MPI");
+    task.ignored.emplace_back("the variables of Slurm, because MPI sets its own");
   return task;
 }
 

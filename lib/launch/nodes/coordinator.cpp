@@ -163,7 +163,7 @@ void RemoteNodes::handle(Node& node, const NodeMessage& message, double now) {
                         [&](const NodeLeaves& leaves) { handle_leave(node, leaves); },
                         [&](const auto&) {
                           log::get().warn(
-                              "node {} sent a message that only node 0 may send; ignored",
+                              "ignored a message from node {}, because only node 0 may send it",
                               node.number);
                         }},
              message);
@@ -350,7 +350,7 @@ std::vector<std::string> RemoteNodes::missing() const {
   for (const Node& node : nodes_) {
     if (node.is_busy && node.attempt == welcome_.attempt) continue;
     const char* absent = node.has_joined_before ? "has left the run" : "has not joined";
-    const char* what = node.link ? "is connected, but not accepted yet" : absent;
+    const char* what = node.link ? "is connected, but has not reported that it is ready" : absent;
     const int first = node.number * facts_.ranks_per_node;
     texts.push_back(fmt::format("node {} ({}) {}", node.number,
                                 ranks_text(first, facts_.ranks_per_node), what));

@@ -130,7 +130,7 @@ class NodeSupervisor {
       outcome_.over = *over;
       kill_all();
     } else {
-      log::get().warn("node 0 sent a message that is not valid while ranks run; ignored");
+      log::get().warn("ignored a message from node 0, because it is not valid while ranks run");
     }
   }
 

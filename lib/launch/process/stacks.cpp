@@ -120,10 +120,10 @@ bool is_stopped(const ThreadState& thread) { return thread.state.starts_with('T'
 
 std::string format_stacks(const StackSource& source, TimePoint deadline) {
   const ThreadList threads = list_threads(source.pid, kMaxThreads);
+  const std::size_t count = threads.states.size() + threads.num_omitted;
   std::string text = fmt::format(
-      "{}: rank {}, process {}, {} thread{}, written because the job hangs\n{}", utc_timestamp(),
-      source.rank, source.pid, threads.states.size() + threads.num_omitted,
-      plural(threads.states.size() + threads.num_omitted), kLegend);
+      "Stacks of rank {} (process {}, {} thread{}), written at {} because the job hangs\n{}",
+      source.rank, source.pid, count, plural(count), utc_timestamp(), kLegend);
   // The process is continued only now, so that the states above are those of the hang.
   if (std::ranges::any_of(threads.states, is_stopped)) ::kill(source.pid, SIGCONT);
   StackRequester requester(source, deadline);

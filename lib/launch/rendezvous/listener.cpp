@@ -178,8 +178,7 @@ struct Listener::State {
       reject(peer, error.what(), now);
     }
     if (keep && now - peer.since > kHandshakeTimeoutS) {
-      reject(peer, fmt::format("it did not prove its token within {:g} s", kHandshakeTimeoutS),
-             now);
+      reject(peer, fmt::format("it did not authenticate within {:g} s", kHandshakeTimeoutS), now);
       keep = false;
     }
     if (!keep && peer.accepted && has_connection(peer))
@@ -199,7 +198,7 @@ struct Listener::State {
       if (!peer.accepted) reject(peer, answer.reason, now);
     }
     if (!connected || !send(peer)) {
-      if (!peer.answered) reject(peer, "it disconnected before it proved its token", now);
+      if (!peer.answered) reject(peer, "it disconnected before it authenticated", now);
       return false;
     }
     if (!peer.answered || !peer.output.empty()) return true;

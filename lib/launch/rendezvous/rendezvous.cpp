@@ -207,7 +207,7 @@ void write_token_file(const fs::path& path, const Token& token) {
     ENSURE(resource,
            ::fchmod(fd.get(), 0600) == 0 && ::fstat(fd.get(), &info) == 0 &&
                (info.st_mode & kOthers) == 0,
-           "the file system of {} cannot hide the token from other users\nhint: pass it in "
+           "the file system of {} cannot hide the token from other users\nhint: pass the token in "
            "TRAINCTL_RDZV_TOKEN",
            label);
     write_all(fd.get(), token_digits(token) + "\n", label);

@@ -320,7 +320,7 @@ void StoreClient::wait(const std::vector<std::string>& keys, std::chrono::millis
   throw Error(
       ErrorKind::hang,
       fmt::format(
-          "a rank is missing: it did not send its address or data within {} (expected: '{}'{})",
+          "a rank is missing: it did not send its address or data within {} (awaited: '{}'{})",
           human_duration(static_cast<double>(timeout.count()) / 1000), first, others));
 }
 

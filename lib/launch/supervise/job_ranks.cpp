@@ -135,7 +135,8 @@ std::string JobRanks::missing_nodes_note() const {
   const std::vector<std::string> missing = spec_.coordinator->nodes().missing();
   if (missing.empty()) return "";
   return fmt::format(
-      ": {}\nhint: start each missing node with its --node-rank and --rdzv-endpoint {}",
+      ": {}\nhint: if a node has not joined, start it with its --node-rank and --rdzv-endpoint {}; "
+      "if it is connected or has left, look at its output",
       shortened(missing), to_text(spec_.coordinator->endpoint()));
 }
 

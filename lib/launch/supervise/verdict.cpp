@@ -146,7 +146,7 @@ std::string stop_text(const JobEnd& job) {
   if (std::ranges::all_of(job.ranks, finished)) return text + ", but all ranks had finished";
   const std::string killed = ranks_matching(
       job, [](const RankEnd& end) { return end.signal == SIGKILL && end.sigkill_sent; });
-  return killed.empty() ? text : text + "; killed before exiting: " + killed;
+  return killed.empty() ? text : text + "; " + killed + " had not exited and got SIGKILL";
 }
 
 // The pid of a process on another node is unknown if the node is lost early.
@@ -160,10 +160,10 @@ std::string message_of(const Outcome& outcome, const JobEnd& job) {
   std::string message;
   if (job.stop_signal) message = stop_text(job);
   if (outcome.first_failure) {
-    const RankFailure& failure = *outcome.first_failure;
+    const RankFailure& one = *outcome.first_failure;
     if (!message.empty()) message += "; meanwhile ";
-    message += fmt::format("rank {} ({}) failed at step {} ({}): {}", failure.rank,
-                           process_of(failure), failure.step, failure.phase, failure.message);
+    message += fmt::format("rank {} ({}) failed at step {} ({}): {}", one.rank, process_of(one),
+                           with_thousands(one.step), one.phase, one.message);
   }
   return message;
 }

@@ -27,9 +27,9 @@ std::string size_text(double mib) {
 std::string largest_text(const std::vector<LayerOutput>& outputs) {
   std::string text;
   for (const LayerOutput& output : outputs) {
-    text += fmt::format("{} {} {} {} {}, {}", text.empty() ? "; the largest activations:" : ";",
-                        output.where, output.op, shape_text(output.shape), output.dtype,
-                        size_text(output.mib));
+    text += fmt::format("{} {} ({}) with {} {}, {}",
+                        text.empty() ? "; the largest activations:" : ";", output.where, output.op,
+                        shape_text(output.shape), output.dtype, size_text(output.mib));
   }
   return text;
 }
@@ -81,7 +81,7 @@ std::string memory_report(const MemoryUse& use) {
       "out of memory in phase {} after step {}, with {} samples per batch: {}; the process used {} "
       "before the first step and at most {} later",
       use.phase, use.step, use.batch, use.cause, size_text(use.before), size_text(use.peak));
-  if (use.free) text += fmt::format(", {} are free", size_text(*use.free));
+  if (use.free) text += fmt::format(", and {} are free now", size_text(*use.free));
   text += largest_text(use.largest);
   const std::int64_t rows = fitting_batch(use);
   if (rows > 0) {

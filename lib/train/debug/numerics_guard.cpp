@@ -47,8 +47,9 @@ std::string place_of(const StepRecord& record) {
       "{} at step {} of epoch {}\n\n"
       "rank {} of {}, batch {} of the epoch ({} rows); lr {:g}, precision {}, loss scale {:g}, "
       "device {}\n",
-      record.cause, record.global_step, record.epoch + 1, record.rank, record.world_size,
-      record.batch, record.rows, record.lr, record.precision, record.loss_scale, record.device);
+      record.cause, with_thousands(record.global_step), record.epoch + 1, record.rank,
+      record.world_size, record.batch, record.rows, record.lr, record.precision, record.loss_scale,
+      record.device);
 }
 
 std::string found(const Numerics& numerics, const Missing& missing) {
@@ -82,14 +83,12 @@ std::string caveats(const StepRecord& record, const Missing& missing) {
 }
 
 constexpr const char* kAdvice =
-    "\nWhat to do\n"
-    "  A weight is not finite or very large: the previous step was too large. Lower optimizer.lr, "
-    "warm up, or set trainer.gradient_clip_val.\n"
+    "\nWhat to do\n  A weight is not finite or very large: the previous step was too large. Lower "
+    "optimizer.lr, warm up, or set trainer.gradient_clip_val.\n"
     "  An input is not finite: check the samples above and the transforms.\n"
     "  Weights and inputs are finite: the layer above overflows its number format. "
     "Try trainer.precision=32-true.\n"
-    "  To test a change on this batch:\n"
-    "    trainctl run CONFIG [key=value ...] --replay-step {}\n";
+    "  To test a change on this batch:\n    trainctl run CONFIG [key=value ...] --replay-step {}\n";
 
 /// Returns the text of report.txt: the step, the rows and the tensors that are not finite.
 std::string report_text(const Numerics& numerics, const Missing& missing) {
@@ -377,8 +376,9 @@ void NumericsGuard::on_run_end(LoopState& state) {
   if (step_.scaler() == nullptr || session_.communicator.rank_info().rank != 0) return;
   const std::int64_t skipped = step_.scaler()->skipped();
   if (skipped == 0) return;
-  std::string message = fmt::format("{} of {} steps were skipped because a gradient was not finite",
-                                    skipped, state.position.global_step);
+  std::string message =
+      fmt::format("{} of {} steps were skipped because a gradient was not finite",
+                  with_thousands(skipped), with_thousands(state.position.global_step));
   if (options_.forward.precision == spec::Precision::fp16_mixed)
     message += fmt::format("; the loss scale is now {:g}", step_.scaler()->current_scale());
   session_.emit(events::Warning{message, {}});
@@ -389,16 +389,16 @@ void NumericsGuard::fail(const DivergenceCause& cause, const LoopState& state) {
   phases_.stamp(phases_.current());  // so that the supervisor reports this step
   const std::int64_t steps_ago = cause.steps_ago;
   const std::string where =
-      fmt::format("{} at step {} of epoch {}", cause.what, state.position.global_step - steps_ago,
-                  state.position.epoch + 1);
+      fmt::format("{} at step {} of epoch {}", cause.what,
+                  with_thousands(state.position.global_step - steps_ago), state.position.epoch + 1);
   if (cause.from_stopper)
     throw Error(ErrorKind::diverged, fmt::format("{}\nhint: {}", where, kLowerRate));
   std::string seen;
   if (steps_ago > 0)
-    seen =
-        fmt::format(", detected after step {}; the weights {} step {}", state.position.global_step,
-                    step_.keeps_weights() ? "are from before" : "include",
-                    state.position.global_step - steps_ago);
+    seen = fmt::format(", detected after step {}; the weights {} step {}",
+                       with_thousands(state.position.global_step),
+                       step_.keeps_weights() ? "are from before" : "include the update of",
+                       with_thousands(state.position.global_step - steps_ago));
   const std::string anomaly = step_.anomaly();
   if (!anomaly.empty()) seen += fmt::format("; the first value that is not finite: {}", anomaly);
   const double scale = step_.scaler() != nullptr ? step_.scaler()->current_scale() : 1;

@@ -65,10 +65,10 @@ ThreadChoice probe_threads(const ThreadProbe& probe, const Clock& clock) {
   const auto [one, many] = time_in_turns(with(1), with(probe.most), clock);
   const double ratio = median(many) / median(one);
   const bool worth_it = ratio * kWorthIt <= 1;
-  ThreadChoice choice{
-      worth_it ? probe.most : 1,
-      fmt::format("probe: {} threads take {:.2f}x the time of 1", probe.most, ratio),
-      median(worth_it ? many : one)};
+  ThreadChoice choice{worth_it ? probe.most : 1,
+                      fmt::format("probe: a step takes {:.2f}x as long with {} threads as with 1",
+                                  ratio, probe.most),
+                      median(worth_it ? many : one)};
   probe.set_threads(choice.threads);
   return choice;
 }
@@ -98,7 +98,7 @@ LayoutChoice choose_layout(const LayoutFacts& facts) {
   const double share = part / static_cast<double>(facts.flops);
   const bool channels_last = 3 * facts.convolution_flops >= 2 * facts.flops;
   return {channels_last, fmt::format("{:.0f} % of the operations are convolutions of images{}",
-                                     100 * share, channels_last ? "" : ", less than two thirds")};
+                                     100 * share, channels_last ? "" : "; two thirds are needed")};
 }
 
 LayoutChoice probe_layout(const LayoutProbe& probe, const Clock& clock) {
@@ -115,16 +115,16 @@ LayoutChoice probe_layout(const LayoutProbe& probe, const Clock& clock) {
   const bool never_slower = *std::ranges::min_element(gains) > 1;
   return {gain >= kWorthIt && never_slower,
           fmt::format("probe: {:.2f}x as fast with channels_last{}", gain,
-                      gain >= kWorthIt && !never_slower ? ", but not in every round" : "")};
+                      gain >= kWorthIt && !never_slower ? ", but not every time" : "")};
 }
 
 RecomputeChoice choose_recompute(const StepMemory& memory) {
   const std::int64_t left = std::max<std::int64_t>(memory.free - memory.rest, 0);
   const bool fits = kMargin * static_cast<double>(memory.activations) <= static_cast<double>(left);
   return {!fits,
-          fmt::format("activations need about {} plus a margin of {:.0f} %, and {} are free: {}",
+          fmt::format("activations need about {} plus a margin of {:.0f} %, and {} are free, so {}",
                       bytes_text(memory.activations), 100 * (kMargin - 1), bytes_text(left),
-                      fits ? "they are kept" : "blocks are recomputed")};
+                      fits ? "they are kept in memory" : "blocks are recomputed")};
 }
 
 std::int64_t least_of_ranks(std::int64_t mine, dist::Communicator& communicator) {

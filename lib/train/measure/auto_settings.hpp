@@ -13,7 +13,7 @@ namespace trainctl::train {
 /// A number of threads and the reason for it.
 struct ThreadChoice {
   int threads = 1;
-  std::string why;    // "probe: 2 threads take 1.70x the time of 1"
+  std::string why;    // "probe: a step takes 1.70x as long with 2 threads as with 1"
   double step_s = 0;  // seconds of a step with this number of threads; 0: not measured
   double taken = 0;   // share of the cores that other processes used; 0: the machine was idle
 };
@@ -79,7 +79,7 @@ struct StepMemory {
 /// Whether to use activation checkpointing, and why.
 struct RecomputeChoice {
   bool recomputes = false;
-  std::string why;  // "activations need about 9.1 GiB ...: blocks are recomputed";
+  std::string why;  // "activations need about 9.1 GiB ..., so blocks are recomputed";
                     // empty: the user requested it
 };
 

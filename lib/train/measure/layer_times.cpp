@@ -206,7 +206,7 @@ std::string output_text(const LayerRow& row) {
 }
 
 std::string head_text(const LayerTableHeader& head) {
-  const std::string steps = fmt::format("The mean of {} step{}. ", head.steps, plural(head.steps));
+  const auto steps = fmt::format("Mean times of {} step{}. ", head.steps, plural(head.steps));
   if (head.on_device)
     return steps +
            "GPU times, measured between events on the CUDA stream; they include waits of the GPU "

@@ -77,10 +77,9 @@ void ProfilerObserver::on_run_end(LoopState& state) {
   if (state_ == State::done) return;
   const std::int64_t steps = state.position.global_step;
   session_.emit(events::Warning{
-      fmt::format(
-          "no profile was written: the run ended after {} step{}, before the first one that "
-          "is recorded (profiler.wait {}, profiler.warmup {})",
-          steps, plural(steps), options_.wait, options_.warmup),
+      fmt::format("no profile was written: the run ended after {} step{}, before the first step to "
+                  "record (profiler.wait is {}, profiler.warmup is {})",
+                  steps, plural(steps), options_.wait, options_.warmup),
       {}});
 }
 

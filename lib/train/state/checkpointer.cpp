@@ -28,7 +28,7 @@ fs::path failure_sign(const fs::path& part) { return fs::path(part).concat(".fai
 constexpr int kMostFailures = 3;
 constexpr double kLongestFailing = 300;  // seconds
 
-double megabytes(std::uint64_t bytes) { return static_cast<double>(bytes) / 1e6; }
+std::string size_of(std::uint64_t bytes) { return human_bytes(static_cast<double>(bytes)); }
 
 /// Measures the time that the training waits for a save.
 class Exposed {
@@ -198,8 +198,7 @@ void CheckpointSaver::begin(const fs::path& resumed_from) {
   if (!leads()) return;
   for (const checkpoint::StoredCheckpoint& found : checkpoint::Store(folder_).list()) {
     ENSURE(checkpoint, from && found.moment <= *from,
-           "the checkpoint {} {}\nhint: move that checkpoint to another folder, "
-           "or resume from it",
+           "the checkpoint {} {}\nhint: move that checkpoint to another folder, or resume from it",
            printable(found.path.string()),
            from ? "is newer than the one that this run resumes from"
                 : "already exists, but this run does not resume from it");
@@ -212,14 +211,14 @@ void CheckpointSaver::check_space(std::uint64_t bytes) const {
   const fs::space_info space = fs::space(session_.run_dir, failure);
   if (failure) return;  // the first save will report the failure
   ENSURE(resource, space.available >= bytes,
-         "a checkpoint takes about {:.1f} MB, but {} has {:.1f} MB left\nhint: free disk space{}",
-         megabytes(bytes), printable(session_.run_dir.string()), megabytes(space.available),
+         "a checkpoint takes about {}, but the disk of {} has {} left\nhint: free disk space{}",
+         size_of(bytes), printable(session_.run_dir.string()), size_of(space.available),
          saving_.weights_only ? "" : ", or set checkpoint.save_weights_only=true");
   if (space.available >= kAtOnce * bytes) return;
   session_.emit(events::Warning{
-      fmt::format("{} has {:.1f} MB left, but checkpoints take up to {} x {:.1f} MB",
-                  printable(session_.run_dir.string()), megabytes(space.available), kAtOnce,
-                  megabytes(bytes)),
+      fmt::format("the disk of {} has {} left, but up to {} checkpoints of {} exist at a time",
+                  printable(session_.run_dir.string()), size_of(space.available), kAtOnce,
+                  size_of(bytes)),
       {}});
 }
 
@@ -312,8 +311,8 @@ void CheckpointSaver::count_failure(const std::string& failure) {
   if (++failures_ == 1) failing_since_ = now;
   const double failing_s = now - failing_since_;
   const std::string older = older_one();
-  const std::string what =
-      fmt::format("cannot save the checkpoint of step {}: {}", about_.moment.global_step, failure);
+  const std::string what = fmt::format("cannot save the checkpoint of step {}: {}",
+                                       with_thousands(about_.moment.global_step), failure);
   ENSURE(resource, tolerates_ || !older.empty(), "{}; there is no older checkpoint", what);
   ENSURE(resource, tolerates_ || failures_ < kMostFailures || failing_s < kLongestFailing,
          "{}; {} consecutive saves failed within {:.0f} s; the newest checkpoint is {}", what,

@@ -209,7 +209,7 @@ std::vector<stage::NamedTensor> random_states(at::Device device) {
 void set_random_states(at::Device device, const std::vector<stage::NamedTensor>& states) {
   const std::vector<Source> wanted = sources(device);
   ENSURE(checkpoint, states.size() == wanted.size(),
-         "the random number states are from another type of device: {} saved, {} needed",
+         "the states of {} random number generators were saved, but this run needs {}",
          states.size(), wanted.size());
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     const auto& [name, state] = states[i];

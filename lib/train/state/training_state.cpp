@@ -2,6 +2,7 @@
 
 #include "base/json_archive.hpp"
 #include "base/numbers.hpp"
+#include "base/strings.hpp"
 #include "train/parallel/sharded_optimizer.hpp"
 #include "train/state/weight_averaging.hpp"
 #include "train/state/weights.hpp"
@@ -64,8 +65,8 @@ void check_position(const Position& at, const checkpoint::Manifest& manifest) {
              at.global_step == manifest.global_step,
          "the checkpoint is damaged: its files are from different steps: 'manifest' from step {} "
          "(epoch {}, batch {}), the file of this rank from step {} (epoch {}, batch {})",
-         manifest.global_step, manifest.epoch + 1, manifest.step_in_epoch, at.global_step,
-         at.epoch + 1, at.step_in_epoch);
+         with_thousands(manifest.global_step), manifest.epoch + 1, manifest.step_in_epoch,
+         with_thousands(at.global_step), at.epoch + 1, at.step_in_epoch);
 }
 
 }  // namespace
@@ -209,8 +210,8 @@ void TrainingState::restore_values(const SavedState& saved, PartialEpoch epoch) 
   }
   const std::int64_t all = parts_.session.train.samples();
   ENSURE(checkpoint, state.samples >= 0 && (state.epoch_done || state.samples <= all),
-         "{} samples of the interrupted epoch are trained, but an epoch of this run has only {}",
-         state.samples, all);
+         "it was saved after {} samples of an epoch, but an epoch of this run has only {}",
+         with_thousands(state.samples), with_thousands(all));
 }
 
 void TrainingState::restore_tensors(const SavedState& saved) const {
@@ -289,8 +290,8 @@ void TrainingState::fit_position(const checkpoint::Manifest& manifest) const {
         fmt::format(
             "cannot resume within epoch {} with {} rank{} and loader.batch_size {}: the {} samples "
             "trained so far are not a multiple of the {} samples of a step\nhint: {}",
-            position.epoch + 1, world, plural(world), session.batch_size, rows,
-            full * parts_.options.accumulate,
+            position.epoch + 1, world, plural(world), session.batch_size, with_thousands(rows),
+            with_thousands(full * parts_.options.accumulate),
             batch > 0 ? fmt::format("set loader.batch_size={} to keep the global batch size", batch)
                       : fmt::format("resume with {} ranks, or from a checkpoint at the end "
                                     "of an epoch",

@@ -186,12 +186,12 @@ TEST_CASE("activation_checkpointing auto: only a batch that does not fit recompu
   REQUIRE(small.measured.has_value());
   CHECK_FALSE(small.measured->recomputes);
   CHECK_THAT(small.measured->recomputes_why,
-             StartsWith("activations need about ") && Contains("free: they are kept"));
+             StartsWith("activations need about ") && Contains("free, so they are kept"));
   const Outcome huge = measure(blocks, setting + "auto", 1 << 24);
   REQUIRE(huge.measured.has_value());
   CHECK(huge.measured->recomputes);
   CHECK_THAT(huge.measured->recomputes_why,
-             Contains("TiB plus ") && Contains("free: blocks are recomputed"));
+             Contains("TiB plus ") && Contains("free, so blocks are recomputed"));
   const Outcome kept = measure(blocks, setting + "off", 1 << 24);
   REQUIRE(kept.measured.has_value());
   CHECK(kept.measured->recomputes_why.empty());

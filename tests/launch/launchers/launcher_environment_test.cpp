@@ -168,7 +168,7 @@ TEST_CASE("launcher task: the innermost launcher counts") {
   const auto torchrun = task_in(both);
   CHECK(to_text(torchrun) == "torchrun 1/2 local 1/2 127.0.0.1:29511");
   REQUIRE(torchrun->ignored.size() == 1);
-  CHECK(torchrun->ignored.front() == "the variables of Slurm, whose task started torchrun");
+  CHECK(torchrun->ignored.front() == "the variables of Slurm, because torchrun sets its own");
 
   // mpirun starts one daemon per node with srun, and its tasks inherit the variables of srun.
   Environment mpi = with(kStep, {{"SLURM_PROCID", "0"}, {"SLURM_STEP_NUM_TASKS", "1"}});

@@ -127,7 +127,7 @@ TEST_CASE("verdict: the message of a stop reports how the ranks exited") {
   CHECK(text({finished(0)}) == "stopped by SIGTERM, but all ranks had finished");
   CHECK(
       text({{.rank = 0, .exit_code = 143}, {.rank = 1, .signal = SIGKILL, .sigkill_sent = true}}) ==
-      "stopped by SIGTERM; killed before exiting: rank 1");
+      "stopped by SIGTERM; rank 1 had not exited and got SIGKILL");
 }
 
 TEST_CASE("verdict: a crash is the cause of an unexpected error, an abort is not") {

@@ -92,8 +92,9 @@ TEST_CASE("plan: shows what activation_checkpointing: auto would choose") {
   Plan plan = resnet();
   CHECK_THAT(plan_text(plan, {}), !Contains("they are kept"));
   plan.model->recomputes_why =
-      "activations need about 1.5 GiB plus a margin of 15 %, and 9.0 GiB are free: they are kept";
-  CHECK_THAT(plan_text(plan, {}), Contains("9.0 GiB are free: they are kept"));
+      "activations need about 1.5 GiB plus a margin of 15 %, and 9.0 GiB are free, so they are "
+      "kept in memory";
+  CHECK_THAT(plan_text(plan, {}), Contains("9.0 GiB are free, so they are kept"));
 }
 
 TEST_CASE("plan: frozen parameters and extrapolated batch sizes are reported") {

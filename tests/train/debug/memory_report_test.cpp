@@ -83,8 +83,9 @@ TEST_CASE("memory_report: lists the largest activations if they are known") {
                             .batch = 100,
                             .largest = {{"conv1", "conv2d", {100, 64, 112, 112}, "float32", 306.25},
                                         {"after conv1", "relu", {100, 64}, "bfloat16", 2048}}});
-  CHECK_THAT(text, Contains("; the largest activations: conv1 conv2d [100, 64, 112, "
-                            "112] float32, 306 MiB; after conv1 relu [100, 64] bfloat16, 2.0 GiB"));
+  CHECK_THAT(text, Contains("; the largest activations: conv1 (conv2d) with [100, 64, "
+                            "112, 112] float32, 306 MiB; after conv1 (relu) with [100, 64] "
+                            "bfloat16, 2.0 GiB"));
 }
 
 TEST_CASE("has_room_for_a_row: a row fits if its memory is less than half of the free memory") {

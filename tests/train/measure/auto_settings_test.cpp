@@ -32,7 +32,8 @@ TEST_CASE("num_threads=auto: several threads are used only if they are clearly f
   CHECK(bench.threads == 1);
   CHECK(bench.probe(0.001, 0.0005).step_s == Approx(0.0005));
   CHECK(bench.probe(0.001, 0.00095).step_s == Approx(0.001));
-  CHECK(bench.probe(0.001, 0.0017).why == "probe: 4 threads take 1.70x the time of 1");
+  CHECK(bench.probe(0.001, 0.0017).why ==
+        "probe: a step takes 1.70x as long with 4 threads as with 1");
 }
 
 TEST_CASE("num_threads=auto: the probe is short for any step time") {

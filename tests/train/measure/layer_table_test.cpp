@@ -21,8 +21,8 @@ TEST_CASE("layers_as_csv: fields with commas or quotes are quoted") {
 
 TEST_CASE("layers_as_text: says whether the times are the CPU's or the GPU's") {
   const std::string on_cpu = layers_as_text(kRows, {.steps = 5});
-  CHECK_THAT(on_cpu, StartsWith("The mean of 5 steps. Times are those of the CPU") &&
-                         Contains("37.5%") && Contains("[64, 16, 28, 28]\n"));
+  CHECK_THAT(on_cpu, StartsWith("Mean times of 5 steps. CPU times") && Contains("37.5%") &&
+                         Contains("[64, 16, 28, 28]\n"));
   CHECK_THAT(layers_as_text(kRows, {.steps = 1, .on_device = true}),
-             StartsWith("The mean of 1 step. GPU times"));
+             StartsWith("Mean times of 1 step. GPU times"));
 }

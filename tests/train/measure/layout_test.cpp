@@ -30,7 +30,7 @@ TEST_CASE(
   CHECK_FALSE(choose_layout({300, 199}).channels_last);
   CHECK(choose_layout({100, 97}).why == "97 % of the operations are convolutions of images");
   CHECK(choose_layout({100, 5}).why ==
-        "5 % of the operations are convolutions of images, less than two thirds");
+        "5 % of the operations are convolutions of images; two thirds are needed");
 }
 
 TEST_CASE("channels_last=auto: off for a model without convolutions or without operations") {

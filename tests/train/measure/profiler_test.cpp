@@ -51,7 +51,7 @@ TEST_CASE("profiler: writes a table of the layers of the recorded steps") {
   const std::string csv = text_of(run.folder / "profile/layers.csv");
   CHECK_THAT(
       csv, Contains("\n\"bias\",linear,1,") && Contains("\"[4, 3]\"") && Contains("\n\"(loss)\""));
-  CHECK_THAT(text_of(run.folder / "profile/layers.txt"), StartsWith("The mean of 3 steps."));
+  CHECK_THAT(text_of(run.folder / "profile/layers.txt"), StartsWith("Mean times of 3 steps."));
 }
 
 TEST_CASE("profiler: operators are observed only in the recorded steps") {

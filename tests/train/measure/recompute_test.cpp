@@ -15,14 +15,14 @@ constexpr std::int64_t kGiB = std::int64_t{1} << 30;
 TEST_CASE("activation_checkpointing=auto: blocks are recomputed only if activations do not fit") {
   const auto wide = choose_recompute({.activations = 4 * kGiB, .rest = kGiB, .free = 8 * kGiB});
   CHECK_FALSE(wide.recomputes);
-  CHECK(
-      wide.why ==
-      "activations need about 4.0 GiB plus a margin of 15 %, and 7.0 GiB are free: they are kept");
+  CHECK(wide.why ==
+        "activations need about 4.0 GiB plus a margin of 15 %, and 7.0 GiB are free, so they are "
+        "kept in memory");
   const auto narrow = choose_recompute({.activations = 9 * kGiB, .rest = kGiB, .free = 7 * kGiB});
   CHECK(narrow.recomputes);
   CHECK(narrow.why ==
-        "activations need about 9.0 GiB plus a margin of 15 %, and 6.0 GiB are free: blocks are "
-        "recomputed");
+        "activations need about 9.0 GiB plus a margin of 15 %, and 6.0 GiB are free, so blocks "
+        "are recomputed");
 }
 
 TEST_CASE("activation_checkpointing=auto: activations need a margin of 15 %") {
