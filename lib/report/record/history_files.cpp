@@ -186,7 +186,8 @@ StepLines steps_of(std::string_view text, Notes& notes) {
     }
     const StepLine step = step_of(read);
     if (step.step <= last) {
-      damage.add(number, fmt::format("has step {} after step {}", step.step, last));
+      damage.add(number, fmt::format("has step {} after step {}", with_thousands(step.step),
+                                     with_thousands(last)));
       continue;
     }
     last = step.step;

@@ -93,7 +93,7 @@ TEST_CASE("scaling plan: assumptions depend on the strategy and on accumulated b
       assumptions({.exchange = SyncKind::gradients_and_weights}),
       Contains("zero1") && Contains("updates all weights, but each of N ranks updates only 1/N"));
   CHECK_THAT(assumptions({.exchange = SyncKind::weights, .every = 8}),
-             Contains("averaged after 8 steps") && !Contains("gradients become ready"));
+             Contains("after every 8 steps") && !Contains("gradients become ready"));
 }
 
 TEST_CASE("scaling plan: has rows for 1, the requested number, 64 and 1,024 ranks, each once") {
