@@ -280,7 +280,7 @@ constexpr const char* kTree = R"(
 ## The decision tree
 
 Answer the questions in this order. The first rule that applies gives the bottleneck. Waits are waiting for batches, copies to the device,
-waiting for other ranks, and checkpoints. Work is forward, backward, optimizer and other.
+waiting for other ranks, and checkpoints. Work is forward, backward, the optimizer, and `other`: the rest of the time.
 
 )";
 

@@ -36,7 +36,7 @@ Html trial_of(const Json& bottleneck, const Json& manifest) {
   const std::string setting = text_at(bottleneck, "setting");
   if (setting.empty()) return {};
   const std::string config = text_at(manifest, "config");
-  return paragraph("To try it:") +
+  return paragraph("To try this setting:") +
          command(fmt::format("trainctl run {} {}", config.empty() ? "CONFIG" : shell_word(config),
                              shell_word(setting)));
 }
@@ -184,7 +184,7 @@ Html ending_section(const RunFiles& run) {
     content += html_table(table);
   }
   const std::string resume = text_at(run.result, "resume_command");
-  if (!resume.empty()) content += paragraph("Resume it with:") + command(resume);
+  if (!resume.empty()) content += paragraph("Resume the run with:") + command(resume);
   return content;
 }
 

@@ -232,7 +232,7 @@ std::string patch_text(const TuneReport& report, const TuneCommands& commands) {
   text += comment(whole_gain(report));
   text += comment("In your own file: extends: [" + report.config + ", this file]");
   if (!commands.run.empty()) text += comment("Or: " + commands.run);
-  if (!commands.check.empty()) text += comment("Measure it again: " + commands.check);
+  if (!commands.check.empty()) text += comment("Measure the gain again: " + commands.check);
   return text + lines_of(sections_of(report.patch), "");
 }
 
