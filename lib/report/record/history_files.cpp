@@ -282,7 +282,7 @@ std::string latest_hint(const fs::path& folder) {
   std::error_code ignored;
   const fs::path latest = folder / "latest";
   return fs::is_directory(latest, ignored)
-             ? fmt::format("\nhint: use a run in it such as {}", printable(latest.string()))
+             ? fmt::format("\nhint: use a run folder, such as {}", printable(latest.string()))
              : std::string();
 }
 

@@ -290,7 +290,7 @@ std::string global_batch_notice(const StepSamples& samples) {
       with_thousands(samples.global_now()), with_thousands(samples.global_before()),
       samples.ranks_now == 1 ? "1 rank" : fmt::format("{} ranks", samples.ranks_now),
       samples.batch_now, samples.ranks_before, samples.batch_before,
-      keeps.empty() ? "; no loader.batch_size keeps it" : keeps);
+      keeps.empty() ? "; no loader.batch_size keeps the global batch" : keeps);
 }
 
 std::optional<std::int64_t> resolved_number(const std::string& config, std::string_view path) {
