@@ -95,8 +95,9 @@ TEST_CASE("line_chart: the description has the last value of each line") {
   LineChart chart{.title = "t", .x_label = "epoch", .y_label = "loss", .series = {}};
   chart.series.push_back({.name = "train", .x = {1, 2}, .y = {4, 0.5}});
   chart.series.push_back({.name = "val", .x = {1, 2}, .y = {2, std::nan("")}});
-  CHECK_THAT(line_chart(chart).markup(), Contains("loss over epoch 1 to 2, between ") &&
-                                             Contains(": train (last 0.5000), val (last 2.0000)<"));
+  CHECK_THAT(line_chart(chart).markup(),
+             Contains("loss for epoch 1 to 2, with values from ") &&
+                 Contains("; lines: train (last 0.5000), val (last 2.0000)<"));
 }
 
 TEST_CASE("charts: a chart without data is empty") {

@@ -107,7 +107,7 @@ class Packs(Front):
             self.program("data", "pack", source, "--out", self.folder / f"{split}.pack", code=0)
         resized = "transforms: [{type: resize, size: [8, 8]}]}"
         both = self.config("both.yaml", f"{{type: pack, path: train.pack, {resized}, val: {{type: pack, path: val.pack, {resized}")
-        self.assert_has(self.refused("validate", both), "its class 0 is 'dog', but 'cat' in dataset.train")
+        self.assert_has(self.refused("validate", both), "class 0 is 'dog', but 'cat' in dataset.train")
 
 
 if __name__ == "__main__":

@@ -130,7 +130,7 @@ class ConfigsAndData(Front):
                         "the loss 'cross_entropy' takes classes", "the metric 'accuracy' takes classes")
         self.assert_has(check("+dataset.train.batch_transforms=[mixup]"), "batch_transforms mix images, but the data set has none")
         self.assert_has(check("+dataset.train.transforms=[random_horizontal_flip]"), "have no image")
-        self.assert_has(with_val("[b, a]", "[x, y]"), "its feature 0 is 'b', but 'a' in dataset.train")
+        self.assert_has(with_val("[b, a]", "[x, y]"), "feature 0 is 'b', but 'a' in dataset.train")
         self.assertEqual(with_val("[a, b]", "[x, y]"), "")
         self.assert_has(with_val("[a, b]", "[x]"), "with 1 class", "as in dataset.train, got", "'statistics_from'")
 

@@ -39,7 +39,7 @@ int hash(const HashArguments& arguments, Context& context) {
   requested.num_workers = arguments.workers.value_or(requested.num_workers);
   requested.prefetch_factor = arguments.prefetch_factor.value_or(requested.prefetch_factor);
   const data::LoadingChoice choice = study::choose_for_reading(requested, pipeline, options);
-  log::get().debug("loading with num_workers={} and prefetch_factor={} ({})", choice.num_workers,
+  log::get().debug("{} loader workers with prefetch factor {} ({})", choice.num_workers,
                    choice.prefetch_factor, choice.why);
   options.num_workers = choice.num_workers;
   options.prefetch_factor = choice.prefetch_factor;

@@ -40,7 +40,7 @@ struct Workers {
 /// Returns why no threads are used for any step time, or an empty string.
 std::string reason_for_no_workers(double batch_s, const LoadingLimits& limits,
                                   std::uint64_t slot_bytes) {
-  if (batch_s < kHandover) return "workers would not make this faster";
+  if (batch_s < kHandover) return "too short for workers to help";
   if (limits.ring_bytes / std::uint64_t{kLeastSlots} < slot_bytes)
     return "workers need memory for two batches, but there is memory for only one";
   return {};
@@ -52,7 +52,7 @@ Workers auto_workers(const LoadingFigures& figures, const LoadingLimits& limits,
     return {0, std::move(why)};
   const double share = figures.batch_s / (figures.batch_s + figures.step_s);
   if (share <= kLeastShare)
-    return {0, fmt::format("loading takes {:.0f} % of the time, so workers would gain little",
+    return {0, fmt::format("loading takes {:.0f} % of the time, too little for workers to help",
                            share * 100)};
   const int most = most_auto_workers(limits);
   if (figures.step_s == 0) return {most, "one worker for each free core"};
@@ -86,7 +86,7 @@ int most_auto_workers(const LoadingLimits& limits) {
 LoadingChoice choose_loading(const spec::Loader& requested, const LoadingFigures& figures,
                              const LoadingLimits& limits, std::uint64_t slot_bytes) {
   LoadingChoice choice;
-  Workers workers{requested.num_workers.value_or(0), "the number of workers was given"};
+  Workers workers{requested.num_workers.value_or(0), "loader.num_workers is set"};
   if (requested.num_workers.is_auto()) workers = auto_workers(figures, limits, slot_bytes);
   choice.num_workers = workers.number;
   choice.prefetch_factor = requested.prefetch_factor.value_or(

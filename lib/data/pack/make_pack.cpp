@@ -176,8 +176,9 @@ std::optional<PackReport> complete_pack(const fs::path& path, std::uint64_t key,
          "remove the file, or choose another name with --out",
          name, printable(found.recipe_text()));
   ENSURE(config, skipped.empty() || on_error == OnError::skip,
-         "{} was written without {} sample{} that could not be read; the first is {}\nhint: repair "
-         "the samples and delete {} to pack again, or set dataset.on_error=skip to keep the pack",
+         "{} is incomplete: {} sample{} could not be read when the pack was written; the first is "
+         "{}\nhint: repair the samples and delete {} to pack again, or set "
+         "dataset.on_error=skip to keep the pack without them",
          name, skipped.size(), plural(skipped.size()), printable(skipped.front().name), name);
   return PackReport{found.samples, found.samples, 0, std::move(skipped), fs::file_size(path)};
 }

@@ -210,7 +210,7 @@ std::string hint_of_settings(const RunFiles& first, const RunFiles& other) {
   std::vector<std::string> differing;
   const auto add = [&](const char* key, const std::string& a, const std::string& b) {
     if (!a.empty() && !b.empty() && a != b)
-      differing.push_back(fmt::format("trainer.{}: {} used {}, {} used {}", key,
+      differing.push_back(fmt::format("trainer.{} ({} used {}, {} used {})", key,
                                       printable(first.folder.string()), printable(a),
                                       printable(other.folder.string()), printable(b)));
   };
@@ -224,7 +224,7 @@ std::string hint_of_settings(const RunFiles& first, const RunFiles& other) {
     const std::string name = fmt::format("trainer.{}", key);
     add(key, first.value(name).value_or(""), other.value(name).value_or(""));
   }
-  return differing.empty() ? "" : "set the same " + join(differing, "; and the same ");
+  return differing.empty() ? "" : "set equal values of " + join(differing, " and of ");
 }
 
 std::string value_text(const std::optional<double>& value) {

@@ -68,12 +68,11 @@ std::string data_bench_notes(const DataBench& bench) {
   std::string text = fmt::format(
       "{} interleaved measurement{} per row, each in a new process after a warm-up epoch. Batches "
       "are loaded, but not trained on. p50 and p99: median and 99th percentile of the time between "
-      "two batches. "
-      "Per CPU second: samples per second of CPU time of the whole process. Peak MB: memory of the "
-      "whole process. ",
+      "two batches. Per CPU second: samples divided by the CPU seconds of the process. Peak MB: "
+      "memory of the process. ",
       repeats, plural(repeats));
   if (bench.limit_name == "gather") {
-    text += "The limit is the rate of one thread that copies the same rows.\n";
+    text += "The limit is the rate at which one thread copies the rows of the batches.\n";
   } else if (bench.limit_name == "decode") {
     text +=
         "The limit is the rate of one thread that only decodes, times the number of parallel "

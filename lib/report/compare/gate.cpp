@@ -89,7 +89,7 @@ class UnpairedSides {
 
 std::string near_text(const Condition& condition) {
   return condition.bound == 0
-             ? fmt::format("so small a change needs more than {} repeats", kMostRepeats)
+             ? fmt::format("a change this small needs more than {} repeats", kMostRepeats)
              : fmt::format(
                    "the change is too close to the bound for {} repeats: choose another bound",
                    kMostRepeats);
@@ -124,7 +124,7 @@ std::optional<Advice> advice_for_unpaired(const UnpairedSides& apart, const Chan
   if (repeats || !both) return std::nullopt;
   return Advice{std::nullopt,
                 fmt::format("the {} repeats of the baseline are too few: save a baseline of at "
-                            "least {} repeats, and run the new bench as often",
+                            "least {} repeats, and run the new bench with as many",
                             made(change.base_side), *both)};
 }
 

@@ -116,8 +116,8 @@ class Parser {
     const bool points = number.ends_with("pt");
     if (!points && !number.ends_with('%')) {
       problem(bound,
-              "the number must end with % (of the base) or pt (percentage points of a ratio such "
-              "as val/accuracy)");
+              "the number must end with % (of the value in the baseline) or pt (percentage points "
+              "of a ratio such as val/accuracy)");
       return false;
     }
     number.remove_suffix(points ? 2 : 1);

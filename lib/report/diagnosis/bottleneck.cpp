@@ -173,7 +173,7 @@ void advise(const Rule& rule, const BottleneckInputs& facts, Bottleneck& found) 
   const auto chosen = std::ranges::find_if(
       proposals, [&](const Proposal& each) { return is_accepted(each, facts.context.levers); });
   if (chosen == proposals.end()) {
-    found.advice = fmt::format("fix: {}, for which this experiment accepts no setting", rule.fix);
+    found.advice = fmt::format("fix: {} ({} is invalid)", rule.fix, proposals.front().setting);
     return;
   }
   found.setting = chosen->setting;

@@ -20,13 +20,14 @@ Proposals larger_batch(const BottleneckInputs& facts, const char* why) {
   const BottleneckContext& context = facts.context;
   const int factor = gains::batch_factor(facts);
   const std::int64_t batch = factor * context.batch_size;
-  if (factor == 0 || batch > kLargestBatch)
-    return {{"", "more work per step would help, but this experiment accepts no larger batch"}};
+  if (factor == 0) return {{"", "a larger batch would help, but the training data is too small"}};
+  if (batch > kLargestBatch) return {{"", "a larger batch would help, but exceeds the maximum"}};
   return {{fmt::format("loader.batch_size={}", batch),
            fmt::format(
                "{}; a larger batch changes training, so check the loss and the learning rate", why),
            gains::of_larger_batch(facts, factor)},
-          {"", "this experiment accepts no larger batch, which would help: " + std::string(why)}};
+          {"", fmt::format("a larger batch would help ({}), but loader.batch_size={} is invalid",
+                           why, batch)}};
 }
 
 // Returns "KEY=N", where N is above `now` and at most the epochs of the run; empty if there is no
@@ -124,10 +125,9 @@ Proposals free_cores(const BottleneckInputs& facts) {
 Proposals inspect_rank(const BottleneckInputs& facts) {
   const RankRow& last = *facts.context.straggler;
   return {{"",
-           fmt::format("check the load, clocks and disk of {}; all other ranks wait for rank {}, "
-                       "and no setting changes that",
-                       last.host.empty() ? std::string("that machine") : printable(last.host),
-                       last.rank),
+           fmt::format("check the load, clocks and disk of the machine of rank {}{}; all other "
+                       "ranks wait for this rank, and no setting changes that",
+                       last.rank, last.host.empty() ? "" : " (" + printable(last.host) + ")"),
            gains::without(facts, facts.part_s)}};
 }
 
@@ -217,7 +217,7 @@ Proposals workers_of_straggler(const BottleneckInputs& facts) {
       fmt::format("rank {0} waits for batches (it has {1}), and all other ranks wait for rank {0}",
                   last.rank, worker_words(context.num_workers));
   if (context.num_workers >= most)
-    return {{"", why + ": check its machine and disk", gains::of_loading(facts)}};
+    return {{"", why + ": check the machine and disk of this rank", gains::of_loading(facts)}};
   return {{fmt::format("loader.num_workers={}",
                        wanted_workers(context.num_workers, last.own_s(), last.data_wait_s, most)),
            why, gains::of_loading(facts)}};
@@ -239,7 +239,7 @@ Proposals read_less(const BottleneckInputs& facts) {
         {"dataset.cache.mode=encoded", "the files are read once and then kept in memory", gain});
   if (levers.read_ahead && *levers.read_ahead == 0)
     all.push_back({"loader.read_ahead=32", "files are read ahead, in the order of the disk", gain});
-  all.push_back({"", "a faster disk, a pack file on it or smaller files would help", gain});
+  all.push_back({"", "a faster disk, a pack file or smaller files would help", gain});
   return all;
 }
 
@@ -259,11 +259,11 @@ Proposals cache_decoded(const BottleneckInputs& facts) {
 Proposals pin(const BottleneckInputs& facts) {
   return {{"loader.pin_memory=true", "pinned memory lets copies overlap the training step",
            gains::without(facts, facts.timing.h2d_s + facts.timing.eval_s)},
-          {"", "pinned memory would help, but this experiment does not accept it"}};
+          {"", "pinned memory would help, but this config does not accept loader.pin_memory=true"}};
 }
 
 Proposals keep_on_device(const BottleneckInputs& facts) {
-  const Proposal smaller{"", "smaller samples, or samples of 8 bits, take less time to copy",
+  const Proposal smaller{"", "smaller samples, or samples of 8-bit values, take less time to copy",
                          gains::without(facts, facts.timing.h2d_s)};
   const AdviceSettings& levers = facts.context.levers;
   if (facts.context.on_gpu && levers.cache_mode != "device" && has_mode(levers, "device"))
@@ -287,7 +287,7 @@ Proposals smaller_buckets(const BottleneckInputs& facts) {
 }
 
 Proposals exchange_less(const BottleneckInputs& facts) {
-  return larger_batch(facts, "the ranks exchange gradients half as often for each sample");
+  return larger_batch(facts, "the ranks exchange gradients less often");
 }
 
 Proposals save_async(const BottleneckInputs& facts) {
@@ -315,8 +315,8 @@ Proposals save_less(const BottleneckInputs& facts) {
       every_n("checkpoint.every_n_epochs", levers.checkpoint_every, 5, facts.context.max_epochs);
   if (!epochs.empty()) all.push_back({epochs, kFewerSaves, gain});
   if (levers.checkpoint_on_best)
-    all.push_back(
-        {"checkpoint.on_best=false", "then not every new best epoch waits for a checkpoint", gain});
+    all.push_back({"checkpoint.on_best=false",
+                   "training then does not wait for a checkpoint after each new best epoch", gain});
   all.push_back({"", kFewerSaves, gain});
   return all;
 }
@@ -360,11 +360,11 @@ Proposals half_precision(const BottleneckInputs& facts) {
 }
 
 Proposals fill_device(const BottleneckInputs& facts) {
-  return larger_batch(facts, "the GPU may do more work per second (if its memory suffices)");
+  return larger_batch(facts, "the GPU may do more work per second if its memory suffices");
 }
 
 Proposals fewer_updates(const BottleneckInputs& facts) {
-  return larger_batch(facts, "the optimizer updates the weights half as often for each sample");
+  return larger_batch(facts, "the optimizer updates the weights less often");
 }
 
 Proposals more_devices(const BottleneckInputs& facts) {

@@ -98,13 +98,13 @@ SettingCheck check_of_precision(const BottleneckInputs& facts) {
   if (!context.on_gpu && !context.levers.native_bf16)
     return done(kKey, "this CPU has no bf16 instructions");
   if (!context.bf16_step_s || !context.replay_step_s) return not_done(kKey);
-  return done(kKey, "bf16-mixed", of_bf16(facts));
+  return done(kKey, "precision bf16-mixed", of_bf16(facts));
 }
 
 SettingCheck check_of_anomaly(const BottleneckInputs& facts) {
   constexpr const char* kKey = "trainer.detect_anomaly";
-  return facts.context.levers.detect_anomaly ? done(kKey, "off", of_no_anomaly_checks(facts))
-                                             : done(kKey, "anomaly checks are off");
+  if (!facts.context.levers.detect_anomaly) return done(kKey, "anomaly checks are off");
+  return done(kKey, "no anomaly checks", of_no_anomaly_checks(facts));
 }
 
 }  // namespace

@@ -241,9 +241,9 @@ using enum BottleneckKind;
 // come settings that slow down any part.
 constexpr std::array kRules{
     Rule{"cores_taken", std::nullopt,
-         "processes outside of the run use 10 % of the cores, and the run's threads wait 10 % of "
-         "the time for a core, and this is not threads_oversubscribed or workers_oversubscribed; "
-         "or the steal time of the virtual machine is 10 % of the CPU time",
+         "either processes outside of the run use 10 % of the cores, the run's threads wait for a "
+         "core 10 % of the time, and neither threads_oversubscribed nor workers_oversubscribed "
+         "applies; or the steal time of the virtual machine is 10 % of the CPU time",
          "other processes use the run's CPU cores, so all measured times are too long",
          "free the cores and run again", "", symptoms::others_take_cores, fixes::free_cores,
          Next::run_again, machine},
@@ -256,7 +256,7 @@ constexpr std::array kRules{
     Rule{"anomaly_checks", std::nullopt,
          "trainer.detect_anomaly is true, and the largest part is work",
          "anomaly detection checks every value of every operation",
-         "turn it off once the cause is found", "trainer.detect_anomaly",
+         "turn anomaly detection off once the anomaly is explained", "trainer.detect_anomaly",
          symptoms::looks_for_anomalies, fixes::no_anomaly_checks},
     Rule{
         "threads_oversubscribed", std::nullopt,

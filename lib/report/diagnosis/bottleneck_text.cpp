@@ -210,24 +210,24 @@ struct Question {
 static_assert(kNotableWait == 0.15 && kNotableWork == 0.40 && kNotableEvaluation == 1.0 / 3);
 constexpr std::array kQuestions{
     Question{BottleneckKind::input, "input",
-             "Does the largest wait take 15 % of the time or more, and is it the wait for batches "
-             "(`data`)?"},
+             "Is the wait for batches (`data`) the largest wait, and at least 15 % of the time?"},
     Question{BottleneckKind::transfer, "transfer",
-             "Is the largest wait the copy to the device (`h2d`), or on a CPU the conversion of "
-             "the batch "
-             "(`convert`)?"},
+             "Is the copy to the device (`h2d`), or on a CPU the conversion of the batch "
+             "(`convert`), the largest wait, and at least 15 % of the time?"},
     Question{BottleneckKind::communication, "communication",
-             "Is the largest wait that for other ranks (`all-reduce`)?"},
-    Question{BottleneckKind::checkpoint, "checkpoint", "Is the largest wait checkpointing?"},
+             "Is the wait for other ranks (`all-reduce`) the largest wait, and at least 15 % of "
+             "the time?"},
+    Question{BottleneckKind::checkpoint, "checkpoint",
+             "Is checkpointing the largest wait, and at least 15 % of the time?"},
     Question{BottleneckKind::evaluation, "evaluation",
              "Otherwise: does validation take a third of the time or more?"},
     Question{
         BottleneckKind::compute, "compute",
-        "Does the largest part of the work take 40 % or more, and is it forward and backward?"},
+        "Are forward and backward the largest part of the work, and at least 40 % of the time?"},
     Question{BottleneckKind::optimizer, "optimizer",
-             "Is the largest part of the work the optimizer?"},
+             "Is the optimizer the largest part of the work, and at least 40 % of the time?"},
     Question{BottleneckKind::host, "host",
-             "Is the largest part of the work the time outside of these parts (`other`)?"},
+             "Is `other` the largest part of the work, and at least 40 % of the time?"},
     Question{BottleneckKind::balanced, "balanced", "Otherwise, no part dominates."}};
 
 constexpr const char* kHead = R"(# Bottlenecks
@@ -280,7 +280,7 @@ constexpr const char* kTree = R"(
 ## The decision tree
 
 Answer the questions in this order. The first rule that applies gives the bottleneck. Waits are waiting for batches, copies to the device,
-waiting for other ranks, and checkpoints. Work is forward, backward, optimizer and other.
+waiting for other ranks, and checkpoints. Work is forward, backward, the optimizer, and `other`: the rest of the time.
 
 )";
 
@@ -303,7 +303,7 @@ std::string keys_of(const Rule& rule) {
 
 std::string verdict_of(const Rule& rule) {
   if (rule.verdict) return code(name_of(*rule.verdict));
-  return rule.part ? code(name_of(*rule.part)) : "as without this rule";
+  return rule.part ? code(name_of(*rule.part)) : "not changed by this rule";
 }
 
 std::vector<Rule> rules_of(std::optional<BottleneckKind> part) {

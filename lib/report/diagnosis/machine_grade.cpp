@@ -189,7 +189,7 @@ GradeLine driver(const MachineReadings& r) {
             "reboot after an upgrade of the driver, or: sudo rmmod nvidia_uvm nvidia && sudo "
             "modprobe nvidia"};
   if (!r.cuda) return ok(found);
-  found += fmt::format(", serves CUDA {}.{}", *r.cuda / 1000, *r.cuda % 1000 / 10);
+  found += fmt::format(", supports CUDA {}.{}", *r.cuda / 1000, *r.cuda % 1000 / 10);
   if (*r.cuda >= kCuda) return ok(found);
   return {Grade::bad, found, "libtorch needs CUDA 13.0, so GPUs are not used",
           "install driver 580 or newer"};

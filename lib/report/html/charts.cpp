@@ -106,9 +106,9 @@ Html stacked_bars(const StackedBars& whole) {
     entries.push_back({chart.parts[p].name, p});
     names.push_back(chart.parts[p].name);
   }
-  const PlotTitle title{chart.title,
-                        fmt::format("{} bars of up to {}, stacked of {}", chart.bars.size(),
-                                    human_duration(highest), join(names, ", "))};
+  const PlotTitle title{
+      chart.title, fmt::format("{} bars, the highest {}; each is the sum of {}", chart.bars.size(),
+                               human_duration(highest), join(names, ", "))};
   return figure(title, legend(entries), drawing(area, title, shapes));
 }
 
@@ -197,9 +197,9 @@ Html heat_map(const HeatMap& chart) {
     right += chart.counts[row][row];
     all = std::accumulate(chart.counts[row].begin(), chart.counts[row].end(), all);
   }
-  const PlotTitle title{chart.title,
-                        fmt::format("{} classes; {} of {} samples on the diagonal", classes,
-                                    with_thousands(right), with_thousands(all))};
+  const PlotTitle title{
+      chart.title, fmt::format("{} classes; {} of {} samples are classified correctly (diagonal)",
+                               classes, with_thousands(right), with_thousands(all))};
   return figure(title, {}, drawing(grid.area, title, back + rows_of(grid) + labels));
 }
 

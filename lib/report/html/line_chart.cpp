@@ -185,9 +185,9 @@ std::string described(const LineChart& chart, const Extent& extent) {
       break;
     }
   }
-  return fmt::format("{} over {} {} to {}, between {} and {}: {}", chart.y_label, chart.x_label,
-                     exact_text(extent.x.low), exact_text(extent.x.high), metric_text(extent.y.low),
-                     metric_text(extent.y.high), names);
+  return fmt::format("{} for {} {} to {}, with values from {} to {}; lines: {}", chart.y_label,
+                     chart.x_label, exact_text(extent.x.low), exact_text(extent.x.high),
+                     metric_text(extent.y.low), metric_text(extent.y.high), names);
 }
 
 }  // namespace

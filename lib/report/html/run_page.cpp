@@ -36,7 +36,7 @@ Html trial_of(const Json& bottleneck, const Json& manifest) {
   const std::string setting = text_at(bottleneck, "setting");
   if (setting.empty()) return {};
   const std::string config = text_at(manifest, "config");
-  return paragraph("To try it:") +
+  return paragraph("To try this setting:") +
          command(fmt::format("trainctl run {} {}", config.empty() ? "CONFIG" : shell_word(config),
                              shell_word(setting)));
 }
@@ -48,7 +48,7 @@ Html bottleneck_of(const RunFiles& run) {
                                      number_at(bottleneck, "share"));
   const std::string gain = text_at(member(bottleneck, "gain"), "text");
   const bool proposes = !text_at(bottleneck, "setting").empty();
-  if (proposes && !gain.empty()) line += "; gain of the advice: " + gain;
+  if (proposes && !gain.empty()) line += "; gain of the proposed setting: " + gain;
   Html content = element("p", element("strong", Html(line))) + evidence_of(bottleneck);
   const std::string diagnosis = text_at(bottleneck, "diagnosis");
   const std::string advice = text_at(bottleneck, "advice");
@@ -184,7 +184,7 @@ Html ending_section(const RunFiles& run) {
     content += html_table(table);
   }
   const std::string resume = text_at(run.result, "resume_command");
-  if (!resume.empty()) content += paragraph("Resume it with:") + command(resume);
+  if (!resume.empty()) content += paragraph("Resume the run with:") + command(resume);
   return content;
 }
 
@@ -198,7 +198,7 @@ Html time_section(const RunFiles& run) {
 Html steps_section(const RunFiles& run) {
   Html content = cards(step_figures(run));
   if (!content.empty() && run.steps.kept_every() > 1)
-    content += paragraph(fmt::format("One of {} logged steps is shown.", run.steps.kept_every()));
+    content += paragraph(fmt::format("1 in {} logged steps is shown.", run.steps.kept_every()));
   return content;
 }
 

@@ -152,7 +152,7 @@ IntervalRows::Row total_row(const Json& row) {
 }
 
 Html speedups_of(const Json& rows) {
-  IntervalRows total{.title = "Total time, its quartiles and repeats", .x_label = "seconds"};
+  IntervalRows total{.title = "Total time: median, quartiles and repeats", .x_label = "seconds"};
   IntervalRows speedup{.title = "Speed-up of the total time, 95 % interval",
                        .x_label = "times as fast",
                        .reference = 1};

@@ -115,9 +115,9 @@ std::string gpus_text(const Plan& plan) {
   if (!on_cpu(*plan.model)) return text;
   const std::int64_t copies = plan.model->gpu_copy_bytes;
   const std::string more =
-      copies == 0
-          ? ""
-          : fmt::format(" and {} of copies to undo a step that is not finite", bytes_text(copies));
+      copies == 0 ? ""
+                  : fmt::format(", plus {} for copies that undo a step with NaN or Inf",
+                                bytes_text(copies));
   return text + "; estimated from the tensors on the CPU" + more;
 }
 
@@ -128,7 +128,7 @@ std::string speed_text(const Plan& plan, const PlannedSpeed& speed) {
   const Measured& model = *plan.model;
   std::string text = human_duration(speed.step_s) + " per step";
   if (speed.rounds > 1)
-    text += fmt::format(" ({} to {} in {} rounds)", human_duration(speed.range.low_s),
+    text += fmt::format(" ({} to {} in {} measurements)", human_duration(speed.range.low_s),
                         human_duration(speed.range.high_s), speed.rounds);
   text += fmt::format(", {} samples/s, {}FLOP/s", rate_text(speed.samples_per_s),
                       with_prefix(speed.flops_per_s));

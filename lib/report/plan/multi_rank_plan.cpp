@@ -103,7 +103,7 @@ std::string sharded_text(const FakeRanks& fake) {
   const std::int64_t kept = rank_step_bytes(fake, true);
   const std::int64_t saved = rank_step_bytes(fake, false) - kept;
   return fmt::format("{} if the optimizer state is sharded ({}): {} less", bytes_text(kept),
-                     fake.shards_optimizer ? "as distributed.type says" : "zero1",
+                     fake.shards_optimizer ? "as set by distributed.type" : "zero1",
                      bytes_text(saved));
 }
 
@@ -165,18 +165,16 @@ std::vector<std::string> scaling_assumptions(const PlannedScaling& scaling) {
       "weak scaling: the batch size per rank is constant, so the global batch size grows"};
   if (step.exchange == SyncKind::weights)
     all[2] = fmt::format(
-        "local_sgd: weights are averaged after {} without overlap; a row shows the mean per step",
-        step.every == 1 ? "every step" : fmt::format("{} steps", step.every));
+        "local_sgd averages weights between steps, after every {}; a row shows the mean per step",
+        step.every == 1 ? "step" : fmt::format("{} steps", step.every));
   if (step.exchange == SyncKind::gradients_and_weights)
     all.emplace_back(
-        "zero1: weights are gathered after the step without overlap; the timed step updates all "
-        "weights, but each of N ranks updates only 1/N, so steps of several ranks are "
-        "overestimated");
+        "zero1: weights are gathered after the step, not during it; the timed step updates all "
+        "weights, but each of N ranks updates 1/N, so steps of several ranks are overestimated");
   if (step.batches > 1)
     all.emplace_back(
         "with gradient accumulation the step time is overestimated: N accumulated batches count as "
-        "N "
-        "measured steps, and each of these includes an optimizer step");
+        "N measured steps, and each of these includes an optimizer step");
   if (scaling.shared) all.front() = shared_line(*scaling.shared);
   return all;
 }

@@ -186,7 +186,8 @@ StepLines steps_of(std::string_view text, Notes& notes) {
     }
     const StepLine step = step_of(read);
     if (step.step <= last) {
-      damage.add(number, fmt::format("has step {} after step {}", step.step, last));
+      damage.add(number, fmt::format("has step {} after step {}", with_thousands(step.step),
+                                     with_thousands(last)));
       continue;
     }
     last = step.step;
@@ -281,7 +282,7 @@ std::string latest_hint(const fs::path& folder) {
   std::error_code ignored;
   const fs::path latest = folder / "latest";
   return fs::is_directory(latest, ignored)
-             ? fmt::format("\nhint: use a run in it such as {}", printable(latest.string()))
+             ? fmt::format("\nhint: use a run folder, such as {}", printable(latest.string()))
              : std::string();
 }
 

@@ -245,8 +245,8 @@ LrCurve read_lr_curve(std::span<const RateStep> steps) {
   curve.steps = stable_steps(steps, curve.diverged_at);
   if (curve.steps.size() < kFewestRates) {
     curve.remark = fmt::format(
-        "only {} step{} ran before the loss diverged, but {} are needed: lower --min or look for "
-        "another cause",
+        "only {} step{} ran before the loss diverged, but {} are needed: lower --min, or look for "
+        "another cause of the divergence",
         curve.steps.size(), plural(curve.steps.size()), kFewestRates);
     return curve;
   }

@@ -128,8 +128,8 @@ std::string comment(const std::string& text, const std::string& indent = "") {
 std::string lines_of(const Section& section, const std::string& indent) {
   std::string text;
   for (const auto& [key, entry] : section.values) {
-    text += comment(fmt::format("was {}; {} the speed with the settings accepted before it",
-                                entry->change.before, gain_text(entry->gain)),
+    text += comment(fmt::format("was {}; {} the speed before this change", entry->change.before,
+                                gain_text(entry->gain)),
                     indent);
     text += comment(entry->reason, indent);
     text += fmt::format("{}{}: {}\n", indent, key, entry->change.value);
@@ -169,8 +169,8 @@ std::string tune_text(const TuneReport& report, const TuneCommands& commands, co
   std::string text;
   if (!report.tried.empty())
     text += to_text(tries_table(report), style) +
-            "Gain: speed relative to the settings accepted before, with its 95 % confidence "
-            "interval. Losses: compared with those of the same settings.\n";
+            "Each change was compared with the settings that were accepted before it. Gain: factor "
+            "of the speed, with its 95 % confidence interval.\n";
   text += left_out_text(report);
   const auto fact = [&](const char* label, const std::string& value) {
     text += fact_line(label, printable(value), style);
@@ -232,7 +232,7 @@ std::string patch_text(const TuneReport& report, const TuneCommands& commands) {
   text += comment(whole_gain(report));
   text += comment("In your own file: extends: [" + report.config + ", this file]");
   if (!commands.run.empty()) text += comment("Or: " + commands.run);
-  if (!commands.check.empty()) text += comment("Measure it again: " + commands.check);
+  if (!commands.check.empty()) text += comment("Measure the gain again: " + commands.check);
   return text + lines_of(sections_of(report.patch), "");
 }
 

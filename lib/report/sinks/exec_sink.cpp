@@ -323,10 +323,10 @@ class ExecSink final : public Sink {
     const bool has_stopped = wait(options_.now() + options_.kill_after_s, has_ended);
     if (!has_stopped) command_.signal_group(SIGKILL);
     wait(options_.now() + options_.kill_after_s, has_ended);
-    const std::string when =
-        in_time ? "before trainctl was asked to stop" : "within " + human_duration(patience_);
-    report_end(fmt::format("did not exit {} and was {}", when, has_stopped ? "stopped" : "killed"),
-               command_.ending().value_or("but is still running"));
+    const std::string when = in_time ? "had not exited when trainctl was asked to stop"
+                                     : "did not exit within " + human_duration(patience_);
+    report_end(fmt::format("{}, and was {}", when, has_stopped ? "stopped" : "killed"),
+               command_.ending().value_or("but it is still running"));
   }
 
   ExecOptions options_;

@@ -249,10 +249,10 @@ std::string saved_text(const RunRecord& record, const RunResult& ending) {
 
 std::string restarts_text(const RunResult& ending) {
   const bool in_vain = ending.exit_code == static_cast<int>(ErrorKind::no_progress);
-  return in_vain
-             ? fmt::format("{}; the last ones saved no newer checkpoint, so do not requeue the job",
-                           ending.restarts)
-             : std::to_string(ending.restarts);
+  return in_vain ? fmt::format(
+                       "{}; the last restarts saved no newer checkpoint: do not requeue the job",
+                       ending.restarts)
+                 : std::to_string(ending.restarts);
 }
 
 std::string cause_text(const FirstFailure& failure) {

@@ -77,10 +77,10 @@ std::string sameness(const Replay& replay) {
 
 std::string head(const Replay& replay, const Style& style) {
   const events::Replayed& step = replay.step;
-  std::string text =
-      paint(fmt::format("step {} of epoch {}, batch {} of rank {} ({} rows)", step.global_step,
-                        step.epoch + 1, step.batch, step.rank, step.rows),
-            Ink::bold, style);
+  std::string text = paint(fmt::format("step {} of epoch {}, batch {} of rank {} ({} rows)",
+                                       with_thousands(step.global_step), step.epoch + 1, step.batch,
+                                       step.rank, step.rows),
+                           Ink::bold, style);
   text += fmt::format("\nrecorded        {}; loss {}\n", printable(step.cause),
                       exact_text(step.recorded_loss));
   text += fmt::format("repeated        loss {}\n", exact_text(step.loss));

@@ -29,7 +29,7 @@ std::string state_line(const TopView& view, const Style& style) {
     case TopState::running: return paint("running", Ink::green, style) + where + since;
     case TopState::elsewhere:
       return paint("on another host", Ink::yellow, style) + where + since +
-             ": only data from its files is shown";
+             ": only data from the files of the run is shown";
     case TopState::gone:
       return paint("gone", Ink::red, style) + where +
              ": its process has exited, but recorded no result";

@@ -209,7 +209,7 @@ class WarmUps {
       if (tried.stopped || tried.overdue || !tried.threads || tried.taken == 0) return tried;
       print_(fmt::format(
           "warm-up  other processes took {:.0f} % of the cores, so {}", 100 * tried.taken,
-          i + 1 < kMostRuns ? "it is repeated" : "the number of threads may be wrong"));
+          i + 1 < kMostRuns ? "the warm-up is repeated" : "the number of threads may be wrong"));
     }
     return tried;
   }

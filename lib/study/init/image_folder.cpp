@@ -151,11 +151,11 @@ Starter image_folder_starter(const StarterRequest& request) {
   return {
       {{"classes", fmt::format("{}: {}", facts.classes.size(), shortened(facts.classes))},
        {"images", fmt::format("{}, {} to {} per class", with_thousands(facts.images),
-                              facts.sizes.least, facts.sizes.most)},
-       {"validation", splits ? "a fifth of them" : data::shown(facts.val)},
+                              with_thousands(facts.sizes.least), with_thousands(facts.sizes.most))},
+       {"validation", splits ? "a fifth of the images" : data::shown(facts.val)},
        {"sizes", fmt::format("shorter side {} to {} pixels, median {}", facts.sides.front(),
                              facts.sides.back(), facts.median_side())},
-       {"broken", fmt::format("{} of {}{}{}", facts.broken.size(), facts.probed,
+       {"broken", fmt::format("{} of {} tested{}{}", facts.broken.size(), facts.probed,
                               facts.broken.empty() ? "" : ": ", shortened(facts.broken, 3))}},
       starter_head(request) +
           fmt::format(kImageYaml, counted(facts.images, "image"), facts.classes.size(),

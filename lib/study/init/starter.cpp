@@ -82,7 +82,7 @@ Starter text_starter(const StarterRequest& request) {
                        shell_word(request.data.string()), shell_word(stem + end));
   };
   return {
-      {{"tokens", "the bytes of the text, 256 different ones"},
+      {{"tokens", "the bytes of the text (256 possible values)"},
        {"training", counted(train, "token")},
        {"validation", counted(val, "token")}},
       starter_head(request) +
@@ -100,7 +100,7 @@ std::string start_of_text(const fs::path& path) {
   file.read(0, std::as_writable_bytes(std::span(start)));
   const std::size_t zero = start.find('\0');
   ENSURE(data, zero == std::string::npos, "{} must be a text in UTF-8, but byte {} is 0",
-         data::shown(path), zero);
+         data::shown(path), with_thousands(static_cast<long long>(zero)));
   return start;
 }
 

@@ -164,7 +164,7 @@ std::vector<std::string> names_of(const std::vector<ColumnFacts>& columns, bool 
 }
 
 std::string target_text(const TableFacts& facts) {
-  if (facts.is_regression) return facts.why_target + "; many different numbers: a regression";
+  if (facts.is_regression) return facts.why_target + "; regression (the numbers are not classes)";
   return fmt::format("{}; {} classes of {} to {} rows", facts.why_target,
                      facts.target.values.size(), with_thousands(facts.sizes.least),
                      with_thousands(facts.sizes.most));

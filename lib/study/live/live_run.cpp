@@ -174,7 +174,7 @@ void add_metrics(const fs::path& run_dir, TopView& view) {
   }
   if (damaged > 0)
     view.warnings.push_back(
-        fmt::format("metrics.jsonl: {} damaged {}", damaged, damaged == 1 ? "line" : "lines"));
+        fmt::format("metrics.jsonl has {} damaged {}", damaged, damaged == 1 ? "line" : "lines"));
   const auto& steps = history.steps;
   const std::size_t first = steps.size() > kMostLosses ? steps.size() - kMostLosses : 0;
   for (std::size_t i = first; i < steps.size(); ++i) view.losses.push_back(steps[i].loss);

@@ -182,7 +182,7 @@ class JoinedRun {
     try {
       ENSURE(
           resource, sees_folder(welcome),
-          "node {} ({}) cannot access the run folder {} of node 0\nhint: choose one with --out on "
+          "node {} ({}) cannot access the run folder {} of node 0\nhint: set --out to a folder on "
           "a file system that all nodes share",
           plan_.node, launch::host_name(), printable(welcome.run_dir));
       if (folder_.empty())

@@ -70,8 +70,7 @@ NodePlan plan_from_options(const PlacementRequest& request) {
   ENSURE(config, plan.nodes >= 1, "--nnodes must be at least 1, got {}", plan.nodes);
   if (plan.nodes == 1) {
     ENSURE(config, request.node.value_or(0) == 0,
-           "--node-rank is {}, but the run has one node\n"
-           "hint: add --nnodes",
+           "--node-rank is {}, but the run has one node\nhint: add --nnodes",
            request.node.value_or(0));
     return plan;
   }

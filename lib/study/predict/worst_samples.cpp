@@ -164,8 +164,8 @@ void check_split(const std::vector<report::Mistake>& mistakes, const data::Datas
                                  : name_as_written(images->name(mistake.index));
     const std::int64_t label = labels.empty() ? mistake.label : labels[i];
     ENSURE(config, name == mistake.name && label == mistake.label,
-           "sample {} is {} in split '{}', but {} in the predictions\n{}", mistake.index,
-           sample_text(name, label), printable(request.split),
+           "sample {} is {} in split '{}', but {} in the predictions\n{}",
+           with_thousands(mistake.index), sample_text(name, label), printable(request.split),
            sample_text(mistake.name, mistake.label), kHint);
   }
 }

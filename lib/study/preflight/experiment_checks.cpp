@@ -84,12 +84,12 @@ struct ComparedSplit {
   Purpose purpose = Purpose::training;
 };
 
-// Returns the first name that differs: "its class 1 is 'b', but 'a' in dataset.train".
+// Returns the first name that differs: "class 1 is 'b', but 'a' in dataset.train".
 std::optional<std::string> difference(const char* what, const std::vector<std::string>& expected,
                                       const std::vector<std::string>& found) {
   const auto [mine, theirs] = std::ranges::mismatch(expected, found);
   if (mine == expected.end() || theirs == found.end()) return std::nullopt;
-  return fmt::format("its {} {} is '{}', but '{}' in dataset.train", what, theirs - found.begin(),
+  return fmt::format("{} {} is '{}', but '{}' in dataset.train", what, theirs - found.begin(),
                      printable(*theirs), printable(*mine));
 }
 

@@ -30,10 +30,10 @@ report::RankSplit split_of(std::string name, std::int64_t samples, std::int64_t 
 void note_last_batches(report::FakeRanks& fake) {
   for (const report::RankSplit& split : fake.splits) {
     if (split.idle_ranks > 0) {
-      fake.notes.push_back(fmt::format(
-          "{}: the last batch has only {} sample(s), so {} of {} ranks repeat a sample, which does "
-          "not count",
-          split.name, split.last_batch, split.idle_ranks, fake.ranks));
+      fake.notes.push_back(
+          fmt::format("{}: the last batch has only {} sample(s), so {} of {} ranks repeat a sample "
+                      "with weight 0",
+                      split.name, split.last_batch, split.idle_ranks, fake.ranks));
     } else if (split.last_least != split.last_most) {
       fake.notes.push_back(fmt::format(
           "{}: the last batch does not divide evenly among {} ranks; all samples still have the "
@@ -98,8 +98,8 @@ void add_model(const spec::Experiment& experiment, const events::Measured& model
   if (as_one && fake.ranks > 1) {
     fake.model->activation_bytes += model.gradient_bytes;
     fake.notes.emplace_back(
-        "the model was measured on one rank; gradients that several ranks hold during the forward "
-        "pass are added, so the estimate is too high");
+        "the model was measured on one rank; several ranks keep their gradients during the forward "
+        "pass, so the estimate adds the size of all gradients, and is too high");
   }
   const auto cap = static_cast<std::int64_t>(experiment.distributed.bucket_cap_mb * (1 << 20));
   for (const spec::Bucket& bucket : spec::bucket_layout(model.parameter_bytes, cap))

@@ -269,7 +269,7 @@ void accept_same_global_batch(std::vector<ConfigChange>& changes, const StepSamp
   for (ConfigChange& change : changes) {
     if (change.path != "loader.batch_size") continue;
     change.effect = ChangeEffect::not_bitwise;
-    change.why = fmt::format("the global batch stays {}", samples.global_now());
+    change.why = fmt::format("the global batch stays {}", with_thousands(samples.global_now()));
   }
 }
 
@@ -278,7 +278,7 @@ std::string same_global_batch_clause(const StepSamples& samples) {
   const std::int64_t batch = samples.global_before() / samples.ranks_now;
   if (batch == samples.batch_now) return "";
   return fmt::format("; loader.batch_size={} keeps the global batch of {}", batch,
-                     samples.global_before());
+                     with_thousands(samples.global_before()));
 }
 
 std::string global_batch_notice(const StepSamples& samples) {
@@ -287,10 +287,10 @@ std::string global_batch_notice(const StepSamples& samples) {
   return fmt::format(
       "the global batch is now {} instead of {}: {} with loader.batch_size {}, previously {} with "
       "{}{}",
-      samples.global_now(), samples.global_before(),
+      with_thousands(samples.global_now()), with_thousands(samples.global_before()),
       samples.ranks_now == 1 ? "1 rank" : fmt::format("{} ranks", samples.ranks_now),
       samples.batch_now, samples.ranks_before, samples.batch_before,
-      keeps.empty() ? "; no loader.batch_size keeps it" : keeps);
+      keeps.empty() ? "; no loader.batch_size keeps the global batch" : keeps);
 }
 
 std::optional<std::int64_t> resolved_number(const std::string& config, std::string_view path) {

@@ -389,7 +389,7 @@ std::vector<std::int64_t> draw_kill_points(std::uint64_t seed, int kills, StepRa
   ENSURE(config, std::cmp_less_equal(kills, range.last - range.first + 1),
          "--kills must be at most {}, the number of steps at which the run can be killed, got "
          "{}\nhint: train longer or reduce --kills",
-         std::max<std::int64_t>(range.last - range.first + 1, 0), kills);
+         with_thousands(std::max<std::int64_t>(range.last - range.first + 1, 0)), kills);
   CounterRng rng(seed, 0, 0, kOperation);
   const auto steps = static_cast<std::uint64_t>(range.last - range.first + 1);
   std::vector<std::int64_t> points;

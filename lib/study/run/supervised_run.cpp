@@ -47,11 +47,12 @@ std::string layout_text(const events::RunStarted& run) {
 std::string line_of(const events::RunStarted& run) {
   return fmt::format(
       "{} CPU thread{} ({}), {} loader worker{} with prefetch factor {} ({}), global batch {}, {} "
-      "steps per epoch, {}; {} training and {} validation samples;{}{}{}{}",
+      "steps per epoch, precision {}; {} training and {} validation samples;{}{}{}{}",
       run.num_threads, plural(run.num_threads), printable(run.num_threads_why), run.num_workers,
       plural(run.num_workers), run.prefetch_factor, printable(run.num_workers_why),
-      run.global_batch, run.steps_per_epoch, printable(run.precision), run.train_samples,
-      run.val_samples, pairs(run.data_fingerprints),
+      with_thousands(run.global_batch), with_thousands(run.steps_per_epoch),
+      printable(run.precision), with_thousands(run.train_samples), with_thousands(run.val_samples),
+      pairs(run.data_fingerprints),
       run.no_data_digest.empty() ? "" : "; no data_digest: " + printable(run.no_data_digest),
       run.recomputes_why.empty() ? "" : "; " + printable(run.recomputes_why), layout_text(run));
 }

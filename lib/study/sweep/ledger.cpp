@@ -365,9 +365,8 @@ void Ledger::end(std::int64_t number, const RunEnd& end, bool is_complete) {
                                      : is_complete ? SweepStatus::ok
                                                    : SweepStatus::pending);
   const std::string update = fmt::format(
-      "UPDATE runs SET status = ?, exit_code = ?, message = ?, epochs = ?, "
-      "wall_s = wall_s + ?, value = ?, metrics = ?, holder = ''{} "
-      "WHERE number = ? AND status = 'running'",
+      "UPDATE runs SET status = ?, exit_code = ?, message = ?, epochs = ?, wall_s = wall_s + ?, "
+      "value = ?, metrics = ?, holder = ''{} WHERE number = ? AND status = 'running'",
       failed ? "" : ", rung = target");
   database_->atomically([&] {
     if (!failed)

@@ -22,7 +22,7 @@ BatchResult try_batch(std::int64_t batch, const AutoBatchRun& run, const PrintLi
   const BatchResult result = run_batch_trial(request, clock);
   const auto* trial = std::get_if<BatchTrial>(&result);
   print(fmt::format(
-      "batch {}  {}", batch,
+      "batch {}  {}", with_thousands(batch),
       trial != nullptr ? report::rate_text(trial->samples_per_s) + " samples/s" : "failed"));
   return result;
 }

@@ -68,7 +68,8 @@ class BatchSearch {
   /// Counts a size that is hardly faster. One such size may be slow by chance or because of its
   /// shape.
   void note_slow_size(const BatchTrial& trial) {
-    slow_sizes_.push_back(fmt::format("{:.2f}x with {}", trial.samples_per_s / rate_, tried_));
+    slow_sizes_.push_back(fmt::format("{:.2f}x with a batch of {}", trial.samples_per_s / rate_,
+                                      with_thousands(tried_)));
     if (slow_sizes_.size() < kPatience) return;
     stop(fmt::format("larger batches hardly raise throughput: {}", fmt::join(slow_sizes_, ", ")));
   }

@@ -134,7 +134,7 @@ Offer threads(const TuneSituation& now) {
   if (now.verdict.cause == "spinning_threads")
     return {
         before, {"1"}, "a single thread does not compete with threads that spin while they wait"};
-  if (asked.is_auto()) return no_values("auto measures it at the start of every run");
+  if (asked.is_auto()) return no_values("auto measures the best number at the start of every run");
   std::vector<std::string> values;
   if (facts.num_threads > facts.cores) {
     values.push_back(std::to_string(facts.cores));
@@ -208,15 +208,15 @@ Offer batch(const TuneSituation& now) {
     return no_values("the training data has too few samples for a larger batch");
   return {fmt::format("{}", size),
           {fmt::format("{}", 2 * size)},
-          "it halves the number of steps and their fixed costs, but changes the training"};
+          "half as many steps have half the fixed costs, but the training changes"};
 }
 
 Offer longer_interval(const TuneSituation& now, std::int64_t every, const char* what) {
   const std::int64_t most = now.experiment.trainer.epoch_limit().value_or(1 << 20);
   if (!now.whole_epochs)
-    return no_values("the compared runs have shortened epochs, which overstates the gain");
+    return no_values("the shortened epochs of the compared runs overstate the gain");
   // The epochs of short runs are too few for a longer interval.
-  if (every > 1) return no_values(fmt::format("it already happens only every {} epochs", every));
+  if (every > 1) return no_values(fmt::format("the interval is already {} epochs", every));
   if (2 * every > most) return no_values("the experiment has too few epochs");
   return {fmt::format("{}", every),
           {fmt::format("{}", 2 * every)},
@@ -337,7 +337,7 @@ std::string reason_to_skip(const std::string& key, const TuneSituation& now) {
   const auto& restricted = keys_to_allow();
   const bool needs_permission = std::ranges::find(restricted, key) != restricted.end();
   if (needs_permission && !now.allowed.contains(key))  // two keys end in every_n_epochs
-    return fmt::format("it changes the training or its checkpoints; try it with --allow {}",
+    return fmt::format("this changes the training or its checkpoints; try it with --allow {}",
                        key == kSaving ? key : last_word(key));
   if (holds(kWaitKeys, key) && now.verdict.headroom < kWorthHeadroom && !is_starved(now))
     return fmt::format("without any waits and overhead, the run would be only {:.2f}x as fast",
@@ -350,8 +350,8 @@ void add_pack_advice(const TuneSituation& now, TuneCandidates& found) {
   const spec::Dataset& data = now.experiment.dataset;
   if (!is_starved(now) || !holds(kFiles, data.train.dataset.type)) return;
   found.advice.emplace_back(
-      "not tried because it writes a file: 'trainctl data pack CONFIG --out FILE --mode raw' "
-      "stores decoded images for all later runs");
+      "'trainctl data pack CONFIG --out FILE --mode raw' stores decoded images for all later runs; "
+      "tune did not try this, because it writes a file");
 }
 
 void add_advice(const TuneSituation& now, TuneCandidates& found) {

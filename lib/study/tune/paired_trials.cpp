@@ -53,7 +53,7 @@ std::optional<ComparisonRuling> check_losses(const Comparison& comparison,
   if (comparison.rule == LossRule::other) return std::nullopt;
   if (report::same_batches(runs.base, runs.other) == false)
     return ComparisonRuling{TuneDecision::batches_differ, "differ",
-                            "its batches differ from those of the baseline"};
+                            "the batches differ from those without the change"};
   const std::optional<double> gap = report::loss_gap(runs.base, runs.other);
   const std::string text = report::loss_text(gap);
   if (!gap)

@@ -374,7 +374,7 @@ class Search {
     noise_.update(setting, contender.runs);
     ComparisonRuling ruling = rule_on(contender.comparison, contender.runs, noise_);
     if (trials_.is_late() && ruling.ruling != TuneDecision::accepted)
-      ruling = {TuneDecision::unclear, ruling.losses, "the budget ended before its runs finished"};
+      ruling = {TuneDecision::unclear, ruling.losses, "the budget ended during the runs"};
     record_.note_try(contender.candidate, contender.runs, ruling);
     const bool accepted = ruling.ruling == TuneDecision::accepted;
     const bool is_open = ruling.ruling == TuneDecision::unclear;
@@ -423,7 +423,7 @@ class Search {
       const int pairs = std::min(options_.repeats, trials_.proof_pairs());
       if (!is_first && (trials_.is_late() || pairs < kFewestToAccept)) {
         while (!record_.report().patch.empty())
-          drop_weakest("the budget leaves no time to confirm the rest of the patch");
+          drop_weakest("the final comparison confirmed no gain, and no time is left for another");
         return;
       }
       is_first = false;
@@ -434,7 +434,7 @@ class Search {
   /// Returns whether the patch is faster than the original; if not, drops its weakest change.
   bool confirm_patch(int pairs) {
     const TuneChanges changes = patch_changes(record_.report());
-    tools_.say(fmt::format("confirm  comparing all {} accepted setting{} with the original",
+    tools_.say(fmt::format("confirm  comparing all {} accepted change{} with the original",
                            changes.size(), plural(changes.size())));
     const Comparison comparison{
         {}, changes, scope_of(changes), loosest(changes), options_.tolerance};
@@ -455,7 +455,7 @@ class Search {
       record_.note_proof(runs);
       return true;
     }
-    drop_weakest(fmt::format("its gain was not confirmed in the final comparison ({}): {}",
+    drop_weakest(fmt::format("weakest change; the final comparison confirmed no gain ({}): {}",
                              report::gain_text(runs.gain()), ruling.why));
     return false;
   }

@@ -202,9 +202,10 @@ std::variant<report::TuneBaseline, report::TrialFailure> choose_run_length(
   }
   const auto& found = std::get<MeasuredRunLength>(result);
   requests.use_length(found.length);
-  print(found.length.batches > 0 ? fmt::format("each run: {} epochs of {} batches",
-                                               found.length.epochs, found.length.batches)
-                                 : fmt::format("each run: {} whole epochs", found.length.epochs));
+  print(found.length.batches > 0
+            ? fmt::format("each run: {} epochs of {} batches", found.length.epochs,
+                          with_thousands(found.length.batches))
+            : fmt::format("each run: {} whole epochs", found.length.epochs));
   report::TuneBaseline baseline;
   baseline.batches = found.length.batches;
   baseline.part = found.length.part;
@@ -251,7 +252,7 @@ TuneResult run_tuning(const RunRequest& request, const TuneLength& length, const
                       double most_s) {
   if (most_s <= 0)
     return report::TrialFailure{static_cast<int>(ErrorKind::hang),
-                                "the budget leaves no time for it", false, true};
+                                "the budget leaves no time for this run", false, true};
   const Deadline deadline(std::isfinite(most_s) ? std::optional(clock.now() + most_s)
                                                 : std::nullopt);
   try {

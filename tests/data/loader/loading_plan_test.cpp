@@ -124,8 +124,8 @@ TEST_CASE("choose_loading: the reason gives the measured times") {
   CHECK(choose({0.01, 1, 0.02}, cpu(8)).why ==
         "probe: a batch takes 10.0 ms to load, a step 20.0 ms; 1 worker keeps up with the steps");
   CHECK(choose({1e-3, 1, 0.1}, cpu(8)).why ==
-        "probe: a batch takes 1.0 ms to load, a step 0.10 s; loading takes 1 % of the time, so "
-        "workers would gain little");
+        "probe: a batch takes 1.0 ms to load, a step 0.10 s; loading takes 1 % of the time, too "
+        "little for workers to help");
   CHECK(choose({6e-6, 1, 0}, cpu(8)).why ==
-        "probe: a batch takes 6 us to load; workers would not make this faster");
+        "probe: a batch takes 6 us to load; too short for workers to help");
 }

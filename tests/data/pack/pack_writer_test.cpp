@@ -164,7 +164,7 @@ TEST_CASE("make_pack: damaged samples and their labels are skipped and reported"
   const std::string bytes = golden::read(path);
   CHECK(make_pack(source, path, skipping()).skipped.size() == 3);
   CHECK_THAT(failure_of([&] { make_pack(source, path, {}); }),
-             StartsWith("2: ") && Contains("was written without 3 samples that could not be read"));
+             StartsWith("2: ") && Contains("is incomplete: 3 samples could not be read"));
   for (const std::int64_t left : {29, 26, 20, 1}) {
     fs::remove(path);
     begin_pack(source, path, left, skipping());

@@ -144,13 +144,14 @@ TEST_CASE("equal losses: a hint names different numbers of threads and memory fo
   const auto hint = [&] { return compare_losses(compared).difference.value().hint; };
   const std::string a = (folder / "a").string();
   const std::string b = (folder / "b").string();
-  CHECK(hint() == "set the same trainer.num_threads: " + a + " used 1, " + b + " used 2");
+  CHECK(hint() == "set equal values of trainer.num_threads (" + a + " used 1, " + b + " used 2)");
   CHECK_THAT(to_text(*compare_losses(compared).difference, "a"),
              EndsWith("\nhint: " + compare_losses(compared).difference->hint));
   compared.groups[1].runs[0].manifest["num_threads"]["value"] = 1;
   CHECK(hint().empty());
   compared.groups[1].runs[0].manifest["channels_last"]["value"] = false;
-  CHECK(hint() == "set the same trainer.channels_last: " + a + " used true, " + b + " used false");
+  CHECK(hint() ==
+        "set equal values of trainer.channels_last (" + a + " used true, " + b + " used false)");
 }
 
 TEST_CASE("equal losses: a missing loss is a difference, and a run without losses is an error") {

@@ -44,7 +44,7 @@ TEST_CASE("data bench: the notes explain the limit") {
   DataBench bench = two_rows();
   CHECK_THAT(data_bench_notes(bench), Contains("only decodes, times the number"));
   bench.limit_name = "gather";
-  CHECK_THAT(data_bench_notes(bench), Contains("one thread that copies"));
+  CHECK_THAT(data_bench_notes(bench), Contains("one thread copies the rows"));
   bench.limit_name = "transforms";
   CHECK_THAT(data_bench_notes(bench), Contains("only transforms"));
 }

@@ -130,7 +130,7 @@ TEST_CASE("machine grade: faults of GPUs are graded") {
   r.kernel_driver = "580.95.05";
   r.library_driver = "580.95.05";
   r.cuda = 13000;
-  CHECK_THAT(line_of(r, "driver").found, Contains("serves CUDA 13.0"));
+  CHECK_THAT(line_of(r, "driver").found, Contains("supports CUDA 13.0"));
   CHECK(grade_of(r, "driver") == Grade::ok);
   r.cuda = 12080;
   CHECK(grade_of(r, "driver") == Grade::bad);

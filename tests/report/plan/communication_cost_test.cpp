@@ -89,11 +89,10 @@ TEST_CASE("scaling plan: assumptions depend on the strategy and on accumulated b
   CHECK_THAT(assumptions({}), Contains("gradients become ready") && !Contains("local_sgd") &&
                                   !Contains("zero1") && !Contains("accumulated batches"));
   CHECK_THAT(assumptions({.batches = 2}), Contains("accumulated batches"));
-  CHECK_THAT(
-      assumptions({.exchange = SyncKind::gradients_and_weights}),
-      Contains("zero1") && Contains("updates all weights, but each of N ranks updates only 1/N"));
+  CHECK_THAT(assumptions({.exchange = SyncKind::gradients_and_weights}),
+             Contains("zero1") && Contains("updates all weights, but each of N ranks updates 1/N"));
   CHECK_THAT(assumptions({.exchange = SyncKind::weights, .every = 8}),
-             Contains("averaged after 8 steps") && !Contains("gradients become ready"));
+             Contains("after every 8 steps") && !Contains("gradients become ready"));
 }
 
 TEST_CASE("scaling plan: has rows for 1, the requested number, 64 and 1,024 ranks, each once") {

@@ -127,7 +127,7 @@ TEST_CASE("gpus_that_fit: space for CUDA, cached images and copies is included")
   CHECK(step_bytes(*plan.model) == 1700 * kMiB);  // the CPU has no copy
   CHECK_THAT(
       plan_text(plan, {}),
-      Contains("the tensors on the CPU and 7.8 GiB of copies to undo a step that is not finite"));
+      Contains("the tensors on the CPU, plus 7.8 GiB for copies that undo a step with NaN or Inf"));
 }
 
 TEST_CASE("plan --probe: shows rate, duration and the share of a known peak") {
@@ -162,7 +162,8 @@ TEST_CASE("plan --probe: shows the range of the speed over the rounds") {
   CHECK(speed.range.low_s == Approx(0.48));
   CHECK(speed.range.high_s == Approx(0.6));
   CHECK(speed.rounds == 3);
-  CHECK_THAT(plan_text(plan, {}), Contains("0.50 s per step (0.48 s to 0.60 s in 3 rounds), "));
+  CHECK_THAT(plan_text(plan, {}),
+             Contains("0.50 s per step (0.48 s to 0.60 s in 3 measurements), "));
   const Json document = plan_document(plan)["model"]["speed"];
   CHECK(document["step_high_s"] == Approx(0.6));
   CHECK(document["rounds"] == 3);

@@ -116,7 +116,7 @@ TEST_CASE("read_run: a folder that is not a run folder is an error with a hint")
   CHECK_THROWS_WITH(read_run(folder.path()), Contains("is not a run folder"));
   fs::create_directory(folder / "latest");
   CHECK_THROWS_WITH(read_run(folder.path()),
-                    Contains("\nhint: use a run in it such as ") && Contains("latest"));
+                    Contains("\nhint: use a run folder, such as ") && Contains("latest"));
   CHECK_THROWS_WITH(read_document(folder / "x.json"), Contains("x.json"));
 }
 

@@ -191,7 +191,7 @@ TEST_CASE("ExecSink: a stop request ends the wait for a command") {
   end(*sink, {{"exit_code", 0}});
   CHECK(steady_clock().now() - begun < 2 * kTimeout);
   CHECK_THAT(sink->take_warning().value_or(""),
-             Contains("did not exit before trainctl was asked to stop and was stopped"));
+             Contains("had not exited when trainctl was asked to stop, and was stopped"));
 }
 
 TEST_CASE("ExecSink: after a stop request, commands still get a short time to exit") {
@@ -212,7 +212,7 @@ TEST_CASE("ExecSink: after a stop request, commands still get a short time to ex
   const auto slow = make_exec_sink(listener.options);
   end(*slow, {{"exit_code", 75}});
   CHECK_THAT(slow->take_warning().value_or(""),
-             Contains("did not exit within 0.20 s and was stopped"));
+             Contains("did not exit within 0.20 s, and was stopped"));
 }
 
 TEST_CASE("ExecSink: the inputs of all commands are closed before the first wait") {

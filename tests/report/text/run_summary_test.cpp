@@ -138,7 +138,7 @@ TEST_CASE("failure_text: restarts are shown if there were any, with their result
   ending.restarts = 3;
   ending.exit_code = 93;
   CHECK_THAT(failure_text(invented::run(2), ending, {}),
-             Contains("restarts 3; the last ones saved no newer checkpoint"));
+             Contains("restarts 3; the last restarts saved no newer checkpoint"));
 }
 
 TEST_CASE("failure_text: a requested stop is not shown as an error") {

@@ -81,7 +81,7 @@ TEST_CASE("init: a text that is short, empty or binary is refused") {
   folder.write("binary.txt", std::string(3'000, 'a') + '\0');
   CHECK_THAT(folder.failure("text", "empty.txt"), StartsWith("9: ") && Contains("has 0 bytes"));
   CHECK_THAT(folder.failure("text", "short.txt"), Contains("has 1,999 bytes, but a text"));
-  CHECK_THAT(folder.failure("text", "binary.txt"), EndsWith("in UTF-8, but byte 3000 is 0"));
+  CHECK_THAT(folder.failure("text", "binary.txt"), EndsWith("in UTF-8, but byte 3,000 is 0"));
 }
 
 TEST_CASE("init: paths are relative to the folder of the experiment file") {

@@ -41,7 +41,8 @@ TEST_CASE("init: many different numbers are a regression") {
                  return fmt::format("{};{}.5", i * 7 % 13, i * i);
                }));
   const Starter starter = folder.make("tabular", "houses.csv");
-  CHECK(fact(starter, "target") == "price: the last column; many different numbers: a regression");
+  CHECK(fact(starter, "target") ==
+        "price: the last column; regression (the numbers are not classes)");
   CHECK_THAT(starter.yaml, Contains("delimiter: \";\"") && Contains("label_type: number") &&
                                Contains("loss: mse") && !Contains("stratify"));
   CHECK(folder.problems(starter).empty());

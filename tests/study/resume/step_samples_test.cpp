@@ -23,7 +23,8 @@ TEST_CASE("global_batch_notice: contains the new global batch and the batch size
         "1 with "
         "50; loader.batch_size=25 keeps the global batch of 50");
   CHECK_THAT(study::global_batch_notice({2, 3, 50, 50}),
-             Contains("is now 150 instead of 100") && Contains("no loader.batch_size keeps it"));
+             Contains("is now 150 instead of 100") &&
+                 Contains("no loader.batch_size keeps the global batch"));
   CHECK(study::global_batch_notice({1, 2, 50, 25}).empty());
   CHECK(study::global_batch_notice({2, 2, 50, 50}).empty());
   CHECK(study::global_batch_notice({2, 0, 50, 50}).empty());

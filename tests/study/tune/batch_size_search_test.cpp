@@ -45,7 +45,8 @@ TEST_CASE("choose_batch: stops after two sizes that are hardly faster and keeps 
   CHECK(found.choice.batch == 64);
   CHECK(found.tried == std::vector<std::int64_t>{8, 16, 32, 64, 128, 256});
   CHECK(found.choice.why ==
-        "larger batches hardly raise throughput: 1.03x with 128, 1.03x with 256");
+        "larger batches hardly raise throughput: 1.03x with a batch of 128, 1.03x with a batch of "
+        "256");
 }
 
 TEST_CASE("choose_batch: one slow size does not end the search") {

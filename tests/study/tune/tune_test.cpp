@@ -512,7 +512,8 @@ TEST_CASE("tune: a gain that the final comparison does not confirm is dropped") 
   CHECK(report.patch.empty());
   CHECK_FALSE(report.gain);
   CHECK(tried(report, "loader.num_workers=1").ruling == TuneDecision::dropped);
-  CHECK_THAT(tried(report, "loader.num_workers=1").why, Contains("not confirmed"));
+  CHECK_THAT(tried(report, "loader.num_workers=1").why,
+             Contains("the final comparison confirmed no gain"));
   CHECK(report.exit_code == 4);
 }
 
