@@ -1,6 +1,7 @@
 #include "study/tune/automatic_batch.hpp"
 
 #include "base/error.hpp"
+#include "base/strings.hpp"
 #include "report/text/run_summary.hpp"
 #include "study/tune/batch_size_search.hpp"
 
