@@ -105,10 +105,10 @@ void add_tune(CLI::App& program, Context& context) {
                {"--patch", flags.patch, "FILE",
                 "file for the accepted changes (default: OUT/tune/NAME/TIME/tuned.patch.yaml)"}});
   verb.footer(
-      "For each change, the first rule that applies decides. It is rejected if losses differ (by\n"
-      "more than --tolerance if it affects only rounding); accepted if the whole 95 % confidence\n"
-      "interval of its speed-up is above 1.01; rejected if the whole interval is below 1.03;\n"
-      "otherwise undecided. With a new batch size, losses are not compared.\n"
+      "Each change is tested in this order. Rejected: the losses differ (--tolerance allows a\n"
+      "difference for a change that affects only rounding). Accepted: the whole 95 % confidence\n"
+      "interval of its speed-up is above 1.01. Rejected: the whole interval is below 1.03.\n"
+      "Otherwise undecided. With a new batch size, losses are not compared.\n"
       "Apply the patch with 'extends: [CONFIG, tuned.patch.yaml]' in an experiment file.\n"
       "Exit codes: 0 a change was accepted, or no change helps; 4 no change was accepted, and\n"
       "noise or the time limit left some changes undecided.");

@@ -123,8 +123,8 @@ std::optional<std::string> first_difference(const fs::path& expected, const fs::
   const Manifest wanted = read_manifest(expected);
   const Manifest got = read_manifest(found);
   if (wanted.global_step != got.global_step)
-    return fmt::format("it was saved at step {}, expected step {}", with_thousands(got.global_step),
-                       with_thousands(wanted.global_step));
+    return fmt::format("the checkpoint was saved at step {}, expected step {}",
+                       with_thousands(got.global_step), with_thousands(wanted.global_step));
   if (wanted.parts.size() != got.parts.size())
     return fmt::format("it has the state of {} ranks, expected {}", got.parts.size(),
                        wanted.parts.size());

@@ -235,7 +235,8 @@ TEST_CASE("convnets: unsupported sample shapes and kinds are an error") {
                       Contains("the model needs images of the shape C x H x W"));
     CHECK_THROWS_WITH(make(type, "{}", {{3, 32, 32}, 10, {.inputs = spec::Inputs::numbers}}),
                       Contains("the input is rows of numbers of the shape 3x32x32"));
-    CHECK_THROWS_WITH(make(type, "{}", {{3, 32, 32}, 0}), Contains("but the data requires 0"));
+    CHECK_THROWS_WITH(make(type, "{}", {{3, 32, 32}, 0}),
+                      Contains("but the data has no classes or targets"));
     CHECK_THROWS_WITH(make(type, "{}", {{3, 0, 32}, 10}), Contains("the shape 3x0x32"));
   }
 }

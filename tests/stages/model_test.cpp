@@ -93,6 +93,7 @@ TEST_CASE("models: an input without a shape, or data without classes, is an erro
   for (const std::string type : {"linear", "mlp", "lenet"}) {
     CHECK_THROWS_WITH(make(type, "{}", {{}, 10}), Contains("the input has no shape"));
     CHECK_THROWS_WITH(make(type, "{}", {{1, 0, 28}, 10}), Contains("the shape 1x0x28"));
-    CHECK_THROWS_WITH(make(type, "{}", {{1, 28, 28}, 0}), Contains("but the data requires 0"));
+    CHECK_THROWS_WITH(make(type, "{}", {{1, 28, 28}, 0}),
+                      Contains("but the data has no classes or targets"));
   }
 }

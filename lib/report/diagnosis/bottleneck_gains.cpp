@@ -85,8 +85,9 @@ SettingCheck check_of_threads(const BottleneckInputs& facts) {
     return done(kKey, fmt::format("{} thread{}", threads, plural(threads)),
                 of_threads(facts, threads));
   }
-  return context.levers.threads_probed ? done(kKey, "auto compared them at the start")
-                                       : not_done(kKey);
+  return context.levers.threads_probed
+             ? done(kKey, "auto compared several numbers of threads at the start")
+             : not_done(kKey);
 }
 
 SettingCheck check_of_precision(const BottleneckInputs& facts) {

@@ -254,19 +254,19 @@ constexpr std::array kRules{
          "smaller caches, or more memory", "dataset.cache.budget", symptoms::memory_is_short,
          fixes::less_cache, Next::doctor},
     Rule{"anomaly_checks", std::nullopt,
-         "trainer.detect_anomaly is true, and the largest part is work",
+         "trainer.detect_anomaly is true, and work takes the largest part of the time",
          "anomaly detection checks every value of every operation",
          "turn anomaly detection off once the anomaly is explained", "trainer.detect_anomaly",
          symptoms::looks_for_anomalies, fixes::no_anomaly_checks},
-    Rule{
-        "threads_oversubscribed", std::nullopt,
-        "on a CPU, there are more threads than cores, and threads wait for a core or are preempted",
-        "there are more compute threads than cores, so they compete for CPU time",
-        "as many threads as cores", "trainer.num_threads", symptoms::threads_exceed_cores,
-        fixes::fewer_threads, Next::tune, host},
+    Rule{"threads_oversubscribed", std::nullopt,
+         "the run is on a CPU and has more threads than cores, and threads wait for a core or are "
+         "preempted",
+         "there are more compute threads than cores, so they compete for CPU time",
+         "as many threads as cores", "trainer.num_threads", symptoms::threads_exceed_cores,
+         fixes::fewer_threads, Next::tune, host},
     Rule{"workers_oversubscribed", std::nullopt,
-         "on a CPU, there are more loader workers than cores, loading uses a quarter of the cores, "
-         "and the largest part is work",
+         "the run is on a CPU and has more loader workers than cores, loading uses a quarter of "
+         "the cores, and work takes the largest part of the time",
          "loader workers compete with the training step for CPU cores", "fewer workers",
          "loader.num_workers", symptoms::workers_exceed_cores, fixes::fewer_workers, Next::tune,
          host},
@@ -276,24 +276,28 @@ constexpr std::array kRules{
          "as many threads as the quota has cores, or a larger quota", "trainer.num_threads",
          symptoms::quota_is_short, fixes::fewer_threads, Next::doctor, host},
     Rule{"few_threads", std::nullopt,
-         "on a CPU, the largest part is work, and a replayed step is 15 % faster with another "
+         "the run is on a CPU, work takes the largest part of the time, and a replayed step is 15 "
+         "% faster with another "
          "number of threads; without a replay: trainer.num_threads is less than the number of "
          "cores, and a core is idle",
          "the training step leaves CPU cores idle", "the number of threads that is fastest",
          "trainer.num_threads", symptoms::other_threads_gain, fixes::other_threads},
     Rule{"small_batch", std::nullopt,
-         "on a CPU, forward and backward dominate or no part does, and a batch 2, 4 or 8 times as "
+         "the run is on a CPU, forward and backward dominate or no part does, and a batch 2, 4 or "
+         "8 times as "
          "large gains 30 % in a replay; without a replay: a step takes less than a millisecond, or "
          "a batch has fewer than 8 samples",
          "the fixed cost of a step is high for so few samples", "a larger batch",
          "loader.batch_size", symptoms::larger_batch_gains, fixes::larger_steps},
     Rule{"bf16_unused", std::nullopt,
-         "on a CPU, forward and backward dominate or no part does, and a step in bf16 gains 15 % "
+         "the run is on a CPU, forward and backward dominate or no part does, and a step in bf16 "
+         "gains 15 % "
          "in a replay",
          "fp32 matrix products do not use the bf16 instructions of the CPU", "bf16 mixed precision",
          "trainer.precision", symptoms::bf16_gains, fixes::half_precision},
     Rule{"spinning_threads", input,
-         "on a CPU, an environment variable makes idle compute threads spin, all cores are busy, "
+         "the run is on a CPU, an environment variable makes idle compute threads spin, all cores "
+         "are busy, "
          "and at least a quarter of the cores do not load data",
          "compute threads spin between steps and take CPU cores from the loader",
          "unset the variable so that they sleep, or use one thread", "trainer.num_threads",
@@ -319,7 +323,7 @@ constexpr std::array kRules{
          "decoding and transforms use all CPU cores",
          "cache decoded samples, or use cheaper transforms", "dataset.cache.mode", symptoms::always,
          fixes::cache_decoded},
-    Rule{"unpinned_memory", transfer, "on a GPU, without pinned memory",
+    Rule{"unpinned_memory", transfer, "the run is on a GPU and does not use pinned memory",
          "copies from pageable memory block the training step", "pinned memory",
          "loader.pin_memory", symptoms::may_pin, fixes::pin},
     Rule{"large_copies", transfer, "", "copying and converting batches takes the time",
@@ -352,11 +356,12 @@ constexpr std::array kRules{
     Rule{"validated_too_often", evaluation, "", "validation takes a large part of each epoch",
          "validate less often", "trainer.check_val_every_n_epoch", symptoms::always,
          fixes::validate_less},
-    Rule{"forced_sync", host, "on a GPU, with trainer.detect_anomaly or logging every few steps",
+    Rule{"forced_sync", host,
+         "the run is on a GPU, with trainer.detect_anomaly or with logging every few steps",
          "the host synchronizes with the GPU too often, so the GPU idles",
          "read values on the host less often", "trainer.detect_anomaly, trainer.log_every_n_steps",
          symptoms::syncs_each_step, fixes::no_forced_sync},
-    Rule{"many_launches", host, "on a GPU, trainer.cuda_graphs is false",
+    Rule{"many_launches", host, "the run is on a GPU, and trainer.cuda_graphs is false",
          "the GPU waits for the host to launch its kernels", "capture the step as a CUDA graph",
          "trainer.cuda_graphs", symptoms::launches_each_kernel, fixes::record_steps},
     Rule{"small_steps", host, "",
@@ -367,10 +372,11 @@ constexpr std::array kRules{
     Rule{"gpu_throttled", compute, "the GPU lowers its clocks",
          "heat or the power limit lowers the clocks of the GPU", "cooling, or a higher power limit",
          "", symptoms::gpu_is_throttled, fixes::cool_gpu, Next::doctor},
-    Rule{"full_precision", compute, "on a GPU, trainer.precision is 32-true",
+    Rule{"full_precision", compute, "the run is on a GPU, and trainer.precision is 32-true",
          "fp32 matrix products leave most of the GPU's throughput unused", "bf16 mixed precision",
          "trainer.precision", symptoms::computes_in_full, fixes::half_precision},
-    Rule{"device_at_work", compute, "on a GPU", "forward and backward on the GPU take the time",
+    Rule{"device_at_work", compute, "the run is on a GPU",
+         "forward and backward on the GPU take the time",
          "a larger batch, while it fits; more devices", "loader.batch_size", symptoms::is_on_gpu,
          fixes::fill_device},
     Rule{"model_at_work", compute, "", "forward and backward take the time",

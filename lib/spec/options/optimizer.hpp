@@ -48,8 +48,8 @@ struct Base {
     options.field(
         "layer_decay", &Base::layer_decay, {.above = 0, .at_most = 1, .example = "0.75"},
         "Layer-wise learning rate decay (Clark et al. 2020): the rate of a layer is this factor "
-        "times the rate of the next layer. Parameters whose names are equal up to the first number "
-        "form one layer; all parameters before the first name with a number form one more layer.");
+        "times the rate of the next layer. Parameters whose names are equal up to the first part "
+        "that ends with a digit, as 'blocks.3', form one layer; all before them form one more.");
     options.field("groups", &Base::groups, {.example = "[{match: [\"fc.*\"], lr_scale: 10}]"},
                   "Learning rates and weight decay by parameter name; if several match, the "
                   "factors multiply and the last weight decay applies.");

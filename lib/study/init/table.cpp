@@ -186,8 +186,9 @@ std::string options_text(const TableFacts& facts) {
         "    # Each value of these columns becomes a feature that is 0 or 1.\n    categorical: " +
         yaml_list(names) + "\n";
   if (facts.missing > 0)
-    text += "    # " + counted(facts.missing, "value is", "values are") +
-            " missing. The mean of the column replaces a number.\n    missing: mean\n";
+    text +=
+        "    # " + counted(facts.missing, "value is", "values are") +
+        " missing. A missing number is replaced by the mean of its column.\n    missing: mean\n";
   if (facts.missing > 0 && !facts.is_parquet)
     text += "    missing_markers: " + yaml_list(csv.missing_markers) + "\n";
   return text;

@@ -65,8 +65,8 @@ std::int64_t checked_features(const stage::ModelContext& context) {
   }
   ENSURE(config, !context.input_shape.empty(),
          "the input has no shape, but must be an image (C x H x W) or a row of numbers");
-  ENSURE(config, context.outputs > 0, "the model needs at least 1 output, but the data requires {}",
-         context.outputs);
+  ENSURE(config, context.outputs > 0,
+         "the model must have at least one output, but the data has no classes or targets");
   return features;
 }
 
