@@ -101,7 +101,7 @@ class InitThenRun(InitCommands):
         self.write("pictures/dog/broken.jpg", "no image")
         found = self.follow("image-folder", "pictures")
         self.assertEqual(found["images"], "53, 13 to 40 per class")
-        self.assert_has(found["broken"], "1 of 53 tested: pictures/dog/broken.jpg")
+        self.assert_has(found["broken"], "1 of 53 headers: pictures/dog/broken.jpg")
 
     def test_class_folders_in_train_and_val(self):
         for split, count in (("train", 12), ("val", 5)):

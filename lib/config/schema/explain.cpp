@@ -410,7 +410,7 @@ std::string to_text(const Explanation& explanation) {
   }
   row("bounds", explanation.bounds);
   if (explanation.defaults.empty()) row("used by", join(explanation.same, ", "));
-  row("below", join(explanation.below, ", "));
+  row("contains", join(explanation.below, ", "));
   row("example", explanation.example);
   return text;
 }

@@ -23,6 +23,7 @@ namespace trainctl::config {
 namespace {
 
 std::string spoken(std::string kind) {
+  if (kind == "stopper") return "early_stopping";  // the only key with a stage of this kind
   std::ranges::replace(kind, '_', ' ');
   return kind;
 }

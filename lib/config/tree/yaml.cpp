@@ -95,6 +95,15 @@ bool lacks_space_after_colon(std::string_view line) {
          line[end + 1] != '/' && line[end + 1] != '\r';
 }
 
+// Returns where the first "${" without a quote before it begins, or npos. YAML reads its brace as a
+// map if it is within another map or a list.
+std::size_t bare_reference(std::string_view line) {
+  const std::size_t begin = line.find("${");
+  const char before = begin == 0 || begin == std::string_view::npos ? ' ' : line[begin - 1];
+  const bool is_quoted = before == '"' || before == '\'';
+  return is_quoted ? std::string_view::npos : begin;
+}
+
 bool has_tab_indent(std::string_view line) {
   const std::size_t begin = line.find_first_not_of(" \t");
   return begin != std::string_view::npos &&
@@ -239,6 +248,15 @@ class YamlText {
       if (lacks_space_after_colon(suspect)) {
         diagnostics.error(position(candidate, static_cast<int>(suspect.find(':'))),
                           "no space after the colon", "write 'key: value'");
+        return;
+      }
+      if (const std::size_t begin = bare_reference(suspect);
+          begin != std::string_view::npos && message.find("flow not found") != message.npos) {
+        const std::string_view reference =
+            suspect.substr(begin, suspect.find('}', begin) + 1 - begin);
+        diagnostics.error(position(candidate, static_cast<int>(begin)),
+                          "a reference within { } or [ ] must be in quotes",
+                          fmt::format("write \"{}\"", reference));
         return;
       }
     }

@@ -51,6 +51,9 @@ std::string headline(const RunRecord& record, const RunResult& ending, const Sty
   std::string reason;
   if (record.stopped_early) {
     reason = ", stopped early: " + record.stopped_early->reason;
+  } else if (!record.finished.empty() &&
+             record.finished.begin()->second.stop_reason == "max_time") {
+    reason = ", because trainer.max_time is over";
   } else if (ending.verdict != "ok" && !ending.message.empty()) {
     reason = ": " + one_line(ending.message);
   }

@@ -155,7 +155,7 @@ Starter image_folder_starter(const StarterRequest& request) {
        {"validation", splits ? "a fifth of the images" : data::shown(facts.val)},
        {"sizes", fmt::format("shorter side {} to {} pixels, median {}", facts.sides.front(),
                              facts.sides.back(), facts.median_side())},
-       {"broken", fmt::format("{} of {} tested{}{}", facts.broken.size(), facts.probed,
+       {"broken", fmt::format("{} of {} headers{}{}", facts.broken.size(), facts.probed,
                               facts.broken.empty() ? "" : ": ", shortened(facts.broken, 3))}},
       starter_head(request) +
           fmt::format(kImageYaml, counted(facts.images, "image"), facts.classes.size(),

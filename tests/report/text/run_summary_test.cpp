@@ -97,6 +97,13 @@ TEST_CASE("run summary: the first line has the reason of early stopping") {
              Contains("stopped early: val/loss has not improved"));
 }
 
+TEST_CASE("run summary: the first line says that trainer.max_time ended the run") {
+  RunRecord record = invented::run();
+  record.add(0, events::Finished{.epochs = 2, .stop_reason = "max_time"});
+  CHECK_THAT(summary_text(record, invented::ending(), {}),
+             Contains(", because trainer.max_time is over\n"));
+}
+
 TEST_CASE("failure_text: has rank, signal, step, checkpoint, end of the log and the next command") {
   check_golden("report/failure.txt", failure_text(invented::run(2), killed(), {}));
 }

@@ -26,7 +26,7 @@ TEST_CASE("init: class folders are counted and divided, and their sizes choose t
   CHECK(fact(starter, "images") == "16, 4 to 12 per class");
   CHECK(fact(starter, "validation") == "a fifth of the images");
   CHECK(fact(starter, "sizes") == "shorter side 32 to 50 pixels, median 32");
-  CHECK_THAT(fact(starter, "broken"), StartsWith("0 of 16 tested"));
+  CHECK_THAT(fact(starter, "broken"), StartsWith("0 of 16 headers"));
   CHECK_THAT(starter.yaml, Contains("\nname: photos\n") &&
                                Contains("# 16 images of 2 classes; the smallest class has 4.") &&
                                Contains("{ type: center_crop, size: 32 }") &&
@@ -72,7 +72,7 @@ TEST_CASE("init: broken images are counted and skipped, and the first three are 
   for (const char* name : {"photos/a/w.png", "photos/a/x.jpg", "photos/b/y.png", "photos/b/z.png"})
     folder.write(name, "no image");
   const Starter starter = folder.make("image-folder", "photos");
-  CHECK_THAT(fact(starter, "broken"), StartsWith("4 of 28 tested: ") && Contains("a/w.png") &&
+  CHECK_THAT(fact(starter, "broken"), StartsWith("4 of 28 headers: ") && Contains("a/w.png") &&
                                           Contains("a/x.jpg") && EndsWith("b/y.png and 1 more"));
   CHECK_THAT(starter.yaml, Contains("on_error: skip\n  max_skipped: 8\n"));
   CHECK(folder.problems(starter).empty());
