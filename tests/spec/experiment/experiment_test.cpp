@@ -127,7 +127,7 @@ TEST_CASE("override: may set a key below a default", "[spec]") {
              Contains("unknown key 'step_size' in scheduler 'constant'"));
   CHECK_THAT(problems_of({"loss=~", "loss.label_smoothing=2"}),
              Contains("'label_smoothing' must be"));
-  CHECK_THAT(problems_of({"early_stopping.patience=2"}), Contains("has no 'type'"));
+  CHECK_THAT(problems_of({"early_stopping.patience=2"}), Contains("early_stopping has no 'type'"));
   CHECK_THAT(problems_of({"loggers.7=csv"}),
              Contains("the list 'loggers' (4 entries) has no entry '7'"));
 }
