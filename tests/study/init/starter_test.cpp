@@ -78,7 +78,9 @@ TEST_CASE("init: a text that is short, empty or binary is refused") {
   const StarterFolder folder;
   folder.write("empty.txt", "");
   folder.write("short.txt", std::string(1'999, 'a'));
-  folder.write("binary.txt", std::string(3'000, 'a') + '\0');
+  std::string binary(3'001, 'a');
+  binary.back() = '\0';
+  folder.write("binary.txt", binary);
   CHECK_THAT(folder.failure("text", "empty.txt"), StartsWith("9: ") && Contains("has 0 bytes"));
   CHECK_THAT(folder.failure("text", "short.txt"), Contains("has 1,999 bytes, but a text"));
   CHECK_THAT(folder.failure("text", "binary.txt"), EndsWith("in UTF-8, but byte 3,000 is 0"));
