@@ -75,7 +75,7 @@ class Hashes(DataVerbs):
         self.assert_has(self.refused("validate", config, "dataset.val={type: synthetic_digits, split: test}"),
                         "dataset.val must not name a data set")
         random = self.refused("validate", config, "~dataset.val")
-        self.assert_has(random, "dataset.val: 'transforms' must be set")
+        self.assert_has(random, "dataset.val: without 'transforms', the transforms of dataset.train apply")
         self.assertNotIn("dataset.test: the transforms", random)
 
 

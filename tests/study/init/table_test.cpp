@@ -107,7 +107,7 @@ TEST_CASE("init: a file that is no usable table is refused with its cause") {
   CHECK_THAT(refused(table("a", 20, [](int) { return "1"; })), Contains("no columns except"));
   CHECK_THAT(refused(table("1,2", 20, row)),
              Contains("must name the columns, got the numbers 1, 2"));
-  CHECK_THAT(refused(table("a,a", 20, row)), Contains("has two columns 'a'"));
+  CHECK_THAT(refused(table("a,a", 20, row)), Contains("has two columns named 'a'"));
   CHECK_THAT(refused(table("a,y", 20, row) + "1,2,3\n"), Contains("the line has 3 fields"));
   CHECK_THAT(refused(table("a,y", 20, row) + "1,\n"), Contains("has no value in 1 row\nhint: "));
   CHECK_THAT(refused(table("a,y", 20, [](int i) { return fmt::format("{},1", i); })),
