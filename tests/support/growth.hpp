@@ -28,6 +28,11 @@ class WorkMeter {
     fd_ = trainctl::Fd(static_cast<int>(::syscall(SYS_perf_event_open, &counter, 0, -1, -1, 0)));
   }
 
+  [[nodiscard]] bool counts_instructions() const {
+    std::uint64_t count = 0;
+    return fd_.valid() && ::read(fd_.get(), &count, sizeof count) == sizeof count && count > 0;
+  }
+
   template <class Body>
   [[nodiscard]] double measure(const Body& body) const {
     const double before = read();
@@ -48,8 +53,9 @@ class WorkMeter {
   trainctl::Fd fd_;
 };
 
-/// A reader may need at most this factor more work when its input doubles.
-inline constexpr double kMostPerDoubling = 2.3;
+/// A reader may need at most this factor more work when its input doubles. CPU time also grows when
+/// the input no longer fits in the caches, all the more if other processes use them.
+inline const double kMostPerDoubling = WorkMeter().counts_instructions() ? 2.3 : 2.8;
 inline constexpr int kDoublings = 5;
 
 /// Returns the growth of the work per doubling of the input, over five doublings at once: 4 for a

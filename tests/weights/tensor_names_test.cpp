@@ -86,7 +86,7 @@ TEST_CASE("weight matching: the error lists all other differences in shape and t
                       "fc.weight has the shape 10x3 in the file and 10x2 in the model") &&
                  Contains("build the model that the file was saved from"));
   CHECK_THAT(error_text(with(kModel, {"fc.weight", "F32", {1000, 2}})),
-             Contains("fc.weight is 1000x2"));  // its bias has 10
+             Contains("fc.weight has the shape 1000x2"));  // its bias has 10
   CHECK_THAT(error_text(with(kModel, {"bn.weight", "F32", {}})), Contains("a single number"));
   CHECK_THAT(error_text(with(kModel, {"bn.weight", "I32", {2}})),
              Contains("bn.weight has the dtype I32 in the file and F32 in the model"));

@@ -177,7 +177,7 @@ TEST_CASE("device cache: an image that becomes readable after startup is an erro
   source_of(plain).bad.clear();
   Loader loader(on_device, options_of(0));
   CHECK_THAT(failure_of([&] { epoch_of(loader, 0); }),
-             Contains("9: ") && Contains("picture 4") && Contains("start again"));
+             Contains("9: ") && Contains("picture 4") && Contains("run the command again"));
 }
 
 TEST_CASE("choose_cache: auto selects the device if half of its free memory is enough") {

@@ -94,7 +94,7 @@ TEST_CASE("ClassSampler: invalid options are rejected") {
   const ClassedDataset three(
       9, [](std::int64_t i) { return i % 2; }, 3);  // no sample of class 2
   CHECK_THAT(error_of(three, {{1, 1}, {}}),
-             Contains("2: loader.sampler has 2 weights, but the data set has 3 classes"));
+             Contains("2: loader.sampler has 2 weights, but the data has 3 classes"));
   CHECK_THAT(error_of(three, {{0, 0, 1}, {}}), Contains("leave no sample to draw"));
   CHECK_THAT(error_of(ClassedDataset(
                           4, [](std::int64_t i) { return i; }, 3),

@@ -208,7 +208,7 @@ TEST_CASE("pack: every truncation is an error with file and byte") {
     const std::string facts = failure_of([&] { PackHead{path}; });
     all_located &= failure.starts_with("9: ") && failure == facts &&
                    failure.find("cut.pack") != std::string::npos &&
-                   failure.find("byte") != std::string::npos;
+                   (length == 0 || failure.find("byte") != std::string::npos);
   }
   CHECK(all_located);
   write(path, whole + "x");
@@ -278,7 +278,7 @@ TEST_CASE("make_pack: samples that are not labeled images are an error") {
   const TempFolder folder;
   CHECK_THAT(failure_of([&] { make_pack(Plain(), folder / "x.pack", {}); }),
              Contains("2: a pack contains images with one class each") &&
-                 Contains("of this data set are 'tokens' (8 whole numbers)"));
+                 Contains("of this data set have 'tokens' (8 whole numbers)"));
   CHECK(fs::is_empty(folder.path()));
 }
 

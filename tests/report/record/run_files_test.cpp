@@ -153,7 +153,7 @@ TEST_CASE("run page: contains curves, numbers and settings, all escaped") {
   CHECK(page.find("<b>rank") == std::string::npos);
   CHECK_THAT(page, Contains("failed (exit 7)") && Contains("&lt;b&gt;rank 1&lt;/b&gt; died"));
   CHECK_THAT(page, Contains("input: waiting for batches takes 40 % of the epoch time; gain of the "
-                            "advice: at most &lt;u&gt; 1.60x"));
+                            "proposed setting: at most &lt;u&gt; 1.60x"));
   CHECK_THAT(page, Contains("data &lt;wait&gt; 4 s") && Contains("trainctl run --resume x"));
   CHECK_THAT(page, Contains("<h3>loss</h3>") && Contains("<h3>accuracy</h3>") &&
                        Contains("<h3>Learning rate</h3>"));

@@ -42,7 +42,7 @@ TEST_CASE("replay: a result that is not bitwise equal lists what changed") {
   replay.step.initialized = {"fc1.weight"};
   CHECK_THAT(report::replay_text(replay, {}),
              Contains("not bitwise equal to the recording: threads was 4 and is now 1; the config "
-                      "was changed; the weights differ from the saved ones") &&
+                      "has changed; the weights differ from the saved ones") &&
                  Contains("optimizer.lr: 0.1, was 1e+38") && Contains("fc1.weight"));
 }
 

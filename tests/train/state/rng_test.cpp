@@ -29,7 +29,9 @@ TEST_CASE("RNG state: an invalid state is an error") {
   const auto states = train::random_states(at::kCPU);
   REQUIRE(states.size() == 1);
   CHECK(states[0].name == "cpu");
-  CHECK_THROWS_WITH(train::set_random_states(at::kCPU, {}), Contains("0 saved, 1 needed"));
+  CHECK_THROWS_WITH(
+      train::set_random_states(at::kCPU, {}),
+      Contains("the states of 0 random number generators were saved, but this run needs 1"));
   CHECK_THROWS_WITH(train::set_random_states(at::kCPU, {{"cuda", states[0].tensor}}),
                     Contains("from 'cuda', but this run needs those of 'cpu'"));
   for (const at::Tensor& bad : {states[0].tensor.slice(0, 1), states[0].tensor.to(torch::kInt)}) {
