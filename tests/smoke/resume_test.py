@@ -226,7 +226,7 @@ class ResumesRuns(Resumes):
 
     def test_auto_says_that_training_starts_from_scratch(self):
         self.call("run", "digits.yaml", "--resume", "auto", "trainer.max_epochs=1")
-        self.assertRegex(self.err, r"no run of 'smoke' below runs has a checkpoint to resume from: training starts from scratch in ")
+        self.assertRegex(self.err, r"no run of 'smoke' in runs has a checkpoint to resume from: training starts from scratch in ")
 
     def test_without_a_folder_the_newest_run_of_that_name_is_resumed(self):
         self.call("run", "digits.yaml", "--resume", "auto", "trainer.max_epochs=1")

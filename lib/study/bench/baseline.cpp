@@ -203,7 +203,7 @@ void check_exists(const std::string& baseline) {
       ErrorKind::config,
       fmt::format(
           "cannot find the baseline '{}': it must be a file, a run folder or an experiment with "
-          "runs below runs/{}",
+          "runs in runs/{}",
           printable(baseline), hint.empty() ? "" : "\nhint: " + printable(hint)));
 }
 

@@ -49,7 +49,7 @@ FolderRequest newest_resumable(const FolderRequest& requested, ResumeFrom from) 
   folder.skipped = std::move(search.skipped);
   folder.skipped_why = unmet_text(needs);
   ENSURE(checkpoint, folder.fixed || from == ResumeFrom::automatic,
-         "no run of '{}' below {} has a checkpoint {}\nhint: use --resume auto, which starts from "
+         "no run of '{}' in {} has a checkpoint {}\nhint: use --resume auto, which starts from "
          "scratch if there is no checkpoint",
          printable(requested.name), printable(requested.root.string()),
          from == ResumeFrom::best ? "'best'" : "to resume from");
@@ -210,7 +210,7 @@ std::string resume_notice(const FolderRequest& folder, const fs::path& run_dir,
   if (folder.if_used == IfUsed::resume)
     return fmt::format("{} has no checkpoint: training starts from scratch", shown);
   return fmt::format(
-      "no run of '{}' below {} has a checkpoint to resume from: training starts from scratch in {}",
+      "no run of '{}' in {} has a checkpoint to resume from: training starts from scratch in {}",
       printable(folder.name), printable(folder.root.string()), shown);
 }
 

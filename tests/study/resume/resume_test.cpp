@@ -210,7 +210,7 @@ TEST_CASE("resumed_folder: auto starts a new run if no run has a checkpoint") {
   CHECK_FALSE(found.fixed);
   CHECK(found.if_used == study::IfUsed::refuse);
   CHECK(study::resume_notice(found, root / "x/new", {}) ==
-        "no run of 'x' below " + root.path().string() +
+        "no run of 'x' in " + root.path().string() +
             " has a checkpoint to resume from: training starts from scratch in " +
             (root / "x/new").string());
   CHECK_THAT(error_of(ErrorKind::checkpoint,
