@@ -201,7 +201,7 @@ TEST_CASE("cuda_graphs: a scheduler that cycles the momentum prevents the captur
   CaptureCase capture;
   capture.run.scheduler.cycles = true;
   CHECK_THAT(train::capture_obstacle(capture.session(), capture.options).value_or("none"),
-             Contains("cycles the momentum"));
+             Contains("changes the momentum"));
 }
 
 TEST_CASE(
