@@ -105,10 +105,11 @@ void add_tune(CLI::App& program, Context& context) {
                {"--patch", flags.patch, "FILE",
                 "file for the accepted changes (default: OUT/tune/NAME/TIME/tuned.patch.yaml)"}});
   verb.footer(
-      "Each change is tested in this order. Rejected: the losses differ (--tolerance allows a\n"
-      "difference for a change that affects only rounding). Accepted: the whole 95 % confidence\n"
-      "interval of its speed-up is above 1.01. Rejected: the whole interval is below 1.03.\n"
-      "Otherwise undecided. With a new batch size, losses are not compared.\n"
+      "The first of these rules that applies decides about a change: 1. rejected if the losses\n"
+      "differ (--tolerance allows a difference for a change that affects only rounding);\n"
+      "2. accepted if the whole 95 % confidence interval of its speed-up is above 1.01;\n"
+      "3. rejected if the whole interval is below 1.03; 4. otherwise undecided. With a new batch\n"
+      "size, losses are not compared.\n"
       "Apply the patch with 'extends: [CONFIG, tuned.patch.yaml]' in an experiment file.\n"
       "Exit codes: 0 a change was accepted, or no change helps; 4 no change was accepted, and\n"
       "noise or the time limit left some changes undecided.");

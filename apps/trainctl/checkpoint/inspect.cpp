@@ -22,6 +22,11 @@ std::string group_name(const Tensor& tensor) {
   return tensor.group.empty() ? "(none)" : tensor.group;
 }
 
+/// Returns the name of a group for people.
+std::string shown_group(const std::string& group) {
+  return group == "keeper" ? "best" : printable(group);
+}
+
 /// Returns the sums in the order in which the groups first occur.
 std::vector<Sum> sums_of(const Contents& contents) {
   std::vector<Sum> sums;
@@ -124,6 +129,7 @@ std::string facts_text(const fs::path& path, const Manifest& manifest, const rep
   fact("trainctl", manifest.version);
   fact("config hash", manifest.config_hash);
   for (const auto& [key, value] : manifest.facts) {
+    if (key == "samples_in_epoch" && value == "0") continue;     // at the end of an epoch
     const bool is_text = value.find('\n') != std::string::npos;  // the resolved experiment
     fact(key, is_text ? fmt::format("({} lines)", std::ranges::count(value, '\n')) : value);
   }
@@ -134,7 +140,7 @@ std::string tables_text(const Contents& contents, const report::Style& style) {
   if (contents.tensors.empty()) return "";
   report::Table groups({{"group", report::Align::left}, {"tensors"}, {"size"}});
   for (const Sum& sum : sums_of(contents))
-    groups.add({printable(sum.group), with_thousands(static_cast<long long>(sum.tensors)),
+    groups.add({shown_group(sum.group), with_thousands(static_cast<long long>(sum.tensors)),
                 bytes_text(sum.bytes)});
   const bool many_parts = contents.manifest && contents.manifest->parts.size() > 1;
   std::vector<report::Column> columns{{"group", report::Align::left},
@@ -145,7 +151,7 @@ std::string tables_text(const Contents& contents, const report::Style& style) {
   if (many_parts) columns.push_back({"part", report::Align::left});
   report::Table tensors(columns);
   for (const Tensor& tensor : contents.tensors) {
-    std::vector<std::string> cells{printable(group_name(tensor)), printable(tensor.name),
+    std::vector<std::string> cells{shown_group(group_name(tensor)), printable(tensor.name),
                                    tensor.dtype, shape_text(tensor.shape),
                                    with_thousands(static_cast<long long>(tensor.bytes))};
     if (many_parts) cells.push_back(tensor.part);

@@ -32,9 +32,9 @@ struct Sentence {
 };
 
 constexpr Sentence kSentences[] = {
-    {"end of map flow not found", "a '{' has no '}'",
+    {"end of map flow not found", "this '{' has no '}'",
      "close the map, or put commas between its keys"},
-    {"end of sequence flow not found", "a '[' has no ']'",
+    {"end of sequence flow not found", "this '[' has no ']'",
      "close the list, or put commas between its items"},
     {"end of map not found", "this line does not fit the map above it",
      "indent it like the keys around it, and write 'key: value'"},
@@ -260,10 +260,31 @@ class YamlText {
         return;
       }
     }
-    diagnostics.error(where, std::move(text), std::move(hint));
+    const bool is_open = message.find("flow not found") != message.npos;
+    diagnostics.error(is_open ? at(open_bracket(offset_of(line, column))) : where, std::move(text),
+                      std::move(hint));
   }
 
  private:
+  /// Returns the offset of the innermost bracket that is open there; `end` if there is none.
+  [[nodiscard]] std::size_t open_bracket(std::size_t end) const {
+    std::vector<std::size_t> open{end};
+    bool begins = true;  // a value or a comment may begin
+    for (std::size_t i = 0; i < end; ++i) {
+      const char c = text_[i];
+      if (begins && (c == '"' || c == '\'' || c == '#')) {
+        const std::string_view rest = text_.substr(i);
+        i += std::min(c == '#' ? rest.find('\n') : end_of_quote(rest) - 1, rest.size() - 1);
+      } else if (c == '{' || c == '[') {
+        open.push_back(i);
+      } else if ((c == '}' || c == ']') && open.size() > 1) {
+        open.pop_back();
+      }
+      begins = std::string_view(" \t\n,:{[").find(text_[i]) != std::string_view::npos;
+    }
+    return open.back();
+  }
+
   [[nodiscard]] Position at(std::size_t offset, std::size_t length = 1) const {
     const auto next = std::ranges::upper_bound(starts_, offset);
     const auto line = static_cast<int>(next - starts_.begin());

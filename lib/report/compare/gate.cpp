@@ -185,8 +185,8 @@ void decide(Finding& finding, const Change& change, double level) {
   finding.change = shown(*change.value, condition);
   if (!change.interval) {
     finding.repeats = static_cast<int>(kFewestPairs);
-    finding.why = fmt::format("{} repeat{} give no confidence interval, which needs at least {}",
-                              change.repeats, plural(change.repeats), kFewestPairs);
+    finding.why = fmt::format("a confidence interval needs at least {} runs of each side, got {}",
+                              kFewestPairs, change.repeats);
     return;
   }
   const Interval interval{shown(change.interval->low, condition),

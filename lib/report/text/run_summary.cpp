@@ -152,7 +152,8 @@ std::string bottleneck_lines(const Bottleneck& found, const Style& style) {
   if (!found.setting.empty())
     text += fact_line("gain", "with this setting: " + text_of(found.gain), style);
   for (const Bottleneck& quiet : found.otherwise) {
-    text += fact_line("otherwise", "if no other process ran, " + text_of(quiet), style);
+    text += fact_line("otherwise",
+                      "without other processes, the bottleneck would be " + text_of(quiet), style);
     if (!quiet.advice.empty()) text += fact_line("", quiet.advice, style);
   }
   if (found.perfect_loader) text += fact_line("loading", text_of(*found.perfect_loader), style);

@@ -76,7 +76,7 @@ TEST_CASE("gate: an inconclusive result says how many repeats would probably dec
   const Finding few = single_finding("total_s>+5%", {10, 10}, {11, 11});
   CHECK(few.verdict == Verdict::inconclusive);
   CHECK(few.repeats == 3);
-  CHECK_THAT(few.why, Contains("2 repeats give no confidence interval"));
+  CHECK_THAT(few.why, Contains("needs at least 3 runs of each side, got 2"));
 }
 
 TEST_CASE("gate: deterministic metrics are compared without an interval") {
