@@ -1,5 +1,6 @@
 # stages.def, data.def and loggers.def list the stages of the program. CMake reads them to add the sources and to write one header
-# that includes every options struct; C++ includes them to declare and call the register functions.
+# that includes every options struct, and stages/families.def, which lib/stages/builtin.cpp includes to declare and call the register
+# functions. C++ includes data.def and loggers.def directly.
 
 # trainctl_read_stages(def out) returns a list of kind/name/family triples such as "optimizer/adamw/adam". A line without a family
 # has its name as the family.

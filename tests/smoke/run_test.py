@@ -228,7 +228,7 @@ class BenchComparesSettings(Smoke):
         self.assertEqual(code, 0, err)
         number = json.loads(out)["num_threads"]
         self.assertGreaterEqual(number, 1)
-        self.assertIn(f"warm-up  {number} CPU thread", err)
+        self.assertIn(f"warm-up  chose {number} CPU thread", err)
         manifests = [json.loads(file.read_text()) for file in (self.folder / "runs/bench/smoke").glob("2*/manifest.json")]
         asked = [one["num_threads"]["value"] for one in manifests if one["num_threads"]["why"] == "configured"]
         self.assertEqual(asked, 4 * [number])  # the two runs of each row share one measured value
