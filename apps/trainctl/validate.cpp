@@ -101,7 +101,7 @@ void add_validate(CLI::App& program, Context& context) {
               "overrides for each of the files"},
              {"-c,--config", arguments.words, "FILE", "additional experiment file"},
              {"--model", arguments.model,
-              "also build the model; check that weights, freeze and optimizer patterns match it"}});
+              "also build the model; check that weights and patterns of parameter names match it"}});
   verb.footer(
       "Example: trainctl validate configs/quickstart.yaml optimizer.lr=0.01\n"
       "Reads only what is needed to count and describe the samples: lists, file headers and\n"

@@ -152,9 +152,11 @@ void emit_start(const events::RunStarted& started, const train::EventSink& emit)
   if (!(started.num_threads_taken > 0)) return;
   emit(events::Warning{
       fmt::format("trainer.num_threads: auto chose {}, but other processes used {:.0f} % of the "
-                  "cores during the measurement, so the choice may be wrong; if so, the summary "
-                  "suggests another value at the end of a run with one process",
-                  started.num_threads, 100 * started.num_threads_taken),
+                  "cores during the measurement, so the choice may be wrong{}",
+                  started.num_threads, 100 * started.num_threads_taken,
+                  started.world_size > 1
+                      ? ""
+                      : "; if it is, the summary at the end of this run suggests another value"),
       ""});
 }
 

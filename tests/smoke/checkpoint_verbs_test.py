@@ -194,12 +194,12 @@ class Inspects(Verbs):
 
     def test_the_size_counts_the_file_of_the_best_weights(self):
         path = write_checkpoint(self.saved)
-        self.assertRegex(self.checkpoint("inspect", path), r"size +\S+ \S+ in 1 part\n")
+        self.assertRegex(self.checkpoint("inspect", path), r"size +\S+ \S+ in 1 file \(one per rank\)\n")
         data = (path / "manifest").read_bytes()
         meta = json.loads(data[32:32 + struct.unpack("<Q", data[24:32])[0]])["meta"]
         meta["shared"] = [{"group": "keeper/best.", "file": "best.safetensors", "bytes": 5 << 20, "checksum": 0}]
         (self.folder / "manifest").write_bytes(container([], meta)[0])
-        self.assertRegex(self.checkpoint("inspect", self.folder / "manifest"), r"size +5\.\d MiB in 1 part and best\.safetensors\n")
+        self.assertRegex(self.checkpoint("inspect", self.folder / "manifest"), r"size +5\.\d MiB in 1 file \(one per rank\) and best\.safetensors\n")
 
     def test_a_single_part_and_a_manifest_alone(self):
         path = write_checkpoint(self.saved)

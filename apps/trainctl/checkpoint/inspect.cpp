@@ -100,8 +100,7 @@ std::string part_facts(const fs::path& path, const Json& meta, const report::Sty
 /// Returns the size of all files of the checkpoint, including those shared with other checkpoints.
 std::string size_text(const Manifest& manifest) {
   std::uint64_t bytes = 0;
-  std::string files =
-      fmt::format("{} part{}", manifest.parts.size(), plural(manifest.parts.size()));
+  std::string files = fmt::format("{} (one per rank)", counted(std::ssize(manifest.parts), "file"));
   for (const Manifest::Part& part : manifest.parts) bytes += part.bytes;
   for (const Manifest::SharedGroup& shared : manifest.shared) {
     if (!shared.same_as.empty()) continue;

@@ -313,8 +313,9 @@ std::string bench_notes(std::span<const BenchRow> rows) {
       "{} interleaved run{} per row, each in new processes; total includes start-up ({}).\n",
       repeats, plural(repeats), duration_text(summarize(rows).front().startup_s));
   const bool warm = !rows.front().trials.empty() && rows.front().trials.front().epoch_s.size() > 1;
-  text += warm ? "Epoch times and the epoch speed-up exclude the first epoch.\n"
-               : "There is only one epoch, which includes warm-up.\n";
+  text +=
+      warm ? "Epoch: its time, without the first one. Epoch speed-up: as speed-up, for this time.\n"
+           : "There is only one epoch, which includes warm-up.\n";
   for (const BenchRow& row : rows) {
     if (row.failure) text += fmt::format("Failed: {}\n", one_line(row.failure->message));
   }

@@ -103,7 +103,7 @@ GradeLine huge_pages(const MachineReadings& r) {
 GradeLine open_files(const MachineReadings& r) {
   if (!r.open_files) return ok("no limit, or not known");
   std::string found = fmt::format("at most {} open files", with_thousands(*r.open_files));
-  if (r.open_files_hard)
+  if (r.open_files_hard && *r.open_files_hard > *r.open_files)
     found += fmt::format(" (can be raised to {})", with_thousands(*r.open_files_hard));
   if (*r.open_files >= 1024) return ok(found);
   return {*r.open_files < 128 ? Grade::bad : Grade::degraded, found,

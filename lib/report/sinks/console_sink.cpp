@@ -57,6 +57,7 @@ class ConsoleSink final : public Sink {
     } else if (const auto* weights = std::get_if<events::WeightsSet>(&event)) {
       print_lines(weights_lines(*weights));
     } else if (const auto* started = std::get_if<events::RunStarted>(&event)) {
+      max_epochs_ = started->max_epochs;
       table_.set_max_epochs(started->max_epochs);
       bar_.set_max_epochs(started->max_epochs);
       if (!started->recomputes_why.empty())
@@ -85,8 +86,11 @@ class ConsoleSink final : public Sink {
   }
 
   void say_where(const events::Resumed& resumed) {
-    print_lines({fmt::format("resuming from {}: epoch {}, step {}", printable(resumed.path),
-                             resumed.epoch + 1, with_thousands(resumed.global_step))});
+    const bool is_over = max_epochs_ > 0 && resumed.epoch >= max_epochs_;
+    print_lines(
+        {fmt::format("resuming from {}: {}epoch {}, step {}", printable(resumed.path),
+                     is_over ? "nothing is left to train after " : "",
+                     resumed.epoch + (is_over ? 0 : 1), with_thousands(resumed.global_step))});
     if (!resumed.bitwise)
       warn("the resumed run is not bitwise identical to an uninterrupted one: " + resumed.why_not);
   }
@@ -98,6 +102,7 @@ class ConsoleSink final : public Sink {
   }
 
   ConsoleOptions options_;
+  std::int64_t max_epochs_ = 0;  // 0: not known in advance
   EpochTable table_;
   ProgressBar bar_;
 };

@@ -89,8 +89,8 @@ std::string speed_text(const RunRecord& record) {
   const auto steady = steady_epochs(record);
   const events::Timing sum = sum_timing(steady);
   const double each_s = sum.wall_s / static_cast<double>(steady.size());
-  const std::string rate = fmt::format("{} samples/s, {} per epoch", rate_text(sum.samples_per_s),
-                                       human_duration(each_s));
+  const std::string rate = fmt::format("{} samples/s in training, {} per whole epoch",
+                                       rate_text(sum.samples_per_s), human_duration(each_s));
   if (steady.size() == record.epochs.size())
     return rate + " (the only epoch, which includes warm-up)";
   return rate +

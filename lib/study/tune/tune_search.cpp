@@ -184,7 +184,7 @@ std::variant<report::TuneBaseline, report::TrialFailure> choose_run_length(
     const TuneOptions& options, TuneRequests& requests, const PrintLine& print) {
   const Clock& clock = steady_clock();
   const double ends_at = clock.now() + options.budget_s;
-  print("choosing the length of an epoch by trial runs");
+  print("choosing by trial runs how many batches and epochs each run has");
   const auto result = find_run_length(
       requests.experiment(), epoch_target_s(options.budget_s), [&](const TuneLength& length) {
         requests.use_length(length);
