@@ -1,3 +1,4 @@
+#include "base/numbers.hpp"
 #include "checkpoint/contents.hpp"
 #include "checkpoint/folder.hpp"
 #include "cli/run_paths.hpp"
