@@ -96,12 +96,13 @@ void add_validate(CLI::App& program, Context& context) {
                {"validate", "report every error in experiment files", kConfigGroup}, validate);
   verb.alias("check");
   add_options(
-      verb, {{"words", arguments.words, "[CONFIG...] [key=value ...]",
-              "experiment files (default: ./config.yaml, else a built-in one)\n"
-              "overrides for each of the files"},
-             {"-c,--config", arguments.words, "FILE", "additional experiment file"},
-             {"--model", arguments.model,
-              "also build the model; check that weights and patterns of parameter names match it"}});
+      verb,
+      {{"words", arguments.words, "[CONFIG...] [key=value ...]",
+        "experiment files (default: ./config.yaml, else a built-in one)\n"
+        "overrides for each of the files"},
+       {"-c,--config", arguments.words, "FILE", "additional experiment file"},
+       {"--model", arguments.model,
+        "also build the model; check that weights and patterns of parameter names match it"}});
   verb.footer(
       "Example: trainctl validate configs/quickstart.yaml optimizer.lr=0.01\n"
       "Reads only what is needed to count and describe the samples: lists, file headers and\n"

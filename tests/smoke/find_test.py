@@ -234,7 +234,7 @@ class Profiles(Smoke):
         forward = 2 * n * k * c * r * s * p * q
         self.assertAlmostEqual(float(layers["2"]["gflop"]) * 1e9, 3 * forward, delta=1)  # the backward pass adds two products of the same size
         self.assertAlmostEqual(float(layers["0"]["gflop"]) * 1e9, 2 * 2 * 50 * 8 * 1 * 3 * 3 * 26 * 26, delta=1)
-        self.assertIn("mean of 4 steps", (self.run_dir / "profile/layers.txt").read_text())
+        self.assertIn("Mean times of 4 steps", (self.run_dir / "profile/layers.txt").read_text())
 
     def test_checkpointed_layers_are_computed_twice(self):
         words = ["--profile=1,0,2", "trainer.max_epochs=1", "+trainer.limit_train_batches=4", "model=resnet18",

@@ -155,7 +155,7 @@ trainer: {{max_epochs: 2, accelerator: cpu, devices: 1, num_threads: 1}}
         self.refused(2, r"--input '\S+/pipe': the list must be a regular file", "--input", "pipe")
         self.refused(2, r"--split", "--input", "val", "--split", "val")
         self.refused(2, r"--input", "--input", "")
-        self.refused(10, r"fc.weight is 2x192 in the file", "--input", "val", "dataset.val.transforms=[]", "dataset.train.transforms=[]")
+        self.refused(10, r"fc.weight has the shape 2x192 in the file", "--input", "val", "dataset.val.transforms=[]", "dataset.train.transforms=[]")
         self.refused(2, r"add dataset\.val", "--input", "val", "~dataset.val",
                      "dataset.train.transforms=[{type: center_crop, size: 8}, {type: random_rotation, degrees: 90}]")
         (self.folder / "list.txt").write_text("val/cat/00.png\nval/cat/none.png\n")

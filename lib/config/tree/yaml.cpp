@@ -266,7 +266,7 @@ class YamlText {
   }
 
  private:
-  /// Returns the offset of the innermost bracket that is open there; `end` if there is none.
+  /// Returns the offset of the innermost bracket that is open there, or `end`.
   [[nodiscard]] std::size_t open_bracket(std::size_t end) const {
     std::vector<std::size_t> open{end};
     bool begins = true;  // a value or a comment may begin

@@ -50,8 +50,9 @@ std::string digest_of(const Ended& ended) {
 
 TEST_CASE("channels_last auto: convolutional models are probed on a CPU, and others are not") {
   const train::LayoutChoice probed = choice_for(kConvolutions);
-  CHECK_THAT(probed.why, StartsWith("probe: "));
-  if (probed.why.find("too noisy") != std::string::npos) CHECK_FALSE(probed.channels_last);
+  CHECK_THAT(probed.why, StartsWith("probe: ") || StartsWith("undecided, because other processes"));
+  const bool noisy = probed.why.find("too noisy") != std::string::npos;
+  if (noisy || !probed.why.starts_with("probe: ")) CHECK_FALSE(probed.channels_last);
   const train::LayoutChoice dense = choice_for("{ type: mlp, hidden: [16] }");
   CHECK_FALSE(dense.channels_last);
   CHECK(dense.why == train::kNoConvolutions);

@@ -333,6 +333,7 @@ TEST_CASE("run summary: the next command depends on the verdict") {
   record.rank_epochs[0] = {{.steps = 10, .wall_s = 3, .data_wait_s = 0, .step_s = 1}};
   record.rank_epochs[1] = {{.steps = 10, .wall_s = 3, .data_wait_s = 0, .step_s = 2.9}};
   const std::string slow = summary_text(record, ending, {});
-  CHECK_THAT(slow, Contains("disk of the machine of rank 1 (node7)") && Contains("trainctl doctor"));
+  CHECK_THAT(slow,
+             Contains("disk of the machine of rank 1 (node7)") && Contains("trainctl doctor"));
   CHECK_THAT(slow, !Contains("--workers"));
 }
