@@ -274,7 +274,7 @@ class Comparisons(PageTest):
         out, _ = self.compare(idle, trained, "--fail-on", "train/loss>+1%")
         self.assertIn("Compared with", out)
         out, _ = self.compare(folders[0], folders[3], "--fail-on", "train/loss>+1%", code=4)
-        self.assertIn("at least 3 are needed", out)
+        self.assertIn("needs at least 3 runs of each side", out)
         self.compare(folders[0], folders[3], "--fail-on", "train/los>+1%", code=2)
 
     def test_a_gate_checks_saved_benches(self):

@@ -13,9 +13,9 @@ void take_word(ConfigArguments& arguments, const std::string& word) {
     return;
   }
   if (!arguments.file.empty()) {
-    throw CLI::ValidationError(
-        fmt::format("'{}' must be an override (key=value), because the experiment file is '{}'",
-                    printable(word), printable(arguments.file)));
+    throw CLI::ValidationError(fmt::format(
+        "'{}' must be an override with a value (key=value); the experiment file is '{}'",
+        printable(word), printable(arguments.file)));
   }
   arguments.file = word;
 }

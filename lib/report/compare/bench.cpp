@@ -312,18 +312,19 @@ std::string bench_notes(std::span<const BenchRow> rows) {
   std::string text = fmt::format(
       "{} interleaved run{} per row, each in new processes; total includes start-up ({}).\n",
       repeats, plural(repeats), duration_text(summarize(rows).front().startup_s));
-  const bool warm = !rows.front().trials.empty() && rows.front().trials.front().epoch_s.size() > 1;
-  text +=
-      warm ? "Epoch: its time, without the first one. Epoch speed-up: as speed-up, for this time.\n"
-           : "There is only one epoch, which includes warm-up.\n";
   for (const BenchRow& row : rows) {
     if (row.failure) text += fmt::format("Failed: {}\n", one_line(row.failure->message));
   }
   const std::string base = printable(rows.front().technique);
   if (rows.size() > 1)
     text += fmt::format(
-        "Speed-up: how many times as fast as '{}' (geometric mean over pairs of runs){}.\n", base,
-        interval_note(repeats));
+        "Speed-up: how many times as fast as '{}' in total time (geometric mean over pairs of "
+        "runs){}.\n",
+        base, interval_note(repeats));
+  const bool warm = !rows.front().trials.empty() && rows.front().trials.front().epoch_s.size() > 1;
+  text += warm ? "Epoch: the median time of an epoch, without the first epoch of a run. Epoch "
+                 "speed-up: the speed-up in this time.\n"
+               : "There is only one epoch, which includes warm-up.\n";
   text += fmt::format(
       "Final loss: train/loss of the last epoch. Batches and losses: whether they equal those of "
       "the first run of '{}'.\n",
