@@ -117,8 +117,8 @@ TEST_CASE("bench: an empty bench is rendered as text and JSON") {
 
 TEST_CASE("bench: the notes mention few repeats and a single epoch") {
   auto rows = three_rows();
-  CHECK_THAT(bench_notes(rows),
-             Contains("with a 95 % confidence interval") && Contains("without the first epoch of a run"));
+  CHECK_THAT(bench_notes(rows), Contains("with a 95 % confidence interval") &&
+                                    Contains("without the first epoch of a run"));
   for (auto& row : rows) row.trials.resize(1);
   rows[0].trials[0].epoch_s.resize(1);
   CHECK_THAT(bench_notes(rows),
