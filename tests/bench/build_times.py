@@ -25,7 +25,7 @@ VARIANTS = {
     "no unity build": ["-DTRAINCTL_UNITY=OFF"],
     "no precompiled headers": ["-DTRAINCTL_PCH=OFF"],
     "debug information (-g1)": ["-DCMAKE_CXX_FLAGS_RELEASE=-O2 -g1 -DNDEBUG"],
-    "GNU ld instead of mold": ["-DTRAINCTL_MOLD=TRAINCTL_MOLD-NOTFOUND"],
+    "GNU ld instead of mold": ["-DTRAINCTL_MOLD=OFF"],
 }
 WITHOUT_CACHE = {**os.environ, "CCACHE_DISABLE": "1"}
 
