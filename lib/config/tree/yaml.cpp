@@ -95,15 +95,6 @@ bool lacks_space_after_colon(std::string_view line) {
          line[end + 1] != '/' && line[end + 1] != '\r';
 }
 
-// Returns where the first "${" without a quote before it begins, or npos. YAML reads its brace as a
-// map if it is within another map or a list.
-std::size_t bare_reference(std::string_view line) {
-  const std::size_t begin = line.find("${");
-  const char before = begin == 0 || begin == std::string_view::npos ? ' ' : line[begin - 1];
-  const bool is_quoted = before == '"' || before == '\'';
-  return is_quoted ? std::string_view::npos : begin;
-}
-
 bool has_tab_indent(std::string_view line) {
   const std::size_t begin = line.find_first_not_of(" \t");
   return begin != std::string_view::npos &&
@@ -250,37 +241,41 @@ class YamlText {
                           "no space after the colon", "write 'key: value'");
         return;
       }
-      if (const std::size_t begin = bare_reference(suspect);
-          begin != std::string_view::npos && message.find("flow not found") != message.npos) {
-        const std::string_view reference =
-            suspect.substr(begin, suspect.find('}', begin) + 1 - begin);
-        diagnostics.error(position(candidate, static_cast<int>(begin)),
-                          "a reference within { } or [ ] must be in quotes",
-                          fmt::format("write \"{}\"", reference));
-        return;
-      }
     }
-    const bool is_open = message.find("flow not found") != message.npos;
-    diagnostics.error(is_open ? at(open_bracket(offset_of(line, column))) : where, std::move(text),
-                      std::move(hint));
+    if (message.find("flow not found") == message.npos) {
+      diagnostics.error(where, std::move(text), std::move(hint));
+      return;
+    }
+    const std::size_t end = offset_of(line, column);
+    const std::size_t bracket = open_bracket(end);
+    const std::string_view before = text_.substr(bracket, end - bracket);
+    if (!before.ends_with('$') || before.find('\n') != before.npos) {
+      diagnostics.error(at(bracket), std::move(text), std::move(hint));
+      return;
+    }
+    const std::string_view reference =
+        text_.substr(end - 1, text_.find_first_of("}\n", end) - end + 2);
+    diagnostics.error(at(end - 1), "a reference within { } or [ ] must be in quotes",
+                      fmt::format("write \"{}\"", printable(reference)));
   }
 
  private:
   /// Returns the offset of the innermost bracket that is open there, or `end`.
   [[nodiscard]] std::size_t open_bracket(std::size_t end) const {
     std::vector<std::size_t> open{end};
-    bool begins = true;  // a value or a comment may begin
+    bool begins = true;  // a value may begin
     for (std::size_t i = 0; i < end; ++i) {
       const char c = text_[i];
-      if (begins && (c == '"' || c == '\'' || c == '#')) {
-        const std::string_view rest = text_.substr(i);
-        i += std::min(c == '#' ? rest.find('\n') : end_of_quote(rest) - 1, rest.size() - 1);
+      if (begins && (c == '"' || c == '\'')) {
+        i += std::min(end_of_quote(text_.substr(i)), text_.size() - i) - 1;
+      } else if (c == '#' && (i == 0 || text_[i - 1] == ' ' || text_[i - 1] == '\n')) {
+        i = std::min(text_.find('\n', i), text_.size()) - 1;
       } else if (c == '{' || c == '[') {
         open.push_back(i);
       } else if ((c == '}' || c == ']') && open.size() > 1) {
         open.pop_back();
       }
-      begins = std::string_view(" \t\n,:{[").find(text_[i]) != std::string_view::npos;
+      if (c != ' ') begins = std::string_view("\n,:-{[").find(c) != std::string_view::npos;
     }
     return open.back();
   }
