@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Measures what each means against long builds saves: builds the program from nothing with all of them, and without one at a time.
+"""Measures clean builds of the program: with all build options that make them shorter, and without one of them at a time.
 
 usage: build_times.py [--targets trainctl,trainctl_engine] [--rounds N] [--only NAME ...] [--write]
 
 Each build is configured with the preset `release` in a new folder, without the compiler cache, with two jobs. Prints objects, seconds
-and CPU seconds of each build, and their ratios to the build with all means; --write also writes the page docs/benchmarks/build_*.md.
+and CPU seconds of each build, and their ratios to the build with all options; --write also writes the page docs/benchmarks/build_*.md.
 With --edit FILE it measures a rebuild in an existing build folder instead, after a line was added to that source."""
 
 import argparse
@@ -21,7 +21,7 @@ import time
 import page
 
 VARIANTS = {
-    "all means": [],
+    "all options": [],
     "no unity build": ["-DTRAINCTL_UNITY=OFF"],
     "no precompiled headers": ["-DTRAINCTL_PCH=OFF"],
     "debug information (-g1)": ["-DCMAKE_CXX_FLAGS_RELEASE=-O2 -g1 -DNDEBUG"],
@@ -44,8 +44,8 @@ def steps(build):
     return [(row[3], (int(row[1]) - int(row[0])) / 1000) for row in rows]
 
 
-def from_nothing(flags, targets):
-    """Builds in a new folder; returns objects, wall and CPU seconds, and the CPU-bound seconds of each source folder."""
+def clean_build(flags, targets):
+    """Builds in a new folder and returns objects, wall and CPU seconds, and the seconds of the objects of each source folder."""
     build = pathlib.Path(tempfile.mkdtemp(prefix="trainctl-build-"))
     try:
         run("cmake", "--preset", "release", "-B", build, *flags)
@@ -60,7 +60,7 @@ def from_nothing(flags, targets):
         shutil.rmtree(build)
 
 
-def after_edit(build, source, targets):
+def rebuild_after_edit(build, source, targets):
     """Returns the wall seconds of the rebuild after a comment was added to a source, and restores the source."""
     text = source.read_text(encoding="utf-8")
     try:
@@ -72,8 +72,8 @@ def after_edit(build, source, targets):
 
 
 def table(results):
-    """Returns a row per build: objects, seconds, CPU seconds, and the median ratio of CPU seconds to the build with all means."""
-    base = results["all means"]
+    """Returns a row per build: objects, seconds, CPU seconds, and the median ratio of CPU seconds to the build with all options."""
+    base = results["all options"]
     lines = ["| build | objects | wall, s | CPU, s | CPU, ratio |", "| --- | --- | --- | --- | --- |"]
     for name, rounds in results.items():
         wall, cpu = (statistics.median(each[key] for each in rounds) for key in ("wall_s", "cpu_s"))
@@ -99,21 +99,21 @@ def main():
     options = parser.parse_args()
     targets = options.targets.split(",")
     for source in options.edit:
-        seconds = [after_edit(options.build, source, targets) for _ in range(options.rounds)]
+        seconds = [rebuild_after_edit(options.build, source, targets) for _ in range(options.rounds)]
         print(f"{source}: {statistics.median(seconds):.1f} s")
     if options.edit:
         return
     results = {}
     for _ in range(options.rounds):
-        for name in dict.fromkeys(["all means", *options.only]):
-            results.setdefault(name, []).append(from_nothing(VARIANTS[name], targets))
+        for name in dict.fromkeys(["all options", *options.only]):
+            results.setdefault(name, []).append(clean_build(VARIANTS[name], targets))
             print(f"{name}: {results[name][-1]}", flush=True)
-    lines = [*table(results), "", *folder_table(results["all means"])]
+    lines = [*table(results), "", *folder_table(results["all options"])]
     print("\n".join(lines))
     if options.write:
         rows = [(name, index + 1, each["objects"], f"{each['wall_s']:.1f}", f"{each['cpu_s']:.1f}")
                 for name, rounds in results.items() for index, each in enumerate(rounds)]
-        page.write("build", [page.title("Building from nothing"), "", *lines], ["build", "round", "objects", "wall_s", "cpu_s"], rows)
+        page.write("build", [page.title("Clean builds"), "", *lines], ["build", "round", "objects", "wall_s", "cpu_s"], rows)
 
 
 if __name__ == "__main__":
