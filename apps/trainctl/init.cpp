@@ -8,14 +8,13 @@ struct InitArguments {
   study::StarterRequest request;
   std::string data;
   std::string file = "config.yaml";
-  bool force = false;
 };
 
 int init(InitArguments arguments, const Context& context) {
   study::StarterRequest& request = arguments.request;
   const fs::path file = request.file = arguments.file;
   request.data = arguments.data;
-  ENSURE(config, arguments.force || !fs::exists(fs::symlink_status(file)),
+  ENSURE(config, request.force || !fs::exists(fs::symlink_status(file)),
          "{} already exists\nhint: choose another --out, or replace it with --force",
          printable(file.string()));
   study::Starter starter = study::make_starter(request);
@@ -48,7 +47,7 @@ void add_init(CLI::App& program, Context& context) {
              {"--out", arguments.file, "FILE", "experiment file to write (default: config.yaml)"},
              {"--target", arguments.request.target, "NAME",
               "column to predict (default: label, target, class or y, otherwise the last column)"},
-             {"--force", arguments.force, "replace an existing file"}});
+             {"--force", arguments.request.force, "replace an existing file"}});
   verb.get_option("kind")->required();
   verb.footer(
       "mnist         folder with the four files of MNIST\n"

@@ -8,6 +8,7 @@
 #include "study/init/starter.hpp"
 
 #include <algorithm>
+#include <set>
 
 namespace trainctl::study {
 namespace {
@@ -22,46 +23,63 @@ struct ImageFolderFacts {
   std::vector<std::string> classes;
   ClassSizes sizes;                 // of the classes in `train`
   std::int64_t images = 0;          // in `train`
-  std::int64_t probed = 0;          // images of `train` of which the header was read
+  std::int64_t probed = 0;          // images of both folders of which the header was read
+  std::int64_t skipped = 0;         // estimated number of images that cannot be read
   std::vector<std::string> broken;  // names of those that cannot be read
   std::vector<std::int64_t> sides;  // shorter sides of the others in pixels, sorted
 
   [[nodiscard]] std::int64_t median_side() const { return sides[sides.size() / 2]; }
 };
 
-bool has_folders(const fs::path& folder) {
+/// Finds `train` and the folder of validation images. A folder of other names is a class.
+void find_splits(const fs::path& folder, ImageFolderFacts& facts) {
+  const std::set<std::string> splits{"train", "val", "valid", "validation", "test"};
   std::error_code failure;
-  return std::ranges::any_of(fs::directory_iterator(folder, failure),
-                             [](const auto& entry) { return entry.is_directory(); });
+  for (const auto& entry : fs::directory_iterator(folder, failure)) {
+    const std::string name = entry.path().filename().string();
+    if (entry.is_directory(failure) && name[0] != '.' && !splits.contains(name)) return;
+  }
+  if (!fs::is_directory(folder / "train")) return;
+  facts.train = folder / "train";
+  for (const char* name : {"val", "valid", "validation"}) {
+    if (!fs::is_directory(folder / name)) continue;
+    ENSURE(data, facts.val.empty(), "{} and {} are both for validation\nhint: remove one",
+           data::shown(facts.val), data::shown(folder / name));
+    facts.val = folder / name;
+  }
 }
 
-/// Reads the headers of images that are spread over the folder.
-void probe(const data::Dataset& dataset, ImageFolderFacts& facts) {
+/// Reads the headers of images that are spread over the folder. Returns the data set.
+auto probe(const fs::path& folder, data::ImageFiles files, ImageFolderFacts& facts) {
+  auto dataset =
+      data::image_file_dataset(data::DataRoot(folder, kScan.links), std::move(files), {});
   data::ImageDecoder decoder;
   std::vector<std::byte> scratch;
-  facts.probed = std::min(facts.images, kMostProbed);
-  for (std::int64_t i = 0; i < facts.probed; ++i) {
-    const std::int64_t index = i * facts.images / facts.probed;
+  const std::int64_t images = dataset->size();
+  const std::int64_t probed = std::min(images, kMostProbed);
+  std::vector<std::string> broken;
+  for (std::int64_t i = 0; i < probed; ++i) {
+    const std::int64_t index = i * images / probed;
     try {
-      const data::ImageShape shape = decoder.open(dataset.images()->read(index, scratch).bytes);
+      const data::ImageShape shape = decoder.open(dataset->images()->read(index, scratch).bytes);
       facts.sides.push_back(std::min(shape.height, shape.width));
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::data) throw;
-      facts.broken.push_back(dataset.images()->name(index));
+      broken.push_back(dataset->images()->name(index));
     }
   }
-  ENSURE(data, !facts.sides.empty(), "cannot read any of the images in {}, such as {}",
-         data::shown(facts.train), shortened(facts.broken, 3));
+  ENSURE(data, std::ssize(broken) < probed, "cannot read any of the images in {}, such as {}",
+         data::shown(folder), shortened(broken, 3));
+  facts.probed += probed;
+  facts.skipped += std::ssize(broken) * images / probed;
+  facts.broken.insert(facts.broken.end(), broken.begin(), broken.end());
   std::ranges::sort(facts.sides);
+  return dataset;
 }
 
 ImageFolderFacts inspect_folder(const fs::path& folder) {
   ImageFolderFacts facts{.train = folder};
-  if (has_folders(folder / "train")) {
-    facts.train = folder / "train";
-    for (const char* name : {"val", "valid", "validation"})
-      if (has_folders(folder / name)) facts.val = folder / name;
-  }
+  find_splits(folder, facts);
   data::ImageFiles files = data::scan_class_folders(facts.train, kScan).files;
   const std::vector<std::string>& classes = facts.classes = files.labels.class_names;
   facts.images = files.samples();
@@ -71,19 +89,20 @@ ImageFolderFacts inspect_folder(const fs::path& folder) {
          printable(classes[0]));
   ENSURE(data, facts.images >= kLeastImages, "{} has {}, but at least {} are needed", name,
          counted(facts.images, "image"), kLeastImages);
+  for (const std::string& label : classes) check_name(label, "the name of the class folder");
+  const auto dataset = probe(facts.train, std::move(files), facts);
   if (!facts.val.empty()) {
-    const auto val = data::scan_class_folders(facts.val, kScan).files.labels.class_names;
-    ENSURE(data, val == classes, "{} and {} must have the same class folders, got {} and {}", name,
-           data::shown(facts.val), shortened(classes), shortened(val));
+    data::ImageFiles val = data::scan_class_folders(facts.val, kScan).files;
+    ENSURE(data, val.labels.class_names == classes,
+           "{} and {} must have the same class folders, got {} and {}", name,
+           data::shown(facts.val), shortened(classes), shortened(val.labels.class_names));
+    (void)probe(facts.val, std::move(val), facts);
   }
-  const auto dataset =
-      data::image_file_dataset(data::DataRoot(facts.train, kScan.links), std::move(files), {});
   std::vector<std::int64_t> counts(classes.size());
   for (const std::int64_t label : data::read_labels(*dataset))
     ++counts[static_cast<std::size_t>(label)];
   const auto [least, most] = std::ranges::minmax(counts);
   facts.sizes = {least, most};
-  probe(*dataset, facts);
   return facts;
 }
 
@@ -104,8 +123,7 @@ std::string division_text(const ImageFolderFacts& facts) {
     text += fmt::format(
         "  # Of {} images, {} cannot be read. Other images replace them.\n"
         "  on_error: skip\n  max_skipped: {}\n",
-        with_thousands(facts.probed), with_thousands(broken),
-        2 * broken * facts.images / facts.probed);
+        with_thousands(facts.probed), with_thousands(broken), 2 * facts.skipped);
   return text;
 }
 

@@ -52,7 +52,9 @@ dataset:
     path: {0}
     # {1} in sequences of {2}.
     sequence_length: {2}
-    # Each byte of the text is a token.
+    # Each byte of the text is a token. These commands, run where `init` was run, write the tokens:
+    # {6}
+    # {7}
     vocab_size: 256
   # The last tenth of the text is for validation.
   val: {{ type: tokens, path: {3}, sequence_length: {2}, vocab_size: 256 }}
@@ -78,9 +80,13 @@ Starter text_starter(const StarterRequest& request) {
   while (val <= 8 * length) length /= 2;  // at least eight sequences for validation
   const std::string stem = (request.file.parent_path() / request.data.stem()).string();
   const auto command = [&](const char* cut, long long tokens, const char* end) {
-    return fmt::format("{} -c {} {} | iconv -f latin1 -t utf-16le > {}", cut, tokens,
+    ENSURE(config, request.force || !fs::exists(fs::symlink_status(stem + end)),
+           "{} already exists\nhint: allow to replace it with --force", data::shown(stem + end));
+    return fmt::format("{} -c {} -- {} | iconv -f latin1 -t utf-16le > {}", cut, tokens,
                        shell_word(request.data.string()), shell_word(stem + end));
   };
+  const std::string first = command("head", train, "_train.bin");
+  const std::string second = command("tail", val, "_val.bin");
   return {
       {{"tokens", "the bytes of the text (256 possible values)"},
        {"training", counted(train, "token")},
@@ -88,8 +94,9 @@ Starter text_starter(const StarterRequest& request) {
       starter_head(request) +
           fmt::format(kTextYaml, path_value(stem + "_train.bin", request.file),
                       counted(train, "token"), length, path_value(stem + "_val.bin", request.file),
-                      starter_loader(train / length, 32, {}), train < 10'000'000 ? 10 : 1),
-      {command("head", train, "_train.bin"), command("tail", val, "_val.bin")}};
+                      starter_loader(train / length, 32, {}), train < 10'000'000 ? 10 : 1,
+                      printable(first), printable(second)),
+      {first, second}};
 }
 
 }  // namespace
@@ -104,15 +111,25 @@ std::string start_of_text(const fs::path& path) {
   return start;
 }
 
+void check_name(const std::string& text, const std::string& what) {
+  std::string_view rest = text;
+  for (std::size_t length = 0; !rest.empty(); rest.remove_prefix(length)) {
+    length = utf8_length(rest);
+    ENSURE(data, length > 0 && !rest.starts_with("${secret:"),
+           "{} '{}' must be valid UTF-8 without '${{secret:'", what, printable(text));
+  }
+}
+
 std::string yaml_value(const std::string& text) {
+  check_name(text, "the name");
   return config::flow_text(config::Node::scalar(text, true));
 }
 
 std::string path_value(const fs::path& path, const fs::path& file) {
-  const fs::path folder = file.parent_path();
-  if (folder.empty() || path.is_absolute()) return yaml_value(path.string());
-  const fs::path whole = fs::weakly_canonical(fs::absolute(path));
-  return yaml_value(whole.lexically_relative(fs::weakly_canonical(fs::absolute(folder))).string());
+  if (file.parent_path().empty() || path.is_absolute()) return yaml_value(path.string());
+  const fs::path folder = fs::absolute(file).lexically_normal().parent_path();
+  const fs::path whole = fs::absolute(path).lexically_normal();
+  return yaml_value(whole.lexically_relative(folder).string());
 }
 
 std::string starter_head(const StarterRequest& request) {
@@ -146,6 +163,9 @@ Starter make_starter(StarterRequest request) {
   ENSURE(config, request.target.empty() || kind == "tabular",
          "--target names a column of a table, but the kind is {}\nhint: remove --target", kind);
   if (request.data.empty() && kind == "mnist") request.data = "data/mnist";
+  std::error_code failure;  // one of them may not exist
+  ENSURE(config, !fs::equivalent(request.data, request.file, failure),
+         "{} would replace the data\nhint: choose another --out", data::shown(request.file));
   if (kind == "mnist") return mnist_starter(request);
   const char* expected = kind == "text"      ? "a text file"
                          : kind == "tabular" ? "a CSV or Parquet file whose columns have names"

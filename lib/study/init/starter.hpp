@@ -21,6 +21,7 @@ struct StarterRequest {
   fs::path data = {};             // empty: data/mnist for mnist; required for the other kinds
   fs::path file = "config.yaml";  // the experiment file; its paths are relative to its folder
   std::string target = {};        // column of a table; empty: chosen by name or position
+  bool force = false;             // the commands may replace existing files
 };
 
 struct Starter {
@@ -34,17 +35,19 @@ struct Starter {
 /// Throws Error(config) for a wrong request, Error(data) for unsuitable data.
 Starter make_starter(StarterRequest request);
 
-/// Does this for a folder of class folders, or of `train` and `val` with class folders. Reads the
-/// names of all images and up to 2,048 headers, and decodes no image.
+/// Returns the starter experiment for a folder of class folders, or of `train` and `val` with class
+/// folders. Reads the names of all images and up to 2,048 headers per folder, and decodes no image.
 Starter image_folder_starter(const StarterRequest& request);
-/// Does this for a CSV or Parquet file, of which all rows are read.
+/// Returns the starter experiment for a CSV or Parquet file, of which all rows are read.
 Starter table_starter(const StarterRequest& request);
 
 /// Returns the first 64 KiB of a file. Throws Error(data) if they contain a zero byte.
 std::string start_of_text(const fs::path& path);
-/// Returns a text as YAML, in quotes if it needs them.
+/// Throws Error(data) if an experiment file cannot contain a text; `what` says what it is.
+void check_name(const std::string& text, const std::string& what);
+/// Returns a text as YAML, in quotes if it needs them. Throws Error(data) as check_name() does.
 std::string yaml_value(const std::string& text);
-/// Returns a path as YAML, relative to the folder of the experiment file.
+/// Returns a path as YAML, relative to the folder of the experiment file. Resolves no links.
 std::string path_value(const fs::path& path, const fs::path& file);
 /// Returns the first lines of the experiment: what the file is, its name and its seed.
 std::string starter_head(const StarterRequest& request);

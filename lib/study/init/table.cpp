@@ -27,17 +27,20 @@ struct ColumnFacts {
   std::map<std::string, std::int64_t> values;  // with their rows; not all if over kMostClasses
   std::int64_t rows = 0;                       // with a value
   std::int64_t missing = 0;
+  std::int64_t padded = 0;  // numbers with blanks around them, which are read as text
   bool is_numeric = true;
   bool counts_up = true;  // each value is the one before plus 1
   bool is_whole = true;   // each value is an integer
-  float last = 0;
+  double last = 0;
 
   void add(const std::optional<std::string>& text) {
     missing += text ? 0 : 1;
     if (!text) return;
     if (std::ssize(values) <= kMostClasses || values.contains(*text)) ++values[*text];
-    float number = 0;
-    is_numeric = data::parse_finite(*text, number) && is_numeric;
+    double number = 0;
+    const bool is_number = data::parse_finite(*text, number);
+    padded += data::looks_numeric(*text) && !is_number ? 1 : 0;
+    is_numeric = is_number && is_numeric;
     counts_up = is_numeric && counts_up && (rows == 0 || number == last + 1);
     is_whole = is_numeric && is_whole && number == std::floor(number);
     last = number;
@@ -72,8 +75,10 @@ struct TableFacts {
 std::unique_ptr<data::TableRows> open_table(const fs::path& path, TableFacts& facts) {
   facts.is_parquet = path.extension() == ".parquet";
   if (facts.is_parquet) return data::open_parquet(path);
-  const std::string start = start_of_text(path);
-  const std::string_view line = std::string_view(start).substr(0, start.find('\n'));
+  std::string line = start_of_text(path);
+  for (std::size_t at = 0; (at = line.find('"')) < line.find('\n');)  // names in quotes
+    line.erase(at, line.find('"', at + 1) - at).erase(at, 1);
+  line.resize(std::min(line.find('\n'), line.size()));
   facts.options.delimiter = std::ranges::max({',', '\t', ';', '|'}, {}, [&](char separator) {
     return std::ranges::count(line, separator);
   });
@@ -100,12 +105,26 @@ std::size_t find_target(const data::TableRows& rows, const std::string& wanted, 
   return static_cast<std::size_t>(std::ranges::find(names, facts.options.label) - names.begin());
 }
 
+void check_column(const ColumnFacts& column, const TableFacts& facts) {
+  const std::string& name = column.name;
+  check_name(name, facts.name + ": the column name");
+  for (const auto& [text, rows] : column.values)
+    check_name(text, fmt::format("{}: in column '{}', the value", facts.name, printable(name)));
+  const bool is_padded = name.starts_with(' ') || name.ends_with(' ');
+  ENSURE(data, facts.is_parquet || (!is_padded && column.padded * 2 <= column.rows),
+         "{}: column '{}' has blanks around its name or its numbers\nhint: remove these blanks",
+         facts.name, printable(name));
+}
+
 /// Decides between classes and a regression.
 void examine_target(TableFacts& facts) {
   const ColumnFacts& target = facts.target;
   const std::string where =
       fmt::format("the target column '{}' of {}", printable(target.name), facts.name);
-  const std::int64_t values = std::ssize(target.values);
+  std::map<double, std::string> numbers;  // with their spelling
+  for (const auto& [text, rows] : target.values)
+    if (double key = 0; target.is_numeric && data::parse_finite(text, key)) numbers[key] = text;
+  const std::int64_t values = target.is_numeric ? std::ssize(numbers) : std::ssize(target.values);
   constexpr const char* kHint = "name another column with --target";
   ENSURE(data, target.missing == 0, "{} has no value in {}\nhint: remove these rows, or {}", where,
          counted(target.missing, "row"), kHint);
@@ -113,14 +132,14 @@ void examine_target(TableFacts& facts) {
   facts.is_regression = target.is_numeric && (values > kMostNumberedClasses ||
                                               values * 5 > target.rows || !target.is_whole);
   if (facts.is_regression) return;
+  ENSURE(data, values == std::ssize(target.values),
+         "{} contains a number in two spellings, such as 1 and 1.0\nhint: use one of them", where);
   ENSURE(data, values <= kMostClasses && values * 2 <= target.rows,
          "{} has too many different texts for classes\nhint: {}", where, kHint);
   facts.sizes = {target.rows, 0};
-  for (const auto& [text, rows] : target.values) {
+  for (const auto& [text, rows] : target.values)
     facts.sizes = {std::min(facts.sizes.least, rows), std::max(facts.sizes.most, rows)};
-    if (target.is_numeric) facts.classes.push_back(text);
-  }
-  std::ranges::sort(facts.classes, {}, [](const auto& text) { return parse_number<double>(text); });
+  for (const auto& [number, text] : numbers) facts.classes.push_back(text);
 }
 
 TableFacts inspect_table(const StarterRequest& request) {
@@ -134,6 +153,7 @@ TableFacts inspect_table(const StarterRequest& request) {
     for (std::size_t i = 0; i < columns.size(); ++i) columns[i].add(rows->text(i));
   ENSURE(data, facts.rows >= kLeastRows, "{} has {}, but at least {} are needed", facts.name,
          counted(facts.rows, "row"), kLeastRows);
+  for (const ColumnFacts& column : columns) check_column(column, facts);
   facts.target = columns[target];
   examine_target(facts);
   columns.erase(columns.begin() + static_cast<std::ptrdiff_t>(target));

@@ -63,6 +63,31 @@ TEST_CASE("init: a class folder called train is a class") {
   write_images(folder, "vehicles/car", 6, {32, 32, 3});
   write_images(folder, "vehicles/train", 6, {32, 32, 3});
   CHECK(fact(folder.make("image-folder", "vehicles"), "classes") == "2: car, train");
+  write_images(folder, "vehicles/train/steam", 2, {32, 32, 3});
+  write_images(folder, "vehicles/train/electric", 2, {32, 32, 3});
+  CHECK(fact(folder.make("image-folder", "vehicles"), "classes") == "2: car, train");
+}
+
+TEST_CASE("init: two folders for validation are refused") {
+  const StarterFolder folder;
+  for (const char* name : {"set/train/a", "set/train/b", "set/val/a", "set/validation/a"})
+    write_images(folder, name, 6, {32, 32, 3});
+  CHECK_THAT(folder.failure("image-folder", "set"),
+             StartsWith("9: ") && Contains("set/val and ") &&
+                 EndsWith("set/validation are both for validation\nhint: remove one"));
+}
+
+TEST_CASE("init: broken images in the validation folder are counted, too") {
+  const StarterFolder folder;
+  for (const char* name : {"set/train/a", "set/train/b", "set/val/a", "set/val/b", "set/test/a"})
+    write_images(folder, name, 6, {32, 32, 3});
+  folder.write("set/train/a/x.png", "no image");
+  folder.write("set/val/b/y.png", "no image");
+  const Starter starter = folder.make("image-folder", "set");
+  CHECK_THAT(fact(starter, "broken"),
+             StartsWith("2 of 26 headers: ") && Contains("a/x.png") && EndsWith("b/y.png"));
+  CHECK_THAT(starter.yaml, Contains("on_error: skip\n  max_skipped: 4\n"));
+  CHECK(folder.problems(starter).empty());
 }
 
 TEST_CASE("init: broken images are counted and skipped, and the first three are named") {

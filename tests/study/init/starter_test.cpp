@@ -68,10 +68,35 @@ TEST_CASE("init: a text becomes tokens by two commands, after which the experime
   CHECK_THAT(starter.yaml, Contains("sequence_length: 32\n") && Contains("context: 32,"));
   REQUIRE(starter.commands.size() == 2);
   CHECK_THAT(folder.problems(starter), Contains("my book_train.bin"));
+  for (const std::string& command : starter.commands) {
+    CHECK_THAT(command, Contains("00 -- '"));  // the name may begin with '-'
+    CHECK_THAT(starter.yaml, Contains("    # " + command + "\n"));
+  }
   for (const std::string& command : starter.commands) REQUIRE(std::system(command.c_str()) == 0);
   CHECK(folder.problems(starter).empty());
   CHECK(fs::file_size(folder / "my book_train.bin") == 9'000);
   CHECK(fs::file_size(folder / "my book_val.bin") == 1'000);
+}
+
+TEST_CASE("init: tokens that exist are replaced only with --force") {
+  const StarterFolder folder;
+  folder.write("book.txt", std::string(3'000, 'a'));
+  folder.write("book_val.bin", "mine");
+  CHECK_THAT(folder.failure("text", "book.txt"),
+             StartsWith("2: ") && Contains("book_val.bin already exists\nhint: "));
+  const fs::path file = folder / "config.yaml";
+  CHECK(make_starter({"text", folder / "book.txt", file, "", true}).commands.size() == 2);
+}
+
+TEST_CASE("init: the experiment file never replaces the data") {
+  const StarterFolder folder;
+  folder.write("book.txt", std::string(3'000, 'a'));
+  fs::create_symlink("book.txt", folder / "link.yaml");
+  for (const char* name : {"book.txt", "link.yaml"})
+    CHECK_THAT(failure_of([&] {
+                 (void)make_starter({"text", folder / "book.txt", folder / name, "", true});
+               }),
+               StartsWith("2: ") && Contains("would replace the data\nhint: "));
 }
 
 TEST_CASE("init: a text that is short, empty or binary is refused") {
@@ -91,6 +116,21 @@ TEST_CASE("init: paths are relative to the folder of the experiment file") {
   CHECK(path_value("/data/t.csv", "some/config.yaml") == "/data/t.csv");
   CHECK(path_value("data/t.csv", "some/config.yaml") == "../data/t.csv");
   CHECK(path_value("some/t.csv", "./some/config.yaml") == "t.csv");
+}
+
+TEST_CASE("init: paths do not depend on the target of a linked folder") {
+  const StarterFolder folder;
+  fs::create_directories(folder / "real/deep");
+  fs::create_directory_symlink(folder / "real/deep", folder / "link");
+  const fs::path here = (folder / "x").lexically_relative(fs::current_path()).parent_path();
+  CHECK(path_value(here / "t.csv", here / "link/config.yaml") == "../t.csv");
+}
+
+TEST_CASE("init: names are written as the reader of the experiment reads them") {
+  CHECK(yaml_value("${a} $b") == "\"$${a} $b\"");
+  CHECK(failure_of([] { (void)yaml_value("caf\xE9"); }) ==
+        "9: the name 'caf\\xe9' must be valid UTF-8 without '${secret:'");
+  CHECK_THAT(failure_of([] { (void)yaml_value("a${secret:B}"); }), StartsWith("9: the name 'a$"));
 }
 
 TEST_CASE("init: a batch has at most a tenth of the samples") {

@@ -78,6 +78,34 @@ TEST_CASE("init: names of columns and classes are quoted where YAML needs it") {
   CHECK(folder.problems(folder.make("tabular", "odd.csv")).empty());
 }
 
+TEST_CASE("init: references in names of files and columns are plain text") {
+  const StarterFolder folder;
+  fs::create_directories(folder / "${x}");
+  folder.write("${x}/t.csv", table("${name},${a b},y", 30, [](int i) {
+                 return fmt::format("{},{},{}", i * i % 7, i % 3 ? "${y}" : "${", i % 2);
+               }));
+  CHECK(folder.problems(folder.make("tabular", "${x}/t.csv")).empty());
+}
+
+TEST_CASE("init: separators in quoted names do not count") {
+  const StarterFolder folder;
+  folder.write("t.csv", table("\"a, b, c\nd, e\";y", 20,
+                              [](int i) { return fmt::format("{};{}", i * i % 7, i % 2); }));
+  const Starter starter = folder.make("tabular", "t.csv");
+  CHECK_THAT(starter.yaml, Contains("delimiter: \";\""));
+  CHECK(folder.problems(starter).empty());
+}
+
+TEST_CASE("init: large integers are compared exactly") {
+  const StarterFolder folder;
+  folder.write("t.csv", table("id,code,y", 40, [](int i) {
+                 return fmt::format("{},{},{}", 100'000'000 + i, 100'000'000 + i / 2, i % 2);
+               }));
+  const Starter starter = folder.make("tabular", "t.csv");
+  CHECK(fact(starter, "not used") == "id (counts the rows)");
+  CHECK_THAT(starter.yaml, Contains("features: [code]"));
+}
+
 TEST_CASE("init: columns that cannot be features are not used") {
   const StarterFolder folder;
   folder.write("t.csv", table("free,same,none,x,y", 200, [](int i) {
@@ -112,6 +140,17 @@ TEST_CASE("init: a file that is no usable table is refused with its cause") {
   CHECK_THAT(refused(table("a,y", 20, row) + "1,\n"), Contains("has no value in 1 row\nhint: "));
   CHECK_THAT(refused(table("a,y", 20, [](int i) { return fmt::format("{},1", i); })),
              Contains("has the same value in all rows"));
+  CHECK_THAT(refused(table("a, y", 20, row)), Contains("column ' y' has blanks around its name"));
+  CHECK_THAT(refused(table("a,y", 20, [](int i) { return fmt::format("1, {}", i % 2); })),
+             Contains("column 'y' has blanks") && EndsWith("hint: remove these blanks"));
+  CHECK_THAT(refused(table("a,y", 20, [](int i) { return i % 2 ? "7,caf\xE9" : "8,tea"; })),
+             Contains("in column 'y', the value 'caf\\xe9' must be valid UTF-8"));
+  CHECK_THAT(refused(table("caf\xE9,y", 20, row)), Contains("the column name 'caf\\xe9' must be"));
+  CHECK_THAT(
+      refused(table("a,y", 30, [](int i) { return i % 3   ? "1,1"
+                                                  : i % 2 ? "2,1.0"
+                                                          : "3,0"; })),
+      Contains("contains a number in two spellings, such as 1 and 1.0\nhint: "));
   CHECK_THAT(refused(table("a,y", 3'000, [](int i) { return fmt::format("1,name {}", i); })),
              Contains("has too many different texts for classes"));
 }
