@@ -55,8 +55,8 @@ void describe_numbers(config::Describe<Trainer>& options) {
       "backward pass: less memory, more time, the same gradients; auto: only if a step would not "
       "fit in memory otherwise, as estimated from a few samples at the start.");
   options.field("cuda_graphs", &Trainer::cuda_graphs,
-                "Captures a whole training step as one CUDA graph and replays it. If a step cannot "
-                "be captured, true: the run fails; auto: operations run one by one, and the log "
+                "Captures training steps as CUDA graphs and replays them. If a step cannot be "
+                "captured, true: the run fails; auto: operations run one by one, and the log "
                 "contains the reason.");
 }
 
