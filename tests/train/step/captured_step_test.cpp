@@ -391,7 +391,7 @@ TEST_CASE("cuda_graphs: auto warns of an obstacle on a GPU only, and false never
   CHECK(capture.run.events.size() == 1);
 }
 
-TEST_CASE("cuda_graphs: a run with a profiler is told when the capture begins, and once") {
+TEST_CASE("cuda_graphs: with a profiler, one warning says when the capture begins") {
   CaptureCase capture;
   capture.run.optimizer.repeatable = true;
   capture.options.device = at::Device(at::kCUDA, 0);
