@@ -19,6 +19,7 @@ struct GraphCounts {
   int warm_ups = 0;
   int records = 0;
   int replays = 0;
+  int fails_at = -1;  // the number of the capture that fails
 };
 
 /// Replays on the CPU what a CUDA graph would compute, by running the captured work again. As with
@@ -34,7 +35,11 @@ class RerunGraph final : public device::StepGraph {
     work();
   }
   std::size_t record(const Work& work) override {
-    ++counts_.records;
+    if (counts_.records++ == counts_.fails_at) {
+      for (at::Tensor& parameter : parameters_)  // of a backward pass that the device never ran
+        parameter.mutable_grad() = at::full_like(parameter, 1e9);
+      throw Error(ErrorKind::resource, "operation not permitted");
+    }
     Captured captured{.work = work, .before = gradients(), .after = {}};
     work();
     captured.after = gradients();
