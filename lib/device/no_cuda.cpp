@@ -31,7 +31,9 @@ std::optional<std::int64_t> cuda_available_memory(at::Device /*device*/) { retur
 
 GpuInfo gpu_info(at::Device /*device*/) { return {}; }
 
-std::unique_ptr<EventTimer> make_event_timer(at::Device /*device*/, int /*parts*/) {
+std::unique_ptr<Event> make_event(at::Device /*device*/, EventUse /*use*/) { return nullptr; }
+
+std::unique_ptr<PageLock> lock_pages(at::Device /*device*/, std::span<const std::byte> /*memory*/) {
   return nullptr;
 }
 
