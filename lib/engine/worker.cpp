@@ -305,6 +305,8 @@ int Worker::run_training() {
       run_to_end({loop, options, *built.model, shape, experiment.loader.batch_size});
   global_step_ = finished.global_step;
   enter(events::Phase::shutdown);
+  loop.drop_graph();
+  communicator->shutdown();
   emit_(finished);
   if (finished.stop_reason == "signal" && loop.state().end_is_saved && !interrupted())
     return static_cast<int>(ErrorKind::stopped);

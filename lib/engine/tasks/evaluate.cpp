@@ -237,6 +237,7 @@ int Worker::run_evaluation() {
     emit_(event);
   }
   enter(events::Phase::shutdown);
+  communicator->shutdown();
   const events::Finished finished{
       .global_step = global_step_,
       .parameter_digest = train::digest_weights(train::weights_of(*evaluated.model)),

@@ -311,13 +311,20 @@ events::Finished TrainLoop::finish() {
 }
 
 void TrainLoop::rescue(ErrorKind cause) noexcept {
+  drop_graph();
+  // A pending collective may block the device.
   const bool lost = cause == ErrorKind::rank_failed || cause == ErrorKind::hang;
-  if (lost && !options_.device.is_cpu()) return;  // a pending collective may block the device
-  try {
-    step_.drop_graph();  // its memory would otherwise count as used
-  } catch (...) {        // the first failure is reported, and this one only follows from it
+  if (!lost || options_.device.is_cpu()) {
+    for (const auto& observer : observers_) observer->on_failure(state_, cause);
   }
-  for (const auto& observer : observers_) observer->on_failure(state_, cause);
+  session_.communicator.abort();
+}
+
+void TrainLoop::drop_graph() noexcept {
+  try {
+    step_.drop_graph();
+  } catch (...) {  // the first failure is reported, and this one only follows from it
+  }
 }
 
 }  // namespace trainctl::train
