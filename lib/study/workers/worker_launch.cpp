@@ -71,8 +71,9 @@ constexpr double kBusyPercent = 10;
 double batches_to_stop(const WorkerLaunch& workers) {
   const bool synchronizes =
       workers.devices.gpu && workers.devices.ranks * workers.trainer.num_nodes > 1;
+  // The ranks act on a request at the exchange after the one that reports it.
   const std::int64_t steps =
-      synchronizes ? spec::agreement_every(workers.trainer.log_every_n_steps) : 1;
+      synchronizes ? 2 * spec::agreement_every(workers.trainer.log_every_n_steps) : 1;
   return static_cast<double>(steps * workers.trainer.accumulate_grad_batches);
 }
 
