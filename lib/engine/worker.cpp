@@ -243,6 +243,10 @@ int Worker::run_training() {
   Setup place = set_up();
   const spec::Experiment& experiment = place.experiment;
   const at::Device device = place.device;
+  const std::vector<at::Device> devices =
+      data_parallel_devices(experiment, device, request_.world_size);
+  place.experiment.loader.batch_size =
+      experiment.loader.batch_size * static_cast<std::int64_t>(devices.size());
   const RunData data = open_data(experiment, {request_.rank, request_.world_size},
                                  request_.local_world_size, device);
   fit_batch(place.experiment, data.train.dataset->size(), request_.world_size);
@@ -265,8 +269,8 @@ int Worker::run_training() {
   at::manual_seed(experiment.seed);
   const spec::RunLength schedule =
       spec::schedule_length(experiment, loaders.train->samples(), request_.world_size);
-  RunStages built =
-      build_stages({experiment, catalog, shape, device, schedule, run_dir, communicator.get()});
+  RunStages built = build_stages(
+      {experiment, catalog, shape, device, schedule, run_dir, communicator.get(), devices});
   if (request_.rank == 0 && built.start) emit_(*built.start);
   // All ranks initialize the same weights; dropout and other draws then use a separate stream per
   // rank.

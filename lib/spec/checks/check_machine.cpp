@@ -114,6 +114,8 @@ std::optional<std::string> capture_obstacle(const Experiment& experiment,
                                             const Placement& placement) {
   const Trainer& trainer = experiment.trainer;
   if (!placement.on_gpus) return "the run is on a CPU";
+  if (experiment.distributed.type == Strategy::data_parallel)
+    return "distributed.type data_parallel copies weights between GPUs in each step";
   if (placement.ranks > 1 && trainer.cuda_graphs.is_auto())
     return "several ranks exchange gradients within a step, which is captured only with "
            "'cuda_graphs: true'";

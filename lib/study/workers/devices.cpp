@@ -176,6 +176,18 @@ DeviceChoice choose_devices(const spec::Trainer& trainer, const Machine& machine
   return {.gpu = true, .ranks = ranks, .visible = found.count, .warning = {}};
 }
 
+DeviceChoice devices_of_run(const spec::Experiment& experiment, const Machine& machine,
+                            const launch::ProbeGpus& probe) {
+  DeviceChoice choice = choose_devices(experiment.trainer, machine, probe);
+  if (experiment.distributed.type != spec::Strategy::data_parallel) return choice;
+  ENSURE(config, choice.gpu,
+         "distributed.type is data_parallel, but this run is on CPUs; {}\nhint: set "
+         "distributed.type=ddp",
+         spec::kDataParallelIsSlower);
+  choice.ranks = 1;
+  return choice;
+}
+
 FreeMemory free_device_memory(const std::string& library) {
   FreeMemory found;
   try {

@@ -41,6 +41,11 @@ struct DeviceChoice {
 DeviceChoice choose_devices(const spec::Trainer& trainer, const Machine& machine,
                             const launch::ProbeGpus& probe);
 
+/// Returns the devices of a run: those of choose_devices(), with a single rank for all GPUs if
+/// distributed.type is data_parallel. Throws Error(config) if data_parallel would run on CPUs.
+DeviceChoice devices_of_run(const spec::Experiment& experiment, const Machine& machine,
+                            const launch::ProbeGpus& probe);
+
 /// Free bytes of each GPU of the machine, by GPU number.
 using FreeMemory = std::vector<std::uint64_t>;
 

@@ -62,6 +62,20 @@ TEST_CASE("devices: without a driver the run uses the CPU with one rank and a wa
                                  Contains("on the CPU"));
 }
 
+TEST_CASE("devices: data_parallel is one rank for all GPUs, and an error on CPUs") {
+  spec::Experiment experiment;
+  experiment.trainer = trainer(automatic);
+  CHECK(devices_of_run(experiment, with_files(4), driver_with(4)).ranks == 4);
+  experiment.distributed.type = spec::Strategy::data_parallel;
+  const DeviceChoice choice = devices_of_run(experiment, with_files(4), driver_with(4));
+  CHECK(choice.gpu);
+  CHECK(choice.ranks == 1);
+  CHECK(choice.visible == 4);
+  CHECK_THROWS_WITH(
+      devices_of_run(experiment, with_files(4), driver_with(0)),
+      Contains("but this run is on CPUs; data_parallel is slower than ddp by design"));
+}
+
 TEST_CASE("devices: a requested but missing GPU is a resource error with the reason") {
   try {
     choose_devices(trainer(gpu), with_files(4), driver_with(0));
