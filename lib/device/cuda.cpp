@@ -271,6 +271,10 @@ GpuInfo gpu_info(at::Device device) {
                                   hooks.hasCuDNN() ? hooks.versionRuntimeCuDNN() : 0)};
 }
 
+bool has_peer_access(at::Device from, at::Device to) {
+  return at::cuda::canDeviceAccessPeer(from.index(), to.index());
+}
+
 std::unique_ptr<EventTimer> make_event_timer(at::Device device, int parts) {
   if (!device.is_cuda()) return nullptr;
   return std::make_unique<CudaEventTimer>(parts);

@@ -59,6 +59,8 @@ struct GpuInfo {
   std::string versions;    // of the CUDA libraries, "runtime 13.0, cuDNN 91300"
 };
 GpuInfo gpu_info(at::Device device);
+/// Returns whether GPU `from` can access the memory of GPU `to` directly, over NVLink or PCIe.
+bool has_peer_access(at::Device from, at::Device to);
 
 /// Measures parts of a step with events on the device's stream. They are read one step late, so
 /// that measuring never waits for the step.

@@ -31,6 +31,8 @@ std::optional<std::int64_t> cuda_available_memory(at::Device /*device*/) { retur
 
 GpuInfo gpu_info(at::Device /*device*/) { return {}; }
 
+bool has_peer_access(at::Device /*from*/, at::Device /*to*/) { return false; }
+
 std::unique_ptr<EventTimer> make_event_timer(at::Device /*device*/, int /*parts*/) {
   return nullptr;
 }

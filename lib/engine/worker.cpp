@@ -203,7 +203,7 @@ int Worker::run() {
   using spec::TaskKind;
   const TaskKind kind = spec::kind_called(request_.mode);
   if (kind == TaskKind::train) return run_training();
-  if (kind == TaskKind::link) return run_link();
+  if (kind == TaskKind::link || kind == TaskKind::gpu) return run_on_device(kind);
   if (kind == TaskKind::evaluate || kind == TaskKind::predict) return run_evaluation();
   return run_task(kind);
 }
@@ -229,13 +229,19 @@ int Worker::run_task(spec::TaskKind kind) {
   return request_.world_size > 1 ? measure_shared_steps(setup) : measure(setup);
 }
 
-int Worker::run_link() {
+int Worker::run_on_device(spec::TaskKind kind) {
   const bool on_gpu =
       request_.accelerator != nullptr && std::string_view(request_.accelerator) == "gpu";
   const at::Device device = device::choose_device(
       on_gpu ? spec::Accelerator::gpu : spec::Accelerator::cpu, request_.local_rank);
   emit_(hello(request_.rank, device));
-  return measure_link(request_, device, emit_);
+  if (kind == spec::TaskKind::link) return measure_link(request_, device, emit_);
+  const train::EventSink emit = [this](const events::Event& event) {
+    ++global_step_;
+    enter(events::Phase::train);  // each check counts as a step, whose time is limited
+    emit_(event);
+  };
+  return test_gpu(request_, device, emit);
 }
 
 int Worker::run_training() {

@@ -352,6 +352,19 @@ struct LinkMeasured {
   std::vector<std::int64_t> repeats;  // for each size
 };
 
+/// Sent twice for each check of a device that is tested: when the check begins and when it ends.
+struct GpuChecked {
+  int rank = 0;         // tests the GPU with its number
+  std::string check;    // "matmul bf16"
+  bool done = false;    // false: the check begins, and only the members above are set
+  std::string failure;  // empty: passed
+  std::string found;    // "NVIDIA H200, compute capability 9.0"; empty for a check with a value
+  std::optional<double> value;  // measured speed or time
+  std::string unit;             // of the value: "TFLOP/s"
+  std::optional<double> error;  // largest difference from the CPU's result, in units of the
+                                // standard deviation of the results
+};
+
 /// Statistics of a tensor's values.
 struct TensorSummary {
   std::string name;   // "gradient of fc1.weight", "layer3.1.conv2 (conv2d)"
@@ -386,8 +399,9 @@ struct Replayed {
   std::vector<TensorSummary> tensors;  // inputs, outputs, weights, gradients; non-finite ones first
 };
 
-using Event = std::variant<Hello, WeightsSet, RunStarted, Progress, StepLogged, EpochEnded,
-                           TableRow, CheckpointSaved, StoppedEarly, Evaluated, Warning, Failed,
-                           Finished, Measured, Resumed, Replayed, RankEpoch, LinkMeasured>;
+using Event =
+    std::variant<Hello, WeightsSet, RunStarted, Progress, StepLogged, EpochEnded, TableRow,
+                 CheckpointSaved, StoppedEarly, Evaluated, Warning, Failed, Finished, Measured,
+                 Resumed, Replayed, RankEpoch, LinkMeasured, GpuChecked>;
 
 }  // namespace trainctl::events
