@@ -33,13 +33,17 @@ std::int64_t storage_bytes_read();
 
 /// Returns the number of usable GPUs; 0 without a driver.
 int cuda_devices();
-/// Binds the calling thread to the GPU. Throws Error(resource).
+/// Binds the calling thread to the GPU, and initializes CUDA and its allocator. Throws
+/// Error(resource).
 void use_cuda_device(at::Device device);
 /// Returns the feed that make_feed() uses for a GPU.
 std::unique_ptr<Feed> make_cuda_feed(at::Device device, const FeedOptions& options);
 /// Returns an allocator of GPU memory for the images of data sets; null on a CPU, and if this build
 /// has no kernels.
 std::unique_ptr<data::ImageDevice> make_image_device(at::Device device);
+/// Returns why the kernels of this build do not run on the GPU. Returns an empty text if they run,
+/// on a CPU, and if the build has none.
+std::string kernel_obstacle(at::Device device);
 /// Returns the current cudaStream_t on a GPU; null on a CPU.
 void* current_stream(at::Device device);
 /// Returns the peak of the caching allocator in MiB; nullopt on a CPU.
@@ -51,11 +55,12 @@ std::optional<double> cuda_memory_mb(at::Device device);
 /// unused. Returns nullopt on a CPU, and if the driver does not report it.
 std::optional<std::int64_t> cuda_available_memory(at::Device device);
 
-/// Names of a GPU and its libraries; all empty for a CPU.
+/// Properties of a GPU and its libraries; all empty for a CPU.
 struct GpuInfo {
   std::string name;        // "NVIDIA H200"
   std::string pci_bus;     // in the driver's format, "00000000:3b:00.0"
   std::string capability;  // "9.0"
+  int architecture = 0;    // the capability as in nvcc's "sm_90"
   std::string versions;    // of the CUDA libraries, "runtime 13.0, cuDNN 91300"
 };
 GpuInfo gpu_info(at::Device device);
