@@ -6,6 +6,7 @@
 #include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -80,8 +81,9 @@ class EventTimer {
 /// Returns null on a CPU, where the host's clock suffices.
 std::unique_ptr<EventTimer> make_event_timer(at::Device device, int parts);
 
-/// Work that is captured once and then replayed with one launch, as a CUDA graph. Its tensors must
-/// not move.
+/// Parts of a step that are captured once, each as a CUDA graph, and then replayed with one launch
+/// each. The graphs share a memory pool, so replay them in the order of their capture; a graph may
+/// be replayed several times in a row, or left out. Tensors that they use must not move.
 class StepGraph {
  public:
   using Work = std::function<void()>;
@@ -90,11 +92,12 @@ class StepGraph {
   /// Runs the work on the capture stream, ordered with the work before and after it, so that
   /// libraries and allocator initialize there.
   virtual void warm_up(const Work& work) = 0;
-  /// Captures the work without running it. Throws what `work` throws, or why it cannot be captured;
-  /// the device state is restored then, and this object must not be used anymore.
-  virtual void record(const Work& work) = 0;
-  /// Replays the captured work on the current stream.
-  virtual void replay() = 0;
+  /// Captures the work as another graph without running it, and returns the number of the graph,
+  /// from 0. Throws what `work` throws, or why it cannot be captured; the device state is restored
+  /// then, and this object must not be used anymore.
+  virtual std::size_t record(const Work& work) = 0;
+  /// Replays the graph with that number on the current stream. The host does not wait.
+  virtual void replay(std::size_t graph) = 0;
 };
 
 /// Returns null on a CPU.

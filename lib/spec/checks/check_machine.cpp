@@ -118,16 +118,10 @@ std::optional<std::string> capture_obstacle(const Experiment& experiment,
                                             const Placement& placement) {
   const Trainer& trainer = experiment.trainer;
   if (!placement.on_gpus) return "the run is on a CPU";
-  if (placement.ranks > 1 && trainer.cuda_graphs.is_auto())
-    return "several ranks exchange gradients within a step, which is captured only with "
-           "'cuda_graphs: true'";
   if (placement.ranks > 1) {
     if (auto obstacle = exchange_obstacle(experiment)) return obstacle;
   }
-  if (trainer.accumulate_grad_batches > 1)
-    return "trainer.accumulate_grad_batches uses several batches per step";
   if (trainer.detect_anomaly) return "trainer.detect_anomaly checks every operation";
-  if (experiment.profiler) return "the profiler records single operations";
   if (trainer.activation_checkpointing == ActivationCheckpointing::blocks)
     return "trainer.activation_checkpointing resets the random state within a step";
   if (experiment.model.type == "torchscript")
@@ -146,9 +140,7 @@ void check_capture(const Loaded& loaded, config::Diagnostics& diagnostics) {
   const Experiment& experiment = loaded.experiment;
   if (!experiment.trainer.cuda_graphs.value_or(false)) return;
   Checker checker(experiment, loaded.tree, diagnostics);
-  if (!checker.is_valid(
-          {"trainer", "model", "profiler", "plugins", "scheduler", "loss", "metrics"}))
-    return;
+  if (!checker.is_valid({"trainer", "model", "plugins", "scheduler", "loss", "metrics"})) return;
   const auto obstacle =
       capture_obstacle(experiment, placement_of(experiment.trainer, read_machine()));
   if (!obstacle) return;

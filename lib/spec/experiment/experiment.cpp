@@ -58,8 +58,8 @@ void describe_numbers(config::Describe<Trainer>& options) {
                 "Times cuDNN's convolution kernels for each input shape and uses the fastest, as "
                 "torch.backends.cudnn.benchmark; auto: on a GPU, unless 'deterministic' is true.");
   options.field("cuda_graphs", &Trainer::cuda_graphs,
-                "Captures a whole training step as one CUDA graph and replays it. If a step cannot "
-                "be captured, true: the run fails; auto: operations run one by one, and the log "
+                "Captures training steps as CUDA graphs and replays them. If a step cannot be "
+                "captured, true: the run fails; auto: operations run one by one, and the log "
                 "contains the reason.");
 }
 
