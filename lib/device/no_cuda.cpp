@@ -1,5 +1,6 @@
 #include "base/error.hpp"
 #include "device/device.hpp"
+#include "device/kernels.hpp"
 
 namespace trainctl::device {
 namespace {
@@ -15,6 +16,8 @@ namespace {
 
 int cuda_devices() { return 0; }
 
+bool kernels_built() { return false; }
+
 void use_cuda_device(at::Device /*device*/) { throw_no_cuda(); }
 
 std::unique_ptr<Feed> make_cuda_feed(at::Device /*device*/, const FeedOptions& /*options*/) {
@@ -22,6 +25,8 @@ std::unique_ptr<Feed> make_cuda_feed(at::Device /*device*/, const FeedOptions& /
 }
 
 std::unique_ptr<data::ImageDevice> make_image_device(at::Device /*device*/) { return nullptr; }
+
+std::string kernel_obstacle(at::Device /*device*/) { return {}; }
 
 std::optional<double> cuda_peak_memory_mb(at::Device /*device*/) { return std::nullopt; }
 

@@ -4,6 +4,7 @@
 #include "spec/experiment/task.hpp"
 #include "train/debug/memory_report.hpp"
 #include "train/loop/evaluator.hpp"
+#include "train/measure/backends.hpp"
 
 #include <cstdint>
 #include <vector>
@@ -29,6 +30,7 @@ class Worker {
   struct Setup {
     spec::Experiment experiment;
     at::Device device = at::kCPU;
+    train::BackendSettings backends = {};
   };
 
   int run_training();

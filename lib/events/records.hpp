@@ -147,7 +147,11 @@ struct RunStarted {
   bool recomputes = false;        // activation checkpointing
   std::string recomputes_why;     // "activations need about ..."; empty: requested by the user
   std::string precision;
-  std::string monitor;  // metric that decides which weights are best
+  std::string fp32_precision;      // "ieee", "tf32", "bf16": of float32 products and convolutions
+  std::string fp32_precision_why;  // "trainer.float32_matmul_precision is high"
+  bool benchmark = false;          // cuDNN measures its kernels
+  std::string benchmark_why;       // "configured", "deterministic"
+  std::string monitor;             // metric that decides which weights are best
   std::map<std::string, std::string> data_fingerprints;  // split -> hex
   std::string no_data_digest;  // why batches have no digest; empty: they have one
 };
@@ -309,7 +313,7 @@ struct Finished {
 struct Measured {
   std::string device;       // "cpu", "cuda:0"
   std::string device_name;  // "NVIDIA H200"; empty for a CPU
-  std::string precision;    // "32-true", "bf16-mixed", "16-mixed"; "tf32" if matrix products use it
+  std::string precision;  // "32-true", "bf16-mixed", "16-mixed"; "tf32" if float32 products use it
   std::int64_t parameters = 0;
   std::int64_t trainable_parameters = 0;
   std::int64_t weight_bytes = 0;  // parameters and buffers

@@ -1,5 +1,4 @@
 #include "base/error.hpp"
-#include "base/numbers.hpp"
 #include "base/strings.hpp"
 #include "device/device.hpp"
 #include "device/kernels.hpp"
@@ -30,6 +29,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <exception>
 #include <limits>
 #include <optional>
@@ -242,11 +242,10 @@ std::string gather_failure(const TestedDevice& subject) {
 }
 
 void check_kernels(const TestedDevice& subject, GpuChecked& checked) {
-  constexpr double kLeast = 8;  // the oldest architecture in third_party/kernels.cmake
   if (subject.device.is_cuda()) {
-    const auto capability = parse_number<double>(device::gpu_info(subject.device).capability);
     if (!device::kernels_built()) checked.found = "not built";
-    if (capability < kLeast) checked.found = "not used: they need compute capability 8.0";
+    const std::string obstacle = device::kernel_obstacle(subject.device);
+    if (!obstacle.empty()) checked.found = "not used: " + obstacle;
     if (!checked.found.empty()) return;
   }
   checked.failure = entropy_failure(subject);
@@ -264,12 +263,12 @@ void check_graph(const TestedDevice& subject, GpuChecked& checked) {
   const at::Tensor sum = at::zeros({1024}, subject.of(at::kFloat));
   const auto work = [&] { sum.add_(1); };
   graph->warm_up(work);
-  graph->record(work);
-  graph->replay();
+  const std::size_t number = graph->record(work);
+  graph->replay(number);
   sum.zero_();
   wait_for(sum);
   const double begin = steady_clock().now();
-  for (int i = 0; i < kReplays; ++i) graph->replay();
+  for (int i = 0; i < kReplays; ++i) graph->replay(number);
   wait_for(sum);
   checked.value = (steady_clock().now() - begin) / kReplays * 1e6;
   checked.unit = "us per replay";
