@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <string_view>
 
 // The CUDA compiler reads this file, too: C++17 and plain types only.
 
@@ -137,11 +138,18 @@ constexpr float row_loss(const RowEntropy& job, std::int64_t row, const RowSum& 
 /// Does the work of row_entropy_kernel on a CPU.
 void row_entropy_on_host(const RowEntropy& job);
 
+/// Returns whether this build has kernels that run on the current GPU. Without a GPU, returns
+/// whether it has any. A worker uses one kind of GPU, so the first answer holds for the process.
+bool kernels_built();
+
+/// Returns whether kernels for `architectures`, in the form of CMAKE_CUDA_ARCHITECTURES ("80-real
+/// 90-real 120"), run on a GPU of that architecture (90 for compute capability 9.0). Machine code
+/// runs on the same major version with at least the same minor version; an entry without "-real"
+/// also contains PTX, which the driver compiles for all later GPUs.
+bool kernels_run_on(std::string_view architectures, int architecture);
+
 // kernels.cu implements these functions; no_kernels.cpp is built instead without a CUDA compiler,
 // and returns an error.
-
-/// Returns whether this build has kernels.
-bool kernels_built();
 
 /// Launches the kernel that builds the batch, on a stream (a cudaStream_t) of the current device;
 /// all pointers are device pointers. Neither waits nor allocates. Returns an error message, or

@@ -167,7 +167,7 @@ TEST_CASE("fused_entropy: without a CUDA compiler the kernel reports why it is m
   CHECK_THAT(device::launch_row_entropy({}, nullptr), Contains("no CUDA compiler was found"));
 }
 
-TEST_CASE("fused_entropy: the GPU kernel matches the CPU and is deterministic") {
+TEST_CASE("fused_entropy: the GPU kernel matches the CPU and is deterministic", "[gpu][kernels]") {
   if (!at::globalContext().hasCUDA() || !device::kernels_built()) skip("no GPU, or no kernels");
   at::manual_seed(7);
   for (const std::int64_t width : widths()) {
@@ -185,7 +185,8 @@ TEST_CASE("fused_entropy: the GPU kernel matches the CPU and is deterministic") 
 }
 
 TEST_CASE(
-    "cross_entropy: a GPU uses the fused kernel for float32 only, and all options match the CPU") {
+    "cross_entropy: a GPU uses the fused kernel for float32 only, and all options match the CPU",
+    "[gpu][kernels]") {
   if (!at::globalContext().hasCUDA() || !device::kernels_built()) skip("no GPU, or no kernels");
   const at::Tensor logits = at::randn({8, 3});
   const at::Tensor classes = at::randint(3, {8}, at::kLong);
