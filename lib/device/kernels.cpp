@@ -1,5 +1,8 @@
 #include "device/kernels.hpp"
 
+#include "base/numbers.hpp"
+#include "base/strings.hpp"
+
 #include <c10/util/BFloat16.h>
 #include <c10/util/Half.h>
 
@@ -126,7 +129,24 @@ void for_type(const Job& job, Call call) {
   }
 }
 
+/// Returns whether the code of one entry of CMAKE_CUDA_ARCHITECTURES runs on the GPU.
+bool runs_on(const std::string& entry, int architecture) {
+  const std::size_t dash = entry.find('-');
+  const int built = parse_number<int>(entry.substr(0, dash)).value_or(0);
+  const std::string_view code =
+      dash == std::string::npos ? "" : std::string_view(entry).substr(dash);
+  if (built == 0 || architecture < built) return false;
+  const bool same_major = architecture / 10 == built / 10;
+  return code == "-real" ? same_major : code == "-virtual" || code.empty();
+}
+
 }  // namespace
+
+bool kernels_run_on(std::string_view architectures, int architecture) {
+  return std::ranges::any_of(split(std::string(architectures), ' '), [&](const std::string& entry) {
+    return runs_on(entry, architecture);
+  });
+}
 
 void row_entropy_on_host(const RowEntropy& job) {
   for_type(job, [&](auto type) { entropy<decltype(type)>(job); });

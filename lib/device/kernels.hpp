@@ -7,6 +7,7 @@
 #include "device/row_entropy.hpp"
 
 #include <cstdint>
+#include <string_view>
 
 // The CUDA compiler reads this file, too: C++17 and plain types only.
 
@@ -49,14 +50,21 @@ constexpr void gather_pixel(const Gather& job, float* inputs_nchw, std::int64_t 
   }
 }
 
+/// Returns whether this build has kernels that run on the current GPU. Without a GPU, returns
+/// whether it has any. A worker uses one kind of GPU, so the first answer holds for the process.
+bool kernels_built();
+
+/// Returns whether kernels for `architectures`, in the form of CMAKE_CUDA_ARCHITECTURES ("80-real
+/// 90-real 120"), run on a GPU of that architecture (90 for compute capability 9.0). Machine code
+/// runs on the same major version with at least the same minor version; an entry without "-real"
+/// also contains PTX, which the driver compiles for all later GPUs.
+bool kernels_run_on(std::string_view architectures, int architecture);
+
 // kernels.cu and fused_kernels.cu implement these functions; no_kernels.cpp is built instead
 // without a CUDA compiler, and returns an error. They launch kernels on a stream (a cudaStream_t)
 // of the current device; all pointers are device pointers. They neither wait nor allocate, so that
 // a CUDA graph can capture them. Sums have a fixed order, so the results are reproducible bit for
 // bit. They return an error message, or null.
-
-/// Returns whether this build has kernels.
-bool kernels_built();
 
 /// Builds a batch.
 const char* launch_gather(const Gather& job, float* inputs_nchw, void* stream);

@@ -67,6 +67,7 @@ StepRunner::StepRunner(const Session& session, const Options& options, PartTimer
       world_size_(session.communicator.rank_info().world_size),
       alone_(world_size_ == 1 || options.strategy == spec::Strategy::local_sgd),
       on_cpu_(options.device.is_cpu()) {
+  full_window_ = options.accumulate * session.batch_size * world_size_;
   forward_.widens_logits = !session.loss.accepts_16_bit();
   if (options.clip) clipper_.emplace(*options.clip, options.clip_algorithm);
   make_scaler(options);
@@ -97,14 +98,16 @@ void StepRunner::begin_step(double lr, std::optional<double> momentum) {
 }
 
 StepRunner::Result StepRunner::run(const MicroBatch& micro) {
+  if (!captured_) return take(micro);
+  // All ranks decide the same: a window is full if it is full on each of them.
   const bool measures = logs_norms_ && micro.logs;
-  const bool is_like_all_others =
-      micro.opens && micro.closes && !measures && micro.batch.valid == session_.batch_size;
-  if (!captured_ || !is_like_all_others) return take(micro);
-  Result result = Result::ok;
-  const auto taken = captured_->take(micro.batch, [&] { result = take(micro); });
-  if (taken == CapturedStep::Execution::replayed) sync_.count_repeated();
-  return result;
+  const bool is_usual = micro.window_rows == full_window_ && !measures;
+  using Window = CapturedStep::Window;
+  result_ = Result::ok;
+  const auto taken = captured_->take(micro, is_usual ? Window::usual : Window::other,
+                                     [this, micro] { result_ = take(micro); });
+  if (taken == CapturedStep::Execution::replayed && micro.closes) sync_.count_repeated();
+  return result_;
 }
 
 StepRunner::Result StepRunner::take(const MicroBatch& micro) {
