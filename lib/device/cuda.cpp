@@ -2,9 +2,11 @@
 #include "base/strings.hpp"
 #include "device/device.hpp"
 #include "device/event.hpp"
+#include "device/kernels.hpp"
 #include "device/pixel_conversion.hpp"
 #include "log/log.hpp"
 
+#include <ATen/Context.h>
 #include <ATen/cuda/CUDAContext.h>
 #include <ATen/cuda/CUDAEvent.h>
 #include <ATen/detail/CUDAHooksInterface.h>
@@ -17,6 +19,8 @@
 
 #include <algorithm>
 #include <array>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -24,6 +28,11 @@ namespace trainctl::device {
 namespace {
 
 namespace allocator = c10::cuda::CUDACachingAllocator;
+
+/// The architectures of kernels.cu, as CMAKE_CUDA_ARCHITECTURES; empty without kernels.
+constexpr std::string_view kArchitectures = TRAINCTL_KERNEL_ARCHITECTURES;
+
+int architecture_of(const cudaDeviceProp& gpu) { return 10 * gpu.major + gpu.minor; }
 
 double in_mib(std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
@@ -205,11 +214,36 @@ int cuda_devices() { return static_cast<int>(c10::cuda::device_count()); }
 
 void use_cuda_device(at::Device device) {
   try {
-    c10::cuda::set_device(device.index());
+    // Initializes the allocator, whose statistics are read before the first tensor exists.
+    at::globalContext().lazyInitDevice(at::kCUDA);
+    // Creates the CUDA context here, where a failure is reported with the name of the device.
+    c10::cuda::set_device(device.index(), /*force=*/true);
   } catch (const c10::Error& error) {
-    throw Error(ErrorKind::resource,
-                fmt::format("cannot use {}: {}", device.str(), error.what_without_backtrace()));
+    const std::string text = error.what_without_backtrace();
+    throw Error(
+        ErrorKind::resource,
+        fmt::format("cannot use {}: {}\nhint: run 'trainctl doctor'; 'nvidia-smi' lists the "
+                    "processes that use the GPU",
+                    device.str(), text.substr(0, text.find('\n'))));
   }
+}
+
+bool kernels_built() {
+  static const bool run = [] {
+    if (kArchitectures.empty() || cuda_devices() == 0) return !kArchitectures.empty();
+    return kernels_run_on(kArchitectures, architecture_of(*at::cuda::getCurrentDeviceProperties()));
+  }();
+  return run;
+}
+
+std::string kernel_obstacle(at::Device device) {
+  if (!device.is_cuda() || kArchitectures.empty()) return {};
+  const GpuInfo gpu = gpu_info(device);
+  if (kernels_run_on(kArchitectures, gpu.architecture)) return {};
+  return fmt::format(
+      "trainctl's kernels are built for the architectures {}, and {} has compute "
+      "capability {}",
+      kArchitectures, gpu.name, gpu.capability);
 }
 
 std::unique_ptr<Feed> make_cuda_feed(at::Device device, const FeedOptions& options) {
@@ -254,8 +288,13 @@ GpuInfo gpu_info(at::Device device) {
           .pci_bus = fmt::format("{:08x}:{:02x}:{:02x}.0", properties->pciDomainID,
                                  properties->pciBusID, properties->pciDeviceID),
           .capability = fmt::format("{}.{}", properties->major, properties->minor),
+          .architecture = architecture_of(*properties),
           .versions = fmt::format("runtime {}.{}, cuDNN {}", runtime / 1000, runtime % 1000 / 10,
                                   hooks.hasCuDNN() ? hooks.versionRuntimeCuDNN() : 0)};
+}
+
+bool has_peer_access(at::Device from, at::Device to) {
+  return at::cuda::canDeviceAccessPeer(from.index(), to.index());
 }
 
 std::unique_ptr<Event> make_event(at::Device device, EventUse use) {

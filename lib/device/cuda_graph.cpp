@@ -1,4 +1,5 @@
 #include "base/error.hpp"
+#include "base/host_waits.hpp"
 #include "device/device.hpp"
 
 #include <ATen/core/CachingHostAllocator.h>
@@ -11,6 +12,7 @@
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
+#include <deque>
 #include <mutex>
 
 namespace trainctl::device {
@@ -66,31 +68,39 @@ class CudaStepGraph final : public StepGraph {
     order(stream_, outer);
   }
 
-  void record(const Work& work) override {
+  std::size_t record(const Work& work) override {
+    count_host_wait("capture of a CUDA graph");
     c10::cuda::device_synchronize();
-    allocator::emptyCache();  // a graph allocates from the device, not from the cache
+    if (graphs_.empty()) allocator::emptyCache();  // a graph allocates from the device
     const std::int64_t reserved = reserved_bytes();
     const at::Tensor draws = random_state();
+    Graph& graph = graphs_.emplace_back();
     try {
-      capture(work);
+      capture(graph, work);
     } catch (...) {
-      graph_.abandon();
+      graph.abandon();
       replace_generator(draws);
       throw;
     }
-    check_free_memory(reserved_bytes() - reserved);
+    taken_ += reserved_bytes() - reserved;
+    check_free_memory(taken_);
     order(stream_, c10::cuda::getCurrentCUDAStream(device_));
+    return graphs_.size() - 1;
   }
 
-  void replay() override { graph_.replay(); }
+  void replay(std::size_t graph) override { graphs_.at(graph).replay(); }
 
  private:
-  void capture(const Work& work) {
+  /// All graphs use the pool of the first one: the temporary tensors of one graph are free when
+  /// the next one runs. libtorch registers the default generator with the graph, so that each
+  /// replay draws the numbers that an eager step would draw.
+  void capture(Graph& graph, const Work& work) {
     const c10::cuda::CUDAStreamGuard on(stream_);
+    const auto pool = graphs_.size() > 1 ? graphs_.front().pool() : c10::MempoolId_t{0, 0};
     // Other threads may use CUDA during the capture.
-    graph_.capture_begin({0, 0}, cudaStreamCaptureModeThreadLocal);
+    graph.capture_begin(pool, cudaStreamCaptureModeThreadLocal);
     work();
-    graph_.capture_end();
+    graph.capture_end();
   }
 
   [[nodiscard]] at::Generator generator() const {
@@ -130,7 +140,8 @@ class CudaStepGraph final : public StepGraph {
 
   c10::DeviceIndex device_;
   c10::cuda::CUDAStream stream_;
-  Graph graph_;
+  std::deque<Graph> graphs_;
+  std::int64_t taken_ = 0;  // bytes of the pool
 };
 
 }  // namespace

@@ -35,13 +35,17 @@ std::int64_t storage_bytes_read();
 
 /// Returns the number of usable GPUs; 0 without a driver.
 int cuda_devices();
-/// Binds the calling thread to the GPU. Throws Error(resource).
+/// Binds the calling thread to the GPU, and initializes CUDA and its allocator. Throws
+/// Error(resource).
 void use_cuda_device(at::Device device);
 /// Returns the feed that make_feed() uses for a GPU.
 std::unique_ptr<Feed> make_cuda_feed(at::Device device, const FeedOptions& options);
 /// Returns an allocator of GPU memory for the images of data sets; null on a CPU, and if this build
 /// has no kernels.
 std::unique_ptr<data::ImageDevice> make_image_device(at::Device device);
+/// Returns why the kernels of this build do not run on the GPU. Returns an empty text if they run,
+/// on a CPU, and if the build has none.
+std::string kernel_obstacle(at::Device device);
 /// Returns the current cudaStream_t on a GPU; null on a CPU.
 void* current_stream(at::Device device);
 /// Returns the peak of the caching allocator in MiB; nullopt on a CPU.
@@ -53,14 +57,17 @@ std::optional<double> cuda_memory_mb(at::Device device);
 /// unused. Returns nullopt on a CPU, and if the driver does not report it.
 std::optional<std::int64_t> cuda_available_memory(at::Device device);
 
-/// Names of a GPU and its libraries; all empty for a CPU.
+/// Properties of a GPU and its libraries; all empty for a CPU.
 struct GpuInfo {
   std::string name;        // "NVIDIA H200"
   std::string pci_bus;     // in the driver's format, "00000000:3b:00.0"
   std::string capability;  // "9.0"
+  int architecture = 0;    // the capability as in nvcc's "sm_90"
   std::string versions;    // of the CUDA libraries, "runtime 13.0, cuDNN 91300"
 };
 GpuInfo gpu_info(at::Device device);
+/// Returns whether GPU `from` can access the memory of GPU `to` directly, over NVLink or PCIe.
+bool has_peer_access(at::Device from, at::Device to);
 
 /// A point in the work of a stream of a GPU, like torch.cuda.Event.
 class Event {
@@ -114,8 +121,9 @@ class EventTimer {
 /// Returns null on a CPU, where the host's clock suffices.
 std::unique_ptr<EventTimer> make_event_timer(at::Device device, int parts);
 
-/// Work that is captured once and then replayed with one launch, as a CUDA graph. Its tensors must
-/// not move.
+/// Parts of a step that are captured once, each as a CUDA graph, and then replayed with one launch
+/// each. The graphs share a memory pool, so replay them in the order of their capture; a graph may
+/// be replayed several times in a row, or left out. Tensors that they use must not move.
 class StepGraph {
  public:
   using Work = std::function<void()>;
@@ -124,11 +132,12 @@ class StepGraph {
   /// Runs the work on the capture stream, ordered with the work before and after it, so that
   /// libraries and allocator initialize there.
   virtual void warm_up(const Work& work) = 0;
-  /// Captures the work without running it. Throws what `work` throws, or why it cannot be captured;
-  /// the device state is restored then, and this object must not be used anymore.
-  virtual void record(const Work& work) = 0;
-  /// Replays the captured work on the current stream.
-  virtual void replay() = 0;
+  /// Captures the work as another graph without running it, and returns the number of the graph,
+  /// from 0. Throws what `work` throws, or why it cannot be captured; the device state is restored
+  /// then, and this object must not be used anymore.
+  virtual std::size_t record(const Work& work) = 0;
+  /// Replays the graph with that number on the current stream. The host does not wait.
+  virtual void replay(std::size_t graph) = 0;
 };
 
 /// Returns null on a CPU.

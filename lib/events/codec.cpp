@@ -84,10 +84,11 @@ void read(const Json& json, Timing& timing) {
 
 namespace {
 
-constexpr std::array kNames{
-    "hello",     "weights_set",      "run_started",   "progress",  "step_logged", "epoch_ended",
-    "table_row", "checkpoint_saved", "stopped_early", "evaluated", "warning",     "failed",
-    "finished",  "measured",         "resumed",       "replayed",  "rank_epoch",  "link_measured"};
+constexpr std::array kNames{"hello",         "weights_set",   "run_started", "progress",
+                            "step_logged",   "epoch_ended",   "table_row",   "checkpoint_saved",
+                            "stopped_early", "evaluated",     "warning",     "failed",
+                            "finished",      "measured",      "resumed",     "replayed",
+                            "rank_epoch",    "link_measured", "gpu_checked"};
 static_assert(kNames.size() == std::variant_size_v<Event>);
 
 [[noreturn]] void refuse(std::string_view what, std::string_view line) {

@@ -188,7 +188,8 @@ RECORD_FIELDS(WeightsSet, path, format, loaded, reinitialized, missing, ignored,
 RECORD_FIELDS(RunStarted, world_size, parameters, trainable_parameters, train_samples, val_samples,
               steps_per_epoch, max_epochs, global_batch, num_workers, prefetch_factor,
               num_workers_why, num_threads, num_threads_why, num_threads_taken, channels_last,
-              channels_last_why, recomputes, recomputes_why, precision, monitor, data_fingerprints,
+              channels_last_why, recomputes, recomputes_why, precision, fp32_precision,
+              fp32_precision_why, benchmark, benchmark_why, monitor, data_fingerprints,
               no_data_digest)
 RECORD_FIELDS(Progress, phase, epoch, step_in_epoch, steps_in_epoch, global_step, loss)
 RECORD_FIELDS(StepLogged, epoch, global_step, loss, lr, elapsed_s, grad_norm, param_norm)
@@ -214,6 +215,7 @@ RECORD_FIELDS(Measured, device, device_name, precision, parameters, trainable_pa
               step_rounds_s, exposed_s, ranks, backward_s, num_threads, recomputes, recomputes_why,
               taken_cores)
 RECORD_FIELDS(LinkMeasured, backend, device, device_name, ranks, bytes, seconds, repeats)
+RECORD_FIELDS(GpuChecked, rank, check, done, failure, found, value, unit, error)
 RECORD_FIELDS(TensorSummary, name, dtype, shape, nan_count, inf_count, min, max, mean)
 RECORD_FIELDS(Replayed, rank, epoch, global_step, batch, rows, cause, recorded_loss, loss,
               recorded_first, first, bitwise, why_not, initialized, non_finite_after_step, bad_rows,

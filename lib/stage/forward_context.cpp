@@ -12,6 +12,7 @@ namespace {
 thread_local BatchOfRanks current;
 thread_local bool collects = false;
 thread_local std::vector<at::Tensor> counters;  // keeps its memory
+thread_local std::optional<double> current_loss_gradient;
 
 }  // namespace
 
@@ -43,5 +44,12 @@ void CounterScope::add() const {
   if (!counters.empty()) at::_foreach_add_(counters, 1);
   counters.clear();
 }
+
+std::optional<double> loss_gradient() { return current_loss_gradient; }
+
+LossGradientScope::LossGradientScope(std::optional<double> factor)
+    : was_(std::exchange(current_loss_gradient, factor)) {}
+
+LossGradientScope::~LossGradientScope() { current_loss_gradient = was_; }
 
 }  // namespace trainctl::stage

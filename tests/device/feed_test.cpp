@@ -160,7 +160,7 @@ TEST_CASE("Feed: tokens and their targets are integers") {
   CHECK(torch::equal(feed->put(batch).targets, torch::tensor(targets).view({2, 3})));
 }
 
-TEST_CASE("Feed: a GPU receives the same values as the CPU") {
+TEST_CASE("Feed: a GPU receives the same values as the CPU", "[gpu]") {
   if (!at::globalContext().hasCUDA()) skip("no GPU");
   Images images(4, 2, 2, 3);
   images.mix();

@@ -129,7 +129,7 @@ TEST_CASE("launch_gather: the error states that the build has no kernels") {
   CHECK_THAT(device::launch_gather({}, nullptr, nullptr), Contains("no CUDA compiler was found"));
 }
 
-TEST_CASE("device cache: a GPU computes the same floats as the CPU") {
+TEST_CASE("device cache: a GPU computes the same floats as the CPU", "[gpu][kernels]") {
   if (!at::globalContext().hasCUDA() || !device::kernels_built()) skip("no GPU, or no kernels");
   const at::Device gpu(at::kCUDA, 0);
   const auto images = device::make_image_device(gpu);
@@ -140,14 +140,15 @@ TEST_CASE("device cache: a GPU computes the same floats as the CPU") {
   }
 }
 
-TEST_CASE("Feed: a GPU converts bytes to the same floats as the CPU") {
+TEST_CASE("Feed: a GPU converts bytes to the same floats as the CPU", "[gpu][kernels]") {
   if (!at::globalContext().hasCUDA() || !device::kernels_built()) skip("no GPU, or no kernels");
   data::Loader expected(varied(), options_of(0));
   data::Loader loader(varied(), options_of(2));
   compare(loader, at::Device(at::kCUDA, 0), expected);
 }
 
-TEST_CASE("device cache: images that exceed the GPU's memory are a resource error") {
+TEST_CASE("device cache: images that exceed the GPU's memory are a resource error",
+          "[gpu][kernels]") {
   if (!at::globalContext().hasCUDA() || !device::kernels_built()) skip("no GPU, or no kernels");
   const auto images = device::make_image_device(at::Device(at::kCUDA, 0));
   CHECK(images->free_bytes() > 0);

@@ -90,6 +90,17 @@ def write_mnists(folder):
             os.link(file, fashion / file.name)
 
 
+def smaller_pictures(value, path=""):
+    """Returns the overrides that set each size of pictures of more than 64 pixels in an experiment, or in a value in it, to 64."""
+    items = enumerate(value) if isinstance(value, list) else value.items() if isinstance(value, dict) else ()
+    words = []
+    for key, below in items:
+        if key in {"size", "height", "width"} and isinstance(below, int) and below > 64:
+            words.append(f"++{path}{key}=64")
+        words += smaller_pictures(below, f"{path}{key}.")
+    return words
+
+
 class Drawn(unittest.TestCase):
     """Writes the data for the configs of some folders, once for all tests of a class."""
 
@@ -227,14 +238,20 @@ class SmallImageConfigs(Stepping):
 
 
 class Photographs:
-    """Trains on two pictures per step, in the size that the recipe asks for."""
+    """Trains on two pictures per step. Only one network gets pictures in the size of its recipe, since the others take minutes."""
 
     BATCH = 2
     WRITERS = (write_photographs,)
+    WHOLE = "imagenet-sample/resnet18.yaml"
 
     def setUp(self):
         code, _, err = run(self.folder, "data", "pack", CONFIGS / "imagenet-sample/lenet.yaml", "--out", self.data / "imagenet-sample.pack")
         self.assertEqual(code, 0, err)
+
+    def step(self, config, *words):
+        if config != self.WHOLE:
+            words = (*smaller_pictures(self.ask("show-config", CONFIGS / config)["config"]), *words)
+        super().step(config, *words)
 
 
 class PhotographConfigs(Photographs, Stepping):
@@ -243,6 +260,20 @@ class PhotographConfigs(Photographs, Stepping):
 
 class AugmentationConfigs(Photographs, Stepping):
     FOLDERS = ("imagenet-sample/augmentation",)
+
+
+class SpeedConfigs(Stepping):
+    """Trains the rows of the speed table in float32, because not every CPU has 16-bit instructions."""
+
+    FOLDERS = ("speed",)
+    BATCH = 2
+    WRITERS = (write_mnists, write_cifar)
+    SETS = (make_data.text,)
+    WORDS = {"speed/gpt2_124m.yaml": ("model.layers=1", "dataset.train.sequence_length=64"),
+             **{f"speed/resnet50_{kind}.yaml": ("dataset.train.samples=32", "dataset.train.folder=photographs") for kind in ("decoded", "jpeg")}}
+
+    def step(self, config, *words):
+        super().step(config, "++trainer.precision=32-true", *words)
 
 
 class TableAndTextConfigs(Stepping):

@@ -216,7 +216,12 @@ class LinkAndForecast(Smoke):
 
     def test_recorded_steps_are_checked_as_on_gpus_wherever_the_check_runs(self):
         graphs = ["trainer.accelerator=gpu", "trainer.devices=8", "++trainer.cuda_graphs=true", "--fake-ranks", "8", "--no-model"]
-        self.assertEqual(self.plan(*graphs)["fake_ranks"]["problems"], [])
+        plan = self.plan(*graphs)
+        self.assertEqual((plan["fake_ranks"]["problems"], plan["cuda_graphs"]), ([], {"captured": True, "obstacle": None}))
+        off = self.plan(*graphs[:2], "++trainer.cuda_graphs=false", *graphs[3:])["cuda_graphs"]
+        self.assertEqual(off, {"captured": False, "obstacle": "trainer.cuda_graphs is false"})
+        zero1 = self.plan(*graphs[:2], "++distributed.type=zero1", *graphs[3:])["cuda_graphs"]
+        self.assertIn("zero1 exchanges weights", zero1["obstacle"])
         (problem,) = self.plan(*graphs, "++distributed.compression=bf16", code=2)["fake_ranks"]["problems"]
         self.assertIn("distributed.compression compresses gradients", problem)
         (problem,) = self.plan(*graphs[:2], "++distributed.backend=gloo", *graphs[3:], code=2)["fake_ranks"]["problems"]

@@ -269,7 +269,8 @@ struct FakeRun {
                                                },
                                            .heartbeat = &heartbeat,
                                            .stop_signal = &stop_signal,
-                                           .run_dir = run_dir.empty() ? folder.path() : run_dir};
+                                           .run_dir = run_dir.empty() ? folder.path() : run_dir,
+                                           .make_graph = make_graph};
     trainctl::train::TrainLoop loop(session, options);
     if (!resume.empty()) loop.resume(resume, resume_epoch);
     try {
@@ -327,6 +328,9 @@ struct FakeRun {
   std::unique_ptr<trainctl::stage::Scheduler> real_scheduler;
   std::unique_ptr<trainctl::stage::Stopper> real_stopper;
   std::vector<std::unique_ptr<trainctl::stage::Metric>> metrics;
+  /// Replaces CUDA graphs.
+  std::function<std::unique_ptr<trainctl::device::StepGraph>(at::Device)> make_graph =
+      trainctl::device::make_step_graph;
   std::unique_ptr<trainctl::data::Loader> train, validation;
   std::shared_ptr<trainctl::Clock> clock = std::make_shared<TickingClock>();
   trainctl::events::Heartbeat heartbeat{};

@@ -6,7 +6,9 @@
 #include <torch/torch.h>
 
 #include <chrono>
+#include <cstddef>
 #include <memory>
+#include <vector>
 
 using namespace trainctl;
 using dist::Bucketing;
@@ -83,8 +85,58 @@ TEST_CASE("NCCL: a step with gradient synchronization is captured in a CUDA grap
   const auto graph = device::make_step_graph(kGpu);
   for (int warm_up = 0; warm_up < 3; ++warm_up) graph->warm_up(step);
   const at::Tensor eager = product.weight.grad().clone();
-  graph->record(step);
+  const std::size_t recorded = graph->record(step);
   product.inputs.fill_(2);
-  graph->replay();
+  graph->replay(recorded);
   CHECK(torch::equal(product.weight.grad(), eager * 4));
+}
+
+TEST_CASE("NCCL: the batches of an accumulated step are captured separately and replayed",
+          "[gpu]") {
+  RankGroup group(1);
+  const auto communicator = world_of_one(group);
+  const Product product;
+  const auto sync = communicator->sync_gradients({product.weight}, {.bucketing = Bucketing::hooks});
+  const auto first = [&] {
+    product.weight.mutable_grad().zero_();
+    product.loss().backward();
+  };
+  const auto middle = [&] { product.loss().backward(); };
+  const auto last = [&] {
+    sync->before_forward();
+    (void)sync->backward(product.loss());
+  };
+  const std::vector<device::StepGraph::Work> batches{first, middle, last};
+  const auto graph = device::make_step_graph(kGpu);
+  for (int warm_up = 0; warm_up < 3; ++warm_up) {
+    for (const auto& batch : batches) graph->warm_up(batch);
+  }
+  const at::Tensor eager = product.weight.grad().clone();
+  std::vector<std::size_t> recorded;
+  for (const auto& batch : batches) recorded.push_back(graph->record(batch));
+  for (const std::size_t one : recorded) graph->replay(one);
+  CHECK(torch::equal(product.weight.grad(), eager));
+  product.inputs.fill_(2);
+  for (const std::size_t one : {recorded[0], recorded[1], recorded[1], recorded[2]})
+    graph->replay(one);
+  CHECK(torch::allclose(product.weight.grad(), eager * 4 * 4 / 3));
+}
+
+TEST_CASE("NCCL: a sum of the host is read later, and the group shuts down or aborts", "[gpu]") {
+  for (const bool succeeds : {true, false}) {
+    RankGroup group(1);
+    const auto communicator = world_of_one(group);
+    const at::Tensor flags = torch::full({4}, 3, torch::kInt);
+    const dist::Pending read = communicator->start_sum(flags, "requests");
+    auto graph = device::make_step_graph(kGpu);
+    const at::Tensor values = torch::ones({8}, kGpu);
+    const auto step = [&] { communicator->sum(values, "sum"); };
+    for (int warm_up = 0; warm_up < 3; ++warm_up) graph->warm_up(step);
+    graph->replay(graph->record(step));
+    read();
+    CHECK(torch::equal(flags, torch::full({4}, 3, torch::kInt)));
+    graph.reset();
+    if (succeeds) communicator->shutdown();
+    communicator->abort();
+  }
 }

@@ -100,7 +100,8 @@ TEST_CASE(
   CHECK(run.model.weight.isfinite().all().item<bool>());
 }
 
-TEST_CASE("NumericsGuard: a non-finite step on a GPU is reported by number at the next log point") {
+TEST_CASE("NumericsGuard: a non-finite step on a GPU is reported by number at the next log point",
+          "[gpu]") {
   if (!at::globalContext().hasCUDA()) skip("no GPU");
   const auto [log_every, seen] = GENERATE(table<std::int64_t, std::string>({{2, "4"}, {50, "6"}}));
   const bool skips = GENERATE(true, false);
@@ -120,7 +121,8 @@ TEST_CASE("NumericsGuard: a non-finite step on a GPU is reported by number at th
   CHECK((run.optimizer.steps == 1) == skips);
 }
 
-TEST_CASE("NumericsGuard: a signal between two log points does not hide a divergence on a GPU") {
+TEST_CASE("NumericsGuard: a signal between two log points does not hide a divergence on a GPU",
+          "[gpu]") {
   if (!at::globalContext().hasCUDA()) skip("no GPU");
   SixSteps run;
   move_to_gpu(run);

@@ -77,16 +77,11 @@ std::vector<std::string> profile_overrides(const std::string& flag) {
           "++profiler.active=" + numbers[2]};
 }
 
-/// Returns the experiment with the profiler of the flag. Profiled steps cannot be recorded as CUDA
-/// graphs, so trainer.cuda_graphs=true becomes auto.
+/// Returns the experiment with the profiler of the flag.
 spec::Loaded profiled(spec::Loaded loaded, const std::string& flag) {
-  const spec::Experiment& experiment = loaded.experiment;
-  if (flag.empty() || (flag == "true" && experiment.profiler)) return loaded;
-  std::vector<std::string> overrides = profile_overrides(flag);
-  if (experiment.trainer.cuda_graphs.value_or(false))
-    overrides.emplace_back("++trainer.cuda_graphs=auto");
+  if (flag.empty() || (flag == "true" && loaded.experiment.profiler)) return loaded;
   config::Diagnostics found;  // its warnings were printed before
-  loaded = spec::overridden(std::move(loaded), overrides, found);
+  loaded = spec::overridden(std::move(loaded), profile_overrides(flag), found);
   found.throw_if_errors();
   return loaded;
 }

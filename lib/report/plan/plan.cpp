@@ -143,6 +143,15 @@ std::string available_text(const Plan& plan) {
                      caches, size_text(plan.available_bytes / 2));
 }
 
+std::string graphs_text(const std::string& obstacle) {
+  if (obstacle.empty()) return "steps are captured as CUDA graphs";
+  return "steps are not captured as CUDA graphs: " + printable(obstacle);
+}
+
+Json graphs_json(const std::string& obstacle) {
+  return {{"captured", obstacle.empty()}, {"obstacle", or_null(obstacle)}};
+}
+
 Ink ink_of(const std::string& verdict) {
   if (verdict == "refused") return Ink::red;
   return verdict == "exceeds" ? Ink::yellow : Ink::green;
@@ -242,6 +251,7 @@ std::string plan_text(const Plan& plan, const Style& style) {
   if (plan.probe && !plan.probe->workers.empty())
     text += plan_fact("", threads_by_step(plan.probe->workers), style);
   for (const auto& [label, words] : model_facts(plan)) text += plan_fact(label, words, style);
+  if (plan.no_graphs) text += plan_fact("graphs", graphs_text(*plan.no_graphs), style);
   text += plan_fact("available", available_text(plan), style);
   for (const std::string& change : plan.shrunk) text += plan_fact("shrinks", change, style);
   text += plan_fact("result", verdict_text(plan, style), style);
@@ -278,6 +288,7 @@ Json plan_document(const Plan& plan) {
         {"all_bytes", plan.all_bytes()},
         {"model", model_json(plan)},
         {"no_model", or_null(plan.no_model)},
+        {"cuda_graphs", or_null(plan.no_graphs, graphs_json)},
         {"fake_ranks", or_null(plan.fake, fake_ranks_json)},
         {"scaling", or_null(plan.scaling,
                             [](const PlannedScaling& scaling) { return scaling_json(scaling); })},

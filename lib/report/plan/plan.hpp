@@ -76,6 +76,9 @@ struct Plan {
   std::string refusal;              // why a run would not start; empty: it would
   std::string refused_here;         // the same for a run on another machine: a note
   bool recomputes = false;          // activation checkpointing recomputes activations
+  /// Why steps are not captured as CUDA graphs, as far as the file shows; empty: they are captured;
+  /// nullopt: the run is on CPUs.
+  std::optional<std::string> no_graphs;
   std::optional<events::Measured> model;
   std::string no_model;                   // why it was not measured
   std::optional<PlannedScaling> scaling;  // --devices

@@ -360,6 +360,20 @@ void measure(const spec::Loaded& loaded, const PlanOptions& options, const fs::p
   }
 }
 
+/// Returns the value of Plan::no_graphs.
+std::optional<std::string> graphs_obstacle(const PlanInput& input, int fake_ranks,
+                                           const report::Plan& plan) {
+  spec::Experiment experiment = fake_ranks > 0
+                                    ? for_larger_machine(input.written, fake_ranks).experiment
+                                    : input.loaded.experiment;
+  const spec::Placement placement = spec::placement_of(experiment.trainer, read_machine());
+  if (!placement.on_gpus) return std::nullopt;
+  if (!experiment.trainer.cuda_graphs.value_or(true)) return "trainer.cuda_graphs is false";
+  if (plan.recomputes)  // `auto` is resolved now
+    experiment.trainer.activation_checkpointing = spec::ActivationCheckpointing::blocks;
+  return spec::capture_obstacle(experiment, placement).value_or("");
+}
+
 std::string model_obstacle(const PlanOptions& options, const report::Plan& plan) {
   if (options.no_model) return "--no-model";
   if (!plan.refusal.empty()) return "a run would not start";
@@ -420,6 +434,10 @@ PlanInput load_for_plan(const Invocation& invocation, const ScalingOptions& opti
                         config::Diagnostics& diagnostics) {
   PlanInput input;
   input.loaded = load(invocation, options, diagnostics);
+  ENSURE(config, input.loaded.experiment.distributed.type != spec::Strategy::data_parallel,
+         "plan cannot predict a run with distributed.type data_parallel; {}\nhint: set "
+         "distributed.type=ddp",
+         spec::kDataParallelIsSlower);
   if (options.fake_ranks == 0) return input;
   config::Diagnostics ignored;  // the problems of the file are those of `loaded`
   input.written = spec::read_experiment(invocation.config_file, invocation.overrides, ignored);
@@ -433,6 +451,7 @@ PlanResult make_plan(const PlanInput& input, const PlanOptions& options,
   if (options.scaling.fake_ranks > 0) plan.refused_here = std::exchange(plan.refusal, {});
   plan.no_model = model_obstacle(options, plan);
   if (plan.no_model.empty()) measure(input.loaded, options, executable, result);
+  plan.no_graphs = graphs_obstacle(input, options.scaling.fake_ranks, plan);
   if (options.scaling.fake_ranks > 0) add_fake_ranks(options.scaling.fake_ranks, input, plan);
   if (options.scaling.devices > 0 && plan.model)
     predict_steps(options.scaling, input.loaded, executable, result);

@@ -166,7 +166,7 @@ Offer layout(const TuneSituation& now) {
 
 Offer graphs(const TuneSituation& now) {
   const auto& asked = now.experiment.trainer.cuda_graphs;
-  const bool recorded = asked.is_auto() ? now.facts.ranks == 1 : *asked.value;
+  const bool recorded = asked.is_auto() ? now.experiment.plugins.empty() : *asked.value;
   if (!now.no_capture.empty()) return no_values(now.no_capture);
   if (recorded) return no_values("steps are already recorded as CUDA graphs");
   return {text_of(asked), {"true"}, "a CUDA graph launches all kernels of a step at once"};

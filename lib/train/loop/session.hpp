@@ -3,6 +3,7 @@
 #include "base/clock.hpp"
 #include "checkpoint/manifest.hpp"
 #include "data/loader/loader.hpp"
+#include "device/device.hpp"
 #include "dist/communicator.hpp"
 #include "events/records.hpp"
 #include "stage/stages.hpp"
@@ -50,6 +51,9 @@ struct Session {
   std::filesystem::path run_dir;     // checkpoints/ is created in it
   checkpoint::Manifest origin = {};  // version, config_hash and facts for every manifest
   int cores = 0;                     // CPU cores that this rank may use; 0: unknown
+  /// Returns null on a device without CUDA graphs.
+  std::function<std::unique_ptr<device::StepGraph>(at::Device)> make_graph =
+      device::make_step_graph;
 };
 
 }  // namespace trainctl::train

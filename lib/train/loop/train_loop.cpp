@@ -91,7 +91,7 @@ void TrainLoop::make_observers() {
   if (options_.strategy == spec::Strategy::local_sgd)
     add_observer<LocalSgdObserver>(session_, options_, phases_, steps);
   if (options_.averaging) averaging_ = &add_observer<WeightAveraging>(session_, options_, steps);
-  add_observer<UsageObserver>(session_, options_, phases_);
+  add_observer<UsageObserver>(session_, options_);
   guard_ = &add_observer<NumericsGuard>(session_, options_, phases_, step_);
   auto& reporter = add_observer<ProgressReporter>(session_, options_, phases_, step_, *sync_);
   EarlyStopping* stopping =
@@ -304,6 +304,7 @@ void TrainLoop::settle_stop_reason() {
 events::Finished TrainLoop::finish() {
   phases_.enter(events::Phase::shutdown);
   guard_->check_skipped(state_);  // a signal may come between two log points
+  step_.drop_graph();             // its all-reduces must not outlive the group of the ranks
   broadcast_buffers(session_);
   guard_->check_weights(state_);
   const bool is_part = options_.until_epoch &&
@@ -320,13 +321,20 @@ events::Finished TrainLoop::finish() {
 }
 
 void TrainLoop::rescue(ErrorKind cause) noexcept {
+  drop_graph();
+  // A pending collective may block the device.
   const bool lost = cause == ErrorKind::rank_failed || cause == ErrorKind::hang;
-  if (lost && !options_.device.is_cpu()) return;  // a pending collective may block the device
-  try {
-    step_.drop_graph();  // its memory would otherwise count as used
-  } catch (...) {        // the first failure is reported, and this one only follows from it
+  if (!lost || options_.device.is_cpu()) {
+    for (const auto& observer : observers_) observer->on_failure(state_, cause);
   }
-  for (const auto& observer : observers_) observer->on_failure(state_, cause);
+  session_.communicator.abort();
+}
+
+void TrainLoop::drop_graph() noexcept {
+  try {
+    step_.drop_graph();
+  } catch (...) {  // the first failure is reported, and this one only follows from it
+  }
 }
 
 }  // namespace trainctl::train

@@ -1,9 +1,12 @@
 #include "train/step/captured_step.hpp"
 
 #include "base/error.hpp"
+#include "train/step/step_runner.hpp"
 
+#include <ATen/ops/full.h>
 #include <c10/util/Exception.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace trainctl::train {
@@ -18,6 +21,30 @@ std::string reason_of(const std::exception& error) {
   return text.substr(0, text.find('\n'));
 }
 
+/// Returns the number of the kind of batch: the middle, the first, the last or the only one of a
+/// window.
+std::size_t kind_of(const MicroBatch& micro) {
+  return (micro.opens ? 1U : 0U) + (micro.closes ? 2U : 0U);
+}
+
+/// Returns the lowest rank on which the capture failed; nullopt if it succeeded on all. Every rank
+/// must call it, and waits for the others.
+std::optional<int> first_failure(dist::Communicator& communicator, bool failed_here) {
+  const at::Tensor mine = at::full({1}, failed_here ? 1 : 0, at::kLong);
+  const auto all = communicator.all_gather(mine, "comparison of the captured steps");
+  const auto failed = std::ranges::find_if(
+      all, [](const at::Tensor& one) { return *one.const_data_ptr<std::int64_t>() != 0; });
+  if (failed == all.end()) return std::nullopt;
+  return static_cast<int>(failed - all.begin());
+}
+
+/// Returns the number of steps until the profile is written. They run eagerly, because a replayed
+/// step has no operators to be recorded.
+std::int64_t profiled_steps(const Options& options) {
+  if (!options.profiler) return 0;
+  return options.profiler->wait + options.profiler->warmup + options.profiler->active;
+}
+
 [[noreturn]] void refuse(const std::string& reason) {
   throw Error(ErrorKind::config,
               fmt::format("trainer.cuda_graphs is true, but {}\nhint: set trainer.cuda_graphs=auto",
@@ -26,10 +53,6 @@ std::string reason_of(const std::exception& error) {
 
 }  // namespace
 
-CapturedStep::CapturedStep(std::unique_ptr<device::StepGraph> graph, PartTimer& timer,
-                           EventSink emit, OnCaptureFailure on_failure)
-    : graph_(std::move(graph)), timer_(timer), emit_(std::move(emit)), on_failure_(on_failure) {}
-
 CapturedStep::Places CapturedStep::places_of(const device::DeviceBatch& batch) {
   const auto place = [](const at::Tensor& tensor) {
     return tensor.defined() ? tensor.const_data_ptr() : nullptr;
@@ -37,42 +60,84 @@ CapturedStep::Places CapturedStep::places_of(const device::DeviceBatch& batch) {
   return {place(batch.inputs), place(batch.targets), place(batch.targets_b), place(batch.lambda)};
 }
 
-CapturedStep::Execution CapturedStep::take(const device::DeviceBatch& batch, const Step& step) {
-  const auto run_eagerly = [&step] {
-    step();
-    return Execution::eager;
-  };
-  if (!graph_) return run_eagerly();
-  if (warm_ups_ < kWarmUps) {
-    ++warm_ups_;
-    graph_->warm_up(step);
-    return Execution::eager;
-  }
-  const bool is_new = !recorded_.has_value();
-  if (is_new) {
-    if (!record(step)) return run_eagerly();
-    recorded_ = places_of(batch);
-  }
-  if (*recorded_ != places_of(batch)) return run_eagerly();
-  timer_.enter(Part::forward);  // one launch, which cannot be divided into parts
-  graph_->replay();
-  timer_.enter(Part::other);
-  timer_.end_step();
-  return is_new ? Execution::eager : Execution::replayed;  // the capture ran the host code
+CapturedStep::Mode CapturedStep::mode_of(Window window) const {
+  if (!setup_.graph || window == Window::other || windows_ < setup_.eager_windows)
+    return Mode::eager;
+  return warm_ups_ < kWarmUps ? Mode::warms_up : Mode::captured;
 }
 
-bool CapturedStep::record(const Step& step) {
-  try {
-    const PartTimer::Pause pause(timer_);
-    graph_->record(step);
-    return true;
-  } catch (const std::exception& error) {
-    graph_.reset();
-    const std::string reason = "a step could not be captured: " + reason_of(error);
-    if (on_failure_ == OnCaptureFailure::fail) refuse(reason);
-    emit_(events::Warning{fmt::format("{}: {}", kEager, reason), {}});
-    return false;
+CapturedStep::Execution CapturedStep::take(const MicroBatch& micro, Window window,
+                                           const Step& step) {
+  if (micro.opens) {
+    mode_ = mode_of(window);
+    ++windows_;
   }
+  if (mode_ == Mode::warms_up) {
+    uses_recorded_ = false;
+    setup_.graph->warm_up(step);
+    if (micro.closes) ++warm_ups_;
+    return Execution::eager;
+  }
+  if (mode_ == Mode::captured) {
+    const auto& recorded = recorded_[kind_of(micro)];
+    const bool is_new = !recorded.has_value();
+    if (is_new ? record(micro, step) : recorded->places == places_of(micro.batch)) {
+      replay(micro, *recorded);
+      return is_new ? Execution::eager : Execution::replayed;  // the capture ran the host code
+    }
+    mode_ = Mode::eager;
+  }
+  if (micro.opens) uses_recorded_ = false;
+  step();
+  return Execution::eager;
+}
+
+bool CapturedStep::record(const MicroBatch& micro, const Step& step) {
+  std::optional<std::string> reason;
+  try {
+    const PartTimer::Pause pause(setup_.timer);
+    recorded_[kind_of(micro)] = {setup_.graph->record(step), places_of(micro.batch)};
+  } catch (const std::exception& error) {
+    reason = "a step could not be captured: " + reason_of(error);
+  }
+  const std::optional<int> failed = first_failure(setup_.communicator, reason.has_value());
+  if (!failed) {
+    if (micro.opens) {
+      gradients_.clear();
+      for (const at::Tensor& parameter : setup_.parameters) gradients_.push_back(parameter.grad());
+      uses_recorded_ = true;
+    }
+    return true;
+  }
+  // The graphs have already run the earlier batches of the window.
+  if (!micro.opens) use_recorded_gradients();
+  drop();
+  if (reason && setup_.on_failure == OnCaptureFailure::fail) refuse(*reason);
+  if (reason && *failed == setup_.communicator.rank_info().rank)
+    setup_.emit(events::Warning{fmt::format("{}: {}", kEager, *reason), {}});
+  return false;
+}
+
+void CapturedStep::replay(const MicroBatch& micro, const Recorded& recorded) {
+  if (micro.opens && !uses_recorded_) use_recorded_gradients();
+  setup_.timer.enter(Part::forward);  // one launch, which cannot be divided into parts
+  setup_.graph->replay(recorded.graph);
+  setup_.timer.enter(Part::other);
+  setup_.timer.end_step();
+}
+
+/// A graph adds up its own tensors. If they are the gradients of the parameters, too, the rest of
+/// the window can run eagerly, and the gradients of earlier eager windows are freed.
+void CapturedStep::use_recorded_gradients() {
+  for (std::size_t i = 0; i < gradients_.size(); ++i)
+    setup_.parameters[i].mutable_grad() = gradients_[i];
+  uses_recorded_ = true;
+}
+
+void CapturedStep::drop() {
+  setup_.graph.reset();
+  gradients_.clear();
+  mode_ = Mode::eager;
 }
 
 std::optional<std::string> capture_obstacle(const Session& session, const Options& options) {
@@ -107,14 +172,25 @@ std::unique_ptr<CapturedStep> make_captured_step(const Session& session, const O
   if (!insists && !options.cuda_graphs.is_auto()) return nullptr;
   const auto obstacle = capture_obstacle(session, options);
   if (insists && obstacle) refuse(*obstacle);
+  const bool reports = options.device.is_cuda() && session.communicator.rank_info().rank == 0;
   if (!obstacle) {
+    const std::int64_t profiled = profiled_steps(options);
+    if (reports && profiled > 0)
+      session.emit(events::Warning{
+          fmt::format("{} for the first {} steps: the profiler records single operations", kEager,
+                      profiled),
+          {}});
     using OnCaptureFailure = CapturedStep::OnCaptureFailure;
     return std::make_unique<CapturedStep>(
-        device::make_step_graph(options.device), timer, session.emit,
-        insists ? OnCaptureFailure::fail : OnCaptureFailure::warn);
+        CapturedStep::Setup{.graph = session.make_graph(options.device),
+                            .timer = timer,
+                            .emit = session.emit,
+                            .communicator = session.communicator,
+                            .parameters = trainable(session.model),
+                            .on_failure = insists ? OnCaptureFailure::fail : OnCaptureFailure::warn,
+                            .eager_windows = profiled});
   }
-  if (options.device.is_cuda() && session.communicator.rank_info().rank == 0)
-    session.emit(events::Warning{fmt::format("{}: {}", kEager, *obstacle), {}});
+  if (reports) session.emit(events::Warning{fmt::format("{}: {}", kEager, *obstacle), {}});
   return nullptr;
 }
 

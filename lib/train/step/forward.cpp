@@ -11,6 +11,7 @@
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
+#include <c10/core/ScalarType.h>
 
 #include <cmath>
 
@@ -25,7 +26,8 @@ at::Tensor forward(stage::Model& model, const at::Tensor& inputs, const ForwardO
   if (options.precision == spec::Precision::full) return model.forward(x);
   const bool bf16 = options.precision == spec::Precision::bf16_mixed;
   const stage::Autocast scope(x.device().type(), bf16 ? at::kBFloat16 : at::kHalf);
-  return model.forward(x).to(at::kFloat);
+  at::Tensor logits = model.forward(x);
+  return options.widens_logits ? logits.to(at::kFloat) : logits;
 }
 
 stage::LossValue loss_of(stage::Loss& loss, const at::Tensor& logits,
@@ -148,7 +150,12 @@ void update_metrics(const std::vector<std::unique_ptr<stage::Metric>>& metrics,
     rows = rows.index_select(0, counted);
     labels = labels.index_select(0, counted);
   }
-  for (const auto& metric : metrics) metric->update(rows, labels);
+  at::Tensor wide;  // converted once, and only if a metric needs it
+  for (const auto& metric : metrics) {
+    if (!metric->accepts_16_bit() && !wide.defined())
+      wide = rows.to(c10::promoteTypes(rows.scalar_type(), at::kFloat));
+    metric->update(metric->accepts_16_bit() ? rows : wide, labels);
+  }
 }
 
 }  // namespace trainctl::train

@@ -16,14 +16,15 @@ namespace trainctl::train {
 struct ForwardOptions {
   spec::Precision precision = spec::Precision::full;
   bool channels_last = false;
+  bool widens_logits = true;  // false: logits of 16 bits stay as they are
 };
 
 /// Returns the options of the trainer. `auto` counts as off: a worker resolves it first.
 ForwardOptions forward_options(const spec::Trainer& trainer);
 
-/// Returns the model's logits as float32. In mixed precision the model runs under autocast like
-/// torch.autocast: matrix products and convolutions in 16 bits, sums and norms in 32. The loss gets
-/// float32. Images are converted to channels-last if the options say so.
+/// Returns the model's logits, as float32 unless the options say otherwise. In mixed precision the
+/// model runs under autocast like torch.autocast: matrix products and convolutions in 16 bits, sums
+/// and norms in 32. Images are converted to channels-last if the options say so.
 at::Tensor forward(stage::Model& model, const at::Tensor& inputs, const ForwardOptions& options);
 
 /// Computes the loss of a batch, whose targets may be mixed.

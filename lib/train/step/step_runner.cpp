@@ -67,6 +67,8 @@ StepRunner::StepRunner(const Session& session, const Options& options, PartTimer
       world_size_(session.communicator.rank_info().world_size),
       alone_(world_size_ == 1 || options.strategy == spec::Strategy::local_sgd),
       on_cpu_(options.device.is_cpu()) {
+  full_window_ = options.accumulate * session.batch_size * world_size_;
+  forward_.widens_logits = !session.loss.accepts_16_bit();
   if (options.clip) clipper_.emplace(*options.clip, options.clip_algorithm);
   make_scaler(options);
   if (options.detect_anomaly) watch_.emplace(session.model);
@@ -96,14 +98,16 @@ void StepRunner::begin_step(double lr, std::optional<double> momentum) {
 }
 
 StepRunner::Result StepRunner::run(const MicroBatch& micro) {
+  if (!captured_) return take(micro);
+  // All ranks decide the same: a window is full if it is full on each of them.
   const bool measures = logs_norms_ && micro.logs;
-  const bool is_like_all_others =
-      micro.opens && micro.closes && !measures && micro.batch.valid == session_.batch_size;
-  if (!captured_ || !is_like_all_others) return take(micro);
-  Result result = Result::ok;
-  const auto taken = captured_->take(micro.batch, [&] { result = take(micro); });
-  if (taken == CapturedStep::Execution::replayed) sync_.count_repeated();
-  return result;
+  const bool is_usual = micro.window_rows == full_window_ && !measures;
+  using Window = CapturedStep::Window;
+  result_ = Result::ok;
+  const auto taken = captured_->take(micro, is_usual ? Window::usual : Window::other,
+                                     [this, micro] { result_ = take(micro); });
+  if (taken == CapturedStep::Execution::replayed && micro.closes) sync_.count_repeated();
+  return result_;
 }
 
 StepRunner::Result StepRunner::take(const MicroBatch& micro) {
@@ -122,7 +126,10 @@ StepRunner::Result StepRunner::take(const MicroBatch& micro) {
     counters.add();
   }
   enter(AnomalyDetector::Pass::loss);
-  const stage::LossValue loss = loss_of(session_.loss, logits, micro.batch);
+  const stage::LossValue loss = [&] {
+    const stage::LossGradientScope scope(loss_gradient(micro));
+    return loss_of(session_.loss, logits, micro.batch);
+  }();
   enter(AnomalyDetector::Pass::none);
   // A scaler skips such steps; if the run fails later, the anomaly that was found is reported then.
   const bool watches = watch_ && !scaler_ && micro.batch.valid > 0;
@@ -173,6 +180,13 @@ void StepRunner::clear_gradients() {
   }
   for (at::Tensor& parameter : parameters_)
     parameter.mutable_grad().reset();  // backward sets its own tensors as gradients
+}
+
+/// The factor is that of share_of(); a dynamic loss scale is known only to the device.
+std::optional<double> StepRunner::loss_gradient(const MicroBatch& micro) const {
+  if (forward_.precision == spec::Precision::fp16_mixed) return std::nullopt;
+  return static_cast<double>(micro.batch.valid * world_size_) /
+         static_cast<double>(micro.window_rows);
 }
 
 /// Scales the mean over this rank's rows to its share of the mean over the window; averaging over

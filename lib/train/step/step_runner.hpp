@@ -16,16 +16,6 @@ namespace trainctl::train {
 
 class ShardedOptimizer;
 
-/// One batch of an optimizer step. With gradient accumulation several batches form a window, and
-/// their gradients add up to those of one large batch.
-struct MicroBatch {
-  const device::DeviceBatch& batch;
-  std::int64_t window_rows = 0;  // rows of the whole window over all ranks
-  bool opens = true;
-  bool closes = true;
-  bool logs = false;  // this step is logged
-};
-
 /// Norms of all gradients before clipping, and of all parameters: 0-d, on the device; undefined if
 /// not requested.
 struct Norms {
@@ -78,6 +68,7 @@ class StepRunner {
   void clear_gradients();
   Result take(const MicroBatch& micro);
   [[nodiscard]] bool sees_bad_gradient(const MicroBatch& micro);
+  [[nodiscard]] std::optional<double> loss_gradient(const MicroBatch& micro) const;
   at::Tensor share_of(const stage::LossValue& loss, const MicroBatch& micro);
   void add_weight(const at::Tensor& weight, const MicroBatch& micro);
   void divide_by_weight();
@@ -112,6 +103,8 @@ class StepRunner {
   std::string anomaly_;                   // the anomaly found when the gradient became non-finite
   ForwardOptions forward_;
   Norms norms_;
+  Result result_ = Result::ok;    // of the last batch that ran host code
+  std::int64_t full_window_ = 0;  // rows of a window of full batches, over all ranks
   bool keeps_weights_ = true;
   bool logs_norms_;
   int world_size_;

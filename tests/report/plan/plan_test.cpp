@@ -65,6 +65,17 @@ TEST_CASE("plan: memory is shown by part, split and process") {
   check_golden("report/plan.json", to_pretty(plan_document(plan)) + "\n");
 }
 
+TEST_CASE("plan: a run on a GPU says whether its steps are captured, and if not, why") {
+  Plan plan = two_ranks();
+  CHECK(plan_document(plan)["cuda_graphs"].is_null());
+  plan.no_graphs = "";
+  CHECK_THAT(plan_text(plan, {}), Contains("graphs     steps are captured as CUDA graphs"));
+  CHECK(plan_document(plan)["cuda_graphs"] == Json({{"captured", true}, {"obstacle", nullptr}}));
+  plan.no_graphs = "trainer.cuda_graphs is false";
+  CHECK_THAT(plan_text(plan, {}), Contains("not captured as CUDA graphs: trainer.cuda_graphs is"));
+  CHECK(plan_document(plan)["cuda_graphs"]["obstacle"] == "trainer.cuda_graphs is false");
+}
+
 TEST_CASE("plan: several nodes have the memory of one node and the samples of all") {
   Plan plan = two_ranks();
   plan.ranks = 6;

@@ -224,7 +224,10 @@ TEST_CASE("tune: on a GPU copies, CUDA graphs and 16-bit precision are tried, th
   CHECK_THAT(why_not(now, "trainer.num_threads"), Contains("GPU"));
   now = on_gpus(situation("host_bound"), 1);
   CHECK_THAT(why_not(now, "trainer.cuda_graphs"), Contains("already recorded"));
-  now.no_capture = "the profiler records single operations";
+  CHECK_THAT(why_not(on_gpus(now, 4), "trainer.cuda_graphs"), Contains("already recorded"));
+  now.experiment.plugins = {"libmine.so"};  // `auto` does not record them
+  CHECK(tries(now).front() == "trainer.cuda_graphs=true");
+  now.no_capture = "a TorchScript model may change its operations during training";
   CHECK(why_not(now, "trainer.cuda_graphs") == now.no_capture);
 }
 

@@ -88,8 +88,11 @@ class FakeGraph final : public device::StepGraph {
  public:
   explicit FakeGraph(std::function<void()> replayed) : replayed_(std::move(replayed)) {}
   void warm_up(const Work& work) override { work(); }
-  void record(const Work& work) override { work(); }
-  void replay() override { replayed_(); }
+  std::size_t record(const Work& work) override {
+    work();
+    return 0;
+  }
+  void replay(std::size_t /*graph*/) override { replayed_(); }
 
  private:
   std::function<void()> replayed_;
@@ -141,11 +144,13 @@ TEST_CASE("ProgressReporter: a slow GPU is waited for only at the limit of steps
 TEST_CASE("ProgressReporter: steps that a graph replays do not wait between two log points") {
   Steps late(Reads::late);
   const at::Tensor loss = torch::tensor(0.5F);
-  train::CapturedStep captured(std::make_unique<FakeGraph>([&] {
-                                 ++late.gpu.launched;
-                                 late.step->meter().add({loss, {}}, 4);
-                               }),
-                               late.timer, late.session.emit);
+  train::CapturedStep captured({.graph = std::make_unique<FakeGraph>([&] {
+                                  ++late.gpu.launched;
+                                  late.step->meter().add({loss, {}}, 4);
+                                }),
+                                .timer = late.timer,
+                                .emit = late.session.emit,
+                                .communicator = *late.run.communicator});
   const auto before = host_waits();
   for (int i = 0; i < kSteps; ++i) {
     late.take(2, [&](const device::DeviceBatch& batch) {

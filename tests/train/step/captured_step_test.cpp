@@ -2,7 +2,10 @@
 
 #include "base/error.hpp"
 #include "support/catch.hpp"
+#include "support/rank_group.hpp"
 #include "train/fake_run.hpp"
+
+#include <array>
 
 using namespace trainctl;
 
@@ -14,6 +17,7 @@ class FakeGraph final : public device::StepGraph {
   struct Log {
     std::string calls;
     std::exception_ptr failure;  // thrown by a capture, after the work
+    std::size_t fails_at = 0;    // the number of the graph whose capture fails
     bool destroyed = false;
   };
   explicit FakeGraph(Log& log) : log_(log) {}
@@ -22,35 +26,59 @@ class FakeGraph final : public device::StepGraph {
     log_.calls += 'w';
     work();
   }
-  void record(const Work& work) override {
+  std::size_t record(const Work& work) override {
     log_.calls += 'r';
     work();
-    if (log_.failure) std::rethrow_exception(log_.failure);
+    if (log_.failure && graphs_ == log_.fails_at) std::rethrow_exception(log_.failure);
+    return graphs_++;
   }
-  void replay() override { log_.calls += 'p'; }
+  void replay(std::size_t graph) override {
+    REQUIRE(graph < graphs_);
+    log_.calls += static_cast<char>('0' + graph);
+  }
 
  private:
   Log& log_;
+  std::size_t graphs_ = 0;
 };
 
+using Window = train::CapturedStep::Window;
+
 struct Steps {
-  Steps()
+  explicit Steps(std::int64_t eager_windows = 0)
       : timer(clock, nullptr),
-        captured(std::make_unique<FakeGraph>(graph), timer, [this](const events::Event& event) {
-          reported.push_back(std::get<events::Warning>(event).message);
-        }) {
+        communicator(dist::make_single()),
+        captured({.graph = std::make_unique<FakeGraph>(graph),
+                  .timer = timer,
+                  .emit =
+                      [this](const events::Event& event) {
+                        reported.push_back(std::get<events::Warning>(event).message);
+                      },
+                  .communicator = *communicator,
+                  .parameters = {weight},
+                  .eager_windows = eager_windows}) {
     batch.inputs = at::zeros({2, 3});
     batch.targets = at::zeros({2}, at::kLong);
   }
 
   void take(int steps) {
-    for (int i = 0; i < steps; ++i) {
-      captured.take(batch, [this] {
-        graph.calls += 's';
-        timer.enter(train::Part::backward);
-        clock.advance(1);
-        timer.enter(train::Part::other);
-      });
+    for (int i = 0; i < steps; ++i) take_batch({.batch = batch});
+  }
+
+  void take_batch(const train::MicroBatch& micro, Window window = Window::usual) {
+    captured.take(micro, window, [this] {
+      graph.calls += 's';
+      timer.enter(train::Part::backward);
+      clock.advance(1);
+      timer.enter(train::Part::other);
+    });
+  }
+
+  /// Takes windows of four batches.
+  void take_windows(int windows, Window window = Window::usual) {
+    for (int i = 0; i < windows; ++i) {
+      for (int at = 0; at < 4; ++at)
+        take_batch({.batch = batch, .opens = at == 0, .closes = at == 3}, window);
     }
   }
 
@@ -59,15 +87,22 @@ struct Steps {
   FakeGraph::Log graph;
   std::vector<std::string> reported;
   device::DeviceBatch batch;
+  at::Tensor weight = at::zeros({2});
+  std::unique_ptr<dist::Communicator> communicator;
   train::CapturedStep captured;
 };
+
+std::exception_ptr not_permitted() {
+  return std::make_exception_ptr(
+      c10::Error({__func__, __FILE__, 0}, "operation not permitted\nFor debugging consider"));
+}
 
 }  // namespace
 
 TEST_CASE("CapturedStep: three warm-up steps, one capture, then replays") {
   Steps steps;
   steps.take(6);
-  CHECK(steps.graph.calls == "wswswsrsppp");
+  CHECK(steps.graph.calls == "wswswsrs000");
   CHECK(steps.reported.empty());
 }
 
@@ -75,8 +110,11 @@ TEST_CASE("CapturedStep: without a graph every step runs eagerly, as on a CPU") 
   CHECK(device::make_step_graph(at::kCPU) == nullptr);
   Steps steps;
   int taken = 0;
-  train::CapturedStep none(nullptr, steps.timer, [](const events::Event&) {});
-  for (int i = 0; i < 6; ++i) none.take(steps.batch, [&] { ++taken; });
+  train::CapturedStep none({.graph = nullptr,
+                            .timer = steps.timer,
+                            .emit = [](const events::Event&) {},
+                            .communicator = *steps.communicator});
+  for (int i = 0; i < 6; ++i) none.take({.batch = steps.batch}, Window::usual, [&] { ++taken; });
   CHECK(taken == 6);
 }
 
@@ -102,17 +140,14 @@ TEST_CASE("CapturedStep: a batch at another address runs eagerly and the graph i
   CHECK(steps.graph.calls == "s");
   steps.batch = usual;
   steps.take(1);
-  CHECK(steps.graph.calls == "sp");
+  CHECK(steps.graph.calls == "s0");
 }
 
 TEST_CASE("CapturedStep: a step that cannot be captured runs eagerly, with one warning") {
   Steps steps;
   steps.take(3);
   steps.graph.calls.clear();
-  SECTION("an error of libtorch") {
-    steps.graph.failure = std::make_exception_ptr(
-        c10::Error({__func__, __FILE__, 0}, "operation not permitted\nFor debugging consider"));
-  }
+  SECTION("an error of libtorch") { steps.graph.failure = not_permitted(); }
   SECTION("an error of trainctl") {
     steps.graph.failure =
         std::make_exception_ptr(Error(ErrorKind::resource, "operation not permitted"));
@@ -132,16 +167,18 @@ TEST_CASE("CapturedStep: a required capture that fails is a config error") {
   ManualClock clock;
   train::PartTimer timer(clock, nullptr);
   FakeGraph::Log log;
-  log.failure = std::make_exception_ptr(
-      c10::Error({__func__, __FILE__, 0}, "operation not permitted\nFor debugging consider"));
-  train::CapturedStep step(
-      std::make_unique<FakeGraph>(log), timer,
-      [](const events::Event&) { FAIL("a warning was emitted"); },
-      train::CapturedStep::OnCaptureFailure::fail);
+  log.failure = not_permitted();
+  const auto communicator = dist::make_single();
+  train::CapturedStep step({.graph = std::make_unique<FakeGraph>(log),
+                            .timer = timer,
+                            .emit = [](const events::Event&) { FAIL("a warning was emitted"); },
+                            .communicator = *communicator,
+                            .on_failure = train::CapturedStep::OnCaptureFailure::fail});
   const device::DeviceBatch batch;
-  for (int i = 0; i < train::CapturedStep::kWarmUps; ++i) step.take(batch, [] {});
+  const auto take = [&] { step.take({.batch = batch}, Window::usual, [] {}); };
+  for (int i = 0; i < train::CapturedStep::kWarmUps; ++i) take();
   try {
-    step.take(batch, [] {});
+    take();
     FAIL("nothing was thrown");
   } catch (const Error& error) {
     CHECK(error.kind() == ErrorKind::config);
@@ -159,6 +196,114 @@ TEST_CASE("CapturedStep: a dropped graph is not replayed") {
   steps.graph.calls.clear();
   steps.take(2);
   CHECK(steps.graph.calls == "ss");
+}
+
+TEST_CASE("CapturedStep: the batches of a window are captured by their kind and replayed") {
+  Steps steps;
+  steps.take_windows(3);
+  CHECK(steps.graph.calls == "wswswswswswswswswswswsws");
+  steps.graph.calls.clear();
+  steps.take_windows(1);
+  CHECK(steps.graph.calls == "rs0rs11rs2");
+  steps.graph.calls.clear();
+  steps.take_windows(2);
+  CHECK(steps.graph.calls == "01120112");
+}
+
+TEST_CASE("CapturedStep: a window that differs from the others runs eagerly, also as warm-up") {
+  Steps steps;
+  steps.take_windows(1, Window::other);
+  CHECK(steps.graph.calls == "ssss");
+  steps.take_windows(4);
+  steps.graph.calls.clear();
+  steps.take_windows(1, Window::other);
+  steps.take_windows(1);
+  CHECK(steps.graph.calls == "ssss0112");
+}
+
+TEST_CASE("CapturedStep: from a batch at another address on the window runs eagerly") {
+  Steps steps;
+  steps.take_windows(4);
+  const device::DeviceBatch usual = steps.batch;
+  device::DeviceBatch moved = usual;
+  moved.inputs = at::zeros({2, 3});
+  steps.graph.calls.clear();
+  steps.take_batch({.batch = usual, .closes = false});
+  steps.take_batch({.batch = moved, .opens = false, .closes = false});
+  steps.take_batch({.batch = usual, .opens = false, .closes = false});
+  steps.take_batch({.batch = usual, .opens = false});
+  CHECK(steps.graph.calls == "0sss");
+  steps.take_windows(1);
+  CHECK(steps.graph.calls == "0sss0112");
+}
+
+TEST_CASE("CapturedStep: a capture that fails within a window continues with its gradients") {
+  Steps steps;
+  steps.weight.mutable_grad() = at::ones({2});  // as if the first batch had been captured
+  const void* recorded = steps.weight.grad().const_data_ptr();
+  steps.graph.failure = not_permitted();
+  steps.graph.fails_at = 1;
+  steps.take_windows(3);
+  steps.graph.calls.clear();
+  steps.take_batch({.batch = steps.batch, .closes = false});
+  CHECK(steps.graph.calls == "rs0");
+  steps.weight.mutable_grad() = at::zeros({2});  // as a failed capture leaves it
+  steps.take_batch({.batch = steps.batch, .opens = false, .closes = false});
+  CHECK(steps.graph.calls == "rs0rss");
+  CHECK(steps.weight.grad().const_data_ptr() == recorded);
+  CHECK(steps.graph.destroyed);
+  CHECK(steps.reported.size() == 1);
+  steps.take_batch({.batch = steps.batch, .opens = false});
+  steps.take_windows(1);
+  CHECK(steps.graph.calls == "rs0rsssssss");
+  CHECK(steps.reported.size() == 1);
+}
+
+TEST_CASE("CapturedStep: a replay after an eager window gives the parameters their gradients") {
+  Steps steps;
+  steps.weight.mutable_grad() = at::ones({2});
+  const void* recorded = steps.weight.grad().const_data_ptr();
+  steps.take(4);
+  steps.take_batch({.batch = steps.batch}, Window::other);
+  steps.weight.mutable_grad() = at::zeros({2});  // as the eager step left it
+  steps.take(1);
+  CHECK(steps.weight.grad().const_data_ptr() == recorded);
+}
+
+TEST_CASE("CapturedStep: windows that are profiled come before the warm-up") {
+  Steps steps(2);
+  steps.take(7);
+  CHECK(steps.graph.calls == "sswswswsrs00");
+}
+
+TEST_CASE("CapturedStep: if the capture fails on one rank, all run eagerly, and it warns") {
+  RankGroup group(3);
+  std::array<std::string, 3> calls;
+  std::array<std::vector<std::string>, 3> reported;
+  group.run_all([&](int rank, std::unique_ptr<dist::Communicator> communicator) {
+    ManualClock clock;
+    train::PartTimer timer(clock, nullptr);
+    const auto at = static_cast<std::size_t>(rank);
+    FakeGraph::Log log;
+    if (rank > 0) log.failure = not_permitted();
+    train::CapturedStep step({.graph = std::make_unique<FakeGraph>(log),
+                              .timer = timer,
+                              .emit =
+                                  [&](const events::Event& event) {
+                                    reported[at].push_back(
+                                        std::get<events::Warning>(event).message);
+                                  },
+                              .communicator = *communicator});
+    const device::DeviceBatch batch;
+    for (int i = 0; i < 6; ++i)
+      step.take({.batch = batch}, Window::usual, [&] { log.calls += 's'; });
+    calls[at] = log.calls;
+  });
+  for (const std::string& each : calls) CHECK(each == "wswswsrssss");
+  CHECK(reported[0].empty());
+  REQUIRE(reported[1].size() == 1);  // the lowest rank that failed
+  CHECK_THAT(reported[1].front(), Contains("operation not permitted"));
+  CHECK(reported[2].empty());
 }
 
 namespace {
@@ -180,7 +325,8 @@ struct CaptureCase {
             .batch_size = run.sizes.batch,
             .communicator = *run.communicator,
             .clock = *run.clock,
-            .emit = [this](const events::Event& event) { run.events.push_back(event); }};
+            .emit = [this](const events::Event& event) { run.events.push_back(event); },
+            .make_graph = [](at::Device) { return nullptr; }};
   }
   std::unique_ptr<train::CapturedStep> make() {
     return train::make_captured_step(session(), options, timer);
@@ -235,14 +381,25 @@ TEST_CASE("cuda_graphs: auto warns of an obstacle on a GPU only, and false never
   CHECK(capture.make() == nullptr);
   CHECK(capture.run.events.empty());
   capture.options.device = at::Device(at::kCUDA, 0);
-  capture.options.capture_obstacle = "the profiler records single operations";
+  capture.options.capture_obstacle = "the model synchronizes";
   CHECK(capture.make() == nullptr);
   REQUIRE(capture.run.all<events::Warning>().size() == 1);
   CHECK_THAT(capture.run.all<events::Warning>().front().message,
-             Contains("CUDA graphs are not used: the profiler"));
+             Contains("CUDA graphs are not used: the model synchronizes"));
   capture.options.cuda_graphs = {false};
   CHECK(capture.make() == nullptr);
   CHECK(capture.run.events.size() == 1);
+}
+
+TEST_CASE("cuda_graphs: a run with a profiler is told when the capture begins, and once") {
+  CaptureCase capture;
+  capture.run.optimizer.repeatable = true;
+  capture.options.device = at::Device(at::kCUDA, 0);
+  capture.options.profiler = spec::Profiler{.wait = 10, .warmup = 2, .active = 5};
+  CHECK(capture.make() != nullptr);
+  REQUIRE(capture.run.all<events::Warning>().size() == 1);
+  CHECK_THAT(capture.run.all<events::Warning>().front().message,
+             Contains("CUDA graphs are not used for the first 17 steps: the profiler"));
 }
 
 TEST_CASE("cuda_graphs=true: a run without CUDA graphs is a config error") {
