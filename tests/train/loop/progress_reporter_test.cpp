@@ -154,7 +154,8 @@ TEST_CASE("ProgressReporter: steps that a graph replays do not wait between two 
   const auto before = host_waits();
   for (int i = 0; i < kSteps; ++i) {
     late.take(2, [&](const device::DeviceBatch& batch) {
-      captured.take(batch, [&] { (void)late.step->run({.batch = batch, .window_rows = 4}); });
+      captured.take({.batch = batch}, train::CapturedStep::Window::usual,
+                    [&] { (void)late.step->run({.batch = batch, .window_rows = 4}); });
     });
   }
   CHECK(host_waits_since(before).empty());
