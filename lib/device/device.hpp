@@ -11,6 +11,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -34,13 +35,17 @@ std::int64_t storage_bytes_read();
 
 /// Returns the number of usable GPUs; 0 without a driver.
 int cuda_devices();
-/// Binds the calling thread to the GPU. Throws Error(resource).
+/// Binds the calling thread to the GPU, and initializes CUDA and its allocator. Throws
+/// Error(resource).
 void use_cuda_device(at::Device device);
 /// Returns the feed that make_feed() uses for a GPU.
 std::unique_ptr<Feed> make_cuda_feed(at::Device device, const FeedOptions& options);
 /// Returns an allocator of GPU memory for the images of data sets; null on a CPU, and if this build
 /// has no kernels.
 std::unique_ptr<data::ImageDevice> make_image_device(at::Device device);
+/// Returns why the kernels of this build do not run on the GPU. Returns an empty text if they run,
+/// on a CPU, and if the build has none.
+std::string kernel_obstacle(at::Device device);
 /// Returns the current cudaStream_t on a GPU; null on a CPU.
 void* current_stream(at::Device device);
 /// Returns the peak of the caching allocator in MiB; nullopt on a CPU.
@@ -52,25 +57,65 @@ std::optional<double> cuda_memory_mb(at::Device device);
 /// unused. Returns nullopt on a CPU, and if the driver does not report it.
 std::optional<std::int64_t> cuda_available_memory(at::Device device);
 
-/// Names of a GPU and its libraries; all empty for a CPU.
+/// Properties of a GPU and its libraries; all empty for a CPU.
 struct GpuInfo {
   std::string name;        // "NVIDIA H200"
   std::string pci_bus;     // in the driver's format, "00000000:3b:00.0"
   std::string capability;  // "9.0"
+  int architecture = 0;    // the capability as in nvcc's "sm_90"
   std::string versions;    // of the CUDA libraries, "runtime 13.0, cuDNN 91300"
 };
 GpuInfo gpu_info(at::Device device);
+/// Returns whether GPU `from` can access the memory of GPU `to` directly, over NVLink or PCIe.
+bool has_peer_access(at::Device from, at::Device to);
 
-/// Measures parts of a step with events on the device's stream. They are read one step late, so
-/// that measuring never waits for the step.
+/// A point in the work of a stream of a GPU, like torch.cuda.Event.
+class Event {
+ public:
+  virtual ~Event() = default;
+  /// Marks the end of all work that is launched on the current stream so far.
+  virtual void record() = 0;
+  /// Returns whether that work is done; true before the first record(). Any thread may call it.
+  [[nodiscard]] virtual bool done() const = 0;
+  /// Returns when that work is done.
+  virtual void wait() = 0;
+  /// Makes later work on the current stream wait for that work; the host does not wait.
+  virtual void block() = 0;
+  /// Returns the seconds of the device between an earlier event and this one. Both are done and
+  /// have EventUse::timing.
+  [[nodiscard]] virtual double seconds_after(const Event& earlier) const = 0;
+};
+
+/// An event that does not measure time costs less.
+enum class EventUse { order, timing };
+/// Returns null on a CPU.
+std::unique_ptr<Event> make_event(at::Device device, EventUse use = EventUse::order);
+
+/// Keeps host memory page-locked while it lives, so that copies from and to a GPU run in the
+/// background. No copy may be pending when it is destroyed.
+class PageLock {
+ public:
+  virtual ~PageLock() = default;
+};
+
+/// Page-locks memory that outlives the result. Returns null on a CPU, if the memory is page-locked
+/// already, and, with a warning in the log, if the driver refuses: the host then waits for copies.
+std::unique_ptr<PageLock> lock_pages(at::Device device, std::span<const std::byte> memory);
+
+/// Measures parts of a step with events on the device's stream. Measuring never waits for a step:
+/// its times are known some steps later, when the device has finished it.
 class EventTimer {
  public:
   virtual ~EventTimer() = default;
   /// Marks the end of the part that began at the previous mark; `part` is a number chosen by the
   /// caller.
   virtual void mark(int part) = 0;
-  /// Called when the step is launched. Returns the seconds of the previous step's parts, by number.
+  /// Called when the step is launched. Returns the seconds by part of all steps that the device has
+  /// finished since the last call, which may be none.
   virtual const std::vector<double>& end_step() = 0;
+  /// Ends the current step and waits for the device. Returns the seconds by part of all steps that
+  /// were not returned before.
+  virtual const std::vector<double>& finish() = 0;
 };
 
 /// Returns null on a CPU, where the host's clock suffices.

@@ -1,5 +1,6 @@
 #include "base/error.hpp"
 #include "device/device.hpp"
+#include "device/kernels.hpp"
 
 namespace trainctl::device {
 namespace {
@@ -15,6 +16,8 @@ namespace {
 
 int cuda_devices() { return 0; }
 
+bool kernels_built() { return false; }
+
 void use_cuda_device(at::Device /*device*/) { throw_no_cuda(); }
 
 std::unique_ptr<Feed> make_cuda_feed(at::Device /*device*/, const FeedOptions& /*options*/) {
@@ -22,6 +25,8 @@ std::unique_ptr<Feed> make_cuda_feed(at::Device /*device*/, const FeedOptions& /
 }
 
 std::unique_ptr<data::ImageDevice> make_image_device(at::Device /*device*/) { return nullptr; }
+
+std::string kernel_obstacle(at::Device /*device*/) { return {}; }
 
 std::optional<double> cuda_peak_memory_mb(at::Device /*device*/) { return std::nullopt; }
 
@@ -31,7 +36,11 @@ std::optional<std::int64_t> cuda_available_memory(at::Device /*device*/) { retur
 
 GpuInfo gpu_info(at::Device /*device*/) { return {}; }
 
-std::unique_ptr<EventTimer> make_event_timer(at::Device /*device*/, int /*parts*/) {
+bool has_peer_access(at::Device /*from*/, at::Device /*to*/) { return false; }
+
+std::unique_ptr<Event> make_event(at::Device /*device*/, EventUse /*use*/) { return nullptr; }
+
+std::unique_ptr<PageLock> lock_pages(at::Device /*device*/, std::span<const std::byte> /*memory*/) {
   return nullptr;
 }
 

@@ -4,9 +4,84 @@
 
 #include <c10/util/Exception.h>
 
+#include <algorithm>
+#include <array>
 #include <new>
+#include <string_view>
 
 namespace trainctl::engine {
+namespace {
+
+// Values of cudaError_t, because the engine for CPUs is built without CUDA's headers.
+constexpr int kOutOfMemory = 2;
+constexpr int kAssertion = 710;  // of a kernel
+/// The GPU, its link or its driver has failed or cannot be used: initialization, driver version,
+/// busy device, no device, ECC, NVLink, containment, external device, system driver.
+constexpr std::array kHardware{3, 35, 46, 100, 101, 214, 220, 226, 911, 802, 803, 804};
+/// A kernel has failed: illegal address, timeout, assertion, stack, instruction, alignment, address
+/// space, program counter, launch failure, tensor memory. CUDA rejects all later work of the
+/// process.
+constexpr std::array kKernel{700, 702, kAssertion, 714, 715, 716, 717, 718, 719, 721};
+
+/// Parts of the messages with which libtorch and the libraries of CUDA report that an allocation
+/// failed: CPU allocator, CUDA runtime and driver, cuBLAS and others (..._STATUS_ALLOC_FAILED),
+/// cuDNN and cuRAND (..._ALLOCATION_FAILED), and cuDNN without memory for the workspace of any
+/// kernel.
+constexpr std::array kRefusals{"not enough memory",    "can't allocate memory",
+                               "error: out of memory", "ALLOC_FAILED",
+                               "ALLOCATION_FAILED",    "unable to find an engine to execute"};
+constexpr std::string_view kNoDeterministic = " does not have a deterministic implementation";
+
+bool contains(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+/// Converts an error code of CUDA that is not about memory.
+Error accelerator_error(const c10::AcceleratorError& error) {
+  const int code = error.get_error_code();
+  const std::string cause = fmt::format("{} (cudaError {})", cause_of(error), code);
+  if (std::ranges::find(kHardware, code) != kHardware.end())
+    return {ErrorKind::resource,
+            fmt::format("the GPU cannot be used: {}\nhint: run 'trainctl doctor'; 'dmesg | grep "
+                        "Xid' shows the errors of NVIDIA's driver",
+                        cause)};
+  if (std::ranges::find(kKernel, code) == kKernel.end())
+    return {ErrorKind::unexpected, "libtorch: " + cause};
+  return {ErrorKind::unexpected,
+          fmt::format("a kernel failed on the GPU, in this operation or an earlier one: {}\nhint: "
+                      "{}set the environment variable CUDA_LAUNCH_BLOCKING=1 and repeat the run: "
+                      "the error is then reported by the operation that fails",
+                      cause,
+                      code == kAssertion
+                          ? "a class or token may be out of range, see 'trainctl data show'; or "
+                          : "")};
+}
+
+/// Converts an exception of libtorch that is not about memory.
+Error libtorch_error(const c10::Error& error) {
+  if (const auto* accelerator = dynamic_cast<const c10::AcceleratorError*>(&error))
+    return accelerator_error(*accelerator);
+  const std::string cause = cause_of(error);
+  const std::size_t end = cause.find(kNoDeterministic);
+  if (end != std::string::npos)
+    return {ErrorKind::config,
+            fmt::format("trainer.deterministic: the operation {} has no deterministic "
+                        "implementation on this device\nhint: use another layer, or set "
+                        "trainer.deterministic=false",
+                        cause.substr(0, end))};
+  return {ErrorKind::unexpected, "libtorch: " + cause};
+}
+
+/// Only the place of the error in libtorch distinguishes page-locked memory of the host from memory
+/// of the GPU.
+std::string cause_of_refusal(const c10::Error& error) {
+  const bool host = contains(error.what(), "CachingHostAllocator");
+  return cause_of(error) + (host ? " for page-locked memory of the host, which "
+                                   "loader.pin_memory=false does not use"
+                                 : "");
+}
+
+}  // namespace
 
 std::string cause_of(const std::exception& error) {
   const auto* libtorch = dynamic_cast<const c10::Error*>(&error);
@@ -25,7 +100,7 @@ Error as_error(const std::exception_ptr& thrown) {
   } catch (const Error& error) {
     return error;
   } catch (const c10::Error& error) {
-    return {ErrorKind::unexpected, "libtorch: " + cause_of(error)};
+    return libtorch_error(error);
   } catch (const std::exception& error) {
     return {ErrorKind::unexpected, cause_of(error)};
   } catch (...) {
@@ -38,11 +113,14 @@ std::optional<std::string> refused_memory(const std::exception_ptr& thrown) {
     std::rethrow_exception(thrown);
   } catch (const c10::OutOfMemoryError& error) {
     return cause_of(error);
-  } catch (const c10::Error& error) {
-    const std::string text = cause_of(error);  // the CPU allocator has no separate exception type
-    const bool is_refused = text.find("not enough memory") != std::string::npos ||
-                            text.find("can't allocate memory") != std::string::npos;
-    return is_refused ? std::optional(text) : std::nullopt;
+  } catch (const c10::AcceleratorError& error) {
+    if (error.get_error_code() != kOutOfMemory) return std::nullopt;
+    return cause_of_refusal(error);
+  } catch (const c10::Error& error) {  // no separate exception type
+    const std::string cause = cause_of(error);
+    const bool is_refused = std::ranges::any_of(
+        kRefusals, [&](const char* refusal) { return contains(cause, refusal); });
+    return is_refused ? std::optional(cause_of_refusal(error)) : std::nullopt;
   } catch (const std::bad_alloc&) {
     return "the allocation failed";
   } catch (...) {

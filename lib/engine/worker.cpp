@@ -16,7 +16,6 @@
 #include "spec/load.hpp"
 #include "train/loop/train_loop.hpp"
 
-#include <ATen/Context.h>
 #include <torch/version.h>
 #include <unistd.h>
 
@@ -33,6 +32,15 @@ void fit_batch(spec::Experiment& experiment, std::int64_t samples, int ranks) {
   spec::Loader& loader = experiment.loader;
   if (!loader.drop_last && !loader.sampler)
     loader.batch_size = spec::rows_of_batch(loader.batch_size, samples, ranks);
+}
+
+/// Returns the devices that share each batch, for all of which the loader then makes one batch.
+std::vector<at::Device> devices_of_model(spec::Experiment& experiment, at::Device device,
+                                         int world_size) {
+  std::vector<at::Device> devices = data_parallel_devices(experiment, device, world_size);
+  spec::Loader& loader = experiment.loader;
+  loader.batch_size = loader.batch_size * static_cast<std::int64_t>(devices.size());
+  return devices;
 }
 
 /// The supervisor has chosen the number of ranks for the accelerator that it found, so a worker
@@ -65,13 +73,25 @@ void check_allocator(spec::Allocator asked) {
          name, loaded);
 }
 
-void set_up_libtorch(const spec::Trainer& trainer) {
-  at::Context& context = at::globalContext();
-  context.setDeterministicAlgorithms(trainer.deterministic, /*warn_only=*/false);
-  context.setDeterministicCuDNN(trainer.deterministic);
-  context.setFloat32MatmulPrecision(
-      enum_names(trainer.float32_matmul_precision)
-          .at(static_cast<std::size_t>(trainer.float32_matmul_precision)));
+/// Reports once that libtorch's own operations replace the kernels of this build.
+void report_kernels(const TrainctlEngineRequest& request, at::Device device,
+                    const train::EventSink& emit) {
+  const std::string obstacle = device::kernel_obstacle(device);
+  if (request.rank != 0 || obstacle.empty()) return;
+  emit(events::Warning{
+      obstacle + ", so libtorch's operations replace them: steps take a little longer, and "
+                 "dataset.cache cannot use the GPU's memory",
+      {}});
+}
+
+/// Only convolutions use kernels that cuDNN measures.
+void require_convolutions(const stage::Model& model, train::BackendSettings& backends) {
+  if (!backends.benchmark) return;
+  for (const auto& [name, parameter] : model.parameters()) {
+    if (parameter.dim() >= 4) return;
+  }
+  backends.benchmark = false;
+  backends.benchmark_why = "the model has no convolutions";
 }
 
 /// Lists the samples of train, val and test in the run folder, if dataset.split divides them.
@@ -113,6 +133,7 @@ struct StartedRun {
   const train::LayoutChoice& layout;
   const data::LoadingChoice& loading;
   const train::RecomputeChoice& recompute;
+  const train::BackendSettings& backends;
 };
 
 events::RunStarted describe(const StartedRun& run, const std::string& monitor) {
@@ -144,6 +165,10 @@ events::RunStarted describe(const StartedRun& run, const std::string& monitor) {
   started.num_workers_why = run.loading.why;
   started.recomputes = run.recompute.recomputes;
   started.recomputes_why = run.recompute.why;
+  started.fp32_precision = run.backends.fp32_precision;
+  started.fp32_precision_why = run.backends.fp32_precision_why;
+  started.benchmark = run.backends.benchmark;
+  started.benchmark_why = run.backends.benchmark_why;
   return started;
 }
 
@@ -203,7 +228,7 @@ int Worker::run() {
   using spec::TaskKind;
   const TaskKind kind = spec::kind_called(request_.mode);
   if (kind == TaskKind::train) return run_training();
-  if (kind == TaskKind::link) return run_link();
+  if (kind == TaskKind::link || kind == TaskKind::gpu) return run_on_device(kind);
   if (kind == TaskKind::evaluate || kind == TaskKind::predict) return run_evaluation();
   return run_task(kind);
 }
@@ -216,7 +241,9 @@ Worker::Setup Worker::set_up() {
   place.device = device::choose_device(accelerator_for(request_, experiment), request_.local_rank);
   emit_(hello(request_.rank, place.device));
   check_allocator(experiment.trainer.allocator);
-  set_up_libtorch(experiment.trainer);
+  place.backends = train::choose_backends(experiment.trainer, train::backend_device(place.device));
+  train::apply_backends(experiment.trainer, place.backends);
+  report_kernels(request_, place.device, emit_);
   return place;
 }
 
@@ -229,13 +256,19 @@ int Worker::run_task(spec::TaskKind kind) {
   return request_.world_size > 1 ? measure_shared_steps(setup) : measure(setup);
 }
 
-int Worker::run_link() {
+int Worker::run_on_device(spec::TaskKind kind) {
   const bool on_gpu =
       request_.accelerator != nullptr && std::string_view(request_.accelerator) == "gpu";
   const at::Device device = device::choose_device(
       on_gpu ? spec::Accelerator::gpu : spec::Accelerator::cpu, request_.local_rank);
   emit_(hello(request_.rank, device));
-  return measure_link(request_, device, emit_);
+  if (kind == spec::TaskKind::link) return measure_link(request_, device, emit_);
+  const train::EventSink emit = [this](const events::Event& event) {
+    ++global_step_;
+    enter(events::Phase::train);  // each check counts as a step, whose time is limited
+    emit_(event);
+  };
+  return test_gpu(request_, device, emit);
 }
 
 int Worker::run_training() {
@@ -243,6 +276,7 @@ int Worker::run_training() {
   Setup place = set_up();
   const spec::Experiment& experiment = place.experiment;
   const at::Device device = place.device;
+  const auto devices = devices_of_model(place.experiment, device, request_.world_size);
   const RunData data = open_data(experiment, {request_.rank, request_.world_size},
                                  request_.local_world_size, device);
   fit_batch(place.experiment, data.train.dataset->size(), request_.world_size);
@@ -265,9 +299,10 @@ int Worker::run_training() {
   at::manual_seed(experiment.seed);
   const spec::RunLength schedule =
       spec::schedule_length(experiment, loaders.train->samples(), request_.world_size);
-  RunStages built =
-      build_stages({experiment, catalog, shape, device, schedule, run_dir, communicator.get()});
+  RunStages built = build_stages(
+      {experiment, catalog, shape, device, schedule, run_dir, communicator.get(), devices});
   if (request_.rank == 0 && built.start) emit_(*built.start);
+  require_convolutions(*built.model, place.backends);
   // All ranks initialize the same weights; dropout and other draws then use a separate stream per
   // rank.
   CounterRng stream(experiment.seed, /*epoch=*/0, static_cast<std::uint64_t>(request_.rank),
@@ -275,6 +310,8 @@ int Worker::run_training() {
   at::manual_seed(stream.next_u64());
   train::Options options = train::options_from(experiment, device, request_.world_size);
   options.until_epoch = spec::read_task(run_dir).until_epoch;
+  const OriginContext origin{
+      run_dir, device, threads.threads, layout.channels_last, place.backends, data.fingerprints};
   const train::Session session{.model = *built.model,
                                .loss = *built.loss,
                                .optimizer = *built.optimizer,
@@ -291,13 +328,13 @@ int Worker::run_training() {
                                .heartbeat = heartbeat_,
                                .stop_signal = request_.stop_signal,
                                .run_dir = run_dir,
-                               .origin = origin_of({run_dir, device, threads.threads,
-                                                    layout.channels_last, data.fingerprints}),
+                               .origin = origin_of(origin),
                                .cores = cores_of_rank(request_.local_world_size)};
   train::TrainLoop loop(session, options);
   if (request_.rank == 0) {
     const StartedRun run{experiment,          data,    loaders, *built.model, schedule,
-                         request_.world_size, threads, layout,  loading,      recompute};
+                         request_.world_size, threads, layout,  loading,      recompute,
+                         place.backends};
     emit_start(describe(run, options.monitor), emit_);
   }
   resume_or_start(loop, session, experiment);
@@ -305,6 +342,8 @@ int Worker::run_training() {
       run_to_end({loop, options, *built.model, shape, experiment.loader.batch_size});
   global_step_ = finished.global_step;
   enter(events::Phase::shutdown);
+  loop.drop_graph();
+  communicator->shutdown();
   emit_(finished);
   if (finished.stop_reason == "signal" && loop.state().end_is_saved && !interrupted())
     return static_cast<int>(ErrorKind::stopped);

@@ -4,6 +4,7 @@
 #include "spec/experiment/task.hpp"
 #include "train/debug/memory_report.hpp"
 #include "train/loop/evaluator.hpp"
+#include "train/measure/backends.hpp"
 
 #include <cstdint>
 #include <vector>
@@ -29,11 +30,12 @@ class Worker {
   struct Setup {
     spec::Experiment experiment;
     at::Device device = at::kCPU;
+    train::BackendSettings backends = {};
   };
 
   int run_training();
-  int run_evaluation();  // defined in evaluate.cpp
-  int run_link();        // without an experiment
+  int run_evaluation();                    // defined in evaluate.cpp
+  int run_on_device(spec::TaskKind kind);  // without an experiment
   int run_task(spec::TaskKind kind);
   /// Does the first steps of every task: reads the experiment, chooses the device and emits Hello.
   Setup set_up();

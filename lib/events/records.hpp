@@ -147,7 +147,11 @@ struct RunStarted {
   bool recomputes = false;        // activation checkpointing
   std::string recomputes_why;     // "activations need about ..."; empty: requested by the user
   std::string precision;
-  std::string monitor;  // metric that decides which weights are best
+  std::string fp32_precision;      // "ieee", "tf32", "bf16": of float32 products and convolutions
+  std::string fp32_precision_why;  // "trainer.float32_matmul_precision is high"
+  bool benchmark = false;          // cuDNN measures its kernels
+  std::string benchmark_why;       // "configured", "deterministic"
+  std::string monitor;             // metric that decides which weights are best
   std::map<std::string, std::string> data_fingerprints;  // split -> hex
   std::string no_data_digest;  // why batches have no digest; empty: they have one
 };
@@ -302,6 +306,8 @@ struct Finished {
   std::optional<double> other_threads_step_s = {};
   std::optional<int> other_threads = {};
   std::optional<double> bf16_step_s = {};  // with bf16-mixed
+  /// How often the training thread waited for the GPU during training, by place; absent on a CPU.
+  std::optional<std::map<std::string, std::int64_t>> host_waits = {};
 };
 
 /// Sent by a worker that measures instead of training: the cost of one training step of one
@@ -309,7 +315,7 @@ struct Finished {
 struct Measured {
   std::string device;       // "cpu", "cuda:0"
   std::string device_name;  // "NVIDIA H200"; empty for a CPU
-  std::string precision;    // "32-true", "bf16-mixed", "16-mixed"; "tf32" if matrix products use it
+  std::string precision;  // "32-true", "bf16-mixed", "16-mixed"; "tf32" if float32 products use it
   std::int64_t parameters = 0;
   std::int64_t trainable_parameters = 0;
   std::int64_t weight_bytes = 0;  // parameters and buffers
@@ -352,6 +358,19 @@ struct LinkMeasured {
   std::vector<std::int64_t> repeats;  // for each size
 };
 
+/// Sent twice for each check of a device that is tested: when the check begins and when it ends.
+struct GpuChecked {
+  int rank = 0;         // tests the GPU with its number
+  std::string check;    // "matmul bf16"
+  bool done = false;    // false: the check begins, and only the members above are set
+  std::string failure;  // empty: passed
+  std::string found;    // "NVIDIA H200, compute capability 9.0"; empty for a check with a value
+  std::optional<double> value;  // measured speed or time
+  std::string unit;             // of the value: "TFLOP/s"
+  std::optional<double> error;  // largest difference from the CPU's result, in units of the
+                                // standard deviation of the results
+};
+
 /// Statistics of a tensor's values.
 struct TensorSummary {
   std::string name;   // "gradient of fc1.weight", "layer3.1.conv2 (conv2d)"
@@ -386,8 +405,9 @@ struct Replayed {
   std::vector<TensorSummary> tensors;  // inputs, outputs, weights, gradients; non-finite ones first
 };
 
-using Event = std::variant<Hello, WeightsSet, RunStarted, Progress, StepLogged, EpochEnded,
-                           TableRow, CheckpointSaved, StoppedEarly, Evaluated, Warning, Failed,
-                           Finished, Measured, Resumed, Replayed, RankEpoch, LinkMeasured>;
+using Event =
+    std::variant<Hello, WeightsSet, RunStarted, Progress, StepLogged, EpochEnded, TableRow,
+                 CheckpointSaved, StoppedEarly, Evaluated, Warning, Failed, Finished, Measured,
+                 Resumed, Replayed, RankEpoch, LinkMeasured, GpuChecked>;
 
 }  // namespace trainctl::events

@@ -1,5 +1,6 @@
 #include "base/error.hpp"
 #include "device/device.hpp"
+#include "device/kernels.hpp"
 #include "support/catch.hpp"
 
 using namespace trainctl;
@@ -16,6 +17,35 @@ TEST_CASE("choose_device: a missing GPU is a resource error with a hint") {
     CHECK(error.kind() == ErrorKind::resource);
     CHECK_THAT(error.what(), Contains("trainer.accelerator=cpu"));
   }
+}
+
+TEST_CASE("kernels: machine code runs on later minor versions, and PTX on all later GPUs") {
+  const auto runs = [](int architecture) {
+    return device::kernels_run_on("80-real 90-real 100-real 120", architecture);
+  };
+  for (const int architecture : {80, 86, 89, 90, 100, 103, 120, 121, 130}) {
+    CAPTURE(architecture);
+    CHECK(runs(architecture));
+  }
+  for (const int architecture : {0, 61, 70, 75, 110}) {
+    CAPTURE(architecture);
+    CHECK_FALSE(runs(architecture));
+  }
+  CHECK(device::kernels_run_on("75-virtual", 80));
+  CHECK_FALSE(device::kernels_run_on("75-real", 80));
+  CHECK_FALSE(device::kernels_run_on("", 90));
+}
+
+TEST_CASE("kernels: there is nothing to report on a CPU") {
+  CHECK(device::kernel_obstacle(at::kCPU).empty());
+  CHECK(device::gpu_info(at::kCPU).architecture == 0);
+}
+
+TEST_CASE("choose_device: the allocator of a GPU has statistics before the first tensor") {
+  if (device::cuda_devices() == 0) skip("no GPU");
+  const at::Device gpu = device::choose_device(spec::Accelerator::gpu, 0);
+  CHECK(device::cuda_memory_mb(gpu).has_value());
+  CHECK(device::cuda_available_memory(gpu).value_or(0) > 0);
 }
 
 TEST_CASE("resource usage: the values of this process are plausible") {

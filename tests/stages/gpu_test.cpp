@@ -1,3 +1,4 @@
+#include "spec/checks/checks.hpp"
 #include "stages/builtin.hpp"
 #include "stages/support.hpp"
 #include "support/catch.hpp"
@@ -10,7 +11,9 @@
 #include <ATen/ops/rand.h>
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 
+#include <cstdlib>
 #include <limits>
 
 using namespace trainctl;
@@ -46,7 +49,7 @@ std::vector<double> losses(at::Device device, const std::string& optimizer_type,
 
 }  // namespace
 
-TEST_CASE("optimizers: training losses on a GPU match those on a CPU") {
+TEST_CASE("optimizers: training losses on a GPU match those on a CPU", "[gpu]") {
   if (!at::globalContext().hasCUDA()) skip("no GPU");
   at::globalContext().setAllowTF32CuDNN(false);
   struct Training {
@@ -70,7 +73,7 @@ TEST_CASE("optimizers: training losses on a GPU match those on a CPU") {
   }
 }
 
-TEST_CASE("step_unless: a skipped step on a GPU changes neither weights nor state") {
+TEST_CASE("step_unless: a skipped step on a GPU changes neither weights nor state", "[gpu]") {
   if (!at::globalContext().hasCUDA()) skip("no GPU");
   const auto flag = [](float bad) { return at::full({1}, bad, at::TensorOptions(at::kCUDA)); };
   const stage::Catalog all = stages::builtin_catalog();
@@ -100,7 +103,7 @@ TEST_CASE("step_unless: a skipped step on a GPU changes neither weights nor stat
   }
 }
 
-TEST_CASE("models: moving to a GPU keeps each parameter's tensor object") {
+TEST_CASE("models: moving to a GPU keeps each parameter's tensor object", "[gpu]") {
   if (!at::globalContext().hasCUDA()) skip("no GPU");
   const auto model =
       stages::builtin_catalog().models.build(stages_test::stage("model", "mlp"), {{1, 28, 28}, 10});
@@ -113,7 +116,7 @@ TEST_CASE("models: moving to a GPU keeps each parameter's tensor object") {
   }
 }
 
-TEST_CASE("metrics and losses: a GPU gives the CPU's values") {
+TEST_CASE("metrics and losses: a GPU gives the CPU's values", "[gpu]") {
   if (!at::globalContext().hasCUDA()) skip("no GPU");
   const stage::Catalog all = stages::builtin_catalog();
   const at::Tensor logits = at::randn({64, 10});
@@ -138,7 +141,7 @@ TEST_CASE("metrics and losses: a GPU gives the CPU's values") {
                  mse->forward(logits, targets).value) == "");
 }
 
-TEST_CASE("convnets: logits on a GPU match the CPU's, also in channels last") {
+TEST_CASE("convnets: logits on a GPU match the CPU's, also in channels last", "[gpu]") {
   if (!at::globalContext().hasCUDA()) skip("no GPU");
   at::globalContext().setAllowTF32CuDNN(false);
   const stage::Catalog all = stages::builtin_catalog();
@@ -165,4 +168,40 @@ TEST_CASE("convnets: logits on a GPU match the CPU's, also in channels last") {
       if (name.ends_with("num_batches_tracked")) CHECK(buffer.item<std::int64_t>() == 1);
     }
   }
+}
+
+TEST_CASE("deterministic: on a GPU only the listed stages have no deterministic backward pass") {
+  if (!at::globalContext().hasCUDA()) skip("no GPU");
+  ::setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/1);
+  at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
+  const stage::Catalog all = stages::builtin_catalog();
+  const auto train = [&](const config::Stage& stage, std::vector<std::int64_t> shape) {
+    const auto model = all.models.build(stage, {shape, 5});
+    model->to(at::kCUDA);
+    model->set_mode(stage::RunMode::train);
+    shape.insert(shape.begin(), 2);
+    model->forward(at::randn(shape).cuda()).sum().backward();
+    c10::impl::VirtualGuardImpl(at::kCUDA).synchronizeDevice(0);
+  };
+  const auto model = [](const std::string& type, const std::string& options = "{}") {
+    return stages_test::stage("model", type, options);
+  };
+  for (const std::string type :
+       {"resnet18", "se_resnet50", "mobilenet_v3_small", "efficientnet_b0", "convnext_tiny"}) {
+    INFO(type);
+    CHECK_NOTHROW(train(model(type), {3, 64, 64}));
+  }
+  CHECK_NOTHROW(train(model("lenet"), {1, 28, 28}));
+  CHECK_NOTHROW(train(model("sequential",
+                            "{layers: [{type: conv2d, out_channels: 4, kernel_size: 3}, "
+                            "{type: max_pool2d, kernel_size: 3, stride: 2}, "
+                            "{type: avg_pool2d, kernel_size: 3, stride: 2}, gelu, "
+                            "adaptive_avg_pool2d, flatten, linear]}"),
+                      {3, 28, 28}));
+  const auto pools = model("sequential",
+                           "{layers: [{type: conv2d, out_channels: 4, kernel_size: "
+                           "3}, {type: adaptive_avg_pool2d, output_size: 2}, "
+                           "flatten, linear]}");
+  CHECK_THROWS_WITH(train(pools, {3, 28, 28}),
+                    Contains(spec::nondeterministic_stages().front().operation));
 }

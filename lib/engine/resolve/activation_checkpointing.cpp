@@ -3,6 +3,7 @@
 #include "base/machine/machine.hpp"
 #include "engine/failure.hpp"
 #include "engine/resolve/model_meter.hpp"
+#include "train/measure/backends.hpp"
 #include "train/state/weights.hpp"
 
 #include <ATen/ops/full.h>
@@ -40,6 +41,7 @@ std::int64_t kept_bytes(const KeptBytes& kept, const spec::Experiment& experimen
 }
 
 train::RecomputeChoice measured(const RecomputeContext& context, std::int64_t free) {
+  const train::BenchmarkOff many_batch_sizes;
   const spec::Experiment& experiment = context.setup.experiment;
   data::Pipeline pipeline = context.train;
   pipeline.batch_transforms.clear();  // they mix batches and need more than one sample

@@ -51,6 +51,8 @@ checkpoint::Manifest origin_of(const OriginContext& context) {
   origin.facts = {{"torch", TORCH_VERSION},
                   {"threads", std::to_string(context.threads)},
                   {"channels_last", context.channels_last ? "true" : "false"},
+                  {"fp32_precision", context.backends.fp32_precision},
+                  {"benchmark", context.backends.benchmark ? "true" : "false"},
                   {"device", at::DeviceTypeName(context.device.type(), /*lower_case=*/true)},
                   {"cpu", machine.cpu_model},
                   {"cpu_features", fmt::format("{}", fmt::join(machine.cpu_features, " "))},
@@ -103,6 +105,11 @@ std::string why_not_bitwise(const checkpoint::Manifest& saved, const ResumeConte
   if (channels_last_of(saved))
     compare("trainer.channels_last", fact(saved, "channels_last"),
             fact(now.origin, "channels_last"));
+  if (!fact(saved, "fp32_precision").empty())
+    compare("the precision of float32 products", fact(saved, "fp32_precision"),
+            fact(now.origin, "fp32_precision"));
+  if (fact(now.origin, "benchmark") == "true")
+    differences.emplace_back("trainer.benchmark measures the kernels of cuDNN again");
   if (saved.world_size == now.world_size)
     compare("the layout of the gradient buckets", fact(saved, "buckets"), now.buckets);
   if (now.local_sgd && saved.reason == "max_steps")

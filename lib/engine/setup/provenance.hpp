@@ -1,6 +1,7 @@
 #pragma once
 
 #include "checkpoint/manifest.hpp"
+#include "train/measure/backends.hpp"
 
 #include <ATen/core/Tensor.h>
 
@@ -17,12 +18,14 @@ struct OriginContext {
   at::Device device = at::kCPU;
   int threads = 1;
   bool channels_last = false;
+  const train::BackendSettings& backends;
   const std::map<std::string, std::string>& data_fingerprints;
 };
 
 /// Returns what the manifests of a run record: version, config_hash and facts: "torch", "threads",
-/// "channels_last", "device", "cpu", "cpu_features", "gpu" and "cuda" on a GPU, "data.train",
-/// "data.val", "data.split" (how dataset.split divides the data), "config" (config.resolved.yaml).
+/// "channels_last", "fp32_precision", "benchmark", "device", "cpu", "cpu_features", "gpu" and
+/// "cuda" on a GPU, "data.train", "data.val", "data.split" (how dataset.split divides the data),
+/// "config" (config.resolved.yaml).
 checkpoint::Manifest origin_of(const OriginContext& context);
 
 /// Returns the number of threads that wrote the checkpoint; nullopt if it is not recorded.

@@ -6,6 +6,7 @@
 #include "engine/resolve/activation_checkpointing.hpp"
 #include "engine/resolve/model_meter.hpp"
 #include "engine/resolve/step_probe.hpp"
+#include "train/measure/backends.hpp"
 #include "train/state/weights.hpp"
 
 #include <ATen/Parallel.h>
@@ -120,8 +121,9 @@ void count_parameters(const stage::Model& model, events::Measured& measured) {
 
 std::string precision_of(const spec::Trainer& trainer, at::Device device) {
   const bool full = trainer.precision == spec::Precision::full;
-  const bool exact = trainer.float32_matmul_precision == spec::MatmulPrecision::highest;
-  if (full && !exact && device.is_cuda()) return "tf32";
+  const train::BackendSettings backends =
+      train::choose_backends(trainer, train::backend_device(device));
+  if (full && device.is_cuda() && backends.fp32_precision == "tf32") return "tf32";
   return enum_names(trainer.precision).at(static_cast<std::size_t>(trainer.precision));
 }
 
@@ -166,9 +168,12 @@ events::Measured measured_on(const TaskSetup& setup, const data::Pipeline& pipel
   const spec::Experiment& experiment = setup.experiment;
   ModelMeter meter(setup, pipeline);
   const std::int64_t batch_size = experiment.loader.batch_size;
-  const Steps steps = StepSeries(meter, setup.device, before).measure(batch_size);
+  const auto [steps, flops] = [&] {
+    const train::BenchmarkOff many_batch_sizes;
+    Steps taken = StepSeries(meter, setup.device, before).measure(batch_size);
+    return std::pair(std::move(taken), meter.flops(std::min(kFewRows, batch_size)));
+  }();
   const bool on_gpu = setup.device.is_cuda();
-  const SampleFlops flops = meter.flops(std::min(kFewRows, batch_size));
 
   events::Measured measured;
   measured.device = setup.device.str();
@@ -273,6 +278,7 @@ int measure_shared_steps(const TaskSetup& setup) {
     measured.taken_cores = others.taken();
     setup.emit(measured);
   }
+  meter.shut_down();
   setup.emit(events::Finished{0, 0, {}, {}, "measured"});
   return 0;
 }

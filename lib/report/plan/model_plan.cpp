@@ -18,22 +18,23 @@ struct Peak {
   double bf16 = 0;
   double fp16 = 0;
   double tf32 = 0;
+  double fp32 = 0;  // of IEEE float32, without tensor cores
 };
 
 // The values are from NVIDIA's data sheets; for GeForce cards from the white papers of their
 // architectures (Ada, Ampere GA102). The more specific name comes first.
 constexpr std::array kPeaks{
-    Peak{{"H200", "NVL"}, 835.5, 835.5, 417.5},
-    Peak{{"H200", ""}, 989.5, 989.5, 494.7},
-    Peak{{"H100", "PCIe"}, 756.5, 756.5, 378},
-    Peak{{"H100", "NVL"}, 835.5, 835.5, 417.5},
-    Peak{{"H100", ""}, 989.5, 989.5, 494.7},
-    Peak{{"A100", ""}, 312, 312, 156},
-    Peak{{"L40S", ""}, 362, 362, 183},
-    Peak{{"L4", ""}, 121, 121, 60},
-    Peak{{"T4", ""}, 0, 65, 0},
-    Peak{{"RTX", "4090"}, 165.2, 165.2, 82.6},
-    Peak{{"RTX", "3090"}, 71, 71, 35.6},
+    Peak{{"H200", "NVL"}, 835.5, 835.5, 417.5, 60},
+    Peak{{"H200", ""}, 989.5, 989.5, 494.7, 67},
+    Peak{{"H100", "PCIe"}, 756.5, 756.5, 378, 51.2},
+    Peak{{"H100", "NVL"}, 835.5, 835.5, 417.5, 60},
+    Peak{{"H100", ""}, 989.5, 989.5, 494.7, 67},
+    Peak{{"A100", ""}, 312, 312, 156, 19.5},
+    Peak{{"L40S", ""}, 362, 362, 183, 91.6},
+    Peak{{"L4", ""}, 121, 121, 60, 30.3},
+    Peak{{"T4", ""}, 0, 65, 0, 8.1},
+    Peak{{"RTX", "4090"}, 165.2, 165.2, 82.6, 82.6},
+    Peak{{"RTX", "3090"}, 71, 71, 35.6, 35.6},
 };
 
 std::vector<std::string> words_of(std::string_view name) {
@@ -55,7 +56,8 @@ bool has(const std::vector<std::string>& words, std::string_view word) {
 double of_precision(const Peak& peak, std::string_view precision) {
   if (precision == "bf16-mixed") return peak.bf16;
   if (precision == "16-mixed") return peak.fp16;
-  return precision == "tf32" ? peak.tf32 : 0;
+  if (precision == "tf32") return peak.tf32;
+  return precision == "32-true" ? peak.fp32 : 0;
 }
 
 using events::Measured;

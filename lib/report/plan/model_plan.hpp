@@ -8,9 +8,8 @@
 namespace trainctl::report {
 
 /// Returns the vendor's peak of floating-point operations per second for dense matrix products in
-/// that precision; nullopt if it is not in the table. `device`: "NVIDIA H200"; `precision`:
-/// "bf16-mixed", "16-mixed", or "tf32". Returns nullopt for "32-true", because convolutions use
-/// TF32 and matrix products do not.
+/// that precision; nullopt if it is not in the table. `device`: "NVIDIA H200"; `precision`: that of
+/// events::Measured.
 std::optional<double> peak_flops(std::string_view device, std::string_view precision);
 
 /// Returns the peak device memory of a training step in bytes, without the program and its

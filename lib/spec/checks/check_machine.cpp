@@ -2,17 +2,21 @@
 #include "base/strings.hpp"
 #include "spec/checks/checker.hpp"
 #include "spec/checks/checks.hpp"
+#include "spec/options/layer.hpp"
 #include "spec/options/logger.hpp"
 #include "spec/options/loss.hpp"
+#include "spec/options/model.hpp"
 #include "spec/options/scheduler.hpp"
 
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <array>
 #include <cstdlib>
 #include <filesystem>
 #include <set>
 #include <system_error>
+#include <vector>
 
 namespace trainctl::spec {
 namespace {
@@ -114,6 +118,8 @@ std::optional<std::string> capture_obstacle(const Experiment& experiment,
                                             const Placement& placement) {
   const Trainer& trainer = experiment.trainer;
   if (!placement.on_gpus) return "the run is on a CPU";
+  if (experiment.distributed.type == Strategy::data_parallel)
+    return "distributed.type data_parallel copies weights between GPUs in each step";
   if (placement.ranks > 1) {
     if (auto obstacle = exchange_obstacle(experiment)) return obstacle;
   }
@@ -142,6 +148,52 @@ void check_capture(const Loaded& loaded, config::Diagnostics& diagnostics) {
   if (!obstacle) return;
   checker.error("trainer.cuda_graphs", fmt::format("'cuda_graphs' is true, but {}", *obstacle),
                 "write 'cuda_graphs: auto'");
+}
+
+namespace {
+
+constexpr std::array kNondeterministic{
+    NondeterministicStage{"layer", "adaptive_avg_pool2d", "`output_size` above 1",
+                          "adaptive_avg_pool2d_backward_cuda",
+                          "use avg_pool2d, write 'output_size: 1', or set "
+                          "'trainer.deterministic' to false",
+                          [](const config::Stage& stage) {
+                            const auto* options = stage.get_if<layer::AdaptiveAvgPool2d>();
+                            return options != nullptr && options->output_size > 1;
+                          }},
+};
+
+/// Checks a stage and the stages inside it. `path` is its key in the experiment file.
+void check_kernels_of(const config::Stage& stage, const std::string& path, Checker& checker) {
+  const auto check_all = [&](const std::vector<config::Stage>& layers, const char* key) {
+    for (std::size_t i = 0; i < layers.size(); ++i)
+      check_kernels_of(layers[i], fmt::format("{}.{}.{}", path, key, i), checker);
+  };
+  if (const auto* options = stage.get_if<model::Sequential>()) check_all(options->layers, "layers");
+  if (const auto* options = stage.get_if<layer::Residual>()) {
+    check_all(options->layers, "layers");
+    check_all(options->shortcut, "shortcut");
+  }
+  for (const NondeterministicStage& entry : kNondeterministic) {
+    if (!entry.applies(stage)) continue;
+    checker.error(path,
+                  fmt::format("the {} '{}' has no deterministic backward pass on a GPU ({}), which "
+                              "'trainer.deterministic: true' requires",
+                              entry.kind, entry.type, entry.operation),
+                  entry.hint);
+  }
+}
+
+}  // namespace
+
+std::span<const NondeterministicStage> nondeterministic_stages() { return kNondeterministic; }
+
+void check_determinism(const Loaded& loaded, const Placement& placement,
+                       config::Diagnostics& diagnostics) {
+  Checker checker(loaded.experiment, loaded.tree, diagnostics);
+  if (!placement.on_gpus || !loaded.experiment.trainer.deterministic) return;
+  if (!checker.is_valid({"trainer", "model"})) return;
+  check_kernels_of(loaded.experiment.model, "model", checker);
 }
 
 }  // namespace trainctl::spec

@@ -123,6 +123,21 @@ void check_precision(Checker& checker) {
                 "remove 'precision', or write 'allow_slow_precision: true'");
 }
 
+void check_deterministic(Checker& checker) {
+  const Trainer& trainer = checker.experiment().trainer;
+  if (!trainer.deterministic || !checker.is_valid("trainer")) return;
+  if (trainer.benchmark.value_or(false))
+    checker.error("trainer.benchmark",
+                  "'benchmark: true' chooses kernels by their measured time, so it cannot be "
+                  "combined with 'deterministic: true'",
+                  "write 'benchmark: auto'");
+  if (trainer.float32_matmul_precision != MatmulPrecision::highest)
+    checker.warning("trainer.float32_matmul_precision",
+                    "'deterministic: true' computes in IEEE float32, so "
+                    "'float32_matmul_precision' has no effect",
+                    "remove 'float32_matmul_precision', or set 'deterministic' to false");
+}
+
 void check_averaging(Checker& checker) {
   const Trainer& trainer = checker.experiment().trainer;
   if (!checker.is_valid("trainer")) return;
@@ -192,6 +207,7 @@ void check_trainer(Checker& checker) {
   check_checkpoints(checker);
   check_nodes(checker);
   check_precision(checker);
+  check_deterministic(checker);
   check_averaging(checker);
   if (checker.experiment().loader.batch_size.automatic)
     checker.warning("loader.batch_size",

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 
 namespace trainctl::spec {
@@ -50,5 +51,25 @@ std::optional<std::string> capture_obstacle(const Experiment& experiment,
 /// Checks an experiment before training: `cuda_graphs: true` with an obstacle on this machine is a
 /// problem.
 void check_capture(const Loaded& loaded, config::Diagnostics& diagnostics);
+
+/// A stage without a deterministic backward pass on GPUs, so that `trainer.deterministic` fails
+/// there.
+struct NondeterministicStage {
+  const char* kind;                             // "layer"
+  const char* type;                             // "adaptive_avg_pool2d"
+  const char* condition;                        // on its options: "`output_size` above 1"
+  const char* operation;                        // libtorch's name in the error of the backward pass
+  const char* hint;                             // what to write instead
+  bool (*applies)(const config::Stage& stage);  // whether its options fulfill the condition
+};
+
+/// Returns every such stage; docs/explanation/determinism.md has the same table. The operations are
+/// those of torch.use_deterministic_algorithms.
+std::span<const NondeterministicStage> nondeterministic_stages();
+
+/// Checks an experiment before training: `deterministic: true` with one of
+/// nondeterministic_stages() is a problem on GPUs.
+void check_determinism(const Loaded& loaded, const Placement& placement,
+                       config::Diagnostics& diagnostics);
 
 }  // namespace trainctl::spec

@@ -43,8 +43,8 @@ void describe_numbers(config::Describe<Trainer>& options) {
   options.field("allow_slow_precision", &Trainer::allow_slow_precision,
                 "Allows 16-bit precision on a CPU without instructions for it.");
   options.field("float32_matmul_precision", &Trainer::float32_matmul_precision,
-                "Internal precision of float32 matrix products, as "
-                "torch.set_float32_matmul_precision; high and medium may use TF32 or bfloat16.");
+                "Internal precision of float32 matrix products, and of convolutions on a GPU. "
+                "highest: IEEE float32; high: TF32; medium: TF32 on a GPU, bfloat16 on a CPU.");
   options.field("channels_last", &Trainer::channels_last,
                 "Stores images and convolution weights in channels-last memory format (NHWC); "
                 "auto: on a GPU if 16-bit training is dominated by convolutions, on a CPU if this "
@@ -54,6 +54,9 @@ void describe_numbers(config::Describe<Trainer>& options) {
       "blocks: stores only the input of each block and recomputes the other activations in the "
       "backward pass: less memory, more time, the same gradients; auto: only if a step would not "
       "fit in memory otherwise, as estimated from a few samples at the start.");
+  options.field("benchmark", &Trainer::benchmark,
+                "Times cuDNN's convolution kernels for each input shape and uses the fastest, as "
+                "torch.backends.cudnn.benchmark; auto: on a GPU, unless 'deterministic' is true.");
   options.field("cuda_graphs", &Trainer::cuda_graphs,
                 "Captures training steps as CUDA graphs and replays them. If a step cannot be "
                 "captured, true: the run fails; auto: operations run one by one, and the log "

@@ -278,6 +278,7 @@ struct Trainer {
   MatmulPrecision float32_matmul_precision = MatmulPrecision::highest;
   config::Auto<bool> channels_last;
   ActivationCheckpointing activation_checkpointing = ActivationCheckpointing::off;
+  config::Auto<bool> benchmark;
   config::Auto<bool> cuda_graphs;
   std::int64_t accumulate_grad_batches = 1;
   std::optional<double> gradient_clip_val;

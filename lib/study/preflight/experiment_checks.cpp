@@ -249,6 +249,11 @@ void check_weights(const spec::Loaded& loaded, config::Diagnostics& diagnostics)
   }
 }
 
+void check_kernels(const spec::Loaded& loaded, config::Diagnostics& diagnostics) {
+  spec::check_determinism(loaded, spec::placement_of(loaded.experiment.trainer, read_machine()),
+                          diagnostics);
+}
+
 }  // namespace
 
 std::vector<spec::Check> checks_for(Purpose purpose, TrainingSamples& samples) {
@@ -259,7 +264,8 @@ std::vector<spec::Check> checks_for(Purpose purpose, TrainingSamples& samples) {
         samples = check_data(loaded, purpose, diagnostics);
       }};
   if (purpose == Purpose::training)
-    checks.insert(checks.end(), {check_weights, spec::check_capture, spec::check_loggers});
+    checks.insert(checks.end(),
+                  {check_weights, spec::check_capture, check_kernels, spec::check_loggers});
   return checks;
 }
 

@@ -58,6 +58,7 @@ constexpr std::array kRules{
     Rule{"trainer.num_threads", ChangeEffect::not_bitwise},
     Rule{"trainer.deterministic", ChangeEffect::not_bitwise},
     Rule{"trainer.channels_last", ChangeEffect::not_bitwise},
+    Rule{"trainer.benchmark", ChangeEffect::not_bitwise},
     Rule{"trainer.cuda_graphs", ChangeEffect::not_bitwise},
     Rule{"trainer.activation_checkpointing", ChangeEffect::not_bitwise},
     Rule{"distributed.backend", ChangeEffect::not_bitwise},

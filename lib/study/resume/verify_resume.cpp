@@ -369,6 +369,7 @@ std::vector<std::string> comparable_run_overrides() {
           "++trainer.max_time=~",
           "++trainer.max_restarts=0",
           "++trainer.on_divergence=[]",
+          "++trainer.benchmark=false",  // another process would choose other kernels
           "++profiler=~",
           "++checkpoint.save_last=true",
           "++checkpoint.save_weights_only=false",

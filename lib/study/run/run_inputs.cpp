@@ -78,21 +78,14 @@ void import_file(const fs::path& file, const weights::Selection& selection,
 }
 
 constexpr double kGitTimeout = 1.0;
-constexpr std::array kKeptNames{"CUDA_VISIBLE_DEVICES",
-                                "OMP_NUM_THREADS",
-                                "OMP_WAIT_POLICY",
-                                "GOMP_SPINCOUNT",
-                                "MKL_NUM_THREADS",
-                                "GOMP_CPU_AFFINITY",
-                                "MALLOC_CONF",
-                                "LD_PRELOAD",
-                                "TRAINCTL_DATA",
-                                "TRAINCTL_TORCH_ROOT",
-                                "SLURM_JOB_ID",
-                                "SLURM_NNODES",
-                                "PYTORCH_CUDA_ALLOC_CONF",
-                                "GLIBC_TUNABLES",
-                                "MIMALLOC_ALLOW_DECOMMIT"};
+constexpr std::array kKeptNames{"CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER",
+                                "OMP_NUM_THREADS",      "OMP_WAIT_POLICY",
+                                "GOMP_SPINCOUNT",       "MKL_NUM_THREADS",
+                                "GOMP_CPU_AFFINITY",    "MALLOC_CONF",
+                                "LD_PRELOAD",           "TRAINCTL_DATA",
+                                "TRAINCTL_TORCH_ROOT",  "SLURM_JOB_ID",
+                                "SLURM_NNODES",         "PYTORCH_CUDA_ALLOC_CONF",
+                                "GLIBC_TUNABLES",       "MIMALLOC_ALLOW_DECOMMIT"};
 
 Json kept_environment() {
   Json kept = Json::object();
@@ -266,6 +259,11 @@ Json manifest(const ManifestInput& input, const report::RunRecord& record) {
       {"channels_last",
        where(!started.channels_last_why.empty(),
              {{"value", started.channels_last}, {"why", started.channels_last_why}})},
+      {"fp32_precision",
+       where(!started.fp32_precision_why.empty(),
+             {{"value", started.fp32_precision}, {"why", started.fp32_precision_why}})},
+      {"benchmark", where(!started.benchmark_why.empty(),
+                          {{"value", started.benchmark}, {"why", started.benchmark_why}})},
       {"allocator", where(!allocator.empty(), allocator)},
       {"plugins", input.plugins},
       {"weights", record.weights ? report::weights_document(*record.weights) : Json()},

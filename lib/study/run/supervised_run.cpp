@@ -44,14 +44,20 @@ std::string layout_text(const events::RunStarted& run) {
                      printable(run.channels_last_why));
 }
 
+std::string precision_text(const events::RunStarted& run) {
+  if (run.fp32_precision.empty() || run.fp32_precision == "ieee") return printable(run.precision);
+  return fmt::format("{} with {} in float32 products ({})", printable(run.precision),
+                     printable(run.fp32_precision), printable(run.fp32_precision_why));
+}
+
 std::string line_of(const events::RunStarted& run) {
   return fmt::format(
       "{} CPU thread{} ({}), {} loader worker{} with prefetch factor {} ({}), global batch {}, {} "
       "steps per epoch, precision {}; {} training and {} validation samples;{}{}{}{}",
       run.num_threads, plural(run.num_threads), printable(run.num_threads_why), run.num_workers,
       plural(run.num_workers), run.prefetch_factor, printable(run.num_workers_why),
-      with_thousands(run.global_batch), with_thousands(run.steps_per_epoch),
-      printable(run.precision), with_thousands(run.train_samples), with_thousands(run.val_samples),
+      with_thousands(run.global_batch), with_thousands(run.steps_per_epoch), precision_text(run),
+      with_thousands(run.train_samples), with_thousands(run.val_samples),
       pairs(run.data_fingerprints),
       run.no_data_digest.empty() ? "" : "; no data_digest: " + printable(run.no_data_digest),
       run.recomputes_why.empty() ? "" : "; " + printable(run.recomputes_why), layout_text(run));
@@ -290,7 +296,7 @@ class SupervisedRun {
   void supervise() {
     const spec::Experiment& experiment = start_.request.loaded.experiment;
     const DeviceChoice devices =
-        choose_devices(experiment.trainer, manifest_.machine, [] { return launch::probe_gpus(); });
+        devices_of_run(experiment, manifest_.machine, [] { return launch::probe_gpus(); });
     if (!devices.warning.empty()) events_.on_event(0, events::Warning{devices.warning});
     const std::string address =
         nodes_ == nullptr ? "" : group_address(experiment, nodes_->local_address());

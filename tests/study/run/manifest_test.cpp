@@ -52,6 +52,21 @@ TEST_CASE("manifest: contains the value that channels_last=auto chose and its re
   CHECK(document["channels_last"]["why"] == "97 % of the operations are convolutions of images");
 }
 
+TEST_CASE("manifest: contains the precision of float32 products and the choice of benchmark=auto") {
+  report::RunRecord record;
+  CHECK(manifest({}, record)["fp32_precision"].is_null());
+  CHECK(manifest({}, record)["benchmark"].is_null());
+  record.started.emplace().fp32_precision = "tf32";
+  record.started->fp32_precision_why = "trainer.float32_matmul_precision is high";
+  record.started->benchmark = true;
+  record.started->benchmark_why = "the batches have the same shape";
+  const Json document = manifest({}, record);
+  CHECK(document["fp32_precision"]["value"] == "tf32");
+  CHECK(document["fp32_precision"]["why"] == "trainer.float32_matmul_precision is high");
+  CHECK(document["benchmark"]["value"] == true);
+  CHECK(document["benchmark"]["why"] == "the batches have the same shape");
+}
+
 TEST_CASE("manifest: contains the value that activation_checkpointing=auto chose and its reason") {
   report::RunRecord record;
   record.started.emplace().recomputes = true;
