@@ -304,7 +304,6 @@ void TrainLoop::settle_stop_reason() {
 events::Finished TrainLoop::finish() {
   phases_.enter(events::Phase::shutdown);
   guard_->check_skipped(state_);  // a signal may come between two log points
-  step_.drop_graph();             // its all-reduces must not outlive the group of the ranks
   broadcast_buffers(session_);
   guard_->check_weights(state_);
   const bool is_part = options_.until_epoch &&
