@@ -27,6 +27,7 @@ constexpr std::array kAxes{
     AxisFlag{"--workers", "loader.num_workers", "loader threads to compare, for example 0,4,8"},
     AxisFlag{"--devices", "trainer.devices", "numbers of devices to compare, for example 1,2"},
     AxisFlag{"--batch-size", "loader.batch_size", "batch sizes per device, for example 64,128"},
+    AxisFlag{"--strategy", "distributed.type", "strategies to compare: ddp,zero1,data_parallel"},
     AxisFlag{"--precision", "trainer.precision", "precisions to compare"},
     AxisFlag{"--pin-memory", "loader.pin_memory", "values of loader.pin_memory: true,false"},
     AxisFlag{"--cache", "dataset.cache.mode", "cache modes to compare, for example none,decoded"},
@@ -112,10 +113,18 @@ void save(const BenchOutcome& bench, const Json& document, const BenchFlags& fla
   write_atomically(flags.save, to_pretty(document) + "\n");
 }
 
+std::string strategy_note(const std::vector<report::BenchRow>& rows) {
+  const std::pair<std::string, std::string> setting{"distributed.type", "data_parallel"};
+  const bool has_it = std::ranges::any_of(rows, [&](const report::BenchRow& row) {
+    return std::ranges::find(row.settings, setting) != row.settings.end();
+  });
+  return has_it ? fmt::format("{}.\n", spec::kDataParallelIsSlower) : "";
+}
+
 void print_tables(const BenchOutcome& bench, const BenchFlags& flags, const Context& context) {
   Printer printer(flags, context);
   printer.show(report::bench_table(bench.rows),
-               report::bench_notes(bench.rows) + bench.budget_note);
+               report::bench_notes(bench.rows) + bench.budget_note + strategy_note(bench.rows));
   printer.show(report::epochs_table(bench.rows),
                "Times and memory are medians of the repeats; loss N is the mean training loss of "
                "epoch N.\n");

@@ -21,6 +21,7 @@ using study::MachineFinding;
 struct DoctorFlags {
   bool link = false;
   bool noise = false;
+  bool gpu = false;
   int devices = 0;  // 0: all GPUs if there are at least two, else two processes
 };
 
@@ -73,7 +74,8 @@ study::ProgramParts program_parts() {
           .has_kernels = kBuildInfo.has_kernels,
           .torch_lib = kBuildInfo.torch_lib,
           .executable = executable_path(),
-          .engine = find_engine_library()};
+          .engine = find_engine_library(),
+          .engine_with_cuda = find_engine_library(/*with_cuda=*/true)};
 }
 
 /// CPU processes may outnumber the cores: they are slower, but the measurement works.
@@ -123,6 +125,21 @@ std::optional<report::Noise> measure_noise(const DoctorFlags& flags, const Conte
   return report::noise_of(study::probe_noise(probe, steady_clock()));
 }
 
+/// Tests the GPUs if there are a driver and an engine for them, and returns what is known about
+/// them. Must be called while this process has one thread.
+std::optional<report::GpuFacts> examine_gpus(const DoctorFlags& flags, const Context& context) {
+  if (!flags.gpu) return std::nullopt;
+  const study::ProgramParts program = program_parts();
+  const launch::GpuProbe found = launch::probe_gpus();
+  if (!program.engine_with_cuda || found.count == 0)
+    return study::examine_gpus(program, found, std::nullopt);
+  if (!context.quiet && !context.json)
+    writer_for(stderr)(
+        fmt::format("testing {} GPU{} for about 20 s ...\n", found.count, plural(found.count)));
+  return study::examine_gpus(program, found,
+                             study::test_gpus({executable_path(), found.count, /*on_gpus=*/true}));
+}
+
 std::string grade_text(const std::vector<MachineFinding>& findings, Health worst) {
   const auto count = [&](Health health) {
     return std::ranges::count(findings, health, &MachineFinding::health);
@@ -132,12 +149,13 @@ std::string grade_text(const std::vector<MachineFinding>& findings, Health worst
                      count(Health::bad), count(Health::broken));
 }
 
-std::string broken_text(const std::vector<MachineFinding>& findings) {
+std::string broken_text(const std::vector<MachineFinding>& findings, const char* device) {
   std::vector<std::string> names;
   for (const MachineFinding& one : findings) {
     if (one.health == Health::broken) names.push_back(one.name);
   }
-  return "cannot train on this machine, because parts of it are broken: " + shortened(names);
+  return fmt::format("cannot train on {}, because parts of it are broken: {}", device,
+                     shortened(names));
 }
 
 void print_document(Json all, const LinkProbe& link) {
@@ -164,16 +182,19 @@ void print_text(const std::vector<MachineFinding>& findings, const LinkProbe& li
 
 int doctor(const DoctorFlags& flags, const Context& context) {
   ENSURE(config, flags.link || flags.devices == 0, "--devices requires --link");
-  if (flags.link) check_working_directory();
+  if (flags.link || flags.gpu) check_working_directory();
   launch::exit_on_stop_signals();
   // Comes before examine_machine(), which may start threads: the supervisor must not have any.
   const LinkProbe link = probe_link(flags, context);
+  const std::optional<report::GpuFacts> gpus = examine_gpus(flags, context);
   const std::optional<report::Noise> noise = measure_noise(flags, context);
-  const std::vector<MachineFinding> findings = study::examine_machine(program_parts());
+  std::vector<MachineFinding> findings = study::examine_machine(program_parts());
+  if (gpus) std::ranges::copy(study::gpu_findings(*gpus), std::back_inserter(findings));
   const Health worst = std::ranges::max(findings, {}, &MachineFinding::health).health;
   if (context.json) {
     Json all = document(findings, worst);
     if (noise) all["noise"] = report::noise_json(*noise);
+    if (gpus) all["gpu"] = report::gpu_facts_json(*gpus);
     print_document(std::move(all), link);
   } else {
     print_text(findings, link, context);
@@ -181,7 +202,8 @@ int doctor(const DoctorFlags& flags, const Context& context) {
     print(grade_text(findings, worst));
   }
   if (link.error) return link.error->exit_code();
-  if (worst == Health::broken) print_error(context, broken_text(findings));
+  if (worst == Health::broken)
+    print_error(context, broken_text(findings, gpus ? "GPUs of this machine" : "this machine"));
   return worst == Health::broken ? static_cast<int>(ErrorKind::resource) : 0;
 }
 
@@ -190,14 +212,16 @@ int doctor(const DoctorFlags& flags, const Context& context) {
 void add_doctor(CLI::App& program, Context& context) {
   const auto [verb, flags] = add_verb(
       program, context, {"doctor", "check this machine and suggest fixes", kMachineGroup}, doctor);
-  add_options(verb, {{"--link", flags.link, "measure latency and bandwidth between processes"},
+  add_options(verb, {{"--gpu", flags.gpu, "test the GPUs and explain what they require"},
+                     {"--link", flags.link, "measure latency and bandwidth between processes"},
                      {"--noise", flags.noise,
                       "measure how much timings vary, and the smallest detectable slowdown"},
                      {"--devices", flags.devices, "N",
                       "number of processes for --link (default: one per GPU, at least 2)",
                       whole_number(2, 1024)}});
   verb.footer(
-      "Exit codes: 0 trainctl can train on this machine; 11 something that it needs is missing.");
+      "Exit codes: 0 trainctl can train on this machine (with --gpu: on its GPUs); 11 something "
+      "that it needs is missing or does not work.");
 }
 
 }  // namespace trainctl::app

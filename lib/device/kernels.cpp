@@ -3,22 +3,130 @@
 #include "base/numbers.hpp"
 #include "base/strings.hpp"
 
+#include <c10/util/BFloat16.h>
+#include <c10/util/Half.h>
+
 #include <algorithm>
 #include <array>
+#include <vector>
+
+// Runs the code of the lanes one after another, and adds their parts in the order of the kernels.
 
 namespace trainctl::device {
 namespace {
 
-constexpr int kLanes = 32;
+template <class T>
+using Lanes = std::array<T, kWarp>;
 
-/// Reduces in the order of the kernel, for the same bits.
-template <class T, class Add>
-T reduce_lanes(std::array<T, kLanes>& parts, Add add) {
-  for (std::size_t half = kLanes / 2; half > 0; half /= 2) {
+/// Computes the part of each lane and reduces them like a warp.
+template <class Part, class Add>
+auto reduce_lanes(Part part_of, Add add_parts) {
+  Lanes<decltype(part_of(0))> parts{};
+  for (std::size_t lane = 0; lane < parts.size(); ++lane)
+    parts[lane] = part_of(static_cast<int>(lane));
+  for (std::size_t half = parts.size() / 2; half > 0; half /= 2) {
     for (std::size_t lane = 0; lane < half; ++lane)
-      parts[lane] = add(parts[lane], parts[lane + half]);
+      parts[lane] = add_parts(parts[lane], parts[lane + half]);
   }
   return parts[0];
+}
+
+float sum(float a, float b) { return a + b; }
+
+template <class T>
+void entropy(const RowEntropy& job) {
+  if (is_done(job)) return;
+  for (std::int64_t row = 0; row < job.rows; ++row) {
+    const RowTarget target = row_target(job, row);
+    RowStats stats{};
+    if (job.losses == nullptr) {
+      stats = {job.stats[2 * row], job.stats[2 * row + 1]};
+    } else {
+      stats = stats_of(
+          reduce_lanes([&](int lane) { return lane_sum<T>(job, row, lane, kWarp); }, both));
+    }
+    float log_p = 0;
+    if (needs_probabilities(job)) {
+      log_p = reduce_lanes(
+          [&](int lane) { return lane_gradients<T>(job, row, target, stats, lane, kWarp); }, sum);
+    }
+    if (job.losses == nullptr) continue;
+    job.losses[row] = row_loss<T>(job, row, target, stats, log_p);
+    if (job.stats == nullptr) continue;
+    job.stats[2 * row] = stats.largest;
+    job.stats[2 * row + 1] = stats.log_sum;
+  }
+}
+
+/// Memory with the alignment of a kernel's shared memory.
+class Scratch {
+ public:
+  explicit Scratch(std::int64_t count) : packs_(static_cast<std::size_t>(count / kQuad)) {}
+  float* data() { return packs_.empty() ? nullptr : packs_[0].values; }
+
+ private:
+  std::vector<Quad> packs_;
+};
+
+template <class T>
+void norm(const AddNorm& job) {
+  Scratch scratch(job.width);
+  float* values = scratch.data();
+  for (std::int64_t row = 0; row < job.rows; ++row) {
+    const float total =
+        reduce_lanes([&](int lane) { return lane_add<T>(job, row, values, lane, kWarp); }, sum);
+    const float mean = total / static_cast<float>(job.width);
+    const float squares =
+        reduce_lanes([&](int lane) { return lane_squares(job, values, mean, lane, kWarp); }, sum);
+    const float inverse = inverse_deviation(job, squares);
+    for (int lane = 0; lane < kWarp; ++lane)
+      lane_normalize<T>(job, row, values, mean, inverse, lane, kWarp);
+    job.stats[2 * row] = mean;
+    job.stats[2 * row + 1] = inverse;
+  }
+}
+
+template <class T>
+void norm_backward(const AddNormBackward& job) {
+  const std::int64_t parts = parts_of(job.rows);
+  std::fill_n(job.weight_grad, job.width, 0.0F);
+  std::fill_n(job.bias_grad, job.width, 0.0F);
+  for (std::int64_t part = 0; part < parts; ++part) {
+    float* columns = job.parts + part * 2 * job.width;
+    std::fill_n(columns, 2 * job.width, 0.0F);
+    for (std::int64_t row = part; row < job.rows; row += parts) {
+      const NormSums sums =
+          reduce_lanes([&](int lane) { return lane_norm_sums<T>(job, row, lane, kWarp); }, add);
+      for (int lane = 0; lane < kWarp; ++lane)
+        lane_norm_gradients<T>(job, row, sums, columns, lane, kWarp);
+    }
+    for (std::int64_t c = 0; c < job.width; ++c) {
+      job.weight_grad[c] += columns[c];
+      job.bias_grad[c] += columns[job.width + c];
+    }
+  }
+}
+
+template <bool kTanh, class T>
+void gelu_pass(const BiasGelu& job) {
+  constexpr int kCount = kPackOf<T>;
+  for (std::int64_t column = 0; column < job.width; column += kCount) {
+    if (job.gradient == nullptr) {
+      gelu_columns<kTanh, T>(job, column, 0, 1);
+    } else {
+      const auto sums = gelu_gradients<kTanh, T>(job, column, 0, 1);
+      std::copy_n(sums.values, kCount, job.bias_grad + column);
+    }
+  }
+}
+
+template <class Job, class Call>
+void for_type(const Job& job, Call call) {
+  switch (job.type) {
+    case Element::float32: call(float{}); break;
+    case Element::bfloat16: call(c10::BFloat16{}); break;
+    case Element::float16: call(c10::Half{}); break;
+  }
 }
 
 /// Returns whether the code of one entry of CMAKE_CUDA_ARCHITECTURES runs on the GPU.
@@ -41,16 +149,30 @@ bool kernels_run_on(std::string_view architectures, int architecture) {
 }
 
 void row_entropy_on_host(const RowEntropy& job) {
-  std::array<RowSum, kLanes> parts{};
-  std::array<float, kLanes> sums{};
-  for (std::int64_t row = 0; row < job.rows; ++row) {
-    for (int lane = 0; lane < kLanes; ++lane)
-      parts[static_cast<std::size_t>(lane)] = lane_sum(job, row, lane, kLanes);
-    const RowSum whole = reduce_lanes(parts, both);
-    for (int lane = 0; lane < kLanes; ++lane)
-      sums[static_cast<std::size_t>(lane)] = lane_gradients(job, row, whole, lane, kLanes);
-    job.losses[row] =
-        row_loss(job, row, whole, reduce_lanes(sums, [](float a, float b) { return a + b; }));
+  for_type(job, [&](auto type) { entropy<decltype(type)>(job); });
+}
+
+void add_norm_on_host(const AddNorm& job) {
+  for_type(job, [&](auto type) { norm<decltype(type)>(job); });
+}
+
+void add_norm_backward_on_host(const AddNormBackward& job) {
+  for_type(job, [&](auto type) { norm_backward<decltype(type)>(job); });
+}
+
+void bias_gelu_on_host(const BiasGelu& job) {
+  for_type(job, [&](auto type) {
+    if (job.tanh) {
+      gelu_pass<true, decltype(type)>(job);
+    } else {
+      gelu_pass<false, decltype(type)>(job);
+    }
+  });
+}
+
+void average_weights_on_host(const AverageWeights& job) {
+  for (std::int64_t i = 0; i < job.count; ++i) {
+    for (int lane = 0; lane < kWarp; ++lane) lane_average(job.chunks[i], job.share, lane, kWarp);
   }
 }
 

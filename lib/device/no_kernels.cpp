@@ -15,4 +15,16 @@ const char* launch_gather(const Gather& /*job*/, float* /*inputs_nchw*/, void* /
 
 const char* launch_row_entropy(const RowEntropy& /*job*/, void* /*stream*/) { return kNoKernels; }
 
+const char* launch_add_norm(const AddNorm& /*job*/, void* /*stream*/) { return kNoKernels; }
+
+const char* launch_add_norm_backward(const AddNormBackward& /*job*/, void* /*stream*/) {
+  return kNoKernels;
+}
+
+const char* launch_bias_gelu(const BiasGelu& /*job*/, void* /*stream*/) { return kNoKernels; }
+
+const char* launch_average_weights(const AverageWeights& /*job*/, void* /*stream*/) {
+  return kNoKernels;
+}
+
 }  // namespace trainctl::device

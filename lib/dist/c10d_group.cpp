@@ -1,27 +1,59 @@
 #include "dist/c10d_group.hpp"
 
 #include "base/error.hpp"
-#include "base/strings.hpp"
+#include "base/host_waits.hpp"
+#include "dist/collective_error.hpp"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
+#include <c10/core/Event.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <c10/util/Exception.h>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #include <torch/csrc/distributed/c10d/comm.hpp>
 
 #include <algorithm>
+#include <chrono>
+#include <future>
+#include <thread>
 
 namespace trainctl::dist {
 namespace {
 
+/// Aborts the group in another thread and waits for it, but not for long: NCCL's abort may block
+/// forever (https://github.com/NVIDIA/nccl/issues/1013), and the failure must be reported. A thread
+/// that is blocked keeps the group, whose destructor would block, too.
+void abort_group(c10::intrusive_ptr<c10d::ProcessGroup> group) noexcept {
+  constexpr std::chrono::seconds kMost{5};
+  try {
+    std::promise<void> done;
+    const std::future<void> is_done = done.get_future();
+    std::thread([group = std::move(group), done = std::move(done)]() mutable {
+      try {
+        group->abort();
+      } catch (...) {  // the failure that ends the group is reported instead
+      }
+      group.reset();  // the caller destroys it
+      done.set_value();
+    }).detach();
+    (void)is_done.wait_for(kMost);
+  } catch (...) {  // no more threads can be created
+  }
+}
+
 class C10dCommunicator final : public Communicator {
  public:
   C10dCommunicator(c10::intrusive_ptr<c10d::ProcessGroup> group, at::Device device,
-                   events::Heartbeat* page)
+                   events::Heartbeat* page, std::function<void(at::Device)> synchronize)
       : group_(std::move(group)),
         device_(device),
-        caller_{{group_->getRank(), group_->getSize()}, page} {}
+        caller_{{group_->getRank(), group_->getSize()}, page},
+        synchronize_(std::move(synchronize)) {}
+  ~C10dCommunicator() override { C10dCommunicator::abort(); }
+  C10dCommunicator(const C10dCommunicator&) = delete;
+  C10dCommunicator& operator=(const C10dCommunicator&) = delete;
 
   [[nodiscard]] RankInfo rank_info() const override { return caller_.rank_info; }
 
@@ -62,13 +94,40 @@ class C10dCommunicator final : public Communicator {
     });
   }
 
+  void broadcast_coalesced(const std::vector<at::Tensor>& tensors,
+                           const std::string& what) override {
+    std::vector<at::Tensor> on_device;
+    for (const at::Tensor& tensor : tensors) {
+      if (tensor.device() == device_) {
+        on_device.push_back(tensor);
+      } else {
+        broadcast(tensor, what);
+      }
+    }
+    if (on_device.empty()) return;
+    run_collective(what, caller_, [&] {
+      const at::NoGradGuard guard;
+      c10d::broadcast_coalesced(group_, on_device, kBroadcastBytes, /*rank=*/0);
+    });
+  }
+
+  void shutdown() override {
+    barrier("end of the run");
+    run_collective("end of the group", caller_, [&] {
+      synchronize_(device_);
+      group_->shutdown();
+    });
+    is_open_ = false;
+  }
+
+  void abort() noexcept override {
+    if (std::exchange(is_open_, false)) abort_group(group_);
+  }
+
   std::unique_ptr<GradSync> sync_gradients(std::vector<at::Tensor> parameters,
                                            const BucketOptions& buckets) override {
     verify_equal(*this, descriptions_of(parameters), "trained parameters");
-    run_collective("broadcast of the parameters", caller_, [&] {
-      const at::NoGradGuard guard;
-      c10d::broadcast_coalesced(group_, parameters, kBroadcastBytes, /*rank=*/0);
-    });
+    broadcast_coalesced(parameters, "broadcast of the parameters");
     if (!buckets.exchanges) return std::make_unique<GradSync>();
     return run_collective("forming the buckets", caller_, [&] {
       return buckets.bucketing == Bucketing::hooks
@@ -85,13 +144,25 @@ class C10dCommunicator final : public Communicator {
     };
   }
 
-  /// Sums a CPU tensor in a GPU group. This is rare (barriers, sums per epoch), so it may block.
+  /// Sums a CPU tensor in a GPU group. All copies are ordered on the stream, so that the host waits
+  /// only when it needs the result.
   Pending moved_sum(const at::Tensor& tensor, const std::string& what) {
-    std::vector<at::Tensor> tensors{tensor.to(device_)};
-    auto work = group_->allreduce(tensors);
-    work->wait();
-    tensor.copy_(tensors[0]);
-    return pending(std::move(work), what);
+    const at::Tensor pinned = at::empty(tensor.sizes(), tensor.options().pinned_memory(true));
+    pinned.copy_(tensor);
+    std::vector<at::Tensor> tensors{pinned.to(device_, /*non_blocking=*/true)};
+    group_->allreduce(tensors)->wait();
+    pinned.copy_(tensors[0], /*non_blocking=*/true);
+    const auto done = std::make_shared<c10::Event>(device_.type());
+    done->record(c10::impl::VirtualGuardImpl(device_.type()).getStream(device_));
+    return [=, caller = caller_] {
+      run_collective(what, caller, [&] {
+        if (!done->query()) {
+          count_host_wait("sum over the ranks: " + what);
+          done->synchronize();
+        }
+        tensor.copy_(pinned);
+      });
+    };
   }
 
   static constexpr std::size_t kBroadcastBytes = std::size_t{250} << 20;  // at a time
@@ -99,20 +170,9 @@ class C10dCommunicator final : public Communicator {
   c10::intrusive_ptr<c10d::ProcessGroup> group_;
   at::Device device_;
   Caller caller_;
+  std::function<void(at::Device)> synchronize_;
+  bool is_open_ = true;
 };
-
-[[noreturn]] void throw_collective_error(const std::string& what, const RankInfo& rank_info,
-                                         const std::string& cause) {
-  const bool timed_out =
-      cause.find("imed out") != std::string::npos || cause.find("imeout") != std::string::npos;
-  const std::string first_line = printable(cause.substr(0, cause.find('\n')));
-  throw Error(
-      timed_out ? ErrorKind::hang : ErrorKind::rank_failed,
-      fmt::format("rank {} of {}: the collective '{}' failed because another rank {}: {}",
-                  rank_info.rank, rank_info.world_size, what,
-                  timed_out ? "did not answer within distributed.timeout_s" : "is unreachable",
-                  first_line));
-}
 
 }  // namespace
 
@@ -122,17 +182,37 @@ void rethrow_collective(const std::string& what, const RankInfo& rank_info) {
   } catch (const Error&) {
     throw;
   } catch (const c10::DistError& error) {
-    throw_collective_error(what, rank_info, error.what_without_backtrace());
+    throw collective_error(what, rank_info, error.what_without_backtrace());
   } catch (const c10::Error&) {
     throw;  // not a communication error but a shape or a model; the engine formats it
   } catch (const std::runtime_error& error) {
-    throw_collective_error(what, rank_info, error.what());
+    throw collective_error(what, rank_info, error.what());
   }
 }
 
+void synchronize_device(at::Device device) {
+  if (device.is_cpu()) return;
+  count_host_wait("end of the group");
+  c10::impl::VirtualGuardImpl(device.type()).synchronizeDevice(device.index());
+}
+
+/// ProcessGroup::setBackend() binds the backend to the device of the group, which therefore comes
+/// first.
+c10::intrusive_ptr<c10d::ProcessGroup> make_group(
+    const c10::intrusive_ptr<c10d::Store>& store, at::Device device,
+    c10d::ProcessGroup::BackendType type, const c10::intrusive_ptr<c10d::Backend>& backend) {
+  auto group =
+      c10::make_intrusive<c10d::ProcessGroup>(store, backend->getRank(), backend->getSize());
+  if (device.has_index()) group->setBoundDeviceId(device);
+  group->setBackend(device.type(), type, backend);
+  group->setDefaultBackend(type);
+  return group;
+}
+
 std::unique_ptr<Communicator> wrap_group(c10::intrusive_ptr<c10d::ProcessGroup> group,
-                                         at::Device device, events::Heartbeat* page) {
-  return std::make_unique<C10dCommunicator>(std::move(group), device, page);
+                                         at::Device device, events::Heartbeat* page,
+                                         std::function<void(at::Device)> synchronize) {
+  return std::make_unique<C10dCommunicator>(std::move(group), device, page, std::move(synchronize));
 }
 
 namespace {
@@ -190,13 +270,10 @@ std::unique_ptr<Communicator> make_gloo(const GroupOptions& options) {
     const auto store = make_c10d_store(options);
     auto gloo = c10d::ProcessGroupGloo::Options::create(options.timeout);
     gloo->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(options.address));
-    auto group =
-        c10::make_intrusive<c10d::ProcessGroup>(store, rank_info.rank, rank_info.world_size);
-    group->setBackend(at::kCPU, Type::GLOO,
-                      c10::make_intrusive<c10d::ProcessGroupGloo>(store, rank_info.rank,
-                                                                  rank_info.world_size, gloo));
-    group->setDefaultBackend(Type::GLOO);
-    return wrap_group(std::move(group), at::kCPU, options.heartbeat);
+    const auto backend = c10::make_intrusive<c10d::ProcessGroupGloo>(store, rank_info.rank,
+                                                                     rank_info.world_size, gloo);
+    return wrap_group(make_group(store, at::kCPU, Type::GLOO, backend), at::kCPU,
+                      options.heartbeat);
   });
 }
 

@@ -30,6 +30,8 @@ class Single final : public Communicator {
     return [] {};
   }
   void broadcast(const at::Tensor& /*tensor*/, const std::string& /*what*/) override {}
+  void broadcast_coalesced(const std::vector<at::Tensor>& /*tensors*/,
+                           const std::string& /*what*/) override {}
   std::vector<at::Tensor> all_gather(const at::Tensor& tensor,
                                      const std::string& /*what*/) override {
     return {tensor.detach().clone()};

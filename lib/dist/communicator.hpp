@@ -16,7 +16,8 @@
 namespace trainctl::dist {
 
 /// Waits for a pending collective: on return the result is in the tensor (CPU), or is ordered
-/// before later work on the device.
+/// before later work on the device. A collective keeps its tensors, so a Pending may be destroyed
+/// without a call if nobody needs the result.
 using Pending = std::function<void()>;
 
 /// Runs collectives with the other ranks. Every rank makes the same calls in the same order; `what`
@@ -27,13 +28,18 @@ class Communicator {
   virtual ~Communicator() = default;
   [[nodiscard]] virtual RankInfo rank_info() const = 0;
   /// Starts an in-place all-reduce with sum. The caller must not touch `tensor` until it has
-  /// waited.
+  /// waited. In a group of GPUs `tensor` may be on the CPU; only the wait then waits for the
+  /// device.
   virtual Pending start_sum(const at::Tensor& tensor, const std::string& what) = 0;
   /// Starts an in-place broadcast from rank `root`. `tensor` must be on the group's device, and the
   /// caller must not touch it until it has waited.
   virtual Pending start_broadcast(const at::Tensor& tensor, int root, const std::string& what) = 0;
   /// Broadcasts from rank 0 in place.
   virtual void broadcast(const at::Tensor& tensor, const std::string& what) = 0;
+  /// Broadcasts from rank 0 in place, with many tensors in one message, as PyTorch's
+  /// _broadcast_coalesced. The host does not wait for tensors on the group's GPU.
+  virtual void broadcast_coalesced(const std::vector<at::Tensor>& tensors,
+                                   const std::string& what) = 0;
   /// Returns copies of the tensors of all ranks in the order of ranks, on the device of `tensor`.
   /// Shape and dtype must be the same on all ranks.
   virtual std::vector<at::Tensor> all_gather(const at::Tensor& tensor, const std::string& what) = 0;
@@ -42,6 +48,14 @@ class Communicator {
   /// gradients.
   virtual std::unique_ptr<GradSync> sync_gradients(std::vector<at::Tensor> parameters,
                                                    const BucketOptions& buckets) = 0;
+  /// Ends a group that succeeded: waits for all ranks and for the device, and destroys the
+  /// connections. A rank that left earlier could block the others. Destroy CUDA graphs that contain
+  /// collectives before, and call no collective after. Throws like a collective.
+  virtual void shutdown() {}
+  /// Ends a group that failed: cancels pending collectives without waiting for other ranks, so that
+  /// the device does not stay blocked. Returns after at most 5 s. Does nothing if the group has
+  /// ended; destructors call it. Destroy CUDA graphs that contain collectives before.
+  virtual void abort() noexcept {}
 
   /// Runs start_sum() and waits for it.
   void sum(const at::Tensor& tensor, const std::string& what) { start_sum(tensor, what)(); }

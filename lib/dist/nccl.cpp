@@ -14,15 +14,11 @@ std::unique_ptr<Communicator> make_nccl(const GroupOptions& options, c10::Device
     const auto store = make_c10d_store(options);
     auto nccl = c10d::ProcessGroupNCCL::Options::create(/*is_high_priority_stream=*/true);
     nccl->timeout = options.timeout;
-    auto backend = c10::make_intrusive<c10d::ProcessGroupNCCL>(store, rank_info.rank,
-                                                               rank_info.world_size, nccl);
+    const auto backend = c10::make_intrusive<c10d::ProcessGroupNCCL>(store, rank_info.rank,
+                                                                     rank_info.world_size, nccl);
     backend->setBoundDeviceId(device);
     backend->eagerConnectSingleDevice(device);
-    auto group =
-        c10::make_intrusive<c10d::ProcessGroup>(store, rank_info.rank, rank_info.world_size);
-    group->setBackend(at::kCUDA, Type::NCCL, backend);
-    group->setDefaultBackend(Type::NCCL);
-    return wrap_group(std::move(group), device, options.heartbeat);
+    return wrap_group(make_group(store, device, Type::NCCL, backend), device, options.heartbeat);
   });
 }
 

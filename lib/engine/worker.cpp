@@ -34,6 +34,15 @@ void fit_batch(spec::Experiment& experiment, std::int64_t samples, int ranks) {
     loader.batch_size = spec::rows_of_batch(loader.batch_size, samples, ranks);
 }
 
+/// Returns the devices that share each batch, for all of which the loader then makes one batch.
+std::vector<at::Device> devices_of_model(spec::Experiment& experiment, at::Device device,
+                                         int world_size) {
+  std::vector<at::Device> devices = data_parallel_devices(experiment, device, world_size);
+  spec::Loader& loader = experiment.loader;
+  loader.batch_size = loader.batch_size * static_cast<std::int64_t>(devices.size());
+  return devices;
+}
+
 /// The supervisor has chosen the number of ranks for the accelerator that it found, so a worker
 /// must not train on another one.
 spec::Accelerator accelerator_for(const TrainctlEngineRequest& request,
@@ -219,7 +228,7 @@ int Worker::run() {
   using spec::TaskKind;
   const TaskKind kind = spec::kind_called(request_.mode);
   if (kind == TaskKind::train) return run_training();
-  if (kind == TaskKind::link) return run_link();
+  if (kind == TaskKind::link || kind == TaskKind::gpu) return run_on_device(kind);
   if (kind == TaskKind::evaluate || kind == TaskKind::predict) return run_evaluation();
   return run_task(kind);
 }
@@ -247,13 +256,19 @@ int Worker::run_task(spec::TaskKind kind) {
   return request_.world_size > 1 ? measure_shared_steps(setup) : measure(setup);
 }
 
-int Worker::run_link() {
+int Worker::run_on_device(spec::TaskKind kind) {
   const bool on_gpu =
       request_.accelerator != nullptr && std::string_view(request_.accelerator) == "gpu";
   const at::Device device = device::choose_device(
       on_gpu ? spec::Accelerator::gpu : spec::Accelerator::cpu, request_.local_rank);
   emit_(hello(request_.rank, device));
-  return measure_link(request_, device, emit_);
+  if (kind == spec::TaskKind::link) return measure_link(request_, device, emit_);
+  const train::EventSink emit = [this](const events::Event& event) {
+    ++global_step_;
+    enter(events::Phase::train);  // each check counts as a step, whose time is limited
+    emit_(event);
+  };
+  return test_gpu(request_, device, emit);
 }
 
 int Worker::run_training() {
@@ -261,6 +276,7 @@ int Worker::run_training() {
   Setup place = set_up();
   const spec::Experiment& experiment = place.experiment;
   const at::Device device = place.device;
+  const auto devices = devices_of_model(place.experiment, device, request_.world_size);
   const RunData data = open_data(experiment, {request_.rank, request_.world_size},
                                  request_.local_world_size, device);
   fit_batch(place.experiment, data.train.dataset->size(), request_.world_size);
@@ -283,8 +299,8 @@ int Worker::run_training() {
   at::manual_seed(experiment.seed);
   const spec::RunLength schedule =
       spec::schedule_length(experiment, loaders.train->samples(), request_.world_size);
-  RunStages built =
-      build_stages({experiment, catalog, shape, device, schedule, run_dir, communicator.get()});
+  RunStages built = build_stages(
+      {experiment, catalog, shape, device, schedule, run_dir, communicator.get(), devices});
   if (request_.rank == 0 && built.start) emit_(*built.start);
   require_convolutions(*built.model, place.backends);
   // All ranks initialize the same weights; dropout and other draws then use a separate stream per
@@ -326,6 +342,8 @@ int Worker::run_training() {
       run_to_end({loop, options, *built.model, shape, experiment.loader.batch_size});
   global_step_ = finished.global_step;
   enter(events::Phase::shutdown);
+  loop.drop_graph();
+  communicator->shutdown();
   emit_(finished);
   if (finished.stop_reason == "signal" && loop.state().end_is_saved && !interrupted())
     return static_cast<int>(ErrorKind::stopped);

@@ -34,8 +34,8 @@ class Worker {
   };
 
   int run_training();
-  int run_evaluation();  // defined in evaluate.cpp
-  int run_link();        // without an experiment
+  int run_evaluation();                    // defined in evaluate.cpp
+  int run_on_device(spec::TaskKind kind);  // without an experiment
   int run_task(spec::TaskKind kind);
   /// Does the first steps of every task: reads the experiment, chooses the device and emits Hello.
   Setup set_up();

@@ -19,12 +19,6 @@ Json value_of(double value) {
   return value > 0 ? "inf" : "-inf";
 }
 
-Json value_of(const std::map<std::string, std::string>& values) {
-  Json object = Json::object();
-  for (const auto& [key, value] : values) object[key] = value;
-  return object;
-}
-
 Json value_of(const Metrics& values) {
   Json object = Json::object();
   for (const auto& [name, value] : values) object[name] = value_of(value);
@@ -76,11 +70,6 @@ void read(const Json& json, Phase& value) {
   value = *found;
 }
 
-void read(const Json& json, std::map<std::string, std::string>& values) {
-  demand(json.is_object(), "an object");
-  for (const auto& [key, value] : json.items()) read(value, values[key]);
-}
-
 void read(const Json& json, Metrics& values) {
   demand(json.is_object(), "an object");
   for (const auto& [name, value] : json.items()) read(value, values.emplace_back(name, 0).second);
@@ -95,10 +84,11 @@ void read(const Json& json, Timing& timing) {
 
 namespace {
 
-constexpr std::array kNames{
-    "hello",     "weights_set",      "run_started",   "progress",  "step_logged", "epoch_ended",
-    "table_row", "checkpoint_saved", "stopped_early", "evaluated", "warning",     "failed",
-    "finished",  "measured",         "resumed",       "replayed",  "rank_epoch",  "link_measured"};
+constexpr std::array kNames{"hello",         "weights_set",   "run_started", "progress",
+                            "step_logged",   "epoch_ended",   "table_row",   "checkpoint_saved",
+                            "stopped_early", "evaluated",     "warning",     "failed",
+                            "finished",      "measured",      "resumed",     "replayed",
+                            "rank_epoch",    "link_measured", "gpu_checked"};
 static_assert(kNames.size() == std::variant_size_v<Event>);
 
 [[noreturn]] void refuse(std::string_view what, std::string_view line) {

@@ -306,6 +306,8 @@ struct Finished {
   std::optional<double> other_threads_step_s = {};
   std::optional<int> other_threads = {};
   std::optional<double> bf16_step_s = {};  // with bf16-mixed
+  /// How often the training thread waited for the GPU during training, by place; absent on a CPU.
+  std::optional<std::map<std::string, std::int64_t>> host_waits = {};
 };
 
 /// Sent by a worker that measures instead of training: the cost of one training step of one
@@ -356,6 +358,19 @@ struct LinkMeasured {
   std::vector<std::int64_t> repeats;  // for each size
 };
 
+/// Sent twice for each check of a device that is tested: when the check begins and when it ends.
+struct GpuChecked {
+  int rank = 0;         // tests the GPU with its number
+  std::string check;    // "matmul bf16"
+  bool done = false;    // false: the check begins, and only the members above are set
+  std::string failure;  // empty: passed
+  std::string found;    // "NVIDIA H200, compute capability 9.0"; empty for a check with a value
+  std::optional<double> value;  // measured speed or time
+  std::string unit;             // of the value: "TFLOP/s"
+  std::optional<double> error;  // largest difference from the CPU's result, in units of the
+                                // standard deviation of the results
+};
+
 /// Statistics of a tensor's values.
 struct TensorSummary {
   std::string name;   // "gradient of fc1.weight", "layer3.1.conv2 (conv2d)"
@@ -390,8 +405,9 @@ struct Replayed {
   std::vector<TensorSummary> tensors;  // inputs, outputs, weights, gradients; non-finite ones first
 };
 
-using Event = std::variant<Hello, WeightsSet, RunStarted, Progress, StepLogged, EpochEnded,
-                           TableRow, CheckpointSaved, StoppedEarly, Evaluated, Warning, Failed,
-                           Finished, Measured, Resumed, Replayed, RankEpoch, LinkMeasured>;
+using Event =
+    std::variant<Hello, WeightsSet, RunStarted, Progress, StepLogged, EpochEnded, TableRow,
+                 CheckpointSaved, StoppedEarly, Evaluated, Warning, Failed, Finished, Measured,
+                 Resumed, Replayed, RankEpoch, LinkMeasured, GpuChecked>;
 
 }  // namespace trainctl::events

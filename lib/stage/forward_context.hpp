@@ -3,6 +3,8 @@
 #include <ATen/autocast_mode.h>
 #include <ATen/core/Tensor.h>
 
+#include <optional>
+
 namespace trainctl::stage {
 
 /// Sums tensors over the ranks of a run within a forward or backward pass. Every rank makes the
@@ -34,6 +36,39 @@ class BatchOfRanksScope {
 
  private:
   BatchOfRanks was_;
+};
+
+/// Adds 1 to a counter of a layer, int64 0-d. Within a CounterScope, it is added at the end.
+void increment(const at::Tensor& counter);
+
+/// Collects the counters that a forward pass of this thread increments, so that add() increments
+/// them with one kernel instead of one per layer.
+class CounterScope {
+ public:
+  CounterScope();
+  /// Forgets the counters, as when the forward pass has thrown.
+  ~CounterScope();
+  CounterScope(const CounterScope&) = delete;
+  CounterScope& operator=(const CounterScope&) = delete;
+  /// Increments the collected counters.
+  void add() const;
+};
+
+/// Returns the derivative of the value that this thread's step minimizes with respect to the mean
+/// of the loss's rows: a loss with this factor can compute its gradient in the forward pass.
+/// Returns nullopt if only the device knows it.
+std::optional<double> loss_gradient();
+
+/// Sets loss_gradient() of this thread while it lives, then restores the former one.
+class LossGradientScope {
+ public:
+  explicit LossGradientScope(std::optional<double> factor);
+  ~LossGradientScope();
+  LossGradientScope(const LossGradientScope&) = delete;
+  LossGradientScope& operator=(const LossGradientScope&) = delete;
+
+ private:
+  std::optional<double> was_;
 };
 
 /// Enables autocast for the operations of this thread while it lives. The cache of casts is global,

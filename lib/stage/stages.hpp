@@ -92,6 +92,8 @@ class Loss {
   /// Computes lambda * loss(own) + (1 - lambda) * loss(partner) for each row. Throws Error(config)
   /// if the loss does not support mixed targets.
   virtual LossValue forward_mixed(const at::Tensor& logits, const MixedTargets& targets);
+  /// Returns whether the logits may be bfloat16 or float16: the loss then computes in float32.
+  [[nodiscard]] virtual bool accepts_16_bit() const { return false; }
   /// Returns the label that is excluded from the loss, like ignore_index in PyTorch; nullopt if
   /// every label is a class.
   [[nodiscard]] virtual std::optional<std::int64_t> ignored_label() const { return std::nullopt; }
@@ -204,6 +206,8 @@ class Metric {
   virtual ~Metric() = default;
   /// Returns the name for tables: "accuracy", "top_5_accuracy".
   [[nodiscard]] virtual std::string name() const = 0;
+  /// Returns whether the logits of `update` may be bfloat16 or float16.
+  [[nodiscard]] virtual bool accepts_16_bit() const { return false; }
   /// Adds the rows to `sums()` without synchronizing with the device.
   virtual void update(const at::Tensor& logits, const at::Tensor& targets) = 0;
   /// Returns a float64 1-d tensor; the ranks add theirs before `value` is called.

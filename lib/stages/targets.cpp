@@ -17,6 +17,10 @@ at::Tensor as_numbers(const at::Tensor& logits, const at::Tensor& targets) {
   return at::zeros_like(logits.detach()).scatter_(1, targets.unsqueeze(1), 1);
 }
 
+at::Tensor widened(const at::Tensor& logits) {
+  return logits.to(c10::promoteTypes(logits.scalar_type(), at::kFloat));
+}
+
 ClassRows class_rows(const at::Tensor& logits, const at::Tensor& targets) {
   if (logits.dim() == 2) return {logits, targets};
   return {logits.flatten(0, -2), targets.flatten()};
@@ -50,8 +54,7 @@ std::optional<double> least_logit(double threshold, const stage::MetricContext& 
 }
 
 Answers answers_of(const at::Tensor& logits, const at::Tensor& targets, double above) {
-  const at::ScalarType wide = c10::promoteTypes(logits.scalar_type(), at::kFloat);
-  return {logits.detach().to(wide).gt(above), says_yes(targets)};
+  return {widened(logits.detach()).gt(above), says_yes(targets)};
 }
 
 at::Tensor says_yes(const at::Tensor& targets) { return targets.gt(spec::metric::kEvenChance); }

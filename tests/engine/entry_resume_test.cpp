@@ -140,7 +140,7 @@ TEST_CASE("resume: with accepted data changes, the epoch restarts with a warning
   CHECK(ended.find<events::Finished>()->global_step == 1 + 2 * 10);
 }
 
-TEST_CASE("checkpoint: the manifest of a GPU run records the GPU and its libraries") {
+TEST_CASE("checkpoint: the manifest of a GPU run records the GPU and its libraries", "[gpu]") {
   if (device::cuda_devices() == 0) skip("no GPU");
   TempFolder folder;
   std::string config = kSmall;

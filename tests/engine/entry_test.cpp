@@ -136,7 +136,7 @@ TEST_CASE("cache: mode device on a CPU is an error that suggests mode decoded") 
   CHECK_THAT(ended.find<events::Failed>()->message, Contains("set dataset.cache.mode to decoded"));
 }
 
-TEST_CASE("cache: mode device gives the same losses as no cache") {
+TEST_CASE("cache: mode device gives the same losses as no cache", "[gpu][kernels]") {
   if (device::cuda_devices() == 0 || !device::kernels_built()) skip("no GPU, or no kernels");
   std::vector<double> losses;
   for (const std::string mode : {"none", "device"}) {

@@ -142,7 +142,7 @@ TEST_CASE("LayerTimes: the fused cross entropy's backward pass belongs to the lo
       RECORD_USER_SCOPE("forward");
       logits = model->forward(at::randn({2, 1, 10, 10}));
     }
-    const at::Tensor loss = stages::fused_entropy(logits, at::zeros({2}, at::kLong), {});
+    const at::Tensor loss = stages::fused_entropy(logits, {at::zeros({2}, at::kLong)}, {});
     RECORD_USER_SCOPE("backward");
     loss.backward();
   }
@@ -159,7 +159,7 @@ TEST_CASE("AnomalyDetector: the fused cross entropy is reported as one operator"
   const at::Tensor logits = model.forward(at::ones({2, 6}));
   watch.enter(train::LayerPass::loss);
   const at::Tensor classes = at::full({2}, 7, at::kLong);  // not one of the three
-  CHECK(stages::fused_entropy(logits, classes, {}).isnan().item<bool>());
+  CHECK(stages::fused_entropy(logits, {classes}, {}).isnan().item<bool>());
   CHECK(watch.found() == "the loss (trainctl::cross_entropy)");
 }
 

@@ -25,3 +25,9 @@ extern "C" int cuDeviceGetCount(int* count) {
   *count = number("FAKE_CUDA_COUNT");
   return 0;
 }
+
+extern "C" int cuGetErrorString(int code, const char** text) {
+  if (code != 803) return 1;
+  *text = "system has unsupported display driver / cuda driver combination";
+  return 0;
+}

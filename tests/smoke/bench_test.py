@@ -2,9 +2,9 @@
 
 from support import SOURCE, Front, main
 
-FLAGS = ["--workers 0", "--devices 1", "--batch-size 64", "--precision 32-true", "--pin-memory true", "--grid seed=1,2", "--repeats 1",
-         "--out elsewhere", "--save saved.json", "--markdown", "--cache none", "--budget 1m", "--csv runs.csv", "--junit junit.xml",
-         "--fail-on total_s>1%", "--baseline base.json", "--force-baseline"]
+FLAGS = ["--workers 0", "--devices 1", "--batch-size 64", "--strategy ddp", "--precision 32-true", "--pin-memory true", "--grid seed=1,2",
+         "--repeats 1", "--out elsewhere", "--save saved.json", "--markdown", "--cache none", "--budget 1m", "--csv runs.csv",
+         "--junit junit.xml", "--fail-on total_s>1%", "--baseline base.json", "--force-baseline"]
 
 
 class RefusedBenches(Front):
@@ -25,6 +25,11 @@ class RefusedBenches(Front):
         self.assert_has(self.bench("--grid", "lr", code=None), "'lr' must have the form key=a,b")
         self.assert_has(self.bench("--workers", "0", "--grid", "loader.num_workers=1", code=None), "is given twice")
         self.bench("--repeats", "0")
+
+    def test_data_parallel_is_refused_on_cpus(self):
+        self.assert_has(self.bench("--strategy", "ddp,data_parallel", "trainer.accelerator=cpu"), "'data_parallel' needs GPUs",
+                        "slower than ddp by design", "write 'type: ddp'")
+        self.assert_empty()
 
     def test_an_override_after_any_flag_is_an_override(self):
         for flag in FLAGS:

@@ -262,6 +262,20 @@ class AugmentationConfigs(Photographs, Stepping):
     FOLDERS = ("imagenet-sample/augmentation",)
 
 
+class SpeedConfigs(Stepping):
+    """Trains the rows of the speed table in float32, because not every CPU has 16-bit instructions."""
+
+    FOLDERS = ("speed",)
+    BATCH = 2
+    WRITERS = (write_mnists, write_cifar)
+    SETS = (make_data.text,)
+    WORDS = {"speed/gpt2_124m.yaml": ("model.layers=1", "dataset.train.sequence_length=64"),
+             **{f"speed/resnet50_{kind}.yaml": ("dataset.train.samples=32", "dataset.train.folder=photographs") for kind in ("decoded", "jpeg")}}
+
+    def step(self, config, *words):
+        super().step(config, "++trainer.precision=32-true", *words)
+
+
 class TableAndTextConfigs(Stepping):
     FOLDERS = ("tabular", "text")
     SETS = (make_data.houses, make_data.multi_label, make_data.text)

@@ -1,9 +1,11 @@
 """Tests the command line: help, wrong commands, standard output, completion, and the verbs that describe the program."""
 
 import json
+import os
 import re
 import shlex
 import subprocess
+import unittest
 
 from support import BINARY, SOURCE, Front, main
 
@@ -120,6 +122,21 @@ class Describes(CommandLine):
         self.assert_has(text, "libtorch")
         for library in ("opencv", "arrow", "libcurl"):
             self.assert_has(text, f"  {'ok' if libraries[library] else 'absent':<9} {library:<13} ")
+
+
+    @unittest.skipIf(os.path.exists("/dev/nvidia0"), "this machine has a GPU")
+    def test_doctor_gpu_says_what_is_missing_without_a_gpu(self):
+        document = self.program("doctor", "--gpu", "--json", code=11).json
+        findings = {one["name"]: one for one in document["findings"]}
+        for name in ("gpu devices", "gpu driver", "cuda"):
+            self.assertEqual(findings[name]["health"], "broken", findings[name])
+            self.assertTrue(findings[name]["hint"], findings[name])
+        self.assert_has(findings["gpu devices"]["hint"], "driver 580", "--gpus all")
+        self.assertIn("gpu engine", findings)
+        self.assertEqual((document["gpu"]["usable"], document["gpu"]["self_test"]), (0, None))
+        done = self.program("doctor", "--gpu", code=11)
+        self.assert_has(done.out, "  broken    gpu devices   0 device files", "grade: unfit")
+        self.assert_has(done.err, "error: cannot train on GPUs of this machine, because parts of it are broken: gpu devices")
 
 
 class Refuses(CommandLine):

@@ -103,7 +103,7 @@ class JsonReference(Smoke):
         self.document("tune", "small.yaml", "--budget", "20s", codes=(0, 4))
         self.document("plan", "small.yaml", "--probe", "--devices", 2)
         self.document("plan", "small.yaml", "--fake-ranks", 2)
-        self.document("doctor", codes=(0, 11))
+        self.document("doctor", "--gpu", codes=(0, 11))
         for verb in ("inspect", "verify"):
             self.document("checkpoint", verb, "a")
         self.document("checkpoint", "ls", "a")

@@ -1,6 +1,7 @@
 #include "stages/loss/fused_entropy.hpp"
 
 #include "device/kernels.hpp"
+#include "stage/forward_context.hpp"
 #include "stages/builtin.hpp"
 #include "stages/support.hpp"
 #include "support/catch.hpp"
@@ -10,6 +11,8 @@
 #include <torch/torch.h>
 
 #include <limits>
+#include <optional>
+#include <vector>
 
 using namespace trainctl;
 using Reduction = stages::FusedEntropy::Reduction;
@@ -24,27 +27,44 @@ struct LossAndGradient {
   at::Tensor value, gradient;
 };
 
+constexpr double kFactor = 3;  // of the loss in the value that is differentiated
+
 template <class Loss>
 LossAndGradient loss_and_gradient(const at::Tensor& logits, Loss loss) {
   const at::Tensor x = logits.detach().clone().requires_grad_();
   const at::Tensor value = loss(x);
-  (value * 3).backward();
+  (value * kFactor).backward();
   return {value.detach(), x.grad()};
+}
+
+/// With a factor that is known, wrong or not known, the result is the same.
+LossAndGradient fused(const at::Tensor& logits, const stages::ClassTargets& targets,
+                      const stages::FusedEntropy& options,
+                      std::optional<double> expected = std::nullopt) {
+  const stage::LossGradientScope scope(expected);
+  return loss_and_gradient(
+      logits, [&](const at::Tensor& x) { return stages::fused_entropy(x, targets, options); });
 }
 
 LossAndGradient fused(const at::Tensor& logits, const at::Tensor& classes,
                       const stages::FusedEntropy& options) {
-  return loss_and_gradient(
-      logits, [&](const at::Tensor& x) { return stages::fused_entropy(x, classes, options); });
+  return fused(logits, stages::ClassTargets{classes}, options);
 }
 
-LossAndGradient by_torch(const at::Tensor& logits, const at::Tensor& classes,
+/// PyTorch's result in float32.
+LossAndGradient by_torch(const at::Tensor& logits, const stages::ClassTargets& targets,
                          const stages::FusedEntropy& options) {
-  const auto reduction =
-      options.reduction == Reduction::mean ? at::Reduction::Mean : at::Reduction::Sum;
-  return loss_and_gradient(logits, [&](const at::Tensor& x) {
-    return at::cross_entropy_loss(x, classes, {}, reduction, options.ignored.value_or(-100),
-                                  options.label_smoothing);
+  const std::optional<at::Tensor> weight =
+      options.weight.defined() ? std::optional(options.weight) : std::nullopt;
+  const auto rows = [&](const at::Tensor& x, const at::Tensor& classes) {
+    return at::cross_entropy_loss(x, classes, weight, at::Reduction::None,
+                                  options.ignored.value_or(-100), options.label_smoothing);
+  };
+  return loss_and_gradient(logits.to(at::kFloat), [&](const at::Tensor& x) {
+    at::Tensor losses = rows(x, targets.classes);
+    if (targets.partners.defined())
+      losses = at::lerp(rows(x, targets.partners), losses, targets.lambda);
+    return options.reduction == Reduction::mean ? losses.mean() : losses.sum();
   });
 }
 
@@ -55,13 +75,41 @@ void check_close(const LossAndGradient& found, const LossAndGradient& expected) 
   CHECK(mismatch(found.gradient, expected.gradient, kSums) == "");
 }
 
-void check_against_torch(const at::Tensor& logits, const at::Tensor& classes,
+/// Also covers gradients that are computed with the loss, and ones whose factor was wrong.
+void check_against_torch(const at::Tensor& logits, const stages::ClassTargets& targets,
                          const stages::FusedEntropy& options) {
-  check_close(fused(logits, classes, options), by_torch(logits, classes, options));
+  const LossAndGradient expected = by_torch(logits, targets, options);
+  for (const std::optional<double> known : {std::optional<double>(), {kFactor}, {0.5}})
+    check_close(fused(logits, targets, options, known), expected);
 }
 
-/// Returns numbers of classes below, equal to and above the 32 lanes that share a row.
-std::vector<std::int64_t> widths() { return {1, 2, 10, 32, 33, 100, 1000, 1500}; }
+void check_against_torch(const at::Tensor& logits, const at::Tensor& classes,
+                         const stages::FusedEntropy& options) {
+  check_against_torch(logits, stages::ClassTargets{classes}, options);
+}
+
+/// Returns numbers of classes below, equal to and above the 32 lanes that share a row, and odd
+/// ones, with which most rows start between two aligned addresses.
+std::vector<std::int64_t> widths() { return {1, 2, 7, 10, 32, 33, 100, 1000, 1501}; }
+
+constexpr Tolerance kHalves{.relative = 1e-2, .absolute = 1e-3};  // gradients in 16 bits
+
+/// Mixed rows, some of which have an ignored class, and class weights.
+struct Case {
+  at::Tensor logits;
+  stages::ClassTargets targets;
+  stages::FusedEntropy options;
+};
+Case mixed_case(std::int64_t rows, std::int64_t width) {
+  const auto classes = [&] { return at::randint(width, {rows}, at::kLong); };
+  Case all{at::randn({rows, width}) * 3, {classes(), classes(), at::rand({rows})}, {}};
+  all.targets.classes[0] = -100;
+  all.targets.partners[rows - 1] = -100;
+  all.options.weight = at::rand({width}) + 0.5;
+  all.options.weight_sum = all.options.weight.sum().item<double>();
+  all.options.label_smoothing = 0.1;
+  return all;
+}
 
 }  // namespace
 
@@ -144,22 +192,22 @@ TEST_CASE("fused_entropy: the value without gradients is bitwise equal to that w
   for (const double smoothing : {0.0, 0.1}) {
     const stages::FusedEntropy options{.label_smoothing = smoothing};
     const at::Tensor expected = fused(logits, classes, options).value;
-    CHECK(at::equal(stages::fused_entropy(logits, classes, options), expected));
+    CHECK(at::equal(stages::fused_entropy(logits, {classes}, options), expected));
     const c10::InferenceMode guard;
-    CHECK(at::equal(stages::fused_entropy(logits, classes, options), expected));
+    CHECK(at::equal(stages::fused_entropy(logits, {classes}, options), expected));
   }
 }
 
 TEST_CASE("fused_entropy: a second derivative is an error") {
   const at::Tensor logits = at::randn({2, 3}).requires_grad_();
-  const at::Tensor loss = stages::fused_entropy(logits, at::zeros({2}, at::kLong), {});
+  const at::Tensor loss = stages::fused_entropy(logits, {at::zeros({2}, at::kLong)}, {});
   CHECK_THROWS_WITH(torch::autograd::grad({loss}, {logits}, {}, true, /*create_graph=*/true),
                     Contains("has no second derivative"));
   CHECK_NOTHROW(torch::autograd::grad({loss}, {logits}));
 }
 
 TEST_CASE("fused_entropy: CPU tensors use PyTorch's operator instead") {
-  CHECK_FALSE(stages::fuses_entropy(at::randn({4, 3}), at::zeros({4}, at::kLong)));
+  CHECK_FALSE(stages::fuses_entropy(at::randn({4, 3}), {at::zeros({4}, at::kLong)}));
 }
 
 TEST_CASE("fused_entropy: without a CUDA compiler the kernel reports why it is missing") {
@@ -167,39 +215,140 @@ TEST_CASE("fused_entropy: without a CUDA compiler the kernel reports why it is m
   CHECK_THAT(device::launch_row_entropy({}, nullptr), Contains("no CUDA compiler was found"));
 }
 
-TEST_CASE("fused_entropy: the GPU kernel matches the CPU and is deterministic") {
-  if (!at::globalContext().hasCUDA() || !device::kernels_built()) skip("no GPU, or no kernels");
-  at::manual_seed(7);
+TEST_CASE("fused_entropy: mixed rows and class weights give PyTorch's values") {
+  at::manual_seed(8);
   for (const std::int64_t width : widths()) {
+    INFO(width << " classes");
+    Case all = mixed_case(6, width);
     for (const double smoothing : {0.0, 0.1}) {
-      INFO(width << " classes, smoothing " << smoothing);
-      const at::Tensor logits = at::randn({300, width}) * 3;
-      at::Tensor classes = at::randint(width, {300}, at::kLong);
-      classes[17] = -100;
-      const stages::FusedEntropy options{.label_smoothing = smoothing};
-      const LossAndGradient found = fused(logits.cuda(), classes.cuda(), options);
-      check_close({found.value.cpu(), found.gradient.cpu()}, fused(logits, classes, options));
-      CHECK(at::equal(fused(logits.cuda(), classes.cuda(), options).gradient, found.gradient));
+      all.options.label_smoothing = smoothing;
+      check_against_torch(all.logits, all.targets, all.options);
+      stages::FusedEntropy unweighted = all.options;
+      unweighted.weight = at::Tensor();
+      check_against_torch(all.logits, all.targets, unweighted);
+      check_against_torch(all.logits, all.targets.partners, all.options);
     }
   }
 }
 
-TEST_CASE(
-    "cross_entropy: a GPU uses the fused kernel for float32 only, and all options match the CPU") {
+TEST_CASE("fused_entropy: logits of 16 bits have float32 losses and gradients of their type") {
+  at::manual_seed(9);
+  for (const at::ScalarType type : {at::kBFloat16, at::kHalf}) {
+    for (const std::int64_t width : widths()) {
+      INFO(width << " classes of " << type);
+      Case all = mixed_case(5, width);
+      all.logits = all.logits.to(type);
+      const LossAndGradient expected = by_torch(all.logits, all.targets, all.options);
+      for (const std::optional<double> known : {std::optional<double>(), {kFactor}}) {
+        const LossAndGradient found = fused(all.logits, all.targets, all.options, known);
+        CHECK(found.value.scalar_type() == at::kFloat);
+        CHECK(found.gradient.scalar_type() == type);
+        CHECK(mismatch(found.value, expected.value, kSums) == "");
+        CHECK(mismatch(found.gradient.to(at::kFloat), expected.gradient, kHalves) == "");
+      }
+    }
+  }
+}
+
+TEST_CASE("fused_entropy: a loss scale is applied before float16 gradients are rounded") {
+  const at::Tensor logits = at::zeros({4096, 4}, at::kHalf).requires_grad_();
+  const at::Tensor loss = stages::fused_entropy(logits, {at::zeros({4096}, at::kLong)}, {});
+  (loss * 65536).backward();
+  CHECK(logits.grad()[0][1].item<float>() == 4);  // 65536 / 4096 / 4; without scale 6e-5
+  CHECK(logits.grad()[0][0].item<float>() == -12);
+}
+
+TEST_CASE("fused_entropy: a second backward pass does not change the gradient of the first") {
+  const stage::LossGradientScope scope(1);
+  const at::Tensor logits = at::randn({3, 5}).requires_grad_();
+  const at::Tensor loss = stages::fused_entropy(logits, {at::zeros({3}, at::kLong)}, {});
+  const auto gradient = [&](double factor) {
+    return torch::autograd::grad({loss * factor}, {logits}, {}, /*retain_graph=*/true)[0];
+  };
+  const at::Tensor first = gradient(1);
+  const at::Tensor copy = first.clone();
+  CHECK(mismatch(gradient(2), copy * 2) == "");
+  CHECK(at::equal(first, copy));
+  CHECK(at::equal(gradient(1), copy));
+}
+
+TEST_CASE("fused_entropy: without a reduction, returns the losses of the rows") {
+  at::manual_seed(10);
+  const at::Tensor logits = at::randn({4, 9});
+  const at::Tensor classes = at::randint(9, {4}, at::kLong);
+  const at::Tensor losses = stages::fused_entropy(logits, {classes}, {Reduction::none});
+  CHECK(mismatch(losses, at::cross_entropy_loss(logits, classes, {}, at::Reduction::None), kSums) ==
+        "");
+}
+
+TEST_CASE("traffic: a cross entropy with its gradient moves each logit twice") {
+  device::RowEntropy job;
+  job.rows = 3;
+  job.classes = 5;
+  CHECK(device::traffic(job) == 3 * 5 * 4);
+  float gradients = 0;
+  job.gradients = &gradients;
+  job.type = device::Element::bfloat16;
+  CHECK(device::traffic(job) == 3 * 5 * 2 * 2);
+}
+
+TEST_CASE("fused_entropy: the GPU kernel matches the CPU and is deterministic", "[gpu][kernels]") {
+  if (!at::globalContext().hasCUDA() || !device::kernels_built()) skip("no GPU, or no kernels");
+  at::manual_seed(7);
+  std::vector<std::int64_t> all_widths = widths();
+  all_widths.insert(all_widths.end(), {9000, 50257});  // the classes of the largest blocks
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf}) {
+    for (const std::int64_t width : all_widths) {
+      INFO(width << " classes of " << type);
+      Case all = mixed_case(width > 2000 ? 20 : 300, width);
+      all.logits = all.logits.to(type);
+      for (const bool plain : {false, true}) {
+        if (plain) all.targets = {all.targets.partners};
+        if (plain) all.options = {};
+        const auto there = [](const at::Tensor& x) { return x.defined() ? x.cuda() : x; };
+        const stages::ClassTargets targets{there(all.targets.classes), there(all.targets.partners),
+                                           there(all.targets.lambda)};
+        stages::FusedEntropy options = all.options;
+        options.weight = there(options.weight);
+        const LossAndGradient expected = fused(all.logits, all.targets, all.options);
+        const Tolerance close = type == at::kFloat ? kSums : kHalves;
+        for (const std::optional<double> known : {std::optional<double>(), {kFactor}, {0.5}}) {
+          const LossAndGradient found = fused(all.logits.cuda(), targets, options, known);
+          CHECK(mismatch(found.value.cpu(), expected.value, kSums) == "");
+          CHECK(mismatch(found.gradient.cpu().to(at::kFloat), expected.gradient.to(at::kFloat),
+                         close) == "");
+          CHECK(at::equal(fused(all.logits.cuda(), targets, options, known).gradient,
+                          found.gradient));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("cross_entropy: a GPU uses the fused kernel, and all options match the CPU",
+          "[gpu][kernels]") {
   if (!at::globalContext().hasCUDA() || !device::kernels_built()) skip("no GPU, or no kernels");
   const at::Tensor logits = at::randn({8, 3});
   const at::Tensor classes = at::randint(3, {8}, at::kLong);
-  CHECK(stages::fuses_entropy(logits.cuda(), classes.cuda()));
-  CHECK_FALSE(stages::fuses_entropy(logits.cuda().to(at::kHalf), classes.cuda()));
+  const stage::MixedTargets mixed{classes, classes.flip(0), at::rand({8})};
+  CHECK(stages::fuses_entropy(logits.cuda(), {classes.cuda()}));
+  CHECK(stages::fuses_entropy(logits.cuda().to(at::kHalf), {classes.cuda()}));
+  CHECK_FALSE(stages::fuses_entropy(logits.cuda().to(at::kDouble), {classes.cuda()}));
   const stage::Catalog all = stages::builtin_catalog();
   for (const std::string options :
-       {"{}", "{label_smoothing: 0.1}", "{ignore_index: 1}", "{weight: [1, 2, 3]}"}) {
+       {"{}", "{label_smoothing: 0.1}", "{ignore_index: 1}", "{weight: [1, 2, 3]}",
+        "{weight: [1, 2, 3], label_smoothing: 0.1, ignore_index: 1}"}) {
     INFO(options);
-    const auto value = [&](at::Device device) {
+    const auto values = [&](at::Device device) {
+      const auto on = [&](const at::Tensor& x) { return x.to(device); };
       const auto loss =
           all.losses.build(stages_test::stage("loss", "cross_entropy", options), {3, device});
-      return loss->forward(logits.to(device), classes.to(device)).mean().cpu();
+      CHECK(loss->accepts_16_bit() == device.is_cuda());
+      const at::Tensor both =
+          loss->forward_mixed(on(logits), {on(mixed.own), on(mixed.partner), on(mixed.lambda)})
+              .mean();
+      return at::stack({loss->forward(on(logits), on(classes)).mean(), both}).cpu();
     };
-    CHECK(mismatch(value(at::kCUDA), value(at::kCPU), kSums) == "");
+    CHECK(mismatch(values(at::kCUDA), values(at::kCPU), kSums) == "");
   }
 }

@@ -49,7 +49,7 @@ std::vector<double> losses(at::Device device, const std::string& optimizer_type,
 
 }  // namespace
 
-TEST_CASE("optimizers: training losses on a GPU match those on a CPU") {
+TEST_CASE("optimizers: training losses on a GPU match those on a CPU", "[gpu]") {
   if (!at::globalContext().hasCUDA()) skip("no GPU");
   at::globalContext().setAllowTF32CuDNN(false);
   struct Training {
@@ -73,7 +73,7 @@ TEST_CASE("optimizers: training losses on a GPU match those on a CPU") {
   }
 }
 
-TEST_CASE("step_unless: a skipped step on a GPU changes neither weights nor state") {
+TEST_CASE("step_unless: a skipped step on a GPU changes neither weights nor state", "[gpu]") {
   if (!at::globalContext().hasCUDA()) skip("no GPU");
   const auto flag = [](float bad) { return at::full({1}, bad, at::TensorOptions(at::kCUDA)); };
   const stage::Catalog all = stages::builtin_catalog();
@@ -103,7 +103,7 @@ TEST_CASE("step_unless: a skipped step on a GPU changes neither weights nor stat
   }
 }
 
-TEST_CASE("models: moving to a GPU keeps each parameter's tensor object") {
+TEST_CASE("models: moving to a GPU keeps each parameter's tensor object", "[gpu]") {
   if (!at::globalContext().hasCUDA()) skip("no GPU");
   const auto model =
       stages::builtin_catalog().models.build(stages_test::stage("model", "mlp"), {{1, 28, 28}, 10});
@@ -116,7 +116,7 @@ TEST_CASE("models: moving to a GPU keeps each parameter's tensor object") {
   }
 }
 
-TEST_CASE("metrics and losses: a GPU gives the CPU's values") {
+TEST_CASE("metrics and losses: a GPU gives the CPU's values", "[gpu]") {
   if (!at::globalContext().hasCUDA()) skip("no GPU");
   const stage::Catalog all = stages::builtin_catalog();
   const at::Tensor logits = at::randn({64, 10});
@@ -141,7 +141,7 @@ TEST_CASE("metrics and losses: a GPU gives the CPU's values") {
                  mse->forward(logits, targets).value) == "");
 }
 
-TEST_CASE("convnets: logits on a GPU match the CPU's, also in channels last") {
+TEST_CASE("convnets: logits on a GPU match the CPU's, also in channels last", "[gpu]") {
   if (!at::globalContext().hasCUDA()) skip("no GPU");
   at::globalContext().setAllowTF32CuDNN(false);
   const stage::Catalog all = stages::builtin_catalog();

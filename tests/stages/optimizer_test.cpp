@@ -9,6 +9,7 @@
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
 
 using namespace trainctl;
 using stages_test::tensor;
@@ -114,6 +115,25 @@ TEST_CASE("muon: iterations run in bfloat16, or in float32 on request") {
   CHECK((by_default - precise).abs().max().item<double>() < 0.05);
   // The learning rate is not rounded to bfloat16.
   CHECK(mismatch(step_of("{lr: 0.3}"), by_default * 0.3) == "");
+}
+
+TEST_CASE("muon: flatten_filters updates a filter as the matrix with a row per output channel") {
+  at::manual_seed(3);
+  const at::Tensor gradient = at::randn({8, 3, 3, 3});
+  const auto step_of = [&](const std::string& options, const at::Tensor& given) {
+    const at::Tensor weight = leaf(at::zeros_like(given));
+    const auto optimizer = make("muon", options, {{"weight", weight}});
+    weight.mutable_grad() = given.clone();
+    optimizer->step();
+    return weight.detach();
+  };
+  const std::string options = "{lr: 1, ns_dtype: float32, flatten_filters: true}";
+  const at::Tensor expected = step_of(options, gradient.flatten(1));
+  CHECK(mismatch(step_of(options, gradient).flatten(1), expected) == "");
+  const at::Tensor last = gradient.contiguous(at::MemoryFormat::ChannelsLast);
+  CHECK(mismatch(step_of(options, last).flatten(1), expected) == "");
+  // Without the option, AdamW's first step has the same size for every weight.
+  CHECK(step_of("{lr: 1}", gradient).abs().min().item<double>() == Approx(1).epsilon(1e-3));
 }
 
 TEST_CASE("optimizers: a parameter without a gradient is skipped and has its own step count") {

@@ -1,3 +1,8 @@
 #include "support/golden_folder.hpp"
 
-std::filesystem::path golden_folder() { return TRAINCTL_GOLDEN_DIR; }
+#include <cstdlib>
+
+std::filesystem::path golden_folder() {
+  const char* const folder = std::getenv("TRAINCTL_GOLDEN");
+  return folder != nullptr ? folder : TRAINCTL_GOLDEN_DIR;
+}

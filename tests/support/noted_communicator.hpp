@@ -27,6 +27,11 @@ class NotedCommunicator final : public trainctl::dist::Communicator {
     exchanges_.push_back(what);
     inner_->broadcast(tensor, what);
   }
+  void broadcast_coalesced(const std::vector<at::Tensor>& tensors,
+                           const std::string& what) override {
+    exchanges_.push_back(what);
+    inner_->broadcast_coalesced(tensors, what);
+  }
   std::vector<at::Tensor> all_gather(const at::Tensor& tensor, const std::string& what) override {
     exchanges_.push_back(what);
     return inner_->all_gather(tensor, what);

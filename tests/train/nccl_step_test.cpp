@@ -121,3 +121,22 @@ TEST_CASE("NCCL: the batches of an accumulated step are captured separately and 
     graph->replay(one);
   CHECK(torch::allclose(product.weight.grad(), eager * 4 * 4 / 3));
 }
+
+TEST_CASE("NCCL: a sum of the host is read later, and the group shuts down or aborts", "[gpu]") {
+  for (const bool succeeds : {true, false}) {
+    RankGroup group(1);
+    const auto communicator = world_of_one(group);
+    const at::Tensor flags = torch::full({4}, 3, torch::kInt);
+    const dist::Pending read = communicator->start_sum(flags, "requests");
+    auto graph = device::make_step_graph(kGpu);
+    const at::Tensor values = torch::ones({8}, kGpu);
+    const auto step = [&] { communicator->sum(values, "sum"); };
+    for (int warm_up = 0; warm_up < 3; ++warm_up) graph->warm_up(step);
+    graph->replay(graph->record(step));
+    read();
+    CHECK(torch::equal(flags, torch::full({4}, 3, torch::kInt)));
+    graph.reset();
+    if (succeeds) communicator->shutdown();
+    communicator->abort();
+  }
+}

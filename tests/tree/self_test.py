@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Checks that every check finds a planted violation, and reports nothing in a clean tree."""
 
+import struct
 import subprocess
 import tempfile
 import unittest
@@ -300,6 +301,25 @@ class Needed(unittest.TestCase):
         self.assertEqual([], needed.check_engine(right, ["trainctl_engine_v1"]))
         self.assertIn("libstdc++", needed.check_engine(right[::-1], ["trainctl_engine_v1"])[0])
         self.assertIn("2 symbols", needed.check_engine(right, ["trainctl_engine_v1", "x"])[0])
+
+    def test_a_runpath_that_does_not_lead_to_the_libraries_is_reported(self):
+        dynamic = (" 0x1 (NEEDED) Shared library: [libtorch_cuda.so]\n 0x1 (NEEDED) Shared library: [libc.so.6]\n"
+                   " 0x1d (RUNPATH) Library runpath: [/opt/torch/lib:::::]\n")
+        found = {"/opt/torch/lib/libtorch_cuda.so"}.__contains__
+        self.assertEqual([], needed.check_runpath(dynamic, "e", found))
+        self.assertIn("libtorch_cuda.so", needed.check_runpath(dynamic, "e", lambda path: False)[0])
+        self.assertIn("RPATH", needed.check_runpath(dynamic.replace("RUNPATH", "RPATH"), "e", found)[0])
+        self.assertIn("relative folder lib", needed.check_runpath(dynamic.replace("/opt", "lib:/opt"), "e", found)[0])
+
+    def test_architectures_are_read_from_a_fat_binary(self):
+        entries = b"".join(struct.pack("<HHIQIIII", kind, 0x101, 64, 8, 0, 0, 0, number).ljust(72, b"\0")
+                           for kind, number in ((2, 80), (2, 120), (1, 120)))
+        fatbin = struct.pack("<IHHQ", needed.FATBIN_MAGIC, 1, 16, len(entries)) + entries
+        found = needed.architectures(bytes(8) + fatbin + bytes(16) + fatbin)
+        self.assertEqual({"sm_80", "sm_120", "compute_120"}, found)
+        self.assertEqual([], needed.check_architectures(found, "80-real,120"))
+        self.assertIn("no kernels for sm_90", needed.check_architectures(found, "80-real,90-real,120")[0])
+        self.assertIn("sm_80, which", needed.check_architectures(found, "120")[0])
 
     def test_registered_finds_classes_that_no_entry_runs(self):
         source = ("class Base(Smoke):\n    def test_a(self): pass\nclass First(Base):\n    pass\n"

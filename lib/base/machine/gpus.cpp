@@ -6,15 +6,19 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <cstdlib>
 #include <fstream>
 #include <map>
 #include <optional>
+#include <utility>
 
 namespace trainctl {
 namespace {
 
 namespace fs = std::filesystem;
 constexpr int kMostGpus = 64;
+constexpr std::string_view kUuid = "GPU-";
+constexpr std::string_view kMigSlice = "MIG-";
 
 std::string value_after_colon(const std::string& line) {
   const std::size_t first = line.find_first_not_of(" \t", line.find(':') + 1);
@@ -34,6 +38,7 @@ std::map<std::string, Gpu> cards_of_driver(const fs::path& root) {
       if (line.starts_with("GPU UUID")) card.uuid = value_after_colon(line);
       if (line.starts_with("Device Minor")) minor = value_after_colon(line);
     }
+    card.pci_bus = folder.filename().string();
     if (!minor.empty()) found[minor] = card;
   });
   return found;
@@ -55,12 +60,29 @@ std::optional<std::size_t> by_number(std::span<const Gpu> present, std::string_v
   return number;
 }
 
-// Returns the GPU whose UUID starts with the entry, if exactly one does.
-std::optional<std::size_t> by_uuid(std::span<const Gpu> present, std::string_view entry) {
+/// Returns the device of the GPU whose UUID starts with the entry, if exactly one does. Without the
+/// driver's description of a GPU, as in some containers, only CUDA can find it: the result is then
+/// the entry itself. Else empty.
+std::string by_uuid(std::span<const Gpu> present, std::string_view entry) {
   const auto fits = [&](const Gpu& gpu) { return gpu.uuid.starts_with(entry); };
-  const auto first = std::ranges::find_if(present, fits);
-  if (!entry.starts_with("GPU-") || std::ranges::count_if(present, fits) != 1) return std::nullopt;
-  return static_cast<std::size_t>(first - present.begin());
+  const auto count = std::ranges::count_if(present, fits);
+  if (count == 1) return std::ranges::find_if(present, fits)->device;
+  const bool may_exist =
+      count == 0 && std::ranges::any_of(present, &std::string::empty, &Gpu::uuid);
+  return may_exist ? std::string(entry) : std::string();
+}
+
+/// Returns the device that an entry of CUDA_VISIBLE_DEVICES selects; empty if the entry is invalid.
+std::string device_called(std::span<const Gpu> present, std::string_view entry) {
+  if (entry.starts_with(kUuid)) return by_uuid(present, entry);
+  const auto number = by_number(present, entry);
+  return number ? present[*number].device : std::string();
+}
+
+/// Orders "0000:3b:00.0" before "10000:01:00.0"; unknown addresses come last.
+std::pair<std::size_t, std::string> pci_order(const Gpu& gpu) {
+  constexpr std::size_t kLast = 1000;
+  return {gpu.pci_bus.empty() ? kLast : gpu.pci_bus.size(), gpu.pci_bus};
 }
 
 }  // namespace
@@ -75,7 +97,13 @@ std::vector<Gpu> present_gpus(const fs::path& root) {
     gpus.push_back(std::move(cards[number]));
     gpus.back().device = "/dev/nvidia" + number;
   }
+  std::ranges::stable_sort(gpus, {}, pci_order);
   return gpus;
+}
+
+bool numbers_by_pci() {
+  const char* order = std::getenv(kGpuOrder);
+  return order == nullptr || std::string_view(order) == kOrderByPci;
 }
 
 std::vector<std::string> visible_gpus(std::span<const Gpu> present, const char* list) {
@@ -86,17 +114,26 @@ std::vector<std::string> visible_gpus(std::span<const Gpu> present, const char* 
   }
   const std::vector<std::string> entries = split(list, ',');
   // The list does not say which GPU has the MIG slice, and CUDA uses one slice per process.
-  if (!present.empty() && trimmed(entries.front()).starts_with("MIG-"))
+  if (!present.empty() && trimmed(entries.front()).starts_with(kMigSlice))
     return {std::string(trimmed(entries.front()))};
   for (const std::string& entry : entries) {
-    const std::string_view text = trimmed(entry);
-    const auto index = text.starts_with("GPU-") ? by_uuid(present, text) : by_number(present, text);
-    if (!index) break;
-    const std::string& device = present[*index].device;
+    const std::string device = device_called(present, trimmed(entry));
+    if (device.empty()) break;
     if (std::ranges::find(visible, device) != visible.end()) return {};
     visible.push_back(device);
   }
   return visible;
+}
+
+int named_gpus(const char* list) {
+  if (list == nullptr) return 0;
+  const auto is_name = [](const std::string& entry) {
+    const std::string_view text = trimmed(entry);
+    return text.starts_with(kUuid) || (!text.empty() && text[0] >= '0' && text[0] <= '9');
+  };
+  const std::vector<std::string> entries = split(list, ',');
+  if (trimmed(entries.front()).starts_with(kMigSlice)) return 1;
+  return static_cast<int>(std::ranges::find_if_not(entries, is_name) - entries.begin());
 }
 
 std::vector<std::string> gpu_models(std::span<const Gpu> present,

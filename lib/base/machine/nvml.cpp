@@ -164,7 +164,46 @@ GpuState Nvml::state_of(int index, void* device) const {
     if (call("nvmlDeviceGetNvLinkState", device, link, &is_active) && is_active == 1)
       ++state.nvlinks;
   }
+  add_health(device, state);
   return state;
+}
+
+void Nvml::add_health(void* device, GpuState& state) const {
+  constexpr unsigned kExclusive = 3;  // NVML_COMPUTEMODE_EXCLUSIVE_PROCESS
+  constexpr unsigned kProhibited = 2;
+  constexpr unsigned kUncorrected = 1;
+  constexpr unsigned kSinceReset = 0;
+  constexpr unsigned kOfGpu = 0;  // temperature sensor
+  std::array<char, 128> uuid{};
+  if (call("nvmlDeviceGetUUID", device, uuid.data(), kMostCharacters)) state.uuid = uuid.data();
+  int major = 0;
+  int minor = 0;
+  if (call("nvmlDeviceGetCudaComputeCapability", device, &major, &minor))
+    state.capability = fmt::format("{}.{}", major, minor);
+  unsigned value = 0;
+  if (call("nvmlDeviceGetPersistenceMode", device, &value)) state.persistence = value == 1;
+  unsigned after_reboot = 0;
+  if (call("nvmlDeviceGetEccMode", device, &value, &after_reboot)) state.ecc = value == 1;
+  unsigned long long errors = 0;
+  if (call("nvmlDeviceGetTotalEccErrors", device, kUncorrected, kSinceReset, &errors))
+    state.memory_errors = errors;
+  unsigned corrected = 0;
+  unsigned uncorrected = 0;
+  unsigned is_pending = 0;
+  unsigned has_failed = 0;
+  if (call("nvmlDeviceGetRemappedRows", device, &corrected, &uncorrected, &is_pending, &has_failed))
+    state.needs_reset = is_pending == 1 || has_failed == 1;
+  if (call("nvmlDeviceGetTemperature", device, kOfGpu, &value))
+    state.temperature = static_cast<int>(value);
+  if (call("nvmlDeviceGetComputeMode", device, &value)) {
+    state.is_prohibited = value == kProhibited;
+    state.is_exclusive = value == kExclusive;
+  }
+  unsigned long long bits = 0;
+  if (call("nvmlDeviceGetCurrentClocksThrottleReasons", device, &bits)) {
+    state.heat = (bits & kHeat) != 0;
+    state.brake = (bits & kBrake) != 0;
+  }
 }
 
 std::vector<GpuState> Nvml::gpus() const {

@@ -21,6 +21,17 @@ struct GpuState {
   std::optional<int> pcie_width;  // lanes
   std::optional<int> pcie_width_max;
   int nvlinks = 0;  // active links
+  std::string uuid = {};
+  std::string capability = {};                      // "9.0"
+  std::optional<bool> persistence = {};             // the driver stays loaded without processes
+  std::optional<bool> ecc = {};                     // error correction is on
+  std::optional<std::uint64_t> memory_errors = {};  // uncorrected ones since the last reset
+  std::optional<bool> needs_reset = {};             // to replace defective memory rows
+  std::optional<int> temperature = {};              // degrees Celsius
+  bool is_prohibited = false;                       // compute mode that admits no process
+  bool is_exclusive = false;                        // compute mode that admits one process
+  bool heat = false;                                // as in GpuMoment
+  bool brake = false;
 };
 
 /// The NVIDIA management library (NVML). It is loaded at run time and never linked, so that the
@@ -52,6 +63,7 @@ class Nvml {
  private:
   [[nodiscard]] void* symbol(const char* name) const;
   [[nodiscard]] GpuState state_of(int index, void* device) const;
+  void add_health(void* device, GpuState& state) const;
 
   void* library_ = nullptr;
   bool works_ = false;

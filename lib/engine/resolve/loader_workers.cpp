@@ -20,7 +20,7 @@ namespace {
 /// Returns the cores of the rank's NUMA node, if there are several nodes.
 std::vector<int> own_cores(const LoadingContext& context) {
   RankPlace place{context.local_rank, context.run.local_world_size, {}};
-  if (!context.run.device.is_cpu()) {
+  if (!context.run.device.is_cpu() && numbers_by_pci()) {
     const auto gpus = visible_gpus(present_gpus(), std::getenv("CUDA_VISIBLE_DEVICES"));
     const auto index = static_cast<std::size_t>(context.local_rank);
     if (index < gpus.size()) place.gpu_node = node_of_gpu(gpus[index]);
@@ -50,7 +50,7 @@ std::uint64_t ring_bytes(const LoadingContext& context) {
 /// If the memory does not suffice, training reports it better than a probe.
 double time_of_step(const LoadingContext& context) {
   try {
-    return train::time_steps(throwaway_step(context.run), steady_clock());
+    return train::time_steps(throwaway_step(context.run), context.run.device, steady_clock());
   } catch (...) {
     if (!refused_memory(std::current_exception())) throw;
     return 0;

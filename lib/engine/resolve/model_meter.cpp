@@ -5,6 +5,7 @@
 #include "base/statistics.hpp"
 #include "data/core/run_control.hpp"
 #include "engine/resolve/step_probe.hpp"
+#include "train/measure/auto_settings.hpp"
 #include "train/parallel/replicas.hpp"
 #include "train/state/weights.hpp"
 
@@ -201,7 +202,7 @@ TimedStep ModelMeter::time(std::int64_t rows) {
   device::DeviceBatch batch = made_up_batch(shape_, rows, device_);
   batch.global_valid = global_rows;
   const train::MicroBatch micro{.batch = batch, .window_rows = global_rows};
-  (void)mean_step_s(micro, 1);  // warms up the allocator
+  (void)mean_step_s(micro, train::warm_up_steps(device_));
   const double last_s = mean_step_s(micro, 1);
   const int rounds = last_s > kLongStepS ? 3 : 5;
   const auto steps =

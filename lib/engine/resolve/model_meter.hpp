@@ -81,6 +81,11 @@ class ModelMeter {
   [[nodiscard]] std::int64_t most_bytes() const { return most_bytes_; }
   /// Returns the maximum bytes that a GPU's allocator has reserved; 0 on a CPU.
   [[nodiscard]] std::int64_t reserved() const { return memory_->reserved(); }
+  /// Ends the group of ranks after the last measurement; all ranks must call it.
+  void shut_down() {
+    runner_.drop_graph();
+    communicator_->shutdown();
+  }
 
  private:
   /// single: one batch; stacked: two, where the second runs with the gradients of the first;

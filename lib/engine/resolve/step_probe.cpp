@@ -92,10 +92,11 @@ std::function<void()> throwaway_step(const ProbeContext& context) {
   const std::shared_ptr<stage::Model> model =
       context.catalog.models.build(experiment.model, context.model);
   model->to(context.device);
-  const train::ForwardOptions options = train::forward_options(experiment.trainer);
+  train::ForwardOptions options = train::forward_options(experiment.trainer);
   if (options.channels_last) train::lay_out_channels_last(*model);
   const std::shared_ptr<stage::Loss> loss = context.catalog.losses.build(
       experiment.loss, {context.model.outputs, context.device, context.model.kind.targets});
+  options.widens_logits = !loss->accepts_16_bit();
   const device::DeviceBatch batch =
       made_up_batch(context.model, experiment.loader.batch_size, context.device);
   return [model, loss, inputs = batch.inputs, targets = batch.targets, options] {

@@ -19,6 +19,7 @@
 #include "spec/plugins.hpp"
 #include "stage/plugin_entry.hpp"
 #include "stages/builtin.hpp"
+#include "train/parallel/data_parallel.hpp"
 #include "train/parallel/sharded_optimizer.hpp"
 #include "train/state/weights.hpp"
 #include "train/step/forward.hpp"
@@ -101,6 +102,18 @@ std::unique_ptr<stage::Optimizer> build_optimizer(const StageSetup& setup,
       train::owned_by(train::owners_of(trained.parameters, place.world_size), place.rank);
   return std::make_unique<train::ShardedOptimizer>(build(), trained.parameters, *setup.communicator,
                                                    buckets_of(experiment.distributed).cap_bytes);
+}
+
+/// Divides the batches of the model among the devices, with a replica on each device but the first.
+std::unique_ptr<stage::Model> divide_batches(const StageSetup& setup,
+                                             std::unique_ptr<stage::Model> model) {
+  std::vector<std::unique_ptr<stage::Model>> replicas;
+  for (std::size_t i = 1; i < setup.devices.size(); ++i) {
+    replicas.push_back(setup.catalog.models.build(setup.experiment.model, setup.model));
+    replicas.back()->to(setup.devices[i]);
+  }
+  return std::make_unique<train::DataParallelModel>(std::move(model), std::move(replicas),
+                                                    setup.devices);
 }
 
 data::Pipeline build_unlabeled(const spec::Experiment& experiment,
@@ -232,7 +245,22 @@ RunStages build_stages(const StageSetup& setup) {
     stages.metrics.push_back(catalog.metrics.build(
         metric, {setup.model.outputs, setup.device, setup.model.kind.targets}));
   }
+  if (setup.devices.size() > 1) stages.model = divide_batches(setup, std::move(stages.model));
   return stages;
+}
+
+std::vector<at::Device> data_parallel_devices(const spec::Experiment& experiment, at::Device device,
+                                              int world_size) {
+  std::vector<at::Device> devices{device};
+  if (experiment.distributed.type != spec::Strategy::data_parallel || device.is_cpu())
+    return devices;
+  ENSURE(config, world_size == 1,
+         "distributed.type data_parallel is a single process, but the launcher started {} ranks\n"
+         "hint: set distributed.type=ddp",
+         world_size);
+  const int count = experiment.trainer.devices.value_or(device::cuda_devices());
+  for (int i = 1; i < count; ++i) devices.emplace_back(at::kCUDA, static_cast<c10::DeviceIndex>(i));
+  return devices;
 }
 
 dist::BucketOptions buckets_of(const spec::Distributed& options) {

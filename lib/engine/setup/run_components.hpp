@@ -75,11 +75,17 @@ struct StageSetup {
   spec::RunLength schedule;
   std::filesystem::path run_dir;               // contains imported weights
   dist::Communicator* communicator = nullptr;  // of ranks that may shard the optimizer's state
+  std::vector<at::Device> devices = {};        // of data_parallel_devices()
 };
 
 /// Builds the stages. The model draws its weights from the global generator: set the seed before.
 /// Weights from a file replace them, and frozen parameters are excluded from the optimizer.
 RunStages build_stages(const StageSetup& setup);
+
+/// Returns the GPUs among which data_parallel divides each batch, beginning with `device`; only
+/// `device` with other strategies. Throws Error(config) if a launcher has started several ranks.
+std::vector<at::Device> data_parallel_devices(const spec::Experiment& experiment, at::Device device,
+                                              int world_size);
 
 /// Returns how the ranks synchronize gradients.
 dist::BucketOptions buckets_of(const spec::Distributed& options);

@@ -237,6 +237,7 @@ int Worker::run_evaluation() {
     emit_(event);
   }
   enter(events::Phase::shutdown);
+  communicator->shutdown();
   const events::Finished finished{
       .global_step = global_step_,
       .parameter_digest = train::digest_weights(train::weights_of(*evaluated.model)),
@@ -253,8 +254,8 @@ train::Evaluator::Watch Worker::watch_batches(dist::Communicator& communicator, 
       place.device.is_cpu() ? StopConsensus::Cadence::by_time : StopConsensus::Cadence::sync_points;
   const auto consensus = std::make_shared<StopConsensus>(
       communicator, train::StopSources{.signal = request_.stop_signal}, cadence);
-  const std::int64_t settle_every = place.experiment.trainer.log_every_n_steps;
-  return [this, consensus, batches, settle_every, reported_at = 0.0](std::int64_t batch) mutable {
+  const std::int64_t meet_every = spec::agreement_every(place.experiment.trainer.log_every_n_steps);
+  return [this, consensus, batches, meet_every, reported_at = 0.0](std::int64_t batch) mutable {
     const double now = steady_clock().now();
     global_step_ = batch + 1;
     enter(events::Phase::validate);
@@ -265,8 +266,8 @@ train::Evaluator::Watch Worker::watch_batches(dist::Communicator& communicator, 
                              .steps_in_epoch = batches,
                              .global_step = global_step_});
     }
-    const bool settles = global_step_ % settle_every == 0;
-    const auto at = settles ? StopConsensus::At::sync_point : StopConsensus::At::step;
+    const bool meets = global_step_ % meet_every == 0;
+    const auto at = meets ? StopConsensus::At::sync_point : StopConsensus::At::step;
     return consensus->after_step(at, now) != train::Stop::signal;
   };
 }

@@ -80,6 +80,7 @@ int measure_link(const TrainctlEngineRequest& request, at::Device device,
   options.timeout_s = kTimeoutS;
   const auto communicator = build_communicator(request, options, device, nullptr);
   const auto measured = measured_sums(request, device, *communicator);
+  communicator->shutdown();
   if (measured && request.rank == 0) emit(*measured);
   emit(events::Finished{0, 0, {}, {}, measured ? "measured" : "signal"});
   if (measured) return 0;

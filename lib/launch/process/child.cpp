@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "base/files.hpp"
+#include "base/machine/gpus.hpp"
 #include "base/machine/machine.hpp"
 #include "base/strings.hpp"
 #include "launch/process/worker_environment.hpp"
@@ -229,6 +230,7 @@ std::vector<std::string> worker_environment(const LaunchSpec& spec, int rank,
   set_wait_policy(variables, spec.omp_wait_policy);
   variables.emplace("KINETO_LOG_LEVEL", "5");
   variables.emplace("CUBLAS_WORKSPACE_CONFIG", ":4096:8");
+  variables.emplace(kGpuOrder, kOrderByPci);
   if (!spec.library_path.empty()) {
     variables["LD_LIBRARY_PATH"] = prepend_folders(spec.library_path, variables["LD_LIBRARY_PATH"]);
   }

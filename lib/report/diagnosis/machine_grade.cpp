@@ -222,7 +222,7 @@ GradeLine threads(const MachineReadings& r) {
 }  // namespace
 
 const char* name_of(Grade grade) {
-  constexpr std::array kNames{"ok", "degraded", "bad"};
+  constexpr std::array kNames{"ok", "degraded", "bad", "broken"};
   return kNames.at(static_cast<std::size_t>(grade));
 }
 

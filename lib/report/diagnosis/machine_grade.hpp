@@ -10,8 +10,9 @@
 
 namespace trainctl::report {
 
-/// degraded: something is slower than necessary; bad: it costs most of the speed or may end a run.
-enum class Grade { ok, degraded, bad };
+/// degraded: something is slower than necessary; bad: it costs most of the speed or may end a run;
+/// broken: trainctl cannot train, or not on a GPU.
+enum class Grade { ok, degraded, bad, broken };
 const char* name_of(Grade grade);
 
 /// The grade of one aspect of a machine.

@@ -52,6 +52,7 @@ struct Recorder {
   }
   void operator()(const events::Measured& /*event*/) {}      // not an event of a run
   void operator()(const events::LinkMeasured& /*event*/) {}  // not an event of a run
+  void operator()(const events::GpuChecked& /*event*/) {}    // not an event of a run
   void operator()(const events::Replayed& event) { record.replayed = event; }
 
   template <class Epoch>

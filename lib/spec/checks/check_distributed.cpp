@@ -26,16 +26,10 @@ void check_backend(Checker& checker) {
   }
 }
 
-/// Rejects data_parallel, since each device has its own process here, and a 'sync_every' that does
-/// not fit the type.
+/// Rejects a 'sync_every' that does not fit the type.
 void check_type(Checker& checker) {
   const Distributed& options = checker.experiment().distributed;
   if (!checker.is_valid({"distributed.type", "distributed.sync_every"})) return;
-  if (options.type == Strategy::data_parallel) {
-    checker.error("distributed.type",
-                  "'data_parallel' is not supported: each device has a separate process",
-                  "write 'type: ddp', which gives the same results faster");
-  }
   if (options.type == Strategy::local_sgd && !options.sync_every) {
     checker.error(
         "distributed.type",
@@ -47,6 +41,35 @@ void check_type(Checker& checker) {
                               enum_name(options.type)),
                   "write 'type: local_sgd', or remove 'sync_every'");
   }
+}
+
+/// data_parallel is one process that exists to be compared with ddp, so it supports only what such
+/// a comparison needs.
+void check_data_parallel(Checker& checker) {
+  const Experiment& experiment = checker.experiment();
+  if (experiment.distributed.type != Strategy::data_parallel ||
+      !checker.is_valid({"distributed", "trainer"}))
+    return;
+  const Trainer& trainer = experiment.trainer;
+  const char* const hint = "write 'type: ddp', which gives the same results faster";
+  if (!placement_of(trainer, read_machine()).on_gpus) {
+    checker.error("distributed.type",
+                  fmt::format("'data_parallel' needs GPUs, but this run is on CPUs; {}",
+                              kDataParallelIsSlower),
+                  hint);
+  }
+  const auto refuse_if = [&](bool is_set, const char* key) {
+    if (is_set)
+      checker.error(key,
+                    "'data_parallel' is one process without other ranks and supports no "
+                    "such setting",
+                    hint);
+  };
+  refuse_if(trainer.num_nodes > 1, "trainer.num_nodes");
+  refuse_if(trainer.sync_batchnorm, "trainer.sync_batchnorm");
+  refuse_if(trainer.activation_checkpointing != ActivationCheckpointing::off,
+            "trainer.activation_checkpointing");
+  refuse_if(experiment.distributed.compression != Compression::none, "distributed.compression");
 }
 
 /// local_sgd exchanges weights, not gradients.
@@ -131,6 +154,7 @@ void check_norms(Checker& checker) {
 void check_distributed(Checker& checker) {
   check_backend(checker);
   check_type(checker);
+  check_data_parallel(checker);
   check_local_sgd(checker);
   check_compression(checker);
   check_unused(checker);

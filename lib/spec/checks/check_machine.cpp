@@ -118,6 +118,8 @@ std::optional<std::string> capture_obstacle(const Experiment& experiment,
                                             const Placement& placement) {
   const Trainer& trainer = experiment.trainer;
   if (!placement.on_gpus) return "the run is on a CPU";
+  if (experiment.distributed.type == Strategy::data_parallel)
+    return "distributed.type data_parallel copies weights between GPUs in each step";
   if (placement.ranks > 1) {
     if (auto obstacle = exchange_obstacle(experiment)) return obstacle;
   }

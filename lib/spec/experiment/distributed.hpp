@@ -25,6 +25,11 @@ constexpr std::array<const char*, 4> enum_names(Compression) {
   return {"none", "bf16", "fp16", "powersgd"};
 }
 
+/// The sentence of errors and tables about data_parallel.
+inline constexpr const char* kDataParallelIsSlower =
+    "data_parallel is slower than ddp by design: in each step, one process copies the weights to "
+    "every GPU and gathers the outputs on the first GPU";
+
 struct Distributed {
   static constexpr auto kSummary = "How ranks synchronize gradients.";
 
@@ -39,11 +44,13 @@ struct Distributed {
   std::optional<std::int64_t> sync_every;
 
   static void describe(auto& options) {
-    options.field("type", &Distributed::type,
-                  "ddp: each rank holds the whole model, and gradients are averaged at every step; "
-                  "zero1: the same results, with the optimizer state sharded over the ranks; "
-                  "local_sgd: ranks step independently, and weights are averaged every "
-                  "'sync_every' steps; data_parallel: not supported, use ddp.");
+    options.field(
+        "type", &Distributed::type,
+        "ddp: each rank holds the whole model, and gradients are averaged at every step; "
+        "zero1: the same results, with the optimizer state sharded over the ranks; "
+        "local_sgd: ranks step independently, and weights are averaged every "
+        "'sync_every' steps; data_parallel: one process copies the model to every GPU in each "
+        "step, only for comparison in bench: slower than ddp by design.");
     options.field("backend", &Distributed::backend, "auto: nccl on GPUs, gloo on CPUs.");
     options.field("bucket_cap_mb", &Distributed::bucket_cap_mb, {.above = 0, .at_most = 4096},
                   "Size of a gradient bucket, in MiB.");

@@ -51,8 +51,8 @@ RunLength schedule_length(const Experiment& experiment, std::optional<std::int64
                           int ranks);
 
 /// Returns the number of steps, or validation batches, after which ranks on GPUs exchange stop
-/// requests: at log points, where the host synchronizes anyway, but at least every 10 steps so that
-/// a signal takes effect soon.
+/// requests: at log points, but at least every 10 steps so that a signal takes effect soon. They
+/// act on a request at the exchange after the one that reports it.
 constexpr std::int64_t agreement_every(std::int64_t log_every_n_steps) {
   return std::min<std::int64_t>(log_every_n_steps, 10);
 }

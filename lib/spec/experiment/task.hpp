@@ -17,12 +17,13 @@
 namespace trainctl::spec {
 
 /// `measure`: times a step for the plan; `probe`: times steps, too; `replay`: repeats one step of a
-/// diverged run; `link`: times all-reduces, without an experiment; `script`: exports the model with
-/// the weights as TorchScript; `check`: compares the experiment's settings for parameters with the
-/// model.
-enum class TaskKind { train, evaluate, predict, measure, probe, replay, link, script, check };
-constexpr std::array<const char*, 9> enum_names(TaskKind) {
-  return {"train", "evaluate", "predict", "measure", "probe", "replay", "link", "script", "check"};
+/// diverged run; `link`: times all-reduces, without an experiment; `gpu`: tests the devices,
+/// without an experiment; `script`: exports the model with the weights as TorchScript; `check`:
+/// compares the experiment's settings for parameters with the model.
+enum class TaskKind { train, evaluate, predict, measure, probe, replay, link, gpu, script, check };
+constexpr std::array<const char*, 10> enum_names(TaskKind) {
+  return {"train",  "evaluate", "predict", "measure", "probe",
+          "replay", "link",     "gpu",     "script",  "check"};
 }
 
 /// Returns the name of the kind in the file and in the engine's request.

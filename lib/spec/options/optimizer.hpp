@@ -237,6 +237,7 @@ struct Muon : Base {
   std::int64_t ns_steps = 5;
   AdjustLrFn adjust_lr_fn = AdjustLrFn::original;
   NewtonSchulzDtype ns_dtype = NewtonSchulzDtype::bfloat16;
+  bool flatten_filters = false;
   std::vector<std::string> adamw_on{"*embed*", "*wte.*", "*wpe.*", "*head*"};
   std::optional<double> adamw_lr;
   std::array<double, 2> adamw_betas{0.9, 0.999};
@@ -259,6 +260,9 @@ struct Muon : Base {
                   "rates (Liu et al. 2025).");
     options.field("ns_dtype", &Muon::ns_dtype,
                   "Number format of the Newton-Schulz iterations; PyTorch's is bfloat16.");
+    options.field("flatten_filters", &Muon::flatten_filters,
+                  "Also orthogonalizes the updates of convolution filters, as matrices with one "
+                  "row per output channel.");
     options.field("adamw_on", &Muon::adamw_on,
                   "Matrices to update with AdamW instead of Muon, by parameter or layer name, with "
                   "*, ? and [...]; list the embeddings and the output layer.");

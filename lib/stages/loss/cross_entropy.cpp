@@ -1,4 +1,5 @@
 #include "base/error.hpp"
+#include "device/kernels.hpp"
 #include "spec/options/loss.hpp"
 #include "stages/builtin.hpp"
 #include "stages/loss/fused_entropy.hpp"
@@ -12,6 +13,7 @@
 #include <ATen/ops/log_softmax.h>
 #include <ATen/ops/nll_loss.h>
 
+#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -33,52 +35,61 @@ class CrossEntropy final : public stage::Loss {
   CrossEntropy(const spec::loss::CrossEntropy& options, const stage::LossContext& context)
       : label_smoothing_(options.label_smoothing),
         ignored_(options.ignore_index),
-        weight_(weights_of(options.weight, "weight", context.outputs, context.device)) {}
+        weight_(weights_of(options.weight, "weight", context.outputs, context.device)),
+        weight_sum_(std::accumulate(options.weight.begin(), options.weight.end(), 0.0)),
+        accepts_16_bit_(context.device.is_cuda() && device::kernels_built()) {}
 
   stage::LossValue forward(const at::Tensor& logits, const at::Tensor& targets) override {
     if (targets.is_floating_point())
-      return {entropy(logits, targets, at::Reduction::Mean), {}};  // probabilities
+      return {entropy(logits, {targets}, at::Reduction::Mean), {}};  // probabilities
     const ClassRows rows = class_rows(logits, targets);
     const bool plain = !weight_ && !ignored_;
     at::Tensor value =
-        entropy(rows.logits, rows.classes, plain ? at::Reduction::Mean : at::Reduction::Sum);
+        entropy(rows.logits, {rows.classes}, plain ? at::Reduction::Mean : at::Reduction::Sum);
     if (plain) return {std::move(value), {}};
     return {std::move(value), weight_of(rows.classes, weight_, ignored_)};
   }
 
   stage::LossValue forward_mixed(const at::Tensor& logits,
                                  const stage::MixedTargets& targets) override {
+    const ClassTargets both{targets.own, targets.partner, targets.lambda};
+    if (fuses_entropy(logits, both)) return {fused(logits, both, at::Reduction::Mean), {}};
     const auto rows = [&](const at::Tensor& classes) {
-      return entropy(logits, classes, at::Reduction::None);
+      return entropy(logits, {classes}, at::Reduction::None);
     };
     return {at::lerp(rows(targets.partner), rows(targets.own), targets.lambda).mean(), {}};
   }
 
+  [[nodiscard]] bool accepts_16_bit() const override { return accepts_16_bit_; }
   [[nodiscard]] std::optional<std::int64_t> ignored_label() const override { return ignored_; }
 
  private:
-  [[nodiscard]] at::Tensor entropy(const at::Tensor& logits, const at::Tensor& targets,
+  [[nodiscard]] at::Tensor entropy(const at::Tensor& logits, const ClassTargets& targets,
                                    at::Reduction::Reduction reduction) const {
-    if (!weight_ && reduction != at::Reduction::None && fuses_entropy(logits, targets))
+    if (reduction != at::Reduction::None && fuses_entropy(logits, targets))
       return fused(logits, targets, reduction);
-    return at::cross_entropy_loss(logits, targets, weight_, reduction, ignored_.value_or(kNoLabel),
-                                  label_smoothing_);
+    return at::cross_entropy_loss(widened(logits), targets.classes, weight_, reduction,
+                                  ignored_.value_or(kNoLabel), label_smoothing_);
   }
 
-  [[nodiscard]] at::Tensor fused(const at::Tensor& logits, const at::Tensor& classes,
+  [[nodiscard]] at::Tensor fused(const at::Tensor& logits, const ClassTargets& targets,
                                  at::Reduction::Reduction reduction) const {
     using Reduction = FusedEntropy::Reduction;
     const FusedEntropy options{
         .reduction = reduction == at::Reduction::Mean ? Reduction::mean : Reduction::sum,
         .label_smoothing = label_smoothing_,
-        .ignored = ignored_};
+        .ignored = ignored_,
+        .weight = weight_.value_or(at::Tensor()),
+        .weight_sum = weight_sum_};
     return in_context("loss 'cross_entropy'",
-                      [&] { return fused_entropy(logits, classes, options); });
+                      [&] { return fused_entropy(logits, targets, options); });
   }
 
   double label_smoothing_;
   std::optional<std::int64_t> ignored_;
   std::optional<at::Tensor> weight_;
+  double weight_sum_;
+  bool accepts_16_bit_;
 };
 
 /// Follows torch.nn.NLLLoss. With class weights or ignored rows, the mean is over the weights of

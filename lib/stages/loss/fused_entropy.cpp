@@ -3,18 +3,17 @@
 #include "base/error.hpp"
 #include "device/device.hpp"
 #include "device/kernels.hpp"
+#include "stage/forward_context.hpp"
+#include "stages/kernel_calls.hpp"
 
-#include <ATen/SequenceNumber.h>
-#include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
-#include <ATen/record_function.h>
 #include <c10/util/Exception.h>
 #include <torch/csrc/autograd/custom_function.h>
 
-#include <array>
+#include <cmath>
 #include <cstdint>
-#include <vector>
+#include <limits>
 
 namespace trainctl::stages {
 namespace {
@@ -23,87 +22,184 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 constexpr std::int64_t kNoClass = -100;  // default of ignore_index in torch
+constexpr float kUnknown = std::numeric_limits<float>::quiet_NaN();
 
-double scale_of(const FusedEntropy& options, std::int64_t rows) {
-  return options.reduction == FusedEntropy::Reduction::mean ? 1 / static_cast<double>(rows) : 1;
+float scale_of(const FusedEntropy& options, std::int64_t rows) {
+  return options.reduction == FusedEntropy::Reduction::mean ? 1 / static_cast<float>(rows) : 1;
 }
 
-/// Returns the losses of the rows, and writes the derivative of the result with respect to the
-/// logits into `gradients` if it is defined.
-at::Tensor losses_of(const at::Tensor& logits, const at::Tensor& classes,
-                     const FusedEntropy& options, const at::Tensor& gradients) {
-  const at::Tensor rows = logits.contiguous();
-  const at::Tensor targets = classes.contiguous();
-  const at::Tensor losses = at::empty({rows.size(0)}, rows.options().requires_grad(false));
+/// Returns the factor of the reduced loss in the value whose gradient is computed; NaN if it is not
+/// known yet. A sum of weighted rows is divided only after the backward pass.
+float expected_gradient(const FusedEntropy& options) {
+  const std::optional<double> factor = stage::loss_gradient();
+  if (!factor) return kUnknown;
+  return options.reduction == FusedEntropy::Reduction::mean ? static_cast<float>(*factor) : 1;
+}
+
+constexpr std::int64_t kMostPadding = 64;  // elements after a row
+
+/// Returns logits whose rows are contiguous, with little padding between them.
+at::Tensor with_dense_rows(const at::Tensor& logits) {
+  const std::int64_t padding = logits.stride(0) - logits.size(1);
+  const bool dense = logits.stride(1) == 1 && padding >= 0 && padding < kMostPadding;
+  return dense && is_aligned(logits) ? logits : packed(logits);
+}
+
+/// Returns memory for gradients, with the same padding.
+at::Tensor gradients_for(const at::Tensor& logits) {
+  return at::empty({logits.size(0), logits.stride(0)}, logits.options())
+      .narrow(1, 0, logits.size(1));
+}
+
+/// The tensors of a call, with contiguous rows; undefined ones are not used.
+struct Arguments {
+  at::Tensor logits;
+  ClassTargets targets;
+  at::Tensor weight;
+};
+
+template <class T>
+const T* data_of(const at::Tensor& tensor) {
+  return tensor.defined() ? tensor.const_data_ptr<T>() : nullptr;
+}
+
+at::Tensor dense(const at::Tensor& tensor) {
+  return tensor.defined() ? tensor.contiguous() : tensor;
+}
+
+Arguments arguments_of(const at::Tensor& logits, const ClassTargets& targets,
+                       const FusedEntropy& options) {
+  return {with_dense_rows(logits.detach()),
+          {dense(targets.classes), dense(targets.partners), dense(targets.lambda)},
+          dense(options.weight)};
+}
+
+device::RowEntropy job_of(const Arguments& arguments, const FusedEntropy& options) {
+  ASSERT(!arguments.weight.defined() || arguments.weight.numel() == arguments.logits.size(1));
   device::RowEntropy job;
-  job.logits = rows.const_data_ptr<float>();
-  job.targets = targets.const_data_ptr<std::int64_t>();
-  job.rows = rows.size(0);
-  job.classes = rows.size(1);
+  job.logits = arguments.logits.const_data_ptr();
+  job.stride = arguments.logits.stride(0);
+  job.type = element_of(arguments.logits);
+  job.targets = arguments.targets.classes.const_data_ptr<std::int64_t>();
+  job.partners = data_of<std::int64_t>(arguments.targets.partners);
+  job.lambdas = data_of<float>(arguments.targets.lambda);
+  job.weights = data_of<float>(arguments.weight);
+  job.rows = arguments.logits.size(0);
+  job.classes = arguments.logits.size(1);
+  job.weight_sum = static_cast<float>(
+      arguments.weight.defined() ? options.weight_sum : static_cast<double>(job.classes));
   job.ignored = options.ignored.value_or(kNoClass);
   job.smoothing = static_cast<float>(options.label_smoothing);
-  job.losses = losses.mutable_data_ptr<float>();
-  if (gradients.defined()) job.gradients = gradients.mutable_data_ptr<float>();
-  job.scale = static_cast<float>(scale_of(options, job.rows));
-  if (rows.is_cpu()) {
+  job.scale = scale_of(options, job.rows);
+  return job;
+}
+
+void run(const device::RowEntropy& job, at::Device device) {
+  if (device.is_cpu()) {
     device::row_entropy_on_host(job);
-    return losses;
+  } else {
+    check_launch(device::launch_row_entropy(job, device::current_stream(device)), "cross_entropy");
   }
-  const char* failure = device::launch_row_entropy(job, device::current_stream(rows.device()));
-  ENSURE(resource, failure == nullptr,
-         "cannot run the loss kernel on {} rows of {} classes: {}\nhint: run 'trainctl doctor'",
-         job.rows, job.classes, failure);
-  return losses;
 }
 
 at::Tensor reduced(const at::Tensor& losses, const FusedEntropy& options) {
-  return options.reduction == FusedEntropy::Reduction::mean ? losses.mean() : losses.sum();
+  switch (options.reduction) {
+    case FusedEntropy::Reduction::none: return losses;
+    case FusedEntropy::Reduction::sum: return losses.sum();
+    case FusedEntropy::Reduction::mean: return losses.mean();
+  }
+  return {};
+}
+
+at::Tensor losses_for(const Arguments& arguments) {
+  return at::empty({arguments.logits.size(0)}, arguments.logits.options().dtype(at::kFloat));
 }
 
 struct Fused : torch::autograd::Function<Fused> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& logits,
-                            const at::Tensor& classes, const FusedEntropy& options) {
-    const at::Tensor gradients = at::empty(logits.sizes(), logits.options().requires_grad(false));
-    const at::Tensor losses = losses_of(logits, classes, options, gradients);
-    context->save_for_backward({gradients});
+                            const ClassTargets& targets, const FusedEntropy& options) {
+    const Arguments arguments = arguments_of(logits, targets, options);
+    const at::Tensor losses = losses_for(arguments);
+    const at::Tensor stats = at::empty({losses.size(0), 2}, losses.options());
+    const float expected = expected_gradient(options);
+    at::Tensor gradients;
+    device::RowEntropy job = job_of(arguments, options);
+    job.losses = losses.mutable_data_ptr<float>();
+    job.stats = stats.mutable_data_ptr<float>();
+    if (!std::isnan(expected)) {
+      gradients = gradients_for(arguments.logits);
+      job.gradients = gradients.mutable_data_ptr();
+      job.scale *= expected;
+    }
+    run(job, logits.device());
+    context->save_for_backward({arguments.logits, arguments.targets.classes,
+                                arguments.targets.partners, arguments.targets.lambda,
+                                arguments.weight, stats, gradients});
+    context->saved_data["smoothing"] = options.label_smoothing;
+    context->saved_data["ignored"] = options.ignored.value_or(kNoClass);
+    context->saved_data["weight_sum"] = options.weight_sum;
+    context->saved_data["mean"] = options.reduction == FusedEntropy::Reduction::mean;
+    context->saved_data["expected"] = static_cast<double>(expected);
     return reduced(losses, options);
   }
 
+  /// Computes the gradients with the factor, which only the device knows, unless they were already
+  /// computed with the same factor.
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     TORCH_CHECK(!at::GradMode::is_enabled(),
                 "the fused cross entropy has no second derivative\nhint: remove create_graph");
-    return {context->get_saved_variables()[0] * gradients[0], at::Tensor(), at::Tensor()};
+    const variable_list saved = context->get_saved_variables();
+    auto& data = context->saved_data;
+    using Reduction = FusedEntropy::Reduction;
+    const Arguments arguments{saved[0], {saved[1], saved[2], saved[3]}, saved[4]};
+    const FusedEntropy options{
+        .reduction = data["mean"].toBool() ? Reduction::mean : Reduction::sum,
+        .label_smoothing = data["smoothing"].toDouble(),
+        .ignored = data["ignored"].toInt(),
+        .weight = saved[4],
+        .weight_sum = data["weight_sum"].toDouble()};
+    // A second call must not change what the first one has returned.
+    const bool first = data.find("returned") == data.end();
+    data["returned"] = true;
+    const at::Tensor result =
+        saved[6].defined() && first ? saved[6] : gradients_for(arguments.logits);
+    const at::Tensor factor = gradients[0].contiguous();
+    device::RowEntropy job = job_of(arguments, options);
+    job.stats = saved[5].mutable_data_ptr<float>();
+    job.gradients = result.mutable_data_ptr();
+    job.factor = factor.const_data_ptr<float>();
+    if (first) job.expected = static_cast<float>(data["expected"].toDouble());
+    run(job, result.device());
+    return {result, at::Tensor(), at::Tensor()};
   }
 };
 
-/// Records the call like the dispatcher does for an operator, so that profilers show it. It has the
-/// sequence number of its autograd node, so that the backward pass is attributed to the loss.
-at::Tensor apply_recorded(const at::Tensor& logits, const at::Tensor& classes,
-                          const FusedEntropy& options) {
-  at::RecordFunction record(at::RecordScope::FUNCTION);
-  if (!record.isActive()) return Fused::apply(logits, classes, options);
-  const std::array<c10::IValue, 2> inputs{logits, classes};
-  record.before("trainctl::cross_entropy",
-                c10::ArrayRef<const c10::IValue>(inputs.data(), inputs.size()),
-                static_cast<std::int64_t>(at::sequence_number::peek()));
-  at::Tensor loss = Fused::apply(logits, classes, options);
-  if (record.needsOutputs()) record.setOutputs(std::vector<c10::IValue>{loss});
-  return loss;
-}
-
 }  // namespace
 
-bool fuses_entropy(const at::Tensor& logits, const at::Tensor& classes) {
-  return device::kernels_built() && logits.is_cuda() && classes.device() == logits.device() &&
-         logits.scalar_type() == at::kFloat && classes.scalar_type() == at::kLong &&
-         logits.dim() == 2 && classes.dim() == 1 && classes.size(0) == logits.size(0);
+bool fuses_entropy(const at::Tensor& logits, const ClassTargets& targets) {
+  const auto fits = [&](const at::Tensor& tensor, at::ScalarType type) {
+    return tensor.device() == logits.device() && tensor.scalar_type() == type &&
+           tensor.dim() == 1 && tensor.size(0) == logits.size(0);
+  };
+  return has_kernels(logits) && logits.dim() == 2 && fits(targets.classes, at::kLong) &&
+         (!targets.partners.defined() ||
+          (fits(targets.partners, at::kLong) && fits(targets.lambda, at::kFloat)));
 }
 
-at::Tensor fused_entropy(const at::Tensor& logits, const at::Tensor& classes,
+at::Tensor fused_entropy(const at::Tensor& logits, const ClassTargets& targets,
                          const FusedEntropy& options) {
-  if (at::GradMode::is_enabled() && logits.requires_grad())
-    return apply_recorded(logits, classes, options);
-  return reduced(losses_of(logits, classes, options, {}), options);
+  const bool differentiates = at::GradMode::is_enabled() && logits.requires_grad() &&
+                              options.reduction != FusedEntropy::Reduction::none;
+  if (differentiates) {
+    return recorded("trainctl::cross_entropy", {logits, targets.classes},
+                    [&] { return Fused::apply(logits, targets, options); });
+  }
+  const Arguments arguments = arguments_of(logits, targets, options);
+  const at::Tensor losses = losses_for(arguments);
+  device::RowEntropy job = job_of(arguments, options);
+  job.losses = losses.mutable_data_ptr<float>();
+  run(job, logits.device());
+  return reduced(losses, options);
 }
 
 }  // namespace trainctl::stages

@@ -1,6 +1,7 @@
 #include "base/error.hpp"
 #include "spec/options/metric.hpp"
 #include "stages/builtin.hpp"
+#include "stages/loss/fused_entropy.hpp"
 #include "stages/metric/sums.hpp"
 #include "stages/targets.hpp"
 
@@ -72,6 +73,7 @@ class ClassMetric final : public stage::Metric {
   }
 
   [[nodiscard]] std::string name() const override { return name_; }
+  [[nodiscard]] bool accepts_16_bit() const override { return true; }
 
   void update(const at::Tensor& logits, const at::Tensor& targets) override {
     if (least_logit_) return add(answers_of(logits, targets, *least_logit_));
@@ -139,6 +141,7 @@ class Accuracy final : public Averaged {
       : Averaged("accuracy", context.device),
         least_logit_(least_logit(options.threshold, context)) {}
 
+  [[nodiscard]] bool accepts_16_bit() const override { return true; }
   void update(const at::Tensor& logits, const at::Tensor& targets) override {
     if (!least_logit_) return add_hits(logits.detach().argmax(1).eq(targets), targets.size(0));
     const Answers answers = answers_of(logits, targets, *least_logit_);
@@ -180,6 +183,7 @@ class ConfusionMatrix final : public stage::Metric {
   }
 
   [[nodiscard]] std::string name() const override { return "confusion_matrix"; }
+  [[nodiscard]] bool accepts_16_bit() const override { return true; }
   void update(const at::Tensor& logits, const at::Tensor& targets) override {
     const at::Tensor place = targets * classes_ + logits.detach().argmax(1);
     sums_.scatter_add_(0, place, at::ones_like(place, at::kDouble));
@@ -199,9 +203,12 @@ class Perplexity final : public Averaged {
   explicit Perplexity(const stage::MetricContext& context)
       : Averaged("perplexity", context.device) {}
 
+  [[nodiscard]] bool accepts_16_bit() const override { return true; }
   void update(const at::Tensor& logits, const at::Tensor& targets) override {
     const ClassRows rows = class_rows(logits.detach(), targets);
-    add(at::cross_entropy_loss(rows.logits, rows.classes, {}, at::Reduction::None));
+    if (fuses_entropy(rows.logits, {rows.classes}))
+      return add(fused_entropy(rows.logits, {rows.classes}, {FusedEntropy::Reduction::none}));
+    add(at::cross_entropy_loss(widened(rows.logits), rows.classes, {}, at::Reduction::None));
   }
   [[nodiscard]] double value() const override { return std::exp(Averaged::value()); }
 };

@@ -1,11 +1,11 @@
 #include "spec/options/model.hpp"
 #include "stages/builtin.hpp"
 #include "stages/model/blocks/conv_blocks.hpp"
+#include "stages/model/blocks/fused_blocks.hpp"
 #include "stages/model/blocks/layers.hpp"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/full.h>
-#include <ATen/ops/gelu.h>
 #include <ATen/ops/mean.h>
 
 #include <array>
@@ -34,7 +34,7 @@ struct ConvnextBlock {
   [[nodiscard]] at::Tensor operator()(const at::Tensor& x_nchw, stage::RunMode mode) const {
     const bool training = mode == stage::RunMode::train;
     const at::Tensor x_nhwc = norm(conv(x_nchw).permute({0, 2, 3, 1}));
-    const at::Tensor branch = narrow(at::gelu(widen(x_nhwc))).permute({0, 3, 1, 2});
+    const at::Tensor branch = narrow(linear_gelu(widen, x_nhwc)).permute({0, 3, 1, 2});
     return x_nchw + stochastic_depth(layer_scale * branch, drop_probability, training);
   }
 };

@@ -1,5 +1,6 @@
 #include "spec/options/model.hpp"
 #include "stages/builtin.hpp"
+#include "stages/model/blocks/fused_blocks.hpp"
 #include "stages/model/blocks/layers.hpp"
 #include "stages/model/blocks/transformer_blocks.hpp"
 
@@ -8,7 +9,7 @@
 #include <ATen/ops/embedding.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/gelu.h>
-#include <ATen/ops/linear.h>
+#include <ATen/ops/mm.h>
 #include <ATen/ops/zeros.h>
 
 #include <cmath>
@@ -36,6 +37,12 @@ struct GptLinear {
   [[nodiscard]] at::Tensor operator()(const at::Tensor& x) const {
     return at::addmm(bias, x.flatten(0, 1), weight).unflatten(0, x.sizes().slice(0, 2));
   }
+  /// Returns GELU (by tanh) of the layer's output.
+  [[nodiscard]] at::Tensor gelu(const at::Tensor& x) const {
+    if (!fuses_bias_gelu(x, bias)) return at::gelu((*this)(x), "tanh");
+    const at::Tensor product = at::mm(x.flatten(0, 1), weight);
+    return fused_bias_gelu(product, bias, Gelu::tanh).unflatten(0, x.sizes().slice(0, 2));
+  }
 };
 
 GptLinear make_gpt_linear(const Scope& scope, std::int64_t in, std::int64_t out,
@@ -56,13 +63,16 @@ struct GptBlock {
   std::int64_t heads = 1;
   double dropout = 0;
 
-  [[nodiscard]] at::Tensor operator()(const at::Tensor& x, stage::RunMode mode) const {
+  [[nodiscard]] Residual operator()(const Residual& residual, stage::RunMode mode) const {
     const bool training = mode == stage::RunMode::train;
     const AttentionOptions options{heads, training ? dropout : 0, Mask::causal};
-    const at::Tensor attended = attn_c_proj(self_attention(c_attn(ln_1(x)), options));
-    const at::Tensor y = x + at::dropout(attended, dropout, training);
-    const at::Tensor inner = at::gelu(c_fc(ln_2(y)), "tanh");
-    return y + at::dropout(mlp_c_proj(inner), dropout, training);
+    const auto [x, normed_x] = add_norm(ln_1, residual);
+    const at::Tensor attended = attn_c_proj(self_attention(c_attn(normed_x), options));
+    const auto [y, normed_y] = add_norm(ln_2, {x, at::dropout(attended, dropout, training)});
+    return {y, at::dropout(mlp_c_proj(c_fc.gelu(normed_y)), dropout, training)};
+  }
+  [[nodiscard]] at::Tensor operator()(const at::Tensor& x, stage::RunMode mode) const {
+    return (*this)(Residual{x}, mode).sum();
   }
 };
 
@@ -101,8 +111,13 @@ class Gpt final : public LayeredModule {
   /// tokens: int64 [N, T]; returns logits [N, T, vocabulary size].
   at::Tensor forward(const at::Tensor& tokens) override {
     const at::Tensor places = wpe_.narrow(0, 0, tokens.size(1));
-    at::Tensor x = at::dropout(embedded(tokens) + places, dropout_, training());
-    return at::linear(ln_f_(through_blocks(blocks_, std::move(x))), wte_);
+    Residual residual{at::dropout(embedded(tokens) + places, dropout_, training())};
+    if (checkpoints()) {
+      residual.x = through_blocks(blocks_, std::move(residual.x));
+    } else {
+      for (const GptBlock& block : blocks_) residual = block(residual, mode());
+    }
+    return output_layer(add_norm(ln_f_, residual).normed, wte_);
   }
 
  protected:

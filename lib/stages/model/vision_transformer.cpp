@@ -1,5 +1,6 @@
 #include "spec/options/model.hpp"
 #include "stages/builtin.hpp"
+#include "stages/model/blocks/fused_blocks.hpp"
 #include "stages/model/blocks/layers.hpp"
 #include "stages/model/blocks/transformer_blocks.hpp"
 
@@ -37,9 +38,14 @@ struct EncoderBlock {
   double dropout = 0;
 
   [[nodiscard]] at::Tensor operator()(const at::Tensor& x, stage::RunMode mode) const {
-    const at::Tensor attended = self_attention(ln_1(x), mode);
-    const at::Tensor y = x + at::dropout(attended, dropout, mode == stage::RunMode::train);
-    return y + mlp(ln_2(y), mode);
+    return (*this)(Residual{x}, mode).sum();
+  }
+  [[nodiscard]] Residual operator()(const Residual& residual, stage::RunMode mode) const {
+    const bool training = mode == stage::RunMode::train;
+    const auto [x, normed_x] = add_norm(ln_1, residual);
+    const at::Tensor attended = at::dropout(self_attention(normed_x, mode), dropout, training);
+    const auto [y, normed_y] = add_norm(ln_2, {x, attended});
+    return {y, mlp(normed_y, mode)};
   }
 };
 
@@ -91,8 +97,10 @@ class VisionTransformer final : public LayeredModule {
     const at::Tensor token = class_token_.expand({patches.size(0), -1, -1});
     at::Tensor x = at::cat({token, patches}, 1) + pos_embedding_;
     x = at::dropout(x, dropout_, training());
-    x = through_blocks(blocks_, std::move(x));
-    return head_(ln_(x).select(1, 0));
+    if (checkpoints()) return head_(ln_(through_blocks(blocks_, std::move(x))).select(1, 0));
+    Residual residual{std::move(x)};
+    for (const EncoderBlock& block : blocks_) residual = block(residual, mode());
+    return head_(add_norm(ln_, residual).normed.select(1, 0));
   }
 
  protected:

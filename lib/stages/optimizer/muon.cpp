@@ -19,7 +19,8 @@ using spec::optimizer::AdjustLrFn;
 using spec::optimizer::NewtonSchulzDtype;
 
 bool is_orthogonalised(const spec::optimizer::Muon& options, const stage::NamedTensor& parameter) {
-  return parameter.tensor.dim() == 2 &&
+  const bool is_filter = options.flatten_filters && parameter.tensor.dim() == 4;
+  return (parameter.tensor.dim() == 2 || is_filter) &&
          std::ranges::none_of(options.adamw_on, [&](const std::string& pattern) {
            return chooses(pattern, parameter);
          });
@@ -109,8 +110,10 @@ class Muon final : public FusedOptimizer {
       const at::Tensor& parameter = group.parameters()[i];
       // The product with the learning rate is not rounded to bfloat16: torch passes the rate as
       // alpha.
-      const at::Tensor step = orthogonalize(directions[i], options_).to(parameter.scalar_type());
-      parameter.sub_(step.mul(group.lr * lr_factor(options_.adjust_lr_fn, parameter)));
+      const at::Tensor direction = directions[i].flatten(1);
+      const at::Tensor step = orthogonalize(direction, options_).to(parameter.scalar_type());
+      const double factor = lr_factor(options_.adjust_lr_fn, direction);
+      parameter.sub_(step.mul(group.lr * factor).reshape_as(parameter));
     }
   }
 

@@ -10,6 +10,7 @@ namespace trainctl::study {
 namespace {
 
 constexpr std::size_t kMostSettings = 1000;
+constexpr const char* kStrategy = "distributed.type";  // "strategy" in Lightning
 
 std::string_view trimmed(std::string_view text) {
   const std::size_t first = text.find_first_not_of(' ');
@@ -46,7 +47,10 @@ std::vector<std::string> range_values(const std::string& key, std::string_view a
 // Returns the last component of each key, or the whole keys if two last components are equal.
 std::vector<std::string> short_names(std::span<const Axis> axes) {
   std::vector<std::string> names;
-  for (const Axis& axis : axes) names.push_back(axis.key.substr(axis.key.rfind('.') + 1));
+  for (const Axis& axis : axes) {
+    const bool is_strategy = axis.key == kStrategy;
+    names.push_back(is_strategy ? "strategy" : axis.key.substr(axis.key.rfind('.') + 1));
+  }
   std::vector<std::string> sorted = names;
   std::ranges::sort(sorted);
   if (std::ranges::adjacent_find(sorted) == sorted.end()) return names;
@@ -150,6 +154,8 @@ std::vector<Setting> product(std::span<const Axis> axes) {
         Setting next = setting;
         next.technique +=
             fmt::format("{}{}={}", next.technique.empty() ? "" : ", ", names[i], value);
+        if (axes[i].key == kStrategy && value == "data_parallel")
+          next.technique += " (slower by design)";
         next.values.emplace_back(axes[i].key, value);
         longer.push_back(std::move(next));
       }

@@ -38,8 +38,8 @@ struct Setting {
 };
 
 /// Returns every combination; the last axis varies fastest. Names use the last component of each
-/// key, or the whole keys if two would be equal. Throws Error(config) for a repeated key or more
-/// than 1,000 combinations.
+/// key ("strategy" for distributed.type), or the whole keys if two would be equal. Throws
+/// Error(config) for a repeated key or more than 1,000 combinations.
 std::vector<Setting> product(std::span<const Axis> axes);
 
 /// Returns the number of devices of a setting; nullopt if the setting does not set it. Throws

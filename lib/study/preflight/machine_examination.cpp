@@ -1,6 +1,7 @@
 #include "study/preflight/machine_examination.hpp"
 
 #include "base/machine/allocator.hpp"
+#include "base/machine/gpus.hpp"
 #include "base/machine/machine.hpp"
 #include "base/machine/procfs.hpp"
 #include "base/strings.hpp"
@@ -18,6 +19,7 @@
 #include <fstream>
 #include <memory>
 #include <system_error>
+#include <utility>
 
 namespace trainctl::study {
 namespace {
@@ -158,19 +160,20 @@ MachineFinding file_reading() {
               : "io_uring is not permitted or not built in; threads read instead"};
 }
 
+std::vector<MachineFinding> findings_of(const std::vector<report::GradeLine>& lines) {
+  constexpr std::array kHealths{Health::ok, Health::degraded, Health::bad, Health::broken};
+  std::vector<MachineFinding> findings;
+  for (const report::GradeLine& line : lines)
+    findings.push_back({line.name, kHealths.at(static_cast<std::size_t>(line.grade)), line.found,
+                        line.fix, line.costs});
+  return findings;
+}
+
 /// Checks the properties of the machine that slow training down.
 std::vector<MachineFinding> grades() {
   const bool has_driver = !first_line_of("/proc/driver/nvidia/version").empty();
   const std::unique_ptr<Nvml> nvml = has_driver ? std::make_unique<Nvml>() : nullptr;
-  std::vector<MachineFinding> findings;
-  for (const report::GradeLine& line :
-       report::grade_machine(read_machine_state({.nvml = nvml.get()}))) {
-    Health health = Health::ok;
-    if (line.grade == report::Grade::degraded) health = Health::degraded;
-    if (line.grade == report::Grade::bad) health = Health::bad;
-    findings.push_back({line.name, health, line.found, line.fix, line.costs});
-  }
-  return findings;
+  return findings_of(report::grade_machine(read_machine_state({.nvml = nvml.get()})));
 }
 
 }  // namespace
@@ -188,6 +191,29 @@ std::vector<MachineFinding> examine_machine(const ProgramParts& program) {
   const std::vector<MachineFinding> graded = grades();
   all.insert(all.end(), graded.begin(), graded.end());
   return all;
+}
+
+report::GpuFacts examine_gpus(const ProgramParts& program, const launch::GpuProbe& found,
+                              std::optional<report::GpuTest> test) {
+  report::GpuFacts facts;
+  facts.has_engine = program.engine_with_cuda.has_value();
+  facts.has_kernels = program.has_kernels;
+  facts.device_files = static_cast<int>(present_gpus().size());
+  if (const char* list = std::getenv("CUDA_VISIBLE_DEVICES")) facts.visible = list;
+  facts.usable = found.count;
+  facts.problem = found.problem;
+  const Nvml nvml;
+  facts.nvml_failure = nvml.failure();
+  facts.driver_mismatch = nvml.mismatches();
+  facts.driver = nvml.driver();
+  facts.cuda = nvml.cuda();
+  facts.gpus = nvml.gpus();
+  facts.test = std::move(test);
+  return facts;
+}
+
+std::vector<MachineFinding> gpu_findings(const report::GpuFacts& facts) {
+  return findings_of(report::grade_gpus(facts));
 }
 
 }  // namespace trainctl::study

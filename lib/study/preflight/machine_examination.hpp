@@ -1,6 +1,8 @@
 #pragma once
 
 #include "base/files.hpp"
+#include "report/diagnosis/gpu_grade.hpp"
+#include "study/workers/devices.hpp"
 
 #include <optional>
 #include <string>
@@ -29,9 +31,18 @@ struct ProgramParts {
   fs::path torch_lib;        // folder of libtorch at build time; empty without the engine
   fs::path executable;
   std::optional<fs::path> engine;  // the engine's library; absent if it was not built
+  std::optional<fs::path> engine_with_cuda = {};
 };
 
 /// Runs all checks without loading libtorch. Takes about half a second, mostly for loading OpenCV.
 std::vector<MachineFinding> examine_machine(const ProgramParts& program);
+
+/// Returns what the CUDA driver, the self-test, the kernel, the program and NVML report about GPUs.
+/// NVML is loaded into this process.
+report::GpuFacts examine_gpus(const ProgramParts& program, const launch::GpuProbe& found,
+                              std::optional<report::GpuTest> test);
+
+/// Returns the lines of grade_gpus() as findings.
+std::vector<MachineFinding> gpu_findings(const report::GpuFacts& facts);
 
 }  // namespace trainctl::study

@@ -434,6 +434,10 @@ PlanInput load_for_plan(const Invocation& invocation, const ScalingOptions& opti
                         config::Diagnostics& diagnostics) {
   PlanInput input;
   input.loaded = load(invocation, options, diagnostics);
+  ENSURE(config, input.loaded.experiment.distributed.type != spec::Strategy::data_parallel,
+         "plan cannot predict a run with distributed.type data_parallel; {}\nhint: set "
+         "distributed.type=ddp",
+         spec::kDataParallelIsSlower);
   if (options.fake_ranks == 0) return input;
   config::Diagnostics ignored;  // the problems of the file are those of `loaded`
   input.written = spec::read_experiment(invocation.config_file, invocation.overrides, ignored);

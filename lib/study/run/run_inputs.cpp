@@ -78,21 +78,14 @@ void import_file(const fs::path& file, const weights::Selection& selection,
 }
 
 constexpr double kGitTimeout = 1.0;
-constexpr std::array kKeptNames{"CUDA_VISIBLE_DEVICES",
-                                "OMP_NUM_THREADS",
-                                "OMP_WAIT_POLICY",
-                                "GOMP_SPINCOUNT",
-                                "MKL_NUM_THREADS",
-                                "GOMP_CPU_AFFINITY",
-                                "MALLOC_CONF",
-                                "LD_PRELOAD",
-                                "TRAINCTL_DATA",
-                                "TRAINCTL_TORCH_ROOT",
-                                "SLURM_JOB_ID",
-                                "SLURM_NNODES",
-                                "PYTORCH_CUDA_ALLOC_CONF",
-                                "GLIBC_TUNABLES",
-                                "MIMALLOC_ALLOW_DECOMMIT"};
+constexpr std::array kKeptNames{"CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER",
+                                "OMP_NUM_THREADS",      "OMP_WAIT_POLICY",
+                                "GOMP_SPINCOUNT",       "MKL_NUM_THREADS",
+                                "GOMP_CPU_AFFINITY",    "MALLOC_CONF",
+                                "LD_PRELOAD",           "TRAINCTL_DATA",
+                                "TRAINCTL_TORCH_ROOT",  "SLURM_JOB_ID",
+                                "SLURM_NNODES",         "PYTORCH_CUDA_ALLOC_CONF",
+                                "GLIBC_TUNABLES",       "MIMALLOC_ALLOW_DECOMMIT"};
 
 Json kept_environment() {
   Json kept = Json::object();

@@ -23,6 +23,7 @@ namespace trainctl::study {
 int world_size_of(const RunRequest& request) {
   const spec::Trainer& trainer = request.loaded.experiment.trainer;
   const int nodes = request.nodes ? request.nodes->nodes : 1;
+  if (request.loaded.experiment.distributed.type == spec::Strategy::data_parallel) return 1;
   if (trainer.devices.value) return nodes * *trainer.devices.value;
   try {
     return nodes *

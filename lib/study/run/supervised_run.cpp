@@ -296,7 +296,7 @@ class SupervisedRun {
   void supervise() {
     const spec::Experiment& experiment = start_.request.loaded.experiment;
     const DeviceChoice devices =
-        choose_devices(experiment.trainer, manifest_.machine, [] { return launch::probe_gpus(); });
+        devices_of_run(experiment, manifest_.machine, [] { return launch::probe_gpus(); });
     if (!devices.warning.empty()) events_.on_event(0, events::Warning{devices.warning});
     const std::string address =
         nodes_ == nullptr ? "" : group_address(experiment, nodes_->local_address());

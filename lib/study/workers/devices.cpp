@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "base/files.hpp"
+#include "base/machine/gpus.hpp"
 #include "base/machine/nvml.hpp"
 #include "base/numbers.hpp"
 #include "base/strings.hpp"
@@ -24,9 +25,19 @@
 namespace trainctl::launch {
 namespace {
 
-// Functions of the CUDA driver, whose header is not available here; both return 0 on success.
+// Functions of the CUDA driver, whose header is not available here; they return 0 on success.
 using Init = int (*)(unsigned flags);
 using Count = int (*)(int* count);
+using ErrorString = int (*)(int code, const char** text);
+
+/// Returns the message for the error code, with the driver's own text if it has one.
+std::string failure_text(void* driver, int code) {
+  const auto describe = reinterpret_cast<ErrorString>(::dlsym(driver, "cuGetErrorString"));
+  const char* text = nullptr;
+  const bool is_known = describe != nullptr && describe(code, &text) == 0 && text != nullptr;
+  return fmt::format("the CUDA driver returned error {}{}", code,
+                     is_known ? fmt::format(" ({})", printable(text)) : "");
+}
 
 std::string ask_driver(const std::string& library) {
   void* handle = ::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -34,11 +45,9 @@ std::string ask_driver(const std::string& library) {
   const auto init = reinterpret_cast<Init>(::dlsym(handle, "cuInit"));
   const auto count = reinterpret_cast<Count>(::dlsym(handle, "cuDeviceGetCount"));
   if (init == nullptr || count == nullptr) return fmt::format("{} is not a CUDA driver", library);
-  if (const int code = init(0); code != 0)
-    return fmt::format("the CUDA driver returned error {}", code);
+  if (const int code = init(0); code != 0) return failure_text(handle, code);
   int found = 0;
-  if (const int code = count(&found); code != 0)
-    return fmt::format("the CUDA driver returned error {}", code);
+  if (const int code = count(&found); code != 0) return failure_text(handle, code);
   return std::to_string(found);
 }
 
@@ -149,7 +158,8 @@ DeviceChoice choose_devices(const spec::Trainer& trainer, const Machine& machine
   using spec::Accelerator;
   if (trainer.accelerator == Accelerator::cpu) return on_cpu(trainer);
   const bool asked_for = trainer.accelerator == Accelerator::gpu;
-  if (machine.gpus.empty()) {
+  const int named = named_gpus(std::getenv(kVisible));
+  if (machine.gpus.empty() && named == 0) {
     ENSURE(resource, !asked_for,
            "trainer.accelerator is gpu, but this machine has no NVIDIA device{}\nhint: use "
            "trainer.accelerator=cpu",
@@ -159,13 +169,17 @@ DeviceChoice choose_devices(const spec::Trainer& trainer, const Machine& machine
   const launch::GpuProbe found = probe();
   if (found.count == 0) {
     ENSURE(resource, !asked_for,
-           "trainer.accelerator is gpu, but {}{}\nhint: check the driver with 'trainctl doctor' or "
-           "use trainer.accelerator=cpu",
+           "trainer.accelerator is gpu, but {}{}\nhint: check the driver with 'trainctl doctor "
+           "--gpu', or use trainer.accelerator=cpu",
            found.problem, visible_note());
+    ENSURE(resource, named == 0,
+           "cannot use the GPU that {} names: {}{}\nhint: check it with 'trainctl doctor --gpu', "
+           "unset {}, or set trainer.accelerator=cpu",
+           kVisible, found.problem, visible_note(), kVisible);
     DeviceChoice choice = on_cpu(trainer);
     choice.warning = fmt::format(
         "this machine has {} GPU{}, but {}: training on the CPU; check the driver with 'trainctl "
-        "doctor', or set trainer.accelerator=cpu",
+        "doctor --gpu', or set trainer.accelerator=cpu",
         machine.gpus.size(), plural(machine.gpus.size()), found.problem);
     return choice;
   }
@@ -173,7 +187,23 @@ DeviceChoice choose_devices(const spec::Trainer& trainer, const Machine& machine
   ENSURE(resource, ranks <= found.count,
          "trainer.devices is {}, but the CUDA driver finds {} GPU{}{}\nhint: lower trainer.devices",
          ranks, found.count, plural(found.count), visible_note());
-  return {.gpu = true, .ranks = ranks, .visible = found.count, .warning = {}};
+  DeviceChoice choice{.gpu = true, .ranks = ranks, .visible = found.count, .warning = {}};
+  if (found.count < named && trainer.devices.is_auto())
+    choice.warning = fmt::format("{} names {} GPUs ('{}'), but the CUDA driver finds only {}",
+                                 kVisible, named, printable(std::getenv(kVisible)), found.count);
+  return choice;
+}
+
+DeviceChoice devices_of_run(const spec::Experiment& experiment, const Machine& machine,
+                            const launch::ProbeGpus& probe) {
+  DeviceChoice choice = choose_devices(experiment.trainer, machine, probe);
+  if (experiment.distributed.type != spec::Strategy::data_parallel) return choice;
+  ENSURE(config, choice.gpu,
+         "distributed.type is data_parallel, but this run is on CPUs; {}\nhint: set "
+         "distributed.type=ddp",
+         spec::kDataParallelIsSlower);
+  choice.ranks = 1;
+  return choice;
 }
 
 FreeMemory free_device_memory(const std::string& library) {

@@ -32,13 +32,19 @@ struct DeviceChoice {
   bool gpu = false;
   int ranks = 1;        // on this node
   int visible = 0;      // GPUs that the driver reports
-  std::string warning;  // why `auto` did not use GPUs that seem to be present; else empty
+  std::string warning;  // why `auto` did not use all GPUs that seem to be present; else empty
 };
 
 /// Returns the devices for trainer.accelerator and trainer.devices on this machine. The driver is
-/// only queried if there are device files. Throws Error(resource) when more GPUs are requested than
-/// the driver reports.
+/// only queried if there are device files, or if CUDA_VISIBLE_DEVICES names a GPU. Throws
+/// Error(resource) when more GPUs are requested than the driver reports, and when it reports none
+/// although trainer.accelerator is gpu, or is auto and CUDA_VISIBLE_DEVICES names a GPU.
 DeviceChoice choose_devices(const spec::Trainer& trainer, const Machine& machine,
+                            const launch::ProbeGpus& probe);
+
+/// Returns the devices of a run: those of choose_devices(), with a single rank for all GPUs if
+/// distributed.type is data_parallel. Throws Error(config) if data_parallel would run on CPUs.
+DeviceChoice devices_of_run(const spec::Experiment& experiment, const Machine& machine,
                             const launch::ProbeGpus& probe);
 
 /// Free bytes of each GPU of the machine, by GPU number.

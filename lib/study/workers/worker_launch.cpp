@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 #include "base/hash.hpp"
 #include "base/machine/allocator.hpp"
+#include "base/machine/gpus.hpp"
 #include "base/machine/numa.hpp"
 #include "base/numbers.hpp"
 #include "base/strings.hpp"
@@ -71,8 +72,9 @@ constexpr double kBusyPercent = 10;
 double batches_to_stop(const WorkerLaunch& workers) {
   const bool synchronizes =
       workers.devices.gpu && workers.devices.ranks * workers.trainer.num_nodes > 1;
+  // The ranks act on a request at the exchange after the one that reports it.
   const std::int64_t steps =
-      synchronizes ? spec::agreement_every(workers.trainer.log_every_n_steps) : 1;
+      synchronizes ? 2 * spec::agreement_every(workers.trainer.log_every_n_steps) : 1;
   return static_cast<double>(steps * workers.trainer.accumulate_grad_batches);
 }
 
@@ -84,7 +86,8 @@ bool user_binds_threads() {
 
 std::vector<std::optional<int>> nodes_of_gpus(const DeviceChoice& devices, const Machine& machine) {
   std::vector<std::optional<int>> nodes(static_cast<std::size_t>(devices.ranks));
-  for (std::size_t rank = 0; devices.gpu && rank < nodes.size(); ++rank) {
+  const bool is_known = devices.gpu && numbers_by_pci();
+  for (std::size_t rank = 0; is_known && rank < nodes.size(); ++rank) {
     if (rank < machine.gpus.size()) nodes[rank] = node_of_gpu(machine.gpus[rank]);
   }
   return nodes;

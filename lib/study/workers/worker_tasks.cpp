@@ -7,6 +7,7 @@
 #include "config/tree/node.hpp"
 #include "launch/process/signals.hpp"
 #include "launch/supervise/supervisor.hpp"
+#include "launch/supervise/verdict.hpp"
 #include "spec/experiment/task.hpp"
 #include "study/folder/folder_lock.hpp"
 #include "study/folder/run_folder.hpp"
@@ -149,11 +150,33 @@ spec::Trainer trainer_for(const LinkRequest& request) {
   return trainer;
 }
 
-Error failure_of(const launch::Outcome& outcome) {
+Error failure_of(const launch::Outcome& outcome, const char* activity) {
   const auto& failure = outcome.first_failure;
   const std::string cause =
       failure && !failure->message.empty() ? failure->message : outcome.message;
-  return {static_cast<ErrorKind>(outcome.exit_code), "cannot measure the link: " + cause};
+  return {static_cast<ErrorKind>(outcome.exit_code), fmt::format("cannot {}: {}", activity, cause)};
+}
+
+/// Runs a task that needs no experiment in processes of this machine, in a temporary folder. The
+/// caller holds a SignalGuard.
+launch::Outcome run_on_devices(const LinkRequest& request, const spec::Task& task,
+                               std::optional<double> hang_timeout_s, const OnTaskEvent& on_event) {
+  const ScratchFolder folder(temporary_folder());
+  const FolderLock lock(folder.path());
+  make_folder(folder.path() / "logs");
+  write_atomically(folder.path() / spec::kTaskFile, spec::dump_task(task));
+  const spec::Trainer trainer = trainer_for(request);
+  const Machine machine = read_machine();
+  const DeviceChoice devices =
+      choose_devices(trainer, machine, [] { return launch::probe_gpus(); });
+  launch::LaunchSpec launch =
+      worker_launch({request.executable, folder.path(), trainer, machine, devices});
+  launch.world_size = devices.ranks;
+  launch.stop_grace_s = launch.grace_s;  // there is nothing to save
+  launch.hang_timeout_s = hang_timeout_s;
+  return launch::supervise(
+      launch, [&](int /*rank*/, const events::Event& event) { on_event(event); }, [] {},
+      steady_clock());
 }
 
 /// Returns the experiment of the run that saved the checkpoint.
@@ -242,28 +265,33 @@ LinkDevices count_link_devices() {
 events::LinkMeasured measure_link(const LinkRequest& request) {
   ASSERT(request.ranks >= 2);
   const launch::SignalGuard guard;
-  const ScratchFolder folder(temporary_folder());
-  const FolderLock lock(folder.path());
-  make_folder(folder.path() / "logs");
-  write_atomically(folder.path() / spec::kTaskFile,
-                   spec::dump_task({.kind = spec::TaskKind::link}));
-  const spec::Trainer trainer = trainer_for(request);
-  const Machine machine = read_machine();
-  const DeviceChoice devices =
-      choose_devices(trainer, machine, [] { return launch::probe_gpus(); });
-  launch::LaunchSpec launch =
-      worker_launch({request.executable, folder.path(), trainer, machine, devices});
-  launch.world_size = devices.ranks;
-  launch.stop_grace_s = launch.grace_s;  // there is nothing to save
   std::optional<events::LinkMeasured> measured;
-  const auto on_event = [&](int /*rank*/, const events::Event& event) {
+  const auto on_event = [&](const events::Event& event) {
     if (const auto* found = std::get_if<events::LinkMeasured>(&event)) measured = *found;
   };
-  const launch::Outcome outcome = launch::supervise(
-      launch, on_event, [] {}, steady_clock());
-  if (outcome.exit_code != 0) throw failure_of(outcome);
+  const launch::Outcome outcome =
+      run_on_devices(request, {.kind = spec::TaskKind::link}, std::nullopt, on_event);
+  if (outcome.exit_code != 0) throw failure_of(outcome, "measure the link");
   ENSURE(unexpected, measured.has_value(), "the workers exited without a link measurement");
   return *measured;
+}
+
+report::GpuTest test_gpus(const LinkRequest& request) {
+  constexpr double kCheckS = 60;  // limit of a check
+  const launch::SignalGuard guard;
+  report::GpuTest test;
+  const auto on_event = [&](const events::Event& event) {
+    if (const auto* found = std::get_if<events::GpuChecked>(&event)) add_check(test, *found);
+  };
+  const launch::Outcome outcome =
+      run_on_devices(request, {.kind = spec::TaskKind::gpu}, kCheckS, on_event);
+  if (launch::is_stop_code(outcome.exit_code)) throw failure_of(outcome, "test the GPUs");
+  if (outcome.exit_code == 0) return test;
+  const auto& failure = outcome.first_failure;
+  test.failure = failure && !failure->message.empty() ? failure->message : outcome.message;
+  if (failure) test.failure += log_of(*failure);
+  if (failure) test.failed_gpu = failure->rank;
+  return test;
 }
 
 checkpoint::Exported export_script(const ScriptExport& request) {

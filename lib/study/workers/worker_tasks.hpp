@@ -5,6 +5,7 @@
 #include "checkpoint/export.hpp"
 #include "config/diagnostics.hpp"
 #include "events/records.hpp"
+#include "report/diagnosis/gpu_grade.hpp"
 #include "spec/compatibility.hpp"
 #include "spec/experiment/experiment.hpp"
 #include "spec/load.hpp"
@@ -44,7 +45,7 @@ events::Measured measure_model(const MeasureRequest& request);
 events::Measured measure_shared_steps(const MeasureRequest& request, const events::Measured& alone,
                                       int ranks);
 
-/// The ranks and devices of measure_link().
+/// The ranks and devices of measure_link() and test_gpus().
 struct LinkRequest {
   std::filesystem::path executable;  // started as `trainctl worker`
   int ranks = 2;
@@ -63,6 +64,11 @@ LinkDevices count_link_devices();
 /// some seconds, in a temporary folder. Throws Error(resource) when there are fewer GPUs than
 /// ranks, and the errors of the workers.
 events::LinkMeasured measure_link(const LinkRequest& request);
+
+/// Tests each device in a separate process, for about 20 seconds. A crash, a check that takes
+/// more than a minute and any other failure of a process are part of the result. Throws
+/// Error(resource) when there are fewer GPUs than ranks, and the error of a stop signal.
+report::GpuTest test_gpus(const LinkRequest& request);
 
 /// A checkpoint whose model is exported as a TorchScript program.
 struct ScriptExport {

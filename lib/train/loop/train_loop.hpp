@@ -27,9 +27,12 @@ class TrainLoop {
   /// weights are not finite, Error(data) from the loader, Error(rank_failed) or Error(hang) if
   /// another rank fails.
   events::Finished run();
-  /// Writes what is worth keeping after run() has thrown, and frees the memory of CUDA graphs.
-  /// Never throws, so that the original error is reported.
+  /// Writes what is worth keeping after run() has thrown, frees the memory of CUDA graphs, and
+  /// aborts the communicator. Never throws, so that the original error is reported.
   void rescue(ErrorKind cause) noexcept;
+  /// Destroys the CUDA graph of a step, which may contain collectives. Call it before
+  /// Communicator::shutdown().
+  void drop_graph() noexcept;
 
   [[nodiscard]] const LoopState& state() const { return state_; }
   [[nodiscard]] events::Phase phase() const { return phases_.current(); }

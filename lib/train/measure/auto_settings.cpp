@@ -73,7 +73,11 @@ ThreadChoice probe_threads(const ThreadProbe& probe, const Clock& clock) {
   return choice;
 }
 
-double time_steps(const std::function<void()>& step, const Clock& clock) {
+int warm_up_steps(at::Device device) { return device.is_cpu() ? 1 : 3; }
+
+double time_steps(const std::function<void()>& step, at::Device device, const Clock& clock) {
+  const bool on_gpu = !device.is_cpu();
+  for (int i = 0; on_gpu && i < warm_up_steps(device); ++i) step();
   const double begin = clock.now();
   const auto timed_one = [&] {
     const double before = clock.now();
@@ -81,8 +85,9 @@ double time_steps(const std::function<void()>& step, const Clock& clock) {
     return clock.now() - before;
   };
   double last = timed_one();
-  if (clock.now() - begin < kStepBudget) last = timed_one();
+  if (!on_gpu && clock.now() - begin < kStepBudget) last = timed_one();
   std::vector<double> steps;
+  if (on_gpu) steps.push_back(last);
   while (clock.now() - begin < kStepBudget && steps.size() < kMostSteps)
     steps.push_back(timed_one());
   return steps.empty() ? last : median(steps);

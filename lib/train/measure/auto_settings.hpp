@@ -4,6 +4,8 @@
 #include "dist/communicator.hpp"
 #include "spec/experiment/experiment.hpp"
 
+#include <c10/core/Device.h>
+
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -30,9 +32,15 @@ struct ThreadProbe {
 /// 1.15 times faster, because next to other load more threads lose more than they gain.
 ThreadChoice probe_threads(const ThreadProbe& probe, const Clock& clock);
 
-/// Returns the median seconds of a step, after two warm-up steps. Runs for half a second, or for
-/// two steps if they are long.
-double time_steps(const std::function<void()>& step, const Clock& clock);
+/// Returns how many steps on the device must run before one is timed. The first steps on a GPU
+/// load cuBLAS, cuDNN and kernels, and choose algorithms, which can take seconds.
+int warm_up_steps(at::Device device);
+
+/// Returns the median seconds of a step on the device. `step` returns when the device has finished
+/// it. On a CPU, two warm-up steps count as part of the limit of half a second, and the last of
+/// them is the result if they exceed it. On a GPU, half a second begins after warm_up_steps(), and
+/// at least one step is timed.
+double time_steps(const std::function<void()>& step, at::Device device, const Clock& clock);
 
 /// The memory format of images and of convolution weights.
 struct LayoutChoice {

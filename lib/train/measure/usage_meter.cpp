@@ -1,13 +1,18 @@
 #include "train/measure/usage_meter.hpp"
 
+#include "device/device.hpp"
+
+#include <pthread.h>
+
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 namespace trainctl::train {
 namespace {
 
-constexpr double kShortest = 0.05;  // shortest epoch that is reported, in seconds
-constexpr double kInterval = 1;     // seconds between two samples of a GPU
+constexpr double kShortest = 0.05;            // shortest epoch that is reported, in seconds
+constexpr std::chrono::seconds kInterval{1};  // between two readings of a GPU
 constexpr const char* kLoaderThread = "trainctl-loader";
 
 template <class Value>
@@ -36,26 +41,64 @@ std::optional<double> throttled_share(const UsageCounters& now, const UsageCount
 
 }  // namespace
 
-UsageMeter::UsageMeter(int cores, std::unique_ptr<GpuMeter> gpu)
-    : cores_(cores), gpu_(std::move(gpu)) {}
+void read_gpu(const GpuMeter& gpu, double now, GpuTotals& totals) {
+  const GpuMoment moment = gpu.moment();
+  totals.at = now;
+  ++totals.samples;
+  totals.hot += moment.heat ? 1 : 0;
+  totals.throttled += moment.brake ? 1 : 0;
+  totals.counters = gpu.counters();
+  totals.power_limit = gpu.power_limit();
+  if (!moment.busy_percent) return;
+  totals.util_sum += *moment.busy_percent;
+  ++totals.util_samples;
+}
+
+GpuSampler::GpuSampler(std::unique_ptr<GpuMeter> gpu, const Clock& clock)
+    : gpu_(std::move(gpu)), clock_(clock) {
+  read_gpu(*gpu_, clock_.now(), totals_);
+  thread_ = std::thread([this] { run(); });
+}
+
+GpuSampler::~GpuSampler() {
+  {
+    const std::lock_guard lock(mutex_);
+    stops_ = true;
+  }
+  wake_.notify_one();
+  thread_.join();
+}
+
+GpuTotals GpuSampler::totals() {
+  const std::lock_guard lock(mutex_);
+  wanted_ = true;
+  wake_.notify_one();
+  return totals_;
+}
+
+void GpuSampler::run() {
+  ::pthread_setname_np(::pthread_self(), "trainctl-nvml");
+  std::unique_lock lock(mutex_);
+  GpuTotals totals = totals_;  // only this thread changes them from here on
+  const auto is_due = [this] { return stops_ || wanted_; };
+  while (true) {
+    wake_.wait_for(lock, kInterval, is_due);
+    if (stops_) return;
+    wanted_ = false;
+    lock.unlock();
+    read_gpu(*gpu_, clock_.now(), totals);
+    lock.lock();
+    totals_ = totals;
+  }
+}
+
+UsageMeter::UsageMeter(int cores, ReadTotals gpu) : cores_(cores), gpu_(std::move(gpu)) {}
 
 void UsageMeter::begin() {
   if (before_) return;
   before_ = read_usage(kLoaderThread);
   cores_before_ = read_core_times();
-  if (gpu_) gpu_before_ = gpu_->counters();
-}
-
-void UsageMeter::step(double now) {
-  if (!gpu_ || (sampled_at_ && now - *sampled_at_ < kInterval)) return;
-  sampled_at_ = now;
-  const GpuMoment moment = gpu_->moment();
-  ++samples_;
-  hot_ += moment.heat ? 1 : 0;
-  throttled_ += moment.brake ? 1 : 0;
-  if (!moment.busy_percent) return;
-  util_sum_ += *moment.busy_percent;
-  ++util_samples_;
+  if (gpu_) gpu_before_ = util_before_ = gpu_();
 }
 
 std::optional<events::Usage> UsageMeter::take(double wall_s) {
@@ -96,26 +139,46 @@ void UsageMeter::add_cores(events::Usage& usage) {
 
 void UsageMeter::add_gpu(events::Usage& usage) {
   if (!gpu_) return;
-  const GpuCounters now = gpu_->counters();
-  usage.gpu_power_w = rate(difference(now.joules, gpu_before_.joules), span_s_);
-  usage.gpu_power_limit_w = gpu_->power_limit();
-  if (const auto bytes = rate(difference(now.pcie_bytes, gpu_before_.pcie_bytes), span_s_))
-    usage.pcie_mb_s = *bytes / 1e6;
-  if (2 * throttled_ > samples_) usage.gpu_throttle = "power";
-  if (2 * hot_ > samples_) usage.gpu_throttle = "heat";
-  samples_ = hot_ = throttled_ = 0;
+  const GpuTotals now = gpu_();
+  const double span_s = now.at - gpu_before_.at;
+  if (span_s <= 0) return;
+  usage.gpu_power_w = rate(difference(now.counters.joules, gpu_before_.counters.joules), span_s);
+  usage.gpu_power_limit_w = now.power_limit;
+  const auto bytes = difference(now.counters.pcie_bytes, gpu_before_.counters.pcie_bytes);
+  if (const auto bytes_s = rate(bytes, span_s)) usage.pcie_mb_s = *bytes_s / 1e6;
+  const int samples = now.samples - gpu_before_.samples;
+  if (2 * (now.throttled - gpu_before_.throttled) > samples) usage.gpu_throttle = "power";
+  if (2 * (now.hot - gpu_before_.hot) > samples) usage.gpu_throttle = "heat";
   gpu_before_ = now;
 }
 
 std::optional<double> UsageMeter::take_gpu_util() {
-  if (util_samples_ == 0) return std::nullopt;
-  return std::exchange(util_sum_, 0) / std::exchange(util_samples_, 0);
+  if (!gpu_) return std::nullopt;
+  const GpuTotals now = gpu_();
+  const GpuTotals before = std::exchange(util_before_, now);
+  const int samples = now.util_samples - before.util_samples;
+  if (samples == 0) return std::nullopt;
+  return (now.util_sum - before.util_sum) / samples;
 }
 
-UsageObserver::UsageObserver(const Session& session, const Options& options, const Phases& phases)
+namespace {
+
+std::unique_ptr<GpuSampler> sampler_of(at::Device device, const Clock& clock) {
+  auto meter = make_gpu_meter(device::gpu_info(device).pci_bus);
+  return meter ? std::make_unique<GpuSampler>(std::move(meter), clock) : nullptr;
+}
+
+UsageMeter::ReadTotals totals_of(GpuSampler* sampler) {
+  if (sampler == nullptr) return nullptr;
+  return [sampler] { return sampler->totals(); };
+}
+
+}  // namespace
+
+UsageObserver::UsageObserver(const Session& session, const Options& options)
     : options_(options),
-      phases_(phases),
-      meter_(session.cores, make_gpu_meter(device::gpu_info(options.device).pci_bus)) {}
+      sampler_(sampler_of(options.device, session.clock)),
+      meter_(session.cores, totals_of(sampler_.get())) {}
 
 void UsageObserver::on_epoch_begin(LoopState& /*state*/) {
   cpu_before_ = device::cpu_seconds();

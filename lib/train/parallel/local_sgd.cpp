@@ -83,8 +83,8 @@ LocalSgdObserver::LocalSgdObserver(const Session& session, const Options& option
       phases_(phases),
       steps_per_epoch_(steps_per_epoch),
       averaged_(averaged_of(session.model), session.buckets.cap_bytes) {
-  for (stage::NamedTensor& buffer : session.model.buffers()) {
-    if (!buffer.tensor.is_floating_point()) counted_.push_back(std::move(buffer));
+  for (const auto& [name, buffer] : session.model.buffers()) {
+    if (!buffer.is_floating_point()) counted_.push_back(buffer);
   }
 }
 
@@ -118,8 +118,7 @@ void LocalSgdObserver::average() {
     in_progress[part]();
     averaged_.scatter(part);
   }
-  for (const auto& [name, buffer] : counted_)
-    communicator_.broadcast(buffer, "broadcast of buffer '" + name + "'");
+  communicator_.broadcast_coalesced(counted_, "broadcast of the integer buffers");
   const bool on_cpu = averaged_.size() > 0 && averaged_.flat(0).is_cpu();
   ++stats_.steps;
   stats_.payload_bytes += bytes;

@@ -56,9 +56,9 @@ class LocalSgdObserver final : public Observer {
   const Options& options_;
   Phases& phases_;
   std::int64_t steps_per_epoch_;
-  std::int64_t steps_ = 0;                   // since the ranks had equal weights
-  FlatTensors averaged_;                     // weights and floating-point buffers
-  std::vector<stage::NamedTensor> counted_;  // integer buffers, which are broadcast from rank 0
+  std::int64_t steps_ = 0;           // since the ranks had equal weights
+  FlatTensors averaged_;             // weights and floating-point buffers
+  std::vector<at::Tensor> counted_;  // integer buffers, which are broadcast from rank 0
   dist::SyncStats stats_;
 };
 

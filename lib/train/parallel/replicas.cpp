@@ -21,8 +21,9 @@ void verify_model(const Session& session) {
 }  // namespace
 
 void broadcast_buffers(const Session& session) {
-  for (const auto& [name, buffer] : session.model.buffers())
-    session.communicator.broadcast(buffer, "broadcast of buffer '" + name + "'");
+  std::vector<at::Tensor> buffers;
+  for (const auto& [name, buffer] : session.model.buffers()) buffers.push_back(buffer);
+  session.communicator.broadcast_coalesced(buffers, "broadcast of the buffers");
 }
 
 std::unique_ptr<dist::GradSync> synchronize(const Session& session, const Options& options) {

@@ -29,8 +29,7 @@ std::vector<bool> owned_by(const std::vector<int>& owners, int rank) {
 
 namespace {
 
-constexpr std::size_t kLarge = std::size_t{256} << 10;  // bytes; copying more is expensive
-constexpr std::size_t kUnderWay = 8;                    // number of concurrent broadcasts
+constexpr std::size_t kUnderWay = 8;  // number of concurrent broadcasts
 
 std::size_t aligned(std::size_t bytes) {
   constexpr std::size_t kAlignment = 64;
@@ -43,11 +42,16 @@ at::Tensor in_place(const at::Tensor& parameter) {
 }
 
 bool goes_in_place(const at::Tensor& parameter, std::size_t cap_bytes) {
-  return parameter.nbytes() > std::min(kLarge, cap_bytes) &&
+  return parameter.nbytes() > sent_in_place_above(parameter.device(), cap_bytes) &&
          parameter.is_non_overlapping_and_dense();
 }
 
 }  // namespace
+
+std::size_t sent_in_place_above(at::Device device, std::size_t cap_bytes) {
+  constexpr std::size_t kLarge = std::size_t{256} << 10;
+  return device.is_cpu() ? std::min(kLarge, cap_bytes) : cap_bytes;
+}
 
 ShardedOptimizer::ShardedOptimizer(std::unique_ptr<stage::Optimizer> inner,
                                    std::vector<stage::NamedTensor> parameters,

@@ -18,6 +18,11 @@ std::vector<int> owners_of(const std::vector<stage::NamedTensor>& parameters, in
 /// Returns the flags for OptimizerContext::owned of a rank.
 std::vector<bool> owned_by(const std::vector<int>& owners, int rank);
 
+/// Returns the bytes up to which a parameter is copied into a bucket with others, of at most
+/// `cap_bytes`, instead of being broadcast alone. On a CPU, copying a large tensor costs more than
+/// a message. On a GPU it costs less than the launch of a broadcast.
+std::size_t sent_in_place_above(at::Device device, std::size_t cap_bytes);
+
 /// ZeRO stage 1 (Rajbhandari et al. 2020): each rank's optimizer updates a share of the parameters,
 /// keeps state only for them, and broadcasts them after a step: large parameters in place, small
 /// ones packed into one buffer. The results equal those without it, bit for bit.

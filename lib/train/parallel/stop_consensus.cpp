@@ -16,13 +16,6 @@ StopConsensus::StopConsensus(dist::Communicator& communicator, StopSources sourc
       alone_(communicator.rank_info().world_size == 1),
       requests_(at::zeros({4}, at::kInt)) {}
 
-StopConsensus::~StopConsensus() {
-  try {
-    if (pending_) pending_();  // the all-reduce writes into requests_
-  } catch (...) {              // the failure that ends the run has already been reported
-  }
-}
-
 Stop StopConsensus::own(double now) const {
   if (sources_.signal != nullptr && *sources_.signal != 0) return Stop::signal;
   return sources_.deadline && now >= *sources_.deadline ? Stop::time : Stop::none;
@@ -80,7 +73,7 @@ void StopConsensus::start(double now) {
 Stop StopConsensus::after_step(At at, double now) {
   save_agreed_ = alone_ && save_is_due_;
   if (alone_) return own(now);
-  if (cadence_ == Cadence::sync_points) return at == At::sync_point ? settle(now) : Stop::none;
+  if (cadence_ == Cadence::sync_points) return at == At::sync_point ? meet(now) : Stop::none;
   ++steps_since_start_;
   last_step_s_ = now - stepped_at_.value_or(now);
   stepped_at_ = now;
@@ -94,14 +87,18 @@ Stop StopConsensus::after_step(At at, double now) {
   return Stop::none;
 }
 
+/// Reads what the ranks requested at the previous synchronization point, which is done by now, and
+/// starts the next exchange.
+Stop StopConsensus::meet(double now) {
+  const Stop agreed = pending_ ? read() : Stop::none;
+  if (agreed == Stop::none) start(now);
+  return agreed;
+}
+
 Stop StopConsensus::settle(double now) {
   if (alone_) return own(now);
-  if (pending_) {
-    const Stop agreed = read();
-    if (agreed != Stop::none) return agreed;
-  }
-  start(now);
-  return read();
+  const Stop agreed = meet(now);
+  return agreed != Stop::none ? agreed : read();
 }
 
 /// The ranks of local SGD exchange requests only when they average their weights.

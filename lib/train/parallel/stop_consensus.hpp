@@ -21,7 +21,8 @@ struct StopSources {
 /// the same step, which rank 0's clock decides. On CPUs an all-reduce sums the requests in the
 /// background of a step, about every kEvery_s as estimated by rank 0 in steps, and they are read
 /// one step later. On GPUs they are exchanged at synchronization points only, see
-/// spec::agreement_every().
+/// spec::agreement_every(), and read at the next one, so that the host does not wait for the
+/// device.
 class StopConsensus {
  public:
   enum class Cadence { by_time, sync_points };
@@ -29,9 +30,6 @@ class StopConsensus {
   static constexpr std::int32_t kMostSteps = 16;  // between two exchanges
 
   StopConsensus(dist::Communicator& communicator, StopSources sources, Cadence cadence);
-  ~StopConsensus();
-  StopConsensus(const StopConsensus&) = delete;
-  StopConsensus& operator=(const StopConsensus&) = delete;
 
   /// Sets the deadline of a resumed run, which may be in the past.
   void set_deadline(double deadline) { sources_.deadline = deadline; }
@@ -55,6 +53,7 @@ class StopConsensus {
  private:
   Stop read();
   void start(double now);
+  Stop meet(double now);
   std::int32_t steps_until_next(double now);
 
   dist::Communicator& communicator_;

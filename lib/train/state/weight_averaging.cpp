@@ -1,13 +1,19 @@
 #include "train/state/weight_averaging.hpp"
 
+#include "base/error.hpp"
+#include "device/device.hpp"
+#include "device/kernels.hpp"
 #include "train/parallel/replicas.hpp"
 #include "train/state/weights.hpp"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/_foreach_copy.h>
 #include <ATen/ops/_foreach_lerp.h>
+#include <ATen/ops/from_blob.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <set>
 
 namespace trainctl::train {
@@ -19,6 +25,16 @@ void exchange(std::vector<at::Tensor>& some, std::vector<at::Tensor>& others) {
     some[i].copy_(others[i]);
     others[i].copy_(kept);
   }
+}
+
+/// Returns whether the kernel can update the average; the two have the same layout.
+bool has_kernel(const at::Tensor& weight, const at::Tensor& average) {
+  const auto aligned = [](const at::Tensor& tensor) {
+    return reinterpret_cast<std::uintptr_t>(tensor.const_data_ptr()) % device::kPackBytes == 0;
+  };
+  return device::kernels_built() && weight.is_cuda() && weight.scalar_type() == at::kFloat &&
+         weight.is_non_overlapping_and_dense() && weight.strides() == average.strides() &&
+         aligned(weight) && aligned(average);
 }
 
 }  // namespace
@@ -36,6 +52,40 @@ WeightAverager::WeightAverager(const stage::Model& model, const Averaging& optio
   };
   add(model.parameters());
   add(model.buffers());
+  make_chunks();
+}
+
+/// Neither weights nor averages move during a run, so one table in GPU memory serves all updates.
+void WeightAverager::make_chunks() {
+  std::vector<device::AverageChunk> chunks;
+  for (std::size_t i = 0; i < weights_.size(); ++i) {
+    if (!has_kernel(weights_[i], averages_[i])) {
+      plain_weights_.push_back(weights_[i]);
+      plain_averages_.push_back(averages_[i]);
+      continue;
+    }
+    auto* average = averages_[i].mutable_data_ptr<float>();
+    const auto* weight = weights_[i].const_data_ptr<float>();
+    for (std::int64_t first = 0; first < weights_[i].numel(); first += device::kChunk)
+      chunks.push_back(
+          {average + first, weight + first, std::min(device::kChunk, weights_[i].numel() - first)});
+  }
+  if (chunks.empty()) return;
+  const auto bytes = static_cast<std::int64_t>(chunks.size() * sizeof(device::AverageChunk));
+  chunks_ = at::from_blob(chunks.data(), {bytes}, at::kByte).to(weights_[0].device());
+}
+
+void WeightAverager::move_averages(double share) {
+  if (!plain_averages_.empty()) at::_foreach_lerp_(plain_averages_, plain_weights_, share);
+  if (!chunks_.defined()) return;
+  device::AverageWeights job;
+  job.chunks = reinterpret_cast<const device::AverageChunk*>(chunks_.const_data_ptr());
+  job.count = chunks_.numel() / static_cast<std::int64_t>(sizeof(device::AverageChunk));
+  job.share = static_cast<float>(share);
+  const char* failure =
+      device::launch_average_weights(job, device::current_stream(chunks_.device()));
+  ENSURE(resource, failure == nullptr,
+         "cannot run the kernel that averages weights: {}\nhint: run 'trainctl doctor'", failure);
 }
 
 void WeightAverager::update(std::int64_t global_step) {
@@ -48,7 +98,7 @@ void WeightAverager::update(std::int64_t global_step) {
   if (updates_ == 1) {
     at::_foreach_copy_(averages_, weights_);
   } else {
-    at::_foreach_lerp_(averages_, weights_, share);
+    move_averages(share);
   }
   if (!copies_.empty()) at::_foreach_copy_(copies_, others_);
 }

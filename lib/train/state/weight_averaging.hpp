@@ -31,11 +31,16 @@ class WeightAverager {
   void serialize(StateArchive& archive);
 
  private:
+  void make_chunks();
+  void move_averages(double share);
+
   Averaging options_;
   std::int64_t steps_per_epoch_;
-  std::vector<at::Tensor> weights_, averages_;  // averaged
-  std::vector<at::Tensor> others_, copies_;     // copied
-  std::vector<stage::NamedTensor> named_;       // averages_ and copies_
+  std::vector<at::Tensor> weights_, averages_;              // averaged
+  std::vector<at::Tensor> plain_weights_, plain_averages_;  // those that are not in chunks_
+  at::Tensor chunks_;  // device::AverageChunk [N] in GPU memory; undefined: there is no kernel
+  std::vector<at::Tensor> others_, copies_;  // copied
+  std::vector<stage::NamedTensor> named_;    // averages_ and copies_
   std::int64_t updates_ = 0;
   bool swapped_in_ = false;
 };

@@ -1,13 +1,17 @@
 #include "train/step/forward.hpp"
 
+#include "base/host_waits.hpp"
 #include "stage/forward_context.hpp"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/full_like.h>
 #include <ATen/ops/isfinite.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/tensor.h>
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
+#include <c10/core/ScalarType.h>
 
 #include <cmath>
 
@@ -22,7 +26,8 @@ at::Tensor forward(stage::Model& model, const at::Tensor& inputs, const ForwardO
   if (options.precision == spec::Precision::full) return model.forward(x);
   const bool bf16 = options.precision == spec::Precision::bf16_mixed;
   const stage::Autocast scope(x.device().type(), bf16 ? at::kBFloat16 : at::kHalf);
-  return model.forward(x).to(at::kFloat);
+  at::Tensor logits = model.forward(x);
+  return options.widens_logits ? logits.to(at::kFloat) : logits;
 }
 
 stage::LossValue loss_of(stage::Loss& loss, const at::Tensor& logits,
@@ -88,13 +93,21 @@ void LossMeter::add_on_device(const stage::LossValue& loss, std::int64_t rows) {
   }
 }
 
+at::Tensor LossMeter::sums() const {
+  if (!device_total_.defined()) return at::tensor({total_, weight_}, at::kDouble);
+  return at::stack({device_total_, device_weight_ + weight_});
+}
+
 double LossMeter::total() const {
-  return device_total_.defined() ? device_total_.item<double>() : total_;
+  if (!device_total_.defined()) return total_;
+  count_host_wait("sum of the losses");
+  return device_total_.item<double>();
 }
 
 double LossMeter::weight() const {
-  const bool on_host = weight_ > 0 || !device_weight_.defined();
-  return on_host ? weight_ : device_weight_.item<double>();
+  if (weight_ > 0 || !device_weight_.defined()) return weight_;
+  count_host_wait("sum of the losses");
+  return device_weight_.item<double>();
 }
 
 void LossMeter::reset() {
@@ -130,13 +143,19 @@ void update_metrics(const std::vector<std::unique_ptr<stage::Metric>>& metrics,
   at::Tensor rows = logits.detach();
   at::Tensor labels = targets;
   if (const auto ignored = loss.ignored_label(); ignored && !metrics.empty()) {
+    if (!labels.is_cpu()) count_host_wait("number of labels that are not loss.ignore_index");
     if (rows.dim() == 3) rows = rows.flatten(0, 1);  // one row for each token
     labels = labels.flatten();
     const at::Tensor counted = labels.ne(*ignored).nonzero().squeeze(1);
     rows = rows.index_select(0, counted);
     labels = labels.index_select(0, counted);
   }
-  for (const auto& metric : metrics) metric->update(rows, labels);
+  at::Tensor wide;  // converted once, and only if a metric needs it
+  for (const auto& metric : metrics) {
+    if (!metric->accepts_16_bit() && !wide.defined())
+      wide = rows.to(c10::promoteTypes(rows.scalar_type(), at::kFloat));
+    metric->update(metric->accepts_16_bit() ? rows : wide, labels);
+  }
 }
 
 }  // namespace trainctl::train

@@ -16,14 +16,15 @@ namespace trainctl::train {
 struct ForwardOptions {
   spec::Precision precision = spec::Precision::full;
   bool channels_last = false;
+  bool widens_logits = true;  // false: logits of 16 bits stay as they are
 };
 
 /// Returns the options of the trainer. `auto` counts as off: a worker resolves it first.
 ForwardOptions forward_options(const spec::Trainer& trainer);
 
-/// Returns the model's logits as float32. In mixed precision the model runs under autocast like
-/// torch.autocast: matrix products and convolutions in 16 bits, sums and norms in 32. The loss gets
-/// float32. Images are converted to channels-last if the options say so.
+/// Returns the model's logits, as float32 unless the options say otherwise. In mixed precision the
+/// model runs under autocast like torch.autocast: matrix products and convolutions in 16 bits, sums
+/// and norms in 32. Images are converted to channels-last if the options say so.
 at::Tensor forward(stage::Model& model, const at::Tensor& inputs, const ForwardOptions& options);
 
 /// Computes the loss of a batch, whose targets may be mixed.
@@ -62,6 +63,8 @@ class LossMeter {
   /// Adds a loss. Returns false on a CPU if the loss is not finite and NotFinite::counts is set; on
   /// a GPU a non-finite loss shows only in the total.
   bool add(const stage::LossValue& loss, std::int64_t rows);
+  /// Returns total() and weight() as float64 [2] on the device, without a synchronization.
+  [[nodiscard]] at::Tensor sums() const;
   /// Synchronizes with the device.
   [[nodiscard]] double total() const;
   /// Synchronizes with the device if the loss has row weights, losses may be left out, or rows are

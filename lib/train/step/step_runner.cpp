@@ -68,6 +68,7 @@ StepRunner::StepRunner(const Session& session, const Options& options, PartTimer
       alone_(world_size_ == 1 || options.strategy == spec::Strategy::local_sgd),
       on_cpu_(options.device.is_cpu()) {
   full_window_ = options.accumulate * session.batch_size * world_size_;
+  forward_.widens_logits = !session.loss.accepts_16_bit();
   if (options.clip) clipper_.emplace(*options.clip, options.clip_algorithm);
   make_scaler(options);
   if (options.detect_anomaly) watch_.emplace(session.model);
@@ -120,10 +121,15 @@ StepRunner::Result StepRunner::take(const MicroBatch& micro) {
   {
     RECORD_USER_SCOPE("forward");
     const stage::BatchOfRanksScope ranks({rank_sum_.get(), micro.batch.valid > 0});
+    const stage::CounterScope counters;
     logits = forward(session_.model, micro.batch.inputs, forward_);
+    counters.add();
   }
   enter(AnomalyDetector::Pass::loss);
-  const stage::LossValue loss = loss_of(session_.loss, logits, micro.batch);
+  const stage::LossValue loss = [&] {
+    const stage::LossGradientScope scope(loss_gradient(micro));
+    return loss_of(session_.loss, logits, micro.batch);
+  }();
   enter(AnomalyDetector::Pass::none);
   // A scaler skips such steps; if the run fails later, the anomaly that was found is reported then.
   const bool watches = watch_ && !scaler_ && micro.batch.valid > 0;
@@ -174,6 +180,13 @@ void StepRunner::clear_gradients() {
   }
   for (at::Tensor& parameter : parameters_)
     parameter.mutable_grad().reset();  // backward sets its own tensors as gradients
+}
+
+/// The factor is that of share_of(); a dynamic loss scale is known only to the device.
+std::optional<double> StepRunner::loss_gradient(const MicroBatch& micro) const {
+  if (forward_.precision == spec::Precision::fp16_mixed) return std::nullopt;
+  return static_cast<double>(micro.batch.valid * world_size_) /
+         static_cast<double>(micro.window_rows);
 }
 
 /// Scales the mean over this rank's rows to its share of the mean over the window; averaging over

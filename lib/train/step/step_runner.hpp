@@ -68,6 +68,7 @@ class StepRunner {
   void clear_gradients();
   Result take(const MicroBatch& micro);
   [[nodiscard]] bool sees_bad_gradient(const MicroBatch& micro);
+  [[nodiscard]] std::optional<double> loss_gradient(const MicroBatch& micro) const;
   at::Tensor share_of(const stage::LossValue& loss, const MicroBatch& micro);
   void add_weight(const at::Tensor& weight, const MicroBatch& micro);
   void divide_by_weight();

@@ -24,3 +24,22 @@ TEST_CASE("Nvml: a missing or wrong library is reported and gives no values") {
     CHECK_FALSE(nvml->call("cos"));
   }
 }
+
+TEST_CASE("Nvml: the state of a GPU includes what can stop or slow down training") {
+  const std::vector<GpuState> gpus = Nvml(TRAINCTL_FAKE_NVML).gpus();
+  REQUIRE(gpus.size() == 2);
+  const GpuState& good = gpus[0];
+  CHECK(good.uuid == "GPU-aa");
+  CHECK(good.capability == "9.0");
+  CHECK(good.persistence == true);
+  CHECK(good.ecc == true);
+  CHECK(good.memory_errors == 0);
+  CHECK_FALSE(good.needs_reset);  // the GPU does not report it
+  CHECK(good.temperature == 41);
+  CHECK_FALSE((good.is_prohibited || good.is_exclusive || good.heat || good.brake));
+  const GpuState& bad = gpus[1];
+  CHECK(bad.persistence == false);
+  CHECK(bad.memory_errors == 5);
+  CHECK(bad.needs_reset == true);
+  CHECK((bad.is_prohibited && bad.heat && bad.brake));
+}

@@ -222,7 +222,8 @@ TEST_CASE("measure: a missing model file or an unknown mode is an error") {
   CHECK_THAT(mode.message, Contains("'dream'"));
 }
 
-TEST_CASE("measure: on a GPU, host memory includes CUDA's part, and free GPU memory is known") {
+TEST_CASE("measure: on a GPU, host memory includes CUDA's part, and free GPU memory is known",
+          "[gpu]") {
   if (!at::globalContext().hasCUDA()) skip("no GPU");
   const Outcome host = measure("{ type: mlp, hidden: [2000] }", "", 4096);
   const Outcome device = measure("{ type: mlp, hidden: [2000] }", "", 4096, "measure", "gpu");

@@ -144,8 +144,9 @@ TEST_CASE("supervise: workers get their rank, policies and descriptors, and no o
   ::unsetenv("OMP_WAIT_POLICY");
   Job job({"hello", "print_env=RANK", "print_env=WORLD_SIZE", "print_env=LOCAL_RANK",
            "print_env=OMP_WAIT_POLICY", "print_env=KINETO_LOG_LEVEL",
-           "print_env=CUBLAS_WORKSPACE_CONFIG", "print_env=TRAINCTL_ENV_READY",
-           "print_env=LD_LIBRARY_PATH", "print_env=OMP_NUM_THREADS", "print_fds", "finish"},
+           "print_env=CUBLAS_WORKSPACE_CONFIG", "print_env=CUDA_DEVICE_ORDER",
+           "print_env=TRAINCTL_ENV_READY", "print_env=LD_LIBRARY_PATH", "print_env=OMP_NUM_THREADS",
+           "print_fds", "finish"},
           2);
   ::setenv("LD_LIBRARY_PATH", "/of/the/user", 1);
   job.spec.library_path = {"/opt/a", "/opt/b"};
@@ -157,7 +158,8 @@ TEST_CASE("supervise: workers get their rank, policies and descriptors, and no o
   CHECK_THAT(
       log,
       Contains("RANK=1\nWORLD_SIZE=2\nLOCAL_RANK=1\nOMP_WAIT_POLICY=passive\nKINETO_LOG_LEVEL=5\n"
-               "CUBLAS_WORKSPACE_CONFIG=:4096:8\nTRAINCTL_ENV_READY=1\n"
+               "CUBLAS_WORKSPACE_CONFIG=:4096:8\nCUDA_DEVICE_ORDER=PCI_BUS_ID\n"
+               "TRAINCTL_ENV_READY=1\n"
                "LD_LIBRARY_PATH=/opt/a:/opt/b:/of/the/user\nOMP_NUM_THREADS=3\n"));
   CHECK(std::ranges::count(log.substr(log.find("fd ")), '\n') ==
         7);  // 0, 1, 2, events, heartbeat, store, stacks

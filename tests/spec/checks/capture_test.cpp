@@ -84,6 +84,10 @@ TEST_CASE("CUDA graphs: models that a captured step cannot replay are reported",
   experiment.model.type = "torchscript";
   CHECK_THAT(spec::capture_obstacle(experiment, kOneGpu).value_or("none"),
              Contains("TorchScript model"));
+  experiment = load_valid({}).experiment;
+  experiment.distributed.type = spec::Strategy::data_parallel;
+  CHECK_THAT(spec::capture_obstacle(experiment, kOneGpu).value_or("none"),
+             Contains("data_parallel copies weights"));
 }
 
 TEST_CASE("CUDA graphs: plug-ins are captured only with cuda_graphs=true", "[spec]") {

@@ -49,9 +49,22 @@ TEST_CASE("local_sgd: options that need the gradients or equal weights of all ra
              Contains("write 'every_n_steps: auto'"));
 }
 
-TEST_CASE("distributed: data_parallel is an error that suggests ddp", "[spec]") {
-  CHECK_THAT(problems("distributed.type=data_parallel"),
-             Contains("'data_parallel' is not supported") && Contains("write 'type: ddp'"));
+TEST_CASE("data_parallel: is refused on CPUs and suggests ddp", "[spec]") {
+  const std::string problem = problems("distributed.type=data_parallel", "trainer.accelerator=cpu");
+  CHECK_THAT(problem, Contains("'data_parallel' needs GPUs, but this run is on CPUs; "
+                               "data_parallel is slower than ddp by design") &&
+                          Contains("write 'type: ddp', which gives the same results faster"));
+  CHECK_THAT(problems("distributed.type=data_parallel", "trainer.accelerator=gpu"),
+             !Contains("'data_parallel'"));
+}
+
+TEST_CASE("data_parallel: settings that need other ranks or measure one GPU are errors", "[spec]") {
+  for (const char* key : {"trainer.sync_batchnorm=true", "trainer.activation_checkpointing=auto",
+                          "distributed.compression=bf16", "trainer.num_nodes=2"}) {
+    INFO(key);
+    CHECK_THAT(problems_of({"distributed.type=data_parallel", "trainer.accelerator=gpu", key}),
+               Contains("'data_parallel' is one process without other ranks"));
+  }
 }
 
 TEST_CASE("compression: conflicts with other options are reported", "[spec]") {

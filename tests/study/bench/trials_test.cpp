@@ -68,6 +68,11 @@ TEST_CASE("product: returns all combinations, named by the last parts of their k
   CHECK(product(std::vector<Axis>{{"a.b", {"1"}}}).front().overrides() == Strings{"a.b=1"});
 }
 
+TEST_CASE("product: strategies are named as such, and data_parallel is marked as slow") {
+  CHECK(techniques({{"trainer.devices", {"2"}}, {"distributed.type", {"ddp", "data_parallel"}}}) ==
+        Strings{"devices=2, strategy=ddp", "devices=2, strategy=data_parallel (slower by design)"});
+}
+
 TEST_CASE("product: a repeated key and too many combinations are errors") {
   CHECK_THROWS_WITH(techniques({{"a", {"1"}}, {"a", {"2"}}}), Contains("a is given twice"));
   const Axis wide = parse_axis("k", "range(0,100)");

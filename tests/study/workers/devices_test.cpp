@@ -16,6 +16,14 @@ Machine with_files(std::size_t count) {
   return machine;
 }
 
+/// Sets CUDA_VISIBLE_DEVICES during its lifetime.
+struct Visible {
+  explicit Visible(const char* list) { ::setenv("CUDA_VISIBLE_DEVICES", list, 1); }
+  ~Visible() { ::unsetenv("CUDA_VISIBLE_DEVICES"); }
+  Visible(const Visible&) = delete;
+  Visible& operator=(const Visible&) = delete;
+};
+
 launch::ProbeGpus driver_with(int count) {
   return [count] {
     return launch::GpuProbe{count, count == 0 ? "the CUDA driver returned error 999" : ""};
@@ -62,6 +70,20 @@ TEST_CASE("devices: without a driver the run uses the CPU with one rank and a wa
                                  Contains("on the CPU"));
 }
 
+TEST_CASE("devices: data_parallel is one rank for all GPUs, and an error on CPUs") {
+  spec::Experiment experiment;
+  experiment.trainer = trainer(automatic);
+  CHECK(devices_of_run(experiment, with_files(4), driver_with(4)).ranks == 4);
+  experiment.distributed.type = spec::Strategy::data_parallel;
+  const DeviceChoice choice = devices_of_run(experiment, with_files(4), driver_with(4));
+  CHECK(choice.gpu);
+  CHECK(choice.ranks == 1);
+  CHECK(choice.visible == 4);
+  CHECK_THROWS_WITH(
+      devices_of_run(experiment, with_files(4), driver_with(0)),
+      Contains("but this run is on CPUs; data_parallel is slower than ddp by design"));
+}
+
 TEST_CASE("devices: a requested but missing GPU is a resource error with the reason") {
   try {
     choose_devices(trainer(gpu), with_files(4), driver_with(0));
@@ -72,8 +94,31 @@ TEST_CASE("devices: a requested but missing GPU is a resource error with the rea
   }
   CHECK_THROWS_WITH(choose_devices(trainer(automatic, 3), with_files(4), driver_with(2)),
                     Contains("trainer.devices is 3, but the CUDA driver finds 2 GPUs"));
-  ::setenv("CUDA_VISIBLE_DEVICES", "-1", 1);
+  const Visible none("-1");
   CHECK_THROWS_WITH(choose_devices(trainer(gpu), with_files(0), never),
                     Contains("CUDA_VISIBLE_DEVICES is '-1'"));
-  ::unsetenv("CUDA_VISIBLE_DEVICES");
+}
+
+TEST_CASE("devices: a GPU that CUDA_VISIBLE_DEVICES names is never replaced by the CPU silently") {
+  for (const char* list : {"7", "GPU-8a6b", "MIG-1234"}) {
+    CAPTURE(list);
+    const Visible named(list);
+    for (const std::size_t files : {std::size_t{0}, std::size_t{2}}) {
+      CHECK_THROWS_WITH(choose_devices(trainer(automatic), with_files(files), driver_with(0)),
+                        Contains("cannot use the GPU that CUDA_VISIBLE_DEVICES names") &&
+                            Contains("error 999") && Contains("trainer.accelerator=cpu"));
+      CHECK(choose_devices(trainer(automatic), with_files(files), driver_with(1)).gpu);
+    }
+    CHECK_FALSE(choose_devices(trainer(cpu), with_files(2), never).gpu);
+  }
+  const Visible hidden("");
+  CHECK_FALSE(choose_devices(trainer(automatic), with_files(0), never).gpu);
+}
+
+TEST_CASE("devices: GPUs that CUDA_VISIBLE_DEVICES names and the driver lacks cause a warning") {
+  const Visible three("0,1,7");
+  CHECK_THAT(choose_devices(trainer(automatic), with_files(2), driver_with(2)).warning,
+             Contains("names 3 GPUs ('0,1,7'), but the CUDA driver finds only 2"));
+  CHECK(choose_devices(trainer(automatic), with_files(2), driver_with(3)).warning.empty());
+  CHECK(choose_devices(trainer(automatic, 1), with_files(2), driver_with(2)).warning.empty());
 }

@@ -35,7 +35,8 @@ TEST_CASE(
   CHECK_THAT(missing.problem, Contains("cannot load the driver library libno_such_driver.so.1"));
   CHECK_THAT(probe_gpus("libm.so.6").problem, Contains("is not a CUDA driver"));
   CHECK_THAT(probe({{"FAKE_CUDA_INIT", "803"}, {"FAKE_CUDA_COUNT", "4"}}).problem,
-             Contains("error 803"));
+             Contains("error 803 (system has unsupported display driver"));
+  CHECK_THAT(probe({{"FAKE_CUDA_INIT", "999"}}).problem, EndsWith("error 999"));
   CHECK_THAT(probe({{"FAKE_CUDA", "crash"}}).problem, Contains("crashed"));
   const GpuProbe late = probe({{"FAKE_CUDA", "hang"}}, 0.2);
   CHECK(late.count == 0);

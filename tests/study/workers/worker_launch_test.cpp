@@ -66,9 +66,9 @@ TEST_CASE(
   devices.gpu = true;
   CHECK(worker_launch(workers).batches_to_stop == 64);
   devices.ranks = 2;
-  CHECK(worker_launch(workers).batches_to_stop == 640);
+  CHECK(worker_launch(workers).batches_to_stop == 1280);
   trainer.log_every_n_steps = 4;
-  CHECK(worker_launch(workers).batches_to_stop == 256);
+  CHECK(worker_launch(workers).batches_to_stop == 512);
 }
 
 TEST_CASE("cores: ranks get dedicated cores only if nothing else uses or assigns them") {

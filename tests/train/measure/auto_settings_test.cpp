@@ -46,18 +46,31 @@ TEST_CASE("num_threads=auto: the probe is short for any step time") {
   CHECK(slow.threads == 4);
 }
 
-TEST_CASE("time_steps: times steps after two warm-up steps, within half a second") {
+TEST_CASE("time_steps: on a CPU, times steps after two warm-up steps, within half a second") {
   ManualClock clock;
   int steps = 0;
   const auto step = [&](double first, double others) {
     return [&clock, &steps, first, others] { clock.advance(steps++ < 2 ? first : others); };
   };
-  CHECK(train::time_steps(step(0.1, 0.01), clock) == Approx(0.01));
+  CHECK(train::time_steps(step(0.1, 0.01), at::kCPU, clock) == Approx(0.01));
   CHECK(steps < 60);
   steps = 0;
-  CHECK(train::time_steps(step(0.3, 0.2), clock) == Approx(0.3));
+  CHECK(train::time_steps(step(0.3, 0.2), at::kCPU, clock) == Approx(0.3));
   CHECK(steps == 2);
   steps = 0;
-  CHECK(train::time_steps(step(9, 9), clock) == Approx(9));
+  CHECK(train::time_steps(step(9, 9), at::kCPU, clock) == Approx(9));
   CHECK(steps == 1);
+}
+
+TEST_CASE("time_steps: on a GPU, steps that load libraries and kernels are not timed") {
+  ManualClock clock;
+  int steps = 0;
+  const auto step = [&](double others) {
+    return [&clock, &steps, others] { clock.advance(steps++ < 3 ? 6.0 - steps : others); };
+  };
+  CHECK(train::time_steps(step(0.002), at::kCUDA, clock) == Approx(0.002));
+  CHECK(steps == 3 + 50);
+  steps = 0;
+  CHECK(train::time_steps(step(0.7), at::kCUDA, clock) == Approx(0.7));
+  CHECK(steps == 4);
 }

@@ -1,33 +1,66 @@
 #include "train/measure/usage_meter.hpp"
 
+#include "base/clock.hpp"
 #include "support/catch.hpp"
 
+#include <cstdlib>
+#include <latch>
 #include <memory>
+#include <thread>
 
 using namespace trainctl;
 using train::UsageMeter;
 
 namespace {
 
-/// A GPU whose counters the test sets.
+/// A GPU whose values the test sets.
 struct FakeGpu {
   GpuCounters counters{.joules = 1000, .pcie_bytes = 0};
   GpuMoment moment{.busy_percent = 50};
-  int reads = 0;
 };
 
 class FakeGpuMeter final : public GpuMeter {
  public:
-  explicit FakeGpuMeter(FakeGpu& gpu) : gpu_(gpu) {}
+  explicit FakeGpuMeter(const FakeGpu& gpu) : gpu_(gpu) {}
   [[nodiscard]] GpuCounters counters() const override { return gpu_.counters; }
-  [[nodiscard]] GpuMoment moment() const override {
-    ++gpu_.reads;
-    return gpu_.moment;
-  }
+  [[nodiscard]] GpuMoment moment() const override { return gpu_.moment; }
   [[nodiscard]] std::optional<double> power_limit() const override { return 700; }
 
  private:
-  FakeGpu& gpu_;
+  const FakeGpu& gpu_;
+};
+
+/// The readings of a FakeGpu, which the test makes instead of a thread.
+struct Readings {
+  FakeGpu gpu;
+  train::GpuTotals totals;
+
+  void read(double now) { train::read_gpu(FakeGpuMeter(gpu), now, totals); }
+  UsageMeter meter() {
+    return {4, [this] { return totals; }};
+  }
+};
+
+/// A GPU whose driver does not answer until it is released, except for the first reading.
+class SlowGpuMeter final : public GpuMeter {
+ public:
+  SlowGpuMeter(std::latch& called, std::latch& released, std::thread::id creator)
+      : called_(called), released_(released), creator_(creator) {}
+  [[nodiscard]] GpuCounters counters() const override { return {}; }
+  [[nodiscard]] GpuMoment moment() const override {
+    if (++calls_ == 1) return {.busy_percent = 10};
+    if (calls_ == 2) called_.count_down();
+    if (std::this_thread::get_id() == creator_) std::abort();
+    released_.wait();
+    return {.busy_percent = 70};
+  }
+  [[nodiscard]] std::optional<double> power_limit() const override { return std::nullopt; }
+
+ private:
+  std::latch& called_;
+  std::latch& released_;
+  std::thread::id creator_;
+  mutable int calls_ = 0;
 };
 
 }  // namespace
@@ -48,7 +81,6 @@ TEST_CASE(
 TEST_CASE("UsageMeter: on a CPU all shares are at most 1 and there are no GPU values") {
   UsageMeter meter(4, nullptr);
   meter.begin();
-  meter.step(0);
   const auto usage = meter.take(1);
   REQUIRE(usage);
   for (const auto& share : {usage->cpu_stalled, usage->io_stalled, usage->memory_stalled,
@@ -59,14 +91,16 @@ TEST_CASE("UsageMeter: on a CPU all shares are at most 1 and there are no GPU va
   CHECK_FALSE(meter.take_gpu_util());
 }
 
-TEST_CASE("UsageMeter: reads the GPU at most once a second and its counters once an epoch") {
-  FakeGpu gpu;
-  UsageMeter meter(4, std::make_unique<FakeGpuMeter>(gpu));
+TEST_CASE("UsageMeter: rates of a GPU are those between two readings") {
+  Readings gpu;
+  gpu.read(100);
+  UsageMeter meter = gpu.meter();
   meter.begin();
-  for (int i = 0; i < 35; ++i) meter.step(100 + 0.1 * i);
-  CHECK(gpu.reads == 4);
-  gpu.counters = {.joules = 3000, .pcie_bytes = 8e6};
-  const auto usage = meter.take(4);
+  for (int i = 1; i <= 4; ++i) {
+    gpu.gpu.counters = {.joules = 1000 + 500 * i, .pcie_bytes = 2e6 * i};
+    gpu.read(100 + i);
+  }
+  const auto usage = meter.take(4.7);  // the epoch ended 0.7 s after the last reading
   REQUIRE(usage);
   CHECK(*usage->gpu_power_w == Approx(500));
   CHECK(*usage->pcie_mb_s == Approx(2));
@@ -74,18 +108,37 @@ TEST_CASE("UsageMeter: reads the GPU at most once a second and its counters once
   CHECK(usage->gpu_throttle.empty());
   CHECK(meter.take_gpu_util() == 50);
   CHECK_FALSE(meter.take_gpu_util());
+  const auto next = meter.take(0.1);  // no reading in this epoch
+  REQUIRE(next);
+  CHECK_FALSE(next->gpu_power_w);
+  CHECK_FALSE(next->gpu_power_limit_w);
 }
 
 TEST_CASE("UsageMeter: thermal throttling is reported, and a counter that decreases is ignored") {
-  FakeGpu gpu;
-  UsageMeter meter(4, std::make_unique<FakeGpuMeter>(gpu));
+  Readings gpu;
+  gpu.read(0);
+  UsageMeter meter = gpu.meter();
   meter.begin();
-  gpu.moment.heat = true;
-  for (int i = 0; i < 3; ++i) meter.step(i * 2);
-  gpu.counters = {.joules = 10, .pcie_bytes = std::nullopt};
+  gpu.gpu.moment.heat = true;
+  gpu.gpu.counters = {.joules = 10, .pcie_bytes = std::nullopt};
+  for (int i = 1; i <= 3; ++i) gpu.read(i * 2);
   const auto usage = meter.take(6);
   REQUIRE(usage);
   CHECK(usage->gpu_throttle == "heat");
   CHECK_FALSE(usage->gpu_power_w);
   CHECK_FALSE(usage->pcie_mb_s);
+}
+
+TEST_CASE("GpuSampler: a driver that does not answer delays nobody, and is asked on a thread") {
+  std::latch called(1);
+  std::latch released(1);
+  train::GpuSampler sampler(
+      std::make_unique<SlowGpuMeter>(called, released, std::this_thread::get_id()), steady_clock());
+  CHECK(sampler.totals().samples == 1);  // asks for a reading, which the driver does not answer
+  called.wait();
+  CHECK(sampler.totals().util_sum == 10);
+  released.count_down();
+  while (sampler.totals().samples < 3) std::this_thread::yield();
+  const train::GpuTotals totals = sampler.totals();
+  CHECK(totals.util_sum == Approx(10 + 70 * (totals.samples - 1)));
 }

@@ -72,6 +72,13 @@ TEST_CASE("ZeRO-1: the shards have similar sizes") {
   }
 }
 
+TEST_CASE("ZeRO-1: on a GPU only parameters above the bucket size are sent alone") {
+  constexpr std::size_t kBucket = std::size_t{25} << 20;
+  CHECK(train::sent_in_place_above(at::kCPU, kBucket) == std::size_t{256} << 10);
+  CHECK(train::sent_in_place_above(at::kCPU, 1000) == 1000);
+  CHECK(train::sent_in_place_above(at::Device(at::kCUDA, 0), kBucket) == kBucket);
+}
+
 TEST_CASE("ShardedOptimizer: zero_grad clears the gradients of all parameters, not only its own") {
   FakeModel model;
   auto inner = std::make_unique<FakeSgd>();

@@ -52,6 +52,36 @@ std::vector<std::vector<int>> exchanges_of(const Paced& run,
   return begun;
 }
 
+/// The first of two ranks, whose collectives are recorded when they start and when they are waited
+/// for. The other rank requests nothing.
+class FakeCommunicator final : public dist::Communicator {
+ public:
+  explicit FakeCommunicator(std::vector<std::string>& calls) : calls_(calls) {}
+  [[nodiscard]] dist::RankInfo rank_info() const override { return {0, 2}; }
+  dist::Pending start_sum(const at::Tensor& /*tensor*/, const std::string& /*what*/) override {
+    calls_.emplace_back("start");
+    return [this] { calls_.emplace_back("wait"); };
+  }
+  dist::Pending start_broadcast(const at::Tensor& /*tensor*/, int /*root*/,
+                                const std::string& /*what*/) override {
+    return [] {};
+  }
+  void broadcast(const at::Tensor& /*tensor*/, const std::string& /*what*/) override {}
+  void broadcast_coalesced(const std::vector<at::Tensor>& /*tensors*/,
+                           const std::string& /*what*/) override {}
+  std::vector<at::Tensor> all_gather(const at::Tensor& tensor,
+                                     const std::string& /*what*/) override {
+    return {tensor};
+  }
+  std::unique_ptr<dist::GradSync> sync_gradients(std::vector<at::Tensor> /*parameters*/,
+                                                 const dist::BucketOptions& /*buckets*/) override {
+    return std::make_unique<dist::GradSync>();
+  }
+
+ private:
+  std::vector<std::string>& calls_;
+};
+
 void check_all(const std::vector<std::vector<int>>& found, const std::vector<int>& expected) {
   for (const auto& rank : found) CHECK(rank == expected);
 }
@@ -116,8 +146,33 @@ TEST_CASE("StopConsensus: all ranks stop after the same step for a signal on any
       }
     }
   });
-  const int expected = cadence == StopConsensus::Cadence::by_time ? 6 : 8;
+  // Exchanged after step 8, and read at the next synchronization point.
+  const int expected = cadence == StopConsensus::Cadence::by_time ? 6 : 12;
   CHECK(stopped_after == std::array{expected, expected, expected});
+}
+
+TEST_CASE("StopConsensus: a synchronization point reads the exchange of the one before it") {
+  std::vector<std::string> calls;
+  FakeCommunicator communicator(calls);
+  volatile int signal = 0;
+  StopConsensus agreement(communicator, {&signal, {}}, StopConsensus::Cadence::sync_points);
+  const auto meet = [&] { return agreement.after_step(StopConsensus::At::sync_point, 0); };
+  CHECK(meet() == Stop::none);
+  CHECK(agreement.after_step(StopConsensus::At::step, 0) == Stop::none);
+  CHECK(calls == std::vector<std::string>{"start"});  // the host waits for nothing
+  agreement.request_save(true);
+  CHECK(meet() == Stop::none);
+  CHECK_FALSE(agreement.save_agreed());
+  CHECK(calls == std::vector<std::string>{"start", "wait", "start"});
+  CHECK(meet() == Stop::none);
+  CHECK(agreement.save_agreed());
+  agreement.request_save(false);
+  signal = 15;
+  CHECK(meet() == Stop::none);
+  CHECK_FALSE(agreement.save_agreed());
+  CHECK(meet() == Stop::signal);
+  CHECK(agreement.settle(0) == Stop::signal);  // between epochs it waits
+  CHECK(calls.back() == "wait");
 }
 
 TEST_CASE("StopConsensus: between epochs the ranks agree at once, with no exchange pending") {

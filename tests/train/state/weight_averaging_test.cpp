@@ -1,9 +1,15 @@
 #include "train/state/weight_averaging.hpp"
 
+#include "device/kernels.hpp"
 #include "support/catch.hpp"
+#include "support/close.hpp"
 #include "train/fake_run.hpp"
 
+#include <ATen/Context.h>
+
 #include <cmath>
+#include <string>
+#include <vector>
 
 using namespace trainctl;
 
@@ -98,4 +104,64 @@ TEST_CASE("EMA: the average is validated and saved, and training continues from 
     CHECK(value_of(of_averaged[epoch], "val/loss") != value_of(of_plain[epoch], "val/loss"));
   }
   CHECK_FALSE(averaged.model.weight.equal(plain.model.weight));
+}
+
+namespace {
+
+struct TensorModel final : stage::Model {
+  std::vector<stage::NamedTensor> tensors;
+
+  at::Tensor forward(const at::Tensor& inputs) override { return inputs; }
+  [[nodiscard]] std::vector<stage::NamedTensor> parameters() const override { return tensors; }
+  [[nodiscard]] std::vector<stage::NamedTensor> buffers() const override { return {}; }
+  void set_mode(stage::RunMode /*mode*/) override {}
+  void to(at::Device /*device*/) override {}
+};
+
+/// Returns the averages of tensors of several sizes after three updates.
+std::vector<at::Tensor> averages_on(at::Device device, double decay) {
+  at::manual_seed(11);
+  TensorModel model;
+  for (const std::int64_t size : {1, 3, 4, 1000, 16384, 40001})
+    model.tensors.push_back({std::to_string(size), at::randn({size}).to(device)});
+  model.tensors.push_back({"double", at::randn({5}, at::kDouble).to(device)});
+  model.tensors.push_back({"transposed", at::randn({8, 6}).to(device).t()});
+  train::WeightAverager averager(model, ema(decay), 1);
+  for (std::int64_t step = 1; step <= 3; ++step) {
+    for (const auto& [name, tensor] : model.tensors) tensor.copy_(at::randn(tensor.sizes()));
+    averager.update(step);
+  }
+  std::vector<at::Tensor> all;
+  for (const auto& [name, tensor] : averager.state()) all.push_back(tensor.cpu());
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("average_weights_on_host: equals torch.lerp for any share and length") {
+  at::manual_seed(12);
+  for (const float share : {0.0F, 0.1F, 0.7F, 1.0F}) {
+    for (const std::int64_t count : {1, 4, 31, 257}) {
+      INFO(count << " numbers, share " << share);
+      const at::Tensor average = at::randn({count});
+      const at::Tensor weight = at::randn({count});
+      const at::Tensor expected = at::lerp(average, weight, share);
+      const device::AverageChunk chunk{average.mutable_data_ptr<float>(),
+                                       weight.const_data_ptr<float>(), count};
+      device::average_weights_on_host({&chunk, 1, share});
+      CHECK(mismatch(average, expected) == "");
+    }
+  }
+}
+
+TEST_CASE("EMA: the GPU kernel gives the averages of the CPU", "[gpu][kernels]") {
+  if (!at::globalContext().hasCUDA() || !device::kernels_built()) skip("no GPU, or no kernels");
+  for (const double decay : {0.9, 0.3}) {
+    const std::vector<at::Tensor> expected = averages_on(at::kCPU, decay);
+    const std::vector<at::Tensor> found = averages_on(at::kCUDA, decay);
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      INFO("tensor " << i);
+      CHECK(mismatch(found[i], expected[i]) == "");
+    }
+  }
 }

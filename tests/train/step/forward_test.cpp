@@ -1,5 +1,6 @@
 #include "train/step/forward.hpp"
 
+#include "stage/forward_context.hpp"
 #include "support/catch.hpp"
 #include "train/fake_run.hpp"
 
@@ -91,5 +92,67 @@ TEST_CASE("precision: training in bf16 and fp16 reaches about the loss of float3
     const double close = value_of(mixed.all<events::EpochEnded>().back(), "val/loss");
     CHECK(close == Approx(exact).epsilon(0.05));
     CHECK(mixed.model.weight.scalar_type() == at::kFloat);
+  }
+}
+
+TEST_CASE("precision: logits stay in 16 bits for a loss that accepts them") {
+  Probe model;
+  const ForwardOptions mixed{.precision = spec::Precision::bf16_mixed, .widens_logits = false};
+  CHECK(train::forward(model, torch::randn({2, 3, 4, 4}), mixed).scalar_type() == at::kBFloat16);
+}
+
+namespace {
+
+struct TypeMetric final : stage::Metric {
+  bool accepts = false;
+  at::ScalarType seen = at::kDouble;
+  at::Tensor total = torch::zeros({1}, torch::kDouble);
+
+  explicit TypeMetric(bool accepts_any) : accepts(accepts_any) {}
+  [[nodiscard]] std::string name() const override { return "type"; }
+  [[nodiscard]] bool accepts_16_bit() const override { return accepts; }
+  void update(const at::Tensor& logits, const at::Tensor& /*targets*/) override {
+    seen = logits.scalar_type();
+  }
+  at::Tensor& sums() override { return total; }
+  [[nodiscard]] double value() const override { return 0; }
+  void reset() override {}
+};
+
+}  // namespace
+
+TEST_CASE("update_metrics: only a metric that accepts them gets logits of 16 bits") {
+  std::vector<std::unique_ptr<stage::Metric>> metrics;
+  for (const bool accepts : {true, false}) metrics.push_back(std::make_unique<TypeMetric>(accepts));
+  FakeLoss loss;
+  train::update_metrics(metrics, loss, torch::zeros({2, 3}, torch::kBFloat16),
+                        torch::zeros({2}, torch::kLong));
+  CHECK(static_cast<TypeMetric&>(*metrics[0]).seen == at::kBFloat16);
+  CHECK(static_cast<TypeMetric&>(*metrics[1]).seen == at::kFloat);
+}
+
+TEST_CASE("StepRunner: a loss learns the factor with which its gradient arrives") {
+  for (const std::int64_t accumulate : {1, 3}) {
+    FakeRun run({.samples = 22, .batch = 2});
+    run.options.accumulate = accumulate;
+    run.options.max_epochs = 1;
+    std::vector<std::optional<double>> expected;
+    std::vector<double> found;
+    run.loss.after = [&](const at::Tensor& loss, int) {
+      if (!loss.requires_grad()) {
+        CHECK_FALSE(stage::loss_gradient().has_value());  // in an evaluation
+        return loss;
+      }
+      expected.push_back(stage::loss_gradient());
+      loss.register_hook(
+          [&](const at::Tensor& gradient) { found.push_back(gradient.item<float>()); });
+      return loss;
+    };
+    run.run();
+    REQUIRE(found.size() == 11);
+    REQUIRE(expected.size() == found.size());
+    for (std::size_t i = 0; i < found.size(); ++i)
+      CHECK(static_cast<float>(expected[i].value()) == static_cast<float>(found[i]));
+    CHECK((found.front() == 1) == (accumulate == 1));
   }
 }

@@ -1,10 +1,13 @@
 #include "stages/model/blocks/transformer_blocks.hpp"
 
+#include "stages/model/blocks/fused_blocks.hpp"
+
 #include <ATen/ops/dropout.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/gelu.h>
 #include <ATen/ops/scaled_dot_product_attention.h>
 #include <ATen/ops/zeros.h>
+
+#include <vector>
 
 namespace trainctl::stages {
 namespace {
@@ -21,11 +24,14 @@ at::Tensor self_attention(const at::Tensor& qkv, const AttentionOptions& options
   const std::int64_t rows = qkv.size(0);
   const std::int64_t places = qkv.size(1);
   const std::int64_t width = qkv.size(2) / 3;
-  const at::Tensor by_head =
-      qkv.view({rows, places, 3, options.heads, width / options.heads}).permute({2, 0, 3, 1, 4});
-  const at::Tensor taken = at::scaled_dot_product_attention(
-      by_head.select(0, 0), by_head.select(0, 1), by_head.select(0, 2), /*attn_mask=*/{},
-      options.dropout, options.mask == Mask::causal);
+  // The gradient of a split is one concatenation. Without a mask tensor, PyTorch selects its flash
+  // attention for 16 bits on a GPU.
+  std::vector<at::Tensor> parts = qkv.split(width, 2);
+  for (at::Tensor& part : parts)
+    part = part.view({rows, places, options.heads, width / options.heads}).transpose(1, 2);
+  const at::Tensor taken =
+      at::scaled_dot_product_attention(parts[0], parts[1], parts[2], /*attn_mask=*/{},
+                                       options.dropout, options.mask == Mask::causal);
   return taken.transpose(1, 2).reshape({rows, places, width});
 }
 
@@ -52,7 +58,7 @@ MultiheadAttention make_multihead_attention(const Scope& scope, const AttentionP
 
 at::Tensor MlpBlock::operator()(const at::Tensor& x, stage::RunMode mode) const {
   const bool training = mode == stage::RunMode::train;
-  const at::Tensor inner = at::dropout(at::gelu(widen(x)), dropout, training);
+  const at::Tensor inner = at::dropout(linear_gelu(widen, x), dropout, training);
   return at::dropout(narrow(inner), dropout, training);
 }
 

@@ -1,0 +1,252 @@
+#pragma once
+
+#include "device/row_math.hpp"
+
+#include <limits>
+
+// The CUDA compiler reads this file, too: C++17 and plain types only.
+
+namespace trainctl::device {
+
+/// The cross entropy of rows of logits with class targets, like torch.nn.functional.cross_entropy
+/// with weight, label_smoothing and ignore_index, and its gradient with respect to the logits. A
+/// mixed row has the loss lambda L(target) + (1 - lambda) L(partner).
+struct RowEntropy {
+  const void* logits = nullptr;            // [rows, classes], aligned to kPackBytes
+  std::int64_t stride = 0;                 // elements between the rows of logits and gradients
+  Element type = Element::float32;         // of logits and gradients
+  const std::int64_t* targets = nullptr;   // [rows]: one class per row
+  const std::int64_t* partners = nullptr;  // [rows]: the second class; null: rows are not mixed
+  const float* lambdas = nullptr;          // [rows]: share of the first class of mixed rows
+  const float* weights = nullptr;          // [classes]; null: every class has weight 1
+  float weight_sum = 0;                    // of all classes; used only with smoothing
+  std::int64_t rows = 0;
+  std::int64_t classes = 0;
+  std::int64_t ignored = -100;  // target without loss
+  float smoothing = 0;
+  float* losses = nullptr;        // [rows]; null: only gradients are computed, from `stats`
+  float* stats = nullptr;         // [rows, 2], RowStats: written with the losses, read without
+  void* gradients = nullptr;      // like the logits; null: not computed
+  float scale = 1;                // factor of the gradients
+  const float* factor = nullptr;  // one more factor, in the memory of the device; null: 1
+  float expected = std::numeric_limits<float>::quiet_NaN();  // a factor that needs no work
+};
+
+/// The largest of a set of logits of a row, and the sum of exp(logit - largest).
+struct RowSum {
+  float largest;
+  float sum;
+};
+
+/// The values of a row from which log-softmax follows: logit - largest - log_sum.
+struct RowStats {
+  float largest;
+  float log_sum;
+};
+
+/// The loss of a row is the sum of -log p_c over the classes with these weights.
+struct RowTarget {
+  std::int64_t own;
+  std::int64_t partner;
+  float own_weight;      // of -log p of the class `own`
+  float partner_weight;  // of -log p of the class `partner`
+  float each;            // of -weights[c] log p_c of every class c
+  float total;           // of all of them
+  bool counts;           // false: the row is ignored
+  bool valid;            // false: a target is not a class
+};
+
+/// Returns whether the gradients, which were computed for this factor, are already correct.
+TRAINCTL_HOST_DEVICE bool is_done(const RowEntropy& job) {
+  return job.factor != nullptr && *job.factor == job.expected;
+}
+
+/// Returns whether the logits are read a second time, after the sums of their exponentials.
+TRAINCTL_HOST_DEVICE bool needs_probabilities(const RowEntropy& job) {
+  return job.gradients != nullptr || job.smoothing != 0;
+}
+
+TRAINCTL_HOST_DEVICE float class_weight(const RowEntropy& job, std::int64_t c) {
+  return job.weights == nullptr ? 1 : job.weights[c];
+}
+
+TRAINCTL_HOST_DEVICE RowTarget row_target(const RowEntropy& job, std::int64_t row) {
+  const bool mixed = job.partners != nullptr;
+  RowTarget target{};
+  target.own = job.targets[row];
+  target.partner = mixed ? job.partners[row] : target.own;
+  const bool own_counts = target.own != job.ignored;
+  const bool partner_counts = mixed && target.partner != job.ignored;
+  const bool own_valid = target.own >= 0 && target.own < job.classes;
+  const bool partner_valid = target.partner >= 0 && target.partner < job.classes;
+  const float lambda = mixed ? job.lambdas[row] : 1;
+  const float hard = 1 - job.smoothing;
+  target.counts = own_counts || partner_counts;
+  target.valid = (own_valid || !own_counts) && (partner_valid || !partner_counts);
+  float shares = 0;
+  if (own_counts && own_valid) {
+    target.own_weight = lambda * hard * class_weight(job, target.own);
+    shares += lambda;
+  }
+  if (partner_counts && partner_valid) {
+    target.partner_weight = (1 - lambda) * hard * class_weight(job, target.partner);
+    shares += 1 - lambda;
+  }
+  target.each = shares * job.smoothing / static_cast<float>(job.classes);
+  target.total = target.own_weight + target.partner_weight;
+  if (target.each != 0) target.total += target.each * job.weight_sum;
+  return target;
+}
+
+/// Adds logits to the sum.
+template <int kCount>
+TRAINCTL_HOST_DEVICE RowSum with(const RowSum& part, const Pack<float, kCount>& logits) {
+  constexpr float kLeast = -std::numeric_limits<float>::infinity();
+  float largest = part.largest;
+  for (const float logit : logits.values) largest = logit > largest ? logit : largest;
+  const float base = largest == kLeast ? 0 : largest;  // -inf - -inf would be NaN
+  float sum = part.sum * exponential(part.largest - base);
+  for (const float logit : logits.values) sum += exponential(logit - base);
+  return {largest, sum};
+}
+
+/// Merges the sums of two sets of logits.
+TRAINCTL_HOST_DEVICE RowSum both(const RowSum& some, const RowSum& others) {
+  if (others.sum == 0) return some;  // only -inf so far
+  if (some.sum == 0) return others;
+  const float largest = some.largest > others.largest ? some.largest : others.largest;
+  return {largest, some.sum * exponential(some.largest - largest) +
+                       others.sum * exponential(others.largest - largest)};
+}
+
+TRAINCTL_HOST_DEVICE RowStats stats_of(const RowSum& whole) {
+  return {whole.largest, std::log(whole.sum)};
+}
+
+/// How the lanes divide a row whose start may be between two aligned addresses: `head` single
+/// elements, then packs, then `tail` single elements.
+struct RowSplit {
+  std::int64_t head;
+  std::int64_t packs;
+  std::int64_t tail;
+};
+
+template <class T>
+TRAINCTL_HOST_DEVICE RowSplit split_row(std::int64_t start, std::int64_t columns) {
+  constexpr std::int64_t kCount = kPackOf<T>;
+  std::int64_t head = (kCount - start % kCount) % kCount;
+  if (head > columns) head = columns;
+  const std::int64_t packs = (columns - head) / kCount;
+  return {head, packs, columns - head - packs * kCount};
+}
+
+/// Returns the sum over the lane's part of the row.
+template <class T>
+TRAINCTL_HOST_DEVICE RowSum lane_sum(const RowEntropy& job, std::int64_t row, int lane, int lanes) {
+  constexpr int kCount = kPackOf<T>;
+  const T* logits = static_cast<const T*>(job.logits) + row * job.stride;
+  const RowSplit split = split_row<T>(row * job.stride, job.classes);
+  RowSum part{-std::numeric_limits<float>::infinity(), 0};
+  if (lane < split.head) part = with(part, load<1>(logits + lane));
+  const T* packs = logits + split.head;
+  for (std::int64_t i = lane; i < split.packs; i += lanes)
+    part = with(part, load<kCount>(packs + i * kCount));
+  if (lane < split.tail) part = with(part, load<1>(packs + split.packs * kCount + lane));
+  return part;
+}
+
+TRAINCTL_HOST_DEVICE float log_probability(float logit, const RowStats& stats) {
+  return logit - stats.largest - stats.log_sum;
+}
+
+/// A row in the second pass over its logits.
+template <class T>
+struct RowGradient {
+  const RowEntropy& job;
+  const RowTarget& target;
+  const RowStats& stats;
+  const T* logits;
+  T* gradients;  // null: not computed
+  float multiplier;
+};
+
+/// Writes the gradients of kCount columns. Returns the weighted sum of their log probabilities,
+/// which is used only with smoothing.
+template <int kCount, class T>
+TRAINCTL_HOST_DEVICE float gradient_of(const RowGradient<T>& row, std::int64_t column) {
+  const Pack<float, kCount> logits = load<kCount>(row.logits + column);
+  Pack<float, kCount> out{};
+  float sum = 0;
+  for (int i = 0; i < kCount; ++i) {
+    const float log_p = log_probability(logits.values[i], row.stats);
+    out.values[i] = exponential(log_p) * row.target.total;
+    if (row.target.each == 0) continue;
+    const float weight = class_weight(row.job, column + i);
+    sum += weight * log_p;
+    out.values[i] -= row.target.each * weight;
+  }
+  if (row.gradients == nullptr) return sum;
+  for (int i = 0; i < kCount; ++i) {
+    if (column + i == row.target.own) out.values[i] -= row.target.own_weight;
+    if (column + i == row.target.partner) out.values[i] -= row.target.partner_weight;
+    out.values[i] = row.target.counts ? out.values[i] * row.multiplier : 0;
+  }
+  store<kCount>(row.gradients + column, out);
+  return sum;
+}
+
+/// Writes the lane's part of the row's gradient and returns its part of the weighted sum of log
+/// probabilities.
+template <class T>
+TRAINCTL_HOST_DEVICE float lane_gradients(const RowEntropy& job, std::int64_t row,
+                                          const RowTarget& target, const RowStats& stats, int lane,
+                                          int lanes) {
+  constexpr int kCount = kPackOf<T>;
+  const std::int64_t start = row * job.stride;
+  const float factor = job.factor == nullptr ? 1 : *job.factor;
+  // An invalid class shows up as a non-finite loss.
+  const float multiplier =
+      target.valid ? factor * job.scale : std::numeric_limits<float>::quiet_NaN();
+  T* gradients = job.gradients == nullptr ? nullptr : static_cast<T*>(job.gradients) + start;
+  const RowGradient<T> all{job,       target,    stats, static_cast<const T*>(job.logits) + start,
+                           gradients, multiplier};
+  const RowSplit split = split_row<T>(row * job.stride, job.classes);
+  float sum = 0;
+  if (lane < split.head) sum += gradient_of<1>(all, lane);
+  for (std::int64_t i = lane; i < split.packs; i += lanes)
+    sum += gradient_of<kCount>(all, split.head + i * kCount);
+  if (lane < split.tail) sum += gradient_of<1>(all, split.head + split.packs * kCount + lane);
+  return sum;
+}
+
+/// Returns the loss of the row; NaN for an invalid class. `sum_of_log_p` is used only with
+/// smoothing.
+template <class T>
+TRAINCTL_HOST_DEVICE float row_loss(const RowEntropy& job, std::int64_t row,
+                                    const RowTarget& target, const RowStats& stats,
+                                    float sum_of_log_p) {
+  if (!target.counts) return 0;
+  if (!target.valid) return std::numeric_limits<float>::quiet_NaN();
+  const T* logits = static_cast<const T*>(job.logits) + row * job.stride;
+  float loss = 0;  // 0 times an infinite logarithm would be NaN
+  if (target.own_weight != 0)
+    loss -= target.own_weight * log_probability(static_cast<float>(logits[target.own]), stats);
+  if (target.partner_weight != 0)
+    loss -=
+        target.partner_weight * log_probability(static_cast<float>(logits[target.partner]), stats);
+  if (target.each != 0) loss -= target.each * sum_of_log_p;
+  return loss;
+}
+
+/// Returns the bytes of device memory that a launch has to move: the logits once, and the gradients
+/// once. The second read of a row is expected in the cache.
+inline std::int64_t traffic(const RowEntropy& job) {
+  const std::int64_t element = job.type == Element::float32 ? 4 : 2;
+  const std::int64_t passes = job.gradients == nullptr ? 1 : 2;
+  return job.rows * job.classes * element * passes;
+}
+
+/// Does the work of the kernel on a CPU.
+void row_entropy_on_host(const RowEntropy& job);
+
+}  // namespace trainctl::device
