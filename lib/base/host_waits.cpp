@@ -27,4 +27,12 @@ std::map<std::string, std::int64_t> host_waits() {
   return waits().counts;
 }
 
+std::map<std::string, std::int64_t> host_waits_since(
+    const std::map<std::string, std::int64_t>& before) {
+  std::map<std::string, std::int64_t> since = host_waits();
+  for (const auto& [place, count] : before) since[place] -= count;
+  std::erase_if(since, [](const auto& one) { return one.second == 0; });
+  return since;
+}
+
 }  // namespace trainctl

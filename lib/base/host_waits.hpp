@@ -15,4 +15,8 @@ void count_host_wait(std::string_view place);
 /// Returns how often the process has waited at each place so far.
 std::map<std::string, std::int64_t> host_waits();
 
+/// Returns the waits since host_waits() has returned `before`, without places that have none.
+std::map<std::string, std::int64_t> host_waits_since(
+    const std::map<std::string, std::int64_t>& before);
+
 }  // namespace trainctl

@@ -1,14 +1,16 @@
 #include "base/error.hpp"
+#include "base/strings.hpp"
 #include "device/device.hpp"
+#include "device/event.hpp"
 #include "device/kernels.hpp"
 #include "device/pixel_conversion.hpp"
+#include "log/log.hpp"
 
 #include <ATen/Context.h>
 #include <ATen/cuda/CUDAContext.h>
 #include <ATen/cuda/CUDAEvent.h>
 #include <ATen/detail/CUDAHooksInterface.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/from_blob.h>
 #include <ATen/ops/tensor.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
@@ -17,7 +19,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -35,10 +36,41 @@ int architecture_of(const cudaDeviceProp& gpu) { return 10 * gpu.major + gpu.min
 
 double in_mib(std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
-/// Feeds a GPU through two slots: the host fills one while the copy stream sends the other. The
-/// fields are first copied to page-locked memory of the slots and not sent from the loader's ring,
-/// because Loader::next() frees the previous batch, whose memory a worker may overwrite while the
-/// copy still reads it.
+class CudaEvent final : public Event {
+ public:
+  CudaEvent(c10::DeviceIndex device, EventUse use)
+      : device_(device),
+        event_(use == EventUse::timing ? cudaEventDefault : cudaEventDisableTiming) {}
+
+  void record() override { event_.record(c10::cuda::getCurrentCUDAStream(device_)); }
+  [[nodiscard]] bool done() const override { return event_.query(); }
+  void wait() override { event_.synchronize(); }
+  void block() override { event_.block(c10::cuda::getCurrentCUDAStream(device_)); }
+  [[nodiscard]] double seconds_after(const Event& earlier) const override {
+    return static_cast<const CudaEvent&>(earlier).event_.elapsed_time(event_) / 1e3;
+  }
+
+ private:
+  c10::DeviceIndex device_;
+  at::cuda::CUDAEvent event_;
+};
+
+class CudaPageLock final : public PageLock {
+ public:
+  explicit CudaPageLock(void* memory) : memory_(memory) {}
+  CudaPageLock(const CudaPageLock&) = delete;
+  CudaPageLock& operator=(const CudaPageLock&) = delete;
+  ~CudaPageLock() override {
+    if (cudaHostUnregister(memory_) != cudaSuccess) (void)cudaGetLastError();
+  }
+
+ private:
+  void* memory_;
+};
+
+/// Feeds a GPU through two slots of its memory: the copy stream fills one while the step reads the
+/// other. The copies read the loader's ring, which is page-locked; the loader keeps a batch there
+/// until it is copied.
 class CudaFeed final : public Feed {
  public:
   CudaFeed(at::Device device, const FeedOptions& options)
@@ -46,18 +78,17 @@ class CudaFeed final : public Feed {
         classes_(options.classes),
         ignored_label_(options.ignored_label),
         held_(options.held),
-        copies_(c10::cuda::getStreamFromPool(false, device.index())) {
+        copies_(c10::cuda::getStreamFromPool(false, device.index())),
+        lock_(lock_pages(device, options.ring)),
+        copied_([device] { return make_event(device); }, options.in_flight) {
     ASSERT(!held_ || kernels_built());
     for (const FeedPart& part : parts_) {
       full_.push_back(at::empty(part.shape, at::TensorOptions(part.type).device(device)));
-      for (Slot& slot : slots_) {
-        const auto [shape, type] = staged(part);
-        slot.host.push_back(options.pin_memory
-                                ? at::empty(shape, at::TensorOptions(type).pinned_memory(true))
-                                : at::Tensor());
-        slot.device.push_back(at::empty(shape, at::TensorOptions(type).device(device)));
-      }
+      const auto [shape, type] = staged(part);
+      for (Slot& slot : slots_)
+        slot.parts.push_back(at::empty(shape, at::TensorOptions(type).device(device)));
     }
+    for (Slot& slot : slots_) slot.used = make_event(device);
     if (kernels_built()) {
       set_up_kernel(options, device);
     } else if (options.normalization) {
@@ -69,6 +100,11 @@ class CudaFeed final : public Feed {
     free.record(c10::cuda::getCurrentCUDAStream(device.index()));
     free.block(copies_);
   }
+  CudaFeed(const CudaFeed&) = delete;
+  CudaFeed& operator=(const CudaFeed&) = delete;
+  ~CudaFeed() override {
+    if (!copied_.all_settled()) (void)lock_.release();  // the process ends, and unlocks the pages
+  }
 
   const DeviceBatch& put(const data::Batch& batch) override {
     const std::int64_t rows = std::max<std::int64_t>(batch.valid, 1);
@@ -77,22 +113,21 @@ class CudaFeed final : public Feed {
         check_labels(batch.fields[part.field], rows, classes_, ignored_label_);
     }
     Slot& slot = slots_[next_++ % slots_.size()];
-    // Waits for the copy of two steps ago, so that the host slot is free.
-    slot.copied.synchronize();
     {
-      c10::cuda::CUDAStreamGuard on(copies_);
-      slot.used.block(copies_);
+      const c10::cuda::CUDAStreamGuard on(copies_);
+      slot.used->block();
       for (std::size_t i = 0; i < parts_.size(); ++i)
-        send(batch.fields[parts_[i].field], slot.host[i], slot.device[i]);
-      slot.copied.record(copies_);
+        send(batch.fields[parts_[i].field], slot.parts[i]);
+      copied_.current().record();
     }
-    const auto compute = c10::cuda::getCurrentCUDAStream();
-    slot.copied.block(compute);
+    copied_.current().block();
+    if (!lock_) await(copied_.current(), "copy of a batch from pageable memory");
     for (std::size_t i = 0; i < parts_.size(); ++i) {
       batch_.*parts_[i].tensor = full_[i].narrow(0, 0, rows);
-      load(parts_[i], slot.device[i].narrow(0, 0, rows), batch_.*parts_[i].tensor);
+      load(parts_[i], slot.parts[i].narrow(0, 0, rows), batch_.*parts_[i].tensor);
     }
-    slot.used.record(compute);
+    slot.used->record();
+    copied_.advance();
     batch_.valid = batch.valid;
     batch_.global_valid = batch.global_valid;
     return batch_;
@@ -100,9 +135,8 @@ class CudaFeed final : public Feed {
 
  private:
   struct Slot {
-    std::vector<at::Tensor> host, device;  // one per part, with the layout of the loader's memory
-    at::cuda::CUDAEvent copied{cudaEventDisableTiming};
-    at::cuda::CUDAEvent used{cudaEventDisableTiming};
+    std::vector<at::Tensor> parts;  // with the layout of the loader's memory
+    std::unique_ptr<Event> used;    // after the step has read them
   };
 
   void set_up_kernel(const FeedOptions& options, at::Device device) {
@@ -151,21 +185,11 @@ class CudaFeed final : public Feed {
            failure);
   }
 
-  /// Copies to the device. With page-locked memory the copy is asynchronous; without it the host
-  /// waits until the batch's memory has been read.
-  static void send(std::span<const std::byte> bytes, const at::Tensor& pinned,
-                   const at::Tensor& to) {
-    if (pinned.defined()) {
-      std::memcpy(pinned.mutable_data_ptr(), bytes.data(), std::min(bytes.size(), pinned.nbytes()));
-      to.copy_(pinned, /*non_blocking=*/true);
-      return;
-    }
-    std::vector<std::int64_t> shape = to.sizes().vec();
-    shape[0] =
-        static_cast<std::int64_t>(std::min(bytes.size(), to.nbytes()) / (to.nbytes() / to.size(0)));
-    const at::Tensor host = at::from_blob(const_cast<std::byte*>(bytes.data()), shape,
-                                          at::TensorOptions(to.scalar_type()));
-    to.narrow(0, 0, shape[0]).copy_(host);
+  /// Copies the rows of the batch, in the background if their memory is page-locked.
+  void send(std::span<const std::byte> bytes, const at::Tensor& to) const {
+    C10_CUDA_CHECK(cudaMemcpyAsync(to.mutable_data_ptr(), bytes.data(),
+                                   std::min(bytes.size(), to.nbytes()), cudaMemcpyHostToDevice,
+                                   copies_.stream()));
   }
 
   std::vector<FeedPart> parts_;
@@ -174,51 +198,14 @@ class CudaFeed final : public Feed {
   std::optional<std::int64_t> ignored_label_;
   std::shared_ptr<const data::HeldImages> held_;  // null: batches contain pixels
   c10::cuda::CUDAStream copies_;
+  std::unique_ptr<PageLock> lock_;  // of the loader's ring; null: it is pageable
+  PendingCopies copied_;
   std::array<Slot, 2> slots_;
   std::size_t next_ = 0;
   at::Tensor mean_, std_;  // used without kernels
   at::Tensor values_;      // undefined: without kernels
   Gather gather_;
   DeviceBatch batch_;
-};
-
-class CudaEventTimer final : public EventTimer {
- public:
-  explicit CudaEventTimer(int parts) : seconds_(static_cast<std::size_t>(parts)) {}
-
-  void mark(int part) override {
-    Step& step = steps_[current_];
-    if (step.used == step.marks.size()) step.marks.emplace_back();
-    Mark& mark = step.marks[step.used++];
-    mark.part = part;
-    mark.event.record();
-  }
-
-  const std::vector<double>& end_step() override {
-    current_ = 1 - current_;
-    Step& late = steps_[current_];  // launched one step before the step that has just ended
-    std::fill(seconds_.begin(), seconds_.end(), 0.0);
-    for (std::size_t i = 1; i < late.used; ++i) {
-      late.marks[i].event.synchronize();
-      seconds_[static_cast<std::size_t>(late.marks[i].part)] +=
-          late.marks[i - 1].event.elapsed_time(late.marks[i].event) / 1e3;
-    }
-    late.used = 0;
-    return seconds_;
-  }
-
- private:
-  struct Mark {
-    int part = 0;
-    at::cuda::CUDAEvent event{cudaEventDefault};
-  };
-  struct Step {
-    std::vector<Mark> marks;
-    std::size_t used = 0;
-  };
-  std::array<Step, 2> steps_;
-  std::size_t current_ = 0;
-  std::vector<double> seconds_;
 };
 
 }  // namespace
@@ -310,9 +297,23 @@ bool has_peer_access(at::Device from, at::Device to) {
   return at::cuda::canDeviceAccessPeer(from.index(), to.index());
 }
 
-std::unique_ptr<EventTimer> make_event_timer(at::Device device, int parts) {
+std::unique_ptr<Event> make_event(at::Device device, EventUse use) {
   if (!device.is_cuda()) return nullptr;
-  return std::make_unique<CudaEventTimer>(parts);
+  return std::make_unique<CudaEvent>(device.index(), use);
+}
+
+std::unique_ptr<PageLock> lock_pages(at::Device device, std::span<const std::byte> memory) {
+  if (!device.is_cuda() || memory.empty()) return nullptr;
+  const c10::cuda::CUDAGuard on(device);
+  auto* begin = const_cast<std::byte*>(memory.data());
+  const cudaError_t failure = cudaHostRegister(begin, memory.size(), cudaHostRegisterDefault);
+  if (failure == cudaSuccess) return std::make_unique<CudaPageLock>(begin);
+  (void)cudaGetLastError();  // clears the error, which the next call would report otherwise
+  if (failure != cudaErrorHostMemoryAlreadyRegistered) {
+    log::get().warn("cannot page-lock {} of memory, so the CPU waits for copies to the GPU: {}",
+                    human_bytes(static_cast<double>(memory.size())), cudaGetErrorString(failure));
+  }
+  return nullptr;
 }
 
 }  // namespace trainctl::device

@@ -11,6 +11,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,11 @@ double rss_mb();
 double cpu_seconds();
 /// Returns the bytes that this process has read from storage; 0 if the kernel does not report them.
 std::int64_t storage_bytes_read();
+
+/// Returns the largest difference of a sample of the elements of `product` from those of the matrix
+/// product a x b, which is computed in float64 on the CPU, divided by the standard deviation that
+/// they have if the elements of `a` and `b` have the deviation 1. Infinity if one is NaN.
+double product_error(const at::Tensor& a, const at::Tensor& b, const at::Tensor& product);
 
 // Functions that need a CUDA device. cuda.cpp implements them in the engine for GPUs, no_cuda.cpp
 // in the one for CPUs, which loads no CUDA library.
@@ -68,16 +74,53 @@ GpuInfo gpu_info(at::Device device);
 /// Returns whether GPU `from` can access the memory of GPU `to` directly, over NVLink or PCIe.
 bool has_peer_access(at::Device from, at::Device to);
 
-/// Measures parts of a step with events on the device's stream. They are read one step late, so
-/// that measuring never waits for the step.
+/// A point in the work of a stream of a GPU, like torch.cuda.Event.
+class Event {
+ public:
+  virtual ~Event() = default;
+  /// Marks the end of all work that is launched on the current stream so far.
+  virtual void record() = 0;
+  /// Returns whether that work is done; true before the first record(). Any thread may call it.
+  [[nodiscard]] virtual bool done() const = 0;
+  /// Returns when that work is done.
+  virtual void wait() = 0;
+  /// Makes later work on the current stream wait for that work; the host does not wait.
+  virtual void block() = 0;
+  /// Returns the seconds of the device between an earlier event and this one. Both are done and
+  /// have EventUse::timing.
+  [[nodiscard]] virtual double seconds_after(const Event& earlier) const = 0;
+};
+
+/// An event that does not measure time costs less.
+enum class EventUse { order, timing };
+/// Returns null on a CPU.
+std::unique_ptr<Event> make_event(at::Device device, EventUse use = EventUse::order);
+
+/// Keeps host memory page-locked while it lives, so that copies from and to a GPU run in the
+/// background. No copy may be pending when it is destroyed.
+class PageLock {
+ public:
+  virtual ~PageLock() = default;
+};
+
+/// Page-locks memory that outlives the result. Returns null on a CPU, if the memory is page-locked
+/// already, and, with a warning in the log, if the driver refuses: the host then waits for copies.
+std::unique_ptr<PageLock> lock_pages(at::Device device, std::span<const std::byte> memory);
+
+/// Measures parts of a step with events on the device's stream. Measuring never waits for a step:
+/// its times are known some steps later, when the device has finished it.
 class EventTimer {
  public:
   virtual ~EventTimer() = default;
   /// Marks the end of the part that began at the previous mark; `part` is a number chosen by the
   /// caller.
   virtual void mark(int part) = 0;
-  /// Called when the step is launched. Returns the seconds of the previous step's parts, by number.
+  /// Called when the step is launched. Returns the seconds by part of all steps that the device has
+  /// finished since the last call, which may be none.
   virtual const std::vector<double>& end_step() = 0;
+  /// Ends the current step and waits for the device. Returns the seconds by part of all steps that
+  /// were not returned before.
+  virtual const std::vector<double>& finish() = 0;
 };
 
 /// Returns null on a CPU, where the host's clock suffices.

@@ -42,7 +42,10 @@ struct FeedOptions {
   std::int64_t max_rows = 0;
   std::int64_t classes = 0;  // labels must be below it; 0: labels are not checked
   std::optional<std::int64_t> ignored_label = std::nullopt;  // accepted although it is not a class
-  bool pin_memory = true;  // copies to a GPU go through page-locked memory
+  /// The loader's memory of all batches, from which a GPU copies in the background; empty: copies
+  /// make the host wait.
+  std::span<const std::byte> ring = {};
+  int in_flight = 0;  // the loader keeps this many batches after the next one was requested
   /// The images that the device stores; batches contain pixel plans then. Null: batches contain
   /// pixels.
   std::shared_ptr<const data::HeldImages> held = nullptr;

@@ -38,7 +38,9 @@ GpuInfo gpu_info(at::Device /*device*/) { return {}; }
 
 bool has_peer_access(at::Device /*from*/, at::Device /*to*/) { return false; }
 
-std::unique_ptr<EventTimer> make_event_timer(at::Device /*device*/, int /*parts*/) {
+std::unique_ptr<Event> make_event(at::Device /*device*/, EventUse /*use*/) { return nullptr; }
+
+std::unique_ptr<PageLock> lock_pages(at::Device /*device*/, std::span<const std::byte> /*memory*/) {
   return nullptr;
 }
 

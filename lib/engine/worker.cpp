@@ -34,6 +34,15 @@ void fit_batch(spec::Experiment& experiment, std::int64_t samples, int ranks) {
     loader.batch_size = spec::rows_of_batch(loader.batch_size, samples, ranks);
 }
 
+/// Returns the devices that share each batch, for all of which the loader then makes one batch.
+std::vector<at::Device> devices_of_model(spec::Experiment& experiment, at::Device device,
+                                         int world_size) {
+  std::vector<at::Device> devices = data_parallel_devices(experiment, device, world_size);
+  spec::Loader& loader = experiment.loader;
+  loader.batch_size = loader.batch_size * static_cast<std::int64_t>(devices.size());
+  return devices;
+}
+
 /// The supervisor has chosen the number of ranks for the accelerator that it found, so a worker
 /// must not train on another one.
 spec::Accelerator accelerator_for(const TrainctlEngineRequest& request,
@@ -267,10 +276,7 @@ int Worker::run_training() {
   Setup place = set_up();
   const spec::Experiment& experiment = place.experiment;
   const at::Device device = place.device;
-  const std::vector<at::Device> devices =
-      data_parallel_devices(experiment, device, request_.world_size);
-  place.experiment.loader.batch_size =
-      experiment.loader.batch_size * static_cast<std::int64_t>(devices.size());
+  const auto devices = devices_of_model(place.experiment, device, request_.world_size);
   const RunData data = open_data(experiment, {request_.rank, request_.world_size},
                                  request_.local_world_size, device);
   fit_batch(place.experiment, data.train.dataset->size(), request_.world_size);

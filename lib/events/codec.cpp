@@ -19,12 +19,6 @@ Json value_of(double value) {
   return value > 0 ? "inf" : "-inf";
 }
 
-Json value_of(const std::map<std::string, std::string>& values) {
-  Json object = Json::object();
-  for (const auto& [key, value] : values) object[key] = value;
-  return object;
-}
-
 Json value_of(const Metrics& values) {
   Json object = Json::object();
   for (const auto& [name, value] : values) object[name] = value_of(value);
@@ -74,11 +68,6 @@ void read(const Json& json, Phase& value) {
       std::ranges::find(kPhases, json.get_ref<const std::string&>(), phase_name);
   demand(found != kPhases.end(), "a phase");
   value = *found;
-}
-
-void read(const Json& json, std::map<std::string, std::string>& values) {
-  demand(json.is_object(), "an object");
-  for (const auto& [key, value] : json.items()) read(value, values[key]);
 }
 
 void read(const Json& json, Metrics& values) {

@@ -60,13 +60,14 @@ inline Json value_of(const std::string& value) { return value; }
 Json value_of(Phase value);
 /// Non-finite numbers, which JSON does not have, become "nan", "inf" and "-inf".
 Json value_of(double value);
-Json value_of(const std::map<std::string, std::string>& values);
 /// Returns one object, in the order of the list.
 Json value_of(const Metrics& values);
 template <class T>
 Json value_of(const std::optional<T>& value);
 template <class T>
 Json value_of(const std::vector<T>& values);
+template <class T>
+Json value_of(const std::map<std::string, T>& values);
 
 template <Record T>
 Json value_of(const T& record) {
@@ -87,6 +88,13 @@ Json value_of(const std::vector<T>& values) {
   return list;
 }
 
+template <class T>
+Json value_of(const std::map<std::string, T>& values) {
+  Json object = Json::object();
+  for (const auto& [key, value] : values) object[key] = value_of(value);
+  return object;
+}
+
 // ---- reading: each function throws Mismatch
 
 void read(const Json& json, bool& value);
@@ -95,7 +103,6 @@ void read(const Json& json, int& value);
 void read(const Json& json, std::string& value);
 void read(const Json& json, double& value);
 void read(const Json& json, Phase& value);
-void read(const Json& json, std::map<std::string, std::string>& values);
 void read(const Json& json, Metrics& values);
 /// A phase that the object lacks is newer than the object; its time is 0.
 void read(const Json& json, Timing& timing);
@@ -103,6 +110,8 @@ template <class T>
 void read(const Json& json, std::optional<T>& value);
 template <class T>
 void read(const Json& json, std::vector<T>& values);
+template <class T>
+void read(const Json& json, std::map<std::string, T>& values);
 
 namespace detail {
 template <class T>
@@ -149,6 +158,12 @@ void read(const Json& json, std::vector<T>& values) {
   for (const Json& one : json) read(one, values.emplace_back());
 }
 
+template <class T>
+void read(const Json& json, std::map<std::string, T>& values) {
+  demand(json.is_object(), "an object");
+  for (const auto& [key, value] : json.items()) read(value, values[key]);
+}
+
 // ---- the fields of events
 
 void each_field(Like<Timing> auto& r, auto&& visit) {
@@ -192,7 +207,7 @@ RECORD_FIELDS(Warning, message, sample)
 RECORD_FIELDS(Failed, rank, kind, message, global_step, phase)
 RECORD_FIELDS(Finished, epochs, global_step, data_digest, parameter_digest, stop_reason,
               replay_step_s, replay_steps, larger_batch_step_s, larger_batch, other_threads_step_s,
-              other_threads, bf16_step_s)
+              other_threads, bf16_step_s, host_waits)
 RECORD_FIELDS(Measured, device, device_name, precision, parameters, trainable_parameters,
               weight_bytes, gradient_bytes, optimizer_bytes, average_bytes, gpu_copy_bytes,
               activation_bytes, batch_bytes, kernel_bytes, best_bytes, saved_bytes, process_bytes,

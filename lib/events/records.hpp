@@ -306,6 +306,8 @@ struct Finished {
   std::optional<double> other_threads_step_s = {};
   std::optional<int> other_threads = {};
   std::optional<double> bf16_step_s = {};  // with bf16-mixed
+  /// How often the training thread waited for the GPU during training, by place; absent on a CPU.
+  std::optional<std::map<std::string, std::int64_t>> host_waits = {};
 };
 
 /// Sent by a worker that measures instead of training: the cost of one training step of one

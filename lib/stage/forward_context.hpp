@@ -38,6 +38,22 @@ class BatchOfRanksScope {
   BatchOfRanks was_;
 };
 
+/// Adds 1 to a counter of a layer, int64 0-d. Within a CounterScope, it is added at the end.
+void increment(const at::Tensor& counter);
+
+/// Collects the counters that a forward pass of this thread increments, so that add() increments
+/// them with one kernel instead of one per layer.
+class CounterScope {
+ public:
+  CounterScope();
+  /// Forgets the counters, as when the forward pass has thrown.
+  ~CounterScope();
+  CounterScope(const CounterScope&) = delete;
+  CounterScope& operator=(const CounterScope&) = delete;
+  /// Increments the collected counters.
+  void add() const;
+};
+
 /// Returns the derivative of the value that this thread's step minimizes with respect to the mean
 /// of the loss's rows: a loss with this factor can compute its gradient in the forward pass.
 /// Returns nullopt if only the device knows it.

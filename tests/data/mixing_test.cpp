@@ -51,7 +51,7 @@ std::uint64_t digest_of(const Pipeline& pipeline, const Setting& setting) {
     for (std::int64_t epoch = 0; epoch < 2; ++epoch) {
       loader.start_epoch(epoch);
       while (const Batch* batch = loader.next()) {
-        sum += digest(*batch, loader.layout()) * static_cast<std::uint64_t>(epoch + 1);
+        sum += batch->digest * static_cast<std::uint64_t>(epoch + 1);
       }
     }
   }

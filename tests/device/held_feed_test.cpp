@@ -1,8 +1,10 @@
+#include "base/host_waits.hpp"
 #include "data/cache/image_cache.hpp"
 #include "data/host_images.hpp"
 #include "data/transform_of.hpp"
 #include "data/varied.hpp"
 #include "device/device.hpp"
+#include "device/event.hpp"
 #include "device/kernels.hpp"
 #include "device/pixel_conversion.hpp"
 #include "spec/options/transform.hpp"
@@ -152,4 +154,36 @@ TEST_CASE("device cache: images that exceed the GPU's memory are a resource erro
   CHECK(images->free_bytes() > 0);
   CHECK_THAT(failure_of([&] { (void)images->allocate(std::uint64_t{1} << 46, 1 << 20); }),
              Contains("11: ") && Contains("64.0 TiB on cuda:0 for the images"));
+}
+
+TEST_CASE("Feed: a GPU copies batches from the ring while the loader makes the next ones") {
+  if (!at::globalContext().hasCUDA() || !device::kernels_built()) skip("no GPU");
+  data::LoaderOptions options = options_of(2);
+  options.in_flight = 3;
+  data::Loader loader(varied(), options);
+  data::Loader expected(varied(), options_of(0));
+  const auto reference = feed_of(expected);
+  const auto before = host_waits();
+  const auto feed =
+      device::make_feed(at::Device(at::kCUDA, 0), {.layout = loader.layout(),
+                                                   .normalization = loader.normalization(),
+                                                   .max_rows = 6,
+                                                   .classes = loader.classes(),
+                                                   .ring = loader.memory(),
+                                                   .in_flight = loader.in_flight()});
+  std::vector<at::Tensor> found;
+  std::vector<at::Tensor> wanted;
+  for (const int epoch : {0, 1, 2}) {
+    loader.start_epoch(epoch);
+    expected.start_epoch(epoch);
+    while (const data::Batch* batch = expected.next()) {
+      wanted.push_back(reference->put(*batch).inputs.clone());
+      found.push_back(feed->put(*loader.next()).inputs.clone());
+    }
+    CHECK(loader.next() == nullptr);
+  }
+  auto waits = host_waits_since(before);
+  waits.erase(std::string(device::PendingCopies::kPlace));
+  CHECK(waits.empty());  // the ring is page-locked
+  for (std::size_t i = 0; i < wanted.size(); ++i) REQUIRE(torch::equal(found[i].cpu(), wanted[i]));
 }

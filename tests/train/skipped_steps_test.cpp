@@ -1,3 +1,4 @@
+#include "device/event.hpp"
 #include "support/catch.hpp"
 #include "train/fake_run.hpp"
 
@@ -102,7 +103,7 @@ TEST_CASE(
 TEST_CASE("NumericsGuard: a non-finite step on a GPU is reported by number at the next log point",
           "[gpu]") {
   if (!at::globalContext().hasCUDA()) skip("no GPU");
-  const auto [log_every, seen] = GENERATE(table<std::int64_t, std::string>({{4, "4"}, {50, "6"}}));
+  const auto [log_every, seen] = GENERATE(table<std::int64_t, std::string>({{2, "4"}, {50, "6"}}));
   const bool skips = GENERATE(true, false);
   SixSteps run;
   move_to_gpu(run);
@@ -133,6 +134,29 @@ TEST_CASE("NumericsGuard: a signal between two log points does not hide a diverg
   const std::string message = divergence_of(run);
   CHECK_THAT(message, Contains("not finite at step 1 of epoch 1, detected after step 4"));
   CHECK_FALSE(std::filesystem::exists(run.folder / "checkpoints/last.safetensors"));
+}
+
+TEST_CASE("TrainLoop: on a GPU, a step does not wait for the device") {
+  if (!at::globalContext().hasCUDA()) skip("no GPU");
+  FakeRun run({.samples = 400, .batch = 4, .val_samples = 0});
+  run.train = std::make_unique<data::Loader>(
+      data::Pipeline{.dataset = std::make_shared<FakeImages>(400)},
+      data::LoaderOptions{.batch_size = 4, .num_workers = 1, .in_flight = 4});
+  move_to_gpu(run);
+  run.optimizer.skips = true;
+  run.options.log_every = 20;
+  run.options.max_epochs = 2;
+  const auto waits = run.run().host_waits;
+  REQUIRE(waits);
+  constexpr std::int64_t kFew = 6;  // in each epoch, at its end
+  for (const auto& [place, count] : *waits) {
+    INFO(place << ": " << count);
+    if (place == device::PendingCopies::kPlace) continue;
+    CHECK(count <= 2 * kFew);
+    CHECK(place.find("batch") == std::string::npos);
+    CHECK(place.find("log point") == std::string::npos);
+  }
+  CHECK(run.all<events::StepLogged>().size() == 10);
 }
 
 TEST_CASE("skip_nonfinite_steps: an accumulated step is skipped as a whole") {

@@ -20,9 +20,14 @@ std::size_t find_field(const Layout& layout, std::string_view name) {
   return static_cast<std::size_t>(found - layout.begin());
 }
 
-std::uint64_t digest(const Batch& batch, const Layout& layout) {
+std::uint64_t digest_of(const Batch& batch, const Layout& layout) {
+  return digest_of_rows(batch, layout, 0, batch.valid);
+}
+
+std::uint64_t digest_of_rows(const Batch& batch, const Layout& layout, std::int64_t first,
+                             std::int64_t end) {
   std::uint64_t sum = 0;
-  for (std::int64_t row = 0; row < batch.valid; ++row) {
+  for (std::int64_t row = first; row < std::min(end, batch.valid); ++row) {
     auto hash = static_cast<std::uint64_t>(batch.position + row * batch.position_step);
     for (std::size_t field = 0; field < layout.size(); ++field) {
       const std::size_t bytes = layout[field].bytes();

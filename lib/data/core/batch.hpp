@@ -34,7 +34,8 @@ using Layout = std::vector<Field>;
 std::size_t find_field(const Layout& layout, std::string_view name);
 
 /// One batch in a ring slot: each field is contiguous over `rows` samples and aligned to 64 bytes.
-/// A batch is valid until the next call of Loader::next().
+/// A batch is valid until the next call of Loader::next(), its memory for LoaderOptions::in_flight
+/// further calls.
 struct Batch {
   std::int64_t epoch = 0;
   std::int64_t index = 0;          // batch index in the epoch, from 0
@@ -44,12 +45,16 @@ struct Batch {
   std::int64_t position = 0;       // of row 0, in the epoch's order over all ranks
   std::int64_t position_step = 1;  // from one row to the next
   std::vector<std::span<const std::byte>> fields;  // in the order of the layout
+  std::uint64_t digest = 0;  // digest_of() this batch; 0 for image plans, and if it is not computed
 };
 
 /// Returns a digest of the valid rows: the sum, modulo 2^64, of a hash of each row and its
 /// position. Digests of all batches of an epoch, or of several ranks, therefore add up to the same
 /// value however the positions are split. Requires pixels, not image plans.
-std::uint64_t digest(const Batch& batch, const Layout& layout);
+std::uint64_t digest_of(const Batch& batch, const Layout& layout);
+/// Returns the part of the digest that the valid rows from `first` to `end` - 1 add.
+std::uint64_t digest_of_rows(const Batch& batch, const Layout& layout, std::int64_t first,
+                             std::int64_t end);
 
 /// The fields that training uses as input and target.
 struct Roles {

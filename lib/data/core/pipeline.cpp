@@ -119,7 +119,10 @@ LoaderOptions loader_options(const spec::Experiment& experiment, Role role, Shar
   options.shard = shard;
   options.on_error = experiment.dataset.on_error;
   options.max_skipped = experiment.dataset.max_skipped.value;
+  if (device == TrainsOn::gpu && loader.pin_memory.value_or(true))
+    options.in_flight = kGpuBatchesInFlight;
   const bool train = role == Role::train;
+  options.digests = train;
   options.order =
       train && loader.shuffle && trainer.overfit_batches == 0 ? Order::shuffled : Order::sequential;
   options.last_batch = train && loader.drop_last ? LastBatch::drop : LastBatch::keep;

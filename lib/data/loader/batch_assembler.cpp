@@ -119,16 +119,53 @@ BatchAssembler::Scratch BatchAssembler::scratch() const {
   return scratch;
 }
 
-void BatchAssembler::make(const TileJob& job, Scratch& scratch) const {
-  if (!mixer_) return make_rows(job, job.tile * tile_rows_, tile_rows_, scratch);
-  // A tile makes rows and their partners, so that mixing needs no pixels of other tiles.
+/// With a mixer, a tile has rows and their partners, so that mixing needs no pixels of other tiles.
+template <class Body>
+void BatchAssembler::for_each_range(int tile, const Body& body) const {
+  if (!mixer_) return body(tile * tile_rows_, tile_rows_);
   const std::int64_t half = batch_size_ / 2;
-  const std::int64_t first = job.tile * (tile_rows_ / 2);
+  const std::int64_t first = tile * (tile_rows_ / 2);
   const std::int64_t count = std::min(tile_rows_ / 2, half - first);
-  make_rows(job, first, count, scratch);
-  make_rows(job, half + first, count, scratch);
-  mixer_->mix(mixer_->draw(job.epoch, job.batch),
-              {first, count, half, job.extent.rows, job.extent.valid}, job.slot);
+  body(first, count);
+  body(half + first, count);
+}
+
+void BatchAssembler::make(const TileJob& job, Scratch& scratch) const {
+  std::int64_t rows = 0;  // in each range
+  for_each_range(job.tile, [&](std::int64_t first, std::int64_t count) {
+    make_rows(job, first, count, scratch);
+    rows = count;
+  });
+  if (!mixer_) return;
+  mixer_->mix(
+      mixer_->draw(job.epoch, job.batch),
+      {job.tile * (tile_rows_ / 2), rows, batch_size_ / 2, job.extent.rows, job.extent.valid},
+      job.slot);
+}
+
+std::uint64_t BatchAssembler::digest(const TileJob& job, Scratch& scratch) const {
+  describe(job, scratch.hashed);
+  std::uint64_t sum = 0;
+  for_each_range(job.tile, [&](std::int64_t first, std::int64_t count) {
+    sum += digest_of_rows(scratch.hashed, layout_, first, first + count);
+  });
+  return sum;
+}
+
+void BatchAssembler::describe(const TileJob& job, Batch& batch) const {
+  batch.epoch = job.epoch;
+  batch.index = job.batch;
+  batch.rows = job.extent.rows;
+  batch.valid = job.extent.valid;
+  batch.global_valid = job.extent.global_valid;
+  batch.position = job.extent.first;
+  batch.position_step = job.extent.step;
+  batch.fields.resize(slot_layout_.size());
+  for (std::size_t field = 0; field < slot_layout_.size(); ++field) {
+    batch.fields[field] =
+        job.slot.subspan(slot_shape_.offsets[field],
+                         slot_layout_[field].bytes() * static_cast<std::size_t>(batch.rows));
+  }
 }
 
 void BatchAssembler::make_rows(const TileJob& job, std::int64_t first, std::int64_t count,

@@ -47,6 +47,7 @@ class BatchAssembler {
     ImageDecoder decoder;
     std::vector<std::uint8_t> decoded;                 // its decoded part
     std::array<std::vector<std::uint8_t>, 2> between;  // images between transforms
+    Batch hashed;                                      // the batch that digest() reads
   };
 
   /// Throws Error(config) when a transform cannot take its input.
@@ -66,6 +67,12 @@ class BatchAssembler {
   /// Fills the tile of the job in its slot. Throws Error(data) that names the sample.
   void make(const TileJob& job, Scratch& scratch) const;
 
+  /// Returns the part of Batch::digest that the rows of a filled tile add. Requires pixels, not
+  /// image plans.
+  [[nodiscard]] std::uint64_t digest(const TileJob& job, Scratch& scratch) const;
+  /// Sets everything in `batch` except its digest.
+  void describe(const TileJob& job, Batch& batch) const;
+
  private:
   /// A transform with the index that keys its draws.
   struct Step {
@@ -81,6 +88,9 @@ class BatchAssembler {
     }
   };
 
+  /// Calls `body(first, count)` for each range of rows in the tile.
+  template <class Body>
+  void for_each_range(int tile, const Body& body) const;
   void join_steps();
   void make_rows(const TileJob& job, std::int64_t first, std::int64_t count,
                  Scratch& scratch) const;

@@ -43,12 +43,13 @@ Loader::Loader(Pipeline pipeline, LoaderOptions options)
       plan_(orders_.positions(), options_),
       fetches_(assembler_.pipeline().dataset, options_.shard.world_size),
       ring_(ring_slots(options_, assembler_.slot_shape().bytes), assembler_.tiles()),
+      in_flight_(std::min(options_.in_flight, ring_.slots() - least_slots(options_))),
+      digests_(static_cast<std::size_t>(ring_.slots())),
       arena_(near_arena(static_cast<std::size_t>(ring_.slots()) * assembler_.slot_shape().bytes,
                         options_)),
       ahead_(make_ahead()),
       consumer_makes_tiles_(assembler_.tiles() == 1 && options_.num_workers < usable_cores()),
       inline_scratch_(assembler_.scratch()) {
-  batch_.fields.resize(assembler_.slot_layout().size());
   make_threads();
 }
 
@@ -134,26 +135,30 @@ void Loader::make_tiles(std::uint64_t number) {
 
 void Loader::run_tile(const Ring::Ticket& ticket, const AheadTile& ahead,
                       BatchAssembler::Scratch& scratch) {
-  const std::int64_t batch = batch_of(ticket.batch);
-  TileJob job;
-  job.epoch = epoch_of(ticket.batch);
-  job.batch = batch;
-  job.extent = plan_.extent(batch);
-  job.tile = ticket.tile;
-  job.slot = slot(ticket.batch);
-  job.ahead = ahead.reads() ? &ahead : nullptr;
+  TileJob tile = job(ticket);
+  tile.ahead = ahead.reads() ? &ahead : nullptr;
   try {
-    if (scratch.epoch != job.epoch) scratch.order = orders_.get(job.epoch);
-    scratch.epoch = job.epoch;
-    assembler_.make(job, scratch);
+    if (scratch.epoch != tile.epoch) scratch.order = orders_.get(tile.epoch);
+    scratch.epoch = tile.epoch;
+    assembler_.make(tile, scratch);
+    if (options_.digests && !held()) digest(ticket.batch) += assembler_.digest(tile, scratch);
     note_progress();
   } catch (Error& error) {
-    error.add_frame(frame_of(job.epoch, batch));
+    error.add_frame(frame_of(tile.epoch, tile.batch));
     throw;
   }
   // One worker prepares the next epoch's order while the others load this epoch.
-  if (ticket.tile == 0 && batch == plan_.batches() / 2 && !threads_.empty())
-    orders_.get(job.epoch + 1);
+  if (ticket.tile == 0 && tile.batch == plan_.batches() / 2 && !threads_.empty())
+    orders_.get(tile.epoch + 1);
+}
+
+TileJob Loader::job(const Ring::Ticket& ticket) {
+  const std::int64_t batch = batch_of(ticket.batch);
+  return {.epoch = epoch_of(ticket.batch),
+          .batch = batch,
+          .extent = plan_.extent(batch),
+          .tile = ticket.tile,
+          .slot = slot(ticket.batch)};
 }
 
 void Loader::stop_workers() {
@@ -175,8 +180,8 @@ void Loader::restart(std::int64_t epoch, std::int64_t first_batch) {
   stop_workers();
   base_epoch_ = epoch;
   base_batch_ = first_batch;
-  next_ = 0;
-  borrowed_.reset();
+  next_ = released_ = 0;
+  for (auto& sum : digests_) sum = 0;
   assembler_.skipped().discard_pending();
   if (ahead_) ahead_->start(epoch, first_batch);
   start_workers();
@@ -184,7 +189,7 @@ void Loader::restart(std::int64_t epoch, std::int64_t first_batch) {
 
 void Loader::pause() {
   stop_workers();
-  borrowed_.reset();
+  released_ = next_;
   base_epoch_ = -1;  // makes any epoch restart the ring
 }
 
@@ -220,11 +225,9 @@ void Loader::make_inline(std::uint64_t number) {
 
 const Batch* Loader::next() {
   ASSERT(base_epoch_ >= 0);
-  if (borrowed_) ring_.release(*borrowed_);
-  borrowed_.reset();
+  release_before(next_ - std::min(next_, static_cast<std::uint64_t>(in_flight_)));
   if (next_ == epoch_end_) return nullptr;
   const std::uint64_t number = next_++;
-  borrowed_ = number;
   try {
     make_or_await(number);
   } catch (...) {
@@ -232,9 +235,17 @@ const Batch* Loader::next() {
     throw;
   }
   count_skipped(number);
-  fill_batch(number);
+  assembler_.describe(job({number, 0}), batch_);
+  batch_.digest = digest(number);
   fetches_.used(batch_.valid);
   return &batch_;
+}
+
+void Loader::release_before(std::uint64_t number) {
+  for (; released_ < number; ++released_) {
+    digest(released_) = 0;
+    ring_.release(released_);
+  }
 }
 
 void Loader::make_or_await(std::uint64_t number) {
@@ -249,23 +260,6 @@ void Loader::count_skipped(std::uint64_t number) {
   } catch (Error& error) {
     error.add_frame(frame_of(epoch_of(number), batch_of(number)));
     throw;
-  }
-}
-
-void Loader::fill_batch(std::uint64_t number) {
-  batch_.epoch = epoch_of(number);
-  batch_.index = batch_of(number);
-  const Extent extent = plan_.extent(batch_.index);
-  batch_.rows = extent.rows;
-  batch_.valid = extent.valid;
-  batch_.global_valid = extent.global_valid;
-  batch_.position = extent.first;
-  batch_.position_step = extent.step;
-  const std::span<const std::byte> bytes = slot(number);
-  for (std::size_t field = 0; field < assembler_.slot_layout().size(); ++field) {
-    batch_.fields[field] = bytes.subspan(
-        assembler_.slot_shape().offsets[field],
-        assembler_.slot_layout()[field].bytes() * static_cast<std::size_t>(extent.rows));
   }
 }
 

@@ -6,6 +6,7 @@
 #include "data/read_ahead/read_ahead.hpp"
 #include "data/remote/fetch_ahead.hpp"
 
+#include <atomic>
 #include <condition_variable>
 #include <stop_token>
 #include <thread>
@@ -56,12 +57,17 @@ class Loader {
   /// complete state.
   void start_epoch(std::int64_t epoch, std::int64_t first_batch = 0);
   /// Returns the next batch of the epoch, or nullptr at its end. Rethrows an error of a worker with
-  /// the sample's name; the next call then continues with the next batch.
+  /// the sample's name; the next call then continues with the next batch. The memory of the last
+  /// in_flight() batches before it stays valid, unless the ring is restarted: a device must have
+  /// copied them by then.
   const Batch* next();
 
-  /// Pauses loading: workers finish their current tiles and take no others. Releases the batch that
-  /// next() returned. start_epoch() restarts the ring.
+  /// Pauses loading: workers finish their current tiles and take no others. Releases all batches.
+  /// start_epoch() restarts the ring.
   void pause();
+
+  /// LoaderOptions::in_flight, or fewer batches if the memory does not suffice.
+  [[nodiscard]] int in_flight() const { return in_flight_; }
 
   /// Returns the samples of the valid rows of a batch. For a row with a replacement, names the
   /// original sample that could not be read.
@@ -83,7 +89,7 @@ class Loader {
   void make_inline(std::uint64_t number);
   void make_or_await(std::uint64_t number);
   void count_skipped(std::uint64_t number);
-  void fill_batch(std::uint64_t number);
+  void release_before(std::uint64_t number);
   void restart(std::int64_t epoch, std::int64_t first_batch);
   void stop_workers();
   void start_workers();
@@ -100,6 +106,10 @@ class Loader {
         static_cast<std::size_t>(ring_.slot_of(number)) * assembler_.slot_shape().bytes,
         assembler_.slot_shape().bytes);
   }
+  [[nodiscard]] std::atomic<std::uint64_t>& digest(std::uint64_t number) {
+    return digests_[static_cast<std::size_t>(ring_.slot_of(number))];
+  }
+  [[nodiscard]] TileJob job(const Ring::Ticket& ticket);
 
   LoaderOptions options_;
   BatchAssembler assembler_;
@@ -107,6 +117,8 @@ class Loader {
   BatchPlan plan_;
   FetchAhead fetches_;  // downloads of a remote data set
   Ring ring_;
+  const int in_flight_;
+  std::vector<std::atomic<std::uint64_t>> digests_;  // by slot: sum over the finished tiles
   Arena arena_;
   std::unique_ptr<ReadAhead> ahead_;  // null: no read-ahead
   // Whether the consumer makes batches instead of waiting. This pays off when a tile is a whole
@@ -120,7 +132,7 @@ class Loader {
   std::int64_t base_batch_ = 0;
   std::uint64_t epoch_end_ = 0;
   std::uint64_t next_ = 0;
-  std::optional<std::uint64_t> borrowed_;  // the batch that the caller may be reading
+  std::uint64_t released_ = 0;  // the caller or a device may read the batches from here to next_
   Batch batch_;
   BatchAssembler::Scratch inline_scratch_;
 

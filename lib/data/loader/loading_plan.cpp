@@ -191,8 +191,11 @@ namespace {
 constexpr int kMostSlots = 256;
 
 int wanted_slots(const LoaderOptions& options) {
-  if (options.num_workers == 0) return 1;
-  return std::clamp(options.num_workers * options.prefetch_factor, kLeastSlots, kMostSlots);
+  const int loaded =
+      options.num_workers == 0
+          ? 1
+          : std::clamp(options.num_workers * options.prefetch_factor, kLeastSlots, kMostSlots);
+  return loaded + options.in_flight;
 }
 
 /// Two epochs are in use at the same time; samplers also group all samples by class.
@@ -228,8 +231,10 @@ std::uint64_t ring_budget(const LoaderOptions& options) {
   return options.memory_budget.value_or(available_memory() / 2);
 }
 
+int least_slots(const LoaderOptions& options) { return options.num_workers > 0 ? kLeastSlots : 1; }
+
 int ring_slots(const LoaderOptions& options, std::uint64_t slot_bytes) {
-  const int least = options.num_workers > 0 ? kLeastSlots : 1;
+  const int least = least_slots(options);
   const std::uint64_t budget = ring_budget(options);
   const auto fitting = static_cast<int>(std::min<std::uint64_t>(budget / slot_bytes, kMostSlots));
   ENSURE(resource, fitting >= least,

@@ -104,6 +104,9 @@ MemoryPlan memory_plan(const Pipeline& pipeline, const LoaderOptions& options, C
 /// Returns the memory limit of the ring for these options.
 std::uint64_t ring_budget(const LoaderOptions& options);
 
+/// Returns the fewest slots with which a loader works, without batches in flight.
+int least_slots(const LoaderOptions& options);
+
 /// Returns the number of slots: as many as the options request, or fewer when memory is short.
 /// Throws Error(resource) when not even the minimum fits.
 int ring_slots(const LoaderOptions& options, std::uint64_t slot_bytes);

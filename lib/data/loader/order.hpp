@@ -40,7 +40,14 @@ struct LoaderOptions {
   /// Batches to read ahead; 0: none; default: as many as the disk needs while the data is not in
   /// the page cache.
   std::optional<int> read_ahead;
+  /// Batches that the consumer may still read after it has requested the next one, because a device
+  /// copies them in the background; fewer when memory is short.
+  int in_flight = 0;
+  bool digests = true;  // computes Batch::digest
 };
+
+/// LoaderOptions::in_flight of a run on a GPU: how many steps the host runs ahead of the device.
+constexpr int kGpuBatchesInFlight = 4;
 
 /// Fisher-Yates shuffle with Philox counters: a pure function of (count, seed, epoch), the same on
 /// every machine.

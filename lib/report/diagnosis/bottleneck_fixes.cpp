@@ -335,7 +335,8 @@ Proposals no_forced_sync(const BottleneckInputs& facts) {
     return {{"trainer.detect_anomaly=false",
              "checking every value synchronizes the GPU in each step",
              gains::of_no_anomaly_checks(facts)}};
-  return {{"trainer.log_every_n_steps=50", "each log line waits for the GPU"}};
+  return {
+      {"trainer.log_every_n_steps=50", "the next log point waits for the values of the last one"}};
 }
 
 Proposals record_steps(const BottleneckInputs& /*facts*/) {

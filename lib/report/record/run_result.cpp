@@ -54,6 +54,11 @@ std::string data_digest(const RunRecord& record) {
   return rank0 == record.finished.end() ? std::string() : rank0->second.data_digest;
 }
 
+std::optional<std::map<std::string, std::int64_t>> host_waits(const RunRecord& record) {
+  const auto rank0 = record.finished.find(0);
+  return rank0 == record.finished.end() ? std::nullopt : rank0->second.host_waits;
+}
+
 }  // namespace
 
 Json failure_document(const std::optional<FirstFailure>& failure) {
@@ -86,6 +91,7 @@ Json result_document(const RunRecord& record, const RunResult& ending) {
   document["timing"] = timing_json(sum_timing(record.epochs));
   document["bottleneck"] = to_json(find_bottleneck(steady, context_of(record, ending.levers)));
   document["data_digest"] = data_digest(record);
+  if (const auto waits = host_waits(record)) document["host_waits"] = *waits;
   document["skipped_samples"] = record.skipped.size();
   document["world_size"] = world_size_of(record);
   const std::vector<RankRow> ranks = rank_rows(record);

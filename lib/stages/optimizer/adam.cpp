@@ -81,9 +81,19 @@ at::Tensor bias_correction(double beta, const at::Tensor& steps) {
   return at::pow(beta, steps).neg_().add_(1);
 }
 
-/// Returns one scalar for each parameter of the group, in the dtype of the parameters.
-Tensors scalars_for(const ParameterGroup& group, const at::Tensor& values) {
-  return values.to(group.parameters().front().scalar_type()).unbind();
+/// Multiplies each tensor by the value of its parameter in `values` [parameters], which is the same
+/// for all if their step counts are equal: then one kernel multiplies all.
+void multiply(const ParameterGroup& group, at::TensorList tensors, const at::Tensor& values) {
+  const at::Tensor scalars = values.to(group.parameters().front().scalar_type());
+  if (group.has_equal_steps()) return at::_foreach_mul_(tensors, scalars.select(0, 0));
+  at::_foreach_mul_(tensors, scalars.unbind());
+}
+
+/// Returns the tensors divided in the same way.
+Tensors divided(const ParameterGroup& group, at::TensorList tensors, const at::Tensor& values) {
+  const at::Tensor scalars = values.to(group.parameters().front().scalar_type());
+  if (group.has_equal_steps()) return at::_foreach_div(tensors, scalars.select(0, 0));
+  return at::_foreach_div(tensors, scalars.unbind());
 }
 
 at::Tensor one_minus(const at::Tensor& values) { return values.neg().add_(1); }
@@ -111,7 +121,7 @@ void average(const ParameterGroup& group, at::TensorList gradients,
 void take(const ParameterGroup& group, at::TensorList direction, at::TensorList root,
           const at::Tensor& factors) {
   Tensors step = at::_foreach_div(direction, root);
-  at::_foreach_mul_(step, scalars_for(group, factors.mul(group.lr)));
+  multiply(group, step, factors.mul(group.lr));
   at::_foreach_sub_(group.parameters(), step);
 }
 
@@ -137,10 +147,10 @@ class Nadam final : public FusedOptimizer {
     const at::Tensor now = momentum(steps);
     const at::Tensor next = momentum(steps.add(1));
     at::_foreach_mul_(products, now.to(at::kFloat).unbind());  // float32, like torch
+    group.has_equal_steps(products);
     const at::Tensor product = in_double(products);
 
-    Tensors root = at::_foreach_div(group.state(kSquare),
-                                    scalars_for(group, bias_correction(options_.betas[1], steps)));
+    Tensors root = divided(group, group.state(kSquare), bias_correction(options_.betas[1], steps));
     at::_foreach_sqrt_(root);
     at::_foreach_add_(root, options_.eps);
     take(group, gradients, root, one_minus(now).div_(one_minus(product)));
@@ -192,8 +202,13 @@ class Radam final : public FusedOptimizer {
     // Until the variance is rectified the root is 1.
     Tensors root = at::_foreach_sqrt(group.state(kSquare));
     at::_foreach_add_(root, options_.eps);
-    at::_foreach_mul_(root, scalars_for(group, rectified));
-    at::_foreach_add_(root, scalars_for(group, one_minus(rectified)));
+    multiply(group, root, rectified);
+    const at::Tensor ones = one_minus(rectified).to(root.front().scalar_type());
+    if (group.has_equal_steps()) {
+      at::_foreach_add_(root, ones.select(0, 0));
+    } else {
+      at::_foreach_add_(root, ones.unbind());
+    }
     take(group, group.state(kAverage), root, factors.div(bias_correction(decay, steps)));
   }
 
@@ -222,12 +237,10 @@ class Lamb final : public FusedOptimizer {
     const auto& [decay, square_decay] = options_.betas;
     const at::Tensor steps = in_double(group.advance());
     average(group, group.gradients(), options_.betas);
-    Tensors root = at::_foreach_div(group.state(kSquare),
-                                    scalars_for(group, bias_correction(square_decay, steps)));
+    Tensors root = divided(group, group.state(kSquare), bias_correction(square_decay, steps));
     at::_foreach_sqrt_(root);
     at::_foreach_add_(root, options_.eps);
-    Tensors direction =
-        at::_foreach_div(group.state(kAverage), scalars_for(group, bias_correction(decay, steps)));
+    Tensors direction = divided(group, group.state(kAverage), bias_correction(decay, steps));
     at::_foreach_div_(direction, root);
     at::_foreach_add_(direction, group.parameters(), group.weight_decay());
     if (!is_exempt(group)) at::_foreach_mul_(direction, trust(group.parameters(), direction));

@@ -1,10 +1,12 @@
 #include "stages/optimizer/fused.hpp"
 
 #include "base/error.hpp"
+#include "base/host_waits.hpp"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/_foreach_add.h>
 #include <ATen/ops/_foreach_zero.h>
+#include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 #include <fmt/ranges.h>
@@ -109,6 +111,17 @@ at::TensorList ParameterGroup::advance() {
   return active_steps_;
 }
 
+bool ParameterGroup::has_equal_steps(at::TensorList others) const {
+  if (!has_equal_steps_) {
+    const auto are_equal = [](at::TensorList scalars) {
+      return scalars.empty() || at::stack(scalars).eq(scalars.front()).all().item<bool>();
+    };
+    if (!device().is_cpu()) count_host_wait("step counts of the optimizer");
+    has_equal_steps_ = are_equal(all_active() ? steps_ : active_steps_) && are_equal(others);
+  }
+  return *has_equal_steps_;
+}
+
 void ParameterGroup::take_back(const at::Tensor& found_inf) {
   if (!all_steps_.defined()) return;
   if (all_active()) {
@@ -138,6 +151,7 @@ void ParameterGroup::release() {
 }
 
 void ParameterGroup::rebuild() {
+  if (!none_active()) forget_equal_steps();
   active_.clear();
   parameters_.clear();
   gradients_.clear();
@@ -243,6 +257,7 @@ void FusedOptimizer::serialize(StateArchive& archive) {
   std::optional<double> momentum = momentum_;
   archive.value("momentum", &momentum);
   if (momentum) set_momentum(*momentum);
+  for (ParameterGroup& group : groups_) group.forget_equal_steps();
 }
 
 }  // namespace trainctl::stages

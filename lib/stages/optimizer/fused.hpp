@@ -27,6 +27,13 @@ class ParameterGroup {
   void count_steps();
   /// Increments the step counts of the members with gradients and returns them (float32, 0-d).
   at::TensorList advance();
+  /// Returns whether the counts that advance() has returned are equal, so that one kernel can scale
+  /// all tensors, and so are `others`: scalars that depend on the steps, passed to the first call
+  /// of each step. Waits for the device once after forget_equal_steps(), and if other members have
+  /// gradients than before.
+  bool has_equal_steps(at::TensorList others = {}) const;
+  /// Call it when the counts may have been loaded.
+  void forget_equal_steps() { has_equal_steps_.reset(); }
   /// Decrements the counts again if `found_inf` says that nothing was updated.
   void take_back(const at::Tensor& found_inf);
 
@@ -72,8 +79,9 @@ class ParameterGroup {
   std::vector<std::size_t> active_;
   std::vector<at::Tensor> parameters_, gradients_;
   std::vector<std::vector<at::Tensor>> active_state_;
-  at::Tensor all_steps_;                          // float32 [members]; undefined: not counted
-  std::vector<at::Tensor> steps_, active_steps_;  // 0-d views of all_steps_
+  at::Tensor all_steps_;                                // float32 [members]; undefined: not counted
+  std::vector<at::Tensor> steps_, active_steps_;        // 0-d views of all_steps_
+  mutable std::optional<bool> has_equal_steps_ = true;  // nullopt: unknown
 };
 
 /// The base class of optimizers with fused kernels: groups, learning rate, clearing of gradients.

@@ -1,5 +1,7 @@
 #include "train/debug/anomaly_detector.hpp"
 
+#include "base/host_waits.hpp"
+
 #include <ATen/ops/isfinite.h>
 #include <fmt/format.h>
 
@@ -11,6 +13,7 @@ namespace {
 
 bool has_only_finite(const at::Tensor& tensor) {
   if (!tensor.is_floating_point() || tensor.numel() == 0) return true;
+  if (!tensor.is_cpu()) count_host_wait("trainer.detect_anomaly");
   const at::Tensor values = tensor.is_sparse() ? tensor._values() : tensor.detach();
   return at::isfinite(values).all().item<bool>();
 }

@@ -349,20 +349,24 @@ void NumericsGuard::check_weights(const LoopState& state) {
   if (!name.empty()) fail({fmt::format("'{}' contains values that are not finite", name)}, state);
 }
 
-void NumericsGuard::check_skipped(const LoopState& state) {
-  if (step_.scaler() == nullptr) return;
-  const std::int64_t skipped = step_.scaler()->most_skipped_in_a_row();
-  if (skipped <= options_.may_skip) return;
-  if (step_.scaler()->stops_after_non_finite())
-    fail({"the gradient is not finite", skipped}, state);
-  fail({fmt::format("the gradients of {} step{} in a row were not finite", skipped,
-                    plural(skipped))},
-       state);
+std::optional<DivergenceCause> skipped_too_often(const StepRunner& step, const Options& options,
+                                                 std::int64_t skipped, std::int64_t later) {
+  if (step.scaler() == nullptr || skipped <= options.may_skip) return std::nullopt;
+  if (step.scaler()->stops_after_non_finite())
+    return DivergenceCause{"the gradient is not finite", skipped + later};
+  return DivergenceCause{
+      fmt::format("the gradients of {} step{} in a row were not finite", skipped, plural(skipped))};
 }
 
-/// Checks a GPU at log points only, because reading the counter synchronizes with the device.
+void NumericsGuard::check_skipped(const LoopState& state) {
+  if (step_.scaler() == nullptr) return;
+  const auto cause = skipped_too_often(step_, options_, step_.scaler()->most_skipped_in_a_row());
+  if (cause) fail(*cause, state);
+}
+
+/// On a GPU, ProgressReporter reads the counter, together with the losses of a log point.
 void NumericsGuard::on_step_end(LoopState& state) {
-  if (options_.device.is_cpu() || logs_step(options_, state)) check_skipped(state);
+  if (options_.device.is_cpu()) check_skipped(state);
 }
 
 void NumericsGuard::on_train_epoch_end(LoopState& state) {

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 
 namespace trainctl::train {
@@ -54,6 +55,11 @@ class NumericsDump {
 
 /// Returns "diverged/step=000123", relative to a run folder.
 std::filesystem::path diverged_folder(std::int64_t global_step);
+
+/// Returns the divergence if more steps in a row were skipped than Options::may_skip allows.
+/// `skipped` is the longest series after a step, `later` the number of steps since then.
+std::optional<DivergenceCause> skipped_too_often(const StepRunner& step, const Options& options,
+                                                 std::int64_t skipped, std::int64_t later = 0);
 
 /// Fails a run whose loss, gradients or weights are not finite, with a dump of the step. All ranks
 /// see the same values and fail after the same step.

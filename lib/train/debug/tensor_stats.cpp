@@ -1,5 +1,6 @@
 #include "train/debug/tensor_stats.hpp"
 
+#include "base/host_waits.hpp"
 #include "train/state/weights.hpp"
 
 #include <ATen/Parallel.h>
@@ -113,6 +114,7 @@ bool all_finite(const at::Tensor& tensor) {
   const bool is_plain = tensor.layout() == at::kStrided && tensor.is_cpu() &&
                         tensor.scalar_type() == at::kFloat && tensor.is_non_overlapping_and_dense();
   if (is_plain) return is_finite(tensor.const_data_ptr<float>(), tensor.numel());
+  if (!tensor.is_cpu()) count_host_wait("trainer.detect_anomaly");
   const at::NoGradGuard guard;
   return tensor.isfinite().all().item<bool>();
 }

@@ -3,6 +3,10 @@
 #include "train/loop/observer.hpp"
 #include "train/loop/session.hpp"
 
+#include <optional>
+#include <string_view>
+#include <utility>
+
 namespace trainctl::train {
 
 /// Asks the session's stopper whether training should end. Every rank asks with about the same
@@ -10,13 +14,16 @@ namespace trainctl::train {
 class EarlyStopping final : public Observer {
  public:
   /// `session` must outlive it and have a stopper.
-  EarlyStopping(const Session& session, const Options& options)
-      : session_(session), options_(options) {}
+  explicit EarlyStopping(const Session& session) : session_(session) {}
 
-  void on_step_end(LoopState& state) override {
-    if (!logs_step(options_, state) || !state.logged_loss) return;
-    const stage::StopDecision decision =
-        session_.stopper->observe_step(state.position.global_step, *state.logged_loss);
+  void on_step_end(LoopState& state) override { observe_logged_loss(state); }
+  void on_train_epoch_end(LoopState& state) override { observe_logged_loss(state); }
+
+  /// Passes the loss of a log point to the stopper, once.
+  void observe_logged_loss(LoopState& state) {
+    const auto loss = std::exchange(state.logged_loss, std::nullopt);
+    if (!loss) return;
+    const stage::StopDecision decision = session_.stopper->observe_step(state.logged_step, *loss);
     if (decision.diverged) state.diverged = {.what = decision.reason, .from_stopper = true};
   }
 
@@ -43,7 +50,6 @@ class EarlyStopping final : public Observer {
 
  private:
   const Session& session_;
-  const Options& options_;
 };
 
 }  // namespace trainctl::train

@@ -1,6 +1,7 @@
 #include "train/loop/evaluator.hpp"
 
 #include "base/error.hpp"
+#include "base/host_waits.hpp"
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
@@ -56,13 +57,15 @@ Evaluation evaluation_of(const Session& session, data::Loader& loader, std::stri
 }
 
 std::unique_ptr<device::Feed> make_feed(const Evaluation& on, const Options& options) {
-  return device::make_feed(options.device, {.layout = on.loader.layout(),
-                                            .normalization = on.loader.normalization(),
-                                            .max_rows = on.batch_size,
-                                            .classes = on.loader.classes(),
-                                            .ignored_label = on.loss.ignored_label(),
-                                            .pin_memory = options.pin_memory,
-                                            .held = on.loader.held()});
+  device::FeedOptions with{.layout = on.loader.layout(),
+                           .normalization = on.loader.normalization(),
+                           .max_rows = on.batch_size,
+                           .classes = on.loader.classes(),
+                           .ignored_label = on.loss.ignored_label(),
+                           .in_flight = on.loader.in_flight(),
+                           .held = on.loader.held()};
+  if (options.pin_memory) with.ring = on.loader.memory();
+  return device::make_feed(options.device, with);
 }
 
 std::optional<events::Metrics> Evaluator::run(std::optional<std::int64_t> limit, const Watch& watch,
@@ -102,6 +105,7 @@ std::vector<events::TableRow> collect_tables(const Evaluation& on) {
     if (count == 0) continue;
     const std::string name = on.split + "/" + metric->name();
     on.communicator.sum(metric->sums(), name);
+    if (!metric->sums().is_cpu()) count_host_wait("metrics of an epoch");
     const at::Tensor table = metric->sums().cpu().to(at::kLong).view({count, -1});
     for (std::int64_t row = 0; row < count; ++row) {
       const auto* counts = table.const_data_ptr<std::int64_t>() + row * table.size(1);
@@ -127,6 +131,7 @@ events::Metrics collect_metrics(const Evaluation& on, const LossMeter& meter) {
     if (metric->table_rows() > 0) continue;
     const std::string name = on.split + "/" + metric->name();
     join_over_ranks(*metric, on.communicator, name);
+    if (!metric->sums().is_cpu()) count_host_wait("metrics of an epoch");
     metrics.emplace_back(name, metric->value());
     metric->reset();
   }

@@ -98,7 +98,8 @@ struct LoopState {
   double saved_at = 0;       // on the session's clock
   Position validation;       // of the running validation
   std::vector<events::TableRow> tables;  // of the epoch, such as confusion matrices
-  std::optional<double> logged_loss;     // mean loss between the last two log points
+  std::optional<double> logged_loss;     // mean loss between two log points; a GPU reads it late
+  std::int64_t logged_step = 0;          // the second of these log points
   stage::StopDecision decision;          // of early stopping, for the last epoch
   events::EpochEnded report;             // its timing covers this process only
   dist::SyncStats exchanged;             // by this rank in this epoch

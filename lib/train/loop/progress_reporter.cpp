@@ -1,23 +1,28 @@
 #include "train/loop/progress_reporter.hpp"
 
+#include "base/host_waits.hpp"
 #include "base/strings.hpp"
 #include "log/log.hpp"
+#include "train/debug/numerics_guard.hpp"
 
-#include <ATen/ops/empty.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
 #include <fmt/format.h>
 
 #include <cmath>
 #include <limits>
+#include <span>
+#include <utility>
+#include <vector>
 
 namespace trainctl::train {
 namespace {
 
 constexpr double kProgressInterval = 0.2;  // seconds
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
-
-std::optional<double> read(const at::Tensor& scalar) {
-  return scalar.defined() ? std::optional(scalar.item<double>()) : std::nullopt;
-}
 
 /// Returns the seconds of the rank's own work: the device phases except the exchange of gradients.
 double own_work_s(const events::Timing& timing) {
@@ -33,7 +38,8 @@ double own_work_s(const events::Timing& timing) {
 
 ProgressReporter::ProgressReporter(const Session& session, const Options& options,
                                    const Phases& phases, const StepRunner& step,
-                                   const dist::GradSync& sync)
+                                   const dist::GradSync& sync,
+                                   std::unique_ptr<device::Event> copied)
     : session_(session),
       options_(options),
       phases_(phases),
@@ -41,20 +47,27 @@ ProgressReporter::ProgressReporter(const Session& session, const Options& option
       sync_(sync),
       leads_(session.communicator.rank_info().rank == 0),
       begun_(session.clock.now()),
-      last_progress_(begun_) {}
+      last_progress_(begun_),
+      log_mark_(step.meter().sums()),
+      values_(std::move(copied)) {}
 
 void ProgressReporter::on_run_begin(LoopState& state) {
   if (!state.resumed) return;
   begun_ = state.begun;
   reported_steps_ = state.position.global_step;
-  if (state.other_world) progress_mark_ = log_mark_ = now();
+  if (!state.other_world) return;
+  progress_mark_ = now();
+  log_mark_ = step_.meter().sums();
 }
 
 void ProgressReporter::on_epoch_begin(LoopState& state) {
-  if (!state.resumed_in_epoch) progress_mark_ = log_mark_ = {};
+  if (state.resumed_in_epoch) return;
+  progress_mark_ = {};
+  log_mark_ = step_.meter().sums();
 }
 
 void ProgressReporter::on_step_end(LoopState& state) {
+  if (logged_ && !logged_->is_read && values_.ready()) read_values();
   if (logs_step(options_, state)) log(state);
   if (!state.diverged) show(events::Phase::train, state.position, phases_.now());
 }
@@ -89,7 +102,13 @@ void ProgressReporter::on_run_end(LoopState& state) {
 }
 
 void ProgressReporter::serialize(StateArchive& archive) {
-  archive.group("log_mark", [&] { log_mark_.serialize(archive); });
+  if (!log_mark_.is_cpu()) count_host_wait("losses in a checkpoint");
+  const at::Tensor host = log_mark_.cpu();
+  const auto* sums = host.const_data_ptr<double>();
+  Mark mark{sums[0], sums[1]};
+  archive.group("log_mark", [&] { mark.serialize(archive); });
+  if (mark.total != sums[0] || mark.weight != sums[1])
+    log_mark_ = at::tensor({mark.total, mark.weight}, at::kDouble).to(log_mark_.device());
   archive.group("progress_mark", [&] { progress_mark_.serialize(archive); });
   archive.value("shown_loss", &shown_loss_);
 }
@@ -108,28 +127,63 @@ void ProgressReporter::show(events::Phase phase, const Position& position, doubl
                                  position.steps_in_epoch, position.global_step, shown_loss_});
 }
 
-std::optional<double> ProgressReporter::mean_since_log() {
-  const Mark before = std::exchange(log_mark_, now());
-  const at::Tensor sums = at::empty({2}, at::kDouble);
-  auto* values = sums.mutable_data_ptr<double>();
-  values[0] = log_mark_.total - before.total;
-  values[1] = log_mark_.weight - before.weight;
-  session_.communicator.sum(sums, "sum of the losses");
-  if (values[1] <= 0 && step_.meter().leaves_out()) return std::nullopt;
-  return mean_loss(values[0], values[1]);
+/// Computes the values on the device, summed over the ranks where they differ.
+at::Tensor ProgressReporter::values_since_log() {
+  const at::NoGradGuard guard;
+  const at::Tensor sums = step_.meter().sums();
+  const at::Tensor since = sums - log_mark_;
+  log_mark_ = sums;
+  session_.communicator.sum(since, "sum of the losses");
+  const GradScaler* scaler = step_.scaler();
+  std::vector<at::Tensor> values{since};
+  for (const at::Tensor& scalar :
+       {scaler != nullptr ? scaler->longest_skipped_series() : at::Tensor(), step_.norms().gradient,
+        step_.norms().parameter}) {
+    values.push_back(scalar.defined() ? scalar.detach().to(at::kDouble).view({1})
+                                      : at::zeros({1}, since.options()));
+  }
+  return at::cat(values);
 }
 
 void ProgressReporter::log(LoopState& state) {
-  const std::optional<double> loss = mean_since_log();
-  if (loss) shown_loss_ = loss;
-  state.logged_loss = loss;
-  if (leads_) {
-    session_.emit(events::StepLogged{state.position.epoch, state.position.global_step,
-                                     loss.value_or(kNone), state.lr, phases_.now() - begun_,
-                                     read(step_.norms().gradient), read(step_.norms().parameter)});
-  }
-  if (loss && !std::isfinite(*loss))
-    state.diverged = {fmt::format("the training loss is {}", *loss)};
+  settle(state);
+  if (state.diverged) return;
+  values_.start(values_since_log());
+  const auto given = [](const at::Tensor& norm) {
+    return norm.defined() ? std::optional(kNone) : std::nullopt;
+  };
+  logged_ = LogPoint{{state.position.epoch, state.position.global_step, kNone, state.lr,
+                      phases_.now() - begun_, given(step_.norms().gradient),
+                      given(step_.norms().parameter)}};
+  if (values_.is_immediate()) settle(state);
+}
+
+void ProgressReporter::read_values() {
+  const std::span<const double> values = values_.read("values of a log point");
+  logged_->is_read = true;
+  logged_->skipped = static_cast<std::int64_t>(values[kSkipped]);
+  if (values[kWeight] > 0 || !step_.meter().leaves_out())
+    logged_->loss = mean_loss(values[kTotal], values[kWeight]);
+  if (logged_->loss) shown_loss_ = logged_->loss;
+  if (!leads_ || skipped_too_often(step_, options_, logged_->skipped)) return;
+  events::StepLogged& line = logged_->line;
+  line.loss = logged_->loss.value_or(kNone);
+  if (line.grad_norm) line.grad_norm = values[kGradNorm];
+  if (line.param_norm) line.param_norm = values[kParamNorm];
+  session_.emit(line);
+}
+
+void ProgressReporter::settle(LoopState& state) {
+  if (!logged_) return;
+  if (!logged_->is_read) read_values();
+  const LogPoint point = *std::exchange(logged_, std::nullopt);
+  state.diverged = skipped_too_often(step_, options_, point.skipped,
+                                     state.position.global_step - point.line.global_step);
+  if (state.diverged) return;
+  state.logged_loss = point.loss;
+  state.logged_step = point.line.global_step;
+  if (point.loss && !std::isfinite(*point.loss))
+    state.diverged = {fmt::format("the training loss is {}", *point.loss)};
 }
 
 /// Warns about each damaged sample that a loader replaced (dataset.on_error: skip), once per run.

@@ -1,10 +1,13 @@
 #pragma once
 
+#include "device/event.hpp"
 #include "train/loop/observer.hpp"
 #include "train/loop/phases.hpp"
 #include "train/step/step_runner.hpp"
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -15,14 +18,30 @@ namespace trainctl::train {
 /// bar a few times per second, to the log every trainer.log_every_n_steps; at the end of an epoch
 /// metrics, tables and times. Only rank 0 reports progress; each rank reports its share of the
 /// time.
+///
+/// On a GPU, a log point starts to copy its values and does not wait for them. Its line is emitted
+/// at the first step that finds them on the host. What depends on them, such as a divergence, is
+/// decided at the next log point or settle(), so that all ranks decide at the same step.
 class ProgressReporter final : public Observer {
  public:
   ProgressReporter(const Session& session, const Options& options, const Phases& phases,
-                   const StepRunner& step, const dist::GradSync& sync);
+                   const StepRunner& step, const dist::GradSync& sync)
+      : ProgressReporter(session, options, phases, step, sync, device::make_event(options.device)) {
+  }
+  /// `copied` is null if the values are on the host at once.
+  ProgressReporter(const Session& session, const Options& options, const Phases& phases,
+                   const StepRunner& step, const dist::GradSync& sync,
+                   std::unique_ptr<device::Event> copied);
+
+  /// Reads the values of the last log point and decides what depends on them: sets `logged_loss`,
+  /// or `diverged`.
+  void settle(LoopState& state);
 
   void on_run_begin(LoopState& state) override;
   void on_epoch_begin(LoopState& state) override;
   void on_step_end(LoopState& state) override;
+  void on_train_epoch_end(LoopState& state) override { settle(state); }
+  void on_train_end(LoopState& state) override { settle(state); }
   void on_validation_batch_end(LoopState& state) override;
   void on_validation_end(LoopState& state) override;
   void on_epoch_report(LoopState& state) override;
@@ -43,11 +62,19 @@ class ProgressReporter final : public Observer {
       archive.value("weight", &weight);
     }
   };
+  /// The values of a log point, by index in the tensor that the device computes.
+  enum Value : std::size_t { kTotal, kWeight, kSkipped, kGradNorm, kParamNorm, kValues };
+  struct LogPoint {
+    events::StepLogged line;  // without its values
+    bool is_read = false;
+    std::optional<double> loss = {};  // nullopt: every loss since the last log point was skipped
+    std::int64_t skipped = 0;         // the longest series of skipped steps so far
+  };
+
   [[nodiscard]] Mark now() const { return {step_.meter().total(), step_.meter().weight()}; }
-  /// Returns the mean loss since the last log point over all ranks; nullopt if every loss since
-  /// then was skipped.
-  std::optional<double> mean_since_log();
+  [[nodiscard]] at::Tensor values_since_log();
   void log(LoopState& state);
+  void read_values();
   void show(events::Phase phase, const Position& position, double time);
   void report_skipped(const std::string& split, const data::Loader& loader);
   void report_rank(const LoopState& state);
@@ -62,7 +89,9 @@ class ProgressReporter final : public Observer {
   double last_progress_;
   std::optional<double> shown_loss_;
   Mark progress_mark_;
-  Mark log_mark_;
+  at::Tensor log_mark_;  // LossMeter::sums() at the last log point
+  device::LateValues values_;
+  std::optional<LogPoint> logged_;   // not settled
   std::int64_t reported_steps_ = 0;  // global step up to which report_rank() has reported
   std::set<std::string> skipped_;    // samples that were reported, with their split
 };

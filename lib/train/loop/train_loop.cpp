@@ -1,5 +1,6 @@
 #include "train/loop/train_loop.hpp"
 
+#include "base/host_waits.hpp"
 #include "train/loop/early_stopping.hpp"
 #include "train/loop/progress_reporter.hpp"
 #include "train/measure/profiler.hpp"
@@ -13,6 +14,8 @@
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
+#include <map>
+#include <string>
 
 namespace trainctl::train {
 namespace {
@@ -90,12 +93,16 @@ void TrainLoop::make_observers() {
   if (options_.averaging) averaging_ = &add_observer<WeightAveraging>(session_, options_, steps);
   add_observer<UsageObserver>(session_, options_);
   guard_ = &add_observer<NumericsGuard>(session_, options_, phases_, step_);
-  add_observer<ProgressReporter>(session_, options_, phases_, step_, *sync_);
-  if (session_.stopper != nullptr) add_observer<EarlyStopping>(session_, options_);
+  auto& reporter = add_observer<ProgressReporter>(session_, options_, phases_, step_, *sync_);
+  EarlyStopping* stopping =
+      session_.stopper != nullptr ? &add_observer<EarlyStopping>(session_) : nullptr;
   add_observer<BestWeights>(session_, options_, phases_);
   add_observer<StopObserver>(session_, options_, phases_);
   if (saver_) {
-    const auto check = [guard = guard_](const LoopState& state) {
+    const auto check = [guard = guard_, &reporter, stopping](LoopState& state) {
+      reporter.settle(state);
+      if (stopping != nullptr) stopping->observe_logged_loss(state);
+      guard->check_reported(state);
       guard->check_skipped(state);
       guard->check_weights(state);
     };
@@ -114,6 +121,7 @@ void TrainLoop::notify(Hook hook) {
 }
 
 events::Finished TrainLoop::run() {
+  const std::map<std::string, std::int64_t> waits = host_waits();
   session_.model.set_mode(stage::RunMode::train);
   if (!state_.resumed && evaluator_ && options_.sanity_steps > 0) {
     phases_.timer().begin_epoch();
@@ -124,6 +132,7 @@ events::Finished TrainLoop::run() {
   bool more = !state_.epoch_done || next_epoch();
   while (more) more = train_epoch() && finish_epoch() && next_epoch();
   notify(&Observer::on_train_end);
+  if (!options_.device.is_cpu()) state_.finished.host_waits = host_waits_since(waits);
   return finish();
 }
 
@@ -185,7 +194,7 @@ void TrainLoop::train_batch(std::int64_t index) {
   const bool logs = (state_.position.global_step + 1) % options_.log_every == 0;
   guard_->before_batch(*batch, on_device, state_.lr);
   guard_->check(step_.run({on_device, step_rows_, opens, closes, logs}), state_);
-  if (!session_.train.held()) state_.digest += data::digest(*batch, session_.train.layout());
+  state_.digest += batch->digest;
   state_.samples += batch->global_valid;
   ++state_.position.step_in_epoch;
   if (closes) {

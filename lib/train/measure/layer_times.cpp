@@ -45,14 +45,14 @@ class LayerTimes::State final : public LayerTrace {
     switch_to(kElsewhere);
     ++steps_;
     if (!line_) return;
-    add_late_step();
+    add(line_->end_step());
     line_->mark(kElsewhere);  // the time between two steps belongs to the second one
   }
 
   [[nodiscard]] std::int64_t steps() const { return steps_; }
 
   std::vector<LayerRow> rows() {
-    if (line_) add_late_step();
+    if (line_) add(line_->finish());
     const double all = std::accumulate(seconds_.begin(), seconds_.end(), 0.0);
     std::vector<LayerRow> rows;
     for (std::size_t i = 0; i < layers_.size(); ++i) {
@@ -152,9 +152,8 @@ class LayerTimes::State final : public LayerTrace {
     part_ = part;
   }
 
-  void add_late_step() {
-    const std::vector<double>& late = line_->end_step();
-    for (std::size_t i = 0; i < seconds_.size(); ++i) seconds_[i] += late[i];
+  void add(const std::vector<double>& seconds) {
+    for (std::size_t i = 0; i < seconds_.size(); ++i) seconds_[i] += seconds[i];
   }
 
   [[nodiscard]] LayerRow row_of(std::size_t layer, double share) const {

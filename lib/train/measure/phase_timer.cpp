@@ -30,6 +30,7 @@ void PartTimer::begin_epoch() {
   host_.fill(0);
   device_.fill(0);
   first_batch_ = -1;
+  not_moved_ = 0;
   current_ = Part::other;
   begun_ = last_ = clock_.now();
 }
@@ -48,19 +49,20 @@ void PartTimer::enter(Part part) {
 
 void PartTimer::move(Part from, Part to, double seconds) {
   Seconds& times = line_ ? device_ : host_;
-  const double moved = std::clamp(seconds, 0.0, times[index_of(from)]);
+  const double all = std::exchange(not_moved_, 0) + std::max(seconds, 0.0);
+  const double moved = std::min(all, times[index_of(from)]);
   times[index_of(from)] -= moved;
   times[index_of(to)] += moved;
+  if (line_) not_moved_ = all - moved;
 }
 
 void PartTimer::end_step() {
-  if (line_ && !paused_) add_late_step();
+  if (line_ && !paused_) add_device_times(line_->end_step());
 }
 
-void PartTimer::add_late_step() {
-  const std::vector<double>& late = line_->end_step();
+void PartTimer::add_device_times(const std::vector<double>& seconds) {
   for (std::size_t i = 0; i < kParts; ++i) {
-    if (kTimingPhases[i].kind == PhaseKind::device) device_[i] += late[i];
+    if (kTimingPhases[i].kind == PhaseKind::device) device_[i] += seconds[i];
   }
 }
 
@@ -85,9 +87,9 @@ PartTimer::Seconds PartTimer::with_device_times(double wall) const {
 
 events::Timing PartTimer::end_epoch(std::int64_t samples) {
   enter(Part::other);
-  if (line_) {  // the device times of the last two steps are not read yet
-    add_late_step();
-    add_late_step();
+  if (line_) {
+    add_device_times(line_->finish());
+    move(Part::backward, Part::allreduce, 0);
   }
   events::Timing timing = so_far();
   timing.samples = samples;

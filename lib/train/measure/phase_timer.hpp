@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 namespace trainctl::train {
 
@@ -24,8 +25,8 @@ class PartRanges;
 
 /// Measures how an epoch's time divides into parts. Exactly one part runs at any time, so the parts
 /// sum to the wall time; each change reads the clock once. On a GPU the parts of a step come from
-/// CUDA events, which are read one step late, and the device's idle time counts as waiting for data
-/// or other.
+/// CUDA events, which are read when the device has finished the step, and the device's idle time
+/// counts as waiting for data or other.
 class PartTimer {
  public:
   /// `line` is null on a CPU.
@@ -37,7 +38,8 @@ class PartTimer {
   void begin_epoch();
   /// Ends the running part and begins `part`.
   void enter(Part part);
-  /// Moves seconds from one part to another; on a GPU these are device times, which are known late.
+  /// Moves seconds from one part to another, always the same two; on a GPU these are device times,
+  /// which are moved when they are known.
   void move(Part from, Part to, double seconds);
   /// Call it when all work of a step has been launched.
   void end_step();
@@ -63,7 +65,7 @@ class PartTimer {
 
  private:
   using Seconds = std::array<double, kParts>;
-  void add_late_step();
+  void add_device_times(const std::vector<double>& seconds);
   [[nodiscard]] Seconds with_device_times(double wall) const;
 
   const Clock& clock_;
@@ -74,6 +76,7 @@ class PartTimer {
   double begun_ = 0;
   double last_ = 0;
   double first_batch_ = -1;
+  double not_moved_ = 0;  // seconds that move() has yet to move
   Seconds host_{};
   Seconds device_{};
 };

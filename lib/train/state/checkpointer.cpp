@@ -54,6 +54,7 @@ WriteOutcome CheckpointWriter::run(const WriteJob& job) {
   WriteOutcome outcome;
   outcome.name = checkpoint::folder_name(job.manifest.moment());
   try {
+    await_copies(job);
     if (options_.place.rank == 0) {
       lead(job, outcome);
     } else {
@@ -98,6 +99,14 @@ void CheckpointWriter::publish(const WriteJob& job, const fs::path& checkpoint) 
   }
   await_history(job);
   store_.commit(checkpoint, manifest);
+}
+
+/// Polls, so that a save can be canceled while a collective with a lost rank blocks the device.
+void CheckpointWriter::await_copies(const WriteJob& job) const {
+  while (job.is_copied && !job.is_copied()) {
+    ENSURE(resource, !cancelled_, "the save was canceled");
+    std::this_thread::sleep_for(kPause);
+  }
 }
 
 /// Waits so that a run resumed from here has all lines of its history, even if all its processes
@@ -175,7 +184,8 @@ CheckpointSaver::CheckpointSaver(const Session& session, const Options& options)
                .place = place_,
                .ranking = {options.monitor, options.mode},
                .top_k = saving_.top_k},
-              cancelled_) {
+              cancelled_),
+      copies_(options.device) {
   if (!leads()) return;
   checkpoint::Store store(folder_);
   std::vector<std::string> all;
@@ -246,6 +256,7 @@ void CheckpointSaver::write(const About& about) {
   manifest.facts["samples_in_epoch"] = std::to_string(about.samples_in_epoch);
   manifest.facts["weights_only"] = saving_.weights_only ? "true" : "false";
   job_ = {copies_.entries(), meta_, std::move(manifest)};
+  job_.is_copied = [this] { return copies_.complete(); };
   if (const events::Heartbeat* page = session_.heartbeat)
     job_.history_is_stored = [page, written = page->num_written.load()] {
       return page->has_recorded(written);

@@ -35,6 +35,7 @@ struct WriteJob {
   checkpoint::Manifest manifest;  // rank 0 publishes it with the parts
   std::function<bool()> history_is_stored =
       {};  // whether the supervisor has stored the history up to here; empty: it is not checked
+  std::function<bool()> is_copied = {};  // whether the bytes are complete; empty: they are
 };
 
 struct WriteOutcome {
@@ -66,6 +67,7 @@ class CheckpointWriter {
   void lead(const WriteJob& job, WriteOutcome& outcome);
   void publish(const WriteJob& job, const std::filesystem::path& checkpoint);
   void follow(const WriteJob& job, WriteOutcome& outcome);
+  void await_copies(const WriteJob& job) const;
   void await_history(const WriteJob& job) const;
   void tidy(const std::filesystem::path& checkpoint);
   void await(const std::filesystem::path& path, const std::filesystem::path& sign_of_failure) const;
@@ -106,7 +108,8 @@ class CheckpointSaver {
     std::int64_t event_epoch = 0;  // epoch of the event
     std::string buckets;           // GradSync::layout()
   };
-  /// Waits for the previous save, then copies the tensors. Throws Error(resource) like poll().
+  /// Waits for the previous save, then starts to copy the tensors. Throws Error(resource) like
+  /// poll().
   void take(const std::vector<stage::NamedTensor>& tensors, Json meta);
   /// Writes the copy. Returns at once, or after the commit if `async: false` is set.
   void write(const About& about);
@@ -155,7 +158,7 @@ class CheckpointSaver {
 class Checkpointer final : public Observer {
  public:
   /// `check` throws if the weights must not be saved. All members outlive the Checkpointer.
-  using Check = std::function<void(const LoopState&)>;
+  using Check = std::function<void(LoopState&)>;
   struct Parts {
     const Session& session;
     const Options& options;

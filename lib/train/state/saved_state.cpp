@@ -1,9 +1,11 @@
 #include "train/state/saved_state.hpp"
 
 #include "base/error.hpp"
+#include "base/host_waits.hpp"
 #include "base/strings.hpp"
 #include "checkpoint/store.hpp"
 #include "checkpoint/verify.hpp"
+#include "device/event.hpp"
 #include "train/state/weights.hpp"
 
 #include <ATen/CPUGeneratorImpl.h>
@@ -34,6 +36,11 @@ at::Tensor tensor_of(const container::Entry& entry) {
 bool alike(const stage::NamedTensor& a, const stage::NamedTensor& b) {
   return a.name == b.name && a.tensor.scalar_type() == b.tensor.scalar_type() &&
          a.tensor.sizes() == b.tensor.sizes();
+}
+
+/// Returns the whole memory that the tensor is a part of.
+std::span<const std::byte> block_of(const at::Tensor& host) {
+  return {static_cast<const std::byte*>(host.storage().data()), host.storage().nbytes()};
 }
 
 std::string shape_text(std::string_view dtype, at::IntArrayRef shape) {
@@ -68,11 +75,21 @@ std::vector<stage::NamedTensor> saved_by(const std::vector<StateTensor>& state, 
 void HostCopies::take(const std::vector<stage::NamedTensor>& tensors) {
   const at::NoGradGuard guard;
   if (!std::ranges::equal(copies_, tensors, alike)) {
+    lock_.reset();
     copies_.clear();  // freed before the new ones are allocated
     copies_ = empty_block(tensors, at::kCPU);
+    if (!copies_.empty()) lock_ = device::lock_pages(device_, block_of(copies_.front().tensor));
   }
+  if (copied_ && !lock_) count_host_wait("copy of a checkpoint to pageable memory");
   for (std::size_t i = 0; i < tensors.size(); ++i)
-    copies_[i].tensor.copy_(tensors[i].tensor.detach());
+    copies_[i].tensor.copy_(tensors[i].tensor.detach(), /*non_blocking=*/true);
+  if (copied_) copied_->record();
+}
+
+HostCopies::~HostCopies() {
+  if (!copied_ || device::settled(*copied_)) return;
+  (void)lock_.release();  // the device may still write to the memory until the process ends
+  (void)new std::vector<stage::NamedTensor>(std::move(copies_));
 }
 
 std::vector<container::Entry> container_entries(const std::vector<stage::NamedTensor>& hosts) {

@@ -2,6 +2,7 @@
 
 #include "checkpoint/container.hpp"
 #include "checkpoint/parts.hpp"
+#include "device/device.hpp"
 #include "dist/grad_sync.hpp"
 #include "stage/stages.hpp"
 
@@ -10,9 +11,11 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 // Stores the tensors of a run's state in the parts of a checkpoint, and reads them.
@@ -37,16 +40,31 @@ std::vector<stage::NamedTensor> saved_by(const std::vector<StateTensor>& state, 
 /// Returns entries that point into tensors on the host.
 std::vector<container::Entry> container_entries(const std::vector<stage::NamedTensor>& hosts);
 
-/// Copies of tensors on the host, in memory that later copies reuse.
+/// Copies of tensors on the host, in memory that later copies reuse. A GPU copies to page-locked
+/// memory in the background.
 class HostCopies {
  public:
-  /// Copies the tensors. Synchronizes with the device.
+  explicit HostCopies(at::Device device) : HostCopies(device, device::make_event(device)) {}
+  /// `copied` is null if all tensors are on the host.
+  HostCopies(at::Device device, std::unique_ptr<device::Event> copied)
+      : device_(device), copied_(std::move(copied)) {}
+  HostCopies(const HostCopies&) = delete;
+  HostCopies& operator=(const HostCopies&) = delete;
+  ~HostCopies();
+
+  /// Starts to copy the tensors as they are after the work launched so far. The last copies must be
+  /// complete and no longer in use.
   void take(const std::vector<stage::NamedTensor>& tensors);
+  /// Returns whether the copies of the last take() are complete. Any thread may call it.
+  [[nodiscard]] bool complete() const { return !copied_ || copied_->done(); }
   /// Returns the entries of the last take(). They point into the copies.
   [[nodiscard]] std::vector<container::Entry> entries() const { return container_entries(copies_); }
 
  private:
+  at::Device device_;
+  std::unique_ptr<device::Event> copied_;
   std::vector<stage::NamedTensor> copies_;
+  std::unique_ptr<device::PageLock> lock_;  // of their memory
 };
 
 /// The checkpoint that a rank resumes from, read and verified.

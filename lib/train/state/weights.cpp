@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "base/hash.hpp"
+#include "base/host_waits.hpp"
 #include "base/safetensors.hpp"
 #include "base/strings.hpp"
 #include "data/formats/mapped_file.hpp"
@@ -21,7 +22,10 @@
 namespace trainctl::train {
 namespace {
 
-at::Tensor on_host(const at::Tensor& tensor) { return tensor.detach().cpu().contiguous(); }
+at::Tensor on_host(const at::Tensor& tensor) {
+  if (!tensor.is_cpu()) count_host_wait("weights for a file or a digest");
+  return tensor.detach().cpu().contiguous();
+}
 
 struct DtypeName {
   at::ScalarType dtype;
@@ -125,6 +129,7 @@ std::string not_finite(const std::vector<stage::NamedTensor>& weights) {
         at::linalg_vector_norm(tensor, std::numeric_limits<double>::infinity()).to(at::kDouble));
   }
   if (largest.empty()) return {};
+  if (!largest.front().is_cpu()) count_host_wait("check of the weights");
   const at::Tensor values = at::stack(largest).cpu();
   const std::span<const double> read(values.const_data_ptr<double>(), largest.size());
   const auto bad =

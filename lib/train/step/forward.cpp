@@ -1,11 +1,14 @@
 #include "train/step/forward.hpp"
 
+#include "base/host_waits.hpp"
 #include "stage/forward_context.hpp"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/full_like.h>
 #include <ATen/ops/isfinite.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/tensor.h>
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 #include <c10/core/ScalarType.h>
@@ -90,13 +93,21 @@ void LossMeter::add_on_device(const stage::LossValue& loss, std::int64_t rows) {
   }
 }
 
+at::Tensor LossMeter::sums() const {
+  if (!device_total_.defined()) return at::tensor({total_, weight_}, at::kDouble);
+  return at::stack({device_total_, device_weight_ + weight_});
+}
+
 double LossMeter::total() const {
-  return device_total_.defined() ? device_total_.item<double>() : total_;
+  if (!device_total_.defined()) return total_;
+  count_host_wait("sum of the losses");
+  return device_total_.item<double>();
 }
 
 double LossMeter::weight() const {
-  const bool on_host = weight_ > 0 || !device_weight_.defined();
-  return on_host ? weight_ : device_weight_.item<double>();
+  if (weight_ > 0 || !device_weight_.defined()) return weight_;
+  count_host_wait("sum of the losses");
+  return device_weight_.item<double>();
 }
 
 void LossMeter::reset() {
@@ -132,6 +143,7 @@ void update_metrics(const std::vector<std::unique_ptr<stage::Metric>>& metrics,
   at::Tensor rows = logits.detach();
   at::Tensor labels = targets;
   if (const auto ignored = loss.ignored_label(); ignored && !metrics.empty()) {
+    if (!labels.is_cpu()) count_host_wait("number of labels that are not loss.ignore_index");
     if (rows.dim() == 3) rows = rows.flatten(0, 1);  // one row for each token
     labels = labels.flatten();
     const at::Tensor counted = labels.ne(*ignored).nonzero().squeeze(1);

@@ -63,6 +63,8 @@ class LossMeter {
   /// Adds a loss. Returns false on a CPU if the loss is not finite and NotFinite::counts is set; on
   /// a GPU a non-finite loss shows only in the total.
   bool add(const stage::LossValue& loss, std::int64_t rows);
+  /// Returns total() and weight() as float64 [2] on the device, without a synchronization.
+  [[nodiscard]] at::Tensor sums() const;
   /// Synchronizes with the device.
   [[nodiscard]] double total() const;
   /// Synchronizes with the device if the loss has row weights, losses may be left out, or rows are

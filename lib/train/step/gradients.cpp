@@ -1,5 +1,7 @@
 #include "train/step/gradients.hpp"
 
+#include "base/host_waits.hpp"
+
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/_amp_foreach_non_finite_check_and_unscale.h>
@@ -54,6 +56,11 @@ at::Tensor Clipper::operator()(at::TensorList gradients) const {
 
 namespace {
 
+double read(const at::Tensor& scalar) {
+  if (!scalar.is_cpu()) count_host_wait("state of the gradient scaler");
+  return scalar.item<double>();
+}
+
 constexpr double kFirstScale = 65536;
 constexpr double kGrowth = 2;
 constexpr double kBackoff = 0.5;
@@ -93,9 +100,13 @@ void GradScaler::update() {
   at::_amp_update_scale_(scale_, growth_tracker_, found_inf_, kGrowth, kBackoff, kGrowthInterval);
 }
 
-double GradScaler::current_scale() const { return scale_.item<double>(); }
-std::int64_t GradScaler::skipped() const { return skipped_[0].item<std::int64_t>(); }
-std::int64_t GradScaler::most_skipped_in_a_row() const { return skipped_[2].item<std::int64_t>(); }
+double GradScaler::current_scale() const { return read(scale_.select(0, 0)); }
+std::int64_t GradScaler::skipped() const {
+  return static_cast<std::int64_t>(read(skipped_.select(0, 0)));
+}
+std::int64_t GradScaler::most_skipped_in_a_row() const {
+  return static_cast<std::int64_t>(read(longest_skipped_series()));
+}
 
 std::vector<stage::NamedTensor> GradScaler::state() const {
   return {{"scale", scale_},

@@ -121,7 +121,9 @@ StepRunner::Result StepRunner::take(const MicroBatch& micro) {
   {
     RECORD_USER_SCOPE("forward");
     const stage::BatchOfRanksScope ranks({rank_sum_.get(), micro.batch.valid > 0});
+    const stage::CounterScope counters;
     logits = forward(session_.model, micro.batch.inputs, forward_);
+    counters.add();
   }
   enter(AnomalyDetector::Pass::loss);
   const stage::LossValue loss = [&] {

@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <deque>
 #include <set>
 #include <thread>
 
@@ -117,7 +118,7 @@ TEST_CASE("Loader: a rank without samples gets one row of padding that does not 
   CHECK(last->valid == 0);
   CHECK(last->global_valid == 1);
   CHECK(labels_of(*last) == std::vector<std::int64_t>{6});
-  CHECK(digest(*last, loader.layout()) == 0);
+  CHECK(digest_of(*last, loader.layout()) == 0);
 }
 
 TEST_CASE("Loader: start_epoch() gives the batches of any epoch, also after an unfinished one") {
@@ -249,13 +250,13 @@ TEST_CASE("digest: depends on pixels, labels and positions") {
   Batch batch;
   batch.rows = batch.valid = 1;
   batch.fields = {pixels, label};
-  const std::uint64_t before = digest(batch, layout);
+  const std::uint64_t before = digest_of(batch, layout);
   pixels[1] = std::byte{1};
-  const std::uint64_t changed_pixel = digest(batch, layout);
+  const std::uint64_t changed_pixel = digest_of(batch, layout);
   label[0] = std::byte{1};
-  const std::uint64_t changed_label = digest(batch, layout);
+  const std::uint64_t changed_label = digest_of(batch, layout);
   batch.position = 1;
-  const std::uint64_t moved = digest(batch, layout);
+  const std::uint64_t moved = digest_of(batch, layout);
   CHECK(std::set<std::uint64_t>{before, changed_pixel, changed_label, moved}.size() == 4);
 }
 
@@ -336,5 +337,62 @@ TEST_CASE("Loader: batches after a pause are the same for any epoch") {
     rested.pause();  // in the middle of an epoch
     CHECK(read_epoch(rested, 6) == read_epoch(reference, 6));
     rested.pause();  // the destructor must work after it
+  }
+}
+
+TEST_CASE("Loader: the memory of batches in flight stays valid while later batches are made") {
+  const int workers = GENERATE(0, 2);
+  LoaderOptions options = options_of(workers, 2, 3);
+  options.in_flight = 3;
+  Loader loader(counting(200), options);
+  REQUIRE(loader.in_flight() == 3);
+  const std::size_t slots = workers == 0 ? 4 : 7;
+  CHECK(loader.memory().size() % slots == 0);
+  struct Flying {
+    std::vector<std::span<const std::byte>> fields;
+    std::vector<std::vector<std::byte>> copies;
+  };
+  std::deque<Flying> flying;
+  for (const int epoch : {0, 1, 5}) {  // the ring is restarted for the last one
+    if (epoch == 5) flying.clear();
+    loader.start_epoch(epoch);
+    while (const Batch* batch = loader.next()) {
+      for (const Flying& one : flying) {
+        for (std::size_t i = 0; i < one.fields.size(); ++i)
+          REQUIRE(std::ranges::equal(one.fields[i], one.copies[i]));
+      }
+      Flying now{batch->fields, {}};
+      for (const auto field : batch->fields) now.copies.emplace_back(field.begin(), field.end());
+      flying.push_back(std::move(now));
+      if (flying.size() > 3) flying.pop_front();
+    }
+  }
+}
+
+TEST_CASE("Loader: fewer batches are in flight when memory is short") {
+  LoaderOptions options = options_of(2, 2, 0);
+  const std::size_t slot = Loader(counting(61), options_of(0, 1, 0)).memory().size();
+  options.in_flight = 4;
+  options.memory_budget = 3 * slot;
+  Loader loader(counting(61), options);
+  CHECK(loader.in_flight() == 1);
+  CHECK(loader.memory().size() == 3 * slot);
+}
+
+TEST_CASE("Loader: the threads compute the digest of each batch") {
+  LoaderOptions options = options_of(GENERATE(0, 1, 2), 2, 3);
+  options.in_flight = GENERATE(0, 2);
+  for (const Pipeline& pipeline : {counting(61), augmented(61)}) {
+    options.digests = true;
+    Loader loader(pipeline, options);
+    for (const int epoch : {0, 1, 7}) {
+      loader.start_epoch(epoch);
+      while (const Batch* batch = loader.next())
+        REQUIRE(batch->digest == digest_of(*batch, loader.layout()));
+    }
+    options.digests = false;
+    Loader without(pipeline, options);
+    without.start_epoch(0);
+    CHECK(without.next()->digest == 0);
   }
 }

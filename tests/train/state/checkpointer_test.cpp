@@ -261,3 +261,33 @@ TEST_CASE("CheckpointSaver: two ranks write one checkpoint, and both know that i
     CHECK(*value == static_cast<float>(30 + rank));
   }
 }
+
+TEST_CASE(
+    "CheckpointWriter: a part is written when its bytes are copied, or the save is canceled") {
+  const TempFolder folder;
+  std::atomic<bool> canceled = false;
+  std::atomic<bool> copied = false;
+  train::CheckpointWriter writer({.folder = folder.path() / "checkpoints"}, canceled);
+  std::vector<std::byte> bytes(4);
+  std::atomic<int> polls = 0;
+  train::WriteJob job{.entries = {{"model/weight", "F32", {1}, bytes}}, .meta = Json::object()};
+  job.manifest.global_step = 3;
+  job.manifest.world_size = 1;
+  job.is_copied = [&] { return ++polls > 2 && copied; };
+  auto written = std::async(std::launch::async, [&] { return writer.run(job); });
+  while (polls < 3) std::this_thread::yield();
+  SECTION("copied") {
+    bytes[0] = std::byte{7};
+    copied = true;
+    REQUIRE(written.get().committed);
+    const auto path = checkpoint::Store(folder.path() / "checkpoints").pointed(Link::last);
+    const container::File file(checkpoint::Store::part(*path, 0));
+    CHECK(file.find("model/weight")->bytes[0] == std::byte{7});
+  }
+  SECTION("canceled") {
+    canceled = true;
+    const train::WriteOutcome outcome = written.get();
+    CHECK_FALSE(outcome.committed);
+    CHECK_THAT(outcome.failure, Contains("canceled"));
+  }
+}

@@ -1,6 +1,8 @@
 #include "train/state/saved_state.hpp"
 
+#include "base/host_waits.hpp"
 #include "checkpoint/store.hpp"
+#include "device/fake_events.hpp"
 #include "support/catch.hpp"
 #include "support/temp_folder.hpp"
 
@@ -28,7 +30,7 @@ std::filesystem::path save(const TempFolder& folder, int ranks) {
   manifest.global_step = 7;
   manifest.world_size = ranks;
   for (int rank = 0; rank < ranks; ++rank) {
-    train::HostCopies copies;
+    train::HostCopies copies(at::kCPU);
     copies.take(train::saved_by(state(3, static_cast<float>(rank)), rank));
     const auto part = checkpoint::Store::part(path, rank);
     container::write(part, copies.entries(), {{"training", {{"rank", rank}}}});
@@ -107,7 +109,7 @@ TEST_CASE("restore: state owned by one rank is found in any part, for any number
   manifest.global_step = 7;
   manifest.world_size = 4;
   for (int rank = 0; rank < 4; ++rank) {
-    train::HostCopies copies;
+    train::HostCopies copies(at::kCPU);
     const at::Tensor value = torch::full({2}, static_cast<float>(rank + 1));
     copies.take({{"optimizer/p" + std::to_string(rank), value}});
     const auto part = checkpoint::Store::part(path, rank);
@@ -132,7 +134,7 @@ TEST_CASE("restore: state owned by one rank is found in any part, for any number
 
 TEST_CASE("HostCopies: tensors of any layout are copied contiguously, and buffers are reused") {
   const at::Tensor tensor = torch::arange(6, torch::kFloat).view({2, 3}).t();
-  train::HostCopies copies;
+  train::HostCopies copies(at::kCPU);
   copies.take({{"a", tensor}});
   const auto entries = copies.entries();
   REQUIRE(entries.size() == 1);
@@ -144,4 +146,17 @@ TEST_CASE("HostCopies: tensors of any layout are copied contiguously, and buffer
   copies.take({{"a", tensor}});
   CHECK(copies.entries()[0].bytes.data() == entries[0].bytes.data());
   CHECK(values[1] == 4);
+}
+
+TEST_CASE("HostCopies: copies of a GPU are complete when its event is done") {
+  FakeDevice gpu;
+  const auto before = host_waits();
+  train::HostCopies copies(at::kCPU, gpu.event());
+  CHECK(copies.complete());
+  copies.take({{"a", torch::ones({2})}});
+  CHECK_FALSE(copies.complete());
+  gpu.finish_all();
+  CHECK(copies.complete());
+  CHECK(gpu.waits == 0);
+  CHECK(host_waits_since(before).size() == 1);  // the memory of this test is not page-locked
 }

@@ -391,7 +391,36 @@ TEST_CASE("cuda_graphs: auto warns of an obstacle on a GPU only, and false never
   CHECK(capture.run.events.size() == 1);
 }
 
-TEST_CASE("cuda_graphs: a run with a profiler is told when the capture begins, and once") {
+TEST_CASE("cuda_graphs: each obstacle of a run is reported once") {
+  CaptureCase capture;
+  capture.options.device = at::Device(at::kCUDA, 0);
+  capture.run.optimizer.repeatable = true;
+  std::string reason;
+  SECTION("scheduler") {
+    capture.run.scheduler.cycles = true;
+    reason = "the scheduler changes the momentum";
+  }
+  SECTION("optimizer") {
+    capture.run.optimizer.repeatable = false;
+    reason = "the optimizer keeps its learning rate on the CPU";
+  }
+  SECTION("skipped steps") {
+    capture.options.may_skip = 1;
+    reason = "the optimizer decides on the CPU";
+  }
+  SECTION("norms") {
+    capture.options.log_norms = true;
+    capture.options.log_every = 1;
+    reason = "trainer.log_norms runs logged steps";
+  }
+  SECTION("experiment") { reason = *(capture.options.capture_obstacle = "it is a plug-in"); }
+  CHECK(capture.make() == nullptr);
+  const auto warnings = capture.run.all<events::Warning>();
+  REQUIRE(warnings.size() == 1);
+  CHECK_THAT(warnings.front().message, Contains("CUDA graphs are not used: " + reason));
+}
+
+TEST_CASE("cuda_graphs: with a profiler, one warning says when the capture begins") {
   CaptureCase capture;
   capture.run.optimizer.repeatable = true;
   capture.options.device = at::Device(at::kCUDA, 0);

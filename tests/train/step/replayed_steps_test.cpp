@@ -19,38 +19,43 @@ struct GraphCounts {
   int warm_ups = 0;
   int records = 0;
   int replays = 0;
+  int fails_at = -1;  // the number of the capture that fails
 };
 
+/// Whether the backward pass of the first batch of a window allocates gradients. With several ranks
+/// they are parts of buckets.
+enum class Gradients { allocated, in_buckets };
+
 /// Replays on the CPU what a CUDA graph would compute, by running the captured work again. As with
-/// a graph, each gradient is written where it was during the capture, and the host's references to
-/// gradients do not change. The work of a capture runs at once, and its first replay does nothing.
+/// a graph, a capture computes nothing, each gradient is written where it was during the capture,
+/// and a replay does not change the host's references to gradients.
 class RerunGraph final : public device::StepGraph {
  public:
-  RerunGraph(std::vector<at::Tensor> parameters, GraphCounts& counts)
-      : parameters_(std::move(parameters)), counts_(counts) {}
+  RerunGraph(std::vector<at::Tensor> parameters, Gradients kind, GraphCounts& counts)
+      : parameters_(std::move(parameters)), kind_(kind), counts_(counts) {}
 
   void warm_up(const Work& work) override {
     ++counts_.warm_ups;
     work();
   }
   std::size_t record(const Work& work) override {
-    ++counts_.records;
+    const bool fails = counts_.records++ == counts_.fails_at;
     Captured captured{.work = work, .before = gradients(), .after = {}};
-    work();
+    if (kind_ == Gradients::allocated && (graphs_.empty() || fails)) allocate();
+    if (fails) throw Error(ErrorKind::resource, "operation not permitted");
     captured.after = gradients();
     graphs_.push_back(std::move(captured));
     return graphs_.size() - 1;
   }
   void replay(std::size_t graph) override {
     ++counts_.replays;
-    Captured& captured = graphs_.at(graph);
-    if (std::exchange(captured.has_run, false)) return;
+    const Captured& captured = graphs_.at(graph);
     const std::vector<at::Tensor> host = gradients();
     set(captured.before);
     captured.work();
     const std::vector<at::Tensor> now = gradients();
     for (std::size_t i = 0; i < now.size(); ++i) {
-      if (now[i].defined() && !now[i].is_same(captured.after[i])) captured.after[i].copy_(now[i]);
+      if (!now[i].is_same(captured.after[i])) captured.after[i].copy_(now[i]);
     }
     set(host);
   }
@@ -59,9 +64,13 @@ class RerunGraph final : public device::StepGraph {
   struct Captured {
     Work work;
     std::vector<at::Tensor> before, after;  // gradients by parameter
-    bool has_run = true;
   };
 
+  /// Gives the parameters gradients that no kernel has written.
+  void allocate() {
+    for (at::Tensor& parameter : parameters_)
+      parameter.mutable_grad() = at::full_like(parameter.detach(), 1e9);
+  }
   [[nodiscard]] std::vector<at::Tensor> gradients() const {
     std::vector<at::Tensor> all;
     for (const at::Tensor& parameter : parameters_) all.push_back(parameter.grad());
@@ -72,6 +81,7 @@ class RerunGraph final : public device::StepGraph {
   }
 
   std::vector<at::Tensor> parameters_;
+  Gradients kind_;
   GraphCounts& counts_;
   std::vector<Captured> graphs_;
 };
@@ -80,8 +90,11 @@ class RerunGraph final : public device::StepGraph {
 void capture(FakeRun& run, GraphCounts& counts) {
   run.options.cuda_graphs = {true};
   run.optimizer.repeatable = true;
-  run.make_graph = [&run, &counts](at::Device) {
-    return std::make_unique<RerunGraph>(run.optimizer.parameters, counts);
+  const bool alone = run.communicator->rank_info().world_size == 1 ||
+                     run.options.strategy == spec::Strategy::local_sgd;
+  const Gradients kind = alone ? Gradients::allocated : Gradients::in_buckets;
+  run.make_graph = [&run, &counts, kind](at::Device) {
+    return std::make_unique<RerunGraph>(run.optimizer.parameters, kind, counts);
   };
 }
 

@@ -158,7 +158,7 @@ at::Tensor BatchNorm2d::operator()(const at::Tensor& x_nchw, stage::RunMode mode
       "batch normalization needs more than one value per channel, but here the batch is one image "
       "of 1x1 pixels\nhint: set loader.drop_last=true, use larger batches or larger images");
   if (stage::is_recomputing()) return normalized({}, {});  // already counted
-  num_batches_tracked.add_(1);
+  stage::increment(num_batches_tracked);
   return normalized(running_mean, running_var);
 }
 
@@ -173,7 +173,7 @@ at::Tensor BatchNorm2d::over_ranks(const at::Tensor& x_nchw) const {
     const at::NoGradGuard guard;
     const at::Tensor unbiased =
         batch.var * (batch.count / (batch.count - 1).clamp_min(1)).to(at::kFloat);
-    num_batches_tracked.add_(1);
+    stage::increment(num_batches_tracked);
     running_mean.mul_(1 - options.momentum).add_(batch.mean, options.momentum);
     running_var.mul_(1 - options.momentum).add_(unbiased, options.momentum);
   }
