@@ -3,11 +3,17 @@
 #include "base/error.hpp"
 #include "base/numbers.hpp"
 
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/mm.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cmath>
 #include <ctime>
 #include <fstream>
+#include <limits>
+#include <optional>
 #include <string>
 
 namespace trainctl::device {
@@ -24,6 +30,19 @@ c10::Device choose_device(spec::Accelerator accelerator, int local_rank) {
   const c10::Device device(c10::kCUDA, static_cast<c10::DeviceIndex>(local_rank));
   use_cuda_device(device);
   return device;
+}
+
+double product_error(const at::Tensor& a, const at::Tensor& b, const at::Tensor& product) {
+  const std::int64_t size = a.size(1);
+  const std::int64_t step = std::max<std::int64_t>(product.size(0) / 64, 1);
+  const auto on_cpu = [](const at::Tensor& tensor) { return tensor.to(at::kCPU, at::kDouble); };
+  const at::Tensor rows = on_cpu(a.slice(0, 0, std::nullopt, step));
+  const at::Tensor columns = on_cpu(b.slice(1, 0, std::nullopt, step));
+  const at::Tensor found =
+      on_cpu(product.slice(0, 0, std::nullopt, step).slice(1, 0, std::nullopt, step));
+  const double error = (found - at::mm(rows, columns)).abs().max().item<double>();
+  return std::isnan(error) ? std::numeric_limits<double>::infinity()
+                           : error / std::sqrt(static_cast<double>(size));
 }
 
 double peak_rss_mb() {

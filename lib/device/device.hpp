@@ -30,6 +30,11 @@ double cpu_seconds();
 /// Returns the bytes that this process has read from storage; 0 if the kernel does not report them.
 std::int64_t storage_bytes_read();
 
+/// Returns the largest difference of a sample of the elements of `product` from those of the matrix
+/// product a x b, which is computed in float64 on the CPU, divided by the standard deviation that
+/// they have if the elements of `a` and `b` have the deviation 1. Infinity if one is NaN.
+double product_error(const at::Tensor& a, const at::Tensor& b, const at::Tensor& product);
+
 // Functions that need a CUDA device. cuda.cpp implements them in the engine for GPUs, no_cuda.cpp
 // in the one for CPUs, which loads no CUDA library.
 

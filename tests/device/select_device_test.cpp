@@ -3,6 +3,13 @@
 #include "device/kernels.hpp"
 #include "support/catch.hpp"
 
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/mm.h>
+#include <ATen/ops/randn.h>
+
+#include <cmath>
+#include <limits>
+
 using namespace trainctl;
 
 TEST_CASE("choose_device: the CPU is used if requested") {
@@ -57,4 +64,15 @@ TEST_CASE("resource usage: the values of this process are plausible") {
   CHECK(device::cpu_seconds() > before);
   CHECK(device::peak_rss_mb() > 1);
   CHECK(device::storage_bytes_read() >= 0);
+}
+
+TEST_CASE("product_error: a wrong element of a matrix product is found") {
+  const at::Tensor a = at::randn({128, 96}, at::kFloat);
+  const at::Tensor b = at::randn({96, 128}, at::kFloat);
+  const at::Tensor product = at::mm(a, b);
+  CHECK(device::product_error(a, b, product) < 1e-5);
+  product[2][4] += 10;
+  CHECK(device::product_error(a, b, product) == Approx(10 / std::sqrt(96)).epsilon(1e-3));
+  product[2][4] = std::numeric_limits<float>::quiet_NaN();
+  CHECK(std::isinf(device::product_error(a, b, product)));
 }

@@ -52,7 +52,7 @@ inline std::string small_with(const char* more) { return fmt::format("{}{}", kSm
 
 /// Runs the engine in this process; events go to a file instead of a pipe.
 inline Ended run_engine(const TempFolder& folder, const std::string& config, int stop_signal = 0,
-                        const char* mode = "train") {
+                        const char* mode = "train", const char* accelerator = nullptr) {
   std::filesystem::create_directories(folder / "logs");
   if (!config.empty()) std::ofstream(folder / "config.resolved.yaml") << config;
   const std::string path = (folder / "events").string();
@@ -67,7 +67,8 @@ inline Ended run_engine(const TempFolder& folder, const std::string& config, int
                                       .event_fd = out.get(),
                                       .heartbeat_fd = -1,
                                       .store_fd = -1,
-                                      .stop_signal = &stop};
+                                      .stop_signal = &stop,
+                                      .accelerator = accelerator};
   Ended ended;
   ended.code = trainctl_engine_v1(&request);
   std::ifstream lines(path);

@@ -43,7 +43,8 @@ class RandomRecord {
     value.reset();
     if (below(2) == 1) fill(value.emplace());
   }
-  void fill(std::map<std::string, std::string>& values) {
+  template <class T>
+  void fill(std::map<std::string, T>& values) {
     for (std::size_t i = below(4); i > 0; --i) fill(values[std::to_string(i) + "\n"]);
   }
   template <class T>

@@ -43,11 +43,6 @@ int measure_link(const TrainctlEngineRequest& request, at::Device device,
 /// because another check has failed. Returns the exit code, 0. On a CPU, all sizes are small.
 int test_gpu(const TrainctlEngineRequest& request, at::Device device, const train::EventSink& emit);
 
-/// Returns the largest difference of a sample of the elements of `product` from those of the matrix
-/// product a x b, which is computed in float64 on the CPU, divided by the standard deviation that
-/// they have if the elements of `a` and `b` have the deviation 1. Infinity if one is NaN.
-double product_error(const at::Tensor& a, const at::Tensor& b, const at::Tensor& product);
-
 /// Runs steps on random batches of loader.batch_size together with the other ranks, which
 /// synchronize gradients as in a run, and emits events::Measured with the times. Returns the exit
 /// code.

@@ -28,10 +28,8 @@
 #include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <exception>
-#include <limits>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -129,7 +127,7 @@ class MatmulPrecision {
   MatmulPrecision& operator=(const MatmulPrecision&) = delete;
 };
 
-/// A data type and the largest product_error() that its rounding can cause.
+/// A data type and the largest device::product_error() that its rounding can cause.
 struct Product {
   at::ScalarType type = at::kFloat;
   bool tf32 = false;
@@ -142,7 +140,7 @@ void check_product(const TestedDevice& subject, const Product& product, GpuCheck
   const at::Tensor a = at::randn({n, n}, subject.of(product.type));
   const at::Tensor b = at::randn({n, n}, subject.of(product.type));
   const at::Tensor c = at::mm(a, b);
-  checked.error = product_error(a, b, c);
+  checked.error = device::product_error(a, b, c);
   if (!(*checked.error <= product.tolerance)) {
     checked.failure = fmt::format(
         "the product differs from the CPU's by {:.2g}; at most {} is "
@@ -334,19 +332,6 @@ class Checks {
 };
 
 }  // namespace
-
-double product_error(const at::Tensor& a, const at::Tensor& b, const at::Tensor& product) {
-  const std::int64_t size = a.size(1);
-  const std::int64_t step = std::max<std::int64_t>(product.size(0) / 64, 1);
-  const auto on_cpu = [](const at::Tensor& tensor) { return tensor.to(at::kCPU, at::kDouble); };
-  const at::Tensor rows = on_cpu(a.slice(0, 0, std::nullopt, step));
-  const at::Tensor columns = on_cpu(b.slice(1, 0, std::nullopt, step));
-  const at::Tensor found =
-      on_cpu(product.slice(0, 0, std::nullopt, step).slice(1, 0, std::nullopt, step));
-  const double error = (found - at::mm(rows, columns)).abs().max().item<double>();
-  return std::isnan(error) ? std::numeric_limits<double>::infinity()
-                           : error / std::sqrt(static_cast<double>(size));
-}
 
 int test_gpu(const TrainctlEngineRequest& request, at::Device device,
              const train::EventSink& emit) {

@@ -118,7 +118,7 @@ TEST_CASE("Loader: a rank without samples gets one row of padding that does not 
   CHECK(last->valid == 0);
   CHECK(last->global_valid == 1);
   CHECK(labels_of(*last) == std::vector<std::int64_t>{6});
-  CHECK(digest(*last, loader.layout()) == 0);
+  CHECK(digest_of(*last, loader.layout()) == 0);
 }
 
 TEST_CASE("Loader: start_epoch() gives the batches of any epoch, also after an unfinished one") {

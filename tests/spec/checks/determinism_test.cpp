@@ -1,19 +1,20 @@
 #include "base/files.hpp"
-#include "base/strings.hpp"
 #include "spec/checks/checks.hpp"
 #include "spec/experiment_yaml.hpp"
 #include "support/catch.hpp"
+#include "support/golden_folder.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
+#include <string>
+#include <vector>
 
 namespace spec = trainctl::spec;
 
 namespace {
 
-constexpr spec::Placement kOneGpu{.on_gpus = true, .ranks = 1};
+constexpr spec::Placement kOnGpu{.on_gpus = true, .ranks = 1};
 constexpr const char* kDeterministic = "trainer.deterministic=true";
 
 std::string model_of(const std::string& layers) {
@@ -33,31 +34,30 @@ std::string problems_on(const spec::Placement& placement,
 TEST_CASE("deterministic: a layer without a deterministic backward pass is an error on a GPU",
           "[spec]") {
   const std::string pools = model_of("relu, {type: adaptive_avg_pool2d, output_size: 7}");
-  CHECK_THAT(problems_on(kOneGpu, {pools, kDeterministic}),
+  CHECK_THAT(problems_on(kOnGpu, {pools, kDeterministic}),
              Contains("the layer 'adaptive_avg_pool2d' has no deterministic backward pass on a "
                       "GPU (adaptive_avg_pool2d_backward_cuda)") &&
                  Contains("write 'output_size: 1'"));
-  CHECK(problems_on(kOneGpu, {pools}).empty());
+  CHECK(problems_on(kOnGpu, {pools}).empty());
   CHECK(problems_on({}, {pools, kDeterministic}).empty());
-  CHECK(problems_on(kOneGpu, {model_of("adaptive_avg_pool2d"), kDeterministic}).empty());
-  CHECK(problems_on(kOneGpu, {kDeterministic}).empty());
+  CHECK(problems_on(kOnGpu, {model_of("adaptive_avg_pool2d"), kDeterministic}).empty());
+  CHECK(problems_on(kOnGpu, {kDeterministic}).empty());
 }
 
 TEST_CASE("deterministic: layers inside residual layers are checked, too", "[spec]") {
   const std::string pool = "{type: adaptive_avg_pool2d, output_size: 2}";
-  for (const std::string key :
-       {"layers: [" + pool + "]", "layers: [relu], shortcut: [" + pool + "]"}) {
+  for (const std::string& key : std::vector<std::string>{
+           "layers: [" + pool + "]", "layers: [relu], shortcut: [" + pool + "]"}) {
     CAPTURE(key);
-    CHECK_THAT(problems_on(kOneGpu, {model_of("{type: residual, " + key + "}"), kDeterministic}),
+    CHECK_THAT(problems_on(kOnGpu, {model_of("{type: residual, " + key + "}"), kDeterministic}),
                Contains("adaptive_avg_pool2d_backward_cuda"));
   }
 }
 
 TEST_CASE("deterministic: the docs list the same stages as the check", "[spec]") {
-  namespace fs = std::filesystem;
   const std::string page =
-      trainctl::read_file(fs::path(TRAINCTL_GOLDEN_DIR) / "../../docs/explanation/determinism.md",
-                          1 << 20, trainctl::ReadFailure::resource);
+      trainctl::read_file(golden_folder() / "../../docs/explanation/determinism.md", 1 << 20,
+                          trainctl::ReadFailure::resource);
   std::string section = page.substr(page.find("| stage | condition | operation |"));
   section.resize(section.find("\n\n"));
   for (const spec::NondeterministicStage& stage : spec::nondeterministic_stages()) {
