@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <string>
 #include <utility>
 
@@ -98,9 +99,14 @@ void capture(FakeRun& run, GraphCounts& counts) {
   };
 }
 
+/// Skipped steps log NaN.
+bool same(double one, double other) {
+  return one == other || (std::isnan(one) && std::isnan(other));
+}
+
 void check_equal(const RankRun& captured, const RankRun& eager) {
   CHECK(captured.finished.parameter_digest == eager.finished.parameter_digest);
-  CHECK(captured.logged == eager.logged);
+  CHECK(std::ranges::equal(captured.logged, eager.logged, same));
   CHECK(captured.epochs.back().metrics == eager.epochs.back().metrics);
 }
 
@@ -199,7 +205,7 @@ TEST_CASE("captured steps: profiled steps run eagerly, and the profile has their
   CHECK(counts.replays == kEpochs * 12 - static_cast<int>(windows_before * accumulate));
   const std::string rows =
       read_file(run.folder / "profile/operators.csv", 1 << 20, ReadFailure::data);
-  CHECK_THAT(rows, Contains("aten::linear,cpu") || Contains("aten::addmm,cpu"));
+  CHECK_THAT(rows, Contains("\"aten::addmm\",cpu") || Contains("\"aten::linear\",cpu"));
 }
 
 TEST_CASE("captured steps: two and three ranks have the results of eager mode") {
