@@ -114,6 +114,10 @@ void PendingCopies::advance() {
   await(*events_[current_], kPlace);
 }
 
+void PendingCopies::drain() {
+  for (const auto& event : events_) await(*event, "copies of the last batches of an epoch");
+}
+
 bool PendingCopies::all_settled() noexcept {
   return std::ranges::all_of(events_, [](const auto& event) { return settled(*event); });
 }

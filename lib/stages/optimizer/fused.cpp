@@ -257,6 +257,7 @@ void FusedOptimizer::serialize(StateArchive& archive) {
   std::optional<double> momentum = momentum_;
   archive.value("momentum", &momentum);
   if (momentum) set_momentum(*momentum);
+  if (archive.has("")) return;  // true while saving only, which changes no counts
   for (ParameterGroup& group : groups_) group.forget_equal_steps();
 }
 
