@@ -320,12 +320,13 @@ events::Finished TrainLoop::finish() {
 }
 
 void TrainLoop::rescue(ErrorKind cause) noexcept {
-  drop_graph();
-  // A pending collective may block the device.
   const bool lost = cause == ErrorKind::rank_failed || cause == ErrorKind::hang;
-  if (!lost || options_.device.is_cpu()) {
-    for (const auto& observer : observers_) observer->on_failure(state_, cause);
+  if (lost && !options_.device.is_cpu()) {  // a pending collective may block the device
+    session_.communicator.abort([graph = step_.release_graph()]() mutable { graph.reset(); });
+    return;
   }
+  drop_graph();
+  for (const auto& observer : observers_) observer->on_failure(state_, cause);
   session_.communicator.abort();
 }
 
