@@ -408,6 +408,7 @@ struct Profiler {
   bool record_shapes = true;
   bool profile_memory = true;
   bool with_flops = true;
+  bool cuda_graphs = false;
   bool nvtx = false;
 
   static void describe(auto& options) {
@@ -422,6 +423,10 @@ struct Profiler {
                   "Records memory allocations and frees.");
     options.field("with_flops", &Profiler::with_flops,
                   "Estimates the FLOPs of matrix products and convolutions.");
+    options.field(
+        "cuda_graphs", &Profiler::cuda_graphs,
+        "Profiles steps as trainer.cuda_graphs runs them: replayed steps have kernels, but "
+        "neither operators nor layers. false: CUDA graphs begin after the profile.");
     options.field(
         "nvtx", &Profiler::nvtx,
         "Emits NVTX ranges for the phases of every step in the whole run, for Nsight Systems.");

@@ -305,7 +305,6 @@ void TrainLoop::settle_stop_reason() {
 events::Finished TrainLoop::finish() {
   phases_.enter(events::Phase::shutdown);
   guard_->check_skipped(state_);  // a signal may come between two log points
-  step_.drop_graph();             // its all-reduces must not outlive the group of the ranks
   broadcast_buffers(session_);
   guard_->check_weights(state_);
   const bool is_part = options_.until_epoch &&
@@ -322,12 +321,13 @@ events::Finished TrainLoop::finish() {
 }
 
 void TrainLoop::rescue(ErrorKind cause) noexcept {
-  drop_graph();
-  // A pending collective may block the device.
   const bool lost = cause == ErrorKind::rank_failed || cause == ErrorKind::hang;
-  if (!lost || options_.device.is_cpu()) {
-    for (const auto& observer : observers_) observer->on_failure(state_, cause);
+  if (lost && !options_.device.is_cpu()) {  // a pending collective may block the device
+    session_.communicator.abort([graph = step_.release_graph()]() mutable { graph.reset(); });
+    return;
   }
+  drop_graph();
+  for (const auto& observer : observers_) observer->on_failure(state_, cause);
   session_.communicator.abort();
 }
 

@@ -21,10 +21,26 @@ std::string reason_of(const std::exception& error) {
   return text.substr(0, text.find('\n'));
 }
 
-/// Returns the number of the kind of batch: the middle, the first, the last or the only one of a
-/// window.
-std::size_t kind_of(const MicroBatch& micro) {
-  return (micro.opens ? 1U : 0U) + (micro.closes ? 2U : 0U);
+/// After these errors, no collective can succeed.
+bool is_lost_rank(const std::exception& error) {
+  if (dynamic_cast<const c10::DistError*>(&error) != nullptr) return true;
+  const auto* own = dynamic_cast<const Error*>(&error);
+  return own != nullptr &&
+         (own->kind() == ErrorKind::rank_failed || own->kind() == ErrorKind::hang);
+}
+
+bool is_out_of_memory(const std::exception& error) {
+  if (dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr) return true;
+  const auto* own = dynamic_cast<const Error*>(&error);
+  return own != nullptr && own->kind() == ErrorKind::resource;
+}
+
+/// The kinds of batches of a window; kOnly: the window has one batch.
+enum Kind : std::size_t { kMiddle, kFirst, kLast, kOnly };
+
+Kind kind_of(const MicroBatch& micro) {
+  if (micro.opens) return micro.closes ? kOnly : kFirst;
+  return micro.closes ? kLast : kMiddle;
 }
 
 /// Returns the lowest rank on which the capture failed; nullopt if it succeeded on all. Every rank
@@ -41,7 +57,7 @@ std::optional<int> first_failure(dist::Communicator& communicator, bool failed_h
 /// Returns the number of steps until the profile is written. They run eagerly, because a replayed
 /// step has no operators to be recorded.
 std::int64_t profiled_steps(const Options& options) {
-  if (!options.profiler) return 0;
+  if (!options.profiler || options.profiler->cuda_graphs) return 0;
   return options.profiler->wait + options.profiler->warmup + options.profiler->active;
 }
 
@@ -53,11 +69,12 @@ std::int64_t profiled_steps(const Options& options) {
 
 }  // namespace
 
-CapturedStep::Places CapturedStep::places_of(const device::DeviceBatch& batch) {
-  const auto place = [](const at::Tensor& tensor) {
+CapturedStep::Addresses CapturedStep::addresses_of(const device::DeviceBatch& batch) {
+  const auto address = [](const at::Tensor& tensor) {
     return tensor.defined() ? tensor.const_data_ptr() : nullptr;
   };
-  return {place(batch.inputs), place(batch.targets), place(batch.targets_b), place(batch.lambda)};
+  return {address(batch.inputs), address(batch.targets), address(batch.targets_b),
+          address(batch.lambda)};
 }
 
 CapturedStep::Mode CapturedStep::mode_of(Window window) const {
@@ -81,10 +98,13 @@ CapturedStep::Execution CapturedStep::take(const MicroBatch& micro, Window windo
   if (mode_ == Mode::captured) {
     const auto& recorded = recorded_[kind_of(micro)];
     const bool is_new = !recorded.has_value();
-    if (is_new ? record(micro, step) : recorded->places == places_of(micro.batch)) {
+    if (is_new ? record(micro, step) : recorded->addresses == addresses_of(micro.batch)) {
       replay(micro, *recorded);
       return is_new ? Execution::eager : Execution::replayed;  // the capture ran the host code
     }
+    // If a rank left the first window that is captured, the others would wait for its captures.
+    ASSERT(is_new || recorded_[kLast] || recorded_[kOnly] ||
+           setup_.communicator.rank_info().world_size == 1);
     mode_ = Mode::eager;
   }
   if (micro.opens) uses_recorded_ = false;
@@ -94,11 +114,14 @@ CapturedStep::Execution CapturedStep::take(const MicroBatch& micro, Window windo
 
 bool CapturedStep::record(const MicroBatch& micro, const Step& step) {
   std::optional<std::string> reason;
+  std::exception_ptr no_memory;
   try {
     const PartTimer::Pause pause(setup_.timer);
-    recorded_[kind_of(micro)] = {setup_.graph->record(step), places_of(micro.batch)};
+    recorded_[kind_of(micro)] = {setup_.graph->record(step), addresses_of(micro.batch)};
   } catch (const std::exception& error) {
+    if (is_lost_rank(error)) throw;
     reason = "a step could not be captured: " + reason_of(error);
+    if (is_out_of_memory(error)) no_memory = std::current_exception();
   }
   const std::optional<int> failed = first_failure(setup_.communicator, reason.has_value());
   if (!failed) {
@@ -112,7 +135,9 @@ bool CapturedStep::record(const MicroBatch& micro, const Step& step) {
   // The graphs have already run the earlier batches of the window.
   if (!micro.opens) use_recorded_gradients();
   drop();
-  if (reason && setup_.on_failure == OnCaptureFailure::fail) refuse(*reason);
+  const bool fails = setup_.on_failure == OnCaptureFailure::fail;
+  if (fails && no_memory) std::rethrow_exception(no_memory);
+  if (fails && reason) refuse(*reason);
   if (reason && *failed == setup_.communicator.rank_info().rank)
     setup_.emit(events::Warning{fmt::format("{}: {}", kEager, *reason), {}});
   return false;
@@ -136,6 +161,7 @@ void CapturedStep::use_recorded_gradients() {
 
 void CapturedStep::drop() {
   setup_.graph.reset();
+  recorded_ = {};
   gradients_.clear();
   mode_ = Mode::eager;
 }

@@ -32,7 +32,8 @@ struct MicroBatch {
 /// the same batches: if one of them fails, all continue eagerly.
 class CapturedStep {
  public:
-  /// What happens if a batch cannot be captured: a warning, or Error(config).
+  /// What happens if a batch cannot be captured: a warning, or an error: the one of the capture if
+  /// it ran out of memory, else Error(config).
   enum class OnCaptureFailure { warn, fail };
   struct Setup {
     std::unique_ptr<device::StepGraph> graph;  // null: every window runs eagerly
@@ -60,12 +61,12 @@ class CapturedStep {
  private:
   enum class Mode { eager, warms_up, captured };
   /// The addresses of the tensors of a batch; null for an undefined tensor.
-  using Places = std::array<const void*, 4>;
+  using Addresses = std::array<const void*, 4>;
   struct Recorded {
     std::size_t graph = 0;
-    Places places{};
+    Addresses addresses{};
   };
-  static Places places_of(const device::DeviceBatch& batch);
+  static Addresses addresses_of(const device::DeviceBatch& batch);
   [[nodiscard]] Mode mode_of(Window window) const;
   [[nodiscard]] bool record(const MicroBatch& micro, const Step& step);
   void replay(const MicroBatch& micro, const Recorded& recorded);

@@ -188,6 +188,30 @@ TEST_CASE("CapturedStep: a required capture that fails is a config error") {
   CHECK(log.destroyed);
 }
 
+TEST_CASE("CapturedStep: a required capture without memory, and a lost rank, keep their error") {
+  const ErrorKind kind = GENERATE(ErrorKind::resource, ErrorKind::rank_failed, ErrorKind::hang);
+  ManualClock clock;
+  train::PartTimer timer(clock, nullptr);
+  FakeGraph::Log log;
+  log.failure = std::make_exception_ptr(Error(kind, "the cause"));
+  const auto communicator = dist::make_single();
+  train::CapturedStep step({.graph = std::make_unique<FakeGraph>(log),
+                            .timer = timer,
+                            .emit = [](const events::Event&) {},
+                            .communicator = *communicator,
+                            .on_failure = train::CapturedStep::OnCaptureFailure::fail});
+  const device::DeviceBatch batch;
+  const auto take = [&] { step.take({.batch = batch}, Window::usual, [] {}); };
+  for (int i = 0; i < train::CapturedStep::kWarmUps; ++i) take();
+  try {
+    take();
+    FAIL("nothing was thrown");
+  } catch (const Error& error) {
+    CHECK(error.kind() == kind);
+    CHECK(std::string(error.what()) == "the cause");
+  }
+}
+
 TEST_CASE("CapturedStep: a dropped graph is not replayed") {
   Steps steps;
   steps.take(5);
@@ -429,6 +453,9 @@ TEST_CASE("cuda_graphs: with a profiler, one warning says when the capture begin
   REQUIRE(capture.run.all<events::Warning>().size() == 1);
   CHECK_THAT(capture.run.all<events::Warning>().front().message,
              Contains("CUDA graphs are not used for the first 17 steps: the profiler"));
+  capture.options.profiler->cuda_graphs = true;
+  CHECK(capture.make() != nullptr);
+  CHECK(capture.run.all<events::Warning>().size() == 1);
 }
 
 TEST_CASE("cuda_graphs=true: a run without CUDA graphs is a config error") {
