@@ -1,6 +1,6 @@
 #include "device/event.hpp"
 
-#include "base/host_waits.hpp"
+#include "base/machine/host_waits.hpp"
 
 #include <ATen/ops/empty_like.h>
 

@@ -1,4 +1,4 @@
-#include "base/host_waits.hpp"
+#include "base/machine/host_waits.hpp"
 #include "data/cache/image_cache.hpp"
 #include "data/host_images.hpp"
 #include "data/transform_of.hpp"

@@ -1,7 +1,7 @@
 #include "stages/optimizer/fused.hpp"
 
 #include "base/error.hpp"
-#include "base/host_waits.hpp"
+#include "base/machine/host_waits.hpp"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/_foreach_add.h>

@@ -1,7 +1,7 @@
 #include "train/loop/evaluator.hpp"
 
 #include "base/error.hpp"
-#include "base/host_waits.hpp"
+#include "base/machine/host_waits.hpp"
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>

@@ -1,6 +1,6 @@
 #include "train/loop/train_loop.hpp"
 
-#include "base/host_waits.hpp"
+#include "base/machine/host_waits.hpp"
 #include "train/loop/early_stopping.hpp"
 #include "train/loop/progress_reporter.hpp"
 #include "train/measure/profiler.hpp"
