@@ -1,7 +1,7 @@
 #include "dist/c10d_group.hpp"
 
 #include "base/error.hpp"
-#include "base/host_waits.hpp"
+#include "base/machine/host_waits.hpp"
 #include "dist/collective_error.hpp"
 
 #include <ATen/core/grad_mode.h>
