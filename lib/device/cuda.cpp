@@ -57,16 +57,25 @@ class CudaEvent final : public Event {
 
 class CudaPageLock final : public PageLock {
  public:
+  /// Unlocks `memory` at the end; null: another object does.
   explicit CudaPageLock(void* memory) : memory_(memory) {}
   CudaPageLock(const CudaPageLock&) = delete;
   CudaPageLock& operator=(const CudaPageLock&) = delete;
   ~CudaPageLock() override {
-    if (cudaHostUnregister(memory_) != cudaSuccess) (void)cudaGetLastError();
+    if (memory_ != nullptr && cudaHostUnregister(memory_) != cudaSuccess) (void)cudaGetLastError();
   }
 
  private:
   void* memory_;
 };
+
+bool is_page_locked(const std::byte& byte) {
+  cudaPointerAttributes attributes{};
+  if (cudaPointerGetAttributes(&attributes, &byte) == cudaSuccess)
+    return attributes.type == cudaMemoryTypeHost;
+  (void)cudaGetLastError();
+  return false;
+}
 
 /// Feeds a GPU through two slots of its memory: the copy stream fills one while the step reads the
 /// other. The copies read the loader's ring, which is page-locked; the loader keeps a batch there
@@ -105,6 +114,8 @@ class CudaFeed final : public Feed {
   ~CudaFeed() override {
     if (!copied_.all_settled()) (void)lock_.release();  // the process ends, and unlocks the pages
   }
+
+  void drain() override { copied_.drain(); }
 
   const DeviceBatch& put(const data::Batch& batch) override {
     const std::int64_t rows = std::max<std::int64_t>(batch.valid, 1);
@@ -309,10 +320,11 @@ std::unique_ptr<PageLock> lock_pages(at::Device device, std::span<const std::byt
   const cudaError_t failure = cudaHostRegister(begin, memory.size(), cudaHostRegisterDefault);
   if (failure == cudaSuccess) return std::make_unique<CudaPageLock>(begin);
   (void)cudaGetLastError();  // clears the error, which the next call would report otherwise
-  if (failure != cudaErrorHostMemoryAlreadyRegistered) {
-    log::get().warn("cannot page-lock {} of memory, so the CPU waits for copies to the GPU: {}",
-                    human_bytes(static_cast<double>(memory.size())), cudaGetErrorString(failure));
-  }
+  if (failure == cudaErrorHostMemoryAlreadyRegistered && is_page_locked(memory.front()) &&
+      is_page_locked(memory.back()))
+    return std::make_unique<CudaPageLock>(nullptr);
+  log::get().warn("cannot page-lock {} of memory, so the CPU waits for copies to the GPU: {}",
+                  human_bytes(static_cast<double>(memory.size())), cudaGetErrorString(failure));
   return nullptr;
 }
 

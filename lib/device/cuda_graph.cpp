@@ -1,5 +1,5 @@
 #include "base/error.hpp"
-#include "base/host_waits.hpp"
+#include "base/machine/host_waits.hpp"
 #include "device/device.hpp"
 
 #include <ATen/core/CachingHostAllocator.h>

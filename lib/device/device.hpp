@@ -103,8 +103,9 @@ class PageLock {
   virtual ~PageLock() = default;
 };
 
-/// Page-locks memory that outlives the result. Returns null on a CPU, if the memory is page-locked
-/// already, and, with a warning in the log, if the driver refuses: the host then waits for copies.
+/// Page-locks memory that outlives the result. Returns null on a CPU and, with a warning in the
+/// log, if the driver refuses: the host then waits for copies. Memory that is page-locked already
+/// must stay so as long as the result lives.
 std::unique_ptr<PageLock> lock_pages(at::Device device, std::span<const std::byte> memory);
 
 /// Measures parts of a step with events on the device's stream. Measuring never waits for a step:

@@ -1,6 +1,6 @@
 #include "device/event.hpp"
 
-#include "base/host_waits.hpp"
+#include "base/machine/host_waits.hpp"
 
 #include <ATen/ops/empty_like.h>
 
@@ -112,6 +112,10 @@ PendingCopies::PendingCopies(const EventFactory& make, int most) {
 void PendingCopies::advance() {
   current_ = (current_ + 1) % events_.size();
   await(*events_[current_], kPlace);
+}
+
+void PendingCopies::drain() {
+  for (const auto& event : events_) await(*event, "copies of the last batches of an epoch");
 }
 
 bool PendingCopies::all_settled() noexcept {

@@ -43,6 +43,8 @@ class PendingCopies {
   [[nodiscard]] Event& current() { return *events_[current_]; }
   /// Call it when the copy is started. Returns when at most `most` copies are not done.
   void advance();
+  /// Waits for all copies.
+  void drain();
   /// Returns whether all copies are done, like settled().
   bool all_settled() noexcept;
 

@@ -60,6 +60,8 @@ class Feed {
   /// Copies the batch. N is `batch.valid`, or 1 if this rank has only padding, because it must
   /// still take part in the step. Throws Error(data) for an invalid label.
   virtual const DeviceBatch& put(const data::Batch& batch) = 0;
+  /// Waits until all batches are copied. Call it before the loader restarts its ring.
+  virtual void drain() {}
 };
 
 /// A field of the samples and the tensor of the batch that it is copied to.

@@ -245,15 +245,6 @@ void launch_gelu(const BiasGelu& job, cudaStream_t stream) {
   add_parts({job.parts, parts, job.width, job.width, job.bias_grad, nullptr}, stream);
 }
 
-// ---- averages of weights
-
-constexpr int kAverageThreads = 256;
-
-__global__ void __launch_bounds__(kAverageThreads) average_weights_kernel(AverageWeights job) {
-  const AverageChunk chunk = job.chunks[blockIdx.x];
-  lane_average(chunk, job.share, static_cast<int>(threadIdx.x), kAverageThreads);
-}
-
 /// Returns why the last launch failed; null if it succeeded.
 const char* launch_failure() {
   const cudaError_t error = cudaGetLastError();
@@ -315,13 +306,6 @@ const char* launch_add_norm_backward(const AddNormBackward& job, void* stream) {
 
 const char* launch_bias_gelu(const BiasGelu& job, void* stream) {
   return launch_for_type<GeluLauncher>(job, stream);
-}
-
-const char* launch_average_weights(const AverageWeights& job, void* stream) {
-  if (job.count == 0) return nullptr;
-  average_weights_kernel<<<static_cast<unsigned>(job.count), kAverageThreads, 0,
-                           static_cast<cudaStream_t>(stream)>>>(job);
-  return launch_failure();
 }
 
 }  // namespace trainctl::device

@@ -18,6 +18,13 @@ __global__ void __launch_bounds__(kThreads)
     gather_pixel(job, inputs_nchw, row, static_cast<std::int32_t>(pixel));
 }
 
+constexpr int kAverageThreads = 256;
+
+__global__ void __launch_bounds__(kAverageThreads) average_weights_kernel(AverageWeights job) {
+  const AverageChunk chunk = job.chunks[blockIdx.x];
+  lane_average(chunk, job.share, static_cast<int>(threadIdx.x), kAverageThreads);
+}
+
 /// Returns why the last launch failed; null if it succeeded.
 const char* launch_failure() {
   const cudaError_t error = cudaGetLastError();
@@ -31,6 +38,13 @@ const char* launch_gather(const Gather& job, float* inputs_nchw, void* stream) {
   const dim3 grid(static_cast<unsigned>((pixels + kThreads - 1) / kThreads),
                   static_cast<unsigned>(job.rows < kMostRowBlocks ? job.rows : kMostRowBlocks));
   gather_kernel<<<grid, kThreads, 0, static_cast<cudaStream_t>(stream)>>>(job, inputs_nchw);
+  return launch_failure();
+}
+
+const char* launch_average_weights(const AverageWeights& job, void* stream) {
+  if (job.count == 0) return nullptr;
+  average_weights_kernel<<<static_cast<unsigned>(job.count), kAverageThreads, 0,
+                           static_cast<cudaStream_t>(stream)>>>(job);
   return launch_failure();
 }
 

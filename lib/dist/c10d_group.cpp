@@ -1,7 +1,7 @@
 #include "dist/c10d_group.hpp"
 
 #include "base/error.hpp"
-#include "base/host_waits.hpp"
+#include "base/machine/host_waits.hpp"
 #include "dist/collective_error.hpp"
 
 #include <ATen/core/grad_mode.h>
@@ -25,13 +25,17 @@ namespace {
 /// Aborts the group in another thread and waits for it, but not for long: NCCL's abort may block
 /// forever (https://github.com/NVIDIA/nccl/issues/1013), and the failure must be reported. A thread
 /// that is blocked keeps the group, whose destructor would block, too.
-void abort_group(c10::intrusive_ptr<c10d::ProcessGroup> group) noexcept {
+void abort_group(c10::intrusive_ptr<c10d::ProcessGroup> group,
+                 std::function<void()> before) noexcept {
   constexpr std::chrono::seconds kMost{5};
   try {
     std::promise<void> done;
     const std::future<void> is_done = done.get_future();
-    std::thread([group = std::move(group), done = std::move(done)]() mutable {
+    std::thread([group = std::move(group), before = std::move(before),
+                 done = std::move(done)]() mutable {
       try {
+        if (before) before();
+        before = nullptr;
         group->abort();
       } catch (...) {  // the failure that ends the group is reported instead
       }
@@ -51,7 +55,7 @@ class C10dCommunicator final : public Communicator {
         device_(device),
         caller_{{group_->getRank(), group_->getSize()}, page},
         synchronize_(std::move(synchronize)) {}
-  ~C10dCommunicator() override { C10dCommunicator::abort(); }
+  ~C10dCommunicator() override { C10dCommunicator::abort({}); }
   C10dCommunicator(const C10dCommunicator&) = delete;
   C10dCommunicator& operator=(const C10dCommunicator&) = delete;
 
@@ -72,6 +76,7 @@ class C10dCommunicator final : public Communicator {
       for (int rank = 0; rank < caller_.rank_info.world_size; ++rank)
         all[0].push_back(at::empty_like(mine[0]));
       group_->allgather(all, mine)->wait();
+      count_if_moved(tensor, what);
       for (at::Tensor& one : all[0]) one = one.to(tensor.device());
       return std::move(all[0]);
     });
@@ -90,6 +95,7 @@ class C10dCommunicator final : public Communicator {
     run_collective(what, caller_, [&] {
       std::vector<at::Tensor> tensors{tensor.to(device_)};  // no copy on this device
       group_->broadcast(tensors)->wait();
+      count_if_moved(tensor, what);
       if (tensor.device() != device_) tensor.copy_(tensors[0]);
     });
   }
@@ -120,8 +126,9 @@ class C10dCommunicator final : public Communicator {
     is_open_ = false;
   }
 
-  void abort() noexcept override {
-    if (std::exchange(is_open_, false)) abort_group(group_);
+  void abort(std::function<void()> before) noexcept override {
+    if (std::exchange(is_open_, false)) return abort_group(group_, std::move(before));
+    Communicator::abort(std::move(before));
   }
 
   std::unique_ptr<GradSync> sync_gradients(std::vector<at::Tensor> parameters,
@@ -142,6 +149,11 @@ class C10dCommunicator final : public Communicator {
     return [work = std::move(work), what, caller = caller_] {
       run_collective(what, caller, [&] { work->wait(); });
     };
+  }
+
+  /// The host waits for a result that is copied to it.
+  void count_if_moved(const at::Tensor& tensor, const std::string& what) const {
+    if (tensor.device() != device_) count_host_wait(what);
   }
 
   /// Sums a CPU tensor in a GPU group. All copies are ordered on the stream, so that the host waits

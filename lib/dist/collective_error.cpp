@@ -1,5 +1,6 @@
 #include "dist/collective_error.hpp"
 
+#include "base/numbers.hpp"
 #include "base/strings.hpp"
 
 #include <algorithm>
@@ -45,11 +46,12 @@ constexpr std::array kCauses{
           "set distributed.interface or NCCL_SOCKET_IFNAME to an interface of this node"},
     Cause{"NET/Socket : no interface found", ErrorKind::config, "NCCL finds no network interface",
           "set distributed.interface or NCCL_SOCKET_IFNAME to an interface of this node"},
-    Cause{"out of memory", ErrorKind::resource, "the GPU has no memory for the buffers of NCCL",
+    Cause{"'out of memory'", ErrorKind::resource, "the GPU has no memory for the buffers of NCCL",
           "lower loader.batch_size, or end other processes that use the GPU"},
     Cause{"Failed to CUDA", ErrorKind::resource, "the GPU has no memory for the buffers of NCCL",
           "lower loader.batch_size, or end other processes that use the GPU"},
-    Cause{"Cannot allocate memory", ErrorKind::resource, "this rank cannot allocate memory",
+    Cause{"failed with error Cannot allocate memory", ErrorKind::resource,
+          "this rank cannot allocate memory",
           "raise the limit of locked memory (ulimit -l), or lower loader.batch_size"},
     Cause{"Too many open files", ErrorKind::resource, "this rank has too many open files",
           "raise the limit of open files (ulimit -n)"},
@@ -63,12 +65,40 @@ constexpr std::array kCauses{
     Cause{"", ErrorKind::rank_failed, "another rank is unreachable", {}},
 };
 
+// Values of cudaError_t, as engine/failure.cpp classifies them.
+constexpr std::array kHardware{3,   35,  36,  46,  100, 101, 209, 214, 220, 221, 222, 226,
+                               802, 803, 804, 805, 806, 807, 808, 809, 810, 911, 999};
+constexpr std::array kKernel{700, 702, 710, 714, 715, 716, 717, 718, 719, 721};
+
+/// Returns N of NCCL's "Cuda failure N 'text'"; 0 without it.
+int cuda_code(std::string_view text) {
+  constexpr std::string_view kBefore = "Cuda failure ";
+  const std::size_t at = text.find(kBefore);
+  if (at == std::string_view::npos) return 0;
+  const std::string_view rest = text.substr(at + kBefore.size());
+  return parse_number<int>(rest.substr(0, rest.find(' '))).value_or(0);
+}
+
+Cause cause_of(std::string_view text) {
+  const auto known = *std::ranges::find_if(kCauses, [&](const Cause& cause) {
+    return text.find(cause.pattern) != std::string_view::npos;
+  });
+  const int code = cuda_code(text);
+  if (known.kind != ErrorKind::rank_failed || code == 0) return known;
+  if (std::ranges::find(kHardware, code) != kHardware.end())
+    return {"", ErrorKind::resource, "the GPU of this rank cannot be used",
+            "run 'trainctl doctor'; 'dmesg | grep Xid' shows the errors of NVIDIA's driver"};
+  if (std::ranges::find(kKernel, code) != kKernel.end())
+    return {"", ErrorKind::unexpected, "a kernel failed on the GPU of this rank",
+            "set the environment variable CUDA_LAUNCH_BLOCKING=1 and repeat the run: the error is "
+            "then reported by the operation that fails"};
+  return known;
+}
+
 }  // namespace
 
 Error collective_error(const std::string& what, const RankInfo& rank_info, std::string_view text) {
-  const auto cause = *std::ranges::find_if(kCauses, [&](const Cause& known) {
-    return text.find(known.pattern) != std::string_view::npos;
-  });
+  const Cause cause = cause_of(text);
   return {cause.kind,
           fmt::format("rank {} of {}: the collective '{}' failed because {}: {}{}{}",
                       rank_info.rank, rank_info.world_size, what, cause.why, one_line(text),

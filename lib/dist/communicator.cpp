@@ -17,6 +17,13 @@ namespace trainctl::dist {
 
 void Communicator::barrier(const std::string& what) { sum(at::zeros({1}, at::kInt), what); }
 
+void Communicator::abort(std::function<void()> before) noexcept {
+  try {
+    if (before) before();
+  } catch (...) {  // the failure that ends the group is reported instead
+  }
+}
+
 namespace {
 
 class Single final : public Communicator {

@@ -54,8 +54,11 @@ class Communicator {
   virtual void shutdown() {}
   /// Ends a group that failed: cancels pending collectives without waiting for other ranks, so that
   /// the device does not stay blocked. Returns after at most 5 s. Does nothing if the group has
-  /// ended; destructors call it. Destroy CUDA graphs that contain collectives before.
-  virtual void abort() noexcept {}
+  /// ended; destructors call it. `before` is called first, within the same time limit and in
+  /// another thread: it destroys CUDA graphs that contain collectives, which may block, too. It
+  /// must own what it destroys.
+  virtual void abort(std::function<void()> before) noexcept;
+  void abort() noexcept { abort({}); }
 
   /// Runs start_sum() and waits for it.
   void sum(const at::Tensor& tensor, const std::string& what) { start_sum(tensor, what)(); }

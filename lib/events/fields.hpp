@@ -215,7 +215,7 @@ RECORD_FIELDS(Measured, device, device_name, precision, parameters, trainable_pa
               step_rounds_s, exposed_s, ranks, backward_s, num_threads, recomputes, recomputes_why,
               taken_cores)
 RECORD_FIELDS(LinkMeasured, backend, device, device_name, ranks, bytes, seconds, repeats)
-RECORD_FIELDS(GpuChecked, rank, check, done, failure, found, value, unit, error)
+RECORD_FIELDS(GpuChecked, rank, check, done, failure, found, value, unit, error, pci_bus)
 RECORD_FIELDS(TensorSummary, name, dtype, shape, nan_count, inf_count, min, max, mean)
 RECORD_FIELDS(Replayed, rank, epoch, global_step, batch, rows, cause, recorded_loss, loss,
               recorded_first, first, bitwise, why_not, initialized, non_finite_after_step, bad_rows,

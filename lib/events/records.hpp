@@ -367,6 +367,7 @@ struct GpuChecked {
   std::string found;    // "NVIDIA H200, compute capability 9.0"; empty for a check with a value
   std::optional<double> value;  // measured speed or time
   std::string unit;             // of the value: "TFLOP/s"
+  std::string pci_bus = {};     // address of the GPU, "00000000:3b:00.0"; empty for a CPU
   std::optional<double> error;  // largest difference from the CPU's result, in units of the
                                 // standard deviation of the results
 };

@@ -1,6 +1,6 @@
 #include "device/event.hpp"
 
-#include "base/host_waits.hpp"
+#include "base/machine/host_waits.hpp"
 #include "device/fake_events.hpp"
 #include "support/catch.hpp"
 

@@ -1,4 +1,4 @@
-#include "base/host_waits.hpp"
+#include "base/machine/host_waits.hpp"
 #include "data/cache/image_cache.hpp"
 #include "data/host_images.hpp"
 #include "data/transform_of.hpp"
@@ -156,7 +156,8 @@ TEST_CASE("device cache: images that exceed the GPU's memory are a resource erro
              Contains("11: ") && Contains("64.0 TiB on cuda:0 for the images"));
 }
 
-TEST_CASE("Feed: a GPU copies batches from the ring while the loader makes the next ones") {
+TEST_CASE("Feed: a GPU copies batches from the ring while the loader makes the next ones",
+          "[gpu]") {
   if (!at::globalContext().hasCUDA() || !device::kernels_built()) skip("no GPU");
   data::LoaderOptions options = options_of(2);
   options.in_flight = 3;

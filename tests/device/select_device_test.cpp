@@ -48,7 +48,7 @@ TEST_CASE("kernels: there is nothing to report on a CPU") {
   CHECK(device::gpu_info(at::kCPU).architecture == 0);
 }
 
-TEST_CASE("choose_device: the allocator of a GPU has statistics before the first tensor") {
+TEST_CASE("choose_device: the allocator of a GPU has statistics before the first tensor", "[gpu]") {
   if (device::cuda_devices() == 0) skip("no GPU");
   const at::Device gpu = device::choose_device(spec::Accelerator::gpu, 0);
   CHECK(device::cuda_memory_mb(gpu).has_value());

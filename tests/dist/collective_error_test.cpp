@@ -63,7 +63,11 @@ TEST_CASE("collective_error: NCCL's last error decides about the kind and the hi
        "Call to ibv_reg_mr failed with error Cannot allocate memory", ErrorKind::resource,
        "cannot allocate memory", "ulimit -l"},
       {"unhandled cuda error", cuda, "Cuda failure 719 'unspecified launch failure'",
-       ErrorKind::rank_failed, "a CUDA call of this rank failed", ""},
+       ErrorKind::unexpected, "a kernel failed on the GPU of this rank", "CUDA_LAUNCH_BLOCKING"},
+      {"unhandled cuda error", cuda, "Cuda failure 214 'uncorrectable ECC error encountered'",
+       ErrorKind::resource, "the GPU of this rank cannot be used", "dmesg"},
+      {"unhandled cuda error", cuda, "Cuda failure 1 'invalid argument'", ErrorKind::rank_failed,
+       "a CUDA call of this rank failed", ""},
       {"remote process exited or there was a network error",
        "ncclRemoteError: A call failed possibly due to a network error or a remote process exiting "
        "prematurely.",

@@ -69,6 +69,14 @@ TEST_CASE("abort: ends the backend once, without waiting for other ranks or the 
   CHECK(group.calls == Calls{"abort"});
 }
 
+TEST_CASE("abort: graphs are destroyed before the backend is aborted, and also after its end") {
+  FakeGroup group;
+  const auto drop = [&group] { group.calls.emplace_back("drop graph"); };
+  group.communicator->abort(drop);
+  group.communicator->abort(drop);
+  CHECK(group.calls == Calls{"drop graph", "abort", "drop graph"});
+}
+
 TEST_CASE("A group that is destroyed without shutdown is aborted") {
   FakeGroup group;
   group.communicator.reset();
@@ -103,16 +111,17 @@ TEST_CASE("make_group: the backend stays bound to the device of the rank") {
 TEST_CASE("Gloo: a rank that ends early waits for the others at shutdown") {
   RankGroup group(2);
   std::atomic<bool> arrives = false;
+  std::atomic<bool> has_left = false;
   std::atomic<bool> was_early = false;
   group.run_all([&](int rank, std::unique_ptr<dist::Communicator> communicator) {
     if (rank == 1) {
-      communicator->sum(torch::ones({1}), "last sum");
+      while (!has_left && group.page(0).collective().name != "end of the run")
+        std::this_thread::yield();
       arrives = true;
-    } else {
-      communicator->sum(torch::ones({1}), "last sum");
     }
     communicator->shutdown();
     if (!arrives) was_early = true;
+    if (rank == 0) has_left = true;
   });
   CHECK_FALSE(was_early);
 }

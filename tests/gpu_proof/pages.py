@@ -81,6 +81,8 @@ def bar_lines(document):
     for one in document["bars"]:
         text = one["verdict"] + (f": {cell(one['reason'])}" if one["reason"] else "")
         lines.append(f"| {one['name']} | {number(one['measured'])} | {number(one['bar'])} | {text} |")
+    if document["open"]:
+        lines += ["", "Not shown:", "", *(f"* {cell(text)}" for text in document["open"])]
     return [*lines, ""]
 
 

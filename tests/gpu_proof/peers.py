@@ -13,7 +13,11 @@ FOLDER = ROOT / "tests/bench/peers"
 
 
 class PeerFailed(Exception):
-    """The peer cannot run here; the text says why."""
+    """The peer cannot run here; the text says why. `was_ready` says that it has failed later, in a measurement."""
+
+    def __init__(self, text, was_ready=False):
+        super().__init__(text)
+        self.was_ready = was_ready
 
 
 class Peer:
@@ -72,7 +76,7 @@ class Peers:
     """The peers of the row that is measured. Those of another row end, because they occupy memory of the GPU."""
 
     def __init__(self):
-        self.row, self.open, self.broken = None, {}, {}
+        self.row, self.open, self.broken = None, {}, {}  # broken: the PeerFailed of each peer that cannot run
 
     def measure(self, context, row, name, words):
         """Returns a measurement of a peer, which is started if it does not run yet. Throws PeerFailed if it cannot run."""
@@ -80,7 +84,7 @@ class Peers:
             self.close()
             self.row = row
         if name in self.broken:
-            raise PeerFailed(self.broken[name])
+            raise self.broken[name]
         try:
             if name not in self.open:
                 begun = time.monotonic()
@@ -88,8 +92,8 @@ class Peers:
                 context.log(f"{name} is ready after {time.monotonic() - begun:.1f} s")
             return self.open[name].measure()
         except (PeerFailed, BrokenPipeError) as error:
-            self.broken[name] = str(error)
-            raise PeerFailed(str(error)) from error
+            self.broken[name] = PeerFailed(str(error), was_ready=name in self.open)
+            raise self.broken[name] from error
 
     def close(self):
         for peer in self.open.values():

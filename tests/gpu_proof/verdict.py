@@ -116,8 +116,17 @@ def make(state, stages):
     document["counts"] = counts
     missed = [one["name"] for one in document["bars"] if one["verdict"] == MISSED]
     complete = all(stage["complete"] for stage in document["stages"])
-    document["verdict"] = "failed" if counts[FAILED] or missed else "passed" if complete else "incomplete"
+    document["open"] = open_points(document) if state["settings"]["device"] == "cuda" else []
+    document["verdict"] = "failed" if counts[FAILED] or missed else "passed" if complete and not document["open"] else "incomplete"
     return document
+
+
+def open_points(document):
+    """Returns what a complete proof has not shown: bars that are undecided, and stages of which every check was skipped."""
+    bars = [f"{one['name']}: {one['reason'] or 'not measured'}" for one in document["bars"] if one["verdict"] == UNDECIDED]
+    stages = [f"{stage['name']}: every check was skipped" for stage in document["stages"]
+              if stage["checks"] and all(one["status"] == SKIPPED for one in stage["checks"])]
+    return bars + stages
 
 
 def write(state, stages, path):

@@ -22,7 +22,7 @@ import speed_rows  # noqa: E402
 import verdict  # noqa: E402
 from machine import Context  # noqa: E402
 from outcomes import BadState, State, failed, passed, skipped  # noqa: E402
-from stages import first_runs, parity, profile  # noqa: E402
+from stages import first_runs, parity, profile, speed  # noqa: E402
 from table import STAGES  # noqa: E402
 
 SETTINGS = {"device": "cuda", "quick": False}
@@ -182,8 +182,22 @@ class Verdicts(Folder):
     def test_the_word_for_all(self):
         self.assertEqual(self.make()["verdict"], "incomplete")
         self.store("doctor", "version", passed())
+        self.store("sanitizer", "compute-sanitizer", skipped("it is not installed"))
         self.state.document["complete"] = {stage.name: True for stage in STAGES}
-        self.assertEqual(self.make()["verdict"], "passed")
+        document = self.make()
+        self.assertEqual(document["verdict"], "incomplete", "undecided bars, and a stage that was skipped")
+        self.assertIn("sanitizer: every check was skipped", document["open"])
+        self.assertIn("cifar10: accuracy: not measured yet", document["open"])
+        for row in speed_rows.ROWS:
+            for program in ("trainctl", *row.peers):
+                self.measured(row.name, program, [100, 100, 100])
+        self.cifar("trainctl", 2.0)
+        self.cifar("compiled", 4.0)
+        self.store("sanitizer", "memcheck: entropy", passed())
+        self.assertEqual((self.make()["verdict"], self.make()["open"]), ("passed", []))
+        for stage in self.state.document["stages"].values():
+            stage.clear()
+        self.store("doctor", "version", passed())
         self.store("doctor", "doctor", failed("it is broken"))
         document = self.make()
         self.assertEqual((document["verdict"], document["counts"]), ("failed", {"passed": 1, "failed": 1, "skipped": 0, "pending": 0}))
@@ -217,6 +231,27 @@ class Evaluates(unittest.TestCase):
         self.assertEqual(profile.waits_between_launches(events), {"cudaDeviceSynchronize": 1})
         self.assertEqual(profile.waits_between_launches(events, profile.EVENT_WAITS), {"cudaEventSynchronize": 1})
         self.assertEqual(profile.kernels(events), ["sgemm_tf32"])
+
+    def test_a_wait_that_leaves_the_device_idle_is_found(self):
+        def launch(number, ts, begins, lasts):
+            return [{"name": "cudaLaunchKernel", "ts": ts, "args": {"correlation": number}},
+                    {"name": "k", "cat": "kernel", "ts": begins, "dur": lasts, "args": {"correlation": number}}]
+
+        def wait(ts, lasts):
+            return {"name": "cudaEventSynchronize", "ts": ts, "dur": lasts}
+
+        ahead = [*launch(1, 0, 1, 10), *launch(2, 1, 11, 10), wait(2, 9), *launch(3, 12, 21, 10)]
+        self.assertEqual(profile.draining_waits(ahead), 0)
+        drained = [*launch(1, 0, 1, 10), *launch(2, 1, 11, 10), wait(2, 20), *launch(3, 23, 24, 10)]
+        self.assertEqual(profile.draining_waits(drained), 1)
+
+    def test_the_first_round_of_all_rows_comes_first_and_compiles_nothing(self):
+        rounds = speed.rounds_of(["trainctl", "eager", "compiled"], 2)
+        self.assertEqual(rounds, [(1, ["trainctl", "eager"]), (2, ["compiled", "eager", "trainctl"]), (3, ["trainctl", "compiled"])])
+        names = [check.name for check in speed.checks(mock.Mock(device="cuda", quick=False, rounds=5))]
+        first_later = next(i for i, name in enumerate(names) if " round 2: " in name)
+        self.assertFalse(any("compiled" in name for name in names[:first_later]))
+        self.assertEqual(sum("gpt2_124m" in name and "compiled" in name for name in names), 5)
 
     def test_the_step_time_in_the_reason_for_a_number_of_workers(self):
         self.assertEqual(first_runs.seconds_of_step("probe: a batch takes 3.1 ms to load, a step 12 ms; 1 worker keeps up"), 0.012)

@@ -170,7 +170,8 @@ TEST_CASE("convnets: logits on a GPU match the CPU's, also in channels last", "[
   }
 }
 
-TEST_CASE("deterministic: on a GPU only the listed stages have no deterministic backward pass") {
+TEST_CASE("deterministic: on a GPU only the listed stages have no deterministic backward pass",
+          "[gpu]") {
   if (!at::globalContext().hasCUDA()) skip("no GPU");
   ::setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/1);
   at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);

@@ -136,7 +136,7 @@ TEST_CASE("NumericsGuard: a signal between two log points does not hide a diverg
   CHECK_FALSE(std::filesystem::exists(run.folder / "checkpoints/last.safetensors"));
 }
 
-TEST_CASE("TrainLoop: on a GPU, a step does not wait for the device") {
+TEST_CASE("TrainLoop: on a GPU, a step does not wait for the device", "[gpu]") {
   if (!at::globalContext().hasCUDA()) skip("no GPU");
   FakeRun run({.samples = 400, .batch = 4, .val_samples = 0});
   run.train = std::make_unique<data::Loader>(

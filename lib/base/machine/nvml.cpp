@@ -191,8 +191,11 @@ void Nvml::add_health(void* device, GpuState& state) const {
   unsigned uncorrected = 0;
   unsigned is_pending = 0;
   unsigned has_failed = 0;
-  if (call("nvmlDeviceGetRemappedRows", device, &corrected, &uncorrected, &is_pending, &has_failed))
-    state.needs_reset = is_pending == 1 || has_failed == 1;
+  if (call("nvmlDeviceGetRemappedRows", device, &corrected, &uncorrected, &is_pending,
+           &has_failed)) {
+    state.needs_reset = is_pending == 1;
+    state.is_defective = has_failed == 1;
+  }
   if (call("nvmlDeviceGetTemperature", device, kOfGpu, &value))
     state.temperature = static_cast<int>(value);
   if (call("nvmlDeviceGetComputeMode", device, &value)) {
@@ -201,8 +204,8 @@ void Nvml::add_health(void* device, GpuState& state) const {
   }
   unsigned long long bits = 0;
   if (call("nvmlDeviceGetCurrentClocksThrottleReasons", device, &bits)) {
-    state.heat = (bits & kHeat) != 0;
-    state.brake = (bits & kBrake) != 0;
+    state.is_hot = (bits & kHeat) != 0;
+    state.is_power_limited = (bits & kBrake) != 0;
   }
 }
 

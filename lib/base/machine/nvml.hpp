@@ -27,11 +27,12 @@ struct GpuState {
   std::optional<bool> ecc = {};                     // error correction is on
   std::optional<std::uint64_t> memory_errors = {};  // uncorrected ones since the last reset
   std::optional<bool> needs_reset = {};             // to replace defective memory rows
+  std::optional<bool> is_defective = {};            // rows could not be replaced
   std::optional<int> temperature = {};              // degrees Celsius
   bool is_prohibited = false;                       // compute mode that admits no process
   bool is_exclusive = false;                        // compute mode that admits one process
-  bool heat = false;                                // as in GpuMoment
-  bool brake = false;
+  bool is_hot = false;                              // clocks are reduced because of the temperature
+  bool is_power_limited = false;                    // clocks are reduced because of a power limit
 };
 
 /// The NVIDIA management library (NVML). It is loaded at run time and never linked, so that the

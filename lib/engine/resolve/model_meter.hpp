@@ -82,7 +82,7 @@ class ModelMeter {
   /// Returns the maximum bytes that a GPU's allocator has reserved; 0 on a CPU.
   [[nodiscard]] std::int64_t reserved() const { return memory_->reserved(); }
   /// Ends the group of ranks after the last measurement; all ranks must call it.
-  void shut_down() {
+  void shutdown() {
     runner_.drop_graph();
     communicator_->shutdown();
   }

@@ -278,7 +278,7 @@ int measure_shared_steps(const TaskSetup& setup) {
     measured.taken_cores = others.taken();
     setup.emit(measured);
   }
-  meter.shut_down();
+  meter.shutdown();
   setup.emit(events::Finished{0, 0, {}, {}, "measured"});
   return 0;
 }

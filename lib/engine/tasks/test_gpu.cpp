@@ -306,11 +306,12 @@ void check_sum(const TestedDevice& subject, dist::Communicator& communicator, Gp
 /// Runs the checks of a rank and reports each.
 class Checks {
  public:
-  Checks(int rank, const train::EventSink& emit) : rank_(rank), emit_(emit) {}
+  Checks(int rank, std::string pci_bus, const train::EventSink& emit)
+      : rank_(rank), pci_bus_(std::move(pci_bus)), emit_(emit) {}
 
   template <class Check, class... Arguments>
   void run(const char* name, const Check& check, Arguments&&... arguments) {
-    GpuChecked checked{.rank = rank_, .check = name};
+    GpuChecked checked{.rank = rank_, .check = name, .pci_bus = pci_bus_};
     emit_(checked);
     try {
       check(std::forward<Arguments>(arguments)..., checked);
@@ -327,6 +328,7 @@ class Checks {
 
  private:
   int rank_;
+  std::string pci_bus_;
   const train::EventSink& emit_;
   std::string first_failure_;
 };
@@ -335,7 +337,7 @@ class Checks {
 
 int test_gpu(const TrainctlEngineRequest& request, at::Device device,
              const train::EventSink& emit) {
-  Checks checks(request.rank, emit);
+  Checks checks(request.rank, device::gpu_info(device).pci_bus, emit);
   checks.run("device", initialize, device);
   checks.run("nccl", load_nccl);
   const TestedDevice subject = subject_on(device);
@@ -360,6 +362,7 @@ int test_gpu(const TrainctlEngineRequest& request, at::Device device,
     options.timeout_s = kSumTimeoutS;
     const auto communicator = build_communicator(request, options, device, nullptr);
     checks.run("all-reduce", check_sum, subject, *communicator);
+    if (checks.first_failure().empty()) communicator->shutdown();
   }
   emit(events::Finished{.stop_reason = "tested"});
   return 0;

@@ -142,6 +142,12 @@ GradeLine gpu_memory(const std::vector<GpuState>& all) {
                                      : "uncorrected memory errors: " + errors,
                       "a run can fail, or compute wrong numbers",
                       "sudo nvidia-smi --gpu-reset; if the errors return, have the card replaced");
+  const std::string defective =
+      gpus_with(all, [](const GpuState& gpu) { return gpu.is_defective == true; });
+  if (!defective.empty())
+    return grade_line("gpu memory", Grade::bad,
+                      "defective memory rows cannot be replaced: " + defective,
+                      "a run can fail, or compute wrong numbers", "have the card replaced");
   const std::string off = gpus_with(all, [](const GpuState& gpu) { return gpu.ecc == false; });
   return grade_line(
       "gpu memory", Grade::ok,
@@ -149,8 +155,9 @@ GradeLine gpu_memory(const std::vector<GpuState>& all) {
 }
 
 GradeLine gpu_clocks(const std::vector<GpuState>& all) {
-  const std::string hot = gpus_with(all, [](const GpuState& gpu) { return gpu.heat; });
-  const std::string braked = gpus_with(all, [](const GpuState& gpu) { return gpu.brake; });
+  const std::string hot = gpus_with(all, [](const GpuState& gpu) { return gpu.is_hot; });
+  const std::string braked =
+      gpus_with(all, [](const GpuState& gpu) { return gpu.is_power_limited; });
   if (!hot.empty())
     return grade_line("gpu clocks", Grade::bad, "reduced because of the temperature: " + hot,
                       "the GPU computes slower than it can", "improve the cooling");
@@ -207,6 +214,13 @@ std::string texts_of(const std::vector<GpuChecked>& results) {
   return join(texts, "; ");
 }
 
+/// Returns "GPU 1 (PCI 00000000:c1:00.0)": CUDA's number depends on CUDA_VISIBLE_DEVICES, but the
+/// address is the one that nvidia-smi shows.
+std::string gpu_label(const GpuChecked& one) {
+  const std::string address = one.pci_bus.empty() ? "" : " (PCI " + printable(one.pci_bus) + ")";
+  return fmt::format("GPU {}{}", one.rank, address);
+}
+
 /// Returns the GPUs that are much slower than the fastest one.
 std::string slow_gpus(const std::vector<GpuChecked>& results) {
   const bool is_speed = results.front().unit.ends_with("/s");
@@ -214,8 +228,7 @@ std::string slow_gpus(const std::vector<GpuChecked>& results) {
   for (const GpuChecked& one : results) most = std::max(most, one.value.value_or(0));
   std::vector<std::string> slow;
   for (const GpuChecked& one : results) {
-    if (is_speed && one.value && *one.value < kSlowGpu * most)
-      slow.push_back(std::to_string(one.rank));
+    if (is_speed && one.value && *one.value < kSlowGpu * most) slow.push_back(gpu_label(one));
   }
   return join(slow, ", ");
 }
@@ -231,12 +244,12 @@ GradeLine check_line(const GpuTest& test, const std::string& check) {
     if (is_cut || (one.done && one.failure.empty())) continue;
     std::string cause = one.failure;
     if (!one.done) cause = test.failure.empty() ? "it did not end" : test.failure;
-    return grade_line(check, Grade::broken, fmt::format("GPU {}: {}", one.rank, one_line(cause)),
+    return grade_line(check, Grade::broken, fmt::format("{}: {}", gpu_label(one), one_line(cause)),
                       "results of this GPU cannot be trusted", kXid);
   }
   if (const std::string slow = slow_gpus(results); !slow.empty()) {
     graded.grade = Grade::degraded;
-    graded.costs = fmt::format("GPU {} is slower than the others, which wait for it", slow);
+    graded.costs = slow + " is slower than the others, which wait for it";
     graded.fix = "look for throttling, other processes and PCIe lanes: nvidia-smi -q";
   }
   if (check == "peer access" && !texts.empty()) {
@@ -265,6 +278,7 @@ std::vector<GradeLine> check_lines(const GpuTest& test) {
 
 Json gpu_check_json(const GpuChecked& one) {
   return {{"gpu", one.rank},
+          {"pci_bus", one.pci_bus},
           {"check", one.check},
           {"passed", one.done && one.failure.empty()},
           {"failure", one.failure},
@@ -285,9 +299,9 @@ Json gpu_state_json(const GpuState& gpu) {
           {"persistence_mode", or_null(gpu.persistence)},
           {"ecc", or_null(gpu.ecc)},
           {"uncorrected_errors", or_null(gpu.memory_errors)},
-          {"throttled", gpu.heat    ? Json("heat")
-                        : gpu.brake ? Json("power")
-                                    : Json(nullptr)}};
+          {"throttled", gpu.is_hot             ? Json("heat")
+                        : gpu.is_power_limited ? Json("power")
+                                               : Json(nullptr)}};
 }
 
 }  // namespace

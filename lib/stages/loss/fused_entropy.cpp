@@ -38,16 +38,21 @@ float expected_gradient(const FusedEntropy& options) {
 
 constexpr std::int64_t kMostPadding = 64;  // elements after a row
 
+/// Returns the elements between two rows; the stride of a single row has no meaning.
+std::int64_t row_stride(const at::Tensor& logits) {
+  return logits.size(0) == 1 ? logits.size(1) : logits.stride(0);
+}
+
 /// Returns logits whose rows are contiguous, with little padding between them.
 at::Tensor with_dense_rows(const at::Tensor& logits) {
-  const std::int64_t padding = logits.stride(0) - logits.size(1);
+  const std::int64_t padding = row_stride(logits) - logits.size(1);
   const bool dense = logits.stride(1) == 1 && padding >= 0 && padding < kMostPadding;
   return dense && is_aligned(logits) ? logits : packed(logits);
 }
 
 /// Returns memory for gradients, with the same padding.
 at::Tensor gradients_for(const at::Tensor& logits) {
-  return at::empty({logits.size(0), logits.stride(0)}, logits.options())
+  return at::empty({logits.size(0), row_stride(logits)}, logits.options())
       .narrow(1, 0, logits.size(1));
 }
 
@@ -78,7 +83,7 @@ device::RowEntropy job_of(const Arguments& arguments, const FusedEntropy& option
   ASSERT(!arguments.weight.defined() || arguments.weight.numel() == arguments.logits.size(1));
   device::RowEntropy job;
   job.logits = arguments.logits.const_data_ptr();
-  job.stride = arguments.logits.stride(0);
+  job.stride = row_stride(arguments.logits);
   job.type = element_of(arguments.logits);
   job.targets = arguments.targets.classes.const_data_ptr<std::int64_t>();
   job.partners = data_of<std::int64_t>(arguments.targets.partners);

@@ -1,6 +1,6 @@
 #include "train/debug/anomaly_detector.hpp"
 
-#include "base/host_waits.hpp"
+#include "base/machine/host_waits.hpp"
 
 #include <ATen/ops/isfinite.h>
 #include <fmt/format.h>

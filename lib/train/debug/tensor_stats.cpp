@@ -1,6 +1,6 @@
 #include "train/debug/tensor_stats.hpp"
 
-#include "base/host_waits.hpp"
+#include "base/machine/host_waits.hpp"
 #include "train/state/weights.hpp"
 
 #include <ATen/Parallel.h>

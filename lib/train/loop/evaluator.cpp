@@ -1,7 +1,7 @@
 #include "train/loop/evaluator.hpp"
 
 #include "base/error.hpp"
-#include "base/host_waits.hpp"
+#include "base/machine/host_waits.hpp"
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
@@ -75,6 +75,7 @@ std::optional<events::Metrics> Evaluator::run(std::optional<std::int64_t> limit,
   LossMeter meter(device_);
   const std::int64_t all = on_.loader.batches_per_epoch();
   const std::int64_t batches = std::min(limit.value_or(all), all);
+  feed_->drain();
   on_.loader.start_epoch(runs_++);
   for (std::int64_t i = 0; i < batches; ++i) {
     const data::Batch& loaded = *on_.loader.next();

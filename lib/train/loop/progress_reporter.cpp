@@ -1,6 +1,6 @@
 #include "train/loop/progress_reporter.hpp"
 
-#include "base/host_waits.hpp"
+#include "base/machine/host_waits.hpp"
 #include "base/strings.hpp"
 #include "log/log.hpp"
 #include "train/debug/numerics_guard.hpp"

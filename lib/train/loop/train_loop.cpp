@@ -1,6 +1,6 @@
 #include "train/loop/train_loop.hpp"
 
-#include "base/host_waits.hpp"
+#include "base/machine/host_waits.hpp"
 #include "train/loop/early_stopping.hpp"
 #include "train/loop/progress_reporter.hpp"
 #include "train/measure/profiler.hpp"
@@ -149,6 +149,7 @@ bool TrainLoop::train_epoch() {
   phases_.stamp(events::Phase::load);
   begin_epoch();
   const Position& at = state_.position;
+  feed_->drain();
   if (at.step_in_epoch < at.steps_in_epoch) session_.train.start_epoch(at.epoch, at.step_in_epoch);
   while (at.step_in_epoch < at.steps_in_epoch && state_.stop == Stop::none &&
          !at_step_limit(options_, state_))
@@ -320,12 +321,13 @@ events::Finished TrainLoop::finish() {
 }
 
 void TrainLoop::rescue(ErrorKind cause) noexcept {
-  drop_graph();
-  // A pending collective may block the device.
   const bool lost = cause == ErrorKind::rank_failed || cause == ErrorKind::hang;
-  if (!lost || options_.device.is_cpu()) {
-    for (const auto& observer : observers_) observer->on_failure(state_, cause);
+  if (lost && !options_.device.is_cpu()) {  // a pending collective may block the device
+    session_.communicator.abort([graph = step_.release_graph()]() mutable { graph.reset(); });
+    return;
   }
+  drop_graph();
+  for (const auto& observer : observers_) observer->on_failure(state_, cause);
   session_.communicator.abort();
 }
 

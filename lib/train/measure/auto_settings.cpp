@@ -51,6 +51,22 @@ Turns time_in_turns(const Steps& one, const Steps& other, const Clock& clock) {
   return turns;
 }
 
+double time_step(const std::function<void()>& step, const Clock& clock) {
+  const double begin = clock.now();
+  step();
+  return clock.now() - begin;
+}
+
+/// Returns the seconds of steps, of which none begins after `until` except for the first.
+std::vector<double> times_until(const std::function<void()>& step, double until,
+                                const Clock& clock) {
+  std::vector<double> steps;
+  do {
+    steps.push_back(time_step(step, clock));
+  } while (clock.now() < until && steps.size() < kMostSteps);
+  return steps;
+}
+
 std::string bytes_text(std::int64_t bytes) { return human_bytes(static_cast<double>(bytes)); }
 
 }  // namespace
@@ -76,21 +92,15 @@ ThreadChoice probe_threads(const ThreadProbe& probe, const Clock& clock) {
 int warm_up_steps(at::Device device) { return device.is_cpu() ? 1 : 3; }
 
 double time_steps(const std::function<void()>& step, at::Device device, const Clock& clock) {
-  const bool on_gpu = !device.is_cpu();
-  for (int i = 0; on_gpu && i < warm_up_steps(device); ++i) step();
-  const double begin = clock.now();
-  const auto timed_one = [&] {
-    const double before = clock.now();
-    step();
-    return clock.now() - before;
-  };
-  double last = timed_one();
-  if (!on_gpu && clock.now() - begin < kStepBudget) last = timed_one();
-  std::vector<double> steps;
-  if (on_gpu) steps.push_back(last);
-  while (clock.now() - begin < kStepBudget && steps.size() < kMostSteps)
-    steps.push_back(timed_one());
-  return steps.empty() ? last : median(steps);
+  if (!device.is_cpu()) {
+    for (int i = 0; i < warm_up_steps(device); ++i) step();
+    return median(times_until(step, clock.now() + kStepBudget, clock));
+  }
+  const double until = clock.now() + kStepBudget;
+  double last = time_step(step, clock);
+  if (clock.now() >= until) return last;
+  last = time_step(step, clock);
+  return clock.now() < until ? median(times_until(step, until, clock)) : last;
 }
 
 bool gains_by_channels_last(spec::Precision precision) {

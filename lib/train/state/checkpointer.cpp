@@ -54,7 +54,6 @@ WriteOutcome CheckpointWriter::run(const WriteJob& job) {
   WriteOutcome outcome;
   outcome.name = checkpoint::folder_name(job.manifest.moment());
   try {
-    await_copies(job);
     if (options_.place.rank == 0) {
       lead(job, outcome);
     } else {
@@ -86,6 +85,7 @@ void CheckpointWriter::lead(const WriteJob& job, WriteOutcome& outcome) {
 }
 
 void CheckpointWriter::publish(const WriteJob& job, const fs::path& checkpoint) {
+  await_copies(job);
   checkpoint::StoredOnce stored = checkpoint::store_once(store_, checkpoint, job.entries);
   container::write(checkpoint::Store::part(checkpoint, 0), stored.part, job.meta);
   checkpoint::Manifest manifest = job.manifest;
@@ -133,6 +133,7 @@ void CheckpointWriter::follow(const WriteJob& job, WriteOutcome& outcome) {
   const fs::path part = checkpoint::Store::part(checkpoint, options_.place.rank);
   await(checkpoint, {});
   try {
+    await_copies(job);
     container::write(part, job.entries, job.meta);
     outcome.committed = true;
   } catch (...) {

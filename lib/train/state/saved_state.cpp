@@ -1,7 +1,7 @@
 #include "train/state/saved_state.hpp"
 
 #include "base/error.hpp"
-#include "base/host_waits.hpp"
+#include "base/machine/host_waits.hpp"
 #include "base/strings.hpp"
 #include "checkpoint/store.hpp"
 #include "checkpoint/verify.hpp"

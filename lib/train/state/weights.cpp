@@ -2,7 +2,7 @@
 
 #include "base/error.hpp"
 #include "base/hash.hpp"
-#include "base/host_waits.hpp"
+#include "base/machine/host_waits.hpp"
 #include "base/safetensors.hpp"
 #include "base/strings.hpp"
 #include "data/formats/mapped_file.hpp"

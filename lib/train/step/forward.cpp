@@ -1,6 +1,6 @@
 #include "train/step/forward.hpp"
 
-#include "base/host_waits.hpp"
+#include "base/machine/host_waits.hpp"
 #include "stage/forward_context.hpp"
 
 #include <ATen/TensorOperators.h>

@@ -1,6 +1,6 @@
 #include "train/step/gradients.hpp"
 
-#include "base/host_waits.hpp"
+#include "base/machine/host_waits.hpp"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>

@@ -61,6 +61,8 @@ class StepRunner {
   dist::SyncStats take_shared();
   /// Frees the memory of the CUDA graph; later steps run eagerly.
   void drop_graph();
+  /// Returns what drop_graph() destroys, for another thread.
+  std::shared_ptr<void> release_graph() { return std::move(captured_); }
 
  private:
   void make_scaler(const Options& options);

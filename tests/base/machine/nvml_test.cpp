@@ -36,10 +36,11 @@ TEST_CASE("Nvml: the state of a GPU includes what can stop or slow down training
   CHECK(good.memory_errors == 0);
   CHECK_FALSE(good.needs_reset);  // the GPU does not report it
   CHECK(good.temperature == 41);
-  CHECK_FALSE((good.is_prohibited || good.is_exclusive || good.heat || good.brake));
+  CHECK_FALSE((good.is_prohibited || good.is_exclusive || good.is_hot || good.is_power_limited));
   const GpuState& bad = gpus[1];
   CHECK(bad.persistence == false);
   CHECK(bad.memory_errors == 5);
   CHECK(bad.needs_reset == true);
-  CHECK((bad.is_prohibited && bad.heat && bad.brake));
+  CHECK(bad.is_defective == false);
+  CHECK((bad.is_prohibited && bad.is_hot && bad.is_power_limited));
 }

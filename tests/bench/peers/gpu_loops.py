@@ -70,6 +70,7 @@ class Work:
         self.device, self.batch = torch.device(options.device), options.batch
         self.precision = torch.bfloat16 if row != "mnist_ffn" and options.device == "cuda" else None
         self.samples, self.fixed = options.batch, None
+        self.mean, self.std = (torch.tensor(values, device=self.device).view(1, 3, 1, 1) for values in (MEAN, STD))
         small = options.device == "cpu"
         if row == "mnist_ffn":
             self._mnist(options)
@@ -102,7 +103,7 @@ class Work:
         """Returns the next batch on the device."""
         if hasattr(self, "loader"):
             x, y = self._next_of_loader()
-            return self.normalized(x.to(self.device, non_blocking=True)), y.to(self.device, non_blocking=True)
+            return x.to(self.device, non_blocking=True), y.to(self.device, non_blocking=True)
         if self.fixed is not None:
             return self.fixed
         rows = next(self.order, None)
@@ -119,11 +120,9 @@ class Work:
             batch = next(self.epoch)
         return batch
 
-    def normalized(self, x):
-        mean, std = (torch.tensor(values, device=self.device).view(1, 3, 1, 1) for values in (MEAN, STD))
-        return ((x.float() / 255 - mean) / std).to(memory_format=torch.channels_last)
-
     def loss(self, x, y):
+        if x.dtype == torch.uint8:
+            x = ((x.to(memory_format=torch.channels_last).float() / 255 - self.mean) / self.std)
         with torch.autocast(self.device.type, self.precision, enabled=self.precision is not None, cache_enabled=False):
             return F.cross_entropy(self.model(x), y)
 

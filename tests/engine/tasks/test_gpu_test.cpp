@@ -29,7 +29,7 @@ TEST_CASE("GPU self-test: on a CPU all checks pass with small sizes") {
   REQUIRE(ended.find<events::Finished>() != nullptr);
 }
 
-TEST_CASE("gpu self-test: all checks pass on GPU 0") {
+TEST_CASE("gpu self-test: all checks pass on GPU 0", "[gpu]") {
   if (device::cuda_devices() == 0) skip("no GPU");
   const TempFolder folder;
   const engine_run::Ended ended = engine_run::run_engine(folder, "", 0, "gpu", "gpu");

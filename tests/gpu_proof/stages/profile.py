@@ -5,8 +5,10 @@ import json
 from outcomes import check, skipped
 from runner import Check
 
-WAITS = ("cudaStreamSynchronize", "cudaDeviceSynchronize", "cuStreamSynchronize", "cuCtxSynchronize")
-EVENT_WAITS = ("cudaEventSynchronize", "cuEventSynchronize")  # bound how far the host runs ahead, so they are only recorded
+# Calls that wait for the device, or may do so.
+WAITS = ("cudaStreamSynchronize", "cudaDeviceSynchronize", "cuStreamSynchronize", "cuCtxSynchronize", "cudaMemcpy", "cudaMalloc", "cudaFree",
+         "cudaHostAlloc", "cudaFreeHost")
+EVENT_WAITS = ("cudaEventSynchronize", "cuEventSynchronize")  # bound how far the host runs ahead
 LAUNCHES = ("cudaLaunchKernel", "cudaLaunchKernelExC", "cuLaunchKernel", "cuLaunchKernelEx", "cudaGraphLaunch")
 
 
@@ -31,6 +33,19 @@ def waits_between_launches(events, calls=WAITS):
     return counted
 
 
+def draining_waits(events):
+    """Returns the number of waits for an event, between the first and the last launch, after which no launched kernel is left: the device
+    is idle until the host launches the next one."""
+    launches = {event.get("args", {}).get("correlation"): event["ts"] for event in events if event.get("name") in LAUNCHES}
+    ends = [(launches[event["args"]["correlation"]], event["ts"] + event.get("dur", 0)) for event in events
+            if event.get("cat") == "kernel" and event.get("args", {}).get("correlation") in launches]
+    if not launches:
+        return 0
+    waits = [event["ts"] + event.get("dur", 0) for event in events
+             if event.get("name") in EVENT_WAITS and min(launches.values()) <= event["ts"] <= max(launches.values())]
+    return sum(not any(launched < end < finished for launched, finished in ends) for end in waits)
+
+
 def kernels(events):
     return [event["name"] for event in events if event.get("cat") == "kernel"]
 
@@ -41,16 +56,20 @@ def waits(context):
     rows = len(kernels(events))
     if context.device != "cuda":
         return check(events, "the trace is empty", events=len(events))
-    return check(not found and rows, f"waits: {found}; {rows} rows of kernels", waits=found, event_waits=waits_between_launches(events, EVENT_WAITS),
+    drained = draining_waits(events)
+    return check(not found and rows and not drained, f"waits: {found}; {drained} waits for events leave the device idle; {rows} rows of kernels", waits=found,
+                 drained=drained, event_waits=waits_between_launches(events, EVENT_WAITS),
                  kernels=rows)
 
 
 def graph_waits(context):
     if context.device != "cuda":
         return skipped("needs a GPU")
-    events, _ = profiled(context, "++trainer.cuda_graphs=auto")
-    found = waits_between_launches(events)
-    return check(not found, f"waits: {found}", waits=found, event_waits=waits_between_launches(events, EVENT_WAITS),
+    events, _ = profiled(context, "++trainer.cuda_graphs=true", "++profiler.cuda_graphs=true")
+    found, drained = waits_between_launches(events), draining_waits(events)
+    replays = sum(event.get("name") == "cudaGraphLaunch" for event in events)
+    return check(replays and not found and not drained, f"{replays} launches of graphs; waits: {found}; {drained} leave the device idle", replays=replays,
+                 drained=drained, waits=found, event_waits=waits_between_launches(events, EVENT_WAITS),
                  kernels=len(kernels(events)))
 
 

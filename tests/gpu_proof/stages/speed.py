@@ -11,7 +11,8 @@ from peers import PeerFailed
 from runner import Check
 from speed_rows import ROWS
 
-FIRST_S, LATER_S = 300, 60  # seconds of a check in the first round, in which peers compile, and in the others
+SECONDS = {"compiled": 300, "airbench94_muon.py": 400}  # with the compilation, or all trainings of the script
+OTHER_S = 60
 TRAINCTL, ORIGINAL = "trainctl", "airbench94_muon.py"
 TOKENS = 33 * 1024 * 48     # more than the batches of an epoch of GPT-2
 
@@ -61,6 +62,11 @@ def figures(row, small, samples, seconds, joules, memory_mb):
     return {"rate": units / seconds, "seconds": seconds, "memory_mb": memory_mb, "joules_per_unit": joules / units if joules else None}
 
 
+def peer_failed(error):
+    """A peer that lacks a package is skipped; one that fails in a measurement is a failure."""
+    return failed(f"the peer failed: {error}") if error.was_ready else skipped(f"the peer cannot run: {error}")
+
+
 def peer(context, row, name):
     small = context.device == "cpu"
     folder, _ = data_of(context, row)
@@ -69,7 +75,7 @@ def peer(context, row, name):
     try:
         found = context.peers.measure(context, row.name, name, words)
     except PeerFailed as error:
-        return skipped(f"the peer cannot run: {error}")
+        return peer_failed(error)
     return passed(**figures(row, small, found["samples"], found["seconds"], found["joules"], found["memory_mb"]), loss=found["loss"])
 
 
@@ -83,7 +89,7 @@ def measured(row, number, name):
             return skipped("needs a GPU")
         return peer(context, row, name)
 
-    return Check(f"{row.name} round {number}: {name}", run, LATER_S if number > 1 or name == TRAINCTL else FIRST_S)
+    return Check(f"{row.name} round {number}: {name}", run, seconds_of(name))
 
 
 def cifar_trainctl(context):
@@ -122,7 +128,7 @@ def cifar_peer(context, name):
     try:
         found = context.peers.measure(context, "cifar10", name, [*words, *(["--epochs", "1", "--samples", "64"] if context.quick else [])])
     except PeerFailed as error:
-        return skipped(f"the peer cannot run: {error}")
+        return peer_failed(error)
     return passed(seconds=found["seconds"], accuracy=found["accuracy"], real_data=is_real, memory_mb=found["memory_mb"])
 
 
@@ -149,8 +155,7 @@ def cifar(number, name):
     def run(context):
         return cifar_trainctl(context) if name == TRAINCTL else cifar_original(context) if name == ORIGINAL else cifar_peer(context, name)
 
-    seconds = 400 if name == ORIGINAL else LATER_S if number > 1 or name == TRAINCTL else FIRST_S
-    return Check(f"cifar10 round {number}: {name}", run, seconds)
+    return Check(f"cifar10 round {number}: {name}", run, seconds_of(name))
 
 
 def environment(context):
@@ -161,13 +166,26 @@ def environment(context):
     return check(not done.out.strip(), f"other processes use the GPU: {done.out.strip()}")
 
 
+def seconds_of(name):
+    return SECONDS.get(name, OTHER_S)
+
+
+def rounds_of(names, rounds):
+    """Returns [(round, programs)]. The first round has no compiled peer, which takes minutes to start, and the last has only that one and
+    trainctl, so that each program measures as often as trainctl next to it."""
+    quick = [name for name in names if name != "compiled"]
+    found = [(1, quick), *((number, names) for number in range(2, rounds + 1))]
+    if len(quick) < len(names):
+        found.append((rounds + 1, [TRAINCTL, "compiled"]))
+    return [(number, programs if number % 2 else programs[::-1]) for number, programs in found]
+
+
 def checks(context):
-    found = [Check("the GPU is free", environment, 30)]
-    for row in ROWS:
-        names = [TRAINCTL, *(row.rehearsed if context.quick else row.peers)]
-        for number in range(1, 2 if context.quick else context.rounds + 1):
-            found += [measured(row, number, name) for name in (names if number % 2 else reversed(names))]
-    for number in range(1, 2 if context.quick else context.rounds + 1):
-        names = [TRAINCTL, "eager"] if context.quick else [TRAINCTL, "eager", "compiled"]
-        found += [cifar(number, name) for name in (names if number % 2 else reversed(names))]
-    return [*found, cifar(1, ORIGINAL)]
+    """The first round of all rows comes first: it is a whole table without the compiled peers."""
+    rounds = 1 if context.quick else context.rounds
+    rows = [(lambda number, name, row=row: measured(row, number, name), [TRAINCTL, *(row.rehearsed if context.quick else row.peers)]) for row in ROWS]
+    rows.append((cifar, [TRAINCTL, "eager"] if context.quick else [TRAINCTL, "eager", "compiled"]))
+    plans = [(make, rounds_of(names, rounds)) for make, names in rows]
+    first = [make(number, name) for make, plan in plans for number, names in plan[:1] for name in names]
+    others = [make(number, name) for make, plan in plans for number, names in plan[1:] for name in names]
+    return [Check("the GPU is free", environment, 30), *first, cifar(1, ORIGINAL), *others]

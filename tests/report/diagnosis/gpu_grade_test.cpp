@@ -95,9 +95,11 @@ TEST_CASE("doctor --gpu: properties name the GPUs that have them") {
   const GpuFacts errors = changed([](GpuState& gpu) { gpu.memory_errors = 3; });
   CHECK(line_of(errors, "gpu memory").grade == Grade::bad);
   CHECK(worst(changed([](GpuState& gpu) { gpu.needs_reset = true; })) == Grade::bad);
+  const GpuFacts defective = changed([](GpuState& gpu) { gpu.is_defective = true; });
+  CHECK(line_of(defective, "gpu memory").fix == "have the card replaced");
   CHECK(worst(changed([](GpuState& gpu) { gpu.ecc = false; })) == Grade::ok);
-  CHECK(worst(changed([](GpuState& gpu) { gpu.heat = true; })) == Grade::bad);
-  CHECK(worst(changed([](GpuState& gpu) { gpu.brake = true; })) == Grade::degraded);
+  CHECK(worst(changed([](GpuState& gpu) { gpu.is_hot = true; })) == Grade::bad);
+  CHECK(worst(changed([](GpuState& gpu) { gpu.is_power_limited = true; })) == Grade::degraded);
   CHECK(worst(changed([](GpuState& gpu) { gpu.is_prohibited = true; })) == Grade::broken);
   CHECK(worst(changed([](GpuState& gpu) { gpu.is_exclusive = true; })) == Grade::ok);
   CHECK(worst(changed([](GpuState& gpu) { gpu.capability = "7.0"; })) == Grade::broken);
@@ -136,6 +138,8 @@ TEST_CASE("doctor --gpu: a failed check, and one that did not end, are broken") 
                   "rank 1 was killed by SIGSEGV",
                   1};
   CHECK(line_of(crashed, "copy pinned").found == "GPU 1: rank 1 was killed by SIGSEGV");
+  crashed.test->checks[1].pci_bus = "00000000:c1:00.0";
+  CHECK_THAT(line_of(crashed, "copy pinned").found, StartsWith("GPU 1 (PCI 00000000:c1:00.0): "));
   CHECK_THAT(line_of(crashed, "copy pinned").fix, Contains("dmesg"));
 
   GpuFacts early = two_gpus();

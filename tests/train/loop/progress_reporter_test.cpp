@@ -1,6 +1,6 @@
 #include "train/loop/progress_reporter.hpp"
 
-#include "base/host_waits.hpp"
+#include "base/machine/host_waits.hpp"
 #include "device/fake_events.hpp"
 #include "train/hand_over.hpp"
 #include "train/step/captured_step.hpp"

@@ -1,6 +1,6 @@
 #include "train/state/saved_state.hpp"
 
-#include "base/host_waits.hpp"
+#include "base/machine/host_waits.hpp"
 #include "checkpoint/store.hpp"
 #include "device/fake_events.hpp"
 #include "support/catch.hpp"

@@ -1,4 +1,4 @@
-#include "base/host_waits.hpp"
+#include "base/machine/host_waits.hpp"
 
 #include <mutex>
 
