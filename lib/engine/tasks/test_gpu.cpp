@@ -190,6 +190,7 @@ std::string entropy_failure(const TestedDevice& subject) {
   device::RowEntropy job;
   job.logits = logits.const_data_ptr<float>();
   job.targets = targets.const_data_ptr<std::int64_t>();
+  job.stride = kClasses;
   job.rows = kRows;
   job.classes = kClasses;
   job.losses = losses.mutable_data_ptr<float>();
