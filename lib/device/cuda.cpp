@@ -191,6 +191,7 @@ class CudaFeed final : public Feed {
     job.rows = to.size(0);
     const char* failure = launch_gather(job, to.mutable_data_ptr<float>(),
                                         c10::cuda::getCurrentCUDAStream().stream());
+    if (failure != nullptr) throw_kernel_error();
     ENSURE(resource, failure == nullptr,
            "cannot make a batch of {} images on the GPU: {}\nhint: run 'trainctl doctor'", job.rows,
            failure);
@@ -246,6 +247,8 @@ bool kernels_built() {
   }();
   return run;
 }
+
+void throw_kernel_error() { c10::cuda::device_synchronize(); }
 
 std::string kernel_obstacle(at::Device device) {
   if (!device.is_cuda() || kArchitectures.empty()) return {};

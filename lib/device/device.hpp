@@ -51,6 +51,10 @@ std::unique_ptr<data::ImageDevice> make_image_device(at::Device device);
 /// Returns why the kernels of this build do not run on the GPU. Returns an empty text if they run,
 /// on a CPU, and if the build has none.
 std::string kernel_obstacle(at::Device device);
+/// Waits for the GPU and throws the error of a kernel that ran before, if there is one. Such an
+/// error stays in the process, so CUDA also returns it for the launch of a later kernel. For the
+/// report of a failed launch.
+void throw_kernel_error();
 /// Returns the current cudaStream_t on a GPU; null on a CPU.
 void* current_stream(at::Device device);
 /// Returns the peak of the caching allocator in MiB; nullopt on a CPU.

@@ -26,6 +26,8 @@ std::unique_ptr<Feed> make_cuda_feed(at::Device /*device*/, const FeedOptions& /
 
 std::unique_ptr<data::ImageDevice> make_image_device(at::Device /*device*/) { return nullptr; }
 
+void throw_kernel_error() {}
+
 std::string kernel_obstacle(at::Device /*device*/) { return {}; }
 
 std::optional<double> cuda_peak_memory_mb(at::Device /*device*/) { return std::nullopt; }

@@ -15,21 +15,24 @@ namespace {
 // Values of cudaError_t, because the engine for CPUs is built without CUDA's headers.
 constexpr int kOutOfMemory = 2;
 constexpr int kAssertion = 710;  // of a kernel
-/// The GPU, its link or its driver has failed or cannot be used: initialization, driver version,
-/// busy device, no device, ECC, NVLink, containment, external device, system driver.
-constexpr std::array kHardware{3, 35, 46, 100, 101, 214, 220, 226, 911, 802, 803, 804};
+/// The GPU, its link or its driver has failed or cannot be used: initialization, old driver, busy
+/// device, no device, no code for the device, ECC, NVLink, containment, system driver, MPS,
+/// external device, unknown.
+constexpr std::array kHardware{3,   35,  36,  46,  100, 101, 209, 214, 220, 221, 222, 226,
+                               802, 803, 804, 805, 806, 807, 808, 809, 810, 911, 999};
 /// A kernel has failed: illegal address, timeout, assertion, stack, instruction, alignment, address
 /// space, program counter, launch failure, tensor memory. CUDA rejects all later work of the
 /// process.
 constexpr std::array kKernel{700, 702, kAssertion, 714, 715, 716, 717, 718, 719, 721};
 
 /// Parts of the messages with which libtorch and the libraries of CUDA report that an allocation
-/// failed: CPU allocator, CUDA runtime and driver, cuBLAS and others (..._STATUS_ALLOC_FAILED),
-/// cuDNN and cuRAND (..._ALLOCATION_FAILED), and cuDNN without memory for the workspace of any
-/// kernel.
+/// failed: CPU allocator, CUDA runtime and driver, cuBLAS and others (..._STATUS_ALLOC_FAILED, and
+/// for its handle NOT_INITIALIZED), cuDNN and cuRAND (..._ALLOCATION_FAILED).
 constexpr std::array kRefusals{"not enough memory",    "can't allocate memory",
-                               "error: out of memory", "ALLOC_FAILED",
-                               "ALLOCATION_FAILED",    "unable to find an engine to execute"};
+                               "error: out of memory", "CUBLAS_STATUS_NOT_INITIALIZED",
+                               "ALLOC_FAILED",         "ALLOCATION_FAILED"};
+/// cuDNN rejected every kernel of a convolution, for example without memory for their workspaces.
+constexpr std::string_view kNoConvolution = "unable to find an engine to execute";
 constexpr std::string_view kNoDeterministic = " does not have a deterministic implementation";
 
 bool contains(std::string_view text, std::string_view part) {
@@ -69,6 +72,12 @@ Error libtorch_error(const c10::Error& error) {
                         "implementation on this device\nhint: use another layer, or set "
                         "trainer.deterministic=false",
                         cause.substr(0, end))};
+  if (contains(cause, kNoConvolution))
+    return {
+        ErrorKind::resource,
+        fmt::format("cuDNN found no kernel for a convolution: {}\nhint: if the GPU has no memory "
+                    "for a workspace, lower loader.batch_size; else run 'trainctl doctor'",
+                    cause)};
   return {ErrorKind::unexpected, "libtorch: " + cause};
 }
 

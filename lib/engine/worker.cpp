@@ -16,6 +16,7 @@
 #include "spec/load.hpp"
 #include "train/loop/train_loop.hpp"
 
+#include <ATen/Context.h>
 #include <torch/version.h>
 #include <unistd.h>
 
@@ -84,12 +85,13 @@ void report_kernels(const TrainctlEngineRequest& request, at::Device device,
       {}});
 }
 
-/// Only convolutions use kernels that cuDNN measures.
+/// Only convolutions use kernels that cuDNN measures; their weights have at least 3 dimensions.
 void require_convolutions(const stage::Model& model, train::BackendSettings& backends) {
   if (!backends.benchmark) return;
   for (const auto& [name, parameter] : model.parameters()) {
-    if (parameter.dim() >= 4) return;
+    if (parameter.dim() >= 3) return;
   }
+  at::globalContext().setBenchmarkCuDNN(false);
   backends.benchmark = false;
   backends.benchmark_why = "the model has no convolutions";
 }

@@ -1,6 +1,7 @@
 #include "stages/kernel_calls.hpp"
 
 #include "base/error.hpp"
+#include "device/device.hpp"
 #include "device/kernels.hpp"
 
 #include <cstdint>
@@ -32,6 +33,7 @@ at::Tensor packed(const at::Tensor& x) {
 }
 
 void check_launch(const char* failure, const char* kernel) {
+  if (failure != nullptr) device::throw_kernel_error();
   ENSURE(resource, failure == nullptr, "cannot run the kernel {}: {}\nhint: run 'trainctl doctor'",
          kernel, failure == nullptr ? "" : failure);
 }

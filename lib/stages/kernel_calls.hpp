@@ -27,7 +27,8 @@ bool is_aligned(const at::Tensor& x);
 /// Returns the tensor with contiguous memory, aligned to the widest load.
 at::Tensor packed(const at::Tensor& x);
 
-/// Throws Error(resource) if `failure`, the result of a launch, is not null.
+/// Throws if `failure`, the result of a launch, is not null: the error of an earlier kernel, or
+/// Error(resource).
 void check_launch(const char* failure, const char* kernel);
 
 /// Returns call(), a tensor or a list of tensors, recorded like the dispatcher does for an

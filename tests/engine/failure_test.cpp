@@ -53,7 +53,7 @@ TEST_CASE("failure: every refused allocation of a GPU or host is out of memory")
         "cuDNN error: CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED",
         "cusolver error: CUSOLVER_STATUS_ALLOC_FAILED, when calling `cusolverDnCreate(handle)`",
         "CUDA driver error: out of memory",
-        "GET was unable to find an engine to execute this computation after trying 3 plans",
+        "CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasCreate(handle)`",
         "[enforce fail at alloc_cpu.cpp:124] err == 0. DefaultCPUAllocator: can't allocate memory"})
     check_refused(libtorch_error(text), text);
 }
@@ -84,12 +84,21 @@ TEST_CASE("failure: a failed kernel is an unexpected error that explains asynchr
 }
 
 TEST_CASE("failure: a broken or unusable GPU is a resource error") {
-  for (const int code : {3, 35, 46, 100, 101, 214, 220, 226, 802, 803, 804, 911}) {
+  for (const int code : {3,   35,  36,  46,  100, 101, 209, 214, 220, 221, 222, 226,
+                         802, 803, 804, 805, 806, 807, 808, 809, 810, 911, 999}) {
     CAPTURE(code);
     const Error found = engine::as_error(cuda_error(code, "uncorrectable ECC error encountered"));
     CHECK(found.kind() == ErrorKind::resource);
     CHECK_THAT(found.message(), StartsWith("the GPU cannot be used: CUDA error: uncorrectable"));
   }
+}
+
+TEST_CASE("failure: a convolution without a kernel of cuDNN is a resource error") {
+  const std::exception_ptr error = libtorch_error(
+      "GET was unable to find an engine to execute this computation after trying 3 plans");
+  CHECK_FALSE(engine::refused_memory(error).has_value());
+  CHECK(engine::as_error(error).kind() == ErrorKind::resource);
+  CHECK_THAT(engine::as_error(error).hint(), Contains("lower loader.batch_size"));
 }
 
 TEST_CASE("failure: other errors of libtorch stay unexpected, without their stack traces") {

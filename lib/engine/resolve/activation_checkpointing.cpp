@@ -28,6 +28,7 @@ std::int64_t free_bytes(const RecomputeContext& context) {
 /// The full batch may not fit, so its cost is extrapolated from two small ones.
 StepCost cost_of_batch(ModelMeter& meter, std::int64_t rows) {
   if (rows <= 2 * kFewRows) return meter.step(rows);
+  const train::BenchmarkOff few_steps;  // these batch sizes do not occur in training
   const StepCost less = meter.stacked_step(kFewRows);
   return meter.extrapolated(less, meter.stacked_step(2 * kFewRows), rows);
 }
@@ -41,7 +42,6 @@ std::int64_t kept_bytes(const KeptBytes& kept, const spec::Experiment& experimen
 }
 
 train::RecomputeChoice measured(const RecomputeContext& context, std::int64_t free) {
-  const train::BenchmarkOff many_batch_sizes;
   const spec::Experiment& experiment = context.setup.experiment;
   data::Pipeline pipeline = context.train;
   pipeline.batch_transforms.clear();  // they mix batches and need more than one sample

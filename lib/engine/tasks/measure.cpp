@@ -168,8 +168,11 @@ events::Measured measured_on(const TaskSetup& setup, const data::Pipeline& pipel
   const spec::Experiment& experiment = setup.experiment;
   ModelMeter meter(setup, pipeline);
   const std::int64_t batch_size = experiment.loader.batch_size;
+  const bool times = spec::kind_called(setup.request.mode) == spec::TaskKind::probe;
   const auto [steps, flops] = [&] {
-    const train::BenchmarkOff many_batch_sizes;
+    // cuDNN keeps the kernel that it chose first for a shape, also for the steps that are timed.
+    std::optional<train::BenchmarkOff> many_batch_sizes;
+    if (!times) many_batch_sizes.emplace();
     Steps taken = StepSeries(meter, setup.device, before).measure(batch_size);
     return std::pair(std::move(taken), meter.flops(std::min(kFewRows, batch_size)));
   }();
@@ -201,8 +204,7 @@ events::Measured measured_on(const TaskSetup& setup, const data::Pipeline& pipel
   measured.step_flops = flops.step;
   measured.batch_size = batch_size;
   measured.measured_batches = steps.measured;
-  if (spec::kind_called(setup.request.mode) == spec::TaskKind::probe)
-    time_steps(setup, meter, measured);
+  if (times) time_steps(setup, meter, measured);
   return measured;
 }
 

@@ -42,8 +42,8 @@ void choose_precision(const spec::Trainer& trainer, const BackendDevice& device,
     settings.fp32_precision_why += ", and oneDNN uses it if the CPU has such instructions";
 }
 
-/// All batches but the last one of an epoch have the same shape, so a kernel is measured once and
-/// used in many steps.
+/// The loader gives all batches but the last one of an epoch the same shape, so a kernel is
+/// measured once and used in many steps.
 void choose_benchmark(const spec::Trainer& trainer, const BackendDevice& device,
                       BackendSettings& settings) {
   if (!device.on_gpu) {
@@ -53,8 +53,7 @@ void choose_benchmark(const spec::Trainer& trainer, const BackendDevice& device,
     settings.benchmark_why = "configured";
   } else {
     settings.benchmark = !trainer.deterministic;
-    settings.benchmark_why =
-        trainer.deterministic ? "deterministic" : "the batches have the same shape";
+    settings.benchmark_why = trainer.deterministic ? "deterministic" : "the default on a GPU";
   }
 }
 

@@ -84,6 +84,7 @@ void WeightAverager::move_averages(double share) {
   job.share = static_cast<float>(share);
   const char* failure =
       device::launch_average_weights(job, device::current_stream(chunks_.device()));
+  if (failure != nullptr) device::throw_kernel_error();
   ENSURE(resource, failure == nullptr,
          "cannot run the kernel that averages weights: {}\nhint: run 'trainctl doctor'", failure);
 }
