@@ -315,8 +315,12 @@ class Rehearsal(Folder):
 
     def test_every_stage_runs_and_the_results_are_written(self):
         out = self.folder / "out"
-        done = gpu_proof(SOURCE / "scripts/gpu-proof", "run", "all", "--device", "cpu", "--quick", "--out", out, "--build", os.environ["TRAINCTL_BUILD"])
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        words = ["run", "all", "--device", "cpu", "--quick", "--out", out, "--build", os.environ["TRAINCTL_BUILD"]]
+        for _ in range(4):  # one call suffices unless other processes take the cores
+            done = gpu_proof(SOURCE / "scripts/gpu-proof", *words)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            if "every stage is complete" in done.stdout:
+                break
         document = json.loads((out / "verdict.json").read_text())
         self.assertEqual((document["schema"], document["verdict"], document["device"]), ("trainctl.gpu_proof/1", "passed", "cpu"), done.stdout)
         self.assertEqual([stage["name"] for stage in document["stages"]], [stage.name for stage in STAGES])
