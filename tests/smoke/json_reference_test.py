@@ -11,7 +11,7 @@ FREE = {"metrics", "settings", "config", "origins", "libraries", "environment", 
         "overrides", "kinds", "groups", "data_fingerprints", "timing", "train", "val", "training", "hardware", "allocator", "split", "plugins",
         "manifest", "num_threads", "num_workers", "batch_size", "channels_last", "thread_waiting", "activation_checkpointing", "bottleneck", "config_resolved"}
 # Keys that a document has only under conditions that this test does not create.
-CONDITIONAL = {"attempts", "noise", "link", "link_error"}
+CONDITIONAL = {"attempts", "noise", "link", "link_error", "host_waits"}
 SMALL = DIGITS.replace("samples: 2000", "samples: 400").replace("samples: 500", "samples: 100").replace("max_epochs: 3", "max_epochs: 2")
 SECTION = re.compile(r"^## (?:.*\()?(trainctl\.[a-z_]+/\d+)\)?$(.*?)(?=^## |\Z)", re.M | re.S)
 WORD = re.compile(r"[A-Za-z_][A-Za-z_0-9]*")
