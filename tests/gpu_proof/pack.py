@@ -30,7 +30,7 @@ def command(*words):
 
 def build_programs():
     """Builds the preset `proof`: that of the packages, with the test programs."""
-    script = "set -euo pipefail; . scripts/common.sh; configure_and_build proof program unit_torch"
+    script = "set -euo pipefail; . scripts/common.sh; configure_and_build proof program unit_gpu"
     if subprocess.run(["bash", "-c", script], cwd=ROOT).returncode != 0:
         sys.exit("gpu-proof: error: the programs could not be built")
     return ROOT / "build/proof"
@@ -46,7 +46,9 @@ def install(build, folder):
         command("cmake", "--install", build, "--component", component, "--prefix", folder, "--strip")
     if (folder / "share").exists():
         shutil.rmtree(folder / "share")
-    command("strip", "-o", folder / "bin/unit_torch", build / "bin/unit_torch")
+    # unit_gpu has the cases of unit_torch, and can use a GPU. A build without it can only be rehearsed on a CPU.
+    tests = build / "bin/unit_gpu"
+    command("strip", "-o", folder / "bin/unit_torch", tests if tests.exists() else build / "bin/unit_torch")
     parquet = folder / "lib/libtrainctl_parquet.so"
     if parquet.exists():
         parquet.unlink()  # it needs Arrow
