@@ -8,6 +8,7 @@ import subprocess
 # These libraries are headers alone, or headers with a shared library: parts of them are compiled into the program.
 HEADERS = ("CLI/CLI.hpp", "nlohmann/json.hpp", "spdlog/spdlog.h", "fmt/core.h", "xxhash.h")
 TARGETS = re.compile(r"^build (?:bin/trainctl|lib/libtrainctl_\w+\.so)(?: [^:]*)?:.*?(?=^\S|\Z)", re.M | re.S)
+NATIVE = {"amd64": "x86-64", "arm64": "AArch64"}  # how ldconfig marks the libraries of an architecture
 FROM_SYSTEM = {"libc6", "libgcc-s1", "libstdc++6"}  # every package expects these of the machine
 
 
@@ -25,9 +26,16 @@ def linked(build):
 
 
 @functools.cache
+def architecture():
+    """Returns Debian's name of the architecture that packages are built for, such as amd64."""
+    return printed("dpkg", "--print-architecture").strip()
+
+
+@functools.cache
 def shared_libraries():
     """Returns {soname: path} of the libraries that the dynamic linker of this machine finds."""
-    lines = re.findall(r"^\s+(\S+) \([^)]*x86-64[^)]*\) => (\S+)", printed("/sbin/ldconfig", "-p"), re.M)
+    mark = NATIVE[architecture()]
+    lines = re.findall(rf"^\s+(\S+) \([^)]*{mark}[^)]*\) => (\S+)", printed("/sbin/ldconfig", "-p"), re.M)
     return dict(reversed(lines))
 
 

@@ -78,7 +78,8 @@ def library(file, path, checksum, document):
     package = debian.package_of(path)
     details = debian.details_of(package)
     name, _, address = details["maintainer"].rstrip(">").partition(" <")
-    purl = f"pkg:deb/{debian.distribution()}/{package}@{urllib.parse.quote(details['version'], safe='.~-')}?arch=amd64"
+    version = urllib.parse.quote(details["version"], safe=".~-")
+    purl = f"pkg:deb/{debian.distribution()}/{package}@{version}?arch={debian.architecture()}"
     return {"name": details["source"], "versionInfo": details["version"], "packageFileName": file,
             "supplier": f"Organization: {name} ({address})", "downloadLocation": "NOASSERTION",
             "homepage": details["homepage"] or "NOASSERTION", "licenseDeclared": license_of(package, document),

@@ -14,8 +14,13 @@ int init(InitArguments arguments, const Context& context) {
   study::StarterRequest& request = arguments.request;
   const fs::path file = request.file = arguments.file;
   request.data = arguments.data;
-  ENSURE(config, request.force || !fs::exists(fs::symlink_status(file)),
+  const bool exists = fs::exists(fs::symlink_status(file));
+  ENSURE(config, request.force || !exists,
          "{} already exists\nhint: choose another --out, or replace it with --force",
+         printable(file.string()));
+  // A mistyped --out must not replace data.
+  ENSURE(config, !exists || file.extension() == ".yaml" || file.extension() == ".yml",
+         "--force replaces only .yaml and .yml files, and {} is neither\nhint: choose another --out",
          printable(file.string()));
   study::Starter starter = study::make_starter(request);
   write_atomically(file, starter.yaml);

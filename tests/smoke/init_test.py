@@ -73,6 +73,9 @@ class Inits(InitCommands):
         self.assert_has(self.refused("init", "tabular", "churn.csv"), "config.yaml already exists", "--force")
         self.assertEqual((self.folder / "config.yaml").read_text(), "mine")
         self.program("init", "tabular", "churn.csv", "--force", code=0)
+        table = (self.folder / "churn.csv").read_text()
+        self.assert_has(self.refused("init", "tabular", "churn.csv", "--out", "churn.csv", "--force"), "replaces only .yaml and .yml files")
+        self.assertEqual(table, (self.folder / "churn.csv").read_text())
         self.program("validate", code=0)
 
     def test_wrong_words_and_missing_data_name_what_is_expected(self):
