@@ -82,7 +82,7 @@ std::uint32_t CounterRng::next_u32() {
     ++counter_[0];
     used_ = 0;
   }
-  return block_[used_++];
+  return block_[used_++] ^ mask_;
 }
 
 std::uint64_t CounterRng::next_u64() {

@@ -31,12 +31,16 @@ class CounterRng {
   std::uint64_t below(std::uint64_t bound);
   /// Returns true with the given probability.
   bool coin(double probability);
+  /// Inverts the bits of all following numbers (antithetic numbers): a coin with probability 0.5
+  /// then shows its other side.
+  void invert() { mask_ = ~mask_; }
 
  private:
   std::uint64_t key_;
   PhiloxBlock counter_;
   PhiloxBlock block_{};
   std::uint32_t used_ = 4;
+  std::uint32_t mask_ = 0;
 };
 
 // The last bits of these functions differ between versions of libm. Here they consist of IEEE

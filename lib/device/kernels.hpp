@@ -18,6 +18,7 @@ namespace trainctl::device {
 struct Gather {
   const std::uint8_t* images = nullptr;
   std::int64_t image_bytes = 0;
+  std::int32_t source_height = 0;
   std::int32_t source_width = 0;
   /// One per row; null: row i is image i unchanged.
   const data::PixelPlan* plans = nullptr;
@@ -39,7 +40,8 @@ constexpr void gather_pixel(const Gather& job, float* inputs_nchw, std::int64_t 
   if (job.plans != nullptr) {
     const data::PixelPlan& plan = job.plans[row];
     sample = plan.sample;
-    source = data::source_pixel(plan, job.source_width, pixel / job.width, pixel % job.width);
+    source = data::source_pixel(plan, job.source_height, job.source_width, pixel / job.width,
+                                pixel % job.width);
   }
   const std::uint8_t* image = job.images + sample * job.image_bytes;
   const std::int64_t pixels = std::int64_t{job.height} * job.width;

@@ -75,11 +75,13 @@ Gather gather_of(const FeedOptions& options, const FeedPart& image) {
   job.channels = static_cast<std::int32_t>(image.shape.at(1));
   job.height = static_cast<std::int32_t>(image.shape.at(2));
   job.width = static_cast<std::int32_t>(image.shape.at(3));
+  job.source_height = job.height;
   job.source_width = job.width;
   job.image_bytes = std::int64_t{job.height} * job.width * job.channels;
   if (options.held) {
     job.images = reinterpret_cast<const std::uint8_t*>(options.held->memory->address());
     job.image_bytes = static_cast<std::int64_t>(options.held->shape.bytes());
+    job.source_height = static_cast<std::int32_t>(options.held->shape.height);
     job.source_width = static_cast<std::int32_t>(options.held->shape.width);
   }
   return job;

@@ -33,6 +33,20 @@ TEST_CASE("CounterRng: a draw depends only on seed, epoch, position and operatio
   CHECK(all.size() == 5);
 }
 
+TEST_CASE("CounterRng: invert() shows the other side of every coin, and twice the same side") {
+  CounterRng plain(7, 0, 0, 0);
+  CounterRng inverted(7, 0, 0, 0);
+  CounterRng restored(7, 0, 0, 0);
+  inverted.invert();
+  restored.invert();
+  restored.invert();
+  for (int i = 0; i < 1000; ++i) {
+    const bool side = plain.coin(0.5);
+    REQUIRE(inverted.coin(0.5) != side);
+    REQUIRE(restored.coin(0.5) == side);
+  }
+}
+
 TEST_CASE("CounterRng: below() and uniform() stay within their range, and below() is uniform") {
   CounterRng rng(7, 0, 0, 0);
   std::array<int, 3> counts{};

@@ -54,7 +54,8 @@ inline std::vector<std::byte> made_of(const PixelPlan& plan, const std::uint8_t*
   std::vector<std::byte> out;
   for (std::int32_t y = 0; y < shape.height; ++y) {
     for (std::int32_t x = 0; x < shape.width; ++x) {
-      const std::int64_t pixel = source_pixel(plan, source_shape.width, y, x);
+      const std::int64_t pixel = source_pixel(plan, static_cast<std::int32_t>(source_shape.height),
+                                              static_cast<std::int32_t>(source_shape.width), y, x);
       ASSERT(pixel < source_shape.height * source_shape.width);
       for (std::int64_t c = 0; c < shape.channels; ++c) {
         const int code = pixel_code(source, pixel, shape.channels, c);

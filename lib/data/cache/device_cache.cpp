@@ -120,7 +120,10 @@ Bytes in_channels(const Fill& fill, std::int64_t channels) {
 }
 
 /// Adds the colors of one more step. Returns why that is impossible, or an empty string.
-std::string add(const Paint& paint, std::int64_t channels, PlanColors& colors) {
+std::string add(const Paint& paint, bool is_first, std::int64_t channels, PlanColors& colors) {
+  if (paint.reflects && !is_first)
+    return "reflects an image that an earlier random transform has changed\nhint: move it before "
+           "all other random transforms, or set dataset.cache.mode to decoded";
   if (paint.outside) {
     const Bytes fill = in_channels(*paint.outside, channels);
     if (!colors.outside.empty() && colors.outside != fill)
@@ -175,7 +178,8 @@ PlannedTail planned_tail(const Pipeline& pipeline, const ImageShape& shape) {
       return tail;
     }
     if (!now.fixed()) break;
-    if (const std::string why = add(*paint, shape.channels, tail.colors); !why.empty()) {
+    if (const std::string why = add(*paint, i == first, shape.channels, tail.colors);
+        !why.empty()) {
       tail.obstacle = named(pipeline, i) + " " + why;
       return tail;
     }

@@ -7,7 +7,8 @@
 namespace trainctl::data {
 
 /// One axis of an image that is not rendered yet. Pixel i is source pixel `first + i * step` where
-/// begin <= i < end, and the fill color elsewhere.
+/// begin <= i < end, and the fill color elsewhere. A source pixel before the first or after the
+/// last one is reflected: -1 is pixel 1.
 struct PlannedAxis {
   std::int32_t first = 0;
   std::int32_t step = 1;  // -1: mirrored
@@ -31,19 +32,26 @@ constexpr int kFilled = 256;
 constexpr int kErased = 257;
 constexpr int kPixelCodes = 258;
 
+constexpr std::int32_t reflected(std::int32_t at, std::int32_t extent) {
+  const std::int32_t from_begin = at < 0 ? -at : at;
+  return from_begin < extent ? from_begin : 2 * (extent - 1) - from_begin;
+}
+
 /// The source of pixel (row, column) of a planned image: a row-major index into the source, or one
 /// of these codes.
 constexpr std::int64_t kFromFill = -1;
 constexpr std::int64_t kFromErasing = -2;
-constexpr std::int64_t source_pixel(const PixelPlan& plan, std::int64_t source_width,
-                                    std::int32_t row, std::int32_t column) {
+constexpr std::int64_t source_pixel(const PixelPlan& plan, std::int32_t source_height,
+                                    std::int32_t source_width, std::int32_t row,
+                                    std::int32_t column) {
   const PlannedAxis& y = plan.rows;
   const PlannedAxis& x = plan.columns;
   if (row >= y.erased_begin && row < y.erased_end && column >= x.erased_begin &&
       column < x.erased_end)
     return kFromErasing;
   if (row < y.begin || row >= y.end || column < x.begin || column >= x.end) return kFromFill;
-  return (y.first + row * y.step) * source_width + x.first + column * x.step;
+  return std::int64_t{reflected(y.first + row * y.step, source_height)} * source_width +
+         reflected(x.first + column * x.step, source_width);
 }
 
 /// Returns the code of one channel of that pixel. `image` is the source, height x width x channels.

@@ -49,6 +49,13 @@ void PlannedImage::crop(const Box& window) {
   shape_.width = window.width;
 }
 
+void PlannedImage::crop_reflected(const Box& window) {
+  crop(window);
+  plan_.rows.begin = plan_.columns.begin = 0;
+  plan_.rows.end = narrow(window.height);
+  plan_.columns.end = narrow(window.width);
+}
+
 void PlannedImage::mirror_columns() { mirror_axis(plan_.columns, shape_.width); }
 
 void PlannedImage::mirror_rows() { mirror_axis(plan_.rows, shape_.height); }

@@ -20,6 +20,10 @@ class PlannedImage {
   [[nodiscard]] const ImageShape& shape() const { return shape_; }
   /// Crops to `window`; the part of the window outside of the image is filled.
   void crop(const Box& window);
+  /// Crops the source, or its mirror image, to `window`. The part of the window outside of the
+  /// image is reflected without the outermost pixel; it may be as large as the image without this
+  /// pixel.
+  void crop_reflected(const Box& window);
   void mirror_columns();
   void mirror_rows();
   /// Paints over a box within the image. A plan holds at most one box.
@@ -45,11 +49,12 @@ struct Normalization {
 struct Paint {
   std::optional<Fill> outside;  // fill outside of the image, if it can become visible
   std::optional<Fill> erased;
+  bool reflects = false;  // the image at its border; only a plan's first step can do this
 };
 
 /// One step on one uint8 HWC image, with torchvision's semantics for uint8 tensors. Stateless;
 /// called from several threads at once. All randomness comes from `rng`, which is keyed by (seed,
-/// epoch, global position, index in the list).
+/// epoch, global position, index in the list), see also alternates().
 class Transform {
  public:
   virtual ~Transform() = default;
@@ -60,6 +65,9 @@ class Transform {
   /// Returns whether two calls with the same input may differ. Caches store the output of the steps
   /// before the first random one.
   [[nodiscard]] virtual bool random() const { return true; }
+  /// Returns whether an image gets the draws of epoch 0 in every even epoch, and inverted ones in
+  /// every odd epoch. `rng` is then keyed by (seed, sample, index in the list).
+  [[nodiscard]] virtual bool alternates() const { return false; }
   /// Resizes `output` to the shape of this sample and writes all of it. Throws Error(data).
   virtual void apply(const ImageView& input, ImageTarget& output, CounterRng& rng) const = 0;
   /// Returns the largest shape that apply() may output for images up to `input`, which must be

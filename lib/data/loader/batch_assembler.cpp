@@ -194,13 +194,13 @@ void BatchAssembler::fill_block(const TileJob& job, std::int64_t first, std::int
   for (std::size_t i = 0; i < indices.size(); ++i) {
     if (makes_images(job) && i + 1 < indices.size())
       pipeline_.dataset->images()->prefetch(indices[i + 1]);
-    const RowJob row{job, first + static_cast<std::int64_t>(i)};
+    const RowJob row{job, first + static_cast<std::int64_t>(i), indices[i]};
     try {
       if (!filled) fill_fields(job, row.row, indices.subspan(i, 1), scratch);
-      if (makes_images(job)) make_image(row, indices[i], scratch);
+      if (makes_images(job)) make_image(row, scratch);
     } catch (const Error& error) {
       if (on_error_ == OnError::fail || !is_damage(error)) throw;
-      replace_row(row, indices[i], error, scratch);
+      replace_row(row, error, scratch);
     }
   }
 }
@@ -220,17 +220,16 @@ void BatchAssembler::fill_fields(const TileJob& job, std::int64_t first,
 
 /// Replaces a damaged sample. The draw depends only on the row's position, so every worker draws
 /// the same replacement.
-void BatchAssembler::replace_row(const RowJob& job, std::int64_t index, Error error,
-                                 Scratch& scratch) const {
+void BatchAssembler::replace_row(RowJob job, Error error, Scratch& scratch) const {
   CounterRng rng = draws(job, kReplacementDraws);
   for (int draw = 0; draw < kMostDraws; ++draw) {
-    skipped_->record({job.tile.epoch, job.tile.batch, job.tile.tile, job.row, index},
-                     {sample_name(*pipeline_.dataset, index), error.message()});
-    index =
+    skipped_->record({job.tile.epoch, job.tile.batch, job.tile.tile, job.row, job.sample},
+                     {sample_name(*pipeline_.dataset, job.sample), error.message()});
+    job.sample =
         static_cast<std::int64_t>(rng.below(static_cast<std::uint64_t>(pipeline_.dataset->size())));
     try {
-      fill_fields(job.tile, job.row, std::span(&index, 1), scratch);
-      if (makes_images(job.tile)) make_image(job, index, scratch);
+      fill_fields(job.tile, job.row, std::span(&job.sample, 1), scratch);
+      if (makes_images(job.tile)) make_image(job, scratch);
       return;
     } catch (const Error& next) {
       if (!is_damage(next)) throw;
@@ -240,21 +239,22 @@ void BatchAssembler::replace_row(const RowJob& job, std::int64_t index, Error er
   throw error;
 }
 
-void BatchAssembler::make_image(const RowJob& job, std::int64_t index, Scratch& scratch) const {
+void BatchAssembler::make_image(const RowJob& job, Scratch& scratch) const {
   try {
-    if (pipeline_.held) return make_plan(job, index, scratch);
+    if (pipeline_.held) return make_plan(job, scratch);
     std::optional<StoredImage> ahead;
-    if (job.tile.ahead != nullptr) ahead = job.tile.ahead->image(job.row, index, scratch.stored);
+    if (job.tile.ahead != nullptr)
+      ahead = job.tile.ahead->image(job.row, job.sample, scratch.stored);
     const StoredImage stored =
-        ahead ? *ahead : pipeline_.dataset->images()->read(index, scratch.stored);
+        ahead ? *ahead : pipeline_.dataset->images()->read(job.sample, scratch.stored);
     if (!transforms()) return copy_to(image_slot(job), stored.bytes);
     if (!stored.raw.fixed())
-      return report_local_copy(*pipeline_.dataset, index,
-                               [&] { decode(job, index, stored, scratch); });
+      return report_local_copy(*pipeline_.dataset, job.sample,
+                               [&] { decode(job, stored, scratch); });
     transform(ImageView(reinterpret_cast<const std::uint8_t*>(stored.bytes.data()), stored.raw), 0,
               job, scratch);
   } catch (Error& error) {
-    error.add_frame(sample_name(*pipeline_.dataset, index));
+    error.add_frame(sample_name(*pipeline_.dataset, job.sample));
     throw;
   }
 }
@@ -265,42 +265,49 @@ std::span<std::byte> BatchAssembler::image_slot(const RowJob& job) const {
       slot_shape_.offsets[image_] + static_cast<std::size_t>(job.row) * image_bytes_, image_bytes_);
 }
 
-void BatchAssembler::make_plan(const RowJob& job, std::int64_t index, Scratch& scratch) const {
+void BatchAssembler::make_plan(const RowJob& job, Scratch& scratch) const {
   const HeldImages& held = *pipeline_.held;
-  if (!held.sound[static_cast<std::size_t>(index)]) {
-    (void)pipeline_.dataset->images()->read(index, scratch.stored);  // throws the actual error
+  if (!held.sound[static_cast<std::size_t>(job.sample)]) {
+    (void)pipeline_.dataset->images()->read(job.sample, scratch.stored);  // throws the actual error
     throw Error(ErrorKind::data,
                 "the sample could not be read when the images were copied to the device, but can "
                 "be read now\nhint: run the command again");
   }
   PlannedImage image(held.shape);
   for (std::size_t i = 0; i < pipeline_.transforms.size(); ++i) {
-    CounterRng rng = draws(job, pipeline_.first_operation + i);
-    pipeline_.transforms[i]->apply_to_plan(image, rng);
+    const Transform& transform = *pipeline_.transforms[i];
+    CounterRng rng = draws(job, pipeline_.first_operation + i, &transform);
+    transform.apply_to_plan(image, rng);
   }
-  const PixelPlan plan = image.plan(index);
+  const PixelPlan plan = image.plan(job.sample);
   copy_to(image_slot(job), std::as_bytes(std::span(&plan, 1)));
 }
 
-void BatchAssembler::decode(const RowJob& job, std::int64_t index, const StoredImage& stored,
-                            Scratch& scratch) const {
+void BatchAssembler::decode(const RowJob& job, const StoredImage& stored, Scratch& scratch) const {
   const ImageShape whole = scratch.decoder.open(stored.bytes);
-  CounterRng rng = draws(job, steps_.front().operation);
+  CounterRng rng = draws(job, steps_.front().operation, steps_.front().transform.get());
   const Box box = crop_ != nullptr ? crop_->box(whole, rng) : Box{0, 0, whole.height, whole.width};
   ImageTarget window(scratch.decoded);
   window.resize({box.height, box.width, whole.channels});
-  scratch.decoder.decode(box, verified_->has(index) ? Reading::needed_part : Reading::whole_file,
+  scratch.decoder.decode(box,
+                         verified_->has(job.sample) ? Reading::needed_part : Reading::whole_file,
                          window.pixels());
-  verified_->add(index);
+  verified_->add(job.sample);
   if (crop_ == nullptr) return transform(window.view(), 0, job, scratch);
   ImageTarget out = target(job, 0, scratch);
   crop_->apply_to_box(window.view(), whole, out, rng);
   transform(out.view(), 1, job, scratch);
 }
 
-CounterRng BatchAssembler::draws(const RowJob& job, std::size_t operation) const {
-  return {seed_, static_cast<std::uint32_t>(job.tile.epoch), job.position(),
-          static_cast<std::uint16_t>(operation)};
+CounterRng BatchAssembler::draws(const RowJob& job, std::size_t operation,
+                                 const Transform* transform) const {
+  const bool alternates = transform != nullptr && transform->alternates();
+  const std::int64_t epoch = alternates ? 0 : job.tile.epoch;
+  CounterRng rng(seed_, static_cast<std::uint32_t>(epoch),
+                 alternates ? static_cast<std::uint64_t>(job.sample) : job.position(),
+                 static_cast<std::uint16_t>(operation));
+  if (alternates && job.tile.epoch % 2 == 1) rng.invert();
+  return rng;
 }
 
 /// Returns the output of a step; the last step writes to the slot.
@@ -313,8 +320,9 @@ void BatchAssembler::transform(ImageView image, std::size_t first_step, const Ro
                                Scratch& scratch) const {
   for (std::size_t step = first_step; step < steps_.size(); ++step) {
     ImageTarget out = target(job, step, scratch);
-    CounterRng rng = draws(job, steps_[step].operation);
-    steps_[step].transform->apply(image, out, rng);
+    const Step& now = steps_[step];
+    CounterRng rng = draws(job, now.operation, now.transform.get());
+    now.transform->apply(image, out, rng);
     image = out.view();
   }
 }

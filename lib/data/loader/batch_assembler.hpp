@@ -83,6 +83,7 @@ class BatchAssembler {
   struct RowJob {
     const TileJob& tile;
     std::int64_t row = 0;
+    std::int64_t sample = 0;
     [[nodiscard]] std::uint64_t position() const {
       return static_cast<std::uint64_t>(tile.extent.first + row * tile.extent.step);
     }
@@ -98,15 +99,16 @@ class BatchAssembler {
                   Scratch& scratch) const;
   void fill_fields(const TileJob& job, std::int64_t first, std::span<const std::int64_t> indices,
                    Scratch& scratch) const;
-  void replace_row(const RowJob& job, std::int64_t index, Error error, Scratch& scratch) const;
-  void make_image(const RowJob& job, std::int64_t index, Scratch& scratch) const;
+  void replace_row(RowJob job, Error error, Scratch& scratch) const;
+  void make_image(const RowJob& job, Scratch& scratch) const;
   [[nodiscard]] std::span<std::byte> image_slot(const RowJob& job) const;
-  void make_plan(const RowJob& job, std::int64_t index, Scratch& scratch) const;
-  void decode(const RowJob& job, std::int64_t index, const StoredImage& stored,
-              Scratch& scratch) const;
+  void make_plan(const RowJob& job, Scratch& scratch) const;
+  void decode(const RowJob& job, const StoredImage& stored, Scratch& scratch) const;
   void transform(ImageView image, std::size_t first_step, const RowJob& job,
                  Scratch& scratch) const;
-  [[nodiscard]] CounterRng draws(const RowJob& job, std::size_t operation) const;
+  /// Returns the random numbers of the operation, which is that of `transform` if there is one.
+  [[nodiscard]] CounterRng draws(const RowJob& job, std::size_t operation,
+                                 const Transform* transform = nullptr) const;
   [[nodiscard]] ImageTarget target(const RowJob& job, std::size_t step, Scratch& scratch) const;
   [[nodiscard]] bool transforms() const { return pipeline_.held || !pipeline_.transforms.empty(); }
   /// Returns whether images come one by one from the store instead of from Dataset::fill().

@@ -53,11 +53,13 @@ class PaddedCrop final : public Transform {
   }
 
   [[nodiscard]] std::optional<Paint> paints(const ImageShape&) const override {
+    if (outside_.mode == PaddingMode::reflect) return Paint{.reflects = true};
     if (outside_.mode != PaddingMode::constant) return std::nullopt;
     return Paint{.outside = outside_.fill};
   }
   void apply_to_plan(PlannedImage& image, CounterRng& rng) const override {
-    image.crop(window(image.shape(), rng));
+    const Box box = window(image.shape(), rng);
+    outside_.mode == PaddingMode::reflect ? image.crop_reflected(box) : image.crop(box);
   }
 
  private:

@@ -157,12 +157,19 @@ class RandomPerspective final : public Transform {
 
 enum class Flip { horizontal, vertical };
 
-/// Draws one coin.
+/// Draws one coin. With `alternate`, the loader passes the draws of the first epoch again and
+/// again, inverted in every other epoch.
 template <Flip kFlip>
 class RandomFlip final : public Transform {
  public:
   template <class Options>
-  explicit RandomFlip(const Options& options) : probability_(options.p) {}
+  explicit RandomFlip(const Options& options)
+      : probability_(options.p), alternate_(options.alternate) {
+    ENSURE(config, !alternate_ || probability_ == 0.5,
+           "alternate: true requires p 0.5, got {}\nhint: remove p or alternate", probability_);
+  }
+
+  [[nodiscard]] bool alternates() const override { return alternate_; }
 
   void apply(const ImageView& input, ImageTarget& output, CounterRng& rng) const override {
     if (!rng.coin(probability_)) return output.copy(input);
@@ -177,6 +184,7 @@ class RandomFlip final : public Transform {
 
  private:
   double probability_;
+  bool alternate_;
 };
 
 }  // namespace

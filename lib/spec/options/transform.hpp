@@ -182,9 +182,14 @@ struct RandomPerspective {
 
 struct Flip {
   double p = 0.5;
+  bool alternate = false;
 
   static void describe(auto& options) {
     options.field("p", &Flip::p, {.at_least = 0, .at_most = 1}, "Probability.");
+    options.field(
+        "alternate", &Flip::alternate,
+        "Draws once per image: even epochs repeat the first epoch, and odd epochs flip the "
+        "other images (alternating flip, Jordan 2024); requires p 0.5.");
   }
 };
 

@@ -10,6 +10,8 @@
 #include "spec/options/transform.hpp"
 #include "support/catch.hpp"
 
+#include <set>
+
 using namespace trainctl;
 using namespace trainctl::data;
 using namespace trainctl::data::testing;
@@ -90,6 +92,65 @@ TEST_CASE("device cache: batches have the same pixels as without a cache") {
       }
     }
   }
+}
+
+TEST_CASE("random_horizontal_flip: alternate mirrors every image in every other epoch") {
+  spec::transform::RandomCrop crop;  // of the whole image
+  crop.size = {{5}};
+  spec::transform::RandomHorizontalFlip flip;
+  flip.alternate = true;
+  const auto flipping = [&](bool reflects) {
+    Pipeline pipeline = varied(41);
+    if (reflects) {
+      crop.padding = {{2}};
+      crop.padding_mode = spec::transform::PaddingMode::reflect;
+    }
+    pipeline.transforms = {std::make_shared<Corner>(5), transform_of("random_crop", crop),
+                           transform_of("random_horizontal_flip", flip)};
+    return pipeline;
+  };
+  const auto images_of = [](Loader& loader, std::int64_t epoch, bool mirrored) {
+    std::multiset<std::vector<std::byte>> images;
+    for (const Copy& batch : epoch_of(loader, epoch)) {
+      const std::vector<std::byte>& bytes = batch.fields[0];
+      for (std::size_t first = 0; first < bytes.size(); first += 75) {
+        std::vector<std::byte> image(75);
+        for (std::size_t i = 0; i < 75; ++i) {
+          const std::size_t x = i / 3 % 5;
+          image[i] = bytes[first + (mirrored ? i / 15 * 15 + (4 - x) * 3 + i % 3 : i)];
+        }
+        images.insert(std::move(image));
+      }
+    }
+    return images;
+  };
+  const Pipeline plain = flipping(false);
+  Loader loader(plain, options_of(0));
+  const auto first = images_of(loader, 0, false);
+  CHECK(first.size() == 41);
+  CHECK(images_of(loader, 1, false) != first);
+  CHECK(images_of(loader, 1, true) == first);
+  CHECK(images_of(loader, 2, false) == first);
+  CHECK(images_of(loader, 7, true) == first);
+  LoaderOptions other = options_of(0);
+  other.seed = 6;
+  Loader reseeded(plain, other);
+  CHECK(images_of(reseeded, 0, false) != first);  // some images flip, and the seed decides which
+
+  const Pipeline reflecting = flipping(true);
+  const Pipeline on_device = held(reflecting);
+  for (const int workers : {0, 2}) {
+    for (const int rank : {0, 1}) {
+      Loader expected(reflecting, options_of(0, {rank, 2}));
+      Loader found(on_device, options_of(workers, {rank, 2}));
+      for (const std::int64_t epoch : {0, 1, 4})
+        for (const std::int64_t batch : {0, 2})
+          REQUIRE(epoch_of(found, epoch, batch) == epoch_of(expected, epoch, batch));
+    }
+  }
+  flip.p = 0.4;
+  CHECK_THROWS_WITH(transform_of("random_horizontal_flip", flip),
+                    Contains("alternate: true requires p 0.5, got 0.4"));
 }
 
 TEST_CASE("device cache: an epoch resumes at any batch") {

@@ -24,6 +24,15 @@ std::shared_ptr<const Transform> crop_of(int height, int width, std::vector<int>
   return transform_of("random_crop", crop);
 }
 
+std::shared_ptr<const Transform> padded_crop(spec::transform::PaddingMode mode, int size = 8,
+                                             std::vector<int> padding = {2}) {
+  spec::transform::RandomCrop crop;
+  crop.size = {{size}};
+  crop.padding = {std::move(padding)};
+  crop.padding_mode = mode;
+  return transform_of("random_crop", crop);
+}
+
 std::shared_ptr<const Transform> center_of(int height, int width) {
   spec::transform::CenterCrop center;
   center.size = {{height, width}};
@@ -145,12 +154,25 @@ TEST_CASE("planned_tail: the error names the transform without a plan and says w
   CHECK_THAT(obstacle_of({erasing_of({0}), flip_of(true), erasing_of({0})}),
              Contains("transform 3 erases, but an earlier"));
   CHECK_THAT(obstacle_of({flip_of(false)}, {0, 0, 3}), Contains("images must have equal sizes"));
-  spec::transform::RandomCrop mirrored;
-  mirrored.size = {{8}};
-  mirrored.padding = {{2}};
-  mirrored.padding_mode = spec::transform::PaddingMode::reflect;
-  CHECK_THAT(obstacle_of({transform_of("random_crop", mirrored)}),
+  const auto reflected = padded_crop(spec::transform::PaddingMode::reflect);
+  CHECK(obstacle_of({reflected, flip_of(false)}).empty());
+  CHECK_THAT(obstacle_of({flip_of(false), reflected}),
+             Contains("transform 2 reflects an image") && Contains("before all other random"));
+  CHECK_THAT(obstacle_of({padded_crop(spec::transform::PaddingMode::symmetric)}),
              Contains("transform 1 computes new pixels"));
+}
+
+TEST_CASE("PlannedImage: a crop reflects the border, also if flips and crops follow") {
+  CounterRng rng(5, 0, 0, 0);
+  const Picture source = picture_of({9, 7, 3}, rng);
+  for (std::uint64_t position = 0; position < 300; ++position) {
+    compare({padded_crop(spec::transform::PaddingMode::reflect, 9, {6, 8, 5, 3}), flip_of(false),
+             flip_of(true), erasing_of({40}), center_of(6, 12)},
+            source, position);
+    compare({padded_crop(spec::transform::PaddingMode::reflect, 4, {2}), crop_of(5, 5, {3}),
+             flip_of(false)},
+            source, position);
+  }
 }
 
 TEST_CASE("planned_tail: a crop that fills nothing does not conflict with another fill color") {
