@@ -12,20 +12,26 @@ struct LrFindFlags {
   std::string out = "runs";
 };
 
-/// Returns the second learning rate of the unmodified experiment, before the sweep sets its rates;
-/// nothing if it cannot be read. Errors are reported when the sweep reads the experiment.
-std::optional<study::SecondRate> second_rate_of(const ConfigArguments& config) {
+/// The other learning rates of the unmodified experiment.
+struct OtherRates {
+  std::optional<study::SecondRate> second;
+  std::vector<std::string> held;  // overrides
+};
+
+/// Returns nothing if the experiment cannot be read. Errors are reported when the sweep reads it.
+OtherRates other_rates_of(const ConfigArguments& config) {
   config::Diagnostics unheard;
   const spec::Loaded loaded = spec::read_experiment(config.file, config.overrides, unheard);
-  if (unheard.error_count() > 0) return std::nullopt;
-  return study::second_rate(loaded.experiment);
+  if (unheard.error_count() > 0) return {};
+  return {study::second_rate(loaded.experiment), study::held_groups(loaded.experiment)};
 }
 
-study::RunRequest request_for(const LrFindFlags& flags,
-                              const std::optional<study::SecondRate>& second, Context& context) {
+study::RunRequest request_for(const LrFindFlags& flags, const OtherRates& others,
+                              Context& context) {
+  std::vector<std::string> overrides = study::lr_sweep(flags.range, others.second);
+  overrides.insert(overrides.end(), others.held.begin(), others.held.end());
   study::RunRequest request =
-      study::make_request(invocation_of(flags.config, context),
-                          study::lr_sweep(flags.range, second), context.diagnostics);
+      study::make_request(invocation_of(flags.config, context), overrides, context.diagnostics);
   request.folder.root = fs::path(flags.out) / "lr-find";
   return request;
 }
@@ -87,14 +93,14 @@ bool failed(const study::LrFinding& finding) {
 
 int lr_find(const LrFindFlags& flags, Context& context) {
   keep_running_without_output(LostOutput::is_error);
-  const std::optional<study::SecondRate> second = second_rate_of(flags.config);
-  const study::RunRequest request = request_for(flags, second, context);
+  const OtherRates others = other_rates_of(flags.config);
+  const study::RunRequest request = request_for(flags, others, context);
   print_warnings(context);
   if (progress_for(context) != report::ProgressMode::none)
     writer_for(stderr)(fmt::format("trying {} learning rates from {} to {}\n", flags.range.steps,
                                    report::rate_of(flags.range.low),
                                    report::rate_of(flags.range.high)));
-  const study::LrFinding finding = study::find_lr(request, second, steady_clock());
+  const study::LrFinding finding = study::find_lr(request, others.second, steady_clock());
   if (context.json) {
     print_json(document(flags, finding));
     if (study::exit_code_of(finding) == static_cast<int>(ErrorKind::resource))

@@ -128,6 +128,9 @@ class Optimizer {
   [[nodiscard]] virtual bool is_repeatable() const { return false; }
   /// Sets the learning rate. It is stored in a scalar on the device so that captured steps use it.
   virtual void set_lr(double lr) = 0;
+  /// Receives the position before each step, after set_lr, for parameters whose rate another
+  /// scheduler sets; both count from 0.
+  virtual void set_position(std::int64_t /*epoch*/, std::int64_t /*global_step*/) {}
   [[nodiscard]] virtual double initial_lr() const = 0;
   /// Returns whether the optimizer has a momentum, or a beta1 like Adam, that a scheduler may set
   /// for the following steps. Kernels take it as a plain number, so captured steps ignore changes.

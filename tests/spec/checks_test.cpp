@@ -106,6 +106,22 @@ TEST_CASE("scheduler: milestones that do not ascend or are never reached are rep
              Contains("reduce_lr_on_plateau counts epochs"));
 }
 
+TEST_CASE("optimizer.groups: another optimizer excludes lr_scale, and a scheduler requires it",
+          "[spec]") {
+  const auto problems = [](const std::string& group) {
+    return problems_of({"optimizer={type: muon, groups: [{match: [bias], " + group + "}]}"});
+  };
+  CHECK_THAT(problems("optimizer: {type: sgd, lr: 0.1}, lr_scale: 2"),
+             Contains("a group with 'optimizer' takes learning rate and weight decay from there"));
+  CHECK_THAT(problems("optimizer: sgd, weight_decay: 0"),
+             Contains("remove 'lr_scale' and 'weight_decay' from the group"));
+  CHECK_THAT(problems("scheduler: constant"),
+             Contains("a group with 'scheduler' needs its own 'optimizer'"));
+  CHECK_THAT(problems("optimizer: {type: sgd, nesterov: 3}"), Contains("nesterov"));
+  CHECK(problems("optimizer: {type: sgd, lr: 0.1}, scheduler: {type: linear_lr, total_iters: 3}")
+            .empty());
+}
+
 TEST_CASE("nesterov: requires momentum and no dampening", "[spec]") {
   CHECK_THAT(problems_of({"optimizer={type: sgd, nesterov: true}"}),
              Contains("nesterov needs momentum above 0"));

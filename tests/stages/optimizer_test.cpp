@@ -11,6 +11,8 @@
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
+#include <cmath>
+
 using namespace trainctl;
 using stages_test::tensor;
 
@@ -134,6 +136,26 @@ TEST_CASE("muon: flatten_filters updates a filter as the matrix with a row per o
   CHECK(mismatch(step_of(options, last).flatten(1), expected) == "");
   // Without the option, AdamW's first step has the same size for every weight.
   CHECK(step_of("{lr: 1}", gradient).abs().min().item<double>() == Approx(1).epsilon(1e-3));
+}
+
+TEST_CASE("muon: normalize_weights scales matrices to the root of their rows before each step") {
+  at::manual_seed(4);
+  const at::Tensor start = at::randn({8, 3, 3, 3});
+  const at::Tensor gradient = at::randn({8, 3, 3, 3});
+  const auto after_step = [&](const at::Tensor& from, const std::string& more) {
+    const at::Tensor weight = leaf(from);
+    const auto optimizer = make(
+        "muon", "{lr: 0.1, weight_decay: 0, flatten_filters: true" + more + "}", {{"w", weight}});
+    weight.mutable_grad() = gradient.clone();
+    optimizer->step();
+    return weight.detach();
+  };
+  const at::Tensor scaled = start * (std::sqrt(8.0) / start.norm().item<double>());
+  const at::Tensor expected = after_step(scaled, "");
+  CHECK(mismatch(after_step(start, ", normalize_weights: true"), expected) == "");
+  CHECK(mismatch(after_step(start * 7, ", normalize_weights: true"), expected) == "");
+  CHECK(
+      after_step(at::zeros_like(start), ", normalize_weights: true").isfinite().all().item<bool>());
 }
 
 TEST_CASE("optimizers: a parameter without a gradient is skipped and has its own step count") {

@@ -19,6 +19,7 @@
 #include "spec/plugins.hpp"
 #include "stage/plugin_entry.hpp"
 #include "stages/builtin.hpp"
+#include "stages/optimizer/grouped.hpp"
 #include "train/parallel/data_parallel.hpp"
 #include "train/parallel/sharded_optimizer.hpp"
 #include "train/state/weights.hpp"
@@ -87,6 +88,12 @@ std::optional<events::WeightsSet> start_model(const StageSetup& setup, const sta
   return report;
 }
 
+/// The length of the run. The initial rate is that of an optimizer that is not built yet.
+stage::SchedulerContext schedule_of(const StageSetup& setup, double initial_lr = 0) {
+  const spec::RunLength& length = setup.schedule;
+  return {initial_lr, length.epochs, length.steps_per_epoch, length.steps};
+}
+
 /// Builds the optimizer; with zero1 for this rank's share of the parameters.
 std::unique_ptr<stage::Optimizer> build_optimizer(const StageSetup& setup,
                                                   const stage::Model& model) {
@@ -94,7 +101,10 @@ std::unique_ptr<stage::Optimizer> build_optimizer(const StageSetup& setup,
   stage::OptimizerContext trained{train::trained_parameters(model)};
   const config::Stage optimizer =
       spec::with_scheduled_momentum(experiment.optimizer, experiment.scheduler);
-  const auto build = [&] { return setup.catalog.optimizers.build(optimizer, trained); };
+  const stage::SchedulerContext run = schedule_of(setup);
+  const auto build = [&] {
+    return stages::build_optimizer(setup.catalog, optimizer, trained, &run);
+  };
   const dist::RankInfo place =
       setup.communicator ? setup.communicator->rank_info() : dist::RankInfo{};
   if (experiment.distributed.type != spec::Strategy::zero1 || place.world_size == 1) return build();
@@ -235,10 +245,8 @@ RunStages build_stages(const StageSetup& setup) {
   stages.loss = catalog.losses.build(experiment.loss,
                                      {setup.model.outputs, setup.device, setup.model.kind.targets});
   stages.optimizer = build_optimizer(setup, *stages.model);
-  const spec::RunLength& length = setup.schedule;
-  stages.scheduler = catalog.schedulers.build(
-      experiment.scheduler,
-      {stages.optimizer->initial_lr(), length.epochs, length.steps_per_epoch, length.steps});
+  stages.scheduler = catalog.schedulers.build(experiment.scheduler,
+                                              schedule_of(setup, stages.optimizer->initial_lr()));
   if (experiment.early_stopping)
     stages.stopper = catalog.stoppers.build(experiment.early_stopping, {});
   for (const config::Stage& metric : experiment.metrics) {

@@ -3,6 +3,7 @@
 #include "base/json.hpp"
 #include "engine/setup/run_components.hpp"
 #include "engine/tasks/tasks.hpp"
+#include "stages/optimizer/grouped.hpp"
 #include "train/state/weights.hpp"
 
 #include <filesystem>
@@ -58,7 +59,8 @@ int check_model(const TaskSetup& setup) {
     }
     collect("freeze", [&] { train::freeze(*model, experiment.freeze); });
     collect("optimizer", [&] {
-      (void)catalog.optimizers.build(experiment.optimizer, {train::trained_parameters(*model)});
+      (void)stages::build_optimizer(catalog, experiment.optimizer,
+                                    {train::trained_parameters(*model)});
     });
   });
   write_atomically(run_dir / spec::kProblemsFile, to_line(problems));

@@ -3,6 +3,7 @@
 #include "base/strings.hpp"
 #include "engine/setup/run_components.hpp"
 #include "engine/tasks/tasks.hpp"
+#include "stages/optimizer/grouped.hpp"
 #include "train/debug/numerics_file.hpp"
 #include "train/debug/tensor_stats.hpp"
 #include "train/loop/options.hpp"
@@ -122,7 +123,8 @@ std::string non_finite_weight_after_step(const TaskSetup& setup, const Subject& 
     gradients.push_back(found->tensor);
     parameter.mutable_grad() = found->tensor;
   }
-  const auto optimizer = subject.catalog.optimizers.build(setup.experiment.optimizer, trained);
+  const auto optimizer =
+      stages::build_optimizer(subject.catalog, setup.experiment.optimizer, trained);
   const spec::Trainer& trainer = setup.experiment.trainer;
   if (trainer.gradient_clip_val)
     train::Clipper(*trainer.gradient_clip_val, trainer.gradient_clip_algorithm)(gradients);

@@ -2,6 +2,7 @@
 #include "spec/checks/checker.hpp"
 #include "spec/compatibility.hpp"
 #include "spec/experiment/monitor.hpp"
+#include "spec/options/base_of.hpp"
 #include "spec/options/dataset.hpp"
 #include "spec/options/loss.hpp"
 #include "spec/options/metric.hpp"
@@ -27,6 +28,23 @@ void check_optimizer(Checker& checker) {
     checker.error("optimizer.nesterov",
                   fmt::format("nesterov needs dampening 0, got {}", sgd->dampening),
                   "remove 'dampening'");
+  }
+}
+
+void check_optimizer_groups(Checker& checker) {
+  const auto* base = base_of<optimizer::Base>(checker.experiment().optimizer);
+  if (base == nullptr || !checker.is_valid("optimizer.groups")) return;
+  for (std::size_t i = 0; i < base->groups.size(); ++i) {
+    const optimizer::ParameterRule& group = base->groups[i];
+    const std::string path = fmt::format("optimizer.groups.{}", i);
+    if (group.optimizer && (group.lr_scale != 1 || group.weight_decay)) {
+      checker.error(path + ".optimizer",
+                    "a group with 'optimizer' takes learning rate and weight decay from there",
+                    "remove 'lr_scale' and 'weight_decay' from the group");
+    } else if (group.scheduler && !group.optimizer) {
+      checker.error(path + ".scheduler", "a group with 'scheduler' needs its own 'optimizer'",
+                    "add 'optimizer', or remove 'scheduler'");
+    }
   }
 }
 
@@ -207,6 +225,7 @@ void check_sampler(Checker& checker) {
 
 void check_stages(Checker& checker) {
   check_optimizer(checker);
+  check_optimizer_groups(checker);
   check_loss(checker);
   check_nll(checker);
   check_mixing(checker);

@@ -11,11 +11,14 @@ namespace trainctl::spec::optimizer {
 
 /// Different settings for parameters selected by name.
 struct ParameterRule {
-  static constexpr auto kSummary = "Learning rate or weight decay for parameters selected by name.";
+  static constexpr auto kSummary =
+      "Learning rate, weight decay or another optimizer for parameters selected by name.";
 
   std::vector<std::string> match;
   double lr_scale = 1;
   std::optional<double> weight_decay;
+  config::Stage optimizer = {};
+  config::Stage scheduler = {};
 
   static void describe(auto& options) {
     options.field("match", &ParameterRule::match,
@@ -26,6 +29,15 @@ struct ParameterRule {
                   "Factor on the learning rate of these parameters.");
     options.field("weight_decay", &ParameterRule::weight_decay, {.at_least = 0},
                   "Weight decay of these parameters.");
+    options.stage(
+        "optimizer", &ParameterRule::optimizer, "optimizer",
+        {.example = "{type: sgd, lr: 0.1, momentum: 0.9}"},
+        "Another optimizer for these parameters, with its own lr and weight_decay; absent: "
+        "the same.");
+    options.stage(
+        "scheduler", &ParameterRule::scheduler, "scheduler",
+        {.example = "{type: linear_lr, start_factor: 1, end_factor: 0, total_iters: 3}"},
+        "Scheduler of that optimizer; absent: its rate changes by the same factor as lr.");
   }
 };
 
@@ -50,9 +62,10 @@ struct Base {
         "Layer-wise learning rate decay (Clark et al. 2020): the rate of a layer is this factor "
         "times the rate of the next layer. Parameters whose names are equal up to the first part "
         "that ends with a digit, as 'blocks.3', form one layer; all before them form one more.");
-    options.field("groups", &Base::groups, {.example = "[{match: [\"fc.*\"], lr_scale: 10}]"},
-                  "Learning rates and weight decay by parameter name; if several match, the "
-                  "factors multiply and the last weight decay applies.");
+    options.field(
+        "groups", &Base::groups, {.example = "[{match: [\"fc.*\"], lr_scale: 10}]"},
+        "Learning rates, weight decay and optimizers by parameter name; if several match, "
+        "the factors multiply, and the last weight decay and optimizer apply.");
   }
 };
 
@@ -238,6 +251,7 @@ struct Muon : Base {
   AdjustLrFn adjust_lr_fn = AdjustLrFn::original;
   NewtonSchulzDtype ns_dtype = NewtonSchulzDtype::bfloat16;
   bool flatten_filters = false;
+  bool normalize_weights = false;
   std::vector<std::string> adamw_on{"*embed*", "*wte.*", "*wpe.*", "*head*"};
   std::optional<double> adamw_lr;
   std::array<double, 2> adamw_betas{0.9, 0.999};
@@ -263,6 +277,9 @@ struct Muon : Base {
     options.field("flatten_filters", &Muon::flatten_filters,
                   "Also orthogonalizes the updates of convolution filters, as matrices with one "
                   "row per output channel.");
+    options.field("normalize_weights", &Muon::normalize_weights,
+                  "Scales each matrix to a Frobenius norm of sqrt(rows) before each step, which "
+                  "keeps the size of a step relative to the weights constant.");
     options.field("adamw_on", &Muon::adamw_on,
                   "Matrices to update with AdamW instead of Muon, by parameter or layer name, with "
                   "*, ? and [...]; list the embeddings and the output layer.");

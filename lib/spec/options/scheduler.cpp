@@ -2,7 +2,7 @@
 
 #include "base/numbers.hpp"
 #include "config/wording.hpp"
-#include "spec/stage_headers.hpp"
+#include "spec/options/base_of.hpp"
 
 #include <fmt/format.h>
 
@@ -10,21 +10,8 @@
 #include <cmath>
 #include <memory>
 #include <string_view>
-#include <type_traits>
 
 namespace trainctl::spec::scheduler {
-namespace {
-
-// Returns the options as `Base` if the type of the stage's options derives from it.
-template <class Base, class Options>
-const Base* base_of(const config::Stage& stage) {
-  if constexpr (std::is_base_of_v<Base, Options>) {
-    return stage.get_if<Options>();
-  }
-  return nullptr;
-}
-
-}  // namespace
 
 std::string counted(std::int64_t count, Interval interval) {
   return fmt::format("{} {}{}", count, interval == Interval::epoch ? "epoch" : "step",
@@ -44,14 +31,7 @@ std::optional<std::int64_t> intervals_of(const WarmupLength& length, const Sched
   return length.value > 0 ? std::max<std::int64_t>(rounded, 1) : 0;
 }
 
-const Warmup* warmup_of(const config::Stage& stage) {
-  const Warmup* found = nullptr;
-#define TRAINCTL_WARMUP(kind, name, Type) \
-  if (found == nullptr) found = base_of<Warmup, kind::Type>(stage);
-  TRAINCTL_FOR_EACH_STAGE(TRAINCTL_WARMUP)
-#undef TRAINCTL_WARMUP
-  return found;
-}
+const Warmup* warmup_of(const config::Stage& stage) { return base_of<Warmup>(stage); }
 
 }  // namespace trainctl::spec::scheduler
 

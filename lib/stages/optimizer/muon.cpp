@@ -31,7 +31,7 @@ void check_patterns(const spec::optimizer::Muon& options, const stage::Optimizer
   const std::vector<std::string> defaults = spec::optimizer::Muon().adamw_on;
   for (const std::string& pattern : options.adamw_on) {
     if (std::ranges::find(defaults, pattern) == defaults.end())
-      check_chooses("adamw_on", pattern, context.parameters);
+      (void)chosen("adamw_on", pattern, context.parameters);
   }
 }
 
@@ -108,6 +108,7 @@ class Muon final : public FusedOptimizer {
       at::_foreach_mul_(group.parameters(), 1 - group.lr * group.weight_decay());
     for (std::size_t i = 0; i < directions.size(); ++i) {
       const at::Tensor& parameter = group.parameters()[i];
+      if (options_.normalize_weights) scale_to_rows(parameter);
       // The product with the learning rate is not rounded to bfloat16: torch passes the rate as
       // alpha.
       const at::Tensor direction = directions[i].flatten(1);
@@ -115,6 +116,13 @@ class Muon final : public FusedOptimizer {
       const double factor = lr_factor(options_.adjust_lr_fn, direction);
       parameter.sub_(step.mul(group.lr * factor).reshape_as(parameter));
     }
+  }
+
+  /// Scales the norm to the root of the number of rows, which an orthogonalized update has, too.
+  void scale_to_rows(const at::Tensor& parameter) const {
+    const double norm = std::sqrt(static_cast<double>(parameter.size(0)));
+    parameter.mul_(
+        at::linalg_vector_norm(parameter).clamp_min_(options_.eps).reciprocal_().mul_(norm));
   }
 
   void update_others(const ParameterGroup& group, at::TensorList steps) const {

@@ -20,26 +20,6 @@ bool is_bias(const std::string& name) {
   return last == "bias" || last.ends_with("_bias");
 }
 
-std::vector<std::size_t> chosen(const char* key, const std::string& pattern,
-                                const Parameters& parameters) {
-  std::vector<std::size_t> matching;
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
-    if (chooses(pattern, parameters[i])) matching.push_back(i);
-  }
-  const bool is_word = pattern == "bias" || pattern == "norm";  // a network may have none
-  if (!matching.empty() || is_word) return matching;
-  constexpr std::size_t kShown = 8;
-  std::vector<std::string> names;
-  for (const stage::NamedTensor& parameter : parameters) names.push_back(parameter.name);
-  if (const auto near = nearest(pattern, names)) names = {*near};
-  const std::size_t shown = std::min(names.size(), kShown);
-  throw Error(
-      ErrorKind::config,
-      fmt::format("{}: '{}' matches no trained parameter\nhint: choose, for example, {}{}", key,
-                  pattern, fmt::join(names.begin(), names.begin() + static_cast<long>(shown), ", "),
-                  shown < names.size() ? ", ..." : ""));
-}
-
 bool is_numbered(const std::string& layer) {
   return std::isdigit(static_cast<unsigned char>(layer.back())) != 0;
 }
@@ -74,8 +54,24 @@ bool chooses(const std::string& pattern, const stage::NamedTensor& parameter) {
   return weights::names(pattern, parameter.name);
 }
 
-void check_chooses(const char* key, const std::string& pattern, const Parameters& parameters) {
-  (void)chosen(key, pattern, parameters);
+std::vector<std::size_t> chosen(const char* key, const std::string& pattern,
+                                const Parameters& parameters) {
+  std::vector<std::size_t> matching;
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    if (chooses(pattern, parameters[i])) matching.push_back(i);
+  }
+  const bool is_word = pattern == "bias" || pattern == "norm";  // a network may have none
+  if (!matching.empty() || is_word) return matching;
+  constexpr std::size_t kShown = 8;
+  std::vector<std::string> names;
+  for (const stage::NamedTensor& parameter : parameters) names.push_back(parameter.name);
+  if (const auto near = nearest(pattern, names)) names = {*near};
+  const std::size_t shown = std::min(names.size(), kShown);
+  throw Error(
+      ErrorKind::config,
+      fmt::format("{}: '{}' matches no trained parameter\nhint: choose, for example, {}{}", key,
+                  pattern, fmt::join(names.begin(), names.begin() + static_cast<long>(shown), ", "),
+                  shown < names.size() ? ", ..." : ""));
 }
 
 std::string layer_of(const std::string& name) {
@@ -99,6 +95,7 @@ std::vector<ParameterSetting> parameter_settings(const spec::optimizer::Base& op
       settings[i].weight_decay = 0;
   }
   for (const spec::optimizer::ParameterRule& rule : options.groups) {
+    if (rule.optimizer) continue;  // its parameters are not among these
     std::vector<bool> member(parameters.size(), false);
     for (const std::string& pattern : rule.match) {
       for (const std::size_t i : chosen("groups", pattern, parameters)) member[i] = true;

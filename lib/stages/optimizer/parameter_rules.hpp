@@ -18,8 +18,9 @@ struct ParameterSetting {
   StateNames state;
 };
 
-/// Returns the setting of each parameter according to `no_weight_decay_on`, `layer_decay` and
-/// `groups`. Throws Error(config) for a pattern that matches no parameter.
+/// Returns the setting of each parameter according to `no_weight_decay_on`, `layer_decay` and those
+/// `groups` that name no other optimizer. Throws Error(config) for a pattern that matches no
+/// parameter.
 std::vector<ParameterSetting> parameter_settings(const spec::optimizer::Base& options,
                                                  const std::vector<stage::NamedTensor>& parameters,
                                                  const StateNames& state);
@@ -28,9 +29,10 @@ std::vector<ParameterSetting> parameter_settings(const spec::optimizer::Base& op
 /// bias, "norm" every other 1-d parameter, which are the scales of normalization layers.
 bool chooses(const std::string& pattern, const stage::NamedTensor& parameter);
 
-/// Throws Error(config) naming `key` if the pattern matches no parameter.
-void check_chooses(const char* key, const std::string& pattern,
-                   const std::vector<stage::NamedTensor>& parameters);
+/// Returns the indices of the parameters that the pattern matches. Throws Error(config) naming
+/// `key` if there are none, unless the pattern is "bias" or "norm".
+std::vector<std::size_t> chosen(const char* key, const std::string& pattern,
+                                const std::vector<stage::NamedTensor>& parameters);
 
 /// Returns the layer of a parameter: its name up to the first part that ends with a digit, or else
 /// the first part. "encoder.layers.encoder_layer_3.ln_1.weight" ->

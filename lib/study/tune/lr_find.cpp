@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "base/files.hpp"
+#include "spec/options/base_of.hpp"
 #include "spec/options/optimizer.hpp"
 #include "study/bench/trials.hpp"
 
@@ -32,6 +33,16 @@ std::optional<SecondRate> second_rate(const spec::Experiment& experiment) {
   const auto& muon = optimizer.as<spec::optimizer::Muon>();
   if (!muon.adamw_lr || !(muon.lr > 0)) return std::nullopt;
   return SecondRate{"optimizer.adamw_lr", *muon.adamw_lr / muon.lr};
+}
+
+std::vector<std::string> held_groups(const spec::Experiment& experiment) {
+  std::vector<std::string> overrides;
+  const auto* options = spec::base_of<spec::optimizer::Base>(experiment.optimizer);
+  for (std::size_t i = 0; options != nullptr && i < options->groups.size(); ++i) {
+    if (options->groups[i].optimizer)
+      overrides.push_back(fmt::format("++optimizer.groups.{}.scheduler=constant", i));
+  }
+  return overrides;
 }
 
 // The scheduler multiplies both rates by the same factor, so both must start with the same ratio.

@@ -26,6 +26,9 @@ struct SecondRate {
 /// Returns the experiment's second rate, if it sets one and optimizer.lr is above 0.
 std::optional<SecondRate> second_rate(const spec::Experiment& experiment);
 
+/// Returns the overrides that keep the rates of other optimizers in optimizer.groups constant.
+std::vector<std::string> held_groups(const spec::Experiment& experiment);
+
 /// Returns the overrides that turn an experiment into the sweep: the scheduler, the length, a stop
 /// when the smoothed loss explodes, no validation and no saving. Throws Error(config) when the
 /// range is invalid.

@@ -214,6 +214,7 @@ void TrainLoop::begin_step(std::int64_t first_batch) {
   step_rows_ = std::min(end * full, session_.train.samples()) - first_batch * full;
   state_.lr = session_.scheduler.lr(at.epoch, at.global_step);
   step_.begin_step(state_.lr, session_.scheduler.momentum(at.epoch, at.global_step));
+  session_.optimizer.set_position(at.epoch, at.global_step);
 }
 
 /// Computes metrics, validates, updates the best weights, checks early stopping and emits the

@@ -49,6 +49,9 @@ class ShardedOptimizer final : public stage::Optimizer {
   /// Clears the gradients of all parameters, including those of other ranks.
   void zero_grad() override;
   void set_lr(double lr) override { inner_->set_lr(lr); }
+  void set_position(std::int64_t epoch, std::int64_t global_step) override {
+    inner_->set_position(epoch, global_step);
+  }
   [[nodiscard]] double initial_lr() const override { return inner_->initial_lr(); }
   [[nodiscard]] bool has_momentum() const override { return inner_->has_momentum(); }
   void set_momentum(double momentum) override { inner_->set_momentum(momentum); }

@@ -92,6 +92,21 @@ TEST_CASE("lr_sweep: a second rate keeps the experiment's ratio to the first") {
   CHECK(study::second_rate(experiment)->ratio == Approx(0.05));
 }
 
+TEST_CASE("held_groups: the rate of another optimizer stays constant in the sweep") {
+  config::Diagnostics diagnostics;
+  const std::string text =
+      "dataset: { train: { type: synthetic_digits }, val: { type: synthetic_digits } }\n"
+      "model: linear\noptimizer: { type: muon, groups: [{ match: [bias], lr_scale: 2 }, "
+      "{ match: [bias], optimizer: sgd }] }\n";
+  const auto load = [&](const std::vector<std::string>& overrides) {
+    return spec::load_experiment_text("a.yaml", text, overrides, diagnostics).experiment;
+  };
+  const std::vector<std::string> held = study::held_groups(load({}));
+  CHECK(held == std::vector<std::string>{"++optimizer.groups.1.scheduler=constant"});
+  const auto swept = load(held);
+  CHECK(swept.optimizer.as<spec::optimizer::Muon>().groups[1].scheduler.type == "constant");
+}
+
 TEST_CASE("overrides_of: names each rate that was swept") {
   study::LrFinding finding;
   CHECK(study::overrides_of(finding).empty());
