@@ -121,6 +121,9 @@ void Trainer::describe(config::Describe<Trainer>& options) {
                 "Steps between two lines of metrics.jsonl.");
   options.field("ema", &Trainer::ema, "Exponential moving average of the weights; absent: none.");
   options.field("swa", &Trainer::swa, "Stochastic weight averaging; absent: none.");
+  options.field("test_time_augmentation", &Trainer::test_time_augmentation,
+                {.example = "{horizontal_flip: true, translate: 1}"},
+                "Test-time augmentation in validation, eval and predict; absent: none.");
   options.field(
       "skip_nonfinite_steps", &Trainer::skip_nonfinite_steps, {.at_least = 0},
       "Maximum number of consecutive steps skipped because a gradient is not finite, before the "

@@ -239,6 +239,24 @@ struct Ema {
   }
 };
 
+/// The weights of the views are those of airbench (Jordan 2024).
+struct TestTimeAugmentation {
+  static constexpr auto kSummary =
+      "Evaluates several views of each image, and averages the outputs of the model.";
+
+  bool horizontal_flip = true;
+  std::int64_t translate = 0;
+
+  static void describe(auto& options) {
+    options.field("horizontal_flip", &TestTimeAugmentation::horizontal_flip,
+                  "Averages over each view and its mirror image.");
+    options.field(
+        "translate", &TestTimeAugmentation::translate, {.at_least = 0, .at_most = 4096},
+        "Pixels by which two more views are moved, up and left, and down and right; the "
+        "border is reflected, and each has half the weight of the image itself. 0: none.");
+  }
+};
+
 /// Follows torch.optim.swa_utils.AveragedModel with use_buffers=True.
 struct Swa {
   static constexpr auto kSummary =
@@ -292,6 +310,7 @@ struct Trainer {
   std::int64_t log_every_n_steps = 50;
   std::optional<Ema> ema;
   std::optional<Swa> swa;
+  std::optional<TestTimeAugmentation> test_time_augmentation;
   config::Auto<std::int64_t> skip_nonfinite_steps;
   std::vector<Fallback> on_divergence;  // one for each further attempt
   bool log_norms = false;

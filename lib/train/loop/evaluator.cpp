@@ -3,10 +3,13 @@
 #include "base/error.hpp"
 #include "base/machine/host_waits.hpp"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/reflection_pad2d.h>
 #include <ATen/ops/zeros.h>
 #include <c10/core/InferenceMode.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <utility>
@@ -49,7 +52,34 @@ Evaluator::Evaluator(Evaluation evaluation, const Options& options)
     : on_(std::move(evaluation)),
       device_(options.device),
       forward_(options.forward),
-      feed_(make_feed(on_, options)) {}
+      augmentation_(options.test_time_augmentation),
+      feed_(make_feed(on_, options)) {
+  if (!augmentation_) return;
+  const std::vector<std::int64_t> shape = data::roles_of(on_.loader.layout()).input_shape;
+  ENSURE(config, shape.size() == 3 && augmentation_->translate < std::min(shape[1], shape[2]),
+         "trainer.test_time_augmentation requires images that are larger than 'translate', but the "
+         "samples have the shape [{}]\nhint: remove test_time_augmentation, or set translate to "
+         "less",
+         fmt::join(shape, ", "));
+}
+
+at::Tensor Evaluator::logits_of(const at::Tensor& inputs) const {
+  if (!augmentation_) return forward(on_.model, inputs, forward_);
+  const auto mean_over_flips = [&](const at::Tensor& view) {
+    const at::Tensor logits = forward(on_.model, view, forward_);
+    if (!augmentation_->horizontal_flip) return logits;
+    return (logits + forward(on_.model, view.flip(3), forward_)) / 2;
+  };
+  const at::Tensor logits = mean_over_flips(inputs);
+  const std::int64_t pixels = augmentation_->translate;
+  if (pixels == 0) return logits;
+  const at::Tensor padded = at::reflection_pad2d(inputs, {pixels, pixels, pixels, pixels});
+  const auto moved = [&](std::int64_t first) {
+    const at::Tensor rows = padded.narrow(2, first, inputs.size(2));
+    return mean_over_flips(rows.narrow(3, first, inputs.size(3)).contiguous());
+  };
+  return logits / 2 + (moved(0) + moved(2 * pixels)) / 4;
+}
 
 Evaluation evaluation_of(const Session& session, data::Loader& loader, std::string split) {
   return {session.model,    session.loss,       session.metrics,     loader,
@@ -82,7 +112,7 @@ std::optional<events::Metrics> Evaluator::run(std::optional<std::int64_t> limit,
     const device::DeviceBatch& batch = feed_->put(loaded);
     {
       const c10::InferenceMode guard;
-      const at::Tensor logits = forward(on_.model, batch.inputs, forward_);
+      const at::Tensor logits = logits_of(batch.inputs);
       if (on_.labeled) {
         meter.add(on_.loss.forward(logits, batch.targets), batch.valid);
         if (batch.valid > 0) update_metrics(on_.metrics, on_.loss, logits, batch.targets);

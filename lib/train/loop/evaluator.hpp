@@ -30,9 +30,13 @@ class Evaluator {
   [[nodiscard]] const std::vector<events::TableRow>& tables() const { return tables_; }
 
  private:
+  /// Returns the logits, which are averages over views if there is test-time augmentation.
+  [[nodiscard]] at::Tensor logits_of(const at::Tensor& inputs) const;
+
   Evaluation on_;
   at::Device device_;
   ForwardOptions forward_;
+  std::optional<spec::TestTimeAugmentation> augmentation_;
   std::unique_ptr<device::Feed> feed_;
   std::vector<events::TableRow> tables_;
   std::int64_t runs_ = 0;  // the loader's epoch, so that its workers prefetch the next run

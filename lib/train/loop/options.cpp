@@ -45,6 +45,7 @@ Options options_from(const spec::Experiment& experiment, at::Device device, int 
   options.validate_every = trainer.check_val_every_n_epoch;
   options.log_every = trainer.log_every_n_steps;
   options.forward = forward_options(trainer);
+  options.test_time_augmentation = trainer.test_time_augmentation;
   options.averaging = averaging_of(trainer);
   const bool scales = trainer.precision == spec::Precision::fp16_mixed;
   options.may_skip = trainer.skip_nonfinite_steps.value_or(scales ? kSkippedWhileScaling : 0);

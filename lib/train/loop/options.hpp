@@ -51,6 +51,7 @@ struct Options {
   std::int64_t validate_every = 1;  // epochs
   std::int64_t log_every = 50;      // steps
   ForwardOptions forward;
+  std::optional<spec::TestTimeAugmentation> test_time_augmentation;
   std::optional<Averaging> averaging;
   std::int64_t may_skip = 0;  // allowed number of consecutive non-finite steps
   bool log_norms = false;
