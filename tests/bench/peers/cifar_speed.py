@@ -6,8 +6,8 @@ usage: cifar_speed.py eager|compiled|cache|weights --device cuda|cpu --data FOLD
 
 FOLDER contains the binary version of CIFAR-10. `cache` writes cifar10/train.pt and cifar10/test.pt to the current folder, which the
 original script reads instead of a download. `weights` writes weights.pth, from which configs/speed/cifar10_airbench.yaml can start:
-the whitening filters, and filters that are the identity. The protocol of the loops is that of gpu_loops.py: each measurement is one training, from the data on
-the device to the last evaluation: {"seconds", "accuracy", "samples", "joules", "memory_mb"}. The time of compilation is not included."""
+the whitening filters, filters that are the identity, and the output layer divided by 256. The protocol of the loops is that of
+gpu_loops.py: each measurement is one training, from the data on the device to the last evaluation: {"seconds", "accuracy", "samples", "joules", "memory_mb"}. The time of compilation is not included."""
 
 import argparse
 import json
@@ -51,6 +51,8 @@ def write_weights(folder):
     weights = {"0.weight": whitening(records(folder, TRAIN[:1], "cpu")[0])}
     for index, (outputs, inputs) in filters.items():
         weights[f"{index}.weight"] = first_filters(nn.Conv2d(inputs, outputs, 3, bias=False))
+    head = nn.Linear(256, 10, bias=False).weight.detach()
+    weights["25.weight"] = head / head.std() / 256
     torch.save(weights, "weights.pth")
 
 
@@ -102,7 +104,8 @@ class Network(nn.Module):
         self.whiten.weight.requires_grad = False
         self.body = nn.Sequential(nn.GELU(), Group(24, 64), Group(64, 256), Group(256, 256), nn.MaxPool2d(3), nn.Flatten())
         self.head = nn.Linear(256, 10, bias=False)
-        nn.init.normal_(self.head.weight)
+        with torch.no_grad():
+            self.head.weight.div_(self.head.weight.std())
 
     def forward(self, x):
         return self.head(self.body(self.whiten(x))) / 256
