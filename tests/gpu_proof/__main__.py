@@ -81,11 +81,11 @@ def run(options):
             if options.retry_failed:
                 state.forget_failed(stage.name)
             begun = datetime.datetime.now()
-            left = run_stage(stage, context, state, left_s, report=lambda line: print(line, flush=True))
+            left = run_stage(stage, context, state, left_s, report=lambda line: print(line, flush=True), first=left_s == options.seconds)
             state.document.setdefault("complete", {})[stage.name] = left == 0
             state.save()
             left_s -= (datetime.datetime.now() - begun).total_seconds()
-            if left or left_s < 30:
+            if left_s < 30:  # a stage that needs more time than is left does not keep others from it
                 break
     finally:
         context.peers.close()

@@ -18,6 +18,11 @@ def quartiles(values):
     return low, middle, high
 
 
+def measurements(state):
+    """Returns the records of the speed table: its first round and the others are two stages."""
+    return {**state["stages"].get("speed", {}), **state["stages"].get("rounds", {})}
+
+
 def rounds_of(stage, row, name):
     """Returns {round: figures} of a program in a row, for the rounds that it passed."""
     found = {}
@@ -38,7 +43,7 @@ def programs_of(stage, row):
 def speed_table(state):
     """Returns [{row, program, rate, memory_mb, joules_per_unit, mfu, ratio, rounds, why_not}] of the rows with a rate. `ratio` is the speed of
     trainctl divided by that of the program, from the rounds in which both measured."""
-    stage, peak = state["stages"].get("speed", {}), peak_of(state["machine"].get("gpu", ""))
+    stage, peak = measurements(state), peak_of(state["machine"].get("gpu", ""))
     table = []
     for row in ROWS:
         ours = rounds_of(stage, row.name, "trainctl")
@@ -64,7 +69,7 @@ def speed_table(state):
 
 def cifar_table(state):
     """Returns [{program, seconds, accuracy, rounds, real_data, why_not}] of the row that trains CIFAR-10."""
-    stage, table = state["stages"].get("speed", {}), []
+    stage, table = measurements(state), []
     for name in programs_of(stage, "cifar10"):
         rounds = rounds_of(stage, "cifar10", name)
         reasons = [record.get("reason", "") for check, record in stage.items() if check.startswith("cifar10 round ") and check.endswith(f": {name}")]

@@ -78,6 +78,11 @@ class Resumes(Folder):
         self.assertEqual(self.run_stage(self.check("long", seconds=90), self.check("next"), budget=5), 1)
         self.assertEqual(self.ran, ["long"])
 
+    def test_a_later_stage_of_a_call_starts_only_what_fits(self):
+        stage = runner.Stage("fake", "", lambda _: [self.check("long", seconds=90)], 100)
+        self.assertEqual(runner.run_stage(stage, FakeContext(), self.state, 50, self.lines.append, lambda: self.time, first=False), 1)
+        self.assertEqual(self.ran, [])
+
     def test_a_check_without_time_is_tried_again_and_fails_after_two_calls(self):
         checks = [self.check("slow", runner.OutOfTime()), self.check("next")]
         self.assertEqual(self.run_stage(*checks), 2)
@@ -132,7 +137,7 @@ class Verdicts(Folder):
 
     def measured(self, row, program, rates, **more):
         for number, rate in enumerate(rates, 1):
-            self.store("speed", f"{row} round {number}: {program}", passed(rate=rate, seconds=1, memory_mb=100, joules_per_unit=0.5, **more))
+            self.store("speed" if number == 1 else "rounds", f"{row} round {number}: {program}", passed(rate=rate, seconds=1, memory_mb=100, joules_per_unit=0.5, **more))
 
     def make(self):
         self.state.set_machine({"gpu": "NVIDIA H200", "driver": "580", "host_cpu": "x", "cores": 16, "torch": "2.11.0", "python": "3.12", "trainctl": {}})
@@ -248,10 +253,11 @@ class Evaluates(unittest.TestCase):
     def test_the_first_round_of_all_rows_comes_first_and_compiles_nothing(self):
         rounds = speed.rounds_of(["trainctl", "eager", "compiled"], 2)
         self.assertEqual(rounds, [(1, ["trainctl", "eager"]), (2, ["compiled", "eager", "trainctl"]), (3, ["trainctl", "compiled"])])
-        names = [check.name for check in speed.checks(mock.Mock(device="cuda", quick=False, rounds=5))]
-        first_later = next(i for i, name in enumerate(names) if " round 2: " in name)
-        self.assertFalse(any("compiled" in name for name in names[:first_later]))
-        self.assertEqual(sum("gpt2_124m" in name and "compiled" in name for name in names), 5)
+        context = mock.Mock(device="cuda", quick=False, rounds=5)
+        first, later = ([check.name for check in checks(context)] for checks in (speed.checks, speed.other_rounds))
+        self.assertTrue(first[1].startswith("cifar10 round 1: "))
+        self.assertFalse(any("compiled" in name or " round 2: " in name for name in first))
+        self.assertEqual(sum("gpt2_124m" in name and "compiled" in name for name in later), 5)
 
     def test_the_step_time_in_the_reason_for_a_number_of_workers(self):
         self.assertEqual(first_runs.seconds_of_step("probe: a batch takes 3.1 ms to load, a step 12 ms; 1 worker keeps up"), 0.012)

@@ -5,7 +5,7 @@ import os
 
 import catch_cases
 import data_sets
-from outcomes import FAILED, SKIPPED, check, failed, passed, skipped
+from outcomes import check, failed, skipped
 from runner import Check
 
 GROUP = 60  # cases of one check
@@ -16,24 +16,8 @@ def group(number, names):
     """Runs some cases, several at a time."""
     def run(context):
         program = context.build / "bin/unit_torch"
-        outcomes, running, waiting = {}, {}, list(names)
-        while waiting or running:
-            while waiting and len(running) < max(1, len(os.sched_getaffinity(0)) // 2):
-                name = waiting.pop(0)
-                running[name] = context.start([program, catch_cases.escaped(name)], environment={"OMP_NUM_THREADS": 2})
-            name, process = next(iter(running.items()))
-            del running[name]
-            try:
-                outcomes[name] = catch_cases.outcome(context.finish(process, 150), 150)
-            except BaseException:
-                for other in running.values():
-                    other.kill()
-                raise
-        bad = {name: one.reason for name, one in outcomes.items() if one.status == FAILED}
-        left_out = {name: one.reason for name, one in outcomes.items() if one.status == SKIPPED}
-        if bad:
-            return failed("; ".join(f"{name}: {reason}" for name, reason in bad.items()), cases=len(outcomes), skipped=left_out)
-        return passed(cases=len(outcomes), skipped=left_out)
+        at_once = max(1, len(os.sched_getaffinity(0)) // 2)
+        return catch_cases.summary(catch_cases.run_group(context, program, names, at_once, {"OMP_NUM_THREADS": 2}))
 
     return Check(f"cases {number * GROUP + 1} to {number * GROUP + len(names)}", run, 120)
 
