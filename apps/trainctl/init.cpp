@@ -19,9 +19,10 @@ int init(InitArguments arguments, const Context& context) {
          "{} already exists\nhint: choose another --out, or replace it with --force",
          printable(file.string()));
   // A mistyped --out must not replace data.
-  ENSURE(config, !exists || file.extension() == ".yaml" || file.extension() == ".yml",
-         "--force replaces only .yaml and .yml files, and {} is neither\nhint: choose another --out",
-         printable(file.string()));
+  ENSURE(
+      config, !exists || file.extension() == ".yaml" || file.extension() == ".yml",
+      "--force replaces only .yaml and .yml files, and {} is neither\nhint: choose another --out",
+      printable(file.string()));
   study::Starter starter = study::make_starter(request);
   write_atomically(file, starter.yaml);
   const bool is_default = file.lexically_normal() == "config.yaml";  // found without an argument
