@@ -91,6 +91,14 @@ class C10dCommunicator final : public Communicator {
     });
   }
 
+  Pending start_all_gather(const at::Tensor& all, const at::Tensor& mine,
+                           const std::string& what) override {
+    return run_collective(what, caller_, [&] {
+      at::Tensor output = all, input = mine;
+      return pending(group_->_allgather_base(output, input), what);
+    });
+  }
+
   void broadcast(const at::Tensor& tensor, const std::string& what) override {
     run_collective(what, caller_, [&] {
       std::vector<at::Tensor> tensors{tensor.to(device_)};  // no copy on this device

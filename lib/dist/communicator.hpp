@@ -34,6 +34,11 @@ class Communicator {
   /// Starts an in-place broadcast from rank `root`. `tensor` must be on the group's device, and the
   /// caller must not touch it until it has waited.
   virtual Pending start_broadcast(const at::Tensor& tensor, int root, const std::string& what) = 0;
+  /// Starts an all-gather into one tensor, as torch.distributed.all_gather_into_tensor: part r of
+  /// `all`, which is divided equally, receives `mine` of rank r. `mine` may be a part of `all`.
+  /// Both must be on the group's device, and the caller must not touch them until it has waited.
+  virtual Pending start_all_gather(const at::Tensor& all, const at::Tensor& mine,
+                                   const std::string& what) = 0;
   /// Broadcasts from rank 0 in place.
   virtual void broadcast(const at::Tensor& tensor, const std::string& what) = 0;
   /// Broadcasts from rank 0 in place, with many tensors in one message, as PyTorch's

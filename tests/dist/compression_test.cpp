@@ -303,6 +303,25 @@ TEST_CASE("find_unused: unused parameters contribute zeros") {
   }
 }
 
+TEST_CASE("start_all_gather: each rank's part may be in the result, with several in progress") {
+  RankGroup group(kWorld);
+  group.run_all([](int rank, std::unique_ptr<dist::Communicator> communicator) {
+    Tensors values;
+    std::vector<dist::Pending> in_progress;
+    for (int round = 0; round < 2; ++round) {
+      values.push_back(torch::zeros({kWorld, 5}));
+      const at::Tensor mine = values.back()[rank].fill_(rank + 10 * round);
+      in_progress.push_back(communicator->start_all_gather(values.back().flatten(), mine, "share"));
+    }
+    for (int round = 0; round < 2; ++round) {
+      const auto at = static_cast<std::size_t>(round);
+      in_progress[at]();
+      for (int other = 0; other < kWorld; ++other)
+        expect(values[at][other].eq(other + 10 * round).all().item<bool>(), "the part of a rank");
+    }
+  });
+}
+
 TEST_CASE("start_broadcast: every rank can be the root, with several broadcasts in progress") {
   RankGroup group(kWorld);
   group.run_all([](int rank, std::unique_ptr<dist::Communicator> communicator) {

@@ -23,6 +23,11 @@ class NotedCommunicator final : public trainctl::dist::Communicator {
     exchanges_.push_back(what);
     return inner_->start_broadcast(tensor, root, what);
   }
+  trainctl::dist::Pending start_all_gather(const at::Tensor& all, const at::Tensor& mine,
+                                           const std::string& what) override {
+    exchanges_.push_back(what);
+    return inner_->start_all_gather(all, mine, what);
+  }
   void broadcast(const at::Tensor& tensor, const std::string& what) override {
     exchanges_.push_back(what);
     inner_->broadcast(tensor, what);

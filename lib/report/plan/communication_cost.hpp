@@ -25,7 +25,7 @@ double ring_seconds(int ranks, double bytes, const Link& link);
 /// What ranks exchange during or after the backward pass.
 enum class SyncKind {
   gradients,              // ddp
-  gradients_and_weights,  // zero1: each rank also broadcasts the weights that it updates
+  gradients_and_weights,  // zero1: each rank also sends the weights that it updates
   weights                 // local_sgd: once in several steps
 };
 
@@ -37,7 +37,7 @@ struct SyncedStep {
   std::vector<std::int64_t> buckets = {};  // bytes, in the order of the all-reduce
   std::int64_t batches = 1;                // per accumulation
   SyncKind exchange = SyncKind::gradients;
-  std::int64_t weight_bytes = 0;  // weights that zero1 broadcasts
+  std::int64_t weight_bytes = 0;  // weights that zero1 sends
   std::int64_t every = 1;         // steps per exchange; more than one only for `weights`
 };
 
@@ -69,7 +69,7 @@ struct EstimatedStep {
 
 /// Predicts a step. Buckets are sent one after the other: a bucket starts when its gradients are
 /// ready and the previous bucket is done. Gradients become ready during the backward pass in
-/// proportion to their bytes. zero1 broadcasts weights after the step without overlap, which takes
+/// proportion to their bytes. zero1 gathers weights after the step without overlap, which takes
 /// half an all-reduce; local_sgd averages weights with a whole all-reduce, which is divided by the
 /// number of steps between two of them.
 EstimatedStep estimate_step(const SyncedStep& step, const Link& link, int ranks);

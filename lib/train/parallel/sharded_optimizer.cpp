@@ -10,7 +10,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <deque>
 
 namespace trainctl::train {
 
@@ -29,85 +28,117 @@ std::vector<bool> owned_by(const std::vector<int>& owners, int rank) {
 
 namespace {
 
-constexpr std::size_t kUnderWay = 8;  // number of concurrent broadcasts
+constexpr std::size_t kUnderWay = 8;  // number of concurrent collectives
+constexpr std::size_t kAlignment = 64;
+constexpr std::size_t kLarge = std::size_t{256} << 10;  // bytes that are broadcast in place
 
 std::size_t aligned(std::size_t bytes) {
-  constexpr std::size_t kAlignment = 64;
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
 
-/// Returns all values as a 1-d view in memory order, which is the same on all ranks.
-at::Tensor in_place(const at::Tensor& parameter) {
-  return parameter.detach().as_strided({parameter.numel()}, {1}, parameter.storage_offset());
+std::size_t packed_bytes(const std::vector<at::Tensor>& tensors) {
+  std::size_t bytes = 0;
+  for (const at::Tensor& tensor : tensors) bytes += aligned(tensor.nbytes());
+  return bytes;
 }
 
-bool goes_in_place(const at::Tensor& parameter, std::size_t cap_bytes) {
-  return parameter.nbytes() > sent_in_place_above(parameter.device(), cap_bytes) &&
-         parameter.is_non_overlapping_and_dense();
+bool can_be_cut(const at::Tensor& part) { return part.dim() == 1 && part.is_contiguous(); }
+
+/// Takes parts of up to `most` bytes from the stream; at least one, which is cut if it can be.
+std::vector<at::Tensor> take(std::deque<at::Tensor>& stream, std::size_t most) {
+  std::vector<at::Tensor> taken;
+  std::size_t left = most;
+  while (!stream.empty()) {
+    at::Tensor& next = stream.front();
+    const auto fit = static_cast<std::int64_t>(left / next.itemsize());
+    if (next.numel() > fit && can_be_cut(next) && fit > 0) {
+      taken.push_back(next.narrow(0, 0, fit));
+      next = next.narrow(0, fit, next.numel() - fit);
+      break;
+    }
+    if (next.numel() > fit && !taken.empty()) break;
+    taken.push_back(std::move(next));
+    stream.pop_front();
+    left -= std::min(left, aligned(taken.back().nbytes()));
+  }
+  return taken;
 }
 
 }  // namespace
-
-std::size_t sent_in_place_above(at::Device device, std::size_t cap_bytes) {
-  constexpr std::size_t kLarge = std::size_t{256} << 10;
-  return device.is_cpu() ? std::min(kLarge, cap_bytes) : cap_bytes;
-}
 
 ShardedOptimizer::ShardedOptimizer(std::unique_ptr<stage::Optimizer> inner,
                                    std::vector<stage::NamedTensor> parameters,
                                    dist::Communicator& communicator, std::size_t cap_bytes)
     : inner_(std::move(inner)), parameters_(std::move(parameters)), communicator_(communicator) {
-  const int world_size = communicator.rank_info().world_size;
+  const auto world_size = static_cast<std::size_t>(communicator.rank_info().world_size);
   if (world_size == 1) return;
+  std::vector<Stream> left = streams();
+  const auto is_left = [](const Stream& stream) { return !stream.empty(); };
+  const auto count = [&] { return static_cast<std::size_t>(std::ranges::count_if(left, is_left)); };
+  if (parameters_.front().tensor.is_cpu()) add_large(left, cap_bytes);
+  const std::size_t share = std::max(cap_bytes / world_size / kAlignment, std::size_t{1});
+  while (count() > 0 && 2 * count() >= world_size) {
+    std::vector<std::vector<at::Tensor>> parts;
+    for (Stream& stream : left) parts.push_back(take(stream, share * kAlignment));
+    add_packed(std::nullopt, std::move(parts));
+  }
+  add_large(left, cap_bytes);
+  for (std::size_t rank = 0; rank < world_size; ++rank) {
+    while (!left[rank].empty()) {
+      std::vector<std::vector<at::Tensor>> parts(world_size);
+      parts[rank] = take(left[rank], cap_bytes);
+      add_packed(static_cast<int>(rank), std::move(parts));
+    }
+  }
+  place_packed(cap_bytes);
+}
+
+/// Returns what each rank sends: the same on all ranks.
+std::vector<ShardedOptimizer::Stream> ShardedOptimizer::streams() const {
+  const int world_size = communicator_.rank_info().world_size;
   const std::vector<int> owners = owners_of(parameters_, world_size);
-  for (int rank = 0; rank < world_size; ++rank) {
-    std::vector<at::Tensor> small;
-    for (std::size_t i = 0; i < parameters_.size(); ++i) {
-      const at::Tensor& parameter = parameters_[i].tensor;
-      if (owners[i] != rank || parameter.numel() == 0) continue;
-      bytes_ += static_cast<std::int64_t>(parameter.nbytes());
-      if (goes_in_place(parameter, cap_bytes)) {
-        add_piece(rank).flat = in_place(parameter);
-      } else {
-        small.push_back(parameter.detach());
-      }
-    }
-    add_small(rank, small, cap_bytes);
+  std::vector<Stream> all(static_cast<std::size_t>(world_size));
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    const at::Tensor parameter = parameters_[i].tensor.detach();
+    if (parameter.numel() == 0) continue;
+    const bool is_dense = parameter.is_non_overlapping_and_dense();
+    all[static_cast<std::size_t>(owners[i])].push_back(
+        is_dense ? parameter.as_strided({parameter.numel()}, {1}, parameter.storage_offset())
+                 : parameter);
   }
-  place_small(cap_bytes);
+  return all;
 }
 
-ShardedOptimizer::Piece& ShardedOptimizer::add_piece(int owner) {
+/// Adds a broadcast for each large part.
+void ShardedOptimizer::add_large(std::vector<Stream>& streams, std::size_t cap_bytes) {
+  for (std::size_t rank = 0; rank < streams.size(); ++rank) {
+    std::erase_if(streams[rank], [&](const at::Tensor& part) {
+      if (part.nbytes() <= std::min(kLarge, cap_bytes) || !can_be_cut(part)) return false;
+      add_packed(static_cast<int>(rank), {});
+      pieces_.back().flat = part;
+      return true;
+    });
+  }
+}
+
+void ShardedOptimizer::add_packed(std::optional<int> root,
+                                  std::vector<std::vector<at::Tensor>> packed) {
   Piece& piece = pieces_.emplace_back();
-  piece.owner = owner;
-  return piece;
+  piece.root = root;
+  piece.what = root ? fmt::format("broadcast of the weights of rank {}", *root)
+                    : "all-gather of the weights";
+  piece.packed = std::move(packed);
 }
 
-/// Packs tensors of one dtype and device into pieces of up to the cap; a larger tensor gets its
-/// own.
-void ShardedOptimizer::add_small(int owner, const std::vector<at::Tensor>& tensors,
-                                 std::size_t cap_bytes) {
-  std::size_t bytes = 0;
-  bool opens = true;
-  for (const at::Tensor& tensor : tensors) {
-    const bool fits = !opens && bytes + tensor.nbytes() <= cap_bytes &&
-                      tensor.options().type_equal(pieces_.back().tensors.front().options());
-    if (!fits) {
-      add_piece(owner);
-      bytes = 0;
-    }
-    opens = false;
-    pieces_.back().tensors.push_back(tensor);
-    bytes += tensor.nbytes();
-  }
-}
-
-/// Lays the pieces out in one buffer, and starts over at its beginning when it is full.
-void ShardedOptimizer::place_small(std::size_t cap_bytes) {
+/// Lays the packed pieces out in one buffer, and starts over at its beginning when it is full.
+void ShardedOptimizer::place_packed(std::size_t cap_bytes) {
   const auto bytes_of = [](const Piece& piece) {
-    std::size_t bytes = 0;
-    for (const at::Tensor& tensor : piece.tensors) bytes += tensor.nbytes();
-    return aligned(bytes);
+    std::size_t all = 0, largest = 0;
+    for (const auto& tensors : piece.packed) {
+      all += packed_bytes(tensors);
+      largest = std::max(largest, packed_bytes(tensors));
+    }
+    return piece.root ? all : largest * piece.packed.size();
   };
   std::size_t all = 0, largest = 0;
   for (const Piece& piece : pieces_) {
@@ -116,29 +147,40 @@ void ShardedOptimizer::place_small(std::size_t cap_bytes) {
   }
   if (all == 0) return;
   const std::size_t size = std::max(std::min(all, cap_bytes), largest);
-  buffer_ = at::empty({static_cast<std::int64_t>(size)},
-                      parameters_.front().tensor.options().requires_grad(false).dtype(at::kByte));
+  const at::Tensor buffer =
+      at::empty({static_cast<std::int64_t>(size)},
+                parameters_.front().tensor.options().requires_grad(false).dtype(at::kByte));
   std::size_t used = 0;
   for (Piece& piece : pieces_) {
-    if (piece.tensors.empty()) continue;
-    piece.reuses = used + bytes_of(piece) > size;
+    const std::size_t bytes = bytes_of(piece);
+    if (bytes == 0) continue;
+    piece.reuses = used + bytes > size;
     if (piece.reuses) used = 0;
-    place(piece, static_cast<std::int64_t>(used));
-    used += bytes_of(piece);
+    piece.flat =
+        buffer.narrow(0, static_cast<std::int64_t>(used), static_cast<std::int64_t>(bytes));
+    place(piece);
+    used += bytes;
   }
 }
 
-void ShardedOptimizer::place(Piece& piece, std::int64_t offset) const {
-  std::int64_t elements = 0;
-  for (const at::Tensor& tensor : piece.tensors) elements += tensor.numel();
-  const at::Tensor& first = piece.tensors.front();
-  piece.flat = buffer_.narrow(0, offset, elements * static_cast<std::int64_t>(first.itemsize()))
-                   .view(first.scalar_type());
-  std::int64_t at = 0;
-  for (const at::Tensor& tensor : piece.tensors) {
-    piece.views.push_back(piece.flat.narrow(0, at, tensor.numel()).view(tensor.sizes()));
-    at += tensor.numel();
+/// In an all-gather, every rank has an equal part of the piece.
+void ShardedOptimizer::place(Piece& piece) const {
+  const auto own = static_cast<std::size_t>(communicator_.rank_info().rank);
+  const std::int64_t part =
+      piece.root ? 0 : piece.flat.numel() / static_cast<std::int64_t>(piece.packed.size());
+  if (!piece.root) piece.mine = piece.flat.narrow(0, static_cast<std::int64_t>(own) * part, part);
+  for (std::size_t rank = 0; rank < piece.packed.size(); ++rank) {
+    std::int64_t at = static_cast<std::int64_t>(rank) * part;
+    for (const at::Tensor& tensor : piece.packed[rank]) {
+      (rank == own ? piece.sent : piece.received).push_back(tensor);
+      (rank == own ? piece.sent_views : piece.received_views)
+          .push_back(piece.flat.narrow(0, at, static_cast<std::int64_t>(tensor.nbytes()))
+                         .view(tensor.scalar_type())
+                         .view(tensor.sizes()));
+      at += static_cast<std::int64_t>(aligned(tensor.nbytes()));
+    }
   }
+  piece.packed.clear();
 }
 
 void ShardedOptimizer::step() {
@@ -151,38 +193,43 @@ void ShardedOptimizer::step_unless(const at::Tensor& found_inf) {
   share();
 }
 
-/// A broadcast sends n-1 copies; the statistics attribute 1/n of them to each rank.
 void ShardedOptimizer::share() {
   if (pieces_.empty()) return;
   const double begun = steady_clock().now();
   exchange();
-  const int world_size = communicator_.rank_info().world_size;
-  ++stats_.steps;
-  stats_.payload_bytes += bytes_;
-  stats_.wire_bytes += bytes_ * (world_size - 1) / world_size;
+  count_repeated();
   if (pieces_.front().flat.is_cpu()) stats_.exposed_s += steady_clock().now() - begun;
 }
 
-/// Limits the number of concurrent broadcasts, because each needs memory for communication.
+/// A broadcast sends n-1 copies; the statistics attribute 1/n of them to each rank. A rank sends as
+/// much in an all-gather, whose padding does not count.
+void ShardedOptimizer::count_repeated() {
+  std::int64_t bytes = 0;
+  for (const stage::NamedTensor& parameter : parameters_)
+    bytes += static_cast<std::int64_t>(parameter.tensor.nbytes());
+  const int world_size = communicator_.rank_info().world_size;
+  ++stats_.steps;
+  stats_.payload_bytes += bytes;
+  stats_.wire_bytes += bytes * (world_size - 1) / world_size;
+}
+
+/// Limits the number of concurrent collectives, because each needs memory for communication.
 void ShardedOptimizer::exchange() const {
   const at::NoGradGuard guard;
-  const int own = communicator_.rank_info().rank;
   std::deque<std::pair<const Piece*, dist::Pending>> in_progress;
   const auto wait_for = [&](std::size_t left) {
     for (; in_progress.size() > left; in_progress.pop_front()) {
       const Piece& piece = *in_progress.front().first;
       in_progress.front().second();
-      if (piece.owner != own && !piece.views.empty())
-        at::_foreach_copy_(piece.tensors, piece.views);
+      if (!piece.received.empty()) at::_foreach_copy_(piece.received, piece.received_views);
     }
   };
   for (const Piece& piece : pieces_) {
     wait_for(piece.reuses ? 0 : kUnderWay - 1);
-    if (piece.owner == own && !piece.views.empty()) at::_foreach_copy_(piece.views, piece.tensors);
-    in_progress.emplace_back(&piece,
-                             communicator_.start_broadcast(
-                                 piece.flat, piece.owner,
-                                 fmt::format("broadcast of the weights of rank {}", piece.owner)));
+    if (!piece.sent.empty()) at::_foreach_copy_(piece.sent_views, piece.sent);
+    in_progress.emplace_back(
+        &piece, piece.root ? communicator_.start_broadcast(piece.flat, *piece.root, piece.what)
+                           : communicator_.start_all_gather(piece.flat, piece.mine, piece.what));
   }
   wait_for(0);
 }

@@ -5,7 +5,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
+#include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -18,14 +21,11 @@ std::vector<int> owners_of(const std::vector<stage::NamedTensor>& parameters, in
 /// Returns the flags for OptimizerContext::owned of a rank.
 std::vector<bool> owned_by(const std::vector<int>& owners, int rank);
 
-/// Returns the bytes up to which a parameter is copied into a bucket with others, of at most
-/// `cap_bytes`, instead of being broadcast alone. On a CPU, copying a large tensor costs more than
-/// a message. On a GPU it costs less than the launch of a broadcast.
-std::size_t sent_in_place_above(at::Device device, std::size_t cap_bytes);
-
 /// ZeRO stage 1 (Rajbhandari et al. 2020): each rank's optimizer updates a share of the parameters,
-/// keeps state only for them, and broadcasts them after a step: large parameters in place, small
-/// ones packed into one buffer. The results equal those without it, bit for bit.
+/// keeps state only for them, and sends them to the other ranks after a step. All-gathers of equal
+/// parts send them through one buffer. Broadcasts send, in place if they are large, the parameters
+/// that most ranks could only pad, and on a CPU all large ones, because copying costs more there
+/// than a message. The results equal those without it, bit for bit.
 class ShardedOptimizer final : public stage::Optimizer {
  public:
   /// `inner` must be built with owned_by(owners, rank). The communicator must outlive it. The
@@ -36,8 +36,10 @@ class ShardedOptimizer final : public stage::Optimizer {
 
   /// Returns the optimizer of this rank's share, for callers that call `share` afterward.
   stage::Optimizer& own() { return *inner_; }
-  /// Broadcasts the updated parameters to all ranks.
+  /// Sends the updated parameters to all ranks. A CUDA graph may capture it.
   void share();
+  /// Counts the communication of a replayed CUDA graph.
+  void count_repeated();
   /// Returns the cost of sharing since the last call; the seconds are known on a CPU only.
   dist::SyncStats take_stats() { return std::exchange(stats_, {}); }
 
@@ -48,6 +50,7 @@ class ShardedOptimizer final : public stage::Optimizer {
   [[nodiscard]] bool skips_in_kernel() const override { return inner_->skips_in_kernel(); }
   /// Clears the gradients of all parameters, including those of other ranks.
   void zero_grad() override;
+  [[nodiscard]] bool is_repeatable() const override { return inner_->is_repeatable(); }
   void set_lr(double lr) override { inner_->set_lr(lr); }
   void set_position(std::int64_t epoch, std::int64_t global_step) override {
     inner_->set_position(epoch, global_step);
@@ -59,27 +62,32 @@ class ShardedOptimizer final : public stage::Optimizer {
   void serialize(StateArchive& archive) override { inner_->serialize(archive); }
 
  private:
-  /// The unit of a broadcast.
+  /// Parameters of a rank, or consecutive parts of them, that are still to be sent. A part that is
+  /// dense in memory is 1-d.
+  using Stream = std::deque<at::Tensor>;
+  /// The unit of a collective: the root of a broadcast sends, or with an all-gather every rank.
   struct Piece {
-    int owner = 0;
-    at::Tensor flat;                  // the parameter's own memory, or a part of the buffer
-    std::vector<at::Tensor> tensors;  // tensors that are packed into the buffer
-    std::vector<at::Tensor> views;    // of the buffer, one for each tensor
-    bool reuses = false;              // uses memory of the buffer that earlier pieces use, too
+    std::optional<int> root;  // nullopt: an all-gather
+    std::string what;
+    at::Tensor flat;  // the parameter's own memory, or a part of the buffer
+    at::Tensor mine;  // this rank's part of `flat` in an all-gather
+    std::vector<std::vector<at::Tensor>> packed;  // by rank; empty: nothing is copied
+    std::vector<at::Tensor> sent, sent_views;     // this rank's tensors, and their copies in `flat`
+    std::vector<at::Tensor> received, received_views;
+    bool reuses = false;  // uses memory of the buffer that earlier pieces use, too
   };
 
-  Piece& add_piece(int owner);
-  void add_small(int owner, const std::vector<at::Tensor>& tensors, std::size_t cap_bytes);
-  void place_small(std::size_t cap_bytes);
-  void place(Piece& piece, std::int64_t offset) const;
+  [[nodiscard]] std::vector<Stream> streams() const;
+  void add_large(std::vector<Stream>& streams, std::size_t cap_bytes);
+  void add_packed(std::optional<int> root, std::vector<std::vector<at::Tensor>> packed);
+  void place_packed(std::size_t cap_bytes);
+  void place(Piece& piece) const;
   void exchange() const;
 
   std::unique_ptr<stage::Optimizer> inner_;
   std::vector<stage::NamedTensor> parameters_;
   dist::Communicator& communicator_;
   std::vector<Piece> pieces_;  // the same on all ranks
-  at::Tensor buffer_;          // bytes; undefined: no piece uses it
-  std::int64_t bytes_ = 0;     // of all parameters
   dist::SyncStats stats_;
 };
 

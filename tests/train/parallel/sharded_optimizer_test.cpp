@@ -2,6 +2,7 @@
 
 #include "spec/experiment/distributed.hpp"
 #include "support/catch.hpp"
+#include "support/noted_communicator.hpp"
 #include "support/rank_group.hpp"
 #include "train/fake_run.hpp"
 #include "train/parallel/local_sgd.hpp"
@@ -25,7 +26,7 @@ std::vector<stage::NamedTensor> of_sizes(const std::vector<std::int64_t>& sizes)
 /// Returns large and small parameters of two dtypes, one with another memory order and one with
 /// gaps.
 std::vector<stage::NamedTensor> of_all_kinds() {
-  std::vector<stage::NamedTensor> all = of_sizes({200, 3, 5, 9, 2, 1, 7, 4});
+  std::vector<stage::NamedTensor> all = of_sizes({200, 3, 5, 9, 2, 1, 7, 4, 25});
   all.push_back({"double", torch::zeros({6}, torch::kDouble)});
   all.push_back(
       {"channels last", torch::zeros({4, 3, 2, 2}).contiguous(at::MemoryFormat::ChannelsLast)});
@@ -72,13 +73,6 @@ TEST_CASE("ZeRO-1: the shards have similar sizes") {
   }
 }
 
-TEST_CASE("ZeRO-1: on a GPU only parameters above the bucket size are sent alone") {
-  constexpr std::size_t kBucket = std::size_t{25} << 20;
-  CHECK(train::sent_in_place_above(at::kCPU, kBucket) == std::size_t{256} << 10);
-  CHECK(train::sent_in_place_above(at::kCPU, 1000) == 1000);
-  CHECK(train::sent_in_place_above(at::Device(at::kCUDA, 0), kBucket) == kBucket);
-}
-
 TEST_CASE("ShardedOptimizer: zero_grad clears the gradients of all parameters, not only its own") {
   FakeModel model;
   auto inner = std::make_unique<FakeSgd>();
@@ -98,14 +92,16 @@ TEST_CASE("ShardedOptimizer: zero_grad clears the gradients of all parameters, n
 TEST_CASE("ShardedOptimizer: all ranks receive the updates with any buffer size") {
   for (const std::size_t cap : {std::size_t{64}, std::size_t{128}, std::size_t{1} << 20}) {
     RankGroup group(3);
-    group.run_all([&](int rank, std::unique_ptr<dist::Communicator> communicator) {
+    group.run_all([&](int rank, std::unique_ptr<dist::Communicator> gloo) {
+      std::vector<std::string> exchanges;
+      NotedCommunicator communicator(std::move(gloo), exchanges);
       const auto parameters = of_all_kinds();
       const auto owned = train::owned_by(train::owners_of(parameters, 3), rank);
       auto inner = std::make_unique<FakeSgd>();
       for (std::size_t i = 0; i < parameters.size(); ++i) {
         if (owned[i]) inner->parameters.push_back(parameters[i].tensor);
       }
-      train::ShardedOptimizer optimizer(std::move(inner), parameters, *communicator, cap);
+      train::ShardedOptimizer optimizer(std::move(inner), parameters, communicator, cap);
       for (int step = 1; step <= 2; ++step) {
         optimizer.step();
         for (const auto& [name, tensor] : parameters)
@@ -118,6 +114,11 @@ TEST_CASE("ShardedOptimizer: all ranks receive the updates with any buffer size"
       expect(stats.payload_bytes == 2 * bytes, "all parameters in each step");
       expect(stats.wire_bytes == 2 * (bytes * 2 / 3), "a third of two copies");
       expect(optimizer.take_stats().payload_bytes == 0, "bytes were reported twice");
+      optimizer.count_repeated();
+      expect(optimizer.take_stats().payload_bytes == bytes, "a replayed step counts");
+      expect(std::ranges::count(exchanges, std::string("all-gather of the weights")) > 0,
+             "small parameters are gathered");
+      expect(cap < std::size_t{1} << 20 || exchanges.size() == 2, "one collective for each step");
     });
   }
 }

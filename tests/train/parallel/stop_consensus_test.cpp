@@ -66,6 +66,10 @@ class FakeCommunicator final : public dist::Communicator {
                                 const std::string& /*what*/) override {
     return [] {};
   }
+  dist::Pending start_all_gather(const at::Tensor& /*all*/, const at::Tensor& /*mine*/,
+                                 const std::string& /*what*/) override {
+    return [] {};
+  }
   void broadcast(const at::Tensor& /*tensor*/, const std::string& /*what*/) override {}
   void broadcast_coalesced(const std::vector<at::Tensor>& /*tensors*/,
                            const std::string& /*what*/) override {}
