@@ -149,6 +149,7 @@ struct FakeSgd final : trainctl::stage::Optimizer {
 
 struct FakeScheduler final : trainctl::stage::Scheduler {
   double rate = 0.5;
+  double decay = 1;  // factor per step
   std::string watched;
   std::vector<double> seen;
   bool cycles = false;
@@ -157,8 +158,8 @@ struct FakeScheduler final : trainctl::stage::Scheduler {
                                                std::int64_t global_step) const override {
     return cycles ? std::optional(0.5 + 0.01 * static_cast<double>(global_step)) : std::nullopt;
   }
-  [[nodiscard]] double lr(std::int64_t /*epoch*/, std::int64_t /*global_step*/) const override {
-    return rate;
+  [[nodiscard]] double lr(std::int64_t /*epoch*/, std::int64_t global_step) const override {
+    return rate * std::pow(decay, static_cast<double>(global_step));
   }
   void observe(std::int64_t /*epoch*/, double monitored) override { seen.push_back(monitored); }
   [[nodiscard]] std::string monitor() const override { return watched; }

@@ -46,7 +46,7 @@ void lay_out_channels_last(const stage::Model& model) {
 
 LossMeter::LossMeter(at::Device device, NotFinite not_finite, Rows rows)
     : leaves_out_(not_finite == NotFinite::is_left_out), on_device_(rows == Rows::on_device) {
-  if (device.is_cpu()) return;
+  if (device.is_cpu() && !on_device_) return;
   device_total_ = at::zeros({}, at::TensorOptions(at::kDouble).device(device));
   device_weight_ = at::zeros({}, at::TensorOptions(at::kDouble).device(device));
 }

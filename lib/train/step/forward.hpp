@@ -54,14 +54,14 @@ void lay_out_channels_last(const stage::Model& model);
 class LossMeter {
  public:
   enum class NotFinite { counts, is_left_out };
-  /// Where the rows are counted for a GPU: the host cannot count rows in steps that a CUDA graph
-  /// replays.
+  /// Where rows are counted: the host cannot count them in steps that a CUDA graph replays. With
+  /// on_device, the sums of a CPU are tensors, too.
   enum class Rows { on_host, on_device };
   explicit LossMeter(at::Device device, NotFinite not_finite = NotFinite::counts,
                      Rows rows = Rows::on_host);
 
   /// Adds a loss. Returns false on a CPU if the loss is not finite and NotFinite::counts is set; on
-  /// a GPU a non-finite loss shows only in the total.
+  /// a GPU, and with Rows::on_device, a non-finite loss shows only in the total.
   bool add(const stage::LossValue& loss, std::int64_t rows);
   /// Returns total() and weight() as float64 [2] on the device, without a synchronization.
   [[nodiscard]] at::Tensor sums() const;
@@ -86,7 +86,7 @@ class LossMeter {
 
   bool leaves_out_;
   bool on_device_;
-  at::Tensor device_total_;   // 0-d float64; undefined on a CPU
+  at::Tensor device_total_;   // 0-d float64; undefined if the host adds up
   at::Tensor device_weight_;  // the part of the weight that the host does not count
   double total_ = 0;
   double weight_ = 0;

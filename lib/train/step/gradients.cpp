@@ -30,15 +30,16 @@ at::Tensor norm_in(std::optional<at::ScalarType> type, at::TensorList tensors) {
 
 /// Squares of large values overflow in float32 but not in float64. A GPU always uses float64,
 /// because checking would synchronize; a CPU, which would copy, only after an overflow.
-at::Tensor norm_of(at::TensorList tensors) {
+at::Tensor norm_of(at::TensorList tensors, HostReads reads) {
   const at::NoGradGuard guard;
-  if (tensors.empty() || !tensors.front().is_cpu()) return norm_in(at::kDouble, tensors);
+  if (tensors.empty() || reads == HostReads::never || !tensors.front().is_cpu())
+    return norm_in(at::kDouble, tensors);
   at::Tensor norm = norm_in(std::nullopt, tensors);
   return std::isfinite(norm.item<double>()) ? norm : norm_in(at::kDouble, tensors);
 }
 
-Clipper::Clipper(double bound, spec::ClipAlgorithm algorithm)
-    : bound_(bound), algorithm_(algorithm) {}
+Clipper::Clipper(double bound, spec::ClipAlgorithm algorithm, HostReads reads)
+    : bound_(bound), algorithm_(algorithm), reads_(reads) {}
 
 at::Tensor Clipper::operator()(at::TensorList gradients) const {
   const at::NoGradGuard guard;
@@ -48,7 +49,7 @@ at::Tensor Clipper::operator()(at::TensorList gradients) const {
     at::_foreach_clamp_max_(gradients, bound_);
     return {};
   }
-  at::Tensor norm = norm_of(gradients);
+  at::Tensor norm = norm_of(gradients, reads_);
   const at::Tensor factor = (bound_ / (norm + 1e-6)).clamp_max(1.0);
   at::_foreach_mul_(gradients, factor.to(gradients.front().scalar_type()));
   return norm;

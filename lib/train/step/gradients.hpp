@@ -10,15 +10,18 @@
 
 namespace trainctl::train {
 
+/// Whether the host may read values: it costs nothing on a CPU, but a captured step must not.
+enum class HostReads { on_cpu, never };
+
 /// Returns the 2-norm over all tensors together: 0-d, on their device, float32 or float64. It is
 /// finite if all values are.
-at::Tensor norm_of(at::TensorList tensors);
+at::Tensor norm_of(at::TensorList tensors, HostReads reads = HostReads::on_cpu);
 
 /// Clips gradients in place like torch.nn.utils.clip_grad_norm_ and clip_grad_value_. Never
 /// synchronizes with the device.
 class Clipper {
  public:
-  Clipper(double bound, spec::ClipAlgorithm algorithm);
+  Clipper(double bound, spec::ClipAlgorithm algorithm, HostReads reads = HostReads::on_cpu);
   /// Returns the norm before clipping, 0-d on the device; undefined when clipping by value.
   at::Tensor operator()(at::TensorList gradients) const;
   [[nodiscard]] bool takes_norm() const { return algorithm_ == spec::ClipAlgorithm::norm; }
@@ -26,6 +29,7 @@ class Clipper {
  private:
   double bound_;
   spec::ClipAlgorithm algorithm_;
+  HostReads reads_;
 };
 
 /// Scales the loss so that float16 gradients stay in range, and skips non-finite steps, like

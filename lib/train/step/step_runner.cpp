@@ -66,14 +66,16 @@ StepRunner::StepRunner(const Session& session, const Options& options, PartTimer
       logs_norms_(options.log_norms),
       world_size_(session.communicator.rank_info().world_size),
       alone_(world_size_ == 1 || options.strategy == spec::Strategy::local_sgd),
-      on_cpu_(options.device.is_cpu()) {
+      reads_on_host_(options.device.is_cpu() && !captured_) {
   full_window_ = options.accumulate * session.batch_size * world_size_;
   forward_.widens_logits = !session.loss.accepts_16_bit();
-  if (options.clip) clipper_.emplace(*options.clip, options.clip_algorithm);
+  if (options.clip)
+    clipper_.emplace(*options.clip, options.clip_algorithm,
+                     reads_on_host_ ? HostReads::on_cpu : HostReads::never);
   make_scaler(options);
   if (options.detect_anomaly) watch_.emplace(session.model);
   if (options.sync_batch_norm && world_size_ > 1)
-    rank_sum_ = std::make_unique<NormSum>(session.communicator, on_cpu_ ? &timer : nullptr);
+    rank_sum_ = std::make_unique<NormSum>(session.communicator, reads_on_host_ ? &timer : nullptr);
 }
 
 /// A CPU checks the gradient itself if the first non-finite step ends the run. A GPU uses the
@@ -86,7 +88,7 @@ void StepRunner::make_scaler(const Options& options) {
     std::vector<at::Tensor> buffers;
     for (const auto& [name, buffer] : session_.model.buffers()) buffers.push_back(buffer);
     kept_.emplace(buffers);
-  } else if (!on_cpu_ && !options.detect_anomaly) {
+  } else if (!reads_on_host_ && !options.detect_anomaly) {
     scaler_.emplace(options.device, scaling, GradScaler::AfterNonFinite::stops);
     keeps_weights_ = session_.optimizer.skips_in_kernel();
   }
@@ -106,7 +108,10 @@ StepRunner::Result StepRunner::run(const MicroBatch& micro) {
   result_ = Result::ok;
   const auto taken = captured_->take(micro, is_usual ? Window::usual : Window::other,
                                      [this, micro] { result_ = take(micro); });
-  if (taken == CapturedStep::Execution::replayed && micro.closes) sync_.count_repeated();
+  if (taken == CapturedStep::Execution::replayed && micro.closes) {
+    sync_.count_repeated();
+    if (sharded_ != nullptr) sharded_->count_repeated();
+  }
   return result_;
 }
 
@@ -265,7 +270,7 @@ bool StepRunner::update(const MicroBatch& micro) {
 /// Restores the buffers if the step is skipped. Does not synchronize with a GPU.
 void StepRunner::restore_buffers() {
   const at::Tensor& found_inf = scaler_->found_inf();
-  if (found_inf.is_cpu() && found_inf.item<float>() == 0) return;
+  if (reads_on_host_ && found_inf.item<float>() == 0) return;
   kept_->put_back_where(found_inf.squeeze().ne(0));
 }
 
@@ -304,7 +309,7 @@ void StepRunner::measure_if_finite(const at::Tensor& logits, const at::Tensor& t
     update_metrics(session_.metrics, session_.loss, logits, targets);
   };
   if (!meter_.leaves_out()) return measure_all();
-  if (on_cpu_) {
+  if (reads_on_host_) {
     if (std::isfinite(loss.item<double>())) measure_all();
     return;
   }

@@ -110,8 +110,8 @@ class StepRunner {
   bool keeps_weights_ = true;
   bool logs_norms_;
   int world_size_;
-  bool alone_;  // gradients are not shared: there is one rank, or local SGD is used
-  bool on_cpu_;
+  bool alone_;          // gradients are not shared: there is one rank, or local SGD is used
+  bool reads_on_host_;  // on a CPU, which reads values for free, unless steps are captured
 };
 
 /// Returns the parameters that require gradients.

@@ -1,5 +1,6 @@
 #include "base/files.hpp"
 #include "support/catch.hpp"
+#include "support/recorded_graph.hpp"
 #include "train/rank_runs.hpp"
 #include "train/step/captured_step.hpp"
 
@@ -12,91 +13,51 @@
 using namespace trainctl;
 
 // Compares runs whose steps are captured and replayed with the same runs in eager mode, without a
-// GPU.
+// GPU: a replay repeats the recorded operators, and nothing of the host code.
 
 namespace {
 
-struct GraphCounts {
-  int warm_ups = 0;
-  int records = 0;
-  int replays = 0;
-  int fails_at = -1;  // the number of the capture that fails
-};
+using GraphCounts = RecordedGraph::Counts;
 
-/// Whether the backward pass of the first batch of a window allocates gradients. With several ranks
-/// they are parts of buckets.
-enum class Gradients { allocated, in_buckets };
-
-/// Replays on the CPU what a CUDA graph would compute, by running the captured work again. As with
-/// a graph, a capture computes nothing, each gradient is written where it was during the capture,
-/// and a replay does not change the host's references to gradients.
-class RerunGraph final : public device::StepGraph {
+/// SGD that a CUDA graph can contain: the learning rate and the skips are on the device.
+class DeviceSgd final : public stage::Optimizer {
  public:
-  RerunGraph(std::vector<at::Tensor> parameters, Gradients kind, GraphCounts& counts)
-      : parameters_(std::move(parameters)), kind_(kind), counts_(counts) {}
-
-  void warm_up(const Work& work) override {
-    ++counts_.warm_ups;
-    work();
-  }
-  std::size_t record(const Work& work) override {
-    const bool fails = counts_.records++ == counts_.fails_at;
-    Captured captured{.work = work, .before = gradients(), .after = {}};
-    if (kind_ == Gradients::allocated && (graphs_.empty() || fails)) allocate();
-    if (fails) throw Error(ErrorKind::resource, "operation not permitted");
-    captured.after = gradients();
-    graphs_.push_back(std::move(captured));
-    return graphs_.size() - 1;
-  }
-  void replay(std::size_t graph) override {
-    ++counts_.replays;
-    const Captured& captured = graphs_.at(graph);
-    const std::vector<at::Tensor> host = gradients();
-    set(captured.before);
-    captured.work();
-    const std::vector<at::Tensor> now = gradients();
-    for (std::size_t i = 0; i < now.size(); ++i) {
-      if (!now[i].is_same(captured.after[i])) captured.after[i].copy_(now[i]);
+  explicit DeviceSgd(std::vector<at::Tensor> parameters) : parameters_(std::move(parameters)) {}
+  void step() override { step_unless(at::zeros({1})); }
+  void step_unless(const at::Tensor& found_inf) override {
+    const at::NoGradGuard guard;
+    for (at::Tensor& p : parameters_) {
+      if (p.grad().defined()) p.sub_(at::where(found_inf.ne(0), 0, p.grad() * rate_));
     }
-    set(host);
   }
+  void zero_grad() override {
+    for (at::Tensor& p : parameters_) {
+      if (p.grad().defined()) p.mutable_grad().zero_();
+    }
+  }
+  void set_lr(double lr) override { rate_.fill_(lr); }
+  [[nodiscard]] double initial_lr() const override { return 0.5; }
+  [[nodiscard]] bool skips_on_device() const override { return true; }
+  [[nodiscard]] bool skips_in_kernel() const override { return true; }
+  [[nodiscard]] bool is_repeatable() const override { return true; }
 
  private:
-  struct Captured {
-    Work work;
-    std::vector<at::Tensor> before, after;  // gradients by parameter
-  };
-
-  /// Gives the parameters gradients that no kernel has written.
-  void allocate() {
-    for (at::Tensor& parameter : parameters_)
-      parameter.mutable_grad() = at::full_like(parameter.detach(), 1e9);
-  }
-  [[nodiscard]] std::vector<at::Tensor> gradients() const {
-    std::vector<at::Tensor> all;
-    for (const at::Tensor& parameter : parameters_) all.push_back(parameter.grad());
-    return all;
-  }
-  void set(const std::vector<at::Tensor>& gradients) {
-    for (std::size_t i = 0; i < gradients.size(); ++i) parameters_[i].mutable_grad() = gradients[i];
-  }
-
   std::vector<at::Tensor> parameters_;
-  Gradients kind_;
-  GraphCounts& counts_;
-  std::vector<Captured> graphs_;
+  at::Tensor rate_ = at::full({}, 0.5, at::kDouble);
 };
+
+/// Runs the steps like those of a GPU, which nothing reads on the host, but eagerly.
+void run_on_device(FakeRun& run) {
+  run.options.cuda_graphs = {true};
+  run.real_optimizer = std::make_unique<DeviceSgd>(run.optimizer.parameters);
+  run.scheduler.decay = 0.9;
+  run.make_graph = [](at::Device) { return nullptr; };
+}
 
 /// Makes the run capture its steps.
 void capture(FakeRun& run, GraphCounts& counts) {
-  run.options.cuda_graphs = {true};
-  run.optimizer.repeatable = true;
-  const bool alone = run.communicator->rank_info().world_size == 1 ||
-                     run.options.strategy == spec::Strategy::local_sgd;
-  const Gradients kind = alone ? Gradients::allocated : Gradients::in_buckets;
-  run.make_graph = [&run, &counts, kind](at::Device) {
-    return std::make_unique<RerunGraph>(run.optimizer.parameters, kind, counts);
-  };
+  run_on_device(run);
+  run.make_graph = [&counts](at::Device) { return std::make_unique<RecordedGraph>(counts); };
 }
 
 /// Skipped steps log NaN.
@@ -113,12 +74,14 @@ void check_equal(const RankRun& captured, const RankRun& eager) {
 /// Runs three epochs in eager mode and captured, and returns what was captured.
 GraphCounts check_equals_eager(FakeRun::Sizes sizes, const std::function<void(FakeRun&)>& prepare) {
   const auto set_up = [&](FakeRun& run) {
-    run.optimizer.skips = true;
     run.model.dropout = 0.25;
     at::manual_seed(11);
     prepare(run);
   };
-  const RankRun eager = run_alone(sizes, [&](FakeRun& run, int) { set_up(run); });
+  const RankRun eager = run_alone(sizes, [&](FakeRun& run, int) {
+    set_up(run);
+    run_on_device(run);
+  });
   GraphCounts counts;
   const RankRun captured = run_alone(sizes, [&](FakeRun& run, int) {
     set_up(run);
@@ -166,9 +129,10 @@ TEST_CASE("captured steps: steps that are skipped are equal to eager mode") {
     run.options.accumulate = accumulate;
     run.options.may_skip = 4;
     run.options.forward.precision = precision;
-    run.loss.after = [](const at::Tensor& loss, int call) {
-      const bool bad = call == 13 || call == 20 || call == 26;
-      return bad ? loss * std::nan("") : loss;
+    run.loss.after = [calls = torch::zeros({}, torch::kLong)](const at::Tensor& loss, int) {
+      const at::Tensor bad = calls.eq(13).logical_or(calls.eq(20)).logical_or(calls.eq(26));
+      calls.add_(1);
+      return loss * at::where(bad, std::nan(""), 1.0).to(at::kFloat);
     };
   });
 }
@@ -191,8 +155,10 @@ TEST_CASE("captured steps: class weights, mixed targets and logged norms are equ
 TEST_CASE("captured steps: profiled steps run eagerly, and the profile has their operators") {
   const std::int64_t accumulate = GENERATE(1, 2);
   const FakeRun::Sizes sizes{.samples = 48, .batch = 4, .val_samples = 0};
-  const RankRun eager =
-      run_alone(sizes, [&](FakeRun& run, int) { run.options.accumulate = accumulate; });
+  const RankRun eager = run_alone(sizes, [&](FakeRun& run, int) {
+    run.options.accumulate = accumulate;
+    run_on_device(run);
+  });
   GraphCounts counts;
   FakeRun run(sizes);
   const RankRun captured = result_of(run, 0, [&](FakeRun& to, int) {
@@ -215,11 +181,13 @@ TEST_CASE("captured steps: two and three ranks have the results of eager mode") 
   const FakeRun::Sizes sizes{.samples = 12 * 8 + 7, .batch = 4, .val_samples = 7};
   CAPTURE(world, accumulate);
   const auto prepare = [&](FakeRun& run) {
-    run.optimizer.skips = true;
     run.options.accumulate = accumulate;
     run.options.clip = 0.05;
   };
-  const auto eager = run_ranks(world, sizes, [&](FakeRun& run, int) { prepare(run); });
+  const auto eager = run_ranks(world, sizes, [&](FakeRun& run, int) {
+    prepare(run);
+    run_on_device(run);
+  });
   std::array<GraphCounts, 3> counts;
   const auto captured = run_ranks(world, sizes, [&](FakeRun& run, int rank) {
     prepare(run);
@@ -240,8 +208,10 @@ TEST_CASE("captured steps: a capture that fails is reported once, and the run is
   if (fails_at >= accumulate) return;
   CAPTURE(accumulate, fails_at);
   const FakeRun::Sizes sizes{.samples = 48, .batch = 4, .val_samples = 8};
-  const RankRun eager =
-      run_alone(sizes, [&](FakeRun& run, int) { run.options.accumulate = accumulate; });
+  const RankRun eager = run_alone(sizes, [&](FakeRun& run, int) {
+    run.options.accumulate = accumulate;
+    run_on_device(run);
+  });
   GraphCounts counts{.fails_at = fails_at};
   FakeRun run(sizes);
   const RankRun captured = result_of(run, 0, [&](FakeRun& to, int) {
@@ -260,7 +230,10 @@ TEST_CASE("captured steps: if the capture fails on one of two ranks, both are eq
   const int fails_at = GENERATE(0, 1);
   CAPTURE(fails_at);
   const FakeRun::Sizes sizes{.samples = 96, .batch = 4, .val_samples = 7};
-  const auto eager = run_ranks(2, sizes, [](FakeRun& run, int) { run.options.accumulate = 2; });
+  const auto eager = run_ranks(2, sizes, [](FakeRun& run, int) {
+    run.options.accumulate = 2;
+    run_on_device(run);
+  });
   std::array<GraphCounts, 2> counts;
   counts[1].fails_at = fails_at;
   std::array<int, 2> warnings{};
@@ -287,7 +260,10 @@ TEST_CASE(
     run.options.strategy = spec::Strategy::local_sgd;
     run.options.sync_every = 2;
   };
-  const auto eager = run_ranks(2, sizes, [&](FakeRun& run, int) { prepare(run); });
+  const auto eager = run_ranks(2, sizes, [&](FakeRun& run, int) {
+    prepare(run);
+    run_on_device(run);
+  });
   std::array<GraphCounts, 2> counts;
   const auto captured = run_ranks(2, sizes, [&](FakeRun& run, int rank) {
     prepare(run);
