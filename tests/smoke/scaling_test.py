@@ -221,7 +221,9 @@ class LinkAndForecast(Smoke):
         off = self.plan(*graphs[:2], "++trainer.cuda_graphs=false", *graphs[3:])["cuda_graphs"]
         self.assertEqual(off, {"captured": False, "obstacle": "trainer.cuda_graphs is false"})
         zero1 = self.plan(*graphs[:2], "++distributed.type=zero1", *graphs[3:])["cuda_graphs"]
-        self.assertIn("zero1 exchanges weights", zero1["obstacle"])
+        self.assertEqual(zero1, {"captured": True, "obstacle": None})
+        bf16 = self.plan(*graphs[:2], "++distributed.compression=bf16", *graphs[3:])["cuda_graphs"]
+        self.assertIn("compresses gradients", bf16["obstacle"])
         (problem,) = self.plan(*graphs, "++distributed.compression=bf16", code=2)["fake_ranks"]["problems"]
         self.assertIn("distributed.compression compresses gradients", problem)
         (problem,) = self.plan(*graphs[:2], "++distributed.backend=gloo", *graphs[3:], code=2)["fake_ranks"]["problems"]

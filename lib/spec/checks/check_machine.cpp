@@ -101,14 +101,10 @@ bool ignores_rows(const config::Stage& stage) {
 /// cover.
 std::optional<std::string> exchange_obstacle(const Experiment& experiment) {
   const Distributed& options = experiment.distributed;
-  if (options.type == Strategy::zero1)
-    return "distributed.type zero1 exchanges weights within a step";
   if (options.compression != Compression::none)
     return "distributed.compression compresses gradients during the all-reduce";
   if (options.find_unused_parameters)
     return "distributed.find_unused_parameters searches for unused parameters at every step";
-  if (experiment.trainer.sync_batchnorm)
-    return "trainer.sync_batchnorm exchanges statistics in the forward and backward passes";
   return std::nullopt;
 }
 
