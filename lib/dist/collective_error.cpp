@@ -1,5 +1,6 @@
 #include "dist/collective_error.hpp"
 
+#include "base/machine/cuda_errors.hpp"
 #include "base/numbers.hpp"
 #include "base/strings.hpp"
 
@@ -65,11 +66,6 @@ constexpr std::array kCauses{
     Cause{"", ErrorKind::rank_failed, "another rank is unreachable", {}},
 };
 
-// Values of cudaError_t, as engine/failure.cpp classifies them.
-constexpr std::array kHardware{3,   35,  36,  46,  100, 101, 209, 214, 220, 221, 222, 226,
-                               802, 803, 804, 805, 806, 807, 808, 809, 810, 911, 999};
-constexpr std::array kKernel{700, 702, 710, 714, 715, 716, 717, 718, 719, 721};
-
 /// Returns N of NCCL's "Cuda failure N 'text'"; 0 without it.
 int cuda_code(std::string_view text) {
   constexpr std::string_view kBefore = "Cuda failure ";
@@ -85,14 +81,13 @@ Cause cause_of(std::string_view text) {
   });
   const int code = cuda_code(text);
   if (known.kind != ErrorKind::rank_failed || code == 0) return known;
-  if (std::ranges::find(kHardware, code) != kHardware.end())
-    return {"", ErrorKind::resource, "the GPU of this rank cannot be used",
-            "run 'trainctl doctor'; 'dmesg | grep Xid' shows the errors of NVIDIA's driver"};
-  if (std::ranges::find(kKernel, code) != kKernel.end())
-    return {"", ErrorKind::unexpected, "a kernel failed on the GPU of this rank",
-            "set the environment variable CUDA_LAUNCH_BLOCKING=1 and repeat the run: the error is "
-            "then reported by the operation that fails"};
-  return known;
+  switch (cuda_fault(code)) {
+    case CudaFault::hardware:
+      return {"", ErrorKind::resource, "the GPU of this rank cannot be used", kHardwareHint};
+    case CudaFault::kernel:
+      return {"", ErrorKind::unexpected, "a kernel failed on the GPU of this rank", kKernelHint};
+    default: return known;
+  }
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "engine/failure.hpp"
 
+#include "base/machine/cuda_errors.hpp"
 #include "base/strings.hpp"
 
 #include <c10/util/Exception.h>
@@ -11,19 +12,6 @@
 
 namespace trainctl::engine {
 namespace {
-
-// Values of cudaError_t, because the engine for CPUs is built without CUDA's headers.
-constexpr int kOutOfMemory = 2;
-constexpr int kAssertion = 710;  // of a kernel
-/// The GPU, its link or its driver has failed or cannot be used: initialization, old driver, busy
-/// device, no device, no code for the device, ECC, NVLink, containment, system driver, MPS,
-/// external device, unknown.
-constexpr std::array kHardware{3,   35,  36,  46,  100, 101, 209, 214, 220, 221, 222, 226,
-                               802, 803, 804, 805, 806, 807, 808, 809, 810, 911, 999};
-/// A kernel has failed: illegal address, timeout, assertion, stack, instruction, alignment, address
-/// space, program counter, launch failure, tensor memory. CUDA rejects all later work of the
-/// process.
-constexpr std::array kKernel{700, 702, kAssertion, 714, 715, 716, 717, 718, 719, 721};
 
 /// Parts of the messages with which libtorch and the libraries of CUDA report that an allocation
 /// failed: CPU allocator, CUDA runtime and driver, cuBLAS and others (..._STATUS_ALLOC_FAILED, and
@@ -43,21 +31,19 @@ bool contains(std::string_view text, std::string_view part) {
 Error accelerator_error(const c10::AcceleratorError& error) {
   const int code = error.get_error_code();
   const std::string cause = fmt::format("{} (cudaError {})", cause_of(error), code);
-  if (std::ranges::find(kHardware, code) != kHardware.end())
+  const CudaFault fault = cuda_fault(code);
+  if (fault == CudaFault::hardware)
     return {ErrorKind::resource,
-            fmt::format("the GPU cannot be used: {}\nhint: run 'trainctl doctor'; 'dmesg | grep "
-                        "Xid' shows the errors of NVIDIA's driver",
-                        cause)};
-  if (std::ranges::find(kKernel, code) == kKernel.end())
-    return {ErrorKind::unexpected, "libtorch: " + cause};
+            fmt::format("the GPU cannot be used: {}\nhint: {}", cause, kHardwareHint)};
+  if (fault != CudaFault::kernel) return {ErrorKind::unexpected, "libtorch: " + cause};
   return {ErrorKind::unexpected,
           fmt::format("a kernel failed on the GPU, in this operation or an earlier one: {}\nhint: "
-                      "{}set the environment variable CUDA_LAUNCH_BLOCKING=1 and repeat the run: "
-                      "the error is then reported by the operation that fails",
+                      "{}{}",
                       cause,
-                      code == kAssertion
+                      code == kCudaAssertion
                           ? "a class or token may be out of range, see 'trainctl data show'; or "
-                          : "")};
+                          : "",
+                      kKernelHint)};
 }
 
 /// Converts an exception of libtorch that is not about memory.
@@ -123,7 +109,7 @@ std::optional<std::string> refused_memory(const std::exception_ptr& thrown) {
   } catch (const c10::OutOfMemoryError& error) {
     return cause_of(error);
   } catch (const c10::AcceleratorError& error) {
-    if (error.get_error_code() != kOutOfMemory) return std::nullopt;
+    if (cuda_fault(error.get_error_code()) != CudaFault::out_of_memory) return std::nullopt;
     return cause_of_refusal(error);
   } catch (const c10::Error& error) {  // no separate exception type
     const std::string cause = cause_of(error);

@@ -1,6 +1,7 @@
 #include "train/step/captured_step.hpp"
 
 #include "base/error.hpp"
+#include "base/machine/cuda_errors.hpp"
 #include "train/step/step_runner.hpp"
 
 #include <ATen/ops/full.h>
@@ -31,6 +32,8 @@ bool is_lost_rank(const std::exception& error) {
 
 bool is_out_of_memory(const std::exception& error) {
   if (dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr) return true;
+  if (const auto* cuda = dynamic_cast<const c10::AcceleratorError*>(&error))
+    return cuda_fault(cuda->get_error_code()) == CudaFault::out_of_memory;
   const auto* own = dynamic_cast<const Error*>(&error);
   return own != nullptr && own->kind() == ErrorKind::resource;
 }

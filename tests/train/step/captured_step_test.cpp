@@ -212,6 +212,25 @@ TEST_CASE("CapturedStep: a required capture without memory, and a lost rank, kee
   }
 }
 
+TEST_CASE("CapturedStep: a required capture for which CUDA refuses memory keeps its error") {
+  ManualClock clock;
+  train::PartTimer timer(clock, nullptr);
+  FakeGraph::Log log;
+  constexpr int kOutOfMemory = 2;
+  log.failure = std::make_exception_ptr(
+      c10::AcceleratorError({__func__, __FILE__, 0}, kOutOfMemory, "CUDA error: out of memory"));
+  const auto communicator = dist::make_single();
+  train::CapturedStep step({.graph = std::make_unique<FakeGraph>(log),
+                            .timer = timer,
+                            .emit = [](const events::Event&) {},
+                            .communicator = *communicator,
+                            .on_failure = train::CapturedStep::OnCaptureFailure::fail});
+  const device::DeviceBatch batch;
+  const auto take = [&] { step.take({.batch = batch}, Window::usual, [] {}); };
+  for (int i = 0; i < train::CapturedStep::kWarmUps; ++i) take();
+  CHECK_THROWS_AS(take(), c10::AcceleratorError);
+}
+
 TEST_CASE("CapturedStep: a dropped graph is not replayed") {
   Steps steps;
   steps.take(5);
