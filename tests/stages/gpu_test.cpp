@@ -1,4 +1,5 @@
 #include "spec/checks/checks.hpp"
+#include "stage/forward_context.hpp"
 #include "stages/builtin.hpp"
 #include "stages/support.hpp"
 #include "support/catch.hpp"
@@ -15,6 +16,8 @@
 
 #include <cstdlib>
 #include <limits>
+#include <optional>
+#include <vector>
 
 using namespace trainctl;
 
@@ -170,19 +173,63 @@ TEST_CASE("convnets: logits on a GPU match the CPU's, also in channels last", "[
   }
 }
 
-TEST_CASE("deterministic: on a GPU only the listed stages have no deterministic backward pass",
-          "[gpu]") {
+namespace {
+
+/// Skips the test without a GPU.
+void require_determinism() {
   if (!at::globalContext().hasCUDA()) skip("no GPU");
   ::setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/1);
   at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
-  const stage::Catalog all = stages::builtin_catalog();
-  const auto train = [&](const config::Stage& stage, std::vector<std::int64_t> shape) {
-    const auto model = all.models.build(stage, {shape, 5});
-    model->to(at::kCUDA);
-    model->set_mode(stage::RunMode::train);
-    shape.insert(shape.begin(), 2);
-    model->forward(at::randn(shape).cuda()).sum().backward();
-    c10::impl::VirtualGuardImpl(at::kCUDA).synchronizeDevice(0);
+}
+
+/// Returns the gradients of one batch on the GPU, always of the same weights and inputs.
+std::vector<at::Tensor> gradients_of(const config::Stage& type,
+                                     const stage::ModelContext& context) {
+  at::manual_seed(5);
+  const auto model = stages::builtin_catalog().models.build(type, context);
+  model->to(at::kCUDA);
+  model->set_mode(stage::RunMode::train);
+  std::vector<std::int64_t> shape = context.input_shape;
+  shape.insert(shape.begin(), 2);
+  const at::Tensor inputs = context.kind.inputs == spec::Inputs::tokens
+                                ? at::randint(0, context.outputs, shape, at::kLong)
+                                : at::randn(shape);
+  model->forward(inputs.cuda()).sum().backward();
+  c10::impl::VirtualGuardImpl(at::kCUDA).synchronizeDevice(0);
+  std::vector<at::Tensor> gradients;
+  for (const auto& [name, parameter] : model->parameters()) gradients.push_back(parameter.grad());
+  return gradients;
+}
+
+}  // namespace
+
+TEST_CASE("deterministic: on a GPU, transformers repeat their gradients bit for bit", "[gpu]") {
+  require_determinism();
+  constexpr spec::SampleKind kText{spec::Inputs::tokens, spec::Targets::tokens};
+  const bool is_mixed = GENERATE(false, true);
+  std::optional<stage::Autocast> mixed;
+  if (is_mixed) mixed.emplace(at::kCUDA, at::kBFloat16);
+  for (const std::string type : {"gpt", "vit_tiny"}) {
+    CAPTURE(type, is_mixed);
+    const bool text = type == "gpt";
+    const config::Stage model = stages_test::stage(
+        "model", type,
+        text ? "{layers: 2, heads: 4, width: 64, context: 64, dropout: 0.1}" : "{patch_size: 8}");
+    const stage::ModelContext context =
+        text ? stage::ModelContext{{64}, 50, kText} : stage::ModelContext{{3, 64, 64}, 5};
+    std::vector<at::Tensor> once, again;
+    CHECK_NOTHROW(once = gradients_of(model, context));
+    CHECK_NOTHROW(again = gradients_of(model, context));
+    REQUIRE(once.size() == again.size());
+    for (std::size_t i = 0; i < once.size(); ++i) CHECK(once[i].equal(again[i]));
+  }
+}
+
+TEST_CASE("deterministic: on a GPU only the listed stages have no deterministic backward pass",
+          "[gpu]") {
+  require_determinism();
+  const auto train = [](const config::Stage& type, const std::vector<std::int64_t>& shape) {
+    (void)gradients_of(type, {shape, 5});
   };
   const auto model = [](const std::string& type, const std::string& options = "{}") {
     return stages_test::stage("model", type, options);
