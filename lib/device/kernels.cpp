@@ -130,14 +130,18 @@ void for_type(const Job& job, Call call) {
 }
 
 /// Returns whether the code of one entry of CMAKE_CUDA_ARCHITECTURES runs on the GPU.
-bool runs_on(const std::string& entry, int architecture) {
-  const std::size_t dash = entry.find('-');
-  const int built = parse_number<int>(entry.substr(0, dash)).value_or(0);
-  const std::string_view code =
-      dash == std::string::npos ? "" : std::string_view(entry).substr(dash);
+bool runs_on(std::string_view entry, int architecture) {
+  const std::size_t dash = std::min(entry.find('-'), entry.size());
+  const std::string_view code = entry.substr(dash);
+  std::string_view number = entry.substr(0, dash);
+  const bool is_specific = number.ends_with('a');
+  const bool is_family = number.ends_with('f');
+  if (is_specific || is_family) number.remove_suffix(1);
+  const int built = parse_number<int>(number).value_or(0);
   if (built == 0 || architecture < built) return false;
-  const bool same_major = architecture / 10 == built / 10;
-  return code == "-real" ? same_major : code == "-virtual" || code.empty();
+  if (is_specific) return architecture == built;
+  if (is_family || code == "-real") return architecture / 10 == built / 10;
+  return code == "-virtual" || code.empty();
 }
 
 }  // namespace

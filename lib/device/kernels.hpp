@@ -59,7 +59,8 @@ bool kernels_built();
 /// Returns whether kernels for `architectures`, in the form of CMAKE_CUDA_ARCHITECTURES ("80-real
 /// 90-real 120"), run on a GPU of that architecture (90 for compute capability 9.0). Machine code
 /// runs on the same major version with at least the same minor version; an entry without "-real"
-/// also contains PTX, which the driver compiles for all later GPUs.
+/// also contains PTX, which the driver compiles for all later GPUs. Code for "90a" runs on this
+/// architecture only, and code for "100f" on later minor versions only.
 bool kernels_run_on(std::string_view architectures, int architecture);
 
 // kernels.cu and fused_kernels.cu implement these functions; no_kernels.cpp is built instead

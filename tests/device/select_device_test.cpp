@@ -41,6 +41,19 @@ TEST_CASE("kernels: machine code runs on later minor versions, and PTX on all la
   CHECK(device::kernels_run_on("75-virtual", 80));
   CHECK_FALSE(device::kernels_run_on("75-real", 80));
   CHECK_FALSE(device::kernels_run_on("", 90));
+  CHECK_FALSE(device::kernels_run_on("native all-major sm_90 90b", 90));
+}
+
+TEST_CASE("kernels: code with the suffix a runs on one architecture, and with f in its family") {
+  for (const std::string code : {"", "-real", "-virtual"}) {
+    CAPTURE(code);
+    CHECK(device::kernels_run_on("90a" + code, 90));
+    CHECK_FALSE(device::kernels_run_on("90a" + code, 100));
+    CHECK(device::kernels_run_on("100f" + code, 100));
+    CHECK(device::kernels_run_on("100f" + code, 103));
+    CHECK_FALSE(device::kernels_run_on("100f" + code, 120));
+    CHECK_FALSE(device::kernels_run_on("100f" + code, 90));
+  }
 }
 
 TEST_CASE("kernels: there is nothing to report on a CPU") {

@@ -318,6 +318,7 @@ class Needed(unittest.TestCase):
         found = needed.architectures(bytes(8) + fatbin + bytes(16) + fatbin)
         self.assertEqual({"sm_80", "sm_120", "compute_120"}, found)
         self.assertEqual([], needed.check_architectures(found, "80-real,120"))
+        self.assertEqual([], needed.check_architectures(found, "80a-real,120f"))
         self.assertIn("no kernels for sm_90", needed.check_architectures(found, "80-real,90-real,120")[0])
         self.assertIn("sm_80, which", needed.check_architectures(found, "120")[0])
 
