@@ -78,7 +78,7 @@ TEST_CASE("PendingCopies: the host waits only at the limit of copies that are no
   CHECK(gpu.waits == 20 - most);
   CHECK(host_waits_since(before) == Waits{{std::string(device::PendingCopies::kPlace), 20 - most}});
   CHECK(copies.all_settled());
-  CHECK(gpu.finished == 20);
+  CHECK(gpu.finished.load() == 20);
   for (int batch = 0; batch < 20; ++batch) {
     copies.current().record();
     gpu.finish_all();

@@ -3,16 +3,19 @@
 #include "device/event.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <memory>
 
 /// A device that has finished as much of its work as the test says. Each recorded event is a unit
 /// of work, which takes a second.
 struct FakeDevice {
-  int launched = 0;
-  int finished = 0;
+  std::atomic<int> launched = 0;
+  std::atomic<int> finished = 0;
   int waits = 0;  // of the host
 
-  void finish_all() { finished = launched; }
+  void finish_all() { finish(launched); }
+  /// Finishes the first `count` units of work, if they are not finished.
+  void finish(int count) { finished = std::max(finished.load(), count); }
   std::unique_ptr<trainctl::device::Event> event();
   trainctl::device::EventFactory events() {
     return [this] { return event(); };
@@ -26,7 +29,7 @@ class FakeEvent final : public trainctl::device::Event {
   [[nodiscard]] bool done() const override { return at_ <= device_.finished; }
   void wait() override {
     ++device_.waits;
-    device_.finished = std::max(device_.finished, at_);
+    device_.finish(at_);
   }
   void block() override {}
   [[nodiscard]] double seconds_after(const Event& earlier) const override {

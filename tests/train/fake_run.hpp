@@ -271,7 +271,8 @@ struct FakeRun {
                                            .heartbeat = &heartbeat,
                                            .stop_signal = &stop_signal,
                                            .run_dir = run_dir.empty() ? folder.path() : run_dir,
-                                           .make_graph = make_graph};
+                                           .make_graph = make_graph,
+                                           .make_event = make_event};
     trainctl::train::TrainLoop loop(session, options);
     if (!resume.empty()) loop.resume(resume, resume_epoch);
     try {
@@ -332,6 +333,9 @@ struct FakeRun {
   /// Replaces CUDA graphs.
   std::function<std::unique_ptr<trainctl::device::StepGraph>(at::Device)> make_graph =
       trainctl::device::make_step_graph;
+  /// Replaces CUDA events.
+  std::function<std::unique_ptr<trainctl::device::Event>(at::Device)> make_event =
+      [](at::Device on) { return trainctl::device::make_event(on); };
   std::unique_ptr<trainctl::data::Loader> train, validation;
   std::shared_ptr<trainctl::Clock> clock = std::make_shared<TickingClock>();
   trainctl::events::Heartbeat heartbeat{};

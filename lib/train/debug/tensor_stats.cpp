@@ -11,6 +11,7 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <limits>
 #include <span>
@@ -121,6 +122,30 @@ bool all_finite(const at::Tensor& tensor) {
 
 bool all_finite(at::TensorList tensors) {
   return std::ranges::all_of(tensors, [](const at::Tensor& tensor) { return all_finite(tensor); });
+}
+
+namespace {
+
+/// `exponent` has the bits that are all set in NaN and infinity.
+template <class Bits>
+bool is_finite(std::span<const std::byte> bytes, Bits exponent) {
+  std::uint64_t found = 0;
+  for (std::size_t at = 0; at < bytes.size(); at += sizeof(Bits)) {
+    Bits value = 0;
+    std::memcpy(&value, bytes.data() + at, sizeof value);
+    found |= (value & exponent) == exponent ? 1U : 0U;
+  }
+  return found == 0;
+}
+
+}  // namespace
+
+bool all_finite(std::span<const std::byte> bytes, std::string_view dtype) {
+  if (dtype == "F32") return is_finite(bytes, std::uint32_t{0x7f800000});
+  if (dtype == "F64") return is_finite(bytes, std::uint64_t{0x7ff0000000000000});
+  if (dtype == "F16") return is_finite(bytes, std::uint16_t{0x7c00});
+  if (dtype == "BF16") return is_finite(bytes, std::uint16_t{0x7f80});
+  return true;
 }
 
 }  // namespace trainctl::train

@@ -5,7 +5,9 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstddef>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace trainctl::train {
@@ -28,5 +30,7 @@ std::vector<events::TensorSummary> offending_first(std::vector<events::TensorSum
 bool all_finite(const at::Tensor& tensor);
 /// Returns whether all tensors are finite.
 bool all_finite(at::TensorList tensors);
+/// The same for the bytes of a tensor with the dtype "F32", as in a file; true for integers.
+bool all_finite(std::span<const std::byte> bytes, std::string_view dtype);
 
 }  // namespace trainctl::train

@@ -100,6 +100,7 @@ struct LoopState {
   std::vector<events::TableRow> tables;  // of the epoch, such as confusion matrices
   std::optional<double> logged_loss;     // mean loss between two log points; a GPU reads it late
   std::int64_t logged_step = 0;          // the second of these log points
+  bool line_is_open = false;             // the line of the last log point is not emitted yet
   stage::StopDecision decision;          // of early stopping, for the last epoch
   events::EpochEnded report;             // its timing covers this process only
   dist::SyncStats exchanged;             // by this rank in this epoch

@@ -1,6 +1,5 @@
 #include "train/loop/progress_reporter.hpp"
 
-#include "base/machine/host_waits.hpp"
 #include "base/strings.hpp"
 #include "log/log.hpp"
 #include "train/debug/numerics_guard.hpp"
@@ -8,7 +7,6 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/cat.h>
-#include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 #include <fmt/format.h>
 
@@ -38,8 +36,7 @@ double own_work_s(const events::Timing& timing) {
 
 ProgressReporter::ProgressReporter(const Session& session, const Options& options,
                                    const Phases& phases, const StepRunner& step,
-                                   const dist::GradSync& sync,
-                                   std::unique_ptr<device::Event> copied)
+                                   const dist::GradSync& sync)
     : session_(session),
       options_(options),
       phases_(phases),
@@ -48,26 +45,27 @@ ProgressReporter::ProgressReporter(const Session& session, const Options& option
       leads_(session.communicator.rank_info().rank == 0),
       begun_(session.clock.now()),
       last_progress_(begun_),
-      log_mark_(step.meter().sums()),
-      values_(std::move(copied)) {}
+      log_point_(at::zeros({kValues}, step.meter().sums().options())),
+      values_(session.make_event(options.device)) {}
 
 void ProgressReporter::on_run_begin(LoopState& state) {
   if (!state.resumed) return;
   begun_ = state.begun;
   reported_steps_ = state.position.global_step;
+  if (logged_) values_.start(log_point_);
   if (!state.other_world) return;
   progress_mark_ = now();
-  log_mark_ = step_.meter().sums();
+  mark().copy_(step_.meter().sums());
 }
 
 void ProgressReporter::on_epoch_begin(LoopState& state) {
   if (state.resumed_in_epoch) return;
   progress_mark_ = {};
-  log_mark_ = step_.meter().sums();
+  mark().copy_(step_.meter().sums());
 }
 
 void ProgressReporter::on_step_end(LoopState& state) {
-  if (logged_ && !logged_->is_read && values_.ready()) read_values();
+  if (values_.ready()) emit_line(state);
   if (logs_step(options_, state)) log(state);
   if (!state.diverged) show(events::Phase::train, state.position, phases_.now());
 }
@@ -102,15 +100,29 @@ void ProgressReporter::on_run_end(LoopState& state) {
 }
 
 void ProgressReporter::serialize(StateArchive& archive) {
-  if (!log_mark_.is_cpu()) count_host_wait("losses in a checkpoint");
-  const at::Tensor host = log_mark_.cpu();
-  const auto* sums = host.const_data_ptr<double>();
-  Mark mark{sums[0], sums[1]};
-  archive.group("log_mark", [&] { mark.serialize(archive); });
-  if (mark.total != sums[0] || mark.weight != sums[1])
-    log_mark_ = at::tensor({mark.total, mark.weight}, at::kDouble).to(log_mark_.device());
+  values_.is_immediate() ? serialize_mark(archive) : serialize_log_point(archive);
   archive.group("progress_mark", [&] { progress_mark_.serialize(archive); });
   archive.value("shown_loss", &shown_loss_);
+}
+
+void ProgressReporter::serialize_mark(StateArchive& archive) {
+  auto* sums = log_point_.mutable_data_ptr<double>() + kMark;
+  Mark mark{sums[0], sums[1]};
+  archive.group("log_mark", [&] { mark.serialize(archive); });
+  sums[0] = mark.total;
+  sums[1] = mark.weight;
+}
+
+/// The line of an open log point is emitted before the checkpoint is committed.
+void ProgressReporter::serialize_log_point(StateArchive& archive) {
+  std::int64_t open_at = logged_ ? logged_->line.global_step : 0;  // 0: no log point is open
+  archive.value("log_point", &open_at);
+  if (open_at > 0 && !logged_) logged_ = LogPoint{.line = {.global_step = open_at}, .emits = false};
+}
+
+std::vector<StateTensor> ProgressReporter::tensors() const {
+  if (values_.is_immediate()) return {};
+  return {{std::string(state_key()) + "/log_point", log_point_, /*of_rank=*/true}};
 }
 
 void ProgressReporter::show(events::Phase phase, const Position& position, double time) {
@@ -128,11 +140,10 @@ void ProgressReporter::show(events::Phase phase, const Position& position, doubl
 }
 
 /// Computes the values on the device, summed over the ranks where they differ.
-at::Tensor ProgressReporter::values_since_log() {
+void ProgressReporter::compute_values() {
   const at::NoGradGuard guard;
   const at::Tensor sums = step_.meter().sums();
-  const at::Tensor since = sums - log_mark_;
-  log_mark_ = sums;
+  const at::Tensor since = sums - mark();
   session_.communicator.sum(since, "sum of the losses");
   const GradScaler* scaler = step_.scaler();
   std::vector<at::Tensor> values{since};
@@ -142,30 +153,38 @@ at::Tensor ProgressReporter::values_since_log() {
     values.push_back(scalar.defined() ? scalar.detach().to(at::kDouble).view({1})
                                       : at::zeros({1}, since.options()));
   }
-  return at::cat(values);
+  values.push_back(sums);
+  log_point_.copy_(at::cat(values));
 }
 
 void ProgressReporter::log(LoopState& state) {
   settle(state);
   if (state.diverged) return;
-  values_.start(values_since_log());
+  compute_values();
+  values_.start(log_point_);
   const auto given = [](const at::Tensor& norm) {
     return norm.defined() ? std::optional(kNone) : std::nullopt;
   };
   logged_ = LogPoint{{state.position.epoch, state.position.global_step, kNone, state.lr,
                       phases_.now() - begun_, given(step_.norms().gradient),
                       given(step_.norms().parameter)}};
+  state.line_is_open = true;
   if (values_.is_immediate()) settle(state);
 }
 
-void ProgressReporter::read_values() {
+void ProgressReporter::emit_line(LoopState& state) {
+  if (logged_ && !logged_->is_read) read_values(state);
+}
+
+void ProgressReporter::read_values(LoopState& state) {
   const std::span<const double> values = values_.read("values of a log point");
   logged_->is_read = true;
+  state.line_is_open = false;
   logged_->skipped = static_cast<std::int64_t>(values[kSkipped]);
   if (values[kWeight] > 0 || !step_.meter().leaves_out())
     logged_->loss = mean_loss(values[kTotal], values[kWeight]);
   if (logged_->loss) shown_loss_ = logged_->loss;
-  if (!leads_ || skipped_too_often(step_, options_, logged_->skipped)) return;
+  if (!leads_ || !logged_->emits || skipped_too_often(step_, options_, logged_->skipped)) return;
   events::StepLogged& line = logged_->line;
   line.loss = logged_->loss.value_or(kNone);
   if (line.grad_norm) line.grad_norm = values[kGradNorm];
@@ -175,7 +194,7 @@ void ProgressReporter::read_values() {
 
 void ProgressReporter::settle(LoopState& state) {
   if (!logged_) return;
-  if (!logged_->is_read) read_values();
+  emit_line(state);
   const LogPoint point = *std::exchange(logged_, std::nullopt);
   state.diverged = skipped_too_often(step_, options_, point.skipped,
                                      state.position.global_step - point.line.global_step);

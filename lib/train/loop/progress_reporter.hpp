@@ -5,12 +5,11 @@
 #include "train/loop/phases.hpp"
 #include "train/step/step_runner.hpp"
 
-#include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 namespace trainctl::train {
 
@@ -25,14 +24,10 @@ namespace trainctl::train {
 class ProgressReporter final : public Observer {
  public:
   ProgressReporter(const Session& session, const Options& options, const Phases& phases,
-                   const StepRunner& step, const dist::GradSync& sync)
-      : ProgressReporter(session, options, phases, step, sync, device::make_event(options.device)) {
-  }
-  /// `copied` is null if the values are on the host at once.
-  ProgressReporter(const Session& session, const Options& options, const Phases& phases,
-                   const StepRunner& step, const dist::GradSync& sync,
-                   std::unique_ptr<device::Event> copied);
+                   const StepRunner& step, const dist::GradSync& sync);
 
+  /// Emits the line of the last log point, for which it may wait, and decides nothing.
+  void emit_line(LoopState& state);
   /// Reads the values of the last log point and decides what depends on them: sets `logged_loss`,
   /// or `diverged`.
   void settle(LoopState& state);
@@ -48,8 +43,11 @@ class ProgressReporter final : public Observer {
   void on_run_end(LoopState& state) override;
 
   [[nodiscard]] std::string_view state_key() const override { return "reporter"; }
-  /// Serializes what a log line in the middle of an epoch needs from the steps before it.
+  /// Serializes what a log line in the middle of an epoch needs from the steps before it, and the
+  /// log point that is not settled. Their values on a GPU are in tensors(), so that a checkpoint
+  /// does not wait for them.
   void serialize(StateArchive& archive) override;
+  [[nodiscard]] std::vector<StateTensor> tensors() const override;
 
  private:
   /// Sums of the meter at a step.
@@ -62,19 +60,32 @@ class ProgressReporter final : public Observer {
       archive.value("weight", &weight);
     }
   };
-  /// The values of a log point, by index in the tensor that the device computes.
-  enum Value : std::size_t { kTotal, kWeight, kSkipped, kGradNorm, kParamNorm, kValues };
+  /// The values of a log point, by index in the tensor that the device computes. The last two are
+  /// the sums of the meter, from which the next log point counts.
+  enum Value : std::int64_t {
+    kTotal,
+    kWeight,
+    kSkipped,
+    kGradNorm,
+    kParamNorm,
+    kMark,
+    kValues = 7
+  };
   struct LogPoint {
     events::StepLogged line;  // without its values
+    bool emits = true;        // false: the process that saved the checkpoint has emitted the line
     bool is_read = false;
     std::optional<double> loss = {};  // nullopt: every loss since the last log point was skipped
     std::int64_t skipped = 0;         // the longest series of skipped steps so far
   };
 
   [[nodiscard]] Mark now() const { return {step_.meter().total(), step_.meter().weight()}; }
-  [[nodiscard]] at::Tensor values_since_log();
+  [[nodiscard]] at::Tensor mark() const { return log_point_.narrow(0, kMark, 2); }
+  void serialize_mark(StateArchive& archive);
+  void serialize_log_point(StateArchive& archive);
+  void compute_values();
   void log(LoopState& state);
-  void read_values();
+  void read_values(LoopState& state);
   void show(events::Phase phase, const Position& position, double time);
   void report_skipped(const std::string& split, const data::Loader& loader);
   void report_rank(const LoopState& state);
@@ -89,7 +100,7 @@ class ProgressReporter final : public Observer {
   double last_progress_;
   std::optional<double> shown_loss_;
   Mark progress_mark_;
-  at::Tensor log_mark_;  // LossMeter::sums() at the last log point
+  at::Tensor log_point_;  // float64 [kValues] on the device
   device::LateValues values_;
   std::optional<LogPoint> logged_;   // not settled
   std::int64_t reported_steps_ = 0;  // global step up to which report_rank() has reported

@@ -54,6 +54,10 @@ struct Session {
   /// Returns null on a device without CUDA graphs.
   std::function<std::unique_ptr<device::StepGraph>(at::Device)> make_graph =
       device::make_step_graph;
+  /// Returns null on a CPU, where work is done when its call returns.
+  std::function<std::unique_ptr<device::Event>(at::Device)> make_event = [](at::Device on) {
+    return device::make_event(on);
+  };
 };
 
 }  // namespace trainctl::train

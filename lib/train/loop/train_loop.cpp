@@ -106,8 +106,9 @@ void TrainLoop::make_observers() {
       guard->check_skipped(state);
       guard->check_weights(state);
     };
-    add_observer<Checkpointer>(
-        Checkpointer::Parts{session_, options_, phases_, training_, *sync_, *saver_, check});
+    const auto emit_line = [&reporter](LoopState& state) { reporter.emit_line(state); };
+    add_observer<Checkpointer>(Checkpointer::Parts{session_, options_, phases_, training_, *sync_,
+                                                   *saver_, check, emit_line});
   }
   if (options_.device.is_cpu() && place.world_size == 1)
     add_observer<StepBenchmark>(session_, options_, step_);

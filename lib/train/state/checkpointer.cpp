@@ -60,6 +60,8 @@ WriteOutcome CheckpointWriter::run(const WriteJob& job) {
       follow(job, outcome);
     }
   } catch (const std::exception& error) {
+    const auto* own = dynamic_cast<const Error*>(&error);
+    outcome.refused = own != nullptr && own->kind() == ErrorKind::diverged;
     const std::string text = error.what();
     outcome.failure = text.substr(0, text.find("\nhint: "));
   } catch (...) {
@@ -85,7 +87,7 @@ void CheckpointWriter::lead(const WriteJob& job, WriteOutcome& outcome) {
 }
 
 void CheckpointWriter::publish(const WriteJob& job, const fs::path& checkpoint) {
-  await_copies(job);
+  await_state(job);
   checkpoint::StoredOnce stored = checkpoint::store_once(store_, checkpoint, job.entries);
   container::write(checkpoint::Store::part(checkpoint, 0), stored.part, job.meta);
   checkpoint::Manifest manifest = job.manifest;
@@ -102,11 +104,13 @@ void CheckpointWriter::publish(const WriteJob& job, const fs::path& checkpoint) 
 }
 
 /// Polls, so that a save can be canceled while a collective with a lost rank blocks the device.
-void CheckpointWriter::await_copies(const WriteJob& job) const {
+void CheckpointWriter::await_state(const WriteJob& job) const {
   while (job.is_copied && !job.is_copied()) {
     ENSURE(resource, !cancelled_, "the save was canceled");
     std::this_thread::sleep_for(kPause);
   }
+  const std::string obstacle = job.obstacle ? job.obstacle() : std::string();
+  ENSURE(diverged, obstacle.empty(), "{}", obstacle);
 }
 
 /// Waits so that a run resumed from here has all lines of its history, even if all its processes
@@ -133,7 +137,7 @@ void CheckpointWriter::follow(const WriteJob& job, WriteOutcome& outcome) {
   const fs::path part = checkpoint::Store::part(checkpoint, options_.place.rank);
   await(checkpoint, {});
   try {
-    await_copies(job);
+    await_state(job);
     container::write(part, job.entries, job.meta);
     outcome.committed = true;
   } catch (...) {
@@ -179,6 +183,7 @@ std::vector<std::string> best_names(const std::vector<checkpoint::StoredCheckpoi
 CheckpointSaver::CheckpointSaver(const Session& session, const Options& options)
     : session_(session),
       saving_(*options.saving),
+      may_skip_(options.may_skip),
       place_(session.communicator.rank_info()),
       folder_(session.run_dir / "checkpoints"),
       writer_({.folder = folder_,
@@ -186,7 +191,7 @@ CheckpointSaver::CheckpointSaver(const Session& session, const Options& options)
                .ranking = {options.monitor, options.mode},
                .top_k = saving_.top_k},
               cancelled_),
-      copies_(options.device) {
+      copies_(options.device, session.make_event(options.device)) {
   if (!leads()) return;
   checkpoint::Store store(folder_);
   std::vector<std::string> all;
@@ -258,6 +263,7 @@ void CheckpointSaver::write(const About& about) {
   manifest.facts["weights_only"] = saving_.weights_only ? "true" : "false";
   job_ = {copies_.entries(), meta_, std::move(manifest)};
   job_.is_copied = [this] { return copies_.complete(); };
+  if (copies_late()) job_.obstacle = [this] { return obstacle_to_save(job_.entries, may_skip_); };
   if (const events::Heartbeat* page = session_.heartbeat)
     job_.history_is_stored = [page, written = page->num_written.load()] {
       return page->has_recorded(written);
@@ -300,6 +306,13 @@ void CheckpointSaver::report(const WriteOutcome& outcome) {
       session_.emit(events::Warning{fmt::format("rank {}: cannot save its part of {}: {}",
                                                 place_.rank, outcome.name, outcome.failure),
                                     {}});
+    return;
+  }
+  if (outcome.refused) {  // the run fails at the next log point or at the end of the epoch
+    session_.emit(
+        events::Warning{fmt::format("the checkpoint of step {} is not saved: {}",
+                                    with_thousands(about_.moment.global_step), outcome.failure),
+                        {}});
     return;
   }
   if (!outcome.committed) return count_failure(outcome.failure);
@@ -353,17 +366,28 @@ void Checkpointer::on_run_begin(LoopState& state) {
 
 void Checkpointer::on_step_end(LoopState& state) {
   if (state.stop == Stop::signal) return;
+  if (!state.line_is_open) write_copy(state);
   parts_.saver.poll();
   const bool by_steps = saves_after_step(parts_.options, state);
   if (!by_steps && !state.save_agreed) return;
   const PhaseScope scope(parts_.phases, Part::checkpoint, events::Phase::checkpoint);
-  check_and_copy(state);
-  parts_.saver.write(about(state, by_steps ? "every_n_steps" : "every_t"));
+  parts_.saver.copies_late() ? copy(state) : check_and_copy(state);
+  unwritten_ = about(state, by_steps ? "every_n_steps" : "every_t");
+  if (!state.line_is_open || !parts_.options.saving->asynchronous) write_copy(state);
+}
+
+/// A resumed run does not emit the line of the last log point again, so the checkpoint is committed
+/// after the line.
+void Checkpointer::write_copy(LoopState& state) {
+  if (!unwritten_) return;
+  parts_.emit_line(state);
+  parts_.saver.write(*std::exchange(unwritten_, std::nullopt));
 }
 
 /// An epoch that max_steps or max_time cuts short is evaluated early, but a longer run trains its
 /// remaining batches: the checkpoint holds the state from before the evaluation.
 void Checkpointer::on_train_epoch_end(LoopState& state) {
+  write_copy(state);
   if (state.position.step_in_epoch >= state.position.steps_in_epoch) return;
   const PhaseScope scope(parts_.phases, Part::checkpoint, events::Phase::checkpoint);
   parts_.saver.settle();
@@ -398,6 +422,7 @@ void Checkpointer::on_epoch_report(LoopState& state) {
 void Checkpointer::on_train_end(LoopState& state) {
   if (!state.epoch_done) truncated_epoch_.reset();  // a signal came during its validation
   parts_.phases.enter(events::Phase::checkpoint);
+  write_copy(state);
   parts_.saver.tolerate_failures();
   parts_.saver.settle();
   const bool asked = state.stop == Stop::signal;
@@ -421,6 +446,7 @@ void Checkpointer::check_and_copy(LoopState& state) {
 }
 
 void Checkpointer::copy(LoopState& state) {
+  write_copy(state);
   const std::vector<stage::NamedTensor> tensors = parts_.training.tensors();
   parts_.saver.take(tensors, parts_.training.values());
   state.saved_at = parts_.session.clock.now();

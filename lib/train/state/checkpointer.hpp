@@ -36,10 +36,13 @@ struct WriteJob {
   std::function<bool()> history_is_stored =
       {};  // whether the supervisor has stored the history up to here; empty: it is not checked
   std::function<bool()> is_copied = {};  // whether the bytes are complete; empty: they are
+  /// Returns why the complete bytes must not be saved, or an empty text; empty: they may be saved.
+  std::function<std::string()> obstacle = {};
 };
 
 struct WriteOutcome {
   bool committed = false;  // on rank 0; on other ranks: the part is written
+  bool refused = false;    // there was an obstacle, which `failure` names
   std::string failure;     // any error, also one after the commit; empty: none
   std::string name;        // of the folder
 };
@@ -67,7 +70,7 @@ class CheckpointWriter {
   void lead(const WriteJob& job, WriteOutcome& outcome);
   void publish(const WriteJob& job, const std::filesystem::path& checkpoint);
   void follow(const WriteJob& job, WriteOutcome& outcome);
-  void await_copies(const WriteJob& job) const;
+  void await_state(const WriteJob& job) const;
   void await_history(const WriteJob& job) const;
   void tidy(const std::filesystem::path& checkpoint);
   void await(const std::filesystem::path& path, const std::filesystem::path& sign_of_failure) const;
@@ -82,7 +85,8 @@ class CheckpointWriter {
 /// at a later step. All ranks make the same calls at the same steps, except poll().
 class CheckpointSaver {
  public:
-  /// Removes what earlier saves left incomplete, so construct it before the first collective.
+  /// Removes what earlier saves left incomplete, so construct it before the first collective. On a
+  /// GPU, the thread that writes a checkpoint also checks the state, and refuses one that diverged.
   /// Throws Error(resource).
   CheckpointSaver(const Session& session, const Options& options);
   /// Stops waiting for the other ranks.
@@ -117,6 +121,8 @@ class CheckpointSaver {
   void settle();
   /// Reports failures from now on instead of throwing them, because the run ends.
   void tolerate_failures() { tolerates_ = true; }
+  /// Whether take() returns before the state is copied, so that nothing can check it before.
+  [[nodiscard]] bool copies_late() const { return copies_.is_late(); }
   /// Returns whether a checkpoint of this moment was committed, as of the last settle().
   [[nodiscard]] bool has(const checkpoint::Moment& moment) const {
     return last_ == moment && committed_ == last_;
@@ -136,6 +142,7 @@ class CheckpointSaver {
 
   const Session& session_;
   Saving saving_;
+  std::int64_t may_skip_;
   dist::RankInfo place_;
   std::filesystem::path folder_;
   std::atomic<bool> cancelled_ = false;
@@ -157,8 +164,9 @@ class CheckpointSaver {
 /// by time, and at the end of the run.
 class Checkpointer final : public Observer {
  public:
-  /// `check` throws if the weights must not be saved. All members outlive the Checkpointer.
-  using Check = std::function<void(LoopState&)>;
+  /// `check` throws if the weights must not be saved. `emit_line` emits the line of the last log
+  /// point. All members outlive the Checkpointer.
+  using Call = std::function<void(LoopState&)>;
   struct Parts {
     const Session& session;
     const Options& options;
@@ -166,7 +174,8 @@ class Checkpointer final : public Observer {
     const TrainingState& training;
     const dist::GradSync& sync;
     CheckpointSaver& saver;
-    Check check;
+    Call check;
+    Call emit_line;
   };
   explicit Checkpointer(Parts parts) : parts_(std::move(parts)) {}
 
@@ -180,12 +189,15 @@ class Checkpointer final : public Observer {
  private:
   void copy(LoopState& state);
   void check_and_copy(LoopState& state);
+  void write_copy(LoopState& state);
   [[nodiscard]] CheckpointSaver::About about(const LoopState& state, const char* reason) const;
 
   Parts parts_;
   /// Why on_epoch_report() writes the copy of the epoch; null: it writes none. The same on all
   /// ranks.
   const char* reason_ = nullptr;
+  /// The copy of a step that is not being written yet.
+  std::optional<CheckpointSaver::About> unwritten_;
   /// The checkpoint of an epoch that a limit has cut short.
   std::optional<CheckpointSaver::About> truncated_epoch_;
 };

@@ -2,11 +2,13 @@
 
 #include "base/error.hpp"
 #include "base/machine/host_waits.hpp"
+#include "base/numbers.hpp"
 #include "base/strings.hpp"
 #include "checkpoint/store.hpp"
 #include "checkpoint/verify.hpp"
 #include "device/event.hpp"
-#include "train/state/weights.hpp"
+#include "train/debug/tensor_stats.hpp"
+#include "train/step/gradients.hpp"
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Context.h>
@@ -14,6 +16,7 @@
 #include <ATen/ops/empty.h>
 #include <c10/util/Exception.h>
 #include <fmt/ranges.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -38,9 +41,13 @@ bool alike(const stage::NamedTensor& a, const stage::NamedTensor& b) {
          a.tensor.sizes() == b.tensor.sizes();
 }
 
-/// Returns the whole memory that the tensor is a part of.
-std::span<const std::byte> block_of(const at::Tensor& host) {
-  return {static_cast<const std::byte*>(host.storage().data()), host.storage().nbytes()};
+/// Returns uninitialized memory, uint8 [bytes or more], that shares no page with other objects: a
+/// page is locked as a whole.
+at::Tensor whole_pages(std::int64_t bytes) {
+  const std::int64_t page = ::sysconf(_SC_PAGESIZE);
+  const at::Tensor all = at::empty({bytes + 2 * page}, at::kByte);
+  const auto begin = reinterpret_cast<std::intptr_t>(all.const_data_ptr());
+  return all.narrow(0, (page - begin % page) % page, (bytes + page - 1) / page * page);
 }
 
 std::string shape_text(std::string_view dtype, at::IntArrayRef shape) {
@@ -72,14 +79,40 @@ std::vector<stage::NamedTensor> saved_by(const std::vector<StateTensor>& state, 
   return saved;
 }
 
+std::string obstacle_to_save(const std::vector<container::Entry>& entries, std::int64_t may_skip) {
+  constexpr std::string_view kModel = "model/";
+  for (const container::Entry& entry : entries) {
+    if (entry.name.starts_with(kModel) && !all_finite(entry.bytes, entry.dtype))
+      return fmt::format("'{}' contains values that are not finite",
+                         entry.name.substr(kModel.size()));
+    if (entry.name != "scaler/skipped") continue;
+    const auto skipped = static_cast<std::int64_t>(
+        reinterpret_cast<const float*>(entry.bytes.data())[GradScaler::kLongestSeries]);
+    if (skipped > may_skip)
+      return fmt::format("the gradients of {} step{} in a row were not finite", skipped,
+                         plural(skipped));
+  }
+  return {};
+}
+
+void HostCopies::lay_out(const std::vector<stage::NamedTensor>& tensors) {
+  const std::int64_t bytes = block_bytes(tensors);
+  copies_.clear();
+  if (!memory_.defined() || bytes > memory_.numel()) {
+    lock_.reset();
+    memory_ = at::Tensor();  // freed before the new memory is allocated
+    memory_ = whole_pages(bytes);
+    lock_ = device::lock_pages(device_, memory());
+  }
+  copies_ = block_parts(tensors, memory_);
+}
+
+/// The copies run on the stream of the steps, between two steps. On another stream, the next step
+/// would have to wait for them as well: its forward pass already changes buffers and sums, and a
+/// step that a CUDA graph replays is a single launch.
 void HostCopies::take(const std::vector<stage::NamedTensor>& tensors) {
   const at::NoGradGuard guard;
-  if (!std::ranges::equal(copies_, tensors, alike)) {
-    lock_.reset();
-    copies_.clear();  // freed before the new ones are allocated
-    copies_ = empty_block(tensors, at::kCPU);
-    if (!copies_.empty()) lock_ = device::lock_pages(device_, block_of(copies_.front().tensor));
-  }
+  if (!std::ranges::equal(copies_, tensors, alike)) lay_out(tensors);
   if (copied_ && !lock_) count_host_wait("copy of a checkpoint to pageable memory");
   for (std::size_t i = 0; i < tensors.size(); ++i)
     copies_[i].tensor.copy_(tensors[i].tensor.detach(), /*non_blocking=*/true);

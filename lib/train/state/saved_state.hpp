@@ -5,6 +5,7 @@
 #include "device/device.hpp"
 #include "dist/grad_sync.hpp"
 #include "stage/stages.hpp"
+#include "train/state/weights.hpp"
 
 #include <ATen/core/MT19937RNGEngine.h>
 #include <ATen/core/Tensor.h>
@@ -13,6 +14,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -40,13 +42,17 @@ std::vector<stage::NamedTensor> saved_by(const std::vector<StateTensor>& state, 
 /// Returns entries that point into tensors on the host.
 std::vector<container::Entry> container_entries(const std::vector<stage::NamedTensor>& hosts);
 
+/// Returns why a state must not be saved: a weight is not finite, or more than `may_skip` steps in
+/// a row were skipped. Empty if it may be saved. It needs no tensors, so the thread that writes the
+/// state can call it.
+std::string obstacle_to_save(const std::vector<container::Entry>& entries, std::int64_t may_skip);
+
 /// Copies of tensors on the host, in memory that later copies reuse. A GPU copies to page-locked
 /// memory in the background.
 class HostCopies {
  public:
-  explicit HostCopies(at::Device device) : HostCopies(device, device::make_event(device)) {}
   /// `copied` is null if all tensors are on the host.
-  HostCopies(at::Device device, std::unique_ptr<device::Event> copied)
+  explicit HostCopies(at::Device device, std::unique_ptr<device::Event> copied = nullptr)
       : device_(device), copied_(std::move(copied)) {}
   HostCopies(const HostCopies&) = delete;
   HostCopies& operator=(const HostCopies&) = delete;
@@ -59,12 +65,19 @@ class HostCopies {
   [[nodiscard]] bool complete() const { return !copied_ || copied_->done(); }
   /// Returns the entries of the last take(). They point into the copies.
   [[nodiscard]] std::vector<container::Entry> entries() const { return container_entries(copies_); }
+  /// Whether the copies are complete only some time after take().
+  [[nodiscard]] bool is_late() const { return copied_ != nullptr; }
+  /// Returns the memory of the copies after take(): whole pages.
+  [[nodiscard]] std::span<const std::byte> memory() const { return bytes_of(memory_); }
 
  private:
+  void lay_out(const std::vector<stage::NamedTensor>& tensors);
+
   at::Device device_;
   std::unique_ptr<device::Event> copied_;
-  std::vector<stage::NamedTensor> copies_;
-  std::unique_ptr<device::PageLock> lock_;  // of their memory
+  at::Tensor memory_;                       // uint8
+  std::vector<stage::NamedTensor> copies_;  // in `memory_`
+  std::unique_ptr<device::PageLock> lock_;  // of `memory_`
 };
 
 /// The checkpoint that a rank resumes from, read and verified.

@@ -84,16 +84,25 @@ std::vector<stage::NamedTensor> weights_of(const stage::Model& model) {
   return all;
 }
 
-std::vector<stage::NamedTensor> empty_block(const std::vector<stage::NamedTensor>& tensors,
-                                            at::Device device) {
+namespace {
+
+/// Returns the bytes of the tensor with its padding.
+std::int64_t room(const at::Tensor& tensor) {
   constexpr std::int64_t kAlignment = 64;  // bytes, the alignment of libtorch's allocations
-  const auto room = [](const at::Tensor& tensor) {
-    const auto bytes = static_cast<std::int64_t>(tensor.nbytes());
-    return (bytes + kAlignment - 1) / kAlignment * kAlignment;
-  };
-  std::int64_t size = 0;
-  for (const auto& [name, tensor] : tensors) size += room(tensor);
-  const at::Tensor block = at::empty({size}, at::TensorOptions().dtype(at::kByte).device(device));
+  const auto bytes = static_cast<std::int64_t>(tensor.nbytes());
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+}  // namespace
+
+std::int64_t block_bytes(const std::vector<stage::NamedTensor>& tensors) {
+  std::int64_t bytes = 0;
+  for (const auto& [name, tensor] : tensors) bytes += room(tensor);
+  return bytes;
+}
+
+std::vector<stage::NamedTensor> block_parts(const std::vector<stage::NamedTensor>& tensors,
+                                            const at::Tensor& block) {
   std::vector<stage::NamedTensor> parts;
   std::int64_t offset = 0;
   for (const auto& [name, tensor] : tensors) {
@@ -105,7 +114,9 @@ std::vector<stage::NamedTensor> empty_block(const std::vector<stage::NamedTensor
 }
 
 Snapshot::Snapshot(std::vector<stage::NamedTensor> weights) : weights_(std::move(weights)) {
-  if (!weights_.empty()) copies_ = empty_block(weights_, weights_.front().tensor.device());
+  if (weights_.empty()) return;
+  const auto on_device = at::TensorOptions(at::kByte).device(weights_.front().tensor.device());
+  copies_ = block_parts(weights_, at::empty({block_bytes(weights_)}, on_device));
 }
 
 void Snapshot::take() {

@@ -37,11 +37,14 @@ std::span<const std::byte> bytes_of(const at::Tensor& host);
 /// Returns the trainable parameters with their names.
 std::vector<stage::NamedTensor> trained_parameters(const stage::Model& model);
 
-/// Returns uninitialized contiguous tensors with the names, dtypes and shapes of `tensors` in one
-/// block of memory on `device`. Many small allocations would fill the gaps that freed gradients
-/// leave in the heap, so that the next gradients would grow the heap.
-std::vector<stage::NamedTensor> empty_block(const std::vector<stage::NamedTensor>& tensors,
-                                            at::Device device);
+/// Returns the bytes of a block for block_parts().
+std::int64_t block_bytes(const std::vector<stage::NamedTensor>& tensors);
+
+/// Returns contiguous tensors with the names, dtypes and shapes of `tensors` in one block of
+/// memory, uint8 [block_bytes() or more]. Many small allocations would fill the gaps that freed
+/// gradients leave in the heap, so that the next gradients would grow the heap.
+std::vector<stage::NamedTensor> block_parts(const std::vector<stage::NamedTensor>& tensors,
+                                            const at::Tensor& block);
 
 /// A copy of the weights that is allocated once and then overwritten. All weights are on one
 /// device.

@@ -67,7 +67,11 @@ class GradScaler {
   /// Returns the longest series of skipped steps so far.
   [[nodiscard]] std::int64_t most_skipped_in_a_row() const;
   /// Returns the same as a tensor, float32 0-d on the device, without a synchronization.
-  [[nodiscard]] at::Tensor longest_skipped_series() const { return skipped_.select(0, 2); }
+  [[nodiscard]] at::Tensor longest_skipped_series() const {
+    return skipped_.select(0, kLongestSeries);
+  }
+  /// The index of the longest series in the tensor "skipped" of state(), float32 [3].
+  static constexpr std::int64_t kLongestSeries = 2;
 
   /// Returns all state that changes from step to step, which shares storage.
   [[nodiscard]] std::vector<stage::NamedTensor> state() const;

@@ -1,11 +1,13 @@
 #include "support/catch.hpp"
 #include "train/debug/tensor_stats.hpp"
+#include "train/state/weights.hpp"
 
 #include <ATen/Parallel.h>
 #include <torch/torch.h>
 
 #include <cmath>
 #include <limits>
+#include <string>
 #include <vector>
 
 using namespace trainctl;
@@ -31,6 +33,21 @@ TEST_CASE("all_finite: one value that is not finite is found at any position") {
     }
     CHECK(train::all_finite(values));
   }
+}
+
+TEST_CASE("all_finite: the bytes of a tensor are checked by their dtype") {
+  for (const at::ScalarType type : {at::kFloat, at::kDouble, at::kHalf, at::kBFloat16}) {
+    const std::string dtype = train::dtype_name(type);
+    CAPTURE(dtype);
+    const at::Tensor values = torch::tensor({0.0, -1.5, 60000.0}).to(type);
+    CHECK(train::all_finite(train::bytes_of(values), dtype));
+    for (const float bad : {kInf, -kInf, std::nanf("")}) {
+      values[2] = bad;
+      CHECK_FALSE(train::all_finite(train::bytes_of(values), dtype));
+    }
+  }
+  const at::Tensor whole = torch::full({2}, std::int64_t{0x7ff0000000000000});
+  CHECK(train::all_finite(train::bytes_of(whole), "I64"));
 }
 
 TEST_CASE("all_finite: every element of a block is checked") {

@@ -5,7 +5,6 @@
 #include "train/hand_over.hpp"
 #include "train/step/captured_step.hpp"
 
-#include <algorithm>
 #include <cmath>
 
 using namespace trainctl;
@@ -46,9 +45,9 @@ struct Steps {
       if (std::holds_alternative<events::StepLogged>(event))
         emitted_at.push_back(state.position.global_step);
     };
+    if (reads == Reads::late) session.make_event = [this](at::Device) { return gpu.event(); };
     step.emplace(session, options, timer, sync);
-    reporter.emplace(session, options, phases, *step, sync,
-                     reads == Reads::late ? gpu.event() : nullptr);
+    reporter.emplace(session, options, phases, *step, sync);
     run.train->start_epoch(0);
     timer.begin_epoch();
   }
@@ -73,7 +72,7 @@ struct Steps {
     reporter->on_step_end(state);
     ends.push_back(gpu.launched);
     const auto late = static_cast<std::size_t>(lag);
-    if (ends.size() > late) gpu.finished = std::max(gpu.finished, ends[ends.size() - 1 - late]);
+    if (ends.size() > late) gpu.finish(ends[ends.size() - 1 - late]);
   }
   void take_until(std::int64_t last, int lag) {
     while (state.position.global_step < last) take(lag);

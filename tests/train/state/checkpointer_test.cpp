@@ -1,11 +1,14 @@
 #include "train/state/checkpointer.hpp"
 
 #include "checkpoint/verify.hpp"
+#include "device/fake_events.hpp"
 #include "support/rank_group.hpp"
 #include "train/hand_over.hpp"
 
 #include <array>
+#include <cmath>
 #include <fstream>
+#include <limits>
 #include <thread>
 
 using namespace trainctl;
@@ -193,6 +196,31 @@ TEST_CASE(
   at_end.save_and_settle(1);
   CHECK_FALSE(at_end.saver->has({1, 0}));
   CHECK(at_end.run.all<events::Warning>().size() == 1);
+}
+
+TEST_CASE("CheckpointSaver: on a GPU, a state that diverged is refused once it is copied") {
+  FakeDevice gpu;
+  Saving saving;
+  saving.session.make_event = [&gpu](at::Device) { return gpu.event(); };
+  saving.saver = std::make_unique<CheckpointSaver>(saving.session, saving.options);
+  REQUIRE(saving.saver->copies_late());
+  const auto save = [&](std::int64_t step, float value) {
+    saving.saver->take({{"model/fc1.weight", torch::full({3}, value)}},
+                       {{"training", Json::object()}});
+    saving.saver->write({.moment = {step, 0}, .reason = "every_n_steps"});
+    gpu.finish_all();
+    saving.saver->settle();
+  };
+  save(1, std::numeric_limits<float>::infinity());
+  CHECK(saving.kept().empty());  // this is no failure, although there is no older checkpoint
+  save(2, 2);
+  save(3, std::nanf(""));
+  CHECK_FALSE(saving.saver->has({3, 0}));
+  CHECK(saving.kept() == Steps{2});
+  const auto warnings = saving.run.all<events::Warning>();
+  REQUIRE(warnings.size() == 2);
+  CHECK(warnings[1].message ==
+        "the checkpoint of step 3 is not saved: 'fc1.weight' contains values that are not finite");
 }
 
 TEST_CASE("CheckpointSaver: keeps the best top_k and the last, and at least two") {

@@ -7,8 +7,12 @@
 #include "support/temp_folder.hpp"
 
 #include <torch/torch.h>
+#include <unistd.h>
 
+#include <cmath>
+#include <cstdint>
 #include <filesystem>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -146,6 +150,38 @@ TEST_CASE("HostCopies: tensors of any layout are copied contiguously, and buffer
   copies.take({{"a", tensor}});
   CHECK(copies.entries()[0].bytes.data() == entries[0].bytes.data());
   CHECK(values[1] == 4);
+}
+
+TEST_CASE("HostCopies: the memory is whole pages, and a smaller state reuses it") {
+  train::HostCopies copies(at::kCPU);
+  const auto is_whole = [](std::uint64_t number) {
+    return number % static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)) == 0;
+  };
+  const std::int64_t size = GENERATE(1, 1024, 5000);
+  copies.take({{"a", torch::ones({size})}, {"b", torch::full({size}, 2.0)}});
+  const std::span<const std::byte> memory = copies.memory();
+  CHECK(is_whole(reinterpret_cast<std::uintptr_t>(memory.data())));
+  CHECK(is_whole(memory.size()));
+  for (const container::Entry& entry : copies.entries()) {
+    CHECK(entry.bytes.data() >= memory.data());
+    CHECK(entry.bytes.data() + entry.bytes.size() <= memory.data() + memory.size());
+  }
+  copies.take({{"c", torch::full({size}, 3.0)}});
+  CHECK(copies.memory().data() == memory.data());
+  CHECK(*reinterpret_cast<const float*>(copies.entries().at(0).bytes.data()) == 3);
+}
+
+TEST_CASE("obstacle_to_save: a state with non-finite weights or too many skipped steps") {
+  train::HostCopies copies(at::kCPU);
+  const auto obstacle = [&](const at::Tensor& weight, float skipped) {
+    copies.take({{"model/fc1.weight", weight},
+                 {"optimizer/fc1.weight.exp_avg", torch::full({2}, INFINITY)},
+                 {"scaler/skipped", torch::tensor({9.0F, 0.0F, skipped})}});
+    return train::obstacle_to_save(copies.entries(), 2);
+  };
+  CHECK(obstacle(torch::ones({2, 3}), 2).empty());
+  CHECK(obstacle(torch::ones({2, 3}), 3) == "the gradients of 3 steps in a row were not finite");
+  CHECK(obstacle(torch::full({5}, NAN), 0) == "'fc1.weight' contains values that are not finite");
 }
 
 TEST_CASE("HostCopies: copies of a GPU are complete when its event is done") {
