@@ -70,6 +70,28 @@ class Allocators(Smoke):
         self.assertFalse((self.folder / "never").exists())
 
 
+class MissingGpus(Smoke):
+    def refuse(self, accelerator, visible):
+        """Returns the messages of the commands that train on the device of a run."""
+        messages = []
+        for words in (["run"], ["plan"], ["plan", "--no-model"], ["lr-find"]):
+            with self.subTest(words):
+                done = run(self.folder, *words, "digits.yaml", f"trainer.accelerator={accelerator}",
+                           env={**os.environ, "CUDA_VISIBLE_DEVICES": visible})
+                self.assertEqual(done.code, 11, done.out + done.err)
+                messages.append(" ".join(done.err.split()))
+        return messages
+
+    def test_a_gpu_that_is_asked_for_is_never_replaced_by_the_cpu(self):
+        for message in self.refuse("gpu", ""):
+            self.assertIn("trainer.accelerator is gpu, but", message)
+            self.assertIn("trainer.accelerator=cpu", message)
+
+    def test_a_gpu_that_the_environment_names_is_never_replaced_by_the_cpu(self):
+        for message in self.refuse("auto", "GPU-00000000-0000-0000-0000-000000000000"):
+            self.assertIn("cannot use the GPU that CUDA_VISIBLE_DEVICES names", message)
+
+
 class LearningRates(Smoke):
     def find(self, *words, code=0):
         returned, out, err = run(self.folder, "lr-find", "digits.yaml", *words)

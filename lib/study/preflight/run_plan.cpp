@@ -17,6 +17,7 @@
 #include "spec/experiment/run_size.hpp"
 #include "study/preflight/experiment_checks.hpp"
 #include "study/preflight/rank_plan.hpp"
+#include "study/workers/devices.hpp"
 #include "study/workers/worker_tasks.hpp"
 
 #include <algorithm>
@@ -438,7 +439,11 @@ PlanInput load_for_plan(const Invocation& invocation, const ScalingOptions& opti
          "plan cannot predict a run with distributed.type data_parallel; {}\nhint: set "
          "distributed.type=ddp",
          spec::kDataParallelIsSlower);
-  if (options.fake_ranks == 0) return input;
+  if (options.fake_ranks == 0) {
+    (void)devices_of_run(input.loaded.experiment, read_machine(),
+                         [] { return launch::probe_gpus(); });
+    return input;
+  }
   config::Diagnostics ignored;  // the problems of the file are those of `loaded`
   input.written = spec::read_experiment(invocation.config_file, invocation.overrides, ignored);
   return input;

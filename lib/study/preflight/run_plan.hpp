@@ -41,7 +41,8 @@ struct PlanOptions {
   ScalingOptions scaling;
 };
 
-/// Loads and checks the experiment to plan. Throws as spec::load_experiment() does.
+/// Loads and checks the experiment to plan. Throws as spec::load_experiment() does and, without
+/// --fake-ranks, as devices_of_run().
 PlanInput load_for_plan(const Invocation& invocation, const ScalingOptions& options,
                         config::Diagnostics& diagnostics);
 

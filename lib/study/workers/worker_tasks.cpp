@@ -42,28 +42,15 @@ struct ModelTask {
 
 using OnTaskEvent = std::function<void(const events::Event&)>;
 
-/// Returns the devices as for a run, but falls back to the CPU if the GPUs are missing.
-DeviceChoice devices_for(const spec::Trainer& trainer, const Machine& machine) {
-  int found = 0;
-  const auto probe = [&] {
-    launch::GpuProbe gpus = launch::probe_gpus();
-    found = gpus.count;
-    return gpus;
-  };
-  try {
-    return choose_devices(trainer, machine, probe);
-  } catch (const Error& error) {
-    if (error.kind() != ErrorKind::resource || found > 0) throw;
-    return {.gpu = false, .ranks = trainer.devices.value_or(1), .visible = 0, .warning = {}};
-  }
-}
-
 launch::LaunchSpec launch_spec(const ModelTask& task, const fs::path& folder) {
-  const spec::Trainer& trainer = task.loaded.experiment.trainer;
+  const spec::Experiment& experiment = task.loaded.experiment;
   const Machine machine = read_machine();
   const DeviceChoice devices =
-      task.device == TaskDevice::cpu ? DeviceChoice{} : devices_for(trainer, machine);
-  launch::LaunchSpec launch = worker_launch({task.executable, folder, trainer, machine, devices});
+      task.device == TaskDevice::cpu
+          ? DeviceChoice{}
+          : devices_of_run(experiment, machine, [] { return launch::probe_gpus(); });
+  launch::LaunchSpec launch =
+      worker_launch({task.executable, folder, experiment.trainer, machine, devices});
   launch.world_size = task.ranks;
   return launch;
 }
@@ -99,9 +86,9 @@ Error failure_of(const launch::Outcome& outcome, const ModelTask& task) {
   return {for_memory ? ErrorKind::resource : kind, cause_of(outcome, task)};
 }
 
-/// Runs the task in `folder`, a scratch folder, on the device of the run, or on the CPU if this
-/// machine has no GPU. Throws the error that a run would end with if model and data do not fit, and
-/// Error(resource) when there is not enough memory.
+/// Runs the task in `folder`, a scratch folder. Throws the error that a run would end with if its
+/// device is missing or if model and data do not fit, and Error(resource) when there is not enough
+/// memory.
 void run_model_task(const ModelTask& task, const fs::path& folder, const OnTaskEvent& on_event) {
   const launch::SignalGuard guard;
   const FolderLock lock(folder);

@@ -120,15 +120,18 @@ TEST_CASE("model cost: the error for another signal contains the end of the log"
   }
 }
 
-TEST_CASE("model cost: a plan for missing GPUs is measured on the CPU") {
+TEST_CASE("model cost: missing GPUs are refused as in a run") {
   const TempFolder folder;
   const Variable hidden("CUDA_VISIBLE_DEVICES", "");
-  study::RunRequest request = fake_run::request(
-      folder, "test \"$TRAINCTL_ACCELERATOR\" = cpu || exit 1\n" + measured_line());
+  study::RunRequest request = fake_run::request(folder, measured_line());
   request.loaded.experiment.trainer.accelerator = spec::Accelerator::gpu;
-  const events::Measured cost =
-      study::measure_model({request.loaded, request.executable, /*times_steps=*/false});
-  CHECK(cost.parameters == 1234);
+  try {
+    (void)study::measure_model({request.loaded, request.executable, /*times_steps=*/false});
+    FAIL("nothing was thrown");
+  } catch (const Error& error) {
+    CHECK(error.kind() == ErrorKind::resource);
+    CHECK_THAT(error.what(), Contains("trainer.accelerator is gpu, but"));
+  }
 }
 
 TEST_CASE("model cost: the worker gets the number of threads of a run") {
