@@ -28,6 +28,7 @@ struct ProbeContext {
   int local_world_size = 1;
   EarlierChoices before = {};
   bool trains = true;  // false: a CPU is not probed for its memory format
+  int devices = 1;     // that share each batch, see data_parallel_devices()
 };
 
 /// Returns random samples and targets that fit the model and the loss.
@@ -35,7 +36,8 @@ device::DeviceBatch made_up_batch(const stage::ModelContext& model, std::int64_t
                                   at::Device device);
 
 /// Returns a function that runs forward and backward pass of a throwaway model on random data of
-/// the run's shape, and waits for the device. Draws random numbers: set the seed afterward.
+/// the run's shape, as many samples as the device gets of a batch, and waits for the device. Draws
+/// random numbers: set the seed afterward.
 std::function<void()> throwaway_step(const ProbeContext& context);
 
 /// Sets and returns trainer.num_threads. For `auto` it is the number of the resumed run if there
