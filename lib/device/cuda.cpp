@@ -2,6 +2,7 @@
 #include "base/strings.hpp"
 #include "device/device.hpp"
 #include "device/event.hpp"
+#include "device/host_read.hpp"
 #include "device/kernels.hpp"
 #include "device/pixel_conversion.hpp"
 #include "log/log.hpp"
@@ -28,6 +29,8 @@ namespace trainctl::device {
 namespace {
 
 namespace allocator = c10::cuda::CUDACachingAllocator;
+
+constexpr const char* kTables = "tables to convert images";  // the place of host waits
 
 /// The architectures of kernels.cu, as CMAKE_CUDA_ARCHITECTURES; empty without kernels.
 constexpr std::string_view kArchitectures = TRAINCTL_KERNEL_ARCHITECTURES;
@@ -101,8 +104,11 @@ class CudaFeed final : public Feed {
     if (kernels_built()) {
       set_up_kernel(options, device);
     } else if (options.normalization) {
-      mean_ = at::tensor(options.normalization->mean).view({1, -1, 1, 1}).to(device);
-      std_ = at::tensor(options.normalization->std).view({1, -1, 1, 1}).to(device);
+      const auto table = [device](const auto& values) {
+        return moved(at::tensor(values).view({1, -1, 1, 1}), device, kTables);
+      };
+      mean_ = table(options.normalization->mean);
+      std_ = table(options.normalization->std);
     }
     // Earlier work may still read the memory that the allocator has reused.
     at::cuda::CUDAEvent free;
@@ -153,7 +159,7 @@ class CudaFeed final : public Feed {
   void set_up_kernel(const FeedOptions& options, at::Device device) {
     for (const FeedPart& part : parts_) {
       if (part.kind != FeedPart::Kind::image) continue;
-      values_ = at::tensor(gather_values(options, part.shape[1])).to(device);
+      values_ = moved(at::tensor(gather_values(options, part.shape[1])), device, kTables);
       gather_ = gather_of(options, part);
       gather_.values = values_.const_data_ptr<float>();
     }

@@ -1,4 +1,5 @@
 #include "base/error.hpp"
+#include "base/machine/host_waits.hpp"
 #include "base/strings.hpp"
 #include "device/device.hpp"
 #include "device/kernels.hpp"
@@ -17,6 +18,7 @@ namespace {
 
 // Two buffers of this size are page-locked while a data set is being sent.
 constexpr std::size_t kStageBytes = std::size_t{16} << 20;
+constexpr const char* kPlace = "images that the GPU keeps";  // of the host waits
 
 /// Fills one half of the staging memory while the other half is being copied.
 class CudaMemory final : public data::ImageMemory {
@@ -36,6 +38,7 @@ class CudaMemory final : public data::ImageMemory {
 
   std::span<std::byte> stage() override {
     Half& half = halves_.at(current_);
+    count_host_wait(kPlace);
     half.sent.synchronize();
     return {static_cast<std::byte*>(half.host.mutable_data_ptr()), half.host.nbytes()};
   }
@@ -52,6 +55,7 @@ class CudaMemory final : public data::ImageMemory {
 
   void finish() override {
     for (Half& half : halves_) {
+      count_host_wait(kPlace);
       half.sent.synchronize();
       half.host.reset();
     }

@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -85,5 +86,6 @@ void check_labels(std::span<const std::byte> labels_i64, std::int64_t rows, std:
 
 /// Returns the feed for a CPU or GPU. Throws Error(config) like feed_parts().
 std::unique_ptr<Feed> make_feed(at::Device device, const FeedOptions& options);
+using FeedFactory = std::function<std::unique_ptr<Feed>(at::Device, const FeedOptions&)>;
 
 }  // namespace trainctl::device

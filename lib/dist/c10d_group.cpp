@@ -71,12 +71,12 @@ class C10dCommunicator final : public Communicator {
 
   std::vector<at::Tensor> all_gather(const at::Tensor& tensor, const std::string& what) override {
     return run_collective(what, caller_, [&] {
+      count_if_moved(tensor, what);
       std::vector<at::Tensor> mine{tensor.detach().to(device_).contiguous()};
       std::vector<std::vector<at::Tensor>> all(1);
       for (int rank = 0; rank < caller_.rank_info.world_size; ++rank)
         all[0].push_back(at::empty_like(mine[0]));
       group_->allgather(all, mine)->wait();
-      count_if_moved(tensor, what);
       for (at::Tensor& one : all[0]) one = one.to(tensor.device());
       return std::move(all[0]);
     });
@@ -101,9 +101,9 @@ class C10dCommunicator final : public Communicator {
 
   void broadcast(const at::Tensor& tensor, const std::string& what) override {
     run_collective(what, caller_, [&] {
+      count_if_moved(tensor, what);
       std::vector<at::Tensor> tensors{tensor.to(device_)};  // no copy on this device
       group_->broadcast(tensors)->wait();
-      count_if_moved(tensor, what);
       if (tensor.device() != device_) tensor.copy_(tensors[0]);
     });
   }

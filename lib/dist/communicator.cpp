@@ -117,7 +117,7 @@ void verify_equal(Communicator& communicator, const std::vector<std::string>& li
   std::int64_t longest = 1;
   bool alike = true;
   for (const at::Tensor& digest : digests) {
-    alike = alike && digest.equal(digests.front());
+    alike = alike && digest.equal(digests.front());  // a digest is on the host
     longest = std::max(longest, digest.const_data_ptr<std::int64_t>()[1]);
   }
   if (alike) return;

@@ -336,7 +336,8 @@ int Worker::run_training() {
                                .stop_signal = request_.stop_signal,
                                .run_dir = run_dir,
                                .origin = origin_of(origin),
-                               .cores = cores_of_rank(request_.local_world_size)};
+                               .cores = cores_of_rank(request_.local_world_size),
+                               .earlier_waits = {}};  // the start of the process belongs to the run
   train::TrainLoop loop(session, options);
   if (request_.rank == 0) {
     const StartedRun run{experiment,          data,    loaders, *built.model, schedule,

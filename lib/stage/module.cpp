@@ -1,12 +1,17 @@
 #include "stage/module.hpp"
 
+#include "base/machine/host_waits.hpp"
+
 #include <utility>
 
 namespace trainctl::stage {
 
 void Module::to(at::Device device) {
   for (const auto* list : {&parameters_, &buffers_}) {
-    for (const NamedTensor& named : *list) named.tensor.set_data(named.tensor.detach().to(device));
+    for (const NamedTensor& named : *list) {
+      if (named.tensor.device() != device) count_host_wait("weights to the device");
+      named.tensor.set_data(named.tensor.detach().to(device));
+    }
   }
 }
 

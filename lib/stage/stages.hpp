@@ -116,7 +116,7 @@ class Optimizer {
   /// Like `step`, but leaves parameters and state unchanged if `found_inf` (float32 [1] on the
   /// parameters' device) is nonzero. Synchronizes with the device unless skips_on_device().
   virtual void step_unless(const at::Tensor& found_inf) {
-    if (found_inf.item<float>() == 0) step();
+    if (found_inf.item<float>() == 0) step();  // StepRunner counts the host wait
   }
   /// Returns whether `step_unless` works without synchronizing with the device.
   [[nodiscard]] virtual bool skips_on_device() const { return false; }
@@ -242,7 +242,7 @@ inline void merge(Metric& metric, const at::Tensor& sums) {
   if (GrowingMetric* growing = as_growing(metric)) {
     growing->merge(sums);
   } else {
-    metric.sums().add_(sums.to(metric.sums().device()));
+    metric.sums().add_(sums.to(metric.sums().device()));  // the caller counts the host wait
   }
 }
 

@@ -1,6 +1,7 @@
 #include "stages/targets.hpp"
 
 #include "base/error.hpp"
+#include "device/host_read.hpp"
 #include "spec/options/metric.hpp"
 
 #include <ATen/ops/tensor.h>
@@ -34,7 +35,7 @@ std::optional<at::Tensor> weights_of(const std::vector<double>& values, const ch
          values.size(), count);
   ENSURE(config, std::any_of(values.begin(), values.end(), [](double w) { return w > 0; }),
          "{} must not be all zeros\nhint: give at least one class a weight above 0", key);
-  return at::tensor(values, at::kFloat).to(device);
+  return device::moved(at::tensor(values, at::kFloat), device, "weights of the classes");
 }
 
 at::Tensor weight_of(const at::Tensor& classes, const std::optional<at::Tensor>& weights,

@@ -87,6 +87,30 @@ TEST_CASE("PendingCopies: the host waits only at the limit of copies that are no
   CHECK(host_waits_since(before).at(std::string(device::PendingCopies::kPlace)) == 20 - most);
 }
 
+TEST_CASE("PendingCopies: drain() returns when all copies are done") {
+  FakeDevice gpu;
+  const int launched = GENERATE(0, 1, 3, 7);
+  device::PendingCopies copies(gpu.events(), 4);
+  for (int batch = 0; batch < launched; ++batch) {
+    copies.current().record();
+    copies.advance();
+  }
+  const auto before = host_waits();
+  SECTION("not done") {
+    const int finished = gpu.finished;
+    copies.drain();
+    CHECK(gpu.finished.load() == launched);
+    const auto waits = host_waits_since(before);
+    REQUIRE(waits.size() == (finished < launched ? 1 : 0));
+    if (!waits.empty()) CHECK(waits.begin()->first == "copies of the last batches of an epoch");
+  }
+  SECTION("done") {
+    gpu.finish_all();
+    copies.drain();
+    CHECK(host_waits_since(before).empty());
+  }
+}
+
 TEST_CASE("LateValues: values are read when they are ready, or with a counted wait") {
   FakeDevice gpu;
   device::LateValues late(gpu.event());

@@ -271,6 +271,7 @@ struct FakeRun {
                                            .heartbeat = &heartbeat,
                                            .stop_signal = &stop_signal,
                                            .run_dir = run_dir.empty() ? folder.path() : run_dir,
+                                           .make_feed = make_feed,
                                            .make_graph = make_graph,
                                            .make_event = make_event};
     trainctl::train::TrainLoop loop(session, options);
@@ -330,6 +331,7 @@ struct FakeRun {
   std::unique_ptr<trainctl::stage::Scheduler> real_scheduler;
   std::unique_ptr<trainctl::stage::Stopper> real_stopper;
   std::vector<std::unique_ptr<trainctl::stage::Metric>> metrics;
+  trainctl::device::FeedFactory make_feed = trainctl::device::make_feed;
   /// Replaces CUDA graphs.
   std::function<std::unique_ptr<trainctl::device::StepGraph>(at::Device)> make_graph =
       trainctl::device::make_step_graph;

@@ -11,6 +11,7 @@ import commands_page
 import config_page
 import docs
 import format as formatting
+import host_reads
 import language
 import layers
 import limits
@@ -351,6 +352,25 @@ class Docs(Planted):
         second = line.replace("(eval, eval_s", "(save, save_s").replace("evaluation", "saving")
         files["lib/events/timing_fields.def"] += second
         self.expect(docs.check(self.tree_of(**files)), "eval_s, save_s", "the NVTX range saving")
+
+
+class HostReads(Planted):
+    def found(self, *lines, path="lib/train/step/a.cpp"):
+        return host_reads.check(self.tree_of(**{path: "\n".join(lines) + "\n"}))
+
+    def test_reads_that_nothing_counts_are_reported(self):
+        for line in ("return loss.item<float>();", "auto host = sums.cpu();", "auto host = sums.to(at::kCPU, at::kFloat);",
+                     "table.to(x.device());", "if (at::equal(a, b)) return;", "rows.ne(-1).nonzero();",
+                     "stream->synchronize();", "c10::cuda::device_synchronize();"):
+            self.expect(self.found("", line), "lib/train/step/a.cpp:2: the host may wait")
+
+    def test_reads_that_are_counted_or_wait_for_nothing_pass(self):
+        self.expect(self.found('count_host_wait("a");', "", "return loss.item<float>();"))
+        self.expect(self.found("return device::value_of<float>(loss, kPlace);", "x = x.to(at::kFloat);", "// loss.item<float>()"))
+        self.expect(self.found("part.to(device, /*non_blocking=*/true);", "layers_.to(device);"))
+        self.expect(self.found("return sums_.cpu();  // its caller counts the host wait"))
+        self.expect(self.found("loss.item<float>();", path="lib/engine/tasks/test_gpu.cpp"))
+        self.expect(self.found("json.item();", path="lib/report/a.cpp"))
 
 
 class Lint(Planted):

@@ -3,6 +3,7 @@
 #include "base/machine/machine.hpp"
 #include "base/machine/resource_usage.hpp"
 #include "data/core/run_control.hpp"
+#include "device/host_read.hpp"
 #include "engine/failure.hpp"
 #include "train/measure/resource_counters.hpp"
 #include "train/step/forward.hpp"
@@ -20,6 +21,8 @@
 
 namespace trainctl::engine {
 namespace {
+
+constexpr const char* kPlace = "measurement of a step";  // of the host waits
 
 train::ThreadChoice fixed(int threads, std::string why, double step_s = 0) {
   at::set_num_threads(threads);
@@ -82,8 +85,8 @@ device::DeviceBatch made_up_batch(const stage::ModelContext& model, std::int64_t
     case spec::Targets::numbers: batch.targets = at::rand({rows, model.outputs}); break;
     case spec::Targets::tokens: batch.targets = draw_classes(shape); break;
   }
-  batch.inputs = batch.inputs.to(device);
-  batch.targets = batch.targets.to(device);
+  batch.inputs = device::moved(batch.inputs, device, kPlace);
+  batch.targets = device::moved(batch.targets, device, kPlace);
   return batch;
 }
 
@@ -104,7 +107,7 @@ std::function<void()> throwaway_step(const ProbeContext& context) {
     for (const auto& [name, parameter] : model->parameters()) parameter.mutable_grad().reset();
     const at::Tensor value = loss->forward(train::forward(*model, inputs, options), targets).value;
     value.backward();
-    (void)value.item<float>();  // waits for all work of the step
+    (void)device::value_of<float>(value, kPlace);  // waits for all work of the step
     data::note_progress();
   };
 }

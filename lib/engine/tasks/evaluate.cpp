@@ -3,6 +3,7 @@
 #include "base/numbers.hpp"
 #include "base/strings.hpp"
 #include "checkpoint/verify.hpp"
+#include "device/host_read.hpp"
 #include "engine/resolve/loader_workers.hpp"
 #include "engine/setup/provenance.hpp"
 #include "engine/worker.hpp"
@@ -66,7 +67,8 @@ class PartWriter {
            "the output of the model for {} sample{} must have the shape [{}, {}], got [{}]",
            batch.valid, plural(batch.valid), batch.valid, outputs_,
            fmt::join(logits.sizes(), ", "));
-    const at::Tensor host = logits.narrow(0, 0, batch.valid).to(at::kCPU, at::kFloat).contiguous();
+    const at::Tensor valid = logits.narrow(0, 0, batch.valid);
+    const at::Tensor host = device::on_host(valid, "outputs of a batch").to(at::kFloat).contiguous();
     append(logits_, {static_cast<const char*>(host.const_data_ptr()), host.nbytes()});
     if (targets_.file.valid()) {
       const auto* targets = reinterpret_cast<const char*>(batch.fields[roles_.target].data());

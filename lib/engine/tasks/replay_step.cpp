@@ -1,6 +1,7 @@
 #include "base/error.hpp"
 #include "base/machine/machine.hpp"
 #include "base/strings.hpp"
+#include "device/host_read.hpp"
 #include "engine/setup/run_components.hpp"
 #include "engine/tasks/tasks.hpp"
 #include "stages/optimizer/grouped.hpp"
@@ -24,6 +25,8 @@
 
 namespace trainctl::engine {
 namespace {
+
+constexpr const char* kPlace = "repeated step";  // of the host waits
 
 using train::Numerics;
 using train::StepRecord;
@@ -171,15 +174,17 @@ int replay(const TaskSetup& setup) {
   event.why_not = what_differs(setup, record);
   set_random(setup, numerics, event.notes);
 
-  const device::DeviceBatch batch = device::with_tensors(
-      numerics.batch, [&](const at::Tensor& tensor) { return tensor.to(setup.device); });
+  const device::DeviceBatch batch =
+      device::with_tensors(numerics.batch, [&](const at::Tensor& tensor) {
+        return device::moved(tensor, setup.device, kPlace);
+      });
   train::ForwardOptions forward = train::forward_options(setup.experiment.trainer);
   forward.channels_last =
       setup.experiment.trainer.channels_last.value_or(numerics.record.channels_last);
   const bool scales = forward.precision == spec::Precision::fp16_mixed;
   const train::RepeatedStep step = train::repeat_step({*subject.model, *subject.loss}, batch,
                                                       {forward, scales ? record.loss_scale : 1});
-  event.loss = step.loss.item<double>();
+  event.loss = device::value_of<double>(step.loss, kPlace);
   event.first = step.first;
   event.bitwise = record.repeated && train::digests_of(step) == record.digests;
   event.layers = step.layers;

@@ -1,3 +1,4 @@
+#include "device/host_read.hpp"
 #include "spec/options/metric.hpp"
 #include "stage/stages.hpp"
 #include "stages/builtin.hpp"
@@ -35,8 +36,11 @@ ScoreCounts joined(const ScoreCounts& a, const ScoreCounts& b) {
           at::cat({a.negative, b.negative}, 1)};
 }
 
-ScoreCounts moved(const ScoreCounts& points, at::Device device) {
-  return {points.scores.to(device), points.positive.to(device), points.negative.to(device)};
+ScoreCounts moved(const ScoreCounts& points, at::Device to) {
+  const auto move = [to](const at::Tensor& tensor) {
+    return device::moved(tensor, to, "scores of a metric");
+  };
+  return {move(points.scores), move(points.positive), move(points.negative)};
 }
 
 /// Sorts each class's points by ascending score.
@@ -154,8 +158,9 @@ class Auroc final : public stage::GrowingMetric {
   }
 
   void merge(const at::Tensor& sums) override {
-    const at::Tensor all = sums.to(number_.device());
-    const auto count = static_cast<std::int64_t>(all[0].item<double>());
+    const at::Tensor all = device::moved(sums, number_.device(), "scores of a metric");
+    const auto count =
+        static_cast<std::int64_t>(device::value_of<double>(all[0], "scores of a metric"));
     const auto part = [&](std::int64_t i) {
       return all.narrow(0, 1 + i * classes_ * count, classes_ * count).view({classes_, count});
     };

@@ -88,7 +88,7 @@ class ClassMetric final : public stage::Metric {
 
   /// Returns NaN before the first row.
   [[nodiscard]] double value() const override {
-    const at::Tensor host = sums_.cpu();
+    const at::Tensor host = sums_.cpu();  // collect_metrics() counts the host wait
     const double* sums = host.const_data_ptr<double>();
     const auto of_class = [&](std::int64_t c) {
       return Counts{sums[c], sums[classes_ + c], sums[2 * classes_ + c]};

@@ -55,7 +55,7 @@ class R2 final : public stage::Metric {
   /// NaN before the first row. If a target is constant, the score is 1 for exact predictions and 0
   /// otherwise, like scikit-learn's r2_score.
   [[nodiscard]] double value() const override {
-    const at::Tensor host = sums_.cpu();
+    const at::Tensor host = sums_.cpu();  // collect_metrics() counts the host wait
     const double* sums = host.const_data_ptr<double>();
     const double rows = sums[3 * outputs_];
     double all = 0;

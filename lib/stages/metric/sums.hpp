@@ -25,7 +25,7 @@ class Averaged : public stage::Metric {
   at::Tensor& sums() override { return sums_; }
   /// Returns the mean; NaN before the first row.
   [[nodiscard]] double value() const override {
-    const at::Tensor host = sums_.cpu();
+    const at::Tensor host = sums_.cpu();  // collect_metrics() counts the host wait
     return host.const_data_ptr<double>()[0] / host.const_data_ptr<double>()[1];
   }
   void reset() override { sums_.zero_(); }

@@ -1,7 +1,7 @@
 #include "stages/optimizer/fused.hpp"
 
 #include "base/error.hpp"
-#include "base/machine/host_waits.hpp"
+#include "device/host_read.hpp"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/_foreach_add.h>
@@ -114,9 +114,10 @@ at::TensorList ParameterGroup::advance() {
 bool ParameterGroup::has_equal_steps(at::TensorList others) const {
   if (!has_equal_steps_) {
     const auto are_equal = [](at::TensorList scalars) {
-      return scalars.empty() || at::stack(scalars).eq(scalars.front()).all().item<bool>();
+      return scalars.empty() ||
+             device::value_of<bool>(at::stack(scalars).eq(scalars.front()).all(),
+                                    "step counts of the optimizer");
     };
-    if (!device().is_cpu()) count_host_wait("step counts of the optimizer");
     has_equal_steps_ = are_equal(all_active() ? steps_ : active_steps_) && are_equal(others);
   }
   return *has_equal_steps_;

@@ -1,6 +1,6 @@
 #include "train/debug/anomaly_detector.hpp"
 
-#include "base/machine/host_waits.hpp"
+#include "device/host_read.hpp"
 
 #include <ATen/ops/isfinite.h>
 #include <fmt/format.h>
@@ -13,9 +13,8 @@ namespace {
 
 bool has_only_finite(const at::Tensor& tensor) {
   if (!tensor.is_floating_point() || tensor.numel() == 0) return true;
-  if (!tensor.is_cpu()) count_host_wait("trainer.detect_anomaly");
   const at::Tensor values = tensor.is_sparse() ? tensor._values() : tensor.detach();
-  return at::isfinite(values).all().item<bool>();
+  return device::value_of<bool>(at::isfinite(values).all(), "trainer.detect_anomaly");
 }
 
 /// Returns whether the results of `op` may be non-finite without an error: the values are

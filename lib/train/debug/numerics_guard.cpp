@@ -4,6 +4,7 @@
 #include "base/machine/machine.hpp"
 #include "base/numbers.hpp"
 #include "base/strings.hpp"
+#include "device/host_read.hpp"
 #include "train/debug/tensor_stats.hpp"
 #include "train/loop/evaluator.hpp"
 #include "train/state/weights.hpp"
@@ -289,7 +290,7 @@ void NumericsDump::repeat(Numerics& numerics) {
                        {options_.forward, record.loss_scale});
   }
   record.repeated = true;
-  record.loss = step.loss.item<double>();
+  record.loss = device::value_of<double>(step.loss, "repeated step");
   record.first = step.first;
   record.digests = digests_of(step);
   numerics.row_losses = step.row_losses;

@@ -1,6 +1,7 @@
 #include "train/debug/step_repeat.hpp"
 
 #include "base/strings.hpp"
+#include "device/host_read.hpp"
 #include "train/debug/anomaly_detector.hpp"
 #include "train/debug/tensor_stats.hpp"
 #include "train/state/weights.hpp"
@@ -23,6 +24,7 @@ namespace {
 
 constexpr std::size_t kMostSummaries = 200;
 constexpr std::int64_t kMostRows = 4096;
+constexpr const char* kPlace = "repeated step";  // of the host waits
 
 std::string name_of(const LayerPlace& place) {
   if (place.pass == LayerPass::loss) return fmt::format("the loss ({})", place.op);
@@ -93,8 +95,8 @@ float row_loss(stage::Loss& loss, const at::Tensor& logits, const device::Device
                std::int64_t row) {
   const auto of_row = [row](const at::Tensor& all) { return all.narrow(0, row, 1); };
   const stage::LossValue value = loss_of(loss, of_row(logits), device::with_tensors(batch, of_row));
-  if (value.weight.defined() && value.weight.item<float>() == 0) return 0;
-  return value.mean().item<float>();
+  if (value.weight.defined() && device::value_of<float>(value.weight, kPlace) == 0) return 0;
+  return device::value_of<float>(value.mean(), kPlace);
 }
 
 /// Returns the loss of each row; undefined if there are too many rows, or if the loss does not
@@ -183,7 +185,7 @@ RepeatedStep repeat_step(const StepParts& parts, const device::DeviceBatch& batc
 }
 
 StepDigests digests_of(const RepeatedStep& step) {
-  return {exact_text(step.loss.item<double>()), digest_weights({{"outputs", step.outputs}}),
+  return {exact_text(device::value_of<double>(step.loss, kPlace)), digest_weights({{"outputs", step.outputs}}),
           digest_weights(step.gradients)};
 }
 

@@ -1,6 +1,6 @@
 #include "train/debug/tensor_stats.hpp"
 
-#include "base/machine/host_waits.hpp"
+#include "device/host_read.hpp"
 #include "train/state/weights.hpp"
 
 #include <ATen/Parallel.h>
@@ -44,7 +44,7 @@ void fold(std::span<const Value> values, events::TensorSummary& into) {
 
 template <class Value>
 void fold_as(at::ScalarType type, const at::Tensor& tensor, events::TensorSummary& into) {
-  const at::Tensor host = tensor.to(at::kCPU, type).contiguous();
+  const at::Tensor host = device::on_host(tensor, "summary of a tensor").to(type).contiguous();
   fold(std::span<const Value>(host.const_data_ptr<Value>(), static_cast<std::size_t>(host.numel())),
        into);
 }
@@ -115,9 +115,8 @@ bool all_finite(const at::Tensor& tensor) {
   const bool is_plain = tensor.layout() == at::kStrided && tensor.is_cpu() &&
                         tensor.scalar_type() == at::kFloat && tensor.is_non_overlapping_and_dense();
   if (is_plain) return is_finite(tensor.const_data_ptr<float>(), tensor.numel());
-  if (!tensor.is_cpu()) count_host_wait("trainer.detect_anomaly");
   const at::NoGradGuard guard;
-  return tensor.isfinite().all().item<bool>();
+  return device::value_of<bool>(tensor.isfinite().all(), "trainer.detect_anomaly");
 }
 
 bool all_finite(at::TensorList tensors) {

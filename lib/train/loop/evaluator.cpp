@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "base/machine/host_waits.hpp"
+#include "device/host_read.hpp"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/empty.h>
@@ -17,13 +18,15 @@
 namespace trainctl::train {
 namespace {
 
+constexpr const char* kPlace = "metrics of an epoch";  // of the host waits
+
 /// Gathers one-dimensional tensors, whose lengths may differ between ranks, in the order of ranks.
 std::vector<at::Tensor> gather_of_any_length(dist::Communicator& communicator,
                                              const at::Tensor& tensor, const std::string& what) {
   const at::Tensor length = at::full({1}, tensor.numel(), tensor.options().dtype(at::kLong));
   std::vector<std::int64_t> lengths;
   for (const at::Tensor& each : communicator.all_gather(length, what))
-    lengths.push_back(each.item<std::int64_t>());
+    lengths.push_back(device::value_of<std::int64_t>(each, kPlace));
   const std::int64_t longest = *std::ranges::max_element(lengths);
   const at::Tensor padded = at::zeros({longest}, tensor.options());
   padded.narrow(0, 0, tensor.numel()).copy_(tensor);
@@ -82,8 +85,14 @@ at::Tensor Evaluator::logits_of(const at::Tensor& inputs) const {
 }
 
 Evaluation evaluation_of(const Session& session, data::Loader& loader, std::string split) {
-  return {session.model,    session.loss,       session.metrics,     loader,
-          std::move(split), session.batch_size, session.communicator};
+  return {.model = session.model,
+          .loss = session.loss,
+          .metrics = session.metrics,
+          .loader = loader,
+          .split = std::move(split),
+          .batch_size = session.batch_size,
+          .communicator = session.communicator,
+          .make_feed = session.make_feed};
 }
 
 std::unique_ptr<device::Feed> make_feed(const Evaluation& on, const Options& options) {
@@ -95,7 +104,7 @@ std::unique_ptr<device::Feed> make_feed(const Evaluation& on, const Options& opt
                            .in_flight = on.loader.in_flight(),
                            .held = on.loader.held()};
   if (options.pin_memory) with.ring = on.loader.memory();
-  return device::make_feed(options.device, with);
+  return on.make_feed(options.device, with);
 }
 
 std::optional<events::Metrics> Evaluator::run(std::optional<std::int64_t> limit, const Watch& watch,
@@ -136,8 +145,8 @@ std::vector<events::TableRow> collect_tables(const Evaluation& on) {
     if (count == 0) continue;
     const std::string name = on.split + "/" + metric->name();
     on.communicator.sum(metric->sums(), name);
-    if (!metric->sums().is_cpu()) count_host_wait("metrics of an epoch");
-    const at::Tensor table = metric->sums().cpu().to(at::kLong).view({count, -1});
+    const at::Tensor table =
+        device::on_host(metric->sums(), kPlace).to(at::kLong).view({count, -1});
     for (std::int64_t row = 0; row < count; ++row) {
       const auto* counts = table.const_data_ptr<std::int64_t>() + row * table.size(1);
       rows.push_back({name, 0, row, {counts, counts + table.size(1)}});
@@ -162,7 +171,7 @@ events::Metrics collect_metrics(const Evaluation& on, const LossMeter& meter) {
     if (metric->table_rows() > 0) continue;
     const std::string name = on.split + "/" + metric->name();
     join_over_ranks(*metric, on.communicator, name);
-    if (!metric->sums().is_cpu()) count_host_wait("metrics of an epoch");
+    if (!metric->sums().is_cpu()) count_host_wait(kPlace);
     metrics.emplace_back(name, metric->value());
     metric->reset();
   }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "base/clock.hpp"
+#include "base/machine/host_waits.hpp"
 #include "checkpoint/manifest.hpp"
 #include "data/loader/loader.hpp"
 #include "device/device.hpp"
@@ -11,6 +12,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -29,6 +31,7 @@ struct Evaluation {
   std::int64_t batch_size = 0;  // rows of a full batch on one rank
   dist::Communicator& communicator;
   bool labeled = true;  // false: neither loss nor metrics are computed, only outputs
+  device::FeedFactory make_feed = device::make_feed;
 };
 
 /// The objects that the loop uses. The engine or a test owns them, and they outlive the loop.
@@ -51,6 +54,9 @@ struct Session {
   std::filesystem::path run_dir;     // checkpoints/ is created in it
   checkpoint::Manifest origin = {};  // version, config_hash and facts for every manifest
   int cores = 0;                     // CPU cores that this rank may use; 0: unknown
+  /// The host waits of the process that do not belong to this run.
+  std::map<std::string, std::int64_t> earlier_waits = host_waits();
+  device::FeedFactory make_feed = device::make_feed;
   /// Returns null on a device without CUDA graphs.
   std::function<std::unique_ptr<device::StepGraph>(at::Device)> make_graph =
       device::make_step_graph;

@@ -14,8 +14,6 @@
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
-#include <map>
-#include <string>
 
 namespace trainctl::train {
 namespace {
@@ -122,7 +120,6 @@ void TrainLoop::notify(Hook hook) {
 }
 
 events::Finished TrainLoop::run() {
-  const std::map<std::string, std::int64_t> waits = host_waits();
   session_.model.set_mode(stage::RunMode::train);
   if (!state_.resumed && evaluator_ && options_.sanity_steps > 0) {
     phases_.timer().begin_epoch();
@@ -133,7 +130,8 @@ events::Finished TrainLoop::run() {
   bool more = !state_.epoch_done || next_epoch();
   while (more) more = train_epoch() && finish_epoch() && next_epoch();
   notify(&Observer::on_train_end);
-  if (!options_.device.is_cpu()) state_.finished.host_waits = host_waits_since(waits);
+  if (!options_.device.is_cpu())
+    state_.finished.host_waits = host_waits_since(session_.earlier_waits);
   return finish();
 }
 

@@ -1,6 +1,7 @@
 #include "train/measure/profiler.hpp"
 
 #include "base/files.hpp"
+#include "base/machine/host_waits.hpp"
 #include "base/numbers.hpp"
 
 #include <ATen/detail/CUDAHooksInterface.h>
@@ -90,7 +91,10 @@ void ProfilerObserver::start() {
 }
 
 void ProfilerObserver::stop() {
-  if (device_.is_cuda()) at::detail::getCUDAHooks().deviceSynchronize(device_.index());
+  if (device_.is_cuda()) {
+    count_host_wait("end of the profile");
+    at::detail::getCUDAHooks().deviceSynchronize(device_.index());
+  }
   const auto result = kineto::disableProfiler();
   state_ = State::done;
   const std::filesystem::path folder = session_.run_dir / "profile";

@@ -297,7 +297,7 @@ void CheckpointSaver::settle() {
   if (leads()) return;
   cancelled_ = true;
   finish();
-  committed_ = committed.item<int>() > 0 ? last_ : std::nullopt;
+  committed_ = *committed.const_data_ptr<int>() > 0 ? last_ : std::nullopt;
 }
 
 void CheckpointSaver::report(const WriteOutcome& outcome) {

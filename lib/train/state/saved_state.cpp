@@ -59,10 +59,15 @@ void copy(const container::Entry& entry, const StateTensor& into) {
   ENSURE(checkpoint, entry.dtype == dtype && into.tensor.sizes() == at::IntArrayRef(entry.shape),
          "'{}' is {} in the checkpoint and {} in this run", into.name,
          shape_text(entry.dtype, entry.shape), shape_text(dtype, into.tensor.sizes()));
-  into.tensor.copy_(tensor_of(entry));
+  copy_restored(tensor_of(entry), into.tensor);
 }
 
 }  // namespace
+
+void copy_restored(const at::Tensor& saved, const at::Tensor& into) {
+  if (!into.is_cpu()) count_host_wait(kRestoredPlace);
+  into.copy_(saved);
+}
 
 std::uint64_t stored_bytes(const std::vector<stage::NamedTensor>& tensors) {
   constexpr std::uint64_t kOfHeader = 200;  // a tensor's header entry and its padding

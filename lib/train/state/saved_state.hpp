@@ -32,6 +32,12 @@ struct StateTensor {
   bool of_owner = false;  // only one rank has it and saves it
 };
 
+/// The place of the host waits for state that moves from a checkpoint to a device.
+inline constexpr std::string_view kRestoredPlace = "state of a checkpoint";
+
+/// Copies a tensor of a checkpoint, which is on the host, into a tensor of the run.
+void copy_restored(const at::Tensor& saved, const at::Tensor& into);
+
 /// Returns the bytes that the tensors take in a checkpoint, including headers.
 std::uint64_t stored_bytes(const std::vector<stage::NamedTensor>& tensors);
 

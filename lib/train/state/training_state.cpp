@@ -1,8 +1,10 @@
 #include "train/state/training_state.hpp"
 
 #include "base/json_archive.hpp"
+#include "base/machine/host_waits.hpp"
 #include "base/numbers.hpp"
 #include "base/strings.hpp"
+#include "device/host_read.hpp"
 #include "train/parallel/sharded_optimizer.hpp"
 #include "train/state/weight_averaging.hpp"
 #include "train/state/weights.hpp"
@@ -241,13 +243,14 @@ void TrainingState::merge_other_ranks(const SavedState& saved) const {
   }
   for (std::size_t part = 1; part <= saved.others(); ++part) {
     const std::vector<stage::NamedTensor> sums = saved.tensors_of(part, "metrics/");
+    if (!parts_.options.device.is_cpu()) count_host_wait(kRestoredPlace);
     for (std::size_t i = 0; i < std::min(sums.size(), session.metrics.size()); ++i)
       stage::merge(*session.metrics[i], sums[i].tensor);
     LossMeter other(parts_.options.device);
     recall(other, saved.values_of(part).at("meter"));
     const std::vector<stage::NamedTensor> totals = saved.tensors_of(part, "meter/");
     for (std::size_t i = 0; i < std::min(totals.size(), other.state().size()); ++i)
-      other.state()[i].tensor.copy_(totals[i].tensor);
+      copy_restored(totals[i].tensor, other.state()[i].tensor);
     meter.add(other);
     parts_.state.digest += saved.values_of(part).at("digest").get<std::uint64_t>();
   }
@@ -262,7 +265,8 @@ void TrainingState::average_sync_state(const SavedState& saved) const {
     const std::string name = kSync + kept.name;
     for (std::size_t part = 1; part <= saved.others(); ++part) {
       for (const stage::NamedTensor& other : saved.tensors_of(part, name))
-        if (other.name.empty()) kept.tensor.add_(other.tensor.to(kept.tensor.device()));
+        if (other.name.empty())
+          kept.tensor.add_(device::moved(other.tensor, kept.tensor.device(), kRestoredPlace));
     }
     kept.tensor.div_(saved.manifest().world_size);
     parts_.session.communicator.broadcast(kept.tensor, "broadcast of '" + name + "'");

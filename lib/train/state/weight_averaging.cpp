@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "device/device.hpp"
+#include "device/host_read.hpp"
 #include "device/kernels.hpp"
 #include "train/parallel/replicas.hpp"
 #include "train/state/weights.hpp"
@@ -72,7 +73,8 @@ void WeightAverager::make_chunks() {
   }
   if (chunks.empty()) return;
   const auto bytes = static_cast<std::int64_t>(chunks.size() * sizeof(device::AverageChunk));
-  chunks_ = at::from_blob(chunks.data(), {bytes}, at::kByte).to(weights_[0].device());
+  chunks_ = device::moved(at::from_blob(chunks.data(), {bytes}, at::kByte), weights_[0].device(),
+                          "table of the weights to average");
 }
 
 void WeightAverager::move_averages(double share) {

@@ -2,10 +2,10 @@
 
 #include "base/error.hpp"
 #include "base/hash.hpp"
-#include "base/machine/host_waits.hpp"
 #include "base/safetensors.hpp"
 #include "base/strings.hpp"
 #include "data/formats/mapped_file.hpp"
+#include "device/host_read.hpp"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
@@ -23,8 +23,7 @@ namespace trainctl::train {
 namespace {
 
 at::Tensor on_host(const at::Tensor& tensor) {
-  if (!tensor.is_cpu()) count_host_wait("weights for a file or a digest");
-  return tensor.detach().cpu().contiguous();
+  return device::on_host(tensor.detach(), "weights for a file or a digest").contiguous();
 }
 
 struct DtypeName {
@@ -140,8 +139,7 @@ std::string not_finite(const std::vector<stage::NamedTensor>& weights) {
         at::linalg_vector_norm(tensor, std::numeric_limits<double>::infinity()).to(at::kDouble));
   }
   if (largest.empty()) return {};
-  if (!largest.front().is_cpu()) count_host_wait("check of the weights");
-  const at::Tensor values = at::stack(largest).cpu();
+  const at::Tensor values = device::on_host(at::stack(largest), "check of the weights");
   const std::span<const double> read(values.const_data_ptr<double>(), largest.size());
   const auto bad =
       std::find_if_not(read.begin(), read.end(), [](double value) { return std::isfinite(value); });

@@ -1,6 +1,7 @@
 #include "train/step/forward.hpp"
 
 #include "base/machine/host_waits.hpp"
+#include "device/host_read.hpp"
 #include "stage/forward_context.hpp"
 
 #include <ATen/TensorOperators.h>
@@ -16,6 +17,12 @@
 #include <cmath>
 
 namespace trainctl::train {
+namespace {
+
+constexpr const char* kPlace = "sum of the losses";  // of the host waits
+
+}  // namespace
+
 ForwardOptions forward_options(const spec::Trainer& trainer) {
   return {trainer.precision, trainer.channels_last.value_or(false)};
 }
@@ -100,14 +107,12 @@ at::Tensor LossMeter::sums() const {
 
 double LossMeter::total() const {
   if (!device_total_.defined()) return total_;
-  count_host_wait("sum of the losses");
-  return device_total_.item<double>();
+  return device::value_of<double>(device_total_, kPlace);
 }
 
 double LossMeter::weight() const {
   if (weight_ > 0 || !device_weight_.defined()) return weight_;
-  count_host_wait("sum of the losses");
-  return device_weight_.item<double>();
+  return device::value_of<double>(device_weight_, kPlace);
 }
 
 void LossMeter::reset() {

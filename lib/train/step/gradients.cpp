@@ -1,6 +1,6 @@
 #include "train/step/gradients.hpp"
 
-#include "base/machine/host_waits.hpp"
+#include "device/host_read.hpp"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
@@ -35,7 +35,8 @@ at::Tensor norm_of(at::TensorList tensors, HostReads reads) {
   if (tensors.empty() || reads == HostReads::never || !tensors.front().is_cpu())
     return norm_in(at::kDouble, tensors);
   at::Tensor norm = norm_in(std::nullopt, tensors);
-  return std::isfinite(norm.item<double>()) ? norm : norm_in(at::kDouble, tensors);
+  const bool overflows = !std::isfinite(device::value_of<double>(norm, "norm of the gradient"));
+  return overflows ? norm_in(at::kDouble, tensors) : norm;
 }
 
 Clipper::Clipper(double bound, spec::ClipAlgorithm algorithm, HostReads reads)
@@ -58,8 +59,7 @@ at::Tensor Clipper::operator()(at::TensorList gradients) const {
 namespace {
 
 double read(const at::Tensor& scalar) {
-  if (!scalar.is_cpu()) count_host_wait("state of the gradient scaler");
-  return scalar.item<double>();
+  return device::value_of<double>(scalar, "state of the gradient scaler");
 }
 
 constexpr double kFirstScale = 65536;

@@ -1,5 +1,7 @@
 #include "train/step/step_runner.hpp"
 
+#include "base/machine/host_waits.hpp"
+#include "device/host_read.hpp"
 #include "train/debug/tensor_stats.hpp"
 #include "train/parallel/sharded_optimizer.hpp"
 #include "train/state/weights.hpp"
@@ -18,6 +20,7 @@ namespace trainctl::train {
 namespace {
 
 constexpr double kNotFinite = std::numeric_limits<double>::quiet_NaN();
+constexpr const char* kFlag = "flag of a non-finite step";  // the place of host waits
 
 class NormSum final : public stage::RankSum {
  public:
@@ -270,13 +273,14 @@ bool StepRunner::update(const MicroBatch& micro) {
 /// Restores the buffers if the step is skipped. Does not synchronize with a GPU.
 void StepRunner::restore_buffers() {
   const at::Tensor& found_inf = scaler_->found_inf();
-  if (reads_on_host_ && found_inf.item<float>() == 0) return;
+  if (reads_on_host_ && device::value_of<float>(found_inf, kFlag) == 0) return;
   kept_->put_back_where(found_inf.squeeze().ne(0));
 }
 
 void StepRunner::step_optimizer() {
   stage::Optimizer& optimizer = sharded_ != nullptr ? sharded_->own() : session_.optimizer;
   if (scaler_ && keeps_weights_) {
+    if (!on_cpu_ && !optimizer.skips_on_device()) count_host_wait(kFlag);
     optimizer.step_unless(scaler_->found_inf());
   } else {
     optimizer.step();
@@ -298,7 +302,8 @@ bool StepRunner::clip() {
   if (!scaler_ && !by_norm && !all_finite(gradients_)) return false;
   if (!clipper_) return true;
   const at::Tensor norm = (*clipper_)(gradients_);
-  return scaler_ || !norm.defined() || std::isfinite(norm.item<double>());
+  return scaler_ || !norm.defined() ||
+         std::isfinite(device::value_of<double>(norm, "norm of the gradient"));
 }
 
 /// Rows that the mean loss leaves out do not count in the metrics either.
@@ -310,7 +315,7 @@ void StepRunner::measure_if_finite(const at::Tensor& logits, const at::Tensor& t
   };
   if (!meter_.leaves_out()) return measure_all();
   if (reads_on_host_) {
-    if (std::isfinite(loss.item<double>())) measure_all();
+    if (std::isfinite(device::value_of<double>(loss, "loss of a step"))) measure_all();
     return;
   }
   std::vector<at::Tensor> before;

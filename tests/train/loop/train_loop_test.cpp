@@ -1,6 +1,7 @@
 #include "train/loop/train_loop.hpp"
 
 #include "base/error.hpp"
+#include "base/hash.hpp"
 #include "data/cache/device_cache.hpp"
 #include "data/host_images.hpp"
 #include "data/transform_of.hpp"
@@ -9,7 +10,14 @@
 #include "support/close.hpp"
 #include "train/fake_run.hpp"
 
+#include <cstddef>
+#include <deque>
+#include <memory>
 #include <numeric>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
 
 using namespace trainctl;
 
@@ -58,7 +66,60 @@ std::pair<double, at::Tensor> loss_of_mixed(data::Loader& loader, FakeModel& mod
   return {sum / static_cast<double>(loader.samples()), last.flatten()};
 }
 
+/// Copies batches late, like a GPU: until drain(), it needs the last LoaderOptions::in_flight.
+class LateFeed final : public device::Feed {
+ public:
+  LateFeed(const device::FeedOptions& options, int& drains)
+      : feed_(device::make_feed(at::kCPU, options)),
+        most_(static_cast<std::size_t>(options.in_flight)),
+        drains_(drains) {}
+
+  const device::DeviceBatch& put(const data::Batch& batch) override {
+    if (batch.index == 0) CHECK(late_.empty());
+    late_.emplace_back(batch.fields, hash_of(batch.fields));
+    if (late_.size() > most_) late_.pop_front();
+    return feed_->put(batch);
+  }
+  void drain() override {
+    for (const auto& [fields, hash] : late_) CHECK(hash_of(fields) == hash);
+    late_.clear();
+    ++drains_;
+  }
+
+ private:
+  using Fields = std::vector<std::span<const std::byte>>;
+  static std::string hash_of(const Fields& fields) {
+    Hasher hasher;
+    for (const auto& field : fields) hasher.add(field);
+    return hasher.hex();
+  }
+
+  std::unique_ptr<device::Feed> feed_;
+  std::size_t most_;
+  int& drains_;
+  std::deque<std::pair<Fields, std::string>> late_;
+};
+
 }  // namespace
+
+TEST_CASE("TrainLoop: a feed that copies late is drained before the loader restarts its ring") {
+  FakeRun run;
+  const auto with_ring = [](std::int64_t samples) {
+    return std::make_unique<data::Loader>(
+        data::Pipeline{.dataset = std::make_shared<FakeImages>(samples)},
+        data::LoaderOptions{.batch_size = 4, .num_workers = 1, .in_flight = 2});
+  };
+  run.train = with_ring(20);
+  run.validation = with_ring(12);
+  run.options.max_epochs = 3;
+  int drains = 0;
+  run.make_feed = [&drains](at::Device, const device::FeedOptions& options) {
+    CHECK(options.in_flight == 2);
+    return std::make_unique<LateFeed>(options, drains);
+  };
+  run.run();
+  CHECK(drains == 2 * 3);  // for training and validation of each epoch
+}
 
 TEST_CASE("TrainLoop: an epoch uses each sample once and reports the mean loss over samples") {
   FakeRun run({.samples = 10, .batch = 4, .val_samples = 7});

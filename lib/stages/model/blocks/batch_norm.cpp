@@ -1,6 +1,7 @@
 #include "stages/model/blocks/batch_norm.hpp"
 
 #include "base/error.hpp"
+#include "device/host_read.hpp"
 #include "stage/checkpoint.hpp"
 #include "stage/forward_context.hpp"
 
@@ -165,7 +166,7 @@ at::Tensor BatchNorm2d::operator()(const at::Tensor& x_nchw, stage::RunMode mode
 at::Tensor BatchNorm2d::over_ranks(const at::Tensor& x_nchw) const {
   const stage::BatchOfRanks ranks = stage::batch_of_ranks();
   const BatchStatistics batch = batch_statistics(x_nchw, ranks);
-  ENSURE(config, !x_nchw.is_cpu() || batch.count.item<double>() > 1,
+  ENSURE(config, !x_nchw.is_cpu() || device::value_of<double>(batch.count, "rows of a batch") > 1,
          "batch normalization needs more than one value per channel, but the last batch has only "
          "one on all ranks together\nhint: set loader.drop_last=true, use larger batches or larger "
          "images");
