@@ -286,13 +286,9 @@ int Worker::run_training() {
   const stage::ModelContext shape = data.model_context();
   const auto communicator =
       build_communicator(request_, experiment.distributed, device, heartbeat_);
-  const ProbeContext probe{.experiment = experiment,
-                           .catalog = catalog,
-                           .model = shape,
-                           .device = device,
-                           .local_world_size = request_.local_world_size,
-                           .before = choices_before(run_dir),
-                           .devices = static_cast<int>(devices.size())};
+  ProbeContext probe{
+      experiment, catalog, shape, device, request_.local_world_size, choices_before(run_dir)};
+  probe.devices = static_cast<int>(devices.size());
   const train::ThreadChoice threads = choose_threads(probe, *communicator);
   const train::LayoutChoice layout = resolve_layout(probe, *communicator);
   place.experiment.trainer.channels_last.value = layout.channels_last;

@@ -207,7 +207,8 @@ struct EpochEnded {
 
 /// Sent by every rank of a distributed run at the end of an epoch (by rank 0 before its
 /// EpochEnded): the time of its steps and its gradient exchange. Only the current process counts:
-/// in a resumed epoch the steps since the restart.
+/// in a resumed epoch the steps since the restart. The own work and the times of the exchange are
+/// NaN if steps were replayed from a CUDA graph that contains the exchange.
 struct RankEpoch {
   int rank = 0;
   std::int64_t epoch = 0;

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Checks that code which can make the host wait for a GPU counts it: a tensor is read through device/host_read.hpp, or
-count_host_wait() stands in one of the lines before."""
+count_host_wait() is called in one of the lines before."""
 
 import re
 

@@ -100,8 +100,7 @@ std::function<void()> throwaway_step(const ProbeContext& context) {
   const std::shared_ptr<stage::Loss> loss = context.catalog.losses.build(
       experiment.loss, {context.model.outputs, context.device, context.model.kind.targets});
   options.widens_logits = !loss->accepts_16_bit();
-  const std::int64_t rows =
-      (experiment.loader.batch_size + context.devices - 1) / context.devices;
+  const std::int64_t rows = (experiment.loader.batch_size + context.devices - 1) / context.devices;
   const device::DeviceBatch batch = made_up_batch(context.model, rows, context.device);
   return [model, loss, inputs = batch.inputs, targets = batch.targets, options] {
     for (const auto& [name, parameter] : model->parameters()) parameter.mutable_grad().reset();

@@ -27,8 +27,8 @@ struct ProbeContext {
   at::Device device = at::kCPU;
   int local_world_size = 1;
   EarlierChoices before = {};
-  bool trains = true;  // false: a CPU is not probed for its memory format
   int devices = 1;     // that share each batch, see data_parallel_devices()
+  bool trains = true;  // false: a CPU is not probed for its memory format
 };
 
 /// Returns random samples and targets that fit the model and the loss.

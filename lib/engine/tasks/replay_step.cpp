@@ -174,10 +174,9 @@ int replay(const TaskSetup& setup) {
   event.why_not = what_differs(setup, record);
   set_random(setup, numerics, event.notes);
 
-  const device::DeviceBatch batch =
-      device::with_tensors(numerics.batch, [&](const at::Tensor& tensor) {
-        return device::moved(tensor, setup.device, kPlace);
-      });
+  const device::DeviceBatch batch = device::with_tensors(
+      numerics.batch,
+      [&](const at::Tensor& tensor) { return device::moved(tensor, setup.device, kPlace); });
   train::ForwardOptions forward = train::forward_options(setup.experiment.trainer);
   forward.channels_last =
       setup.experiment.trainer.channels_last.value_or(numerics.record.channels_last);

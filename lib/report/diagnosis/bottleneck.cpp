@@ -76,13 +76,14 @@ class UsageSum {
 
 void add_communication(const RunRecord& record, BottleneckContext& context) {
   const std::vector<RankRow> rows = rank_rows(record);
-  if (rows.empty()) return;
+  const RankRow* slow = slowest(rows);
+  if (slow == nullptr) return;
   if (const RankRow* last = straggler(rows)) {
     context.straggler = *last;
     context.straggler_is_here = last->host == rows.front().host;
   }
   const double work_s = std::ranges::max(rows, {}, &RankRow::work_s).work_s;
-  context.ranks_wait_s = slowest(rows)->own_s() - work_s;
+  context.ranks_wait_s = slow->own_s() - work_s;
   context.overlap = rows.front().overlap;
   const auto rank0 = record.rank_epochs.find(0);
   if (rank0 != record.rank_epochs.end() && !rank0->second.empty())
@@ -117,10 +118,10 @@ TimeSplit split_of(const events::Timing& timing) {
                          Part{BottleneckKind::transfer, timing.h2d_s},
                          Part{BottleneckKind::communication, timing.allreduce_exposed_s},
                          Part{BottleneckKind::checkpoint, timing.checkpoint_s}};
-  const std::array work{Part{BottleneckKind::compute, timing.forward_s + timing.backward_s},
-                        Part{BottleneckKind::optimizer, timing.optimizer_s},
-                        Part{BottleneckKind::evaluation, timing.eval_s},
-                        Part{BottleneckKind::host, timing.other_s}};
+  const double passes_s = timing.forward_s + timing.backward_s + timing.graph_s;
+  const std::array work{
+      Part{BottleneckKind::compute, passes_s}, Part{BottleneckKind::optimizer, timing.optimizer_s},
+      Part{BottleneckKind::evaluation, timing.eval_s}, Part{BottleneckKind::host, timing.other_s}};
   TimeSplit split{largest(waits)};
   for (const Part& each : waits) split.waits_s += each.seconds;
   const Part& labor = largest(work);

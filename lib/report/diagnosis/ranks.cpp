@@ -5,6 +5,9 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <cmath>
+
 namespace trainctl::report {
 namespace {
 
@@ -32,11 +35,19 @@ std::optional<RankRow> row_of(int rank, std::span<const events::RankEpoch> epoch
   for (double* seconds : {&row.step_s, &row.data_wait_s, &row.work_s, &row.exposed_s})
     *seconds /= steps;
   row.wire_bytes /= row.steps;
-  if (exchanged_s > 0) row.overlap = overlapped_s / exchanged_s;
+  if (exchanged_s != 0) row.overlap = overlapped_s / exchanged_s;
   return row;
 }
 
+bool know_work(std::span<const RankRow> rows) {
+  return std::ranges::all_of(rows, &RankRow::knows_work);
+}
+
 void compare(std::vector<RankRow>& rows) {
+  if (!know_work(rows)) {
+    for (RankRow& row : rows) row.slowdown = row.wait_beyond_s = std::nan("");
+    return;
+  }
   std::vector<double> own;
   std::vector<double> waits;
   for (const RankRow& row : rows) {
@@ -61,7 +72,12 @@ std::string name_of(const RankRow& row, std::span<const RankRow> rows) {
   return fmt::format("rank {}{}", row.rank, shows_host ? " on " + printable(row.host) : "");
 }
 
+std::string duration_text(double seconds) {
+  return std::isnan(seconds) ? "-" : human_duration(seconds);
+}
+
 std::string signed_percent(double share) {
+  if (std::isnan(share)) return "-";
   const auto percent = static_cast<int>(100 * share + (share < 0 ? -0.5 : 0.5));
   return fmt::format("{}{} %", percent > 0 ? "+" : "", percent);
 }
@@ -70,8 +86,9 @@ std::string signed_percent(double share) {
 std::vector<RankRow> shown(std::span<const RankRow> rows) {
   std::vector<RankRow> some(rows.begin(), rows.end());
   if (rows.size() <= kMostShownRanks) return some;
-  std::ranges::stable_sort(
-      some, [](const RankRow& a, const RankRow& b) { return a.own_s() > b.own_s(); });
+  if (know_work(rows))
+    std::ranges::stable_sort(
+        some, [](const RankRow& a, const RankRow& b) { return a.own_s() > b.own_s(); });
   some.resize(kRowsOfMany);
   return some;
 }
@@ -95,8 +112,8 @@ std::vector<RankRow> rank_rows(const RunRecord& record) {
 }
 
 const RankRow* slowest(std::span<const RankRow> rows) {
-  const auto found = std::ranges::max_element(rows, {}, &RankRow::own_s);
-  return found == rows.end() ? nullptr : &*found;
+  if (rows.empty() || !know_work(rows)) return nullptr;
+  return &*std::ranges::max_element(rows, {}, &RankRow::own_s);
 }
 
 const RankRow* straggler(std::span<const RankRow> rows) {
@@ -115,9 +132,10 @@ Table ranks_table(std::span<const RankRow> rows) {
     std::vector<std::string> cells{std::to_string(row.rank)};
     if (hosts) cells.push_back(printable(row.host));
     for (const double seconds : {row.step_s, row.data_wait_s, row.work_s, row.exposed_s})
-      cells.push_back(human_duration(seconds));
+      cells.push_back(duration_text(seconds));
     cells.insert(cells.end(), {human_bytes(static_cast<double>(row.wire_bytes)),
-                               percent_text(row.overlap) + " %", signed_percent(row.slowdown)});
+                               std::isnan(row.overlap) ? "-" : percent_text(row.overlap) + " %",
+                               signed_percent(row.slowdown)});
     table.add(std::move(cells));
   }
   return table;
@@ -125,7 +143,10 @@ Table ranks_table(std::span<const RankRow> rows) {
 
 std::string ranks_verdict(std::span<const RankRow> rows) {
   const RankRow* last = slowest(rows);
-  if (last == nullptr) return "";
+  if (last == nullptr)
+    return rows.empty() ? ""
+                        : "the slowest rank is not known, because the CUDA graphs of the steps "
+                          "contain the all-reduce; trainer.cuda_graphs=false shows it";
   const std::string more =
       rows.size() > kMostShownRanks
           ? fmt::format("; {} of {} ranks are shown, ranks.csv has all", kRowsOfMany, rows.size())
@@ -144,10 +165,16 @@ std::string ranks_verdict(std::span<const RankRow> rows) {
 }
 
 Json ranks_json(std::span<const RankRow> rows) {
-  return json_list(rows, [](const RankRow& row) {
-    return joined({JSON_FIELDS(row, rank, host, device, steps, step_s, data_wait_s, work_s),
-                   {{"allreduce_exposed_s", json_number(row.exposed_s)}},
-                   JSON_FIELDS(row, overlap, wire_bytes, slowdown)});
+  const auto known = [](double value) {
+    return std::isnan(value) ? Json(nullptr) : json_number(value);
+  };
+  return json_list(rows, [&](const RankRow& row) {
+    return joined({JSON_FIELDS(row, rank, host, device, steps, step_s, data_wait_s),
+                   {{"work_s", known(row.work_s)},
+                    {"allreduce_exposed_s", known(row.exposed_s)},
+                    {"overlap", known(row.overlap)}},
+                   JSON_FIELDS(row, wire_bytes),
+                   {{"slowdown", known(row.slowdown)}}});
   });
 }
 
@@ -177,9 +204,14 @@ std::span<const RankColumn> rank_columns() {
 std::vector<CsvField> rank_fields(const events::RankEpoch& epoch) {
   std::vector<CsvField> fields{{"epoch", std::to_string(epoch.epoch + 1)},
                                {"rank", std::to_string(epoch.rank)}};
-  for (const RankColumn& column : rank_columns())
-    fields.push_back({column.name, column.number != nullptr ? exact_text(epoch.*column.number)
-                                                            : std::to_string(epoch.*column.count)});
+  for (const RankColumn& column : rank_columns()) {
+    if (column.count != nullptr) {
+      fields.push_back({column.name, std::to_string(epoch.*column.count)});
+    } else {
+      const double number = epoch.*column.number;
+      fields.push_back({column.name, std::isnan(number) ? "" : exact_text(number)});
+    }
+  }
   fields.push_back({"bucket_bytes", fmt::format("{}", fmt::join(epoch.bucket_bytes, " "))});
   return fields;
 }

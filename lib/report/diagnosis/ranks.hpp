@@ -5,10 +5,13 @@
 #include "report/text/format.hpp"
 #include "report/text/table.hpp"
 
+#include <cmath>
+
 namespace trainctl::report {
 
 /// The averages of one of several ranks over its epochs, without the first if there are others.
-/// Times and bytes are per step.
+/// Times and bytes are per step. If CUDA graphs contain the exchange of gradients, the numbers of
+/// work and exchange are NaN.
 struct RankRow {
   int rank = 0;
   std::string host;        // empty: not reported
@@ -26,12 +29,13 @@ struct RankRow {
   /// Returns the time that the others wait for: ranks that synchronize in each step have the same
   /// wall time, and the slowest rank waits least.
   [[nodiscard]] double own_s() const { return data_wait_s + work_s; }
+  [[nodiscard]] bool knows_work() const { return !std::isnan(work_s); }
 };
 
 /// Returns the rows by rank; empty if fewer than two ranks have reported a step.
 std::vector<RankRow> rank_rows(const RunRecord& record);
 
-/// Returns the rank with the longest own time; null if there are no rows.
+/// Returns the rank with the longest own time; null if there are no rows, or if it is not known.
 const RankRow* slowest(std::span<const RankRow> rows);
 /// Returns the slowest rank if it is more than 10 % slower than the median; else null.
 const RankRow* straggler(std::span<const RankRow> rows);

@@ -14,17 +14,17 @@ constexpr char kStyle[] = R"css(
 :root { color-scheme: light;
   --paper: #fbfbfa; --card: #ffffff; --ink: #1c2024; --soft: #5b6470; --rule: #d9dce0; --grid: #e9ebee; --accent: #0072b2; --link: #005f96;
   --good: #00694b; --bad: #a93c00; --wait: #6b5200; --good-back: #e2f3ec; --bad-back: #fbe7dc; --wait-back: #f8efd2;
-  --k0: #0072b2; --k1: #d55e00; --k2: #009e73; --k3: #b8608f; --k4: #e69f00; --k5: #56b4e9; --k6: #1c2024; --k7: #b3a500; --k8: #8a929c;
+  --k0: #0072b2; --k1: #d55e00; --k2: #009e73; --k3: #b8608f; --k4: #e69f00; --k5: #56b4e9; --k6: #1c2024; --k7: #b3a500; --k8: #8a929c; --k9: #6f4fb0;
   --h0: #0072b2; --h1: #3f9bcb; --h2: #a9b2bb; --h3: #e0a35c; --h4: #d55e00; }
 :root[data-theme="dark"] { color-scheme: dark;
   --paper: #14171a; --card: #1b1f23; --ink: #e6e8ea; --soft: #a3acb6; --rule: #363c43; --grid: #292e34; --accent: #56b4e9; --link: #7cc4ef;
   --good: #5fd0aa; --bad: #ff9a5c; --wait: #f0d264; --good-back: #12322a; --bad-back: #40230f; --wait-back: #39300f;
-  --k0: #56b4e9; --k1: #e69f00; --k2: #2fc49a; --k3: #dd96bd; --k4: #e8703a; --k5: #4a8fd6; --k6: #e6e8ea; --k7: #f0e442; --k8: #7d8791;
+  --k0: #56b4e9; --k1: #e69f00; --k2: #2fc49a; --k3: #dd96bd; --k4: #e8703a; --k5: #4a8fd6; --k6: #e6e8ea; --k7: #f0e442; --k8: #7d8791; --k9: #b59cf0;
   --h0: #56b4e9; --h1: #3d86b0; --h2: #59626b; --h3: #a3702c; --h4: #e8703a; }
 @media (prefers-color-scheme: dark) { :root:not([data-theme="light"]) { color-scheme: dark;
   --paper: #14171a; --card: #1b1f23; --ink: #e6e8ea; --soft: #a3acb6; --rule: #363c43; --grid: #292e34; --accent: #56b4e9; --link: #7cc4ef;
   --good: #5fd0aa; --bad: #ff9a5c; --wait: #f0d264; --good-back: #12322a; --bad-back: #40230f; --wait-back: #39300f;
-  --k0: #56b4e9; --k1: #e69f00; --k2: #2fc49a; --k3: #dd96bd; --k4: #e8703a; --k5: #4a8fd6; --k6: #e6e8ea; --k7: #f0e442; --k8: #7d8791;
+  --k0: #56b4e9; --k1: #e69f00; --k2: #2fc49a; --k3: #dd96bd; --k4: #e8703a; --k5: #4a8fd6; --k6: #e6e8ea; --k7: #f0e442; --k8: #7d8791; --k9: #b59cf0;
   --h0: #56b4e9; --h1: #3d86b0; --h2: #59626b; --h3: #a3702c; --h4: #e8703a; } }
 * { box-sizing: border-box; }
 html { -webkit-text-size-adjust: 100%; }
@@ -58,7 +58,7 @@ figcaption { display: flex; flex-wrap: wrap; gap: .1rem 1.2rem; align-items: bas
 .key.dashed { background: repeating-linear-gradient(90deg, var(--c) 0 .3rem, transparent .3rem .45rem); }
 .readout { font-size: .8rem; color: var(--soft); min-height: 1.3em; margin: .1rem 0 0; }
 .c0 { --c: var(--k0); } .c1 { --c: var(--k1); } .c2 { --c: var(--k2); } .c3 { --c: var(--k3); } .c4 { --c: var(--k4); } .c5 { --c: var(--k5); }
-.c6 { --c: var(--k6); } .c7 { --c: var(--k7); } .c8 { --c: var(--k8); }
+.c6 { --c: var(--k6); } .c7 { --c: var(--k7); } .c8 { --c: var(--k8); } .c9 { --c: var(--k9); }
 svg { display: block; width: 100%; height: auto; font: 11px system-ui, -apple-system, "Segoe UI", Roboto, Arial, sans-serif; }
 svg.wide { min-width: 34rem; }
 svg text { fill: var(--soft); } .label text { font-weight: 600; } .halo text { paint-order: stroke; stroke: var(--card); stroke-width: 3px; }

@@ -51,7 +51,7 @@ struct PlotArea {
 /// Returns a number with at most two decimals: "12.5".
 std::string coordinate(double value);
 /// The colors of series, which the CSS classes "c0", "c1" ... of page.cpp set.
-inline constexpr std::size_t kSeriesColors = 9;
+inline constexpr std::size_t kSeriesColors = 10;
 /// Returns the CSS class of a series; the colors repeat after the last one.
 std::string color_class(std::size_t number);
 

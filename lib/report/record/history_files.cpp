@@ -75,7 +75,7 @@ events::RankEpoch rank_epoch(const std::map<std::string, std::string>& row) {
     if (column.count != nullptr) {
       epoch.*column.count = whole(value);
     } else {
-      epoch.*column.number = std::isfinite(value) ? value : 0;
+      epoch.*column.number = std::isinf(value) ? 0 : value;  // NaN: not known
     }
   }
   return epoch;

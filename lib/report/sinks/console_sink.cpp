@@ -182,7 +182,8 @@ void EpochTable::choose_fields(const EpochEnded& first) {
   fields_.push_back({"time", 7, 0, [](const EpochEnded& e) { return time_text(e.timing.wall_s); }});
   for (const events::TimingPhase& phase : events::kTimingPhases) {
     const bool is_transfer = phase.seconds == &Timing::h2d_s;
-    if (!phase.column.empty())
+    const bool is_rare = phase.seconds == &Timing::graph_s;  // only on a GPU
+    if (!phase.column.empty() && (!is_rare || first.timing.*phase.seconds > 0))
       add_phase(is_transfer ? options_.transfer_name : std::string(phase.column), phase.seconds);
   }
   add_other();

@@ -236,7 +236,8 @@ class PrometheusSink final : public Sink {
   }
   void note(const events::RankEpoch& epoch) {
     const auto steps = static_cast<double>(epoch.steps);
-    if (steps > 0) state_.ranks[epoch.rank] = {epoch.step_s / steps, epoch.data_wait_s / steps};
+    if (steps > 0 && !std::isnan(epoch.step_s))
+      state_.ranks[epoch.rank] = {epoch.step_s / steps, epoch.data_wait_s / steps};
   }
   void note(const events::EpochEnded& epoch) {
     state_.epoch = epoch;

@@ -5,6 +5,7 @@
 #include "report/record/run_record.hpp"
 #include "report/text/format.hpp"
 
+#include <cmath>
 #include <numeric>
 
 namespace trainctl::report {
@@ -144,7 +145,8 @@ class TensorboardSink final : public Sink {
   }
 
   void take(const events::RankEpoch& epoch) {
-    if (epoch.steps > 0) rank_times_.push_back(epoch.step_s / static_cast<double>(epoch.steps));
+    if (epoch.steps > 0 && !std::isnan(epoch.step_s))
+      rank_times_.push_back(epoch.step_s / static_cast<double>(epoch.steps));
   }
 
   void take(const events::TableRow& row) {

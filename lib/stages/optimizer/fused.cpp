@@ -114,9 +114,8 @@ at::TensorList ParameterGroup::advance() {
 bool ParameterGroup::has_equal_steps(at::TensorList others) const {
   if (!has_equal_steps_) {
     const auto are_equal = [](at::TensorList scalars) {
-      return scalars.empty() ||
-             device::value_of<bool>(at::stack(scalars).eq(scalars.front()).all(),
-                                    "step counts of the optimizer");
+      return scalars.empty() || device::value_of<bool>(at::stack(scalars).eq(scalars.front()).all(),
+                                                       "step counts of the optimizer");
     };
     has_equal_steps_ = are_equal(all_active() ? steps_ : active_steps_) && are_equal(others);
   }

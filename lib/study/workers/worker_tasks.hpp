@@ -35,8 +35,8 @@ struct MeasureRequest {
 };
 
 /// Measures a few steps of the model in a separate worker process, on the device of the run, in a
-/// temporary folder. Throws the error that a run would end with if its device is missing or if model
-/// and data do not fit, and Error(resource) when there is not enough memory.
+/// temporary folder. Throws the error that a run would end with if its device is missing or if
+/// model and data do not fit, and Error(resource) when there is not enough memory.
 events::Measured measure_model(const MeasureRequest& request);
 
 /// Times steps of `ranks` processes that run concurrently on the cores of this machine, including

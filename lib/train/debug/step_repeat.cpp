@@ -185,8 +185,8 @@ RepeatedStep repeat_step(const StepParts& parts, const device::DeviceBatch& batc
 }
 
 StepDigests digests_of(const RepeatedStep& step) {
-  return {exact_text(device::value_of<double>(step.loss, kPlace)), digest_weights({{"outputs", step.outputs}}),
-          digest_weights(step.gradients)};
+  return {exact_text(device::value_of<double>(step.loss, kPlace)),
+          digest_weights({{"outputs", step.outputs}}), digest_weights(step.gradients)};
 }
 
 std::vector<events::TensorSummary> summaries_of(const stage::Model& model,

@@ -232,6 +232,10 @@ void ProgressReporter::report_rank(const LoopState& state) {
   share.overlapped_s = exchanged.overlapped_s;
   share.exposed_s = exchanged.exposed_s;
   share.overlap = exchange_s > 0 ? exchanged.overlapped_s / exchange_s : 0;
+  // If a graph contains the exchange, neither its time nor that of the own work is known.
+  if (timing.graph_s > 0 && !sync_.bucket_bytes().empty())
+    share.step_s = share.allreduce_exposed_s = share.overlapped_s = share.exposed_s =
+        share.overlap = kNone;
   share.payload_bytes = exchanged.payload_bytes;
   share.wire_bytes = exchanged.wire_bytes;
   share.bucket_bytes = sync_.bucket_bytes();

@@ -148,7 +148,7 @@ bool CapturedStep::record(const MicroBatch& micro, const Step& step) {
 
 void CapturedStep::replay(const MicroBatch& micro, const Recorded& recorded) {
   if (micro.opens && !uses_recorded_) use_recorded_gradients();
-  setup_.timer.enter(Part::forward);  // one launch, which cannot be divided into parts
+  setup_.timer.enter(Part::graph);  // one launch, which cannot be divided into parts
   setup_.graph->replay(recorded.graph);
   setup_.timer.enter(Part::other);
   setup_.timer.end_step();

@@ -8,6 +8,9 @@
 #include "support/golden.hpp"
 #include "support/temp_folder.hpp"
 
+#include <limits>
+#include <utility>
+
 using namespace trainctl;
 using namespace trainctl::report;
 
@@ -132,6 +135,36 @@ TEST_CASE("ranks: only the slowest of many ranks are shown, and ranks.csv is nam
   CHECK(table.rows()[0][0] == "57");
   CHECK_THAT(ranks_verdict(rows), Contains("8 of 100 ranks are shown, ranks.csv has all"));
   CHECK(ranks_json(rows).size() == 100);
+}
+
+TEST_CASE("ranks: work and exchange that are not known are shown as such, not as 0") {
+  constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+  RunRecord record = invented::run();
+  events::RankEpoch epoch = rank_epoch(0, 0, 0.5);
+  epoch.step_s = epoch.allreduce_exposed_s = kUnknown;
+  epoch.overlapped_s = epoch.exposed_s = epoch.overlap = kUnknown;
+  const auto count = static_cast<int>(GENERATE(2, 40));
+  for (epoch.rank = 0; epoch.rank < count; ++epoch.rank) record.add(epoch.rank, epoch);
+  const auto rows = rank_rows(record);
+  REQUIRE(std::cmp_equal(rows.size(), count));
+  CHECK(slowest(rows) == nullptr);
+  CHECK(straggler_json(rows).is_null());
+  CHECK_THAT(ranks_verdict(rows), Contains("not known") && Contains("cuda_graphs=false"));
+  const Table table = ranks_table(rows);
+  CHECK(table.rows()[0] ==
+        std::vector<std::string>{"0", "1.00 s", "50.0 ms", "-", "-", "4.0 KiB", "-", "-"});
+  const Json first = ranks_json(rows)[0];
+  for (const char* key : {"work_s", "allreduce_exposed_s", "overlap", "slowdown"})
+    CHECK(first.at(key).is_null());
+  CHECK(first.at("data_wait_s") == 0.05);
+  const std::string line = [&] {
+    const TempFolder folder;
+    make_csv_sink(folder.path(), {})->on_event(0, epoch);
+    return golden::lines_of(golden::read(folder / "ranks.csv")).at(1);
+  }();
+  CHECK_THAT(line, Contains(",10,10,10,0.5,,,,,,40960,40960,1024 3072"));
+  const Json result = result_document(record, invented::ending());
+  CHECK(result["straggler"].is_null());
 }
 
 TEST_CASE("ranks.csv: has a row per rank and epoch, and is not written for one rank") {

@@ -95,6 +95,18 @@ TEST_CASE("EpochTable: the parts of the time sum to 100 % at any width") {
   }
 }
 
+TEST_CASE("EpochTable: steps of CUDA graphs have a column, if there are any") {
+  const auto table_with = [](double graph_s) {
+    EpochTable table({.style = {.glyphs = Glyphs::ascii, .width = 160}});
+    events::EpochEnded epoch = invented::epoch(0);
+    epoch.timing = {.wall_s = 4, .forward_s = 1, .graph_s = graph_s, .other_s = 3 - graph_s};
+    return table.add(epoch);
+  };
+  CHECK_THAT(table_with(0), !Contains("graph"));
+  CHECK_THAT(table_with(2), Contains(" graph") && Contains("50"));
+  CHECK(sum_of_parts(table_with(2)) == 100);
+}
+
 TEST_CASE("EpochTable: training metrics are dropped before parts of the time") {
   EpochTable table({.metrics = kSix, .style = {.glyphs = Glyphs::ascii, .width = 120}});
   const std::string text = table.add(with_six_metrics());

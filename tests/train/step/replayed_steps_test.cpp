@@ -202,6 +202,41 @@ TEST_CASE("captured steps: two and three ranks have the results of eager mode") 
   }
 }
 
+TEST_CASE("captured steps: the time of a replayed step is not divided into parts") {
+  const FakeRun::Sizes sizes{.samples = 48, .batch = 4, .val_samples = 0};
+  GraphCounts counts;
+  const RankRun alone = run_alone(sizes, [&](FakeRun& run, int) { capture(run, counts); });
+  const events::Timing& first = alone.epochs.front().timing;
+  const events::Timing& last = alone.epochs.back().timing;
+  CHECK(first.forward_s > 0);
+  CHECK(first.graph_s > 0);
+  CHECK(last.graph_s > 0);
+  CHECK(last.forward_s == 0);
+  CHECK(last.backward_s == 0);
+  CHECK(run_alone(sizes).epochs.back().timing.graph_s == 0);
+}
+
+TEST_CASE("captured steps: work and exchange of a rank are not known if one graph has both") {
+  const FakeRun::Sizes sizes{.samples = 96, .batch = 4, .val_samples = 0};
+  const bool exchanges = GENERATE(true, false);
+  std::array<GraphCounts, 2> counts;
+  const auto ranks = run_ranks(2, sizes, [&](FakeRun& run, int rank) {
+    if (!exchanges) run.options.strategy = spec::Strategy::local_sgd;
+    capture(run, counts.at(static_cast<std::size_t>(rank)));
+  });
+  for (const RankRun& rank : ranks) {
+    REQUIRE(rank.shares.size() == kEpochs);
+    for (const events::RankEpoch& share : rank.shares) {
+      CHECK(share.wall_s > 0);
+      CHECK(std::isfinite(share.data_wait_s));
+      for (const double seconds :
+           {share.step_s, share.allreduce_exposed_s, share.overlapped_s, share.exposed_s})
+        CHECK(std::isnan(seconds) == exchanges);
+      if (exchanges) CHECK(share.payload_bytes > 0);
+    }
+  }
+}
+
 TEST_CASE("captured steps: a capture that fails is reported once, and the run is equal to eager") {
   const std::int64_t accumulate = GENERATE(1, 3);
   const int fails_at = GENERATE(0, 1, 2);
