@@ -280,7 +280,7 @@ void StepRunner::restore_buffers() {
 void StepRunner::step_optimizer() {
   stage::Optimizer& optimizer = sharded_ != nullptr ? sharded_->own() : session_.optimizer;
   if (scaler_ && keeps_weights_) {
-    if (!on_cpu_ && !optimizer.skips_on_device()) count_host_wait(kFlag);
+    if (!scaler_->found_inf().is_cpu() && !optimizer.skips_on_device()) count_host_wait(kFlag);
     optimizer.step_unless(scaler_->found_inf());
   } else {
     optimizer.step();
