@@ -96,7 +96,9 @@ struct LoopState {
   bool ranks_alike = true;   // whether the ranks have equal weights after the last step
   bool save_agreed = false;  // all ranks save after this step, because the save interval has passed
   double saved_at = 0;       // on the session's clock
-  Position validation;       // of the running validation
+  std::int32_t ended_saves = 0;          // CheckpointSaver::ended() of this rank
+  std::int32_t agreed_saves = 0;         // that of rank 0 some steps ago, the same on all ranks
+  Position validation;                   // of the running validation
   std::vector<events::TableRow> tables;  // of the epoch, such as confusion matrices
   std::optional<double> logged_loss;     // mean loss between two log points; a GPU reads it late
   std::int64_t logged_step = 0;          // the second of these log points

@@ -14,7 +14,7 @@ StopConsensus::StopConsensus(dist::Communicator& communicator, StopSources sourc
       sources_(sources),
       cadence_(cadence),
       alone_(communicator.rank_info().world_size == 1),
-      requests_(at::zeros({4}, at::kInt)) {}
+      requests_(at::zeros({5}, at::kInt)) {}
 
 Stop StopConsensus::own(double now) const {
   if (sources_.signal != nullptr && *sources_.signal != 0) return Stop::signal;
@@ -26,6 +26,7 @@ Stop StopConsensus::read() {
   const auto* requests = requests_.const_data_ptr<std::int32_t>();
   save_agreed_ = requests[2] > 0;
   steps_left_ = requests[3];
+  agreed_saves_ = requests[4];
   if (requests[0] > 0) return Stop::signal;
   return requests[1] > 0 ? Stop::time : Stop::none;
 }
@@ -67,6 +68,7 @@ void StopConsensus::start(double now) {
   // A save that was just agreed on is still pending, and is not a new request.
   requests[2] = decides && save_is_due_ && !save_agreed_ ? 1 : 0;
   requests[3] = decides ? steps_until_next(now) : 0;
+  requests[4] = decides ? ended_saves_ : 0;
   pending_ = communicator_.start_sum(requests_, "consensus on stopping");
 }
 
@@ -127,6 +129,7 @@ void StopObserver::on_step_end(LoopState& state) {
   if (!alone_) phases_.switch_to(Part::allreduce);
   if (options_.saving && options_.saving->every_s)
     consensus_.request_save(now - state.saved_at >= *options_.saving->every_s);
+  consensus_.report_saves(state.ended_saves);
   const std::int64_t step = state.position.global_step;
   const bool meets = options_.strategy == spec::Strategy::local_sgd
                          ? state.ranks_alike
@@ -134,6 +137,7 @@ void StopObserver::on_step_end(LoopState& state) {
   state.stop =
       consensus_.after_step(meets ? StopConsensus::At::sync_point : StopConsensus::At::step, now);
   state.save_agreed = consensus_.save_agreed();
+  state.agreed_saves = consensus_.ended_saves();
 }
 
 /// trainer.max_time takes effect only after the validation.

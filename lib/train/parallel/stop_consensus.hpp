@@ -43,6 +43,10 @@ class StopConsensus {
   Stop after_step(At at, double now);
   /// Sets whether a save is due from now on. Only rank 0's value counts.
   void request_save(bool due) { save_is_due_ = due; }
+  /// Sets the number that describes the saves that have ended. Only rank 0's number counts.
+  void report_saves(std::int32_t ended) { ended_saves_ = ended; }
+  /// Returns the number that rank 0 had at the last exchange that was read.
+  [[nodiscard]] std::int32_t ended_saves() const { return agreed_saves_; }
   /// Returns whether all ranks save after the last step; true once for each request.
   [[nodiscard]] bool save_agreed() const { return save_agreed_; }
   /// Waits for all ranks and returns their decision. Call it between epochs.
@@ -60,7 +64,9 @@ class StopConsensus {
   StopSources sources_;
   Cadence cadence_;
   bool alone_;
-  at::Tensor requests_;  // int32: [signal, time, save, steps until the next exchange]
+  at::Tensor requests_;  // int32: [signal, time, save, steps until the next exchange, ended saves]
+  std::int32_t ended_saves_ = 0;
+  std::int32_t agreed_saves_ = 0;
   bool save_is_due_ = false;
   bool save_agreed_ = false;
   bool begins_ = true;           // the first step of a phase has not ended yet

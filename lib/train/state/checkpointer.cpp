@@ -3,7 +3,7 @@
 #include "base/files.hpp"
 #include "base/strings.hpp"
 
-#include <ATen/ops/zeros.h>
+#include <ATen/ops/full.h>
 
 #include <algorithm>
 #include <chrono>
@@ -249,6 +249,7 @@ void CheckpointSaver::take(const std::vector<stage::NamedTensor>& tensors, Json 
 void CheckpointSaver::write(const About& about) {
   about_ = about;
   last_ = about.moment;
+  ++started_;
   checkpoint::Manifest manifest = session_.origin;
   manifest.epoch = about.moment.epoch;
   manifest.step_in_epoch = about.step_in_epoch;
@@ -279,7 +280,10 @@ void CheckpointSaver::poll() {
 }
 
 void CheckpointSaver::finish() {
-  if (pending_write_.valid()) report(pending_write_.get());
+  if (!pending_write_.valid()) return;
+  const WriteOutcome outcome = pending_write_.get();
+  ended_ = 2 * started_ + (outcome.committed ? 1 : 0);
+  report(outcome);
 }
 
 /// Rank 0 knows when everything is written, and nobody waits for a part that another rank has not
@@ -290,14 +294,16 @@ void CheckpointSaver::settle() {
     pending_write_.wait();
   }
   if (leads()) finish();
-  if (place_.world_size == 1) return;
-  const at::Tensor committed = at::zeros({1}, at::kInt);
-  if (leads() && last_ && has(*last_)) committed.fill_(1);
-  session_.communicator.sum(committed, "end of a save");
+  if (place_.world_size == 1 || started_ == 0) return;
+  if (agreed_ / 2 < started_) {
+    const at::Tensor ended = at::full({1}, leads() ? ended_ : 0, at::kInt);
+    session_.communicator.sum(ended, "end of a save");
+    agree(*ended.const_data_ptr<std::int32_t>());
+  }
   if (leads()) return;
   cancelled_ = true;
   finish();
-  committed_ = *committed.const_data_ptr<int>() > 0 ? last_ : std::nullopt;
+  committed_ = agreed_ % 2 > 0 ? last_ : std::nullopt;
 }
 
 void CheckpointSaver::report(const WriteOutcome& outcome) {
@@ -368,6 +374,8 @@ void Checkpointer::on_step_end(LoopState& state) {
   if (state.stop == Stop::signal) return;
   if (!state.line_is_open) write_copy(state);
   parts_.saver.poll();
+  state.ended_saves = parts_.saver.ended();
+  parts_.saver.agree(state.agreed_saves);
   const bool by_steps = saves_after_step(parts_.options, state);
   if (!by_steps && !state.save_agreed) return;
   const PhaseScope scope(parts_.phases, Part::checkpoint, events::Phase::checkpoint);

@@ -3,6 +3,7 @@
 #include "checkpoint/store.hpp"
 #include "train/state/training_state.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <filesystem>
@@ -117,8 +118,14 @@ class CheckpointSaver {
   void take(const std::vector<stage::NamedTensor>& tensors, Json meta);
   /// Writes the copy. Returns at once, or after the commit if `async: false` is set.
   void write(const About& about);
-  /// Waits until the last save is committed or has failed. Afterward all ranks know the result.
+  /// Waits until the last save is committed or has failed. Afterward all ranks know the result, for
+  /// which they exchange it, unless agree() has done so.
   void settle();
+  /// Returns a number for the saves that have ended on this rank: twice their count, plus 1 if the
+  /// last one was committed.
+  [[nodiscard]] std::int32_t ended() const { return ended_; }
+  /// Takes the ended() of rank 0 that all ranks have got, so that a save need not wait for it.
+  void agree(std::int32_t ended) { agreed_ = std::max(agreed_, ended); }
   /// Reports failures from now on instead of throwing them, because the run ends.
   void tolerate_failures() { tolerates_ = true; }
   /// Whether take() returns before the state is copied, so that nothing can check it before.
@@ -152,6 +159,9 @@ class CheckpointSaver {
   WriteJob job_;
   About about_;
   std::future<WriteOutcome> pending_write_;
+  std::int32_t started_ = 0;  // number of saves
+  std::int32_t ended_ = 0;
+  std::int32_t agreed_ = 0;
   std::optional<checkpoint::Moment> last_;  // started last, or resumed from
   std::optional<checkpoint::Moment> committed_;
   double exposed_s_ = 0;  // of the pending save

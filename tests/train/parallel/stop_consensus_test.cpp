@@ -4,7 +4,9 @@
 #include "support/noted_communicator.hpp"
 #include "support/rank_group.hpp"
 
+#include <algorithm>
 #include <array>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -91,6 +93,28 @@ void check_all(const std::vector<std::vector<int>>& found, const std::vector<int
 }
 
 }  // namespace
+
+TEST_CASE("StopConsensus: all ranks learn the saves that have ended on rank 0 at the same step") {
+  constexpr int kWorld = 3;
+  std::array<std::vector<std::int32_t>, kWorld> seen;
+  (void)exchanges_of(
+      {.world = kWorld,
+       .steps = 30,
+       .after =
+           [&](int rank, int, StopConsensus& consensus, double) {
+             seen.at(static_cast<std::size_t>(rank)).push_back(consensus.ended_saves());
+             return false;
+           },
+       .before =
+           [](int rank, int step, StopConsensus& consensus) {
+             consensus.report_saves(rank == 0 ? step / 10 : 100 + step);
+           }});
+  CHECK(seen[0].front() == 0);
+  CHECK(seen[0].back() >= 4);  // at most 16 steps ago
+  CHECK(std::ranges::is_sorted(seen[0]));
+  CHECK(seen[1] == seen[0]);
+  CHECK(seen[2] == seen[0]);
+}
 
 TEST_CASE("StopConsensus: a single rank follows its own signal and deadline at once") {
   const auto alone = dist::make_single();

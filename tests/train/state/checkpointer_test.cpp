@@ -2,6 +2,7 @@
 
 #include "checkpoint/verify.hpp"
 #include "device/fake_events.hpp"
+#include "support/noted_communicator.hpp"
 #include "support/rank_group.hpp"
 #include "train/hand_over.hpp"
 
@@ -9,7 +10,11 @@
 #include <cmath>
 #include <fstream>
 #include <limits>
+#include <memory>
+#include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 using namespace trainctl;
 
@@ -287,6 +292,45 @@ TEST_CASE("CheckpointSaver: two ranks write one checkpoint, and both know that i
     const container::File file(checkpoint::Store::part(*last, rank));
     const auto* value = reinterpret_cast<const float*>(file.find("model/weight")->bytes.data());
     CHECK(*value == static_cast<float>(30 + rank));
+  }
+}
+
+TEST_CASE("CheckpointSaver: ranks that know of the end of a save do not exchange it again") {
+  RankGroup group(2);
+  TempFolder folder;
+  std::array<std::vector<std::string>, 2> exchanges;
+  std::array<std::vector<bool>, 2> known;
+  group.run_all([&](int rank, std::unique_ptr<dist::Communicator> inner) {
+    const auto at = static_cast<std::size_t>(rank);
+    FakeRun run({}, std::make_unique<NotedCommunicator>(std::move(inner), exchanges.at(at)));
+    train::Session session = session_of(run);
+    session.run_dir = folder.path();
+    train::Options options;
+    options.saving = train::Saving{};
+    CheckpointSaver saver(session, options);
+    const auto save = [&](std::int64_t step) {
+      saver.take({{"model/weight", torch::ones({3})}}, {{"training", Json::object()}});
+      saver.write({.moment = {step, 0}, .reason = "every_n_steps"});
+    };
+    const auto agree = [&] {  // what StopConsensus does
+      while (rank == 0 && saver.ended() / 2 < 1) saver.poll();
+      const at::Tensor ended = torch::full({1}, rank == 0 ? saver.ended() : 0, torch::kInt);
+      run.communicator->sum(ended, "a test");
+      saver.agree(ended.item<int>());
+    };
+    save(1);
+    agree();
+    save(2);
+    known.at(at).push_back(saver.has({1, 0}));
+    saver.settle();
+    known.at(at).push_back(saver.has({2, 0}));
+    saver.settle();
+    known.at(at).push_back(saver.has({2, 0}));
+  });
+  const std::vector<bool> expected{false, true, true};
+  for (const std::size_t rank : {std::size_t{0}, std::size_t{1}}) {
+    CHECK(known.at(rank) == expected);
+    CHECK(exchanges.at(rank) == std::vector<std::string>{"a test", "end of a save"});
   }
 }
 
