@@ -25,9 +25,9 @@ template <class Given, class Record>
 concept Like = std::same_as<std::remove_const_t<Given>, Record>;
 
 /// Defines each_field() of a record. Its members are the fields, in the order of the JSON.
-#define RECORD_FIELDS(Record, ...)                                      \
-  void each_field(Like<Record> auto& r, auto&& visit) {                 \
-    NLOHMANN_JSON_EXPAND(NLOHMANN_JSON_PASTE(VISIT_FIELD, __VA_ARGS__)) \
+#define RECORD_FIELDS(Record, ...)                                          \
+  void each_field(::trainctl::events::Like<Record> auto& r, auto&& visit) { \
+    NLOHMANN_JSON_EXPAND(NLOHMANN_JSON_PASTE(VISIT_FIELD, __VA_ARGS__))     \
   }
 #define VISIT_FIELD(member) visit(#member, r.member);
 
@@ -220,8 +220,5 @@ RECORD_FIELDS(TensorSummary, name, dtype, shape, nan_count, inf_count, min, max,
 RECORD_FIELDS(Replayed, rank, epoch, global_step, batch, rows, cause, recorded_loss, loss,
               recorded_first, first, bitwise, why_not, initialized, non_finite_after_step, bad_rows,
               notes, layers, tensors)
-
-#undef RECORD_FIELDS
-#undef VISIT_FIELD
 
 }  // namespace trainctl::events

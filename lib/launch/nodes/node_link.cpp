@@ -102,79 +102,20 @@ void NodeLink::mark_lost(std::string why) {
 
 // The fields of each message, for writing and reading (events/fields.hpp).
 
-using events::Like;
+RECORD_FIELDS(NodeHello, node, first_rank, ranks, host, version, config, accelerator)
+RECORD_FIELDS(RankHeartbeat, rank, step, phase, stamp, loaded, collective, in_collective)
+RECORD_FIELDS(FailureReport, kind, message)
+RECORD_FIELDS(RankEnd, rank, host, pid, signal, exit_code, dumped_core, finished, sigterm_sent,
+              sigkill_sent, memory_hint, step, phase, collective, report)
+RECORD_FIELDS(NodeHeartbeats, ranks)
+RECORD_FIELDS(StopRequested, signal, at_once)
+RECORD_FIELDS(NodeLeaves, kind, reason)
+RECORD_FIELDS(Welcome, run_dir, lock_text, attempt)
+RECORD_FIELDS(StopRanks, signal)
+RECORD_FIELDS(JoinRefusal, kind, reason, run_dir)
 
-void each_field(Like<NodeHello> auto& m, auto&& visit) {
-  visit("node", m.node);
-  visit("first_rank", m.first_rank);
-  visit("ranks", m.ranks);
-  visit("host", m.host);
-  visit("version", m.version);
-  visit("config", m.config);
-  visit("accelerator", m.accelerator);
-}
-
-void each_field(Like<RankHeartbeat> auto& m, auto&& visit) {
-  visit("rank", m.rank);
-  visit("step", m.step);
-  visit("phase", m.phase);
-  visit("stamp", m.stamp);
-  visit("loaded", m.loaded);
-  visit("collective", m.collective);
-  visit("in_collective", m.in_collective);
-}
-
-void each_field(Like<FailureReport> auto& m, auto&& visit) {
-  visit("kind", m.kind);
-  visit("message", m.message);
-}
-
-void each_field(Like<RankEnd> auto& m, auto&& visit) {
-  visit("rank", m.rank);
-  visit("host", m.host);
-  visit("pid", m.pid);
-  visit("signal", m.signal);
-  visit("exit_code", m.exit_code);
-  visit("dumped_core", m.dumped_core);
-  visit("finished", m.finished);
-  visit("sigterm_sent", m.sigterm_sent);
-  visit("sigkill_sent", m.sigkill_sent);
-  visit("memory_hint", m.memory_hint);
-  visit("step", m.step);
-  visit("phase", m.phase);
-  visit("collective", m.collective);
-  visit("report", m.report);
-}
-
-void each_field(Like<RankEnded> auto& m, auto&& visit) { each_field(m.end, visit); }
-
-void each_field(Like<NodeHeartbeats> auto& m, auto&& visit) { visit("ranks", m.ranks); }
-
-void each_field(Like<StopRequested> auto& m, auto&& visit) {
-  visit("signal", m.signal);
-  visit("at_once", m.at_once);
-}
-
-void each_field(Like<NodeLeaves> auto& m, auto&& visit) {
-  visit("kind", m.kind);
-  visit("reason", m.reason);
-}
-
-void each_field(Like<Welcome> auto& m, auto&& visit) {
-  visit("run_dir", m.run_dir);
-  visit("lock_text", m.lock_text);
-  visit("attempt", m.attempt);
-}
-
-void each_field(Like<StopRanks> auto& m, auto&& visit) { visit("signal", m.signal); }
-
-void each_field(Like<JoinRefusal> auto& m, auto&& visit) {
-  visit("kind", m.kind);
-  visit("reason", m.reason);
-  visit("run_dir", m.run_dir);
-}
-
-void each_field(Like<RunEnded> auto& m, auto&& visit) {
+void each_field(events::Like<RankEnded> auto& m, auto&& visit) { each_field(m.end, visit); }
+void each_field(events::Like<RunEnded> auto& m, auto&& visit) {
   visit("exit_code", m.exit_code);
   visit("verdict", m.verdict);
   visit("text", m.message);  // "message" is the name of the message
