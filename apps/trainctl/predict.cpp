@@ -96,7 +96,7 @@ void warn_of_labels(const study::RunRequest& request, Context& context) {
       fmt::format(
           "the output has no labels: the labels of dataset.{} do not match the {} of dataset.train",
           task.split,
-          enum_names(task.learned->targets).at(static_cast<std::size_t>(task.learned->targets))));
+          enum_name(task.learned->targets)));
 }
 
 /// Plans the output file from the headers, before anything is computed.
@@ -128,7 +128,7 @@ void throw_on_signal(launch::SignalGuard& guard) {
 std::vector<std::string> names_of(const study::PredictionPlan& plan) {
   std::vector<std::string> names;
   for (const study::Output output : plan.outputs)
-    names.emplace_back(enum_names(output).at(static_cast<std::size_t>(output)));
+    names.emplace_back(enum_name(output));
   return names;
 }
 
@@ -142,7 +142,7 @@ void print_summary(const study::PredictionPlan& plan, const study::RunOutcome& o
     document["input"] = input.empty() ? Json(nullptr) : Json(input);
     document["labels"] = outcome.record.evaluated->labeled;
     document["out"] = plan.file.string();
-    document["format"] = enum_names(plan.format).at(static_cast<std::size_t>(plan.format));
+    document["format"] = enum_name(plan.format);
     document["outputs"] = outputs;
     document["classes"] = plan.class_names;
     document["rows"] = rows;

@@ -17,7 +17,7 @@ struct LsArguments {
 };
 
 std::string name_of(State state) {
-  return checkpoint::enum_names(state).at(static_cast<std::size_t>(state));
+  return enum_name(state);
 }
 
 std::vector<std::string> links_of(const CheckpointInfo& row) {

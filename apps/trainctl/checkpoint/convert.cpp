@@ -48,12 +48,10 @@ void check_out(const ConvertArguments& arguments) {
 
 Weights weights_called(const std::string& name) {
   if (name.empty()) return Weights::validated;
-  for (const Weights weights : {Weights::model, Weights::ema, Weights::best}) {
-    if (name == checkpoint::enum_names(weights).at(static_cast<std::size_t>(weights)))
-      return weights;
-  }
-  throw Error(ErrorKind::config,
-              fmt::format("--weights must be model, ema or best, got '{}'", printable(name)));
+  const auto found = enum_called<Weights>(name);
+  ENSURE(config, found && *found != Weights::validated,
+         "--weights must be model, ema or best, got '{}'", printable(name));
+  return *found;
 }
 
 std::optional<Format> format_of_name(const std::string& out) {
@@ -74,16 +72,14 @@ Format export_format(const ConvertArguments& arguments) {
            printable(arguments.out));
     return *by_name;
   }
-  const auto names = enum_names(Format());
-  const auto* found = std::ranges::find(names, arguments.format);
-  ENSURE(config, found != names.end(), "--format must be one of {}, got '{}'",
-         fmt::join(names, ", "), printable(arguments.format));
-  const auto asked = static_cast<Format>(found - names.begin());
+  const auto asked = enum_called<Format>(arguments.format);
+  ENSURE(config, asked.has_value(), "--format must be one of {}, got '{}'",
+         fmt::join(enum_names(Format()), ", "), printable(arguments.format));
   const bool is_dict_in_pt = by_name == Format::torchscript && asked == Format::pth;
   ENSURE(config, !by_name || by_name == asked || is_dict_in_pt,
          "--format {} contradicts the extension of --out {}\nhint: remove --format or change --out",
          arguments.format, printable(arguments.out));
-  return asked;
+  return *asked;
 }
 
 checkpoint::Exported export_as(Format format, const fs::path& checkpoint, Weights weights,
@@ -108,12 +104,12 @@ int export_one(const ConvertArguments& arguments, Context& context) {
   const fs::path path = one_checkpoint(arguments.path);
   const checkpoint::Exported done = export_as(format, path, weights, arguments.out);
   const std::string which =
-      checkpoint::enum_names(done.weights).at(static_cast<std::size_t>(done.weights));
+      enum_name(done.weights);
   if (context.json) {
     print_json({{"schema", "trainctl.checkpoint_export/2"},
                 {"checkpoint", path.string()},
                 {"file", arguments.out},
-                {"format", enum_names(format).at(static_cast<std::size_t>(format))},
+                {"format", enum_name(format)},
                 {"weights", which},
                 {"epoch", done.manifest.moment().epoch_number()},
                 {"step", done.manifest.global_step},

@@ -1,15 +1,10 @@
 #pragma once
 
+#include "base/enums.hpp"
+
 #include <array>
-#include <cstddef>
 
 namespace trainctl::spec {
-
-/// Returns the name of an enumerator in the experiment file.
-template <class Enum>
-constexpr const char* enum_name(Enum value) {
-  return enum_names(value)[static_cast<std::size_t>(value)];
-}
 
 /// Whether a lower or a higher value is better.
 enum class Mode { min, max };

@@ -50,10 +50,9 @@ Json json_of(const LearnedTargets& learned) {
 template <class Enum>
 Enum named(const Json& json, const char* key) {
   const std::string name = text_of(json, key);
-  const auto names = enum_names(Enum());
-  const auto* found = std::ranges::find(names, name);
-  ENSURE(config, found != names.end(), "unknown {} '{}'", key, printable(name));
-  return static_cast<Enum>(found - names.begin());
+  const auto found = enum_called<Enum>(name);
+  ENSURE(config, found.has_value(), "unknown {} '{}'", key, printable(name));
+  return *found;
 }
 
 /// Returns a size or count, which must be at least 1.
@@ -101,10 +100,9 @@ bool operator==(const ModelInput& one, const ModelInput& other) {
 const char* name_of(TaskKind kind) { return enum_name(kind); }
 
 TaskKind kind_called(const std::string& name) {
-  const auto names = enum_names(TaskKind());
-  const auto* found = std::ranges::find(names, name);
-  ENSURE(config, found != names.end(), "unknown kind '{}'", printable(name));
-  return static_cast<TaskKind>(found - names.begin());
+  const auto found = enum_called<TaskKind>(name);
+  ENSURE(config, found.has_value(), "unknown kind '{}'", printable(name));
+  return *found;
 }
 
 std::string dump_task(const Task& task) {

@@ -1,5 +1,6 @@
 #include "study/predict/predictions.hpp"
 
+#include "base/enums.hpp"
 #include "base/error.hpp"
 #include "base/json.hpp"
 #include "base/strings.hpp"
@@ -18,12 +19,10 @@ namespace {
 
 template <class E>
 E parse_name(const char* what, const std::string& name) {
-  const auto names = enum_names(E());
-  const auto* found = std::ranges::find(names, name);
-  const std::vector<std::string> all(names.begin(), names.end());
-  ENSURE(config, found != names.end(), "{} must be one of {}, got '{}'", what, join(all, ", "),
-         printable(name));
-  return static_cast<E>(found - names.begin());
+  const auto found = enum_called<E>(name);
+  ENSURE(config, found.has_value(), "{} must be one of {}, got '{}'", what,
+         fmt::join(enum_names(E()), ", "), printable(name));
+  return *found;
 }
 
 Format format_for(const PredictionRequest& request) {
@@ -229,7 +228,7 @@ void json_row(std::string& text, const PredictionPlan& plan, const events::Evalu
         text += R"(,"class_prob":)" + json_number(outputs.probabilities[found]);
       continue;
     }
-    text += fmt::format(R"(,"{}":)", enum_names(output).at(static_cast<std::size_t>(output))) +
+    text += fmt::format(R"(,"{}":)", enum_name(output)) +
             json_outputs(plan, outputs.values(output));
   }
   text += "}\n";

@@ -82,7 +82,7 @@ std::unique_ptr<report::Sink> make_exec(const config::Stage& stage, const Logger
   report::ExecOptions made;
   made.command = options.command;
   for (const spec::logger::ExecEvent event : options.events)
-    made.on.insert(enum_names(event).at(static_cast<std::size_t>(event)));
+    made.on.insert(enum_name(event));
   made.stop_after_s = options.stop_after_s;
   make_folder(context.run_dir / "logs");
   made.log = context.run_dir / "logs" / log_name(options, context);

@@ -101,7 +101,7 @@ report::Command typed(const RunRequest& request) {
 report::BestMode best_mode(const spec::Experiment& experiment) {
   const config::Auto<spec::Mode>& mode_option = experiment.checkpoint.mode;
   const spec::Mode mode = spec::resolve_mode(mode_option, spec::checkpoint_monitor(experiment));
-  return {enum_names(mode).at(static_cast<std::size_t>(mode)), mode_option.is_auto()};
+  return {enum_name(mode), mode_option.is_auto()};
 }
 
 report::AdviceSettings levers(const spec::Loaded& loaded, const Machine& machine) {
@@ -117,7 +117,7 @@ report::AdviceSettings levers(const spec::Loaded& loaded, const Machine& machine
       .cpu_cores = machine.cores,
       .checkpoint_every = experiment.checkpoint.every_n_epochs,
       .validate_every = experiment.trainer.check_val_every_n_epoch,
-      .cache_mode = modes.at(static_cast<std::size_t>(mode)),
+      .cache_mode = enum_name(mode),
       .cache_modes = {modes.begin(), modes.end()},
       .checkpoint_every_steps = experiment.checkpoint.every_n_steps,
       .checkpoint_every_s = every_t ? spec::parse_duration(*every_t) : std::nullopt,
@@ -128,7 +128,7 @@ report::AdviceSettings levers(const spec::Loaded& loaded, const Machine& machine
       .cuda_graphs = trainer.cuda_graphs.value,
       .pin_memory = experiment.loader.pin_memory.value.value_or(true),
       .read_ahead = experiment.loader.read_ahead.value,
-      .precision = enum_names(trainer.precision).at(static_cast<std::size_t>(trainer.precision)),
+      .precision = enum_name(trainer.precision),
       .threads_probed = trainer.num_threads.is_auto(),
       .native_bf16 = native_bf16,
       .cache_share = cache_share(experiment.dataset.cache, machine),

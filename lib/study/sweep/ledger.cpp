@@ -1,5 +1,6 @@
 #include "study/sweep/ledger.hpp"
 
+#include "base/enums.hpp"
 #include "base/error.hpp"
 #include "base/strings.hpp"
 
@@ -221,13 +222,12 @@ namespace {
 
 /// Returns the status of a run in the file.
 report::SweepStatus status_called(const std::string& name, std::int64_t run, const fs::path& file) {
-  const auto names = enum_names(report::SweepStatus());
-  const auto* found = std::ranges::find(names, name);
-  ENSURE(resource, found != names.end(),
+  const auto found = enum_called<report::SweepStatus>(name);
+  ENSURE(resource, found.has_value(),
          "run {:04} in the sweep database {} has the unknown status '{}'\nhint: use the trainctl "
          "that wrote it, or choose another --out",
          run, printable(file.string()), printable(name));
-  return static_cast<report::SweepStatus>(found - names.begin());
+  return *found;
 }
 
 report::Overrides overrides_in(const std::string& text) {

@@ -53,11 +53,6 @@ struct Offer {
 
 Offer no_values(std::string why) { return {.none = std::move(why)}; }
 
-template <class E>
-std::string word_of(E value) {
-  return enum_names(value).at(static_cast<std::size_t>(value));
-}
-
 template <class T>
 std::string text_of(const config::Auto<T>& value) {
   return value.is_auto() ? "auto" : fmt::format("{}", *value.value);
@@ -105,7 +100,7 @@ Offer cache(const TuneSituation& now) {
   if (mode < CacheMode::decoded) values.emplace_back("decoded");
   if (mode < CacheMode::encoded) values.emplace_back("encoded");
   if (values.empty()) return no_values("this is already the fastest cache mode");
-  return {word_of(mode), values, "cached samples are not read and decoded again in every epoch"};
+  return {enum_name(mode), values, "cached samples are not read and decoded again in every epoch"};
 }
 
 Offer prefetch(const TuneSituation& now) {
@@ -177,7 +172,7 @@ Offer precision(const TuneSituation& now) {
   if (asked != spec::Precision::full) return no_values("the precision is already 16-bit");
   std::vector<std::string> values{"bf16-mixed"};
   if (now.facts.on_gpu) values.emplace_back("16-mixed");
-  return {word_of(asked), values, "16-bit matrix products take less time and memory"};
+  return {enum_name(asked), values, "16-bit matrix products take less time and memory"};
 }
 
 Offer bucket(const TuneSituation& now) {
