@@ -290,6 +290,22 @@ struct Failed {
   Phase phase = Phase::startup;
 };
 
+/// A rank that failed, as the supervisor sees it; this is not an event.
+struct RankFailure {
+  int rank = 0;
+  std::string host;
+  std::int64_t pid = 0;
+  std::optional<int> signal;     // set if a signal ended it
+  std::string signal_name;       // "SIGKILL"
+  std::optional<int> exit_code;  // set if it exited
+  std::int64_t step = 0;         // from the shared page, which is valid even after SIGKILL
+  std::string phase;             // "train"
+  std::string collective = {};   // its last collective operation with other ranks; empty: none
+  int kind = 7;                  // ErrorKind as exit code: the worker's report, or 7
+  std::string message;           // the worker's message, or the supervisor's
+  std::string log_tail;          // last lines of its log
+};
+
 /// Last event of a rank that ended normally.
 struct Finished {
   std::int64_t epochs = 0;

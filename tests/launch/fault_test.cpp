@@ -128,7 +128,7 @@ std::vector<std::string> words_of(const Plan& plan, Random& random) {
 void check_cause(const Outcome& outcome, const Plan& plan) {
   CHECK(outcome.exit_code == plan.fault.code);
   REQUIRE(outcome.first_failure);
-  const RankFailure& cause = *outcome.first_failure;
+  const events::RankFailure& cause = *outcome.first_failure;
   CHECK(cause.rank == plan.victim);
   CHECK(cause.pid > 0);
   CHECK_FALSE(cause.host.empty());
@@ -140,7 +140,7 @@ void check_cause(const Outcome& outcome, const Plan& plan) {
   } else {
     CHECK(cause.exit_code == plan.fault.own_exit);
   }
-  for (const RankFailure& other : outcome.consequences) CHECK(other.rank != plan.victim);
+  for (const events::RankFailure& other : outcome.consequences) CHECK(other.rank != plan.victim);
 }
 
 }  // namespace

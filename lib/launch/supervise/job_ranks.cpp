@@ -193,7 +193,7 @@ Outcome collect_outcome(const FinalJobState& job) {
     if (rank->has_end()) end.ranks.push_back(collect_rank_end(job, *rank));
   }
   Outcome outcome = derive_outcome(end);
-  const auto add_tail = [&](RankFailure& failure) {
+  const auto add_tail = [&](events::RankFailure& failure) {
     failure.log_tail = log_tail(log_path(job.spec.log_folder, failure.rank));
   };
   if (outcome.first_failure) add_tail(*outcome.first_failure);

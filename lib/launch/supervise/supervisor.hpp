@@ -57,29 +57,14 @@ struct LaunchSpec {
   [[nodiscard]] int first_rank() const { return placement.node * ranks_here(); }
 };
 
-struct RankFailure {
-  int rank = 0;
-  std::string host;
-  pid_t pid = 0;
-  std::optional<int> signal;     // set if a signal ended it
-  std::string signal_name;       // "SIGKILL"
-  std::optional<int> exit_code;  // set if it exited
-  std::int64_t step = 0;         // from the shared page, which is valid even after SIGKILL
-  std::string phase;
-  std::string collective;  // last collective it entered, from the shared page; empty: none
-  int kind = 7;            // ErrorKind as exit code: the worker's report, or 7
-  std::string message;     // the worker's message, or ours
-  std::string log_tail;    // last lines of logs/rank_N.log
-};
-
 /// The result of a job. `exit_code` is the documented one; a worker's code or signal is recorded
 /// but never passed through.
 struct Outcome {
   int exit_code = 0;
   std::string verdict;  // ok, failed, diverged, hang, stopped, interrupted, terminated
   std::string message;  // one line: rank, host, step and cause, or what ended the job; empty for ok
-  std::optional<RankFailure> first_failure;
-  std::vector<RankFailure> consequences;
+  std::optional<events::RankFailure> first_failure;
+  std::vector<events::RankFailure> consequences;
   std::optional<int> stopped_by_signal;  // received by the supervisor; SIGINT or SIGTERM if only a
                                          // worker received one
 };

@@ -54,8 +54,8 @@ std::string failure_message(const RankEnd& end) {
          "file system";
 }
 
-RankFailure failure_of(const RankEnd& end, const std::string& host) {
-  RankFailure failure;
+events::RankFailure failure_of(const RankEnd& end, const std::string& host) {
+  events::RankFailure failure;
   failure.rank = end.rank;
   failure.host = end.host.empty() && end.started ? host : end.host;
   failure.pid = end.pid;
@@ -150,7 +150,7 @@ std::string stop_text(const JobEnd& job) {
 }
 
 // The pid of a process on another node is unknown if the node is lost early.
-std::string process_of(const RankFailure& failure) {
+std::string process_of(const events::RankFailure& failure) {
   if (failure.host.empty()) return "not started";
   return failure.pid == 0 ? "on " + failure.host
                           : fmt::format("pid {} on {}", failure.pid, failure.host);
@@ -160,7 +160,7 @@ std::string message_of(const Outcome& outcome, const JobEnd& job) {
   std::string message;
   if (job.stop_signal) message = stop_text(job);
   if (outcome.first_failure) {
-    const RankFailure& one = *outcome.first_failure;
+    const events::RankFailure& one = *outcome.first_failure;
     if (!message.empty()) message += "; meanwhile ";
     message += fmt::format("rank {} ({}) failed at step {} ({}): {}", one.rank, process_of(one),
                            with_thousands(one.step), one.phase, one.message);
@@ -219,7 +219,7 @@ Outcome derive_outcome(const JobEnd& job) {
   const bool unsaved =
       job.stop_signal && std::ranges::any_of(job.ranks, stopped_without_checkpoint);
   for (const RankEnd& end : failures) {
-    const RankFailure failure = failure_of(end, job.host);
+    const events::RankFailure failure = failure_of(end, job.host);
     if (outcome.first_failure || (unsaved && lost_peer(end))) {
       outcome.consequences.push_back(failure);
     } else {

@@ -61,7 +61,7 @@ std::optional<std::map<std::string, std::int64_t>> host_waits(const RunRecord& r
 
 }  // namespace
 
-Json failure_document(const std::optional<FirstFailure>& failure) {
+Json failure_document(const std::optional<events::RankFailure>& failure) {
   if (!failure) return nullptr;
   const std::string& name = failure->signal_name;
   return joined({JSON_FIELDS(*failure, rank, host, pid),

@@ -7,21 +7,6 @@
 
 namespace trainctl::report {
 
-/// The rank that failed first, as seen by the supervisor.
-struct FirstFailure {
-  int rank = 0;
-  std::string host;
-  std::int64_t pid = 0;
-  std::optional<int> signal;
-  std::string signal_name;  // "SIGKILL"
-  std::optional<int> exit_code;
-  std::int64_t step = 0;
-  std::string phase;            // "train"
-  std::string collective = {};  // its last collective operation with other ranks; empty: none
-  std::string message;          // the worker's message; empty if it exited without one
-  std::string log_tail;         // last lines of its log
-};
-
 /// The settings that advice may change, filled in from the experiment and the machine.
 struct AdviceSettings {
   int cpu_cores = 0;  // 0: unknown
@@ -92,7 +77,7 @@ struct RunResult {
   std::optional<SavedState> checkpoint;    // newest checkpoint that a run can resume from
   std::vector<Attempt> attempts;           // for trainer.on_divergence, this attempt last
   AdviceSettings levers;
-  std::optional<FirstFailure> first_failure;
+  std::optional<events::RankFailure> first_failure;
   std::string run_dir;
   std::string profile;  // its path and the most expensive operator; empty: no profile
   Command command;
@@ -106,6 +91,6 @@ struct RunResult {
 Json result_document(const RunRecord& record, const RunResult& ending);
 
 /// Returns the rank that failed first, as in result.json; null if no rank failed.
-Json failure_document(const std::optional<FirstFailure>& failure);
+Json failure_document(const std::optional<events::RankFailure>& failure);
 
 }  // namespace trainctl::report

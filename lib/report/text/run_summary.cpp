@@ -215,7 +215,7 @@ std::string failure_fact(const char* label, const std::string& text, const Style
   return fact_line(label, text, style, kFailureLabelWidth);
 }
 
-std::string how_it_ended(const FirstFailure& failure, const std::string& verdict) {
+std::string how_it_ended(const events::RankFailure& failure, const std::string& verdict) {
   if (verdict == "hang") return "stopped answering";  // our own signal ended it
   if (failure.signal) {
     const std::string name = failure.signal_name.empty() ? fmt::format("signal {}", *failure.signal)
@@ -226,14 +226,14 @@ std::string how_it_ended(const FirstFailure& failure, const std::string& verdict
                            : "stopped answering";
 }
 
-std::string where_text(const FirstFailure& failure) {
+std::string where_text(const events::RankFailure& failure) {
   std::string text = fmt::format("at step {}", with_thousands(failure.step));
   if (!failure.phase.empty()) text += fmt::format(" ({})", failure.phase);
   return text;
 }
 
 // A lost node has no known process.
-std::string process_text(const FirstFailure& failure) {
+std::string process_text(const events::RankFailure& failure) {
   if (failure.host.empty()) return "not started";
   const std::string host = printable(failure.host);
   return failure.pid == 0 ? "on " + host : fmt::format("pid {} on {}", failure.pid, host);
@@ -259,7 +259,7 @@ std::string restarts_text(const RunResult& ending) {
                  : std::to_string(ending.restarts);
 }
 
-std::string cause_text(const FirstFailure& failure) {
+std::string cause_text(const events::RankFailure& failure) {
   if (!failure.message.empty())
     return printable_lines(failure.message, std::string(2 + kFailureLabelWidth, ' '));
   if (failure.signal_name == "SIGKILL")
@@ -349,7 +349,7 @@ std::string failure_text(const RunRecord& record, const RunResult& ending, const
   if (!ending.first_failure) {
     text = fmt::format("{} {}\n", label, printable_lines(ending.message));
   } else {
-    const FirstFailure& failure = *ending.first_failure;
+    const events::RankFailure& failure = *ending.first_failure;
     text = fmt::format("{} rank {} of {} {} {}\n", label, failure.rank, world_size_of(record),
                        how_it_ended(failure, ending.verdict), where_text(failure));
     text += failure_fact("cause", cause_text(failure), style);

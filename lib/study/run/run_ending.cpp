@@ -72,20 +72,6 @@ double seconds_until_killed(const fs::path& run_dir, const fs::path& result) {
 
 }  // namespace
 
-report::FirstFailure first_failure_of(const launch::RankFailure& failure) {
-  return {.rank = failure.rank,
-          .host = failure.host,
-          .pid = failure.pid,
-          .signal = failure.signal,
-          .signal_name = failure.signal_name,
-          .exit_code = failure.exit_code,
-          .step = failure.step,
-          .phase = failure.phase,
-          .collective = failure.collective,
-          .message = failure.message,
-          .log_tail = failure.log_tail};
-}
-
 report::Command typed(const RunRequest& request) {
   report::Command command;
   if (!request.argv.empty()) command.program = request.argv.front();

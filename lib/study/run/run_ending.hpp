@@ -1,7 +1,6 @@
 #pragma once
 
 #include "base/machine/machine.hpp"
-#include "launch/supervise/supervisor.hpp"
 #include "report/record/run_result.hpp"
 #include "study/resume/resume.hpp"
 #include "study/run/run.hpp"
@@ -12,9 +11,6 @@
 // The parts of a run's ending that do not come from the events of its workers.
 
 namespace trainctl::study {
-
-/// Converts a rank's failure to the form of the run's record.
-report::FirstFailure first_failure_of(const launch::RankFailure& failure);
 
 /// Returns the command line that started the run.
 report::Command typed(const RunRequest& request);

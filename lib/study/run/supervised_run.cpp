@@ -315,7 +315,7 @@ class SupervisedRun {
     ending_.exit_code = ended.exit_code;
     ending_.verdict = ended.verdict;
     ending_.message = ended.message;
-    if (ended.first_failure) ending_.first_failure = first_failure_of(*ended.first_failure);
+    ending_.first_failure = ended.first_failure;
   }
 
   void write_result() {

@@ -60,7 +60,7 @@ bool was_killed(const launch::Outcome& outcome) {
   return outcome.first_failure && outcome.first_failure->signal == SIGKILL;
 }
 
-std::string log_of(const launch::RankFailure& failure) {
+std::string log_of(const events::RankFailure& failure) {
   std::string line;
   for (const std::string& part : split(failure.log_tail, '\n')) {
     if (!part.empty()) line += (line.empty() ? "; its log ends: " : " | ") + part;

@@ -16,7 +16,7 @@ RunResult killed() {
   ending.verdict = "failed";
   ending.exit_code = 7;
   ending.message = "rank 0 was killed by SIGKILL at step 1,234";
-  ending.first_failure = FirstFailure{.rank = 0,
+  ending.first_failure = events::RankFailure{.rank = 0,
                                       .host = "node7",
                                       .pid = 4242,
                                       .signal = 9,
@@ -211,7 +211,7 @@ TEST_CASE("failure_text: a list in a message has one item per line") {
   CHECK_THAT(failure_text(RunRecord{}, ending, {}),
              StartsWith("error: the data changed:\n  dataset.train: aa -> b\\x1b\nhint: bring it "
                         "back\n"));
-  ending.first_failure = FirstFailure{.exit_code = 10, .message = "two lines:\none"};
+  ending.first_failure = events::RankFailure{.exit_code = 10, .message = "two lines:\none"};
   CHECK_THAT(failure_text(RunRecord{}, ending, {}),
              Contains("  cause    two lines:\n           one\n"));
 }
