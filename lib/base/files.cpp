@@ -278,6 +278,31 @@ void AppendFile::sync() {
   if (::fsync(fd_.get()) != 0) fail("sync", path_.string(), errno);
 }
 
+bool is_file(const fs::path& path) {
+  std::error_code ignored;
+  return fs::is_regular_file(path, ignored);
+}
+
+bool is_folder(const fs::path& path) {
+  std::error_code ignored;
+  return fs::is_directory(path, ignored);
+}
+
+bool is_there(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(path, ignored);
+}
+
+std::vector<fs::path> paths_in(const fs::path& folder) {
+  std::vector<fs::path> paths;
+  std::error_code failure;
+  for (fs::directory_iterator at(folder, failure), end; !failure && at != end;
+       at.increment(failure))
+    paths.push_back(at->path());
+  std::ranges::sort(paths);
+  return paths;
+}
+
 void make_folder(const fs::path& path) {
   std::error_code failure;
   fs::create_directories(path, failure);

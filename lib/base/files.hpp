@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace trainctl {
 
@@ -120,6 +121,16 @@ class AppendFile {
   fs::path path_;
   Fd fd_;
 };
+
+/// Return whether the path, after links, is a regular file, a folder, or exists; false if that
+/// cannot be checked.
+bool is_file(const fs::path& path);
+bool is_folder(const fs::path& path);
+bool is_there(const fs::path& path);
+
+/// Returns the sorted paths of the entries of a folder, up to the first error; empty if the folder
+/// cannot be read.
+std::vector<fs::path> paths_in(const fs::path& folder);
 
 /// Creates the folder and its parents. Throws Error(resource) with the cause (read-only, not a
 /// folder, ...).

@@ -33,11 +33,6 @@ PluginSet& in_use() {
   return set;
 }
 
-bool is_file(const fs::path& path) {
-  std::error_code ignored;
-  return fs::is_regular_file(path, ignored);
-}
-
 std::string name_of(const fs::path& library) {
   return fmt::format("plug-in '{}'", printable(library.string()));
 }

@@ -16,9 +16,7 @@ struct LsArguments {
   bool verify = false;
 };
 
-std::string name_of(State state) {
-  return enum_name(state);
-}
+std::string name_of(State state) { return enum_name(state); }
 
 std::vector<std::string> links_of(const CheckpointInfo& row) {
   std::vector<std::string> links;
@@ -112,7 +110,7 @@ struct Verified {
 /// committed checkpoints.
 std::vector<fs::path> meant_by(const std::string& path) {
   std::error_code ignored;
-  if (fs::is_regular_file(path, ignored)) return {path};
+  if (is_file(path)) return {path};
   const fs::path one = one_checkpoint(path);
   if (fs::equivalent(one, path, ignored)) return {one};
   std::vector<fs::path> all;
@@ -126,8 +124,7 @@ std::vector<fs::path> meant_by(const std::string& path) {
 
 Verified verify_one(const fs::path& path) {
   try {
-    std::error_code ignored;
-    if (fs::is_regular_file(path, ignored)) {
+    if (is_file(path)) {
       const container::File file(path);
     } else {
       checkpoint::verify(path);

@@ -16,14 +16,11 @@ namespace {
 /// Returns the runs of a sweep folder in order, or else the folder itself.
 std::vector<std::string> runs_of_folder(const std::string& folder) {
   std::vector<std::string> runs;
-  std::error_code failure;
   if (!report::is_run_folder(folder)) {
-    for (fs::directory_iterator at(fs::path(folder) / "runs", failure), end; !failure && at != end;
-         at.increment(failure)) {
-      if (report::is_run_folder(at->path())) runs.push_back(at->path().string());
+    for (const fs::path& run : paths_in(fs::path(folder) / "runs")) {
+      if (report::is_run_folder(run)) runs.push_back(run.string());
     }
   }
-  std::ranges::sort(runs);
   return runs.empty() ? std::vector<std::string>{folder} : runs;
 }
 
@@ -37,8 +34,7 @@ std::string skipped_text(const std::vector<fs::path>& skipped, study::RunNeeds n
 }
 
 std::string run_word(const std::string& word, const fs::path& root, study::RunNeeds needs) {
-  std::error_code ignored;
-  if (fs::is_regular_file(word, ignored) || report::is_run_folder(word)) return word;
+  if (is_file(word) || report::is_run_folder(word)) return word;
   const auto run = study::lookup_run(word, root, needs);
   if (!run) return word;
   if (!run->skipped.empty())
@@ -48,13 +44,12 @@ std::string run_word(const std::string& word, const fs::path& root, study::RunNe
 }
 
 std::vector<std::string> runs_of_word(const std::string& word) {
-  std::error_code ignored;
-  if (fs::exists(word, ignored)) return runs_of_folder(run_word(word));
+  if (is_there(word)) return runs_of_folder(run_word(word));
   std::vector<std::string> folders;
   for (const std::string& name : split(word, ',')) {
     if (name.empty()) continue;
     const std::string one = run_word(name);
-    ENSURE(config, fs::exists(one, ignored),
+    ENSURE(config, is_there(one),
            "cannot find the run '{}': it is neither a folder nor an experiment with runs in runs/",
            printable(one));
     for (std::string& folder : runs_of_folder(one)) folders.push_back(std::move(folder));

@@ -37,17 +37,16 @@ std::string resolved(const std::string& word, study::RunNeeds needs) {
 
 /// Replaces a run folder with its experiment and its checkpoint.
 void take_run_folder(TaskArguments& arguments) {
-  std::error_code ignored;
   const study::RunNeeds needs = needs_of(arguments.checkpoint);
   if (!arguments.run_dir.empty()) arguments.run_dir = resolved(arguments.run_dir, needs);
   const fs::path folder = resolved(arguments.config.file, needs);
-  if (arguments.config.file.empty() || !fs::is_directory(folder, ignored)) return;
+  if (arguments.config.file.empty() || !is_folder(folder)) return;
   const std::string shown = printable(folder.string());
   if (study::is_run_folder(folder)) {
     if (const std::string note = study::restore_resolved_config(folder); !note.empty())
       log::get().warn("{}", note);
   }
-  ENSURE(config, fs::is_regular_file(folder / kResolved, ignored),
+  ENSURE(config, is_file(folder / kResolved),
          "the folder {} has no {}, so it is not a run folder\nhint: name a run folder or an "
          "experiment file",
          shown, kResolved);
@@ -62,11 +61,8 @@ void take_run_folder(TaskArguments& arguments) {
 
 /// Returns the checkpoints in the folder: "best, last".
 std::string checkpoints_in(const fs::path& folder) {
-  std::error_code failure;
   std::vector<std::string> names;
-  for (fs::directory_iterator at(folder, failure), end; !failure && at != end;
-       at.increment(failure)) {
-    const fs::path& path = at->path();
+  for (const fs::path& path : paths_in(folder)) {
     if (path.extension() == ".safetensors") names.push_back(path.stem().string());
     const std::string name = path.filename().string();
     if (checkpoint::parse_folder_name(name) && checkpoint::is_committed(path))
@@ -132,9 +128,8 @@ fs::path checkpoint_file(const TaskArguments& arguments, const std::string& expe
     return fs::absolute(arguments.run_dir.empty() ? of_newest_run(arguments, experiment, context)
                                                   : of_run(arguments));
   }
-  std::error_code ignored;
-  if (fs::is_directory(requested, ignored)) return of_folder(requested);
-  ENSURE(config, fs::is_regular_file(requested, ignored),
+  if (is_folder(requested)) return of_folder(requested);
+  ENSURE(config, is_file(requested),
          "--checkpoint: {} does not exist\nhint: use a path, or 'best' or 'last' of a run folder",
          printable(requested));
   return fs::absolute(requested);
@@ -146,9 +141,8 @@ bool needs_no_experiment(const TaskArguments& arguments) {
 }
 
 void expect_selectable(const fs::path& checkpoint, const weights::Selection& selection) {
-  std::error_code ignored;
   const bool is_plain = selection.section.empty() && selection.renaming.is_empty();
-  ENSURE(config, is_plain || !fs::is_directory(checkpoint, ignored),
+  ENSURE(config, is_plain || !is_folder(checkpoint),
          "--section, --prefix and --key-map require a file of weights, but {} is a checkpoint of "
          "trainctl\nhint: remove these options",
          printable(checkpoint.string()));
@@ -157,9 +151,8 @@ void expect_selectable(const fs::path& checkpoint, const weights::Selection& sel
 /// Records in the task which data the weights were trained on, from the manifest of the checkpoint
 /// or of its run folder. A weights file outside a run folder has neither.
 void record_training_data(spec::Task& task) {
-  std::error_code ignored;
   std::map<std::string, std::string> recorded;
-  if (fs::is_directory(task.weights, ignored))
+  if (is_folder(task.weights))
     recorded = study::recorded_fingerprints(checkpoint::read_manifest(task.weights));
   if (recorded.empty())
     recorded = study::recorded_fingerprints(task.weights.parent_path().parent_path());

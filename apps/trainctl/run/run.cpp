@@ -155,15 +155,15 @@ RunFlags with_config(RunFlags flags, const Context& context) {
       flags.resume == "auto" || flags.resume == "last" || flags.resume == "best";
   if (!resumes_by_link)
     flags.resume = run_word(flags.resume, flags.out, study::RunNeeds::resumable);
-  const bool is_folder = fs::is_directory(flags.config.file, ignored);
+  const bool is_run = is_folder(flags.config.file);
   const bool names_folder =
       !flags.resume.empty() &&
       (!flags.run_dir.empty() || study::parse_resume(flags.resume).from == study::ResumeFrom::path);
   if (flags.config.file.empty() && !names_folder)
     flags.config.file = default_config(context, Builtin::quickstart);
-  if (flags.resume.empty() || !(flags.config.file.empty() || is_folder)) return flags;
+  if (flags.resume.empty() || !(flags.config.file.empty() || is_run)) return flags;
   std::string& folder = flags.run_dir;
-  if (is_folder) {
+  if (is_run) {
     ENSURE(config, folder.empty(),
            "both {} and --run-dir {} name a run folder\nhint: remove --run-dir",
            printable(flags.config.file), printable(folder));
@@ -177,7 +177,7 @@ RunFlags with_config(RunFlags flags, const Context& context) {
   flags.config.file = (fs::path(folder) / "config.resolved.yaml").string();
   if (const std::string said = study::restore_resolved_config(folder); !said.empty())
     log::get().warn("{}", said);
-  ENSURE(config, fs::is_regular_file(flags.config.file, ignored),
+  ENSURE(config, is_file(flags.config.file),
          "{} is not a run folder: it has no config.resolved.yaml", printable(folder));
   return flags;
 }

@@ -106,8 +106,7 @@ class Loader {
                     "write the path of the base file, relative to this file");
     }
     const fs::path path = (folder / name.text).lexically_normal();
-    std::error_code ignored;
-    if (!fs::is_regular_file(path, ignored)) {
+    if (!is_file(path)) {
       const std::string near = nearest_file_hint(path);
       return broken(name.position, fmt::format("file {} does not exist", quote(path.string())),
                     near.empty() ? "'extends' is relative to the file that contains it" : near);

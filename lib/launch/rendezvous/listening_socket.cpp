@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
@@ -70,25 +71,20 @@ std::optional<SocketOwner> find_owner(const char* table, const Address& address)
 }
 
 bool has_socket(const fs::path& descriptors, const std::string& link) {
-  std::error_code unseen;
-  for (fs::directory_iterator it(descriptors, unseen), end; !unseen && it != end;
-       it.increment(unseen)) {
+  return std::ranges::any_of(paths_in(descriptors), [&](const fs::path& descriptor) {
     std::error_code gone;
-    if (fs::read_symlink(it->path(), gone) == link) return true;
-  }
-  return false;
+    return fs::read_symlink(descriptor, gone) == link;
+  });
 }
 
 /// Returns an empty text if the process is not visible, for example another user's.
 std::string process_with(const std::string& inode) {
   const std::string link = fmt::format("socket:[{}]", inode);
-  std::error_code unseen;
-  for (fs::directory_iterator it("/proc", unseen), end; !unseen && it != end;
-       it.increment(unseen)) {
-    const std::string pid = it->path().filename().string();
+  for (const fs::path& process : paths_in("/proc")) {
+    const std::string pid = process.filename().string();
     if (pid.find_first_not_of("0123456789") != std::string::npos) continue;
-    if (!has_socket(it->path() / "fd", link)) continue;
-    return fmt::format("process {} ({})", pid, printable(first_line_of(it->path() / "comm")));
+    if (!has_socket(process / "fd", link)) continue;
+    return fmt::format("process {} ({})", pid, printable(first_line_of(process / "comm")));
   }
   return {};
 }

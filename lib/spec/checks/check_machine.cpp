@@ -23,10 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool is_program(const fs::path& file) {
-  std::error_code ignored;
-  return fs::is_regular_file(file, ignored) && ::access(file.c_str(), X_OK) == 0;
-}
+bool is_program(const fs::path& file) { return is_file(file) && ::access(file.c_str(), X_OK) == 0; }
 
 /// Searches PATH like execvp.
 bool is_found(const std::string& program) {
@@ -53,13 +50,12 @@ void check_exec(Checker& checker, const config::Stage& stage, const std::string&
 void check_prometheus(Checker& checker, const config::Stage& stage, const std::string& path) {
   const auto& file = stage.as<logger::Prometheus>().file;
   if (!file) return;
-  std::error_code ignored;
   if (file->extension() != ".prom") {
     checker.error(path + ".file",
                   fmt::format("'{}' must end in .prom: node_exporter reads no other files",
                               printable(file->string())),
                   "write 'file: .../trainctl.prom'");
-  } else if (file->has_parent_path() && !fs::is_directory(file->parent_path(), ignored)) {
+  } else if (file->has_parent_path() && !is_folder(file->parent_path())) {
     checker.error(
         path + ".file",
         fmt::format("folder '{}' does not exist", printable(file->parent_path().string())),

@@ -80,8 +80,7 @@ void take_metrics(report::Samples& samples, const Json& result, const std::strin
 
 /// Returns a column of a CSV file; empty if the file, the column or one of its numbers is missing.
 std::vector<double> column_of(const fs::path& file, const std::string& name) {
-  std::error_code ignored;
-  if (!fs::is_regular_file(file, ignored)) return {};
+  if (!is_file(file)) return {};
   const std::vector<std::string> lines =
       split(read_file(file, kMostBaselineBytes, ReadFailure::config), '\n');
   const std::vector<std::string> names = report::csv_cells(lines.front());
@@ -190,12 +189,9 @@ void ensure_rows(const report::Baseline& baseline, const BenchOptions& options,
 /// Throws Error(config) that suggests the experiment with runs, or the file, with the most similar
 /// name.
 void check_exists(const std::string& baseline) {
-  std::error_code ignored;
-  if (fs::exists(baseline, ignored)) return;
+  if (is_there(baseline)) return;
   std::vector<std::string> names;
-  for (fs::directory_iterator at("runs", ignored), end; !ignored && at != end;
-       at.increment(ignored))
-    names.push_back(at->path().filename().string());
+  for (const fs::path& run : paths_in("runs")) names.push_back(run.filename().string());
   const auto near = nearest(fs::path(baseline).filename().string(), names);
   const std::string hint =
       near ? fmt::format("did you mean '{}'?", *near) : nearest_file_hint(baseline);
@@ -226,8 +222,7 @@ report::Baseline checked_baseline(const BenchOptions& options, const BenchPlan& 
 }  // namespace
 
 report::Baseline load_baseline(const fs::path& path) {
-  std::error_code ignored;
-  if (fs::is_directory(path, ignored)) return run_as_baseline(path);
+  if (is_folder(path)) return run_as_baseline(path);
   return report::read_baseline(read_file(path, kMostBaselineBytes, ReadFailure::config),
                                path.string());
 }

@@ -31,12 +31,7 @@ namespace {
 fs::path store_of(const fs::path& run_dir) { return run_dir / "checkpoints"; }
 
 bool has_entry(const fs::path& folder, const std::function<bool(const fs::path&)>& is_wanted) {
-  std::error_code failure;
-  for (fs::directory_iterator at(folder, failure), end; !failure && at != end;
-       at.increment(failure)) {
-    if (is_wanted(at->path())) return true;
-  }
-  return false;
+  return std::ranges::any_of(paths_in(folder), is_wanted);
 }
 
 bool is_committed(const fs::path& path) {
@@ -147,23 +142,14 @@ bool is_scratch_folder(const fs::path& path) {
 }
 
 void remove_stale_scratch(const fs::path& parent) {
-  std::vector<fs::path> left;
-  std::error_code failure;
-  fs::directory_iterator entry(parent, failure);
-  for (; !failure && entry != fs::directory_iterator(); entry.increment(failure)) {
-    if (!is_scratch_folder(entry->path())) continue;
-    const auto holder = lock_holder(entry->path());
-    if (holder && why_exited(*holder, this_process())) left.push_back(entry->path());
+  for (const fs::path& folder : paths_in(parent)) {
+    const auto holder = is_scratch_folder(folder) ? lock_holder(folder) : std::nullopt;
+    std::error_code ignored;
+    if (holder && why_exited(*holder, this_process())) fs::remove_all(folder, ignored);
   }
-  for (const fs::path& folder : left) fs::remove_all(folder, failure);
 }
 
 }  // namespace
-
-bool is_file(const fs::path& path) {
-  std::error_code ignored;
-  return fs::is_regular_file(path, ignored);
-}
 
 Json read_object(const fs::path& file) {
   constexpr std::uint64_t kMostBytes = 64 << 20;
@@ -216,8 +202,7 @@ std::string unmet_text(RunNeeds needs) {
 }
 
 bool is_run_folder(const fs::path& folder) {
-  std::error_code ignored;
-  return fs::is_regular_file(folder / "config.resolved.yaml", ignored) || has_checkpoint(folder);
+  return is_file(folder / "config.resolved.yaml") || has_checkpoint(folder);
 }
 
 bool has_checkpoint(const fs::path& run_dir) {
@@ -230,9 +215,8 @@ bool has_checkpoint(const fs::path& run_dir) {
 std::optional<fs::path> weights_named(const fs::path& run_dir, const std::string& name) {
   const fs::path folder = store_of(run_dir);
   const fs::path file = folder / (name + ".safetensors");
-  std::error_code ignored;
-  if (fs::is_regular_file(file, ignored)) return file;
-  if (!fs::is_directory(folder, ignored)) return std::nullopt;
+  if (is_file(file)) return file;
+  if (!is_folder(folder)) return std::nullopt;
   return checkpoint::Store(folder).pointed(name == "best" ? checkpoint::Link::best
                                                           : checkpoint::Link::last);
 }
@@ -276,14 +260,12 @@ fs::path real_folder(const fs::path& folder) {
 }
 
 std::vector<fs::path> newest_first(const fs::path& parent) {
-  std::vector<fs::path> folders;
+  std::vector<fs::path> folders = paths_in(parent);
   std::error_code failure;
-  for (fs::directory_iterator at(parent, failure), end; !failure && at != end;
-       at.increment(failure)) {
-    std::error_code ignored;
-    if (at->is_directory(ignored) && !at->is_symlink(ignored)) folders.push_back(at->path());
-  }
-  std::ranges::sort(folders, std::greater());
+  std::erase_if(folders, [&](const fs::path& path) {
+    return !is_folder(path) || fs::is_symlink(path, failure);
+  });
+  std::ranges::reverse(folders);
   const auto latest = std::ranges::find_if(folders, [&](const fs::path& folder) {
     return fs::equivalent(folder, parent / "latest", failure) && !failure;
   });

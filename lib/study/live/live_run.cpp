@@ -41,8 +41,7 @@ constexpr std::size_t kMostWarnings = 5;
 /// Returns a stream that fails if the path is not a regular file, because opening a FIFO would
 /// block.
 std::ifstream open_regular(const fs::path& file, std::ios::openmode mode = std::ios::in) {
-  std::error_code ignored;
-  return fs::is_regular_file(file, ignored) ? std::ifstream(file, mode) : std::ifstream();
+  return is_file(file) ? std::ifstream(file, mode) : std::ifstream();
 }
 
 /// Returns the complete lines at the end of a file.
@@ -216,8 +215,7 @@ void add_last_epoch(const fs::path& run_dir, TopView& view) {
 }
 
 void add_checkpoint(const fs::path& run_dir, TopView& view) {
-  std::error_code ignored;
-  if (!fs::is_directory(run_dir / "checkpoints", ignored)) return;
+  if (!is_folder(run_dir / "checkpoints")) return;
   try {
     for (const checkpoint::StoredCheckpoint& found :
          checkpoint::Store(run_dir / "checkpoints").list()) {
@@ -232,12 +230,8 @@ void add_checkpoint(const fs::path& run_dir, TopView& view) {
 }
 
 void add_warnings(const fs::path& run_dir, TopView& view) {
-  std::vector<fs::path> logs;
-  for_each_entry(run_dir / "logs", [&](const fs::path& file) {
-    if (file.extension() == ".log") logs.push_back(file);
-  });
-  std::ranges::sort(logs);
-  for (const fs::path& log : logs) {
+  for (const fs::path& log : paths_in(run_dir / "logs")) {
+    if (log.extension() != ".log") continue;
     for (const std::string& line : last_lines(log)) {
       if (has_warning(line)) view.warnings.push_back(log.stem().string() + ": " + line);
     }
@@ -297,25 +291,21 @@ std::optional<Stamp> stamp_in(const fs::path& link) {
 }
 
 std::optional<Stamp> stamp_of(int pid) {
-  std::error_code failure;
-  for (fs::directory_iterator at(fmt::format("/proc/{}/fd", pid), failure), end;
-       !failure && at != end; at.increment(failure)) {
+  for (const fs::path& link : paths_in(fmt::format("/proc/{}/fd", pid))) {
     std::error_code ignored;
-    if (fs::read_symlink(at->path(), ignored).string().starts_with(kPage))
-      return stamp_in(at->path());
+    if (fs::read_symlink(link, ignored).string().starts_with(kPage)) return stamp_in(link);
   }
   return std::nullopt;
 }
 
 std::vector<int> rank_processes(int supervisor) {
   std::vector<int> found;
-  for_each_entry("/proc", [&](const fs::path& entry) {
+  for (const fs::path& entry : paths_in("/proc")) {
     const auto pid = parse_number<int>(entry.filename().string());
-    if (!pid) return;
-    const auto process = read_process_stat(*pid);
+    const auto process = pid ? read_process_stat(*pid) : std::nullopt;
     if (process && process->parent == supervisor && rank_in_environment(*pid))
       found.push_back(*pid);
-  });
+  }
   return found;
 }
 

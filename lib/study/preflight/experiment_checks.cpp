@@ -213,13 +213,12 @@ bool is_weights_file(const fs::path& path, spec::Checker& checker) {
                   "download the file first");
     return false;
   }
-  std::error_code failure;
-  if (!fs::exists(path, failure)) {
+  if (!is_there(path)) {
     checker.error(kWeightsPath, fmt::format("the file {} does not exist", printable(path.string())),
                   similar_file(path));
     return false;
   }
-  if (fs::is_regular_file(path, failure)) return true;
+  if (is_file(path)) return true;
   checker.error(kWeightsPath, fmt::format("{} is not a regular file", printable(path.string())),
                 "name a weights file");
   return false;

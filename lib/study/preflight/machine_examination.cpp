@@ -71,8 +71,7 @@ GradeLine torch(const ProgramParts& program) {
   const std::string hint =
       "run scripts/setup, or set TRAINCTL_TORCH_ROOT to the 'torch' folder of torch 2.11";
   if (root.empty()) return {Grade::broken, "its folder was not set at build time", "", hint};
-  std::error_code ignored;
-  if (!fs::exists(root / "lib" / "libtorch_cpu.so", ignored)) {
+  if (!is_there(root / "lib" / "libtorch_cpu.so")) {
     return {Grade::broken, fmt::format("not found in {} ({})", printable(root.string()), source),
             "", hint};
   }
@@ -118,8 +117,7 @@ GradeLine allocators() {
 GradeLine data_root() {
   const std::string root = variable_text("TRAINCTL_DATA");
   if (root.empty()) return {Grade::ok, "TRAINCTL_DATA is not set; configs use data/"};
-  std::error_code ignored;
-  if (fs::is_directory(root, ignored)) return {Grade::ok, printable(root) + " (TRAINCTL_DATA)"};
+  if (is_folder(root)) return {Grade::ok, printable(root) + " (TRAINCTL_DATA)"};
   return {Grade::degraded, fmt::format("TRAINCTL_DATA must be a folder, got {}", printable(root)),
           "", "correct or unset TRAINCTL_DATA"};
 }

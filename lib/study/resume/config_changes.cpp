@@ -67,8 +67,6 @@ constexpr std::array kRules{
     Rule{"distributed.sync_every", ChangeEffect::not_bitwise},
 };
 
-/// Collects path -> value in one line. A list is a single value, because the order of its elements
-/// matters.
 void flatten(const config::Node& node, const std::string& path,
              std::map<std::string, std::string>& values) {
   if (node.type != config::Node::Type::map || node.entries.empty()) {
@@ -94,10 +92,8 @@ void remove_parents(std::map<std::string, std::string>& values,
 std::set<std::string> explicit_paths(const spec::Loaded& loaded) {
   const config::Node explicit_values = config::without_defaults(
       spec::resolved_tree(loaded), spec::experiment_schema(), spec::vocabulary_in_use());
-  std::map<std::string, std::string> values;
-  flatten(explicit_values, "", values);
   std::set<std::string> paths;
-  for (const auto& [path, value] : values) paths.insert(path);
+  for (const auto& [path, value] : flat_values(explicit_values)) paths.insert(path);
   return paths;
 }
 
@@ -177,15 +173,19 @@ std::string line_of(const ConfigChange& change) {
 
 }  // namespace
 
+std::map<std::string, std::string> flat_values(const config::Node& tree) {
+  std::map<std::string, std::string> values;
+  flatten(tree, "", values);
+  return values;
+}
+
 std::map<std::string, std::string> resolved_values(const std::string& resolved) {
   config::Diagnostics problems;
   const config::Node tree = config::parse_yaml(
       config::make_source("the checkpoint's config", resolved), resolved, problems);
   ENSURE(checkpoint, problems.error_count() == 0 && !tree.broken,
          "cannot read the config of the checkpoint: {}", problems.render());
-  std::map<std::string, std::string> values;
-  flatten(tree, "", values);
-  return values;
+  return flat_values(tree);
 }
 
 ChangeEffect effect_of(std::string_view path) {

@@ -37,7 +37,10 @@ ChangeEffect effect_of(std::string_view path);
 std::vector<ConfigChange> config_changes(const std::string& before, const spec::Loaded& now,
                                          const std::string& device = "");
 
-/// Returns path -> value in one line, for a resolved config. Throws Error(checkpoint) when the
+/// Returns path -> value in one line. A list is a single value, because the order of its elements
+/// matters.
+std::map<std::string, std::string> flat_values(const config::Node& tree);
+/// Returns the flat values of a resolved config. Throws Error(checkpoint) when the
 /// config cannot be read.
 std::map<std::string, std::string> resolved_values(const std::string& resolved);
 

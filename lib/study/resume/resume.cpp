@@ -19,11 +19,6 @@ namespace {
 
 constexpr const char* kCheckpoints = "checkpoints";
 
-bool is_there(const fs::path& path) {
-  std::error_code ignored;
-  return fs::exists(path, ignored);
-}
-
 bool is_checkpoint(const fs::path& path) {
   return is_there(path / checkpoint::kManifestName) ||
          checkpoint::parse_folder_name(path.filename().string()).has_value();
@@ -62,7 +57,7 @@ bool may_precede_training(const fs::path& path) {
   std::error_code ignored;
   if (name == "result.json")  // each run writes it first
     return report::member(object_if_readable(path), "verdict") == "unfinished";
-  if (name == "logs") return fs::is_directory(path, ignored) && fs::is_empty(path, ignored);
+  if (name == "logs") return is_folder(path) && fs::is_empty(path, ignored);
   const bool is_temporary =
       name.find(".tmp.") != std::string::npos || name.find(".reserved.") != std::string::npos;
   return name.starts_with(FolderLock::kFileName) || (name.starts_with('.') && is_temporary);
@@ -70,10 +65,7 @@ bool may_precede_training(const fs::path& path) {
 
 void expect_training_run(const fs::path& run_dir) {
   const std::string shown = printable(run_dir.string());
-  std::error_code ignored;
-  bool is_new = true;
-  for (fs::directory_iterator at(run_dir, ignored), end; is_new && at != end; at.increment(ignored))
-    is_new = may_precede_training(at->path());
+  const bool is_new = std::ranges::all_of(paths_in(run_dir), may_precede_training);
   ENSURE(config, is_new || is_run_folder(run_dir) || is_there(run_dir / kCheckpoints),
          "cannot resume {}: it is not empty and not a run folder", shown);
   if (is_training(run_dir)) return;

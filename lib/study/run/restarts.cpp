@@ -169,9 +169,7 @@ RunRequest Attempts::changed(const std::vector<std::string>& changes) const {
 
 std::string Attempts::move_files() const {
   const std::string name = make_free(folder_, past_.size() + 1);
-  std::vector<fs::path> entries;
-  for (const auto& entry : fs::directory_iterator(folder_)) entries.push_back(entry.path());
-  for (const fs::path& entry : entries) {
+  for (const fs::path& entry : paths_in(folder_)) {
     if (stays(entry)) continue;
     std::error_code failure;
     fs::rename(entry, folder_ / name / entry.filename(), failure);

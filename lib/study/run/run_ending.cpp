@@ -99,34 +99,33 @@ report::AdviceSettings levers(const spec::Loaded& loaded, const Machine& machine
   const bool native_bf16 = std::ranges::any_of(machine.cpu_features, [](const auto& feature) {
     return feature == "avx512_bf16" || feature == "amx_bf16";
   });
-  return {
-      .cpu_cores = machine.cores,
-      .checkpoint_every = experiment.checkpoint.every_n_epochs,
-      .validate_every = experiment.trainer.check_val_every_n_epoch,
-      .cache_mode = enum_name(mode),
-      .cache_modes = {modes.begin(), modes.end()},
-      .checkpoint_every_steps = experiment.checkpoint.every_n_steps,
-      .checkpoint_every_s = every_t ? spec::parse_duration(*every_t) : std::nullopt,
-      .checkpoint_async = experiment.checkpoint.asynchronous,
-      .checkpoint_on_best = experiment.checkpoint.on_best,
-      .log_every_steps = trainer.log_every_n_steps,
-      .detect_anomaly = trainer.detect_anomaly,
-      .cuda_graphs = trainer.cuda_graphs.value,
-      .pin_memory = experiment.loader.pin_memory.value.value_or(true),
-      .read_ahead = experiment.loader.read_ahead.value,
-      .precision = enum_name(trainer.precision),
-      .threads_probed = trainer.num_threads.is_auto(),
-      .native_bf16 = native_bf16,
-      .cache_share = cache_share(experiment.dataset.cache, machine),
-      .spin_variable = spin_variable(),
-      .accepts = [loaded](const std::string& setting) { return accepts(loaded, setting); }};
+  return {.cpu_cores = machine.cores,
+          .checkpoint_every = experiment.checkpoint.every_n_epochs,
+          .validate_every = experiment.trainer.check_val_every_n_epoch,
+          .cache_mode = enum_name(mode),
+          .cache_modes = {modes.begin(), modes.end()},
+          .checkpoint_every_steps = experiment.checkpoint.every_n_steps,
+          .checkpoint_every_s = every_t ? spec::parse_duration(*every_t) : std::nullopt,
+          .checkpoint_async = experiment.checkpoint.asynchronous,
+          .checkpoint_on_best = experiment.checkpoint.on_best,
+          .log_every_steps = trainer.log_every_n_steps,
+          .detect_anomaly = trainer.detect_anomaly,
+          .cuda_graphs = trainer.cuda_graphs.value,
+          .pin_memory = experiment.loader.pin_memory.value.value_or(true),
+          .read_ahead = experiment.loader.read_ahead.value,
+          .precision = enum_name(trainer.precision),
+          .threads_probed = trainer.num_threads.is_auto(),
+          .native_bf16 = native_bf16,
+          .cache_share = cache_share(experiment.dataset.cache, machine),
+          .spin_variable = spin_variable(),
+          .accepts = [loaded](const std::string& setting) { return accepts(loaded, setting); }};
 }
 
 std::string profile_of(const fs::path& run_dir) {
   constexpr std::uint64_t kMostBytes = 64 << 20;
   std::error_code ignored;
   const fs::path table = run_dir / "profile" / "operators.csv";
-  const std::uint64_t bytes = fs::exists(table, ignored) ? fs::file_size(table, ignored) : 0;
+  const std::uint64_t bytes = is_there(table) ? fs::file_size(table, ignored) : 0;
   if (bytes == 0 || bytes > kMostBytes) return "";
   const std::string top = report::top_operator(read_file(table, kMostBytes, ReadFailure::resource));
   return "profile/trace.json, operators.txt and layers.txt" + (top.empty() ? "" : "; " + top);

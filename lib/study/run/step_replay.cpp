@@ -18,20 +18,9 @@
 namespace trainctl::study {
 namespace {
 
-/// Returns the sorted entries; empty if the folder cannot be read.
-std::vector<fs::path> entries_of(const fs::path& folder) {
-  std::vector<fs::path> entries;
-  std::error_code failure;
-  for (fs::directory_iterator at(folder, failure), end; !failure && at != end;
-       at.increment(failure))
-    entries.push_back(at->path());
-  std::ranges::sort(entries);
-  return entries;
-}
-
 /// Returns the file of the lowest rank.
 std::optional<fs::path> part_in(const fs::path& folder) {
-  for (const fs::path& entry : entries_of(folder)) {
+  for (const fs::path& entry : paths_in(folder)) {
     const std::string name = entry.filename().string();
     if (name.starts_with("rank_") && entry.extension() == ".part") return entry;
   }
@@ -40,7 +29,7 @@ std::optional<fs::path> part_in(const fs::path& folder) {
 
 /// Returns the dump of the last step that has one.
 std::optional<fs::path> newest_part_of_attempt(const fs::path& folder) {
-  const std::vector<fs::path> dumps = entries_of(folder / "diverged");
+  const std::vector<fs::path> dumps = paths_in(folder / "diverged");
   for (auto dump = dumps.rbegin(); dump != dumps.rend(); ++dump) {
     if (const auto part = part_in(*dump)) return part;
   }
@@ -52,7 +41,7 @@ std::optional<fs::path> newest_part_of_attempt(const fs::path& folder) {
 std::optional<fs::path> newest_part(const fs::path& run_folder) {
   constexpr std::string_view kPrefix = "attempt-";
   std::vector<fs::path> attempts;
-  for (const fs::path& entry : entries_of(run_folder)) {
+  for (const fs::path& entry : paths_in(run_folder)) {
     if (entry.filename().string().starts_with(kPrefix)) attempts.push_back(entry);
   }
   // Sorts attempt-10 after attempt-9.
@@ -66,12 +55,11 @@ std::optional<fs::path> newest_part(const fs::path& run_folder) {
 }
 
 fs::path dump_at(const std::string& path) {
-  std::error_code ignored;
-  ENSURE(config, fs::exists(path, ignored),
+  ENSURE(config, is_there(path),
          "--replay-step: {} does not exist\nhint: name a folder such as RUN/diverged/step=000123, "
          "which a diverged run writes",
          printable(path));
-  if (!fs::is_directory(path, ignored)) return fs::absolute(path);
+  if (!is_folder(path)) return fs::absolute(path);
   auto part = part_in(path);
   if (!part) part = newest_part(path);
   ENSURE(config, part.has_value(),
@@ -90,19 +78,8 @@ std::string recorded_config(const fs::path& dump) {
 
 using Leaves = std::map<std::string, std::string>;
 
-void add_leaves(const config::Node& node, const std::string& path, Leaves& into) {
-  if (node.type != config::Node::Type::map || node.entries.empty()) {
-    into[path] = config::flow_text(node);
-    return;
-  }
-  for (const config::Entry& entry : node.entries)
-    add_leaves(entry.value, path.empty() ? entry.key : path + "." + entry.key, into);
-}
-
 Leaves leaves_of(const spec::Experiment& experiment) {
-  Leaves leaves;
-  add_leaves(config::write_options(spec::experiment_schema(), &experiment), "", leaves);
-  return leaves;
+  return flat_values(config::write_options(spec::experiment_schema(), &experiment));
 }
 
 /// Returns the differences, such as "optimizer.lr: 0.1, was 1e+38", including values that exist on
