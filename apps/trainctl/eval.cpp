@@ -23,11 +23,8 @@ int evaluate(const EvalFlags& flags, Context& context) {
   if (outcome.ending.exit_code != 0)
     return report_failed_task(outcome, scratch ? &*scratch : nullptr, context);
   ENSURE(unexpected, outcome.record.evaluated.has_value(), "no rank reported its metrics");
-  if (context.json) {
-    print_json(outcome.result);
-  } else {
+  if (context.json) return print_json(outcome.result);
     put(stdout, report::evaluation_text(outcome.record, style_for(context, stdout)));
-  }
   return 0;
 }
 

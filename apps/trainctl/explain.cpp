@@ -216,11 +216,8 @@ std::vector<Meaning> meanings_of(const std::vector<std::string>& words, const CL
 }
 
 int explain_bottlenecks(const Context& context) {
-  if (context.json) {
-    print_json({{"schema", "trainctl.bottlenecks/2"}, {"rules", report::bottlenecks_json()}});
-  } else {
+  if (context.json) return print_json({{"schema", "trainctl.bottlenecks/2"}, {"rules", report::bottlenecks_json()}});
     put(stdout, report::bottlenecks_page());
-  }
   return 0;
 }
 

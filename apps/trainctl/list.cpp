@@ -51,10 +51,7 @@ int list(const ListArguments& arguments, const Context& context) {
            near ? fmt::format("did you mean '{}'?", *near) : "the kinds are: " + join(kinds, ", "));
     kinds = {wanted};
   }
-  if (context.json) {
-    print_json(document(vocabulary, kinds));
-    return 0;
-  }
+  if (context.json) return print_json(document(vocabulary, kinds));
   for (const std::string& kind : kinds) print_kind(vocabulary, kind);
   return 0;
 }

@@ -39,10 +39,9 @@ study::RunRequest request_for(const LrFindFlags& flags, const OtherRates& others
 std::string next_command(const LrFindFlags& flags, const Context& context,
                          const std::vector<std::string>& added) {
   std::vector<std::string> words{context.argv.front(), "run", flags.config.file};
-  for (const std::string& word : flags.config.overrides) words.push_back(word);
-  words.insert(words.end(), added.begin(), added.end());
-  for (std::string& word : words) word = shell_word(word);
-  return join(words, " ");
+  for (const auto* more : {&flags.config.overrides, &added})
+    words.insert(words.end(), more->begin(), more->end());
+  return shell_command(std::move(words));
 }
 
 Json document(const LrFindFlags& flags, const study::LrFinding& finding) {
@@ -70,9 +69,7 @@ void print_finding(const LrFindFlags& flags, const study::LrFinding& finding,
   const report::Style style = style_for(context, stdout);
   std::string text = report::lr_curve_text(finding.curve, style);
   const auto fact = [&](const char* label, const std::string& value) {
-    text += "  " +
-            report::paint(report::pad(label, 12, report::Align::left), report::Ink::cyan, style) +
-            printable(value) + '\n';
+    text += report::fact_line(label, printable(value), style);
   };
   if (finding.stopped_early)
     fact("stopped", fmt::format("early, after {} of {} rates, because the loss diverged",

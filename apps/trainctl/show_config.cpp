@@ -59,10 +59,7 @@ int show_config(const ShowArguments& arguments, Context& context) {
   config::Node tree = spec::resolved_tree(loaded);
   if (arguments.minimal) tree = config::without_defaults(tree, schema, vocabulary);
   cover_passwords(tree);
-  if (context.json) {
-    print_json(document(loaded, tree));
-    return 0;
-  }
+  if (context.json) return print_json(document(loaded, tree));
   config::DumpOptions options{
       .comments = config::Comments::origins, .schema = &schema, .vocabulary = &vocabulary};
   if (arguments.minimal) options.comments = config::Comments::none;

@@ -34,8 +34,7 @@ std::string resume_command(const Context& context, const SweepFlags& flags,
   }
   if (flags.options.out.empty()) words.insert(words.end(), {"--out", folder.string()});
   if (std::ranges::find(words, "--resume") == words.end()) words.emplace_back("--resume");
-  for (std::string& word : words) word = shell_word(word);
-  return join(words, " ");
+  return shell_command(std::move(words));
 }
 
 study::SweepPlan plan_of(const study::SweepOptions& options, const study::PlannedSweep& sweep,
@@ -90,7 +89,7 @@ class Tables {
 
 void print_sweep(const report::Sweep& sweep, int exit_code, const study::SweepPage& page,
                  const Context& context) {
-  if (context.json) return print_json(report::sweep_document(sweep, exit_code));
+  if (context.json) return (void)print_json(report::sweep_document(sweep, exit_code));
   const std::vector<report::SweepRow> rows = report::sweep_rows(sweep);
   const std::string table =
       report::to_text(report::sweep_table(sweep, rows), style_for(context, stdout));

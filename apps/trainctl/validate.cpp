@@ -38,14 +38,8 @@ Json document(const std::vector<Verdict>& verdicts, int exit_code) {
   Json files = Json::array();
   for (const Verdict& verdict : verdicts) {
     Json problems = problems_json(verdict.diagnostics);
-    if (verdict.exit_code != 0 && verdict.diagnostics.error_count() == 0) {
-      problems.push_back({{"file", bounded(verdict.file)},
-                          {"line", 0},
-                          {"column", 0},
-                          {"severity", "error"},
-                          {"message", verdict.message},
-                          {"hint", ""}});
-    }
+    if (verdict.exit_code != 0 && verdict.diagnostics.error_count() == 0)
+      problems.push_back(problem_json(verdict.file, verdict.message));
     files.push_back({{"file", bounded(verdict.file)},
                      {"ok", verdict.exit_code == 0},
                      {"exit_code", verdict.exit_code},

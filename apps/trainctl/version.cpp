@@ -40,10 +40,7 @@ Json document() {
 }
 
 int show_version(const Context& context) {
-  if (context.json) {
-    print_json(document());
-    return 0;
-  }
+  if (context.json) return print_json(document());
   print("trainctl " + version_text());
   if (context.quiet) return 0;
   print(fmt::format("build      {}, {}, engine {}, cuda {}", kBuildInfo.build_type,

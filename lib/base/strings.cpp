@@ -154,6 +154,11 @@ std::string shell_word(const std::string& word) {
   return quoted + "'";
 }
 
+std::string shell_command(std::vector<std::string> words) {
+  for (std::string& word : words) word = shell_word(word);
+  return join(words, " ");
+}
+
 std::string lower_case(std::string_view text) {
   std::string lower(text);
   for (char& c : lower) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;

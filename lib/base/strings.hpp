@@ -37,6 +37,9 @@ std::string printable(std::string_view text);
 /// Returns the word in quotes if a POSIX shell needs them.
 std::string shell_word(const std::string& word);
 
+/// Returns the words as one command of a POSIX shell.
+std::string shell_command(std::vector<std::string> words);
+
 /// Returns the text with the ASCII letters A to Z in lower case.
 std::string lower_case(std::string_view text);
 

@@ -78,14 +78,10 @@ int ls(const LsArguments& arguments, Context& context) {
   const auto depth =
       arguments.verify ? checkpoint::Depth::everything : checkpoint::Depth::manifests;
   const std::vector<CheckpointInfo> rows = checkpoint::survey(folder, depth);
-  if (context.json) {
-    Json list = Json::array();
-    for (const CheckpointInfo& row : rows) list.push_back(json_of(row));
-    print_json({{"schema", "trainctl.checkpoint_ls/2"},
-                {"folder", folder.string()},
-                {"checkpoints", list}});
-    return 0;
-  }
+  if (context.json)
+    return print_json({{"schema", "trainctl.checkpoint_ls/2"},
+                       {"folder", folder.string()},
+                       {"checkpoints", report::json_list(rows, json_of)}});
   if (rows.empty()) {
     put(stderr, fmt::format("there is no checkpoint in {}\n", printable(folder.string())));
     return 0;
@@ -153,11 +149,12 @@ int verify(const std::vector<std::string>& paths, Context& context) {
   const bool all_whole = std::ranges::all_of(results, &std::string::empty, &Verified::why);
   const int code = all_whole ? 0 : static_cast<int>(ErrorKind::checkpoint);
   if (context.json) {
-    Json list = Json::array();
-    for (const Verified& one : results)
-      list.push_back({{"path", one.path}, {"ok", one.why.empty()}, {"message", one_line(one.why)}});
-    print_json(
-        {{"schema", "trainctl.checkpoint_verify/2"}, {"exit_code", code}, {"checkpoints", list}});
+    const auto json_of_one = [](const Verified& one) -> Json {
+      return {{"path", one.path}, {"ok", one.why.empty()}, {"message", one_line(one.why)}};
+    };
+    print_json({{"schema", "trainctl.checkpoint_verify/2"},
+                {"exit_code", code},
+                {"checkpoints", report::json_list(results, json_of_one)}});
     return code;
   }
   for (const Verified& one : results) {

@@ -55,9 +55,7 @@ class Facts {
   explicit Facts(const report::Style& style) : style_(style) {}
   void add(const std::string& label, const std::string& value) {
     if (value.empty()) return;
-    text_ += "  " +
-             report::paint(report::pad(label, 18, report::Align::left), report::Ink::cyan, style_) +
-             printable(value) + '\n';
+    text_ += report::fact_line(label, printable(value), style_, /*label_width=*/18);
   }
   [[nodiscard]] const std::string& text() const { return text_; }
 
@@ -164,14 +162,9 @@ Json document(const fs::path& path, const Contents& contents) {
   Json groups = Json::object();
   for (const Sum& sum : sums_of(contents))
     groups[sum.group] = {{"tensors", sum.tensors}, {"bytes", sum.bytes}};
-  Json tensors = Json::array();
-  for (const Tensor& tensor : contents.tensors)
-    tensors.push_back({{"part", tensor.part},
-                       {"group", tensor.group},
-                       {"name", tensor.name},
-                       {"dtype", tensor.dtype},
-                       {"shape", tensor.shape},
-                       {"bytes", tensor.bytes}});
+  const Json tensors = report::json_list(contents.tensors, [](const Tensor& tensor) {
+    return JSON_FIELDS(tensor, part, group, name, dtype, shape, bytes);
+  });
   Json all{
       {"schema", "trainctl.checkpoint_inspect/2"},
       {"path", path.string()},
@@ -188,10 +181,7 @@ int inspect(const std::string& word, Context& context) {
   const fs::path path = is_part ? fs::path(word) : one_checkpoint(word);
   const Contents contents =
       is_part ? checkpoint::contents_of_file(path) : checkpoint::contents_of(path);
-  if (context.json) {
-    print_json(document(path, contents));
-    return 0;
-  }
+  if (context.json) return print_json(document(path, contents));
   const report::Style style = style_for(context, stdout);
   std::string text = contents.manifest ? facts_text(path, *contents.manifest, style)
                                        : part_facts(path, contents.meta, style);

@@ -50,33 +50,39 @@ void put(std::FILE* stream, const std::string& text) { write_text(stream, text, 
 
 void print(const std::string& text) { put(stdout, text + "\n"); }
 
-void print_json(const Json& document) { print(to_pretty(document)); }
+int print_json(const Json& document) {
+  print(to_pretty(document));
+  return 0;
+}
 
 void print_warnings(const Context& context) {
   if (context.quiet || context.json) return;
   put(stderr, context.diagnostics.render(color_for(context, stderr)));
 }
 
+Json problem_json(const std::optional<std::string>& file, const std::string& message) {
+  return {{"file", file ? Json(bounded(*file)) : Json(nullptr)},
+          {"line", 0},
+          {"column", 0},
+          {"severity", "error"},
+          {"message", message},
+          {"hint", ""}};
+}
+
 Json problems_json(const config::Diagnostics& diagnostics) {
   Json problems = Json::array();
   for (const config::Diagnostic& one : diagnostics.sorted()) {
     const config::Position& at = one.position;
-    problems.push_back({{"file", at.source ? Json(bounded(config::without_secrets(at.source->name)))
-                                           : Json(nullptr)},
-                        {"line", at.line},
-                        {"column", at.column},
-                        {"severity", one.severity == config::Severity::error ? "error" : "warning"},
-                        {"message", one.message},
-                        {"hint", one.hint}});
+    const auto file = at.source ? std::optional(config::without_secrets(at.source->name)) : std::nullopt;
+    problems.push_back(problem_json(file, one.message));
+    problems.back()["line"] = at.line;
+    problems.back()["column"] = at.column;
+    problems.back()["hint"] = one.hint;
+    if (one.severity == config::Severity::warning) problems.back()["severity"] = "warning";
   }
-  if (diagnostics.truncated()) {
-    problems.push_back({{"file", nullptr},
-                        {"line", 0},
-                        {"column", 0},
-                        {"severity", "error"},
-                        {"message", "the check stopped after these problems: fix these first"},
-                        {"hint", ""}});
-  }
+  if (diagnostics.truncated())
+    problems.push_back(
+        problem_json({}, "the check stopped after these problems: fix these first"));
   return problems;
 }
 

@@ -49,10 +49,12 @@ config::Color color_for(const Context& context, std::FILE* stream);
 void put(std::FILE* stream, const std::string& text);
 /// Writes text and a newline to stdout.
 void print(const std::string& text);
-/// Prints the document of a command with --json.
-void print_json(const Json& document);
+/// Prints the document of a command with --json. Returns the exit code 0.
+int print_json(const Json& document);
 /// Prints the warnings of a valid config to stderr; nothing with --quiet or --json.
 void print_warnings(const Context& context);
+/// Returns an error without a position as an element of problems_json().
+Json problem_json(const std::optional<std::string>& file, const std::string& message);
 /// Returns the config problems as a JSON list: file, line, column, severity, message, hint.
 Json problems_json(const config::Diagnostics& diagnostics);
 /// Prints "error: MESSAGE" to stderr.

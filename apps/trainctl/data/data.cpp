@@ -44,10 +44,7 @@ int hash(const HashArguments& arguments, Context& context) {
   options.num_workers = choice.num_workers;
   options.prefetch_factor = choice.prefetch_factor;
   const data::EpochDigests digests = data::digest_epochs(pipeline, options, epochs);
-  if (context.json) {
-    print_json(document(digests, options, choice));
-    return 0;
-  }
+  if (context.json) return print_json(document(digests, options, choice));
   for (std::size_t epoch = 0; epoch < digests.epochs.size(); ++epoch) {
     print(fmt::format("epoch {:<4} {}", epoch + 1, to_hex(digests.epochs[epoch])));
   }

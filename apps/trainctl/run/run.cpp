@@ -196,11 +196,8 @@ int replay_step(const RunFlags& flags, Context& context) {
   if (outcome.ending.exit_code != 0) return report_failed_task(outcome, &scratch, context);
   ENSURE(unexpected, outcome.record.replayed.has_value(), "no rank reported the repeated step");
   replay.step = *outcome.record.replayed;
-  if (context.json) {
-    print_json(report::replay_document(replay));
-  } else {
+  if (context.json) return print_json(report::replay_document(replay));
     put(stdout, report::replay_text(replay, style_for(context, stdout)));
-  }
   return 0;
 }
 

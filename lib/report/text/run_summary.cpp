@@ -180,8 +180,7 @@ std::string like_before(const Command& typed, const char* verb, const std::strin
   words.insert(words.end(), added);
   if (!typed.out.empty()) words.insert(words.end(), {"--out", typed.out});
   if (is_run) words.insert(words.end(), typed.node_flags.begin(), typed.node_flags.end());
-  for (std::string& word : words) word = shell_word(word);
-  return join(words, " ");
+  return shell_command(std::move(words));
 }
 
 std::string next_command(const Bottleneck& found, const BottleneckContext& context,

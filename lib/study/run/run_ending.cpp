@@ -179,8 +179,7 @@ std::string resume_command(const RunRequest& request, const report::RunResult& e
     words.insert(words.end(), {"--run-dir", ending.run_dir, "--resume", "auto"});
   }
   words.insert(words.end(), request.node_flags.begin(), request.node_flags.end());
-  for (std::string& word : words) word = shell_word(word);
-  return join(words, " ");
+  return shell_command(std::move(words));
 }
 
 }  // namespace trainctl::study

@@ -140,11 +140,6 @@ std::string first_problem(const config::Diagnostics& diagnostics, const Error& e
   return one_line(error.what());
 }
 
-std::string command(Words words) {
-  for (std::string& word : words) word = shell_word(word);
-  return join(words, " ");
-}
-
 void append_words(Words& words, const Words& more) {
   words.insert(words.end(), more.begin(), more.end());
 }
@@ -399,7 +394,7 @@ report::TuneCommands TuneRequests::commands(const report::TuneReport& report,
       append_words(check, {"--grid", change.key + "=" + change.before + "," + change.value});
   }
   if (report.patch.size() > 1) append_words(check, {"--against", patch.string()});
-  return {command(run), command(check)};
+  return {shell_command(run), shell_command(check)};
 }
 
 report::TuneReport search_settings(const TuneOptions& asked, TuneRequests& requests,
