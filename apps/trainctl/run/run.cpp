@@ -12,7 +12,7 @@
 #include "study/resume/resume.hpp"
 #include "study/run/loggers.hpp"
 #include "study/run/step_replay.hpp"
-#include "study/tune/automatic_batch.hpp"
+#include "study/tune/batch_size_search.hpp"
 #include "study/workers/worker_tasks.hpp"
 
 namespace trainctl::app {
@@ -197,7 +197,7 @@ int replay_step(const RunFlags& flags, Context& context) {
   ENSURE(unexpected, outcome.record.replayed.has_value(), "no rank reported the repeated step");
   replay.step = *outcome.record.replayed;
   if (context.json) return print_json(report::replay_document(replay));
-    put(stdout, report::replay_text(replay, style_for(context, stdout)));
+  put(stdout, report::replay_text(replay, style_for(context, stdout)));
   return 0;
 }
 
