@@ -1,8 +1,5 @@
 #pragma once
 
-// What the source of a command needs: the declaration of its function, the context, functions that
-// declare options, and the headers that nearly every command includes.
-
 #include "base/clock.hpp"
 #include "base/error.hpp"
 #include "base/files.hpp"
@@ -10,9 +7,10 @@
 #include "base/numbers.hpp"
 #include "base/strings.hpp"
 #include "cli/context.hpp"
-#include "cli/experiment.hpp"
 #include "cli/output.hpp"
 #include "config/schema/describe.hpp"
+#include "spec/load.hpp"
+#include "study/run/run.hpp"
 #include "weights/import.hpp"
 
 #include <CLI/CLI.hpp>
@@ -32,6 +30,9 @@
 #include <type_traits>
 #include <utility>
 #include <vector>
+
+// What the source of a command needs: the declaration of its function, the context, functions that
+// declare options, and the headers that nearly every command includes.
 
 namespace trainctl::app {
 
@@ -163,5 +164,40 @@ void use_plugin_files(const std::vector<std::string>& libraries);
 /// Makes every plug-in be loaded in a separate process first, so that a plug-in that crashes is
 /// reported as an error instead of ending this program. Called once, by main().
 void try_plugins_apart();
+
+/// The arguments of a command that works on one experiment: CONFIG [key=value ...], or -c CONFIG.
+struct ConfigArguments {
+  std::string file;
+  std::vector<std::string> overrides;
+};
+
+/// Returns whether a word is an override: `a.b=c`, `+a.b=c`, `++a.b=c` or `~a.b`. All other words
+/// are files, and so are words that start with '.' or '/', have a '/' before the '=', or exist as a
+/// file.
+bool is_override(std::string_view word);
+
+/// The built-in experiment of a command without CONFIG: a first network, or one limited by image
+/// I/O.
+enum class Builtin { quickstart, photographs };
+
+/// Returns the experiment of a command without CONFIG: ./config.yaml if it exists, else the
+/// built-in one. Prints a line about the choice.
+std::string default_config(const Context& context, Builtin builtin);
+
+/// Adds CONFIG, the overrides and -c/--config. Without CONFIG the command uses default_config().
+void add_config_arguments(CLI::App& verb, ConfigArguments& arguments, Context& context,
+                          Builtin builtin = Builtin::quickstart);
+
+/// Returns the settings that all run requests of this experiment share.
+study::Invocation invocation_of(const ConfigArguments& arguments, const Context& context);
+
+/// Loads the experiment with the checks for the purpose and prints its warnings. Throws the errors
+/// of spec::load_experiment().
+spec::Loaded load_checked(const ConfigArguments& arguments, Context& context,
+                          study::Purpose purpose);
+
+/// Calls study::check_model(). Throws Error(resource) if this build has no engine.
+void check_model(const spec::Loaded& loaded, const study::TrainingSamples& samples,
+                 config::Diagnostics& diagnostics);
 
 }  // namespace trainctl::app
