@@ -4,7 +4,7 @@
 #include "base/strings.hpp"
 #include "checkpoint/folder.hpp"
 #include "checkpoint/store.hpp"
-#include "cli/context.hpp"
+#include "cli/output.hpp"
 
 #include <algorithm>
 #include <system_error>

@@ -6,7 +6,6 @@
 #include "base/json.hpp"
 #include "base/numbers.hpp"
 #include "base/strings.hpp"
-#include "cli/context.hpp"
 #include "cli/output.hpp"
 #include "config/schema/describe.hpp"
 #include "spec/load.hpp"
