@@ -98,6 +98,33 @@ const Alias* near_alias(const std::string& key) {
   return word && edit_distance(key, *word) <= 2 ? find_alias(*word) : nullptr;
 }
 
+struct Kind {
+  std::string_view kind;
+  std::string_view place;
+  bool is_list;
+  std::array<std::string_view, 3> usual;  // most common first
+};
+
+constexpr std::array<Kind, 12> kKinds{{
+    {"dataset", "dataset.train", false, {"image_folder", "csv", "mnist"}},
+    {"transform", "dataset.train.transforms", true, {"random_resized_crop", "resize", "normalize"}},
+    {"batch_transform", "dataset.train.batch_transforms", true, {"mixup", "cutmix", ""}},
+    {"sampler", "loader.sampler", false, {"weighted_random", "class_balanced", ""}},
+    {"model", "model", false, {"resnet18", "mlp", "vit_tiny"}},
+    {"layer", "model.layers", true, {"linear", "conv2d", "relu"}},
+    {"loss", "loss", false, {"cross_entropy", "mse", "bce_with_logits"}},
+    {"optimizer", "optimizer", false, {"adamw", "sgd", "adam"}},
+    {"scheduler", "scheduler", false, {"cosine_annealing_lr", "step_lr", "one_cycle_lr"}},
+    {"stopper", "early_stopping", false, {"patience", "", ""}},
+    {"metric", "metrics", true, {"accuracy", "", ""}},
+    {"logger", "loggers", true, {"csv", "tensorboard", ""}},
+}};
+
+const Kind* find_kind(std::string_view kind) {
+  const auto* const found = std::ranges::find(kKinds, kind, &Kind::kind);
+  return found == kKinds.end() ? nullptr : found;
+}
+
 }  // namespace
 
 std::string quote(std::string_view text) {
@@ -159,37 +186,6 @@ std::string unknown_name_hint(const std::string& name, const std::vector<std::st
   if (const auto found = meant_name(name, names)) return did_you_mean(*found, names);
   return fmt::format("expected one of: {}", list_some(names));
 }
-
-namespace {
-
-struct Kind {
-  std::string_view kind;
-  std::string_view place;
-  bool is_list;
-  std::array<std::string_view, 3> usual;  // most common first
-};
-
-constexpr std::array<Kind, 12> kKinds{{
-    {"dataset", "dataset.train", false, {"image_folder", "csv", "mnist"}},
-    {"transform", "dataset.train.transforms", true, {"random_resized_crop", "resize", "normalize"}},
-    {"batch_transform", "dataset.train.batch_transforms", true, {"mixup", "cutmix", ""}},
-    {"sampler", "loader.sampler", false, {"weighted_random", "class_balanced", ""}},
-    {"model", "model", false, {"resnet18", "mlp", "vit_tiny"}},
-    {"layer", "model.layers", true, {"linear", "conv2d", "relu"}},
-    {"loss", "loss", false, {"cross_entropy", "mse", "bce_with_logits"}},
-    {"optimizer", "optimizer", false, {"adamw", "sgd", "adam"}},
-    {"scheduler", "scheduler", false, {"cosine_annealing_lr", "step_lr", "one_cycle_lr"}},
-    {"stopper", "early_stopping", false, {"patience", "", ""}},
-    {"metric", "metrics", true, {"accuracy", "", ""}},
-    {"logger", "loggers", true, {"csv", "tensorboard", ""}},
-}};
-
-const Kind* find_kind(std::string_view kind) {
-  const auto* const found = std::ranges::find(kKinds, kind, &Kind::kind);
-  return found == kKinds.end() ? nullptr : found;
-}
-
-}  // namespace
 
 std::string usual_stage(const Vocabulary& vocabulary, std::string_view kind,
                         const std::vector<std::string>& keys) {

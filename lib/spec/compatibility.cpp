@@ -49,6 +49,13 @@ std::optional<bool> stage_answer(const config::Stage& stage, Query query,
   return builtin_answer(stage, query);
 }
 
+template <class Options>
+void ask(const config::Stage& model, const ModelInput& input, std::vector<Refusal>& all) {
+  if constexpr (requires(const Options& options) { options.refusals(input); }) {
+    if (model.options_type == typeid(Options)) all = model.as<Options>().refusals(input);
+  }
+}
+
 }  // namespace
 
 bool takes(const config::Stage& stage, Targets targets) {
@@ -68,17 +75,6 @@ bool takes(const config::Stage& loss, MixedLabels mixed) {
 bool takes(const config::Stage& model, Inputs inputs) {
   return stage_answer(model, inputs, &PluginEntry::takes_inputs).value_or(inputs != Inputs::tokens);
 }
-
-namespace {
-
-template <class Options>
-void ask(const config::Stage& model, const ModelInput& input, std::vector<Refusal>& all) {
-  if constexpr (requires(const Options& options) { options.refusals(input); }) {
-    if (model.options_type == typeid(Options)) all = model.as<Options>().refusals(input);
-  }
-}
-
-}  // namespace
 
 std::vector<Refusal> refusals(const config::Stage& model, const ModelInput& input) {
   std::vector<Refusal> all;

@@ -3,7 +3,6 @@
 #include "base/numbers.hpp"
 #include "base/strings.hpp"
 #include "config/secret.hpp"
-#include "log/log.hpp"
 #include "report/text/run_summary.hpp"
 
 #include <fcntl.h>
@@ -54,6 +53,48 @@ std::string lost_output_text(const StreamState& state) {
   return fmt::format("cannot write to {}: {}", state.name,
                      std::strerror(log::lost_cause(state.stream)));
 }
+
+constexpr int kWidthOfFiles = 120;
+constexpr int kNarrowest = 20;
+
+std::string_view environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? std::string_view() : std::string_view(value);
+}
+
+int width_of(std::FILE* stream) {
+  const int columns = std::atoi(std::string(environment("COLUMNS")).c_str());
+  if (columns >= kNarrowest) return columns;
+  winsize size{};
+  if (::ioctl(::fileno(stream), TIOCGWINSZ, &size) == 0 && size.ws_col >= kNarrowest)
+    return size.ws_col;
+  return kWidthOfFiles;
+}
+
+// POSIX determines the character locale in this order.
+report::Glyphs glyphs_of_locale() {
+  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
+    const std::string_view locale = environment(name);
+    if (locale.empty()) continue;
+    const bool utf8 = locale.find("UTF-8") != locale.npos || locale.find("utf8") != locale.npos;
+    return utf8 ? report::Glyphs::unicode : report::Glyphs::ascii;
+  }
+  return report::Glyphs::ascii;
+}
+
+/// Returns the message for a lost stream, once each: "cannot write to stdout: Broken pipe; ...".
+std::optional<std::string> take_lost_output_notice() {
+  for (StreamState* state : {&stdout_state, &stderr_state}) {
+    if (!is_lost(state->stream) || state->is_reported) continue;
+    state->is_reported = true;
+    return lost_output_text(*state) + ": the run continues without this output";
+  }
+  return std::nullopt;
+}
+
+void discard(std::string_view) {}
+
+constexpr std::size_t kMostNamed = 10;
 
 }  // namespace
 
@@ -157,7 +198,7 @@ void keep_running_without_output(LostOutput lost_output) {
 
 void write_text(std::FILE* stream, std::string_view text, Flush flush) {
   if (!text.empty()) state_of(stream).has_text = true;
-  log::write_text(stream, text, flush == Flush::now ? log::Flush::now : log::Flush::later);
+  log::write_text(stream, text, flush);
 }
 
 bool is_lost(std::FILE* stream) { return log::lost_cause(stream) != 0; }
@@ -171,38 +212,6 @@ void finish_output() {
   if (!stdout_state.is_reported) log::get().warn("{}", lost_output_text(stdout_state));
 }
 
-namespace {
-
-constexpr int kWidthOfFiles = 120;
-constexpr int kNarrowest = 20;
-
-std::string_view environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? std::string_view() : std::string_view(value);
-}
-
-int width_of(std::FILE* stream) {
-  const int columns = std::atoi(std::string(environment("COLUMNS")).c_str());
-  if (columns >= kNarrowest) return columns;
-  winsize size{};
-  if (::ioctl(::fileno(stream), TIOCGWINSZ, &size) == 0 && size.ws_col >= kNarrowest)
-    return size.ws_col;
-  return kWidthOfFiles;
-}
-
-// POSIX determines the character locale in this order.
-report::Glyphs glyphs_of_locale() {
-  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
-    const std::string_view locale = environment(name);
-    if (locale.empty()) continue;
-    const bool utf8 = locale.find("UTF-8") != locale.npos || locale.find("utf8") != locale.npos;
-    return utf8 ? report::Glyphs::unicode : report::Glyphs::ascii;
-  }
-  return report::Glyphs::ascii;
-}
-
-}  // namespace
-
 report::Style style_for(const Context& context, std::FILE* stream) {
   const bool colored = color_for(context, stream) == config::Color::on;
   return {.glyphs = glyphs_of_locale(),
@@ -211,17 +220,10 @@ report::Style style_for(const Context& context, std::FILE* stream) {
 }
 
 report::ProgressMode progress_for(const Context& context) {
-  using report::ProgressMode;
-  if (context.quiet) return ProgressMode::none;
-  const report::Device device =
-      ::isatty(STDERR_FILENO) != 0 ? report::Device::terminal : report::Device::file;
-  switch (context.progress) {
-    case app::ProgressMode::tty: return ProgressMode::tty;
-    case app::ProgressMode::plain: return ProgressMode::plain;
-    case app::ProgressMode::none: return ProgressMode::none;
-    case app::ProgressMode::automatic: break;
-  }
-  return report::resolve(ProgressMode::automatic, device);
+  if (context.quiet) return report::ProgressMode::none;
+  const bool on_terminal = ::isatty(STDERR_FILENO) != 0;
+  return report::resolve(context.progress,
+                         on_terminal ? report::Device::terminal : report::Device::file);
 }
 
 report::Write writer_for(std::FILE* stream) {
@@ -232,22 +234,6 @@ study::PrintLine progress_printer(const Context& context) {
   if (progress_for(context) == report::ProgressMode::none) return [](const std::string&) {};
   return [](const std::string& line) { write_text(stderr, line + "\n", Flush::now); };
 }
-
-namespace {
-
-/// Returns the message for a lost stream, once each: "cannot write to stdout: Broken pipe; ...".
-std::optional<std::string> take_lost_output_notice() {
-  for (StreamState* state : {&stdout_state, &stderr_state}) {
-    if (!is_lost(state->stream) || state->is_reported) continue;
-    state->is_reported = true;
-    return lost_output_text(*state) + ": the run continues without this output";
-  }
-  return std::nullopt;
-}
-
-void discard(std::string_view) {}
-
-}  // namespace
 
 report::ConsoleOptions console_options(const Context& context, std::vector<std::string> metrics) {
   report::ConsoleOptions options;
@@ -278,12 +264,6 @@ void set_up_log(const Context& context) {
   const bool colored = color_for(context, stderr) == config::Color::on;
   log::set_up(level, colored ? log::Colors::on : log::Colors::off);
 }
-
-namespace {
-
-constexpr std::size_t kMostNamed = 10;
-
-}  // namespace
 
 void print_skipped(const Context& context, const std::vector<data::SkippedSample>& skipped,
                    const std::string& what) {

@@ -4,6 +4,7 @@
 #include "base/json.hpp"
 #include "config/diagnostics.hpp"
 #include "data/loader/skipped_samples.hpp"
+#include "log/log.hpp"
 #include "report/sinks/sink.hpp"
 #include "report/text/format.hpp"
 #include "report/text/progress_bar.hpp"
@@ -24,7 +25,6 @@ class App;
 namespace trainctl::app {
 
 enum class ColorMode { automatic, always, never };
-enum class ProgressMode { automatic, tty, plain, none };
 
 /// The state that all commands share: the global flags, and the problems found in a config. One per
 /// process, owned by main().
@@ -33,7 +33,7 @@ struct Context {
   bool quiet = false;  // no progress and notes; errors are still printed
   int verbosity = 0;   // number of -v
   ColorMode color = ColorMode::automatic;
-  ProgressMode progress = ProgressMode::automatic;
+  report::ProgressMode progress = report::ProgressMode::automatic;
   std::vector<std::string> argv;
   const CLI::App* program = nullptr;
   std::string token_digits;  // from TRAINCTL_RDZV_TOKEN, which is removed from the environment
@@ -81,7 +81,7 @@ enum class LostOutput { is_error, is_tolerated };
 /// `is_tolerated` is for commands whose results are in files.
 void keep_running_without_output(LostOutput lost_output);
 
-enum class Flush { later, now };
+using log::Flush;
 
 /// Writes `text` unless an earlier write to `stream` (stdout or stderr) has failed.
 void write_text(std::FILE* stream, std::string_view text, Flush flush);

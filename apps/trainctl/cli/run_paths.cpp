@@ -24,6 +24,29 @@ std::vector<std::string> runs_of_folder(const std::string& folder) {
   return runs.empty() ? std::vector<std::string>{folder} : runs;
 }
 
+/// Resolves links and "..", so that the last part of the path is the checkpoint's name.
+fs::path found_folder(const std::string& path) {
+  std::error_code failure;
+  const fs::path found =
+      fs::canonical(run_word(path, "runs", study::RunNeeds::checkpoint), failure);
+  ENSURE(checkpoint, !failure, "cannot find {}: {}", printable(path), failure.message());
+  ENSURE(checkpoint, checkpoint::is_folder(found),
+         "{} must be a checkpoint folder or a run folder, got a file", printable(path));
+  return found;
+}
+
+bool is_one(const fs::path& folder) {
+  const std::string name = folder.filename().string();
+  return checkpoint::is_committed(folder) || checkpoint::parse_folder_name(name) ||
+         name.starts_with(checkpoint::kQuarantinePrefix);
+}
+
+/// Returns the checkpoint folder of a run folder, or the folder itself.
+fs::path store_in(const fs::path& folder) {
+  const fs::path below = folder / "checkpoints";
+  return checkpoint::is_folder(below) ? below : folder;
+}
+
 }  // namespace
 
 std::string skipped_text(const std::vector<fs::path>& skipped, study::RunNeeds needs) {
@@ -67,33 +90,6 @@ void print_notes(const report::RunFiles& run, const Context& context) {
           fmt::format("warning: {}: {}\n", printable(run.folder.string()), printable(note)));
   }
 }
-
-namespace {
-
-/// Resolves links and "..", so that the last part of the path is the checkpoint's name.
-fs::path found_folder(const std::string& path) {
-  std::error_code failure;
-  const fs::path found =
-      fs::canonical(run_word(path, "runs", study::RunNeeds::checkpoint), failure);
-  ENSURE(checkpoint, !failure, "cannot find {}: {}", printable(path), failure.message());
-  ENSURE(checkpoint, checkpoint::is_folder(found),
-         "{} must be a checkpoint folder or a run folder, got a file", printable(path));
-  return found;
-}
-
-bool is_one(const fs::path& folder) {
-  const std::string name = folder.filename().string();
-  return checkpoint::is_committed(folder) || checkpoint::parse_folder_name(name) ||
-         name.starts_with(checkpoint::kQuarantinePrefix);
-}
-
-/// Returns the checkpoint folder of a run folder, or the folder itself.
-fs::path store_in(const fs::path& folder) {
-  const fs::path below = folder / "checkpoints";
-  return checkpoint::is_folder(below) ? below : folder;
-}
-
-}  // namespace
 
 fs::path checkpoints_folder(const std::string& path) {
   const fs::path folder = found_folder(path);

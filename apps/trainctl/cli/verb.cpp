@@ -48,6 +48,40 @@ void take_word(ConfigArguments& arguments, const std::string& word) {
   arguments.file = word;
 }
 
+constexpr unsigned kTrialS = 20;
+
+/// A loaded plug-in stays loaded and need not be tried.
+bool is_loaded(const std::filesystem::path& library) {
+  void* handle = ::dlopen(library.c_str(), RTLD_NOW | RTLD_NOLOAD);
+  if (handle != nullptr) ::dlclose(handle);  // only releases the reference of this call
+  return handle != nullptr;
+}
+
+void try_apart(const std::filesystem::path& library) {
+  if (is_loaded(library)) return;
+  const std::string who = "plug-in '" + printable(library.string()) + "'";
+  const auto trial = [&library] {
+    ::alarm(kTrialS);
+    const spec::Plugin plugin = spec::load_plugin(library);
+    spec::PluginSet alone;
+    alone.add(plugin);
+    data::Catalog all;
+    if (plugin.entry->add_data != nullptr) plugin.entry->add_data(all);
+    return std::string();
+  };
+  try {
+    launch::run_isolated(trial, {.process_name = who + ", loaded on trial in a separate process,"});
+  } catch (const launch::ForkError&) {
+    throw;
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::config) throw;
+    throw Error(
+        ErrorKind::config,
+        fmt::format("{}\nhint: remove it from 'plugins', or fix what it does when it is loaded",
+                    without_hint(error.what())));
+  }
+}
+
 }  // namespace
 
 void add_global_flags(CLI::App& app, Context& context) {
@@ -156,44 +190,6 @@ void add_auto_option(CLI::App& verb, const std::string& flag, AutoOption& value,
   };
   verb.add_option_function<std::string>(flag, take, text)->type_name("N|auto");
 }
-
-namespace {
-
-constexpr unsigned kTrialS = 20;
-
-/// A loaded plug-in stays loaded and need not be tried.
-bool is_loaded(const std::filesystem::path& library) {
-  void* handle = ::dlopen(library.c_str(), RTLD_NOW | RTLD_NOLOAD);
-  if (handle != nullptr) ::dlclose(handle);  // only releases the reference of this call
-  return handle != nullptr;
-}
-
-void try_apart(const std::filesystem::path& library) {
-  if (is_loaded(library)) return;
-  const std::string who = "plug-in '" + printable(library.string()) + "'";
-  const auto trial = [&library] {
-    ::alarm(kTrialS);
-    const spec::Plugin plugin = spec::load_plugin(library);
-    spec::PluginSet alone;
-    alone.add(plugin);
-    data::Catalog all;
-    if (plugin.entry->add_data != nullptr) plugin.entry->add_data(all);
-    return std::string();
-  };
-  try {
-    launch::run_isolated(trial, {.process_name = who + ", loaded on trial in a separate process,"});
-  } catch (const launch::ForkError&) {
-    throw;
-  } catch (const Error& error) {
-    if (error.kind() == ErrorKind::config) throw;
-    throw Error(
-        ErrorKind::config,
-        fmt::format("{}\nhint: remove it from 'plugins', or fix what it does when it is loaded",
-                    without_hint(error.what())));
-  }
-}
-
-}  // namespace
 
 void add_plugin_option(CLI::App& verb, std::vector<std::string>& libraries) {
   add_options(

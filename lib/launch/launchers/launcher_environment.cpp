@@ -44,60 +44,6 @@ std::optional<TaskCount> parse_task_count(std::string_view text) {
   return nodes ? std::optional(TaskCount{*tasks, *nodes}) : std::nullopt;
 }
 
-}  // namespace
-
-std::string first_host(const std::string& list) {
-  const auto throw_invalid = [&]() -> std::string {
-    throw Error(
-        ErrorKind::config,
-        fmt::format("the node list of Slurm must have names such as 'node[01-03,7]', got '{}'\n"
-                    "hint: set MASTER_ADDR to the first host",
-                    printable(list)));
-  };
-  std::string host;
-  std::string_view rest = list;
-  while (!rest.empty() && rest.front() != ',') {  // "rack[1-2]node[3-4]" has two ranges
-    if (rest.front() != '[') {
-      host += rest.front();
-      rest.remove_prefix(1);
-      continue;
-    }
-    const std::size_t close = rest.find(']');
-    if (close == std::string_view::npos) return throw_invalid();
-    const std::string_view range = rest.substr(1, close - 1);
-    const std::string_view first = range.substr(0, range.find_first_of("-,"));
-    if (!is_number(first)) return throw_invalid();
-    host += first;
-    rest.remove_prefix(close + 1);
-  }
-  return is_host(host) ? host : throw_invalid();
-}
-
-int tasks_of_node(const std::string& counts, int node) {
-  int before = 0;
-  for (const std::string& part : split(counts, ',')) {
-    const auto count = parse_task_count(part);
-    ENSURE(config, count.has_value(),
-           "SLURM_STEP_TASKS_PER_NODE must have numbers such as '2(x3),1', got '{}'",
-           printable(counts));
-    if (node - before < count->nodes) return count->tasks;
-    before += count->nodes;
-  }
-  throw Error(
-      ErrorKind::config,
-      fmt::format("SLURM_NODEID must be below {} (SLURM_STEP_TASKS_PER_NODE is '{}'), got {}",
-                  before, printable(counts), node));
-}
-
-std::uint16_t port_of_job(std::uint64_t job, std::uint64_t step) {
-  constexpr std::uint64_t kFirst = 12000;
-  constexpr std::uint64_t kPorts = 16000;
-  constexpr std::uint64_t kStride = 4093;  // a prime: neighboring jobs differ
-  return static_cast<std::uint16_t>(kFirst + (job % kPorts + step % kPorts * kStride) % kPorts);
-}
-
-namespace {
-
 inline constexpr int kMaxTasks = 1 << 16;
 
 /// Reads the variables of a launcher strictly; an empty variable counts as unset. Throws
@@ -378,6 +324,56 @@ LauncherTask allocation_without_srun(const EnvironmentReader& env) {
 }
 
 }  // namespace
+
+std::string first_host(const std::string& list) {
+  const auto throw_invalid = [&]() -> std::string {
+    throw Error(
+        ErrorKind::config,
+        fmt::format("the node list of Slurm must have names such as 'node[01-03,7]', got '{}'\n"
+                    "hint: set MASTER_ADDR to the first host",
+                    printable(list)));
+  };
+  std::string host;
+  std::string_view rest = list;
+  while (!rest.empty() && rest.front() != ',') {  // "rack[1-2]node[3-4]" has two ranges
+    if (rest.front() != '[') {
+      host += rest.front();
+      rest.remove_prefix(1);
+      continue;
+    }
+    const std::size_t close = rest.find(']');
+    if (close == std::string_view::npos) return throw_invalid();
+    const std::string_view range = rest.substr(1, close - 1);
+    const std::string_view first = range.substr(0, range.find_first_of("-,"));
+    if (!is_number(first)) return throw_invalid();
+    host += first;
+    rest.remove_prefix(close + 1);
+  }
+  return is_host(host) ? host : throw_invalid();
+}
+
+int tasks_of_node(const std::string& counts, int node) {
+  int before = 0;
+  for (const std::string& part : split(counts, ',')) {
+    const auto count = parse_task_count(part);
+    ENSURE(config, count.has_value(),
+           "SLURM_STEP_TASKS_PER_NODE must have numbers such as '2(x3),1', got '{}'",
+           printable(counts));
+    if (node - before < count->nodes) return count->tasks;
+    before += count->nodes;
+  }
+  throw Error(
+      ErrorKind::config,
+      fmt::format("SLURM_NODEID must be below {} (SLURM_STEP_TASKS_PER_NODE is '{}'), got {}",
+                  before, printable(counts), node));
+}
+
+std::uint16_t port_of_job(std::uint64_t job, std::uint64_t step) {
+  constexpr std::uint64_t kFirst = 12000;
+  constexpr std::uint64_t kPorts = 16000;
+  constexpr std::uint64_t kStride = 4093;  // a prime: neighboring jobs differ
+  return static_cast<std::uint16_t>(kFirst + (job % kPorts + step % kPorts * kStride) % kPorts);
+}
 
 const char* name_of(Launcher launcher) {
   switch (launcher) {

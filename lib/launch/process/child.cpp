@@ -144,36 +144,6 @@ std::optional<StartFailure> read_failure(int fd) {
   return failure;
 }
 
-}  // namespace
-
-pid_t start_child(const ChildPlan& plan) {
-  ASSERT(!plan.argv.empty());
-  std::array<int, 2> ends{};
-  ENSURE(resource, ::pipe2(ends.data(), O_CLOEXEC) == 0, "cannot create a pipe: {}",
-         std::strerror(errno));
-  const Fd reading(ends[0]);
-  // Below 3, the child would overwrite it if the caller has no standard output.
-  Fd writing(::fcntl(ends[1], F_DUPFD_CLOEXEC, 3));
-  ::close(ends[1]);
-  const PreparedChild child{
-      plan,       pointers(plan.argv), pointers(plan.environment), writing.get(),
-      ::getpid(), descriptor_limit(),  set_of(plan.cores)};
-  const pid_t pid = ::fork();
-  ENSURE(resource, pid >= 0,
-         "cannot start a process: {}\nhint: close other processes or raise `ulimit -u`",
-         std::strerror(errno));
-  if (pid == 0) exec_child(child);
-  ::setpgid(pid, pid);  // in both processes, to avoid a race
-  writing.reset();
-  if (const auto failure = read_failure(reading.get())) {
-    ::waitpid(pid, nullptr, 0);
-    throw_start_error(plan, *failure);
-  }
-  return pid;
-}
-
-namespace {
-
 using Variables = std::map<std::string, std::string>;
 
 Variables inherited_environment() {
@@ -210,6 +180,32 @@ std::string prepend_folders(const std::vector<std::string>& folders, const std::
 }
 
 }  // namespace
+
+pid_t start_child(const ChildPlan& plan) {
+  ASSERT(!plan.argv.empty());
+  std::array<int, 2> ends{};
+  ENSURE(resource, ::pipe2(ends.data(), O_CLOEXEC) == 0, "cannot create a pipe: {}",
+         std::strerror(errno));
+  const Fd reading(ends[0]);
+  // Below 3, the child would overwrite it if the caller has no standard output.
+  Fd writing(::fcntl(ends[1], F_DUPFD_CLOEXEC, 3));
+  ::close(ends[1]);
+  const PreparedChild child{
+      plan,       pointers(plan.argv), pointers(plan.environment), writing.get(),
+      ::getpid(), descriptor_limit(),  set_of(plan.cores)};
+  const pid_t pid = ::fork();
+  ENSURE(resource, pid >= 0,
+         "cannot start a process: {}\nhint: close other processes or raise `ulimit -u`",
+         std::strerror(errno));
+  if (pid == 0) exec_child(child);
+  ::setpgid(pid, pid);  // in both processes, to avoid a race
+  writing.reset();
+  if (const auto failure = read_failure(reading.get())) {
+    ::waitpid(pid, nullptr, 0);
+    throw_start_error(plan, *failure);
+  }
+  return pid;
+}
 
 std::vector<int> cores_for(const LaunchSpec& spec, int rank) {
   const auto here = static_cast<std::size_t>(rank - spec.first_rank());

@@ -34,32 +34,6 @@ std::set<pid_t> own_children() {
   return children;
 }
 
-}  // namespace
-
-OrphanReaper::OrphanReaper() : children_before_(own_children()) {
-  ::prctl(PR_GET_CHILD_SUBREAPER, &subreaper_before_);
-  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
-}
-
-OrphanReaper::~OrphanReaper() {
-  // Each round may orphan the next generation; a process in uninterruptible sleep is left alone.
-  constexpr int kMaxRounds = 400;
-  for (int round = 0; round < kMaxRounds; ++round) {
-    bool found = false;
-    for (const pid_t pid : own_children()) {
-      if (children_before_.contains(pid)) continue;
-      found = true;
-      ::kill(pid, SIGKILL);
-      ::waitpid(pid, nullptr, WNOHANG);
-    }
-    if (!found) break;
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  ::prctl(PR_SET_CHILD_SUBREAPER, subreaper_before_);
-}
-
-namespace {
-
 // Tools that find a rank by its environment must not find this process.
 void hide_rank() {
   constexpr const char* kRank = "RANK=";
@@ -97,6 +71,28 @@ void await_close(int fd) {
 }
 
 }  // namespace
+
+OrphanReaper::OrphanReaper() : children_before_(own_children()) {
+  ::prctl(PR_GET_CHILD_SUBREAPER, &subreaper_before_);
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+}
+
+OrphanReaper::~OrphanReaper() {
+  // Each round may orphan the next generation; a process in uninterruptible sleep is left alone.
+  constexpr int kMaxRounds = 400;
+  for (int round = 0; round < kMaxRounds; ++round) {
+    bool found = false;
+    for (const pid_t pid : own_children()) {
+      if (children_before_.contains(pid)) continue;
+      found = true;
+      ::kill(pid, SIGKILL);
+      ::waitpid(pid, nullptr, WNOHANG);
+    }
+    if (!found) break;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  ::prctl(PR_SET_CHILD_SUBREAPER, subreaper_before_);
+}
 
 bool kill_group_on_exit() {
   if (::getpgrp() != ::getpid()) return false;  // started by hand: the group is the shell's

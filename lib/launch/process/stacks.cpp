@@ -143,33 +143,6 @@ void write_text(const fs::path& path, const std::string& text) {
   write_all(fd.get(), text, path.string());
 }
 
-}  // namespace
-
-fs::path stacks_path(const fs::path& log_folder, int rank) {
-  return log_folder / fmt::format("rank_{}.stacks.txt", rank);
-}
-
-void remove_stacks(const fs::path& log_folder, int rank) {
-  std::error_code ignored;
-  fs::remove(stacks_path(log_folder, rank), ignored);
-}
-
-std::vector<int> write_stacks(const fs::path& log_folder, std::span<const StackSource> sources) {
-  const TimePoint deadline = SteadyClock::now() + kTotalTimeout;
-  std::vector<int> written;
-  for (const StackSource& source : sources) {
-    try {
-      write_text(stacks_path(log_folder, source.rank), format_stacks(source, deadline));
-      written.push_back(source.rank);
-    } catch (const std::exception& error) {
-      log::get().warn("cannot save the stacks of rank {}: {}", source.rank, error.what());
-    }
-  }
-  return written;
-}
-
-namespace {
-
 constexpr std::size_t kMaxFrames = 96;
 // The frames of the handler and of the kernel's signal trampoline.
 constexpr int kHandlerFrames = 2;
@@ -202,27 +175,6 @@ extern "C" void write_own_stack(int /*signal*/) {
   write_marker(fd, "end ", thread);
   errno = errno_before;
 }
-
-}  // namespace
-
-void install_stack_handler(int fd) {
-  if (fd < 0) return;
-  // The first call loads a library and allocates, which a signal handler must not do.
-  std::array<void*, 1> frame{};
-  ::backtrace(frame.data(), static_cast<int>(frame.size()));
-  answer_fd = fd;
-  struct sigaction action {};
-  action.sa_handler = write_own_stack;
-  action.sa_flags = SA_RESTART;
-  ::sigfillset(&action.sa_mask);
-  ::sigaction(stack_signal(), &action, nullptr);
-  sigset_t asked;
-  ::sigemptyset(&asked);
-  ::sigaddset(&asked, stack_signal());
-  ::pthread_sigmask(SIG_UNBLOCK, &asked, nullptr);
-}
-
-namespace {
 
 bool has_stack_signal(std::string_view hex) {
   std::uint64_t mask = 0;
@@ -258,6 +210,46 @@ ThreadState read_thread(const fs::path& folder, pid_t tid) {
 }
 
 }  // namespace
+
+fs::path stacks_path(const fs::path& log_folder, int rank) {
+  return log_folder / fmt::format("rank_{}.stacks.txt", rank);
+}
+
+void remove_stacks(const fs::path& log_folder, int rank) {
+  std::error_code ignored;
+  fs::remove(stacks_path(log_folder, rank), ignored);
+}
+
+std::vector<int> write_stacks(const fs::path& log_folder, std::span<const StackSource> sources) {
+  const TimePoint deadline = SteadyClock::now() + kTotalTimeout;
+  std::vector<int> written;
+  for (const StackSource& source : sources) {
+    try {
+      write_text(stacks_path(log_folder, source.rank), format_stacks(source, deadline));
+      written.push_back(source.rank);
+    } catch (const std::exception& error) {
+      log::get().warn("cannot save the stacks of rank {}: {}", source.rank, error.what());
+    }
+  }
+  return written;
+}
+
+void install_stack_handler(int fd) {
+  if (fd < 0) return;
+  // The first call loads a library and allocates, which a signal handler must not do.
+  std::array<void*, 1> frame{};
+  ::backtrace(frame.data(), static_cast<int>(frame.size()));
+  answer_fd = fd;
+  struct sigaction action {};
+  action.sa_handler = write_own_stack;
+  action.sa_flags = SA_RESTART;
+  ::sigfillset(&action.sa_mask);
+  ::sigaction(stack_signal(), &action, nullptr);
+  sigset_t asked;
+  ::sigemptyset(&asked);
+  ::sigaddset(&asked, stack_signal());
+  ::pthread_sigmask(SIG_UNBLOCK, &asked, nullptr);
+}
 
 ThreadList list_threads(pid_t pid, std::size_t most) {
   const fs::path folder = fs::path("/proc") / std::to_string(pid) / "task";

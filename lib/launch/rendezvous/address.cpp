@@ -83,6 +83,63 @@ void set_option(const Fd& socket, int level, int name, int value) {
   ::setsockopt(socket.get(), level, name, &value, sizeof value);
 }
 
+struct Interface {
+  std::string name;
+  std::string address;
+  int family = AF_INET;
+};
+
+/// Copies an IPv4 or IPv6 address.
+Address address_of(const sockaddr* info) {
+  Address address;
+  address.size = info->sa_family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
+  std::memcpy(&address.storage, info, address.size);
+  return address;
+}
+
+std::vector<Interface> interfaces() {
+  ifaddrs* list = nullptr;
+  ENSURE(resource, ::getifaddrs(&list) == 0, "cannot list the network interfaces: {}",
+         std::strerror(errno));
+  const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> owner(list, ::freeifaddrs);
+  std::vector<Interface> found;
+  for (const ifaddrs* each = list; each != nullptr; each = each->ifa_next) {
+    if (each->ifa_addr == nullptr) continue;
+    const int family = each->ifa_addr->sa_family;
+    if (family != AF_INET && family != AF_INET6) continue;
+    const Address address = address_of(each->ifa_addr);
+    // A link-local address is valid on one link only, so other nodes cannot use it.
+    if (family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&v6(address).sin6_addr)) continue;
+    found.push_back({each->ifa_name, endpoint_of(address).host, family});
+  }
+  return found;
+}
+
+int family_of(const std::string& address) {
+  in6_addr bytes{};
+  if (::inet_pton(AF_INET, address.c_str(), &bytes) == 1) return AF_INET;
+  return ::inet_pton(AF_INET6, address.c_str(), &bytes) == 1 ? AF_INET6 : AF_UNSPEC;
+}
+
+// 127.0.0.2 belongs to no interface but to this machine, so bind() decides.
+bool is_local_address(const std::string& address, int family) {
+  Address local;
+  local.storage.ss_family = static_cast<sa_family_t>(family);
+  local.size = family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
+  void* bytes = family == AF_INET
+                    ? static_cast<void*>(&reinterpret_cast<sockaddr_in&>(local.storage).sin_addr)
+                    : &reinterpret_cast<sockaddr_in6&>(local.storage).sin6_addr;
+  ::inet_pton(family, address.c_str(), bytes);
+  const Fd socket = tcp_socket(local);
+  return socket.valid() && ::bind(socket.get(), local.get(), local.size) == 0;
+}
+
+std::string list_of(const std::vector<Interface>& all) {
+  std::vector<std::string> texts;
+  for (const Interface& each : all) texts.push_back(each.name + " (" + each.address + ")");
+  return texts.empty() ? "none" : shortened(texts, 12);
+}
+
 }  // namespace
 
 AddressScope scope_of(const Address& address) {
@@ -147,67 +204,6 @@ void enable_keepalive(const Fd& socket) {
   set_option(socket, IPPROTO_TCP, TCP_KEEPINTVL, 5);
   set_option(socket, IPPROTO_TCP, TCP_KEEPCNT, 3);
 }
-
-namespace {
-
-struct Interface {
-  std::string name;
-  std::string address;
-  int family = AF_INET;
-};
-
-/// Copies an IPv4 or IPv6 address.
-Address address_of(const sockaddr* info) {
-  Address address;
-  address.size = info->sa_family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
-  std::memcpy(&address.storage, info, address.size);
-  return address;
-}
-
-std::vector<Interface> interfaces() {
-  ifaddrs* list = nullptr;
-  ENSURE(resource, ::getifaddrs(&list) == 0, "cannot list the network interfaces: {}",
-         std::strerror(errno));
-  const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> owner(list, ::freeifaddrs);
-  std::vector<Interface> found;
-  for (const ifaddrs* each = list; each != nullptr; each = each->ifa_next) {
-    if (each->ifa_addr == nullptr) continue;
-    const int family = each->ifa_addr->sa_family;
-    if (family != AF_INET && family != AF_INET6) continue;
-    const Address address = address_of(each->ifa_addr);
-    // A link-local address is valid on one link only, so other nodes cannot use it.
-    if (family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&v6(address).sin6_addr)) continue;
-    found.push_back({each->ifa_name, endpoint_of(address).host, family});
-  }
-  return found;
-}
-
-int family_of(const std::string& address) {
-  in6_addr bytes{};
-  if (::inet_pton(AF_INET, address.c_str(), &bytes) == 1) return AF_INET;
-  return ::inet_pton(AF_INET6, address.c_str(), &bytes) == 1 ? AF_INET6 : AF_UNSPEC;
-}
-
-// 127.0.0.2 belongs to no interface but to this machine, so bind() decides.
-bool is_local_address(const std::string& address, int family) {
-  Address local;
-  local.storage.ss_family = static_cast<sa_family_t>(family);
-  local.size = family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
-  void* bytes = family == AF_INET
-                    ? static_cast<void*>(&reinterpret_cast<sockaddr_in&>(local.storage).sin_addr)
-                    : &reinterpret_cast<sockaddr_in6&>(local.storage).sin6_addr;
-  ::inet_pton(family, address.c_str(), bytes);
-  const Fd socket = tcp_socket(local);
-  return socket.valid() && ::bind(socket.get(), local.get(), local.size) == 0;
-}
-
-std::string list_of(const std::vector<Interface>& all) {
-  std::vector<std::string> texts;
-  for (const Interface& each : all) texts.push_back(each.name + " (" + each.address + ")");
-  return texts.empty() ? "none" : shortened(texts, 12);
-}
-
-}  // namespace
 
 std::string interface_address(const std::string& name_or_address, const std::string& peer) {
   const std::vector<Interface> all = interfaces();

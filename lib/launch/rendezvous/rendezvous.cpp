@@ -84,28 +84,6 @@ Parts parts_of(std::string_view text) {
   return {host, text.substr(colon + 1)};
 }
 
-}  // namespace
-
-Endpoint parse_endpoint(std::string_view text) {
-  const Parts parts = parts_of(text);
-  if (parts.host.empty()) refuse(text, "the host is missing");
-  if (parts.host.size() > kMaxHostBytes) refuse(text, "the host is too long");
-  if (!may_be_ipv6(parts.host) && !may_be_name(parts.host))
-    refuse(text, "the host has invalid characters");
-  return {std::string(parts.host), parts.port ? parse_port(*parts.port, text) : kRendezvousPort};
-}
-
-std::string to_text(const Endpoint& endpoint) {
-  const bool is_v6 = endpoint.host.find(':') != std::string::npos;
-  return fmt::format("{}{}{}:{}", is_v6 ? "[" : "", endpoint.host, is_v6 ? "]" : "", endpoint.port);
-}
-
-std::string to_text(const Claim& claim) {
-  return fmt::format("{} {}", claim.role == Role::rank ? "rank" : "node", claim.number);
-}
-
-namespace {
-
 constexpr std::size_t kDigits = 2 * Token{}.size();
 constexpr std::size_t kMaxFileBytes = 4096;
 constexpr mode_t kOthers = S_IRWXG | S_IRWXO;
@@ -149,6 +127,24 @@ Fd make_own_file(const fs::path& path) {
 }
 
 }  // namespace
+
+Endpoint parse_endpoint(std::string_view text) {
+  const Parts parts = parts_of(text);
+  if (parts.host.empty()) refuse(text, "the host is missing");
+  if (parts.host.size() > kMaxHostBytes) refuse(text, "the host is too long");
+  if (!may_be_ipv6(parts.host) && !may_be_name(parts.host))
+    refuse(text, "the host has invalid characters");
+  return {std::string(parts.host), parts.port ? parse_port(*parts.port, text) : kRendezvousPort};
+}
+
+std::string to_text(const Endpoint& endpoint) {
+  const bool is_v6 = endpoint.host.find(':') != std::string::npos;
+  return fmt::format("{}{}{}:{}", is_v6 ? "[" : "", endpoint.host, is_v6 ? "]" : "", endpoint.port);
+}
+
+std::string to_text(const Claim& claim) {
+  return fmt::format("{} {}", claim.role == Role::rank ? "rank" : "node", claim.number);
+}
 
 Token make_token() {
   Token token{};

@@ -33,6 +33,58 @@ const char* activity(Phase phase) {
   return "in an unknown phase";
 }
 
+/// Returns the rank that a rank in a collective waits for: its last heartbeat is about as old and
+/// it is not in a collective.
+RankState* find_awaited_rank(const Stall& stall, std::span<RankState* const> ranks, double now) {
+  constexpr double kAsLong = 0.5;
+  if (!stall.collective.in_progress) return nullptr;
+  RankState* awaited = nullptr;
+  double longest = kAsLong * stall.seconds;
+  for (RankState* rank : ranks) {
+    const double seconds = rank->monitor().stalled_s(now);
+    if (!rank->is_busy() || seconds <= longest) continue;
+    longest = seconds;
+    awaited = rank;
+  }
+  return awaited;
+}
+
+HungRank longest_stalled(std::span<RankState* const> ranks, double now) {
+  const bool awaited =
+      std::ranges::any_of(ranks, [](const auto* rank) { return rank->is_between_steps(); });
+  const bool other_progresses = std::ranges::any_of(
+      ranks, [&](const auto* rank) { return rank->is_between_steps() && !rank->stall(now); });
+  HungRank first;
+  for (RankState* rank : ranks) {
+    const auto stall = rank->stall(now);
+    if (!stall || stall->seconds <= first.stall.seconds) continue;
+    if (awaited && takes_steps(stall->phase)) continue;
+    if (other_progresses && may_load(stall->phase)) continue;  // its first step needs the others
+    first = {rank, *stall};
+  }
+  return first;
+}
+
+struct StoppedRanks {
+  bool any = false;
+  std::optional<HungRank> hung;  // the one that exceeds its limit most
+};
+
+StoppedRanks stopped_ranks(std::span<RankState* const> ranks, double now) {
+  StoppedRanks found;
+  double longest = 0;
+  for (RankState* rank : ranks) {
+    const auto stopped = rank->stall_if_stopped(now);
+    if (!stopped) continue;
+    found.any = true;
+    const double over = stopped->seconds - stopped->limit_s;
+    if (over <= longest) continue;
+    longest = over;
+    found.hung = HungRank{rank, *stopped};
+  }
+  return found;
+}
+
 }  // namespace
 
 bool may_load(Phase phase) { return phase == Phase::startup || phase == Phase::load; }
@@ -106,62 +158,6 @@ std::optional<Stall> HeartbeatMonitor::stall(double now) const {
   if (!limit || seconds <= *limit) return std::nullopt;
   return Stall{seconds, *limit, phase_};
 }
-
-namespace {
-
-/// Returns the rank that a rank in a collective waits for: its last heartbeat is about as old and
-/// it is not in a collective.
-RankState* find_awaited_rank(const Stall& stall, std::span<RankState* const> ranks, double now) {
-  constexpr double kAsLong = 0.5;
-  if (!stall.collective.in_progress) return nullptr;
-  RankState* awaited = nullptr;
-  double longest = kAsLong * stall.seconds;
-  for (RankState* rank : ranks) {
-    const double seconds = rank->monitor().stalled_s(now);
-    if (!rank->is_busy() || seconds <= longest) continue;
-    longest = seconds;
-    awaited = rank;
-  }
-  return awaited;
-}
-
-HungRank longest_stalled(std::span<RankState* const> ranks, double now) {
-  const bool awaited =
-      std::ranges::any_of(ranks, [](const auto* rank) { return rank->is_between_steps(); });
-  const bool other_progresses = std::ranges::any_of(
-      ranks, [&](const auto* rank) { return rank->is_between_steps() && !rank->stall(now); });
-  HungRank first;
-  for (RankState* rank : ranks) {
-    const auto stall = rank->stall(now);
-    if (!stall || stall->seconds <= first.stall.seconds) continue;
-    if (awaited && takes_steps(stall->phase)) continue;
-    if (other_progresses && may_load(stall->phase)) continue;  // its first step needs the others
-    first = {rank, *stall};
-  }
-  return first;
-}
-
-struct StoppedRanks {
-  bool any = false;
-  std::optional<HungRank> hung;  // the one that exceeds its limit most
-};
-
-StoppedRanks stopped_ranks(std::span<RankState* const> ranks, double now) {
-  StoppedRanks found;
-  double longest = 0;
-  for (RankState* rank : ranks) {
-    const auto stopped = rank->stall_if_stopped(now);
-    if (!stopped) continue;
-    found.any = true;
-    const double over = stopped->seconds - stopped->limit_s;
-    if (over <= longest) continue;
-    longest = over;
-    found.hung = HungRank{rank, *stopped};
-  }
-  return found;
-}
-
-}  // namespace
 
 std::optional<HungRank> find_hung_rank(std::span<RankState* const> ranks, double now) {
   const StoppedRanks stopped = stopped_ranks(ranks, now);

@@ -35,6 +35,24 @@ Fd connect_store(StoreServer& store, int rank) {
   return Fd(ends[1]);
 }
 
+RankEnd collect_rank_end(const FinalJobState& job, const RankState& rank) {
+  RankEnd end = rank.end();
+  const std::filesystem::path& folder = job.spec.log_folder;
+  const bool is_remote = end.rank >= job.spec.first_rank() + job.spec.ranks_here();
+  if (rank.is_alive() && is_remote && !end.report)
+    end.report = FailureReport{
+        static_cast<int>(ErrorKind::rank_failed),
+        "it was stopped after another failure, and its node did not report how it exited"};
+  const bool has_no_report = !end.report && is_failure(end);
+  const auto written = has_no_report ? read_error_file(folder, end.rank) : std::nullopt;
+  if (written) end.report = FailureReport{written->kind, written->message};
+  if (job.remote_stacks_rank != end.rank || !end.report) return end;
+  if (is_there(stacks_path(folder, end.rank)))
+    end.report->message.insert(without_hint(end.report->message).size(),
+                               stacks_note(job.spec, end.rank));
+  return end;
+}
+
 }  // namespace
 
 void LocalRanks::start(const sigset_t& mask, const ConnectRank& connect) {
@@ -161,28 +179,6 @@ std::string JobRanks::write_stacks(const RankState& hung) {
   if (number >= spec_.first_rank() + spec_.ranks_here()) remote_stacks_rank_ = number;
   return "";
 }
-
-namespace {
-
-RankEnd collect_rank_end(const FinalJobState& job, const RankState& rank) {
-  RankEnd end = rank.end();
-  const std::filesystem::path& folder = job.spec.log_folder;
-  const bool is_remote = end.rank >= job.spec.first_rank() + job.spec.ranks_here();
-  if (rank.is_alive() && is_remote && !end.report)
-    end.report = FailureReport{
-        static_cast<int>(ErrorKind::rank_failed),
-        "it was stopped after another failure, and its node did not report how it exited"};
-  const bool has_no_report = !end.report && is_failure(end);
-  const auto written = has_no_report ? read_error_file(folder, end.rank) : std::nullopt;
-  if (written) end.report = FailureReport{written->kind, written->message};
-  if (job.remote_stacks_rank != end.rank || !end.report) return end;
-  if (is_there(stacks_path(folder, end.rank)))
-    end.report->message.insert(without_hint(end.report->message).size(),
-                               stacks_note(job.spec, end.rank));
-  return end;
-}
-
-}  // namespace
 
 Outcome collect_outcome(const FinalJobState& job) {
   JobEnd end;

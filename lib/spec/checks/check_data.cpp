@@ -218,27 +218,6 @@ void check_length(Checker& checker, std::optional<std::int64_t> samples, int ran
   check_averages(checker, length);
 }
 
-}  // namespace
-
-void check_against_data(const Loaded& loaded, const std::optional<SplitFacts>& train,
-                        config::Diagnostics& diagnostics) {
-  if (loaded.tree.broken) return;
-  Checker checker(loaded.experiment, loaded.tree, diagnostics);
-  const int ranks = placement_of(loaded.experiment.trainer, read_machine()).ranks;
-  std::optional<std::int64_t> samples;
-  if (train) {
-    samples = epoch_samples(loaded.experiment, train->samples);
-    check_batch(checker, *samples, ranks);
-    check_sampler_classes(checker, train->classes);
-    if (train->classes > 0) check_classes(checker, train->classes);
-    if (train->kind) check_kind(checker, *train->kind);
-    if (train->image) check_image_size(checker, *train->image);
-  }
-  check_length(checker, samples, ranks);
-}
-
-namespace {
-
 /// Returns the model's refusals. Layers that could not be read are empty, and the shapes are
 /// computed up to the first of them.
 std::vector<Refusal> readable_refusals(const Checker& checker, const ModelInput& input) {
@@ -264,6 +243,23 @@ void check_file(Checker& checker) {
 }
 
 }  // namespace
+
+void check_against_data(const Loaded& loaded, const std::optional<SplitFacts>& train,
+                        config::Diagnostics& diagnostics) {
+  if (loaded.tree.broken) return;
+  Checker checker(loaded.experiment, loaded.tree, diagnostics);
+  const int ranks = placement_of(loaded.experiment.trainer, read_machine()).ranks;
+  std::optional<std::int64_t> samples;
+  if (train) {
+    samples = epoch_samples(loaded.experiment, train->samples);
+    check_batch(checker, *samples, ranks);
+    check_sampler_classes(checker, train->classes);
+    if (train->classes > 0) check_classes(checker, train->classes);
+    if (train->kind) check_kind(checker, *train->kind);
+    if (train->image) check_image_size(checker, *train->image);
+  }
+  check_length(checker, samples, ranks);
+}
 
 void check_model(const Loaded& loaded, const std::optional<ModelInput>& input,
                  config::Diagnostics& diagnostics) {

@@ -63,6 +63,56 @@ void check_prometheus(Checker& checker, const config::Stage& stage, const std::s
   }
 }
 
+bool ignores_rows(const config::Stage& stage) {
+  if (const auto* options = stage.get_if<loss::CrossEntropy>())
+    return options->ignore_index.has_value();
+  const auto* options = stage.get_if<loss::Nll>();
+  return options != nullptr && options->ignore_index;
+}
+
+/// Returns what the ranks do within a step that a CUDA graph with the gradient all-reduce does not
+/// cover.
+std::optional<std::string> exchange_obstacle(const Experiment& experiment) {
+  const Distributed& options = experiment.distributed;
+  if (options.compression != Compression::none)
+    return "distributed.compression compresses gradients during the all-reduce";
+  if (options.find_unused_parameters)
+    return "distributed.find_unused_parameters searches for unused parameters at every step";
+  return std::nullopt;
+}
+
+constexpr std::array kNondeterministic{
+    NondeterministicStage{"layer", "adaptive_avg_pool2d", "`output_size` above 1",
+                          "adaptive_avg_pool2d_backward_cuda",
+                          "use avg_pool2d, write 'output_size: 1', or set "
+                          "'trainer.deterministic' to false",
+                          [](const config::Stage& stage) {
+                            const auto* options = stage.get_if<layer::AdaptiveAvgPool2d>();
+                            return options != nullptr && options->output_size > 1;
+                          }},
+};
+
+/// Checks a stage and the stages inside it. `path` is its key in the experiment file.
+void check_kernels_of(const config::Stage& stage, const std::string& path, Checker& checker) {
+  const auto check_all = [&](const std::vector<config::Stage>& layers, const char* key) {
+    for (std::size_t i = 0; i < layers.size(); ++i)
+      check_kernels_of(layers[i], fmt::format("{}.{}.{}", path, key, i), checker);
+  };
+  if (const auto* options = stage.get_if<model::Sequential>()) check_all(options->layers, "layers");
+  if (const auto* options = stage.get_if<layer::Residual>()) {
+    check_all(options->layers, "layers");
+    check_all(options->shortcut, "shortcut");
+  }
+  for (const NondeterministicStage& entry : kNondeterministic) {
+    if (!entry.applies(stage)) continue;
+    checker.error(path,
+                  fmt::format("the {} '{}' has no deterministic backward pass on a GPU ({}), which "
+                              "'trainer.deterministic: true' requires",
+                              entry.kind, entry.type, entry.operation),
+                  entry.hint);
+  }
+}
+
 }  // namespace
 
 void check_loggers(const Loaded& loaded, config::Diagnostics& diagnostics) {
@@ -83,28 +133,6 @@ void check_loggers(const Loaded& loaded, config::Diagnostics& diagnostics) {
     if (stage.type == "prometheus") check_prometheus(checker, stage, path);
   }
 }
-
-namespace {
-
-bool ignores_rows(const config::Stage& stage) {
-  if (const auto* options = stage.get_if<loss::CrossEntropy>())
-    return options->ignore_index.has_value();
-  const auto* options = stage.get_if<loss::Nll>();
-  return options != nullptr && options->ignore_index;
-}
-
-/// Returns what the ranks do within a step that a CUDA graph with the gradient all-reduce does not
-/// cover.
-std::optional<std::string> exchange_obstacle(const Experiment& experiment) {
-  const Distributed& options = experiment.distributed;
-  if (options.compression != Compression::none)
-    return "distributed.compression compresses gradients during the all-reduce";
-  if (options.find_unused_parameters)
-    return "distributed.find_unused_parameters searches for unused parameters at every step";
-  return std::nullopt;
-}
-
-}  // namespace
 
 std::optional<std::string> capture_obstacle(const Experiment& experiment,
                                             const Placement& placement) {
@@ -141,42 +169,6 @@ void check_capture(const Loaded& loaded, config::Diagnostics& diagnostics) {
   checker.error("trainer.cuda_graphs", fmt::format("'cuda_graphs' is true, but {}", *obstacle),
                 "write 'cuda_graphs: auto'");
 }
-
-namespace {
-
-constexpr std::array kNondeterministic{
-    NondeterministicStage{"layer", "adaptive_avg_pool2d", "`output_size` above 1",
-                          "adaptive_avg_pool2d_backward_cuda",
-                          "use avg_pool2d, write 'output_size: 1', or set "
-                          "'trainer.deterministic' to false",
-                          [](const config::Stage& stage) {
-                            const auto* options = stage.get_if<layer::AdaptiveAvgPool2d>();
-                            return options != nullptr && options->output_size > 1;
-                          }},
-};
-
-/// Checks a stage and the stages inside it. `path` is its key in the experiment file.
-void check_kernels_of(const config::Stage& stage, const std::string& path, Checker& checker) {
-  const auto check_all = [&](const std::vector<config::Stage>& layers, const char* key) {
-    for (std::size_t i = 0; i < layers.size(); ++i)
-      check_kernels_of(layers[i], fmt::format("{}.{}.{}", path, key, i), checker);
-  };
-  if (const auto* options = stage.get_if<model::Sequential>()) check_all(options->layers, "layers");
-  if (const auto* options = stage.get_if<layer::Residual>()) {
-    check_all(options->layers, "layers");
-    check_all(options->shortcut, "shortcut");
-  }
-  for (const NondeterministicStage& entry : kNondeterministic) {
-    if (!entry.applies(stage)) continue;
-    checker.error(path,
-                  fmt::format("the {} '{}' has no deterministic backward pass on a GPU ({}), which "
-                              "'trainer.deterministic: true' requires",
-                              entry.kind, entry.type, entry.operation),
-                  entry.hint);
-  }
-}
-
-}  // namespace
 
 std::span<const NondeterministicStage> nondeterministic_stages() { return kNondeterministic; }
 
