@@ -44,8 +44,8 @@ AddVerb add_plan, add_show_config, add_schema, add_explain, add_list, add_doctor
 AddVerb add_version, add_init;
 // Commands below `trainctl checkpoint`; checkpoint.cpp itself has ls and verify.
 AddVerb add_checkpoint_inspect, add_checkpoint_export, add_checkpoint_import;
-// Commands below `trainctl data`; data.cpp itself has hash.
-AddVerb add_data_bench, add_data_show, add_data_stats, add_data_pack;
+// Commands below `trainctl data`; data.cpp itself has bench and hash.
+AddVerb add_data_show, add_data_stats, add_data_pack;
 
 /// Headings of `trainctl --help`.
 inline constexpr const char* kTrainGroup = "Train and measure";
