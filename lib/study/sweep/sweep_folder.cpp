@@ -8,7 +8,6 @@
 #include "report/text/format.hpp"
 #include "study/folder/folder_lock.hpp"
 #include "study/sweep/definition.hpp"
-#include "study/sweep/result.hpp"
 #include "study/sweep/sweep.hpp"
 
 #include <algorithm>

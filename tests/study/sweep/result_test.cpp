@@ -1,5 +1,4 @@
-#include "study/sweep/result.hpp"
-
+#include "study/sweep/sweep.hpp"
 #include "support/catch.hpp"
 #include "support/put_text.hpp"
 #include "support/temp_folder.hpp"
