@@ -1,5 +1,5 @@
 #include "cli/verb.hpp"
-#include "launch/process/orphans.hpp"
+#include "launch/process/child.hpp"
 #include "launch/process/stacks.hpp"
 #include "launch/process/worker_environment.hpp"
 #include "launch/supervise/failure_evidence.hpp"

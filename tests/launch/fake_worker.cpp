@@ -9,7 +9,7 @@
 #include "events/heartbeat.hpp"
 #include "events/pipe.hpp"
 #include "launch/nodes/node_supervisor.hpp"
-#include "launch/process/orphans.hpp"
+#include "launch/process/child.hpp"
 #include "launch/process/stacks.hpp"
 #include "launch/process/worker_environment.hpp"
 #include "launch/rendezvous/rendezvous.hpp"

@@ -1,7 +1,7 @@
 #include "launch/nodes/node_supervisor.hpp"
 
 #include "base/error.hpp"
-#include "launch/process/orphans.hpp"
+#include "launch/process/child.hpp"
 #include "launch/process/signals.hpp"
 #include "launch/rendezvous/address.hpp"
 #include "launch/supervise/shutdown.hpp"

@@ -4,7 +4,7 @@
 #include "base/numbers.hpp"
 #include "base/strings.hpp"
 #include "launch/nodes/coordinator.hpp"
-#include "launch/process/orphans.hpp"
+#include "launch/process/child.hpp"
 #include "launch/process/signals.hpp"
 #include "launch/rendezvous/store.hpp"
 #include "launch/supervise/hang_detection.hpp"

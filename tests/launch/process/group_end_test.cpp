@@ -1,5 +1,5 @@
 #include "launch/job.hpp"
-#include "launch/process/orphans.hpp"
+#include "launch/process/child.hpp"
 #include "launch/supervisor_process.hpp"
 #include "support/catch.hpp"
 

@@ -1,5 +1,4 @@
-#include "launch/process/orphans.hpp"
-
+#include "launch/process/child.hpp"
 #include "support/catch.hpp"
 
 #include <sys/prctl.h>
