@@ -5,7 +5,7 @@
 #include "launch/nodes/coordinator.hpp"
 #include "launch/process/stacks.hpp"
 #include "launch/rendezvous/address.hpp"
-#include "launch/supervise/shutdown.hpp"
+#include "launch/supervise/supervisor.hpp"
 #include "log/log.hpp"
 
 #include <sys/socket.h>

@@ -1,5 +1,4 @@
-#include "launch/supervise/shutdown.hpp"
-
+#include "launch/supervise/supervisor.hpp"
 #include "support/catch.hpp"
 
 #include <csignal>
