@@ -2,7 +2,7 @@
 #include "launch/process/child.hpp"
 #include "launch/process/stacks.hpp"
 #include "launch/process/worker_environment.hpp"
-#include "launch/supervise/failure_evidence.hpp"
+#include "launch/supervise/verdict.hpp"
 #include "log/log.hpp"
 #include "program.hpp"
 

@@ -8,7 +8,7 @@
 #include "engine/failure.hpp"
 #include "engine/worker.hpp"
 #include "events/pipe.hpp"
-#include "launch/supervise/failure_evidence.hpp"
+#include "launch/supervise/verdict.hpp"
 
 #include <unistd.h>
 

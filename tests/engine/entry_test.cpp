@@ -1,7 +1,7 @@
 #include "device/device.hpp"
 #include "device/kernels.hpp"
 #include "engine/engine_run.hpp"
-#include "launch/supervise/failure_evidence.hpp"
+#include "launch/supervise/verdict.hpp"
 #include "support/catch.hpp"
 
 #include <ATen/Context.h>

@@ -1,6 +1,6 @@
 #include "base/files.hpp"
 #include "base/machine/machine.hpp"
-#include "launch/supervise/failure_evidence.hpp"
+#include "launch/supervise/verdict.hpp"
 #include "support/catch.hpp"
 
 #include <sys/mman.h>

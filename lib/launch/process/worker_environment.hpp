@@ -1,7 +1,7 @@
 #pragma once
 
 #include "base/error.hpp"
-#include "launch/supervise/failure_evidence.hpp"
+#include "launch/supervise/verdict.hpp"
 
 #include <filesystem>
 #include <string>

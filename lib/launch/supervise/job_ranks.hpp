@@ -2,9 +2,9 @@
 
 #include "base/clock.hpp"
 #include "launch/rendezvous/store.hpp"
-#include "launch/supervise/failure_evidence.hpp"
 #include "launch/supervise/rank.hpp"
 #include "launch/supervise/supervisor.hpp"
+#include "launch/supervise/verdict.hpp"
 
 #include <poll.h>
 

@@ -3,7 +3,7 @@
 #include "base/error.hpp"
 #include "base/machine/procfs.hpp"
 #include "events/codec.hpp"
-#include "launch/supervise/failure_evidence.hpp"
+#include "launch/supervise/verdict.hpp"
 
 #include <fcntl.h>
 #include <sys/resource.h>

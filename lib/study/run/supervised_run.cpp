@@ -3,7 +3,7 @@
 #include "base/error.hpp"
 #include "base/numbers.hpp"
 #include "base/strings.hpp"
-#include "launch/supervise/failure_evidence.hpp"
+#include "launch/supervise/verdict.hpp"
 #include "log/log.hpp"
 #include "report/record/run_result.hpp"
 #include "report/text/run_summary.hpp"
