@@ -3,7 +3,6 @@
 #include "base/error.hpp"
 #include "base/json.hpp"
 #include "spec/experiment/task.hpp"
-#include "study/predict/sample_outputs.hpp"
 #include "support/catch.hpp"
 #include "support/temp_folder.hpp"
 
