@@ -39,6 +39,77 @@ constexpr std::array kUnits{Unit{"TiB", std::uint64_t{1} << 40},
 
 constexpr double kMostBytes = 1e18;
 
+constexpr double kMostSeconds = 10.0 * 366 * 86'400;
+
+std::optional<int> digits(std::string_view text) {
+  return text.starts_with('-') ? std::nullopt : parse_number<int>(text);
+}
+
+// Parses DD:HH:MM:SS or HH:MM:SS; only the first part may exceed its clock limit.
+std::optional<double> clock_form(std::string_view text) {
+  const std::vector<std::string> parts = split(text, ':');
+  if (parts.size() != 3 && parts.size() != 4) return std::nullopt;
+  constexpr std::array kSecondsPerPart{86'400.0, 3'600.0, 60.0, 1.0};
+  constexpr std::array kLimits{366, 24, 60, 60};
+  double seconds = 0;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const std::size_t unit = i + 4 - parts.size();
+    const auto value = digits(parts[i]);
+    if (!value || (i > 0 && *value >= kLimits[unit])) return std::nullopt;
+    seconds += *value * kSecondsPerPart[unit];
+  }
+  return seconds;
+}
+
+double unit_seconds(char unit) {
+  switch (unit) {
+    case 's': return 1;
+    case 'm': return 60;
+    case 'h': return 3'600;
+    case 'd': return 86'400;
+    default: return 0;
+  }
+}
+
+// Parses 1h30m: numbers with units, from the largest unit down.
+std::optional<double> unit_form(std::string_view text) {
+  double seconds = 0;
+  double last = 2 * unit_seconds('d');
+  while (!text.empty()) {
+    const std::size_t length = text.find_first_not_of("0123456789.");
+    if (length == 0 || length == std::string_view::npos) return std::nullopt;
+    const auto value = parse_number<double>(text.substr(0, length));
+    const double unit = unit_seconds(text[length]);
+    if (!value || unit == 0 || unit >= last) return std::nullopt;
+    seconds += *value * unit;
+    last = unit;
+    text.remove_prefix(length + 1);
+  }
+  return seconds;
+}
+
+void add_leaves(const config::Node& map, const FallbackChange& above,
+                std::vector<FallbackChange>& out) {
+  for (const config::Entry& entry : map.entries) {
+    FallbackChange change = above;
+    change.text += (above.text.empty() ? "" : ".") + entry.key;
+    change.places.insert(change.places.end(), config::split_path(entry.key).size(),
+                         entry.key_position);
+    if (entry.value.type == config::Node::Type::map) {
+      add_leaves(entry.value, change, out);
+      continue;
+    }
+    change.text += "=" + config::flow_text(entry.value, config::References::plain);
+    change.places.push_back(entry.value.position);
+    out.push_back(std::move(change));
+  }
+}
+
+void add_changes(const config::Node& part, std::vector<FallbackChange>& out) {
+  if (part.type == config::Node::Type::map) return add_leaves(part, {}, out);
+  out.push_back({part.text, {part.position}});
+}
+
 }  // namespace
 
 std::optional<Budget> parse_budget(std::string_view text) {
@@ -64,6 +135,30 @@ std::string to_text(const Budget& budget) {
       return fmt::format("{}{}", *budget.bytes / unit.bytes, unit.name);
   }
   return {};
+}
+
+std::optional<double> parse_duration(std::string_view text) {
+  const auto seconds =
+      text.find(':') != std::string_view::npos ? clock_form(text) : unit_form(text);
+  return seconds && *seconds > 0 && *seconds <= kMostSeconds ? seconds : std::nullopt;
+}
+
+config::Position FallbackChange::place_of(int column) const {
+  const auto before = static_cast<std::size_t>(std::max(column - 1, 0));
+  const std::size_t equals = text.find('=');
+  if (before >= equals) return places.back();
+  const auto dots = static_cast<std::size_t>(std::ranges::count(text.substr(0, before), '.'));
+  return places[std::min(dots, places.size() - 1)];
+}
+
+std::vector<FallbackChange> changes_of(const config::Node& entry) {
+  std::vector<FallbackChange> changes;
+  if (entry.type != config::Node::Type::list) {
+    add_changes(entry, changes);
+  } else {
+    for (const config::Node& part : entry.items) add_changes(part, changes);
+  }
+  return changes;
 }
 
 }  // namespace trainctl::spec
@@ -116,116 +211,6 @@ Node Codec<spec::Limit>::write(const spec::Limit& limit) {
   return Node::scalar(text.find_first_of(".e") == std::string::npos ? text + ".0" : text);
 }
 
-}  // namespace trainctl::config
-
-namespace trainctl::spec {
-namespace {
-
-constexpr double kMostSeconds = 10.0 * 366 * 86'400;
-
-std::optional<int> digits(std::string_view text) {
-  return text.starts_with('-') ? std::nullopt : parse_number<int>(text);
-}
-
-// Parses DD:HH:MM:SS or HH:MM:SS; only the first part may exceed its clock limit.
-std::optional<double> clock_form(std::string_view text) {
-  const std::vector<std::string> parts = split(text, ':');
-  if (parts.size() != 3 && parts.size() != 4) return std::nullopt;
-  constexpr std::array kSecondsPerPart{86'400.0, 3'600.0, 60.0, 1.0};
-  constexpr std::array kLimits{366, 24, 60, 60};
-  double seconds = 0;
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    const std::size_t unit = i + 4 - parts.size();
-    const auto value = digits(parts[i]);
-    if (!value || (i > 0 && *value >= kLimits[unit])) return std::nullopt;
-    seconds += *value * kSecondsPerPart[unit];
-  }
-  return seconds;
-}
-
-double unit_seconds(char unit) {
-  switch (unit) {
-    case 's': return 1;
-    case 'm': return 60;
-    case 'h': return 3'600;
-    case 'd': return 86'400;
-    default: return 0;
-  }
-}
-
-// Parses 1h30m: numbers with units, from the largest unit down.
-std::optional<double> unit_form(std::string_view text) {
-  double seconds = 0;
-  double last = 2 * unit_seconds('d');
-  while (!text.empty()) {
-    const std::size_t length = text.find_first_not_of("0123456789.");
-    if (length == 0 || length == std::string_view::npos) return std::nullopt;
-    const auto value = parse_number<double>(text.substr(0, length));
-    const double unit = unit_seconds(text[length]);
-    if (!value || unit == 0 || unit >= last) return std::nullopt;
-    seconds += *value * unit;
-    last = unit;
-    text.remove_prefix(length + 1);
-  }
-  return seconds;
-}
-
-}  // namespace
-
-std::optional<double> parse_duration(std::string_view text) {
-  const auto seconds =
-      text.find(':') != std::string_view::npos ? clock_form(text) : unit_form(text);
-  return seconds && *seconds > 0 && *seconds <= kMostSeconds ? seconds : std::nullopt;
-}
-
-namespace {
-
-void add_leaves(const config::Node& map, const FallbackChange& above,
-                std::vector<FallbackChange>& out) {
-  for (const config::Entry& entry : map.entries) {
-    FallbackChange change = above;
-    change.text += (above.text.empty() ? "" : ".") + entry.key;
-    change.places.insert(change.places.end(), config::split_path(entry.key).size(),
-                         entry.key_position);
-    if (entry.value.type == config::Node::Type::map) {
-      add_leaves(entry.value, change, out);
-      continue;
-    }
-    change.text += "=" + config::flow_text(entry.value, config::References::plain);
-    change.places.push_back(entry.value.position);
-    out.push_back(std::move(change));
-  }
-}
-
-void add_changes(const config::Node& part, std::vector<FallbackChange>& out) {
-  if (part.type == config::Node::Type::map) return add_leaves(part, {}, out);
-  out.push_back({part.text, {part.position}});
-}
-
-}  // namespace
-
-config::Position FallbackChange::place_of(int column) const {
-  const auto before = static_cast<std::size_t>(std::max(column - 1, 0));
-  const std::size_t equals = text.find('=');
-  if (before >= equals) return places.back();
-  const auto dots = static_cast<std::size_t>(std::ranges::count(text.substr(0, before), '.'));
-  return places[std::min(dots, places.size() - 1)];
-}
-
-std::vector<FallbackChange> changes_of(const config::Node& entry) {
-  std::vector<FallbackChange> changes;
-  if (entry.type != config::Node::Type::list) {
-    add_changes(entry, changes);
-  } else {
-    for (const config::Node& part : entry.items) add_changes(part, changes);
-  }
-  return changes;
-}
-
-}  // namespace trainctl::spec
-
-namespace trainctl::config {
-
 FieldType Codec<spec::Fallback>::type() {
   FieldType text = Codec<std::string>::type();
   text.accepts_map = true;
@@ -250,6 +235,32 @@ void Codec<spec::Fallback>::read(Reader& reader, const Node& node, const Field& 
 
 Node Codec<spec::Fallback>::write(const spec::Fallback& value) {
   return Codec<OneOrMore<std::string>>::write({value.values});
+}
+
+const std::shared_ptr<const Schema>& Codec<spec::Weights>::schema() {
+  static const auto shared = std::make_shared<const Schema>(schema_of<spec::Weights>());
+  return shared;
+}
+
+FieldType Codec<spec::Weights>::type() {
+  return {.type = ValueType::object,
+          .item = std::make_shared<const FieldType>(Codec<std::filesystem::path>::type()),
+          .accepts_one = true,
+          .object = schema()};
+}
+
+void Codec<spec::Weights>::read(Reader& reader, const Node& node, const Field& field,
+                                spec::Weights& out) {
+  Node section = node;
+  if (node.type == Node::Type::scalar) {
+    section = Node::map({{"path", node.position, node}});
+    section.position = node.position;
+  }
+  reader.object(section, *schema(), "'" + field.key + "'", &out);
+}
+
+Node Codec<spec::Weights>::write(const spec::Weights& value) {
+  return write_options(*schema(), &value);
 }
 
 }  // namespace trainctl::config
