@@ -177,6 +177,26 @@ std::string message_of(const Outcome& outcome, const JobEnd& job) {
   return message;
 }
 
+// Reads "oom_kill 3" among other lines.
+std::optional<std::uint64_t> read_oom_kills(const fs::path& path) {
+  std::ifstream file(path);
+  std::string name;
+  std::uint64_t value = 0;
+  while (file >> name >> value) {
+    if (name == "oom_kill") return value;
+  }
+  return std::nullopt;
+}
+
+// Reads the innermost group that has the file: in a container the path may be that of the host.
+std::optional<std::uint64_t> innermost_count(const std::vector<fs::path>& groups,
+                                             const char* name) {
+  for (const fs::path& group : std::views::reverse(groups)) {
+    if (const auto count = read_oom_kills(group / name)) return count;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::string signal_name(int signal) {
@@ -304,30 +324,6 @@ std::string log_tail(const fs::path& log) {
     lines.pop_front();  // the first line is incomplete
   return fmt::format("{}", fmt::join(lines, "\n"));
 }
-
-namespace {
-
-// Reads "oom_kill 3" among other lines.
-std::optional<std::uint64_t> read_oom_kills(const fs::path& path) {
-  std::ifstream file(path);
-  std::string name;
-  std::uint64_t value = 0;
-  while (file >> name >> value) {
-    if (name == "oom_kill") return value;
-  }
-  return std::nullopt;
-}
-
-// Reads the innermost group that has the file: in a container the path may be that of the host.
-std::optional<std::uint64_t> innermost_count(const std::vector<fs::path>& groups,
-                                             const char* name) {
-  for (const fs::path& group : std::views::reverse(groups)) {
-    if (const auto count = read_oom_kills(group / name)) return count;
-  }
-  return std::nullopt;
-}
-
-}  // namespace
 
 std::optional<std::uint64_t> oom_kills(const fs::path& root) {
   const Cgroups groups = read_cgroups(root, "memory");

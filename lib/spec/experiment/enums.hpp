@@ -1,6 +1,6 @@
 #pragma once
 
-#include "base/enums.hpp"
+#include "base/strings.hpp"
 
 #include <array>
 

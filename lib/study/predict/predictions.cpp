@@ -1,6 +1,5 @@
 #include "study/predict/predictions.hpp"
 
-#include "base/enums.hpp"
 #include "base/error.hpp"
 #include "base/json.hpp"
 #include "base/strings.hpp"

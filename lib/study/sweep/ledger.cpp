@@ -1,6 +1,5 @@
 #include "study/sweep/ledger.hpp"
 
-#include "base/enums.hpp"
 #include "base/error.hpp"
 #include "base/strings.hpp"
 
