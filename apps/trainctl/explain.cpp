@@ -209,15 +209,16 @@ std::vector<Meaning> meanings_of(const std::vector<std::string>& words, const CL
     names.push_back(std::move(known));
   add_verb_names(program, "", names);
   if (const auto near = nearest(without_split(name), names))
-    throw Error(ErrorKind::config,
-                fmt::format("unknown key {}: did you mean '{}'?", config::quote(name), *near));
+    THROW(config, "unknown key {}: did you mean '{}'?", config::quote(name), *near);
   return {meaning_of(
       config::explain(name, spec::experiment_schema(), spec::vocabulary_in_use()))};  // or throws
 }
 
 int explain_bottlenecks(const Context& context) {
-  if (context.json) return print_json({{"schema", "trainctl.bottlenecks/2"}, {"rules", report::bottlenecks_json()}});
-    put(stdout, report::bottlenecks_page());
+  if (context.json)
+    return print_json(
+        {{"schema", "trainctl.bottlenecks/2"}, {"rules", report::bottlenecks_json()}});
+  put(stdout, report::bottlenecks_page());
   return 0;
 }
 

@@ -13,10 +13,10 @@ constexpr const char* kEngine = "libtrainctl_engine.so";
 constexpr const char* kEngineWithCuda = "libtrainctl_engine_cuda.so";
 
 [[noreturn]] void refuse(const fs::path& library, const char* cause) {
-  throw Error(ErrorKind::resource,
-              fmt::format("cannot load {}: {}\nhint: install libtorch with scripts/setup, or set "
-                          "TRAINCTL_TORCH_ROOT to the 'torch' folder of torch 2.11",
-                          library.string(), cause == nullptr ? "unknown cause" : cause));
+  THROW(resource,
+        "cannot load {}: {}\nhint: install libtorch with scripts/setup, or set "
+        "TRAINCTL_TORCH_ROOT to the 'torch' folder of torch 2.11",
+        library.string(), cause == nullptr ? "unknown cause" : cause);
 }
 
 /// An exception of libtorch's initializers counts as a failure to load the library.

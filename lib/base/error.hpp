@@ -76,6 +76,10 @@ decltype(auto) in_context(const std::string& frame, Body&& body) {
 
 }  // namespace trainctl
 
+/// THROW(data, "{}: no rows", path) throws Error(data).
+#define THROW(error_kind, ...) \
+  throw ::trainctl::Error(::trainctl::ErrorKind::error_kind, fmt::format(__VA_ARGS__))
+
 /// Checks input in all build types. ENSURE(data, rows > 0, "{}: no rows", path) throws Error(data).
 #define ENSURE(error_kind, condition, ...)                                                  \
   do {                                                                                      \

@@ -69,9 +69,8 @@ const void* plugin_symbol(const fs::path& library, const char* symbol) {
   void* handle = ::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) {
     const char* cause = ::dlerror();
-    throw Error(ErrorKind::config,
-                fmt::format("cannot load {}: {}\nhint: {}", name_of(library),
-                            cause == nullptr ? "unknown cause" : printable(cause), kRebuild));
+    THROW(config, "cannot load {}: {}\nhint: {}", name_of(library),
+          cause == nullptr ? "unknown cause" : printable(cause), kRebuild);
   }
   const void* found = ::dlsym(handle, symbol);
   ENSURE(config, found != nullptr,

@@ -94,11 +94,10 @@ fs::path of_newest_run(const TaskArguments& arguments, const std::string& experi
                               printable(search.run->string()), skipped));
     return *study::weights_named(*search.run, name);
   }
-  throw Error(
-      ErrorKind::config,
-      fmt::format("--checkpoint {0}: no run of '{1}' in {2} has a checkpoint '{0}'\nhint: train "
-                  "the experiment with 'trainctl run', or name a run folder with --run-dir",
-                  name, printable(experiment), printable((fs::absolute(kRuns)).string())));
+  THROW(config,
+        "--checkpoint {0}: no run of '{1}' in {2} has a checkpoint '{0}'\nhint: train "
+        "the experiment with 'trainctl run', or name a run folder with --run-dir",
+        name, printable(experiment), printable((fs::absolute(kRuns)).string()));
 }
 
 fs::path of_run(const TaskArguments& arguments) {

@@ -75,10 +75,8 @@ void try_apart(const std::filesystem::path& library) {
     throw;
   } catch (const Error& error) {
     if (error.kind() == ErrorKind::config) throw;
-    throw Error(
-        ErrorKind::config,
-        fmt::format("{}\nhint: remove it from 'plugins', or fix what it does when it is loaded",
-                    without_hint(error.what())));
+    THROW(config, "{}\nhint: remove it from 'plugins', or fix what it does when it is loaded",
+          without_hint(error.what()));
   }
 }
 

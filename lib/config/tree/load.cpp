@@ -206,9 +206,8 @@ LoadedTree load_files(const fs::path& file, Diagnostics& diagnostics, const Gram
   std::error_code failure;
   if (!fs::exists(file, failure) && !failure) {
     const std::string hint = nearest_file_hint(file);
-    throw Error(ErrorKind::config,
-                fmt::format("cannot read {}: there is no such file{}{}", printable(file.string()),
-                            hint.empty() ? "" : "\nhint: ", hint));
+    THROW(config, "cannot read {}: there is no such file{}{}", printable(file.string()),
+          hint.empty() ? "" : "\nhint: ", hint);
   }
   Loader loader(diagnostics, grammar);
   Node tree = loader.load_file(file);

@@ -327,11 +327,10 @@ LauncherTask allocation_without_srun(const EnvironmentReader& env) {
 
 std::string first_host(const std::string& list) {
   const auto throw_invalid = [&]() -> std::string {
-    throw Error(
-        ErrorKind::config,
-        fmt::format("the node list of Slurm must have names such as 'node[01-03,7]', got '{}'\n"
-                    "hint: set MASTER_ADDR to the first host",
-                    printable(list)));
+    THROW(config,
+          "the node list of Slurm must have names such as 'node[01-03,7]', got '{}'\n"
+          "hint: set MASTER_ADDR to the first host",
+          printable(list));
   };
   std::string host;
   std::string_view rest = list;
@@ -362,10 +361,8 @@ int tasks_of_node(const std::string& counts, int node) {
     if (node - before < count->nodes) return count->tasks;
     before += count->nodes;
   }
-  throw Error(
-      ErrorKind::config,
-      fmt::format("SLURM_NODEID must be below {} (SLURM_STEP_TASKS_PER_NODE is '{}'), got {}",
-                  before, printable(counts), node));
+  THROW(config, "SLURM_NODEID must be below {} (SLURM_STEP_TASKS_PER_NODE is '{}'), got {}", before,
+        printable(counts), node);
 }
 
 std::uint16_t port_of_job(std::uint64_t job, std::uint64_t step) {

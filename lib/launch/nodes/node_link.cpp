@@ -172,8 +172,8 @@ NodeMessage decode_as(const std::string& name, const Json& document,
 }
 
 [[noreturn]] void refuse(std::string_view line, const std::string& why) {
-  throw Error(ErrorKind::unexpected, fmt::format("an invalid message ({}): '{}...'", printable(why),
-                                                 printable(line.substr(0, 60))));
+  THROW(unexpected, "an invalid message ({}): '{}...'", printable(why),
+        printable(line.substr(0, 60)));
 }
 
 }  // namespace

@@ -127,16 +127,11 @@ void redirect(const PreparedChild& child) {
 [[noreturn]] void throw_start_error(const ChildPlan& plan, const StartFailure& failure) {
   const char* cause = std::strerror(failure.cause);
   switch (failure.step) {
-    case StartStep::input:
-      throw Error(ErrorKind::resource,
-                  fmt::format("cannot open /dev/null for a worker: {}", cause));
-    case StartStep::log:
-      throw Error(ErrorKind::resource,
-                  fmt::format("cannot write {}: {}", printable(plan.log_path), cause));
+    case StartStep::input: THROW(resource, "cannot open /dev/null for a worker: {}", cause);
+    case StartStep::log: THROW(resource, "cannot write {}: {}", printable(plan.log_path), cause);
     case StartStep::exec: break;
   }
-  throw Error(ErrorKind::resource,
-              fmt::format("cannot start the worker {}: {}", printable(plan.argv[0]), cause));
+  THROW(resource, "cannot start the worker {}: {}", printable(plan.argv[0]), cause);
 }
 
 // The pipe is closed without data if execve() succeeded.

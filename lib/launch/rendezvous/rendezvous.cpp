@@ -29,13 +29,11 @@ constexpr std::size_t kMaxHostBytes = 253;  // maximum length of a DNS name
 constexpr std::size_t kShownEndpointBytes = 80;
 
 [[noreturn]] void refuse(std::string_view text, const std::string& why) {
-  throw Error(
-      ErrorKind::config,
-      fmt::format(
-          "an endpoint must be HOST:PORT, got '{0}'{1}: {2}\nhint: write an endpoint such as "
-          "node1:{3} or [fd00::1]:{3}",
-          printable(text.substr(0, kShownEndpointBytes)),
-          text.size() > kShownEndpointBytes ? "..." : "", why, kRendezvousPort));
+  THROW(config,
+        "an endpoint must be HOST:PORT, got '{0}'{1}: {2}\nhint: write an endpoint such as "
+        "node1:{3} or [fd00::1]:{3}",
+        printable(text.substr(0, kShownEndpointBytes)),
+        text.size() > kShownEndpointBytes ? "..." : "", why, kRendezvousPort);
 }
 
 bool is_letter_or_digit(char c) {

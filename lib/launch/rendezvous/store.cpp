@@ -317,11 +317,8 @@ void StoreClient::wait(const std::vector<std::string>& keys, std::chrono::millis
   }
   const std::string first = keys.empty() ? "" : printable(keys.front());
   const std::string others = keys.size() > 1 ? fmt::format(" and {} more", keys.size() - 1) : "";
-  throw Error(
-      ErrorKind::hang,
-      fmt::format(
-          "a rank is missing: it did not send its address or data within {} (awaited: '{}'{})",
-          human_duration(static_cast<double>(timeout.count()) / 1000), first, others));
+  THROW(hang, "a rank is missing: it did not send its address or data within {} (awaited: '{}'{})",
+        human_duration(static_cast<double>(timeout.count()) / 1000), first, others);
 }
 
 namespace {

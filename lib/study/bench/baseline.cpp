@@ -195,12 +195,10 @@ void check_exists(const std::string& baseline) {
   const auto near = nearest(fs::path(baseline).filename().string(), names);
   const std::string hint =
       near ? fmt::format("did you mean '{}'?", *near) : nearest_file_hint(baseline);
-  throw Error(
-      ErrorKind::config,
-      fmt::format(
-          "cannot find the baseline '{}': it must be a file, a run folder or an experiment with "
-          "runs in runs/{}",
-          printable(baseline), hint.empty() ? "" : "\nhint: " + printable(hint)));
+  THROW(config,
+        "cannot find the baseline '{}': it must be a file, a run folder or an experiment with "
+        "runs in runs/{}",
+        printable(baseline), hint.empty() ? "" : "\nhint: " + printable(hint));
 }
 
 report::Baseline checked_baseline(const BenchOptions& options, const BenchPlan& plan,

@@ -46,9 +46,7 @@ std::map<std::string, std::string> patch_values(const std::string& file) {
   try {
     all = resolved_values(text);
   } catch (const Error&) {
-    throw Error(
-        ErrorKind::config,
-        fmt::format("--against: {} must be a YAML file of keys and values", printable(file)));
+    THROW(config, "--against: {} must be a YAML file of keys and values", printable(file));
   }
   std::map<std::string, std::string> values;
   for (const auto& [path, value] : all) {

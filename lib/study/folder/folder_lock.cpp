@@ -90,10 +90,10 @@ struct Claim {
   IfLocked if_locked;
 
   [[noreturn]] void refuse(const std::string& content) const {
-    throw Error(ErrorKind::resource,
-                fmt::format("the run folder {} is in use by {}\nhint: choose another --run-dir, or "
-                            "add --break-lock if that process has exited",
-                            path.parent_path().string(), holder_text(content)));
+    THROW(resource,
+          "the run folder {} is in use by {}\nhint: choose another --run-dir, or "
+          "add --break-lock if that process has exited",
+          path.parent_path().string(), holder_text(content));
   }
 
   void log_takeover(const std::string& content, const std::string& why) const {

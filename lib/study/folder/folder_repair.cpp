@@ -169,13 +169,13 @@ std::string restore_resolved_config(const fs::path& run_dir) {
   const std::string why = damage_of(file, yaml_damage);
   if (!note.empty() || (is_file(file) && why.empty())) return note;
   const bool in_use = is_in_use(run_dir);
-  throw Error(ErrorKind::config,
-              fmt::format("cannot use the run folder {0}: its {1} is {2}, and {3}\n"
-                          "hint: {4}name the experiment file as CONFIG, with --run-dir {0}",
-                          printable(run_dir.string()), kResolved,
-                          why.empty() ? "missing" : fmt::format("damaged ({})", one_line(why)),
-                          in_use ? "another process uses the folder" : "no checkpoint has a copy",
-                          in_use ? "wait until that process has exited, or " : ""));
+  THROW(config,
+        "cannot use the run folder {0}: its {1} is {2}, and {3}\n"
+        "hint: {4}name the experiment file as CONFIG, with --run-dir {0}",
+        printable(run_dir.string()), kResolved,
+        why.empty() ? "missing" : fmt::format("damaged ({})", one_line(why)),
+        in_use ? "another process uses the folder" : "no checkpoint has a copy",
+        in_use ? "wait until that process has exited, or " : "");
 }
 
 std::vector<std::string> damaged_history(const fs::path& run_dir) {

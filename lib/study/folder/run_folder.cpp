@@ -289,8 +289,7 @@ RunFolder make_run_folder(const FolderRequest& request) {
       return {folder, FolderLock(folder)};
     }
   }
-  throw Error(ErrorKind::resource,
-              fmt::format("cannot find an unused run folder name in {}", parent.string()));
+  THROW(resource, "cannot find an unused run folder name in {}", parent.string());
 }
 
 RunSearch newest_run(const fs::path& root, const std::string& name, RunNeeds needs) {

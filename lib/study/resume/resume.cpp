@@ -74,8 +74,7 @@ void expect_training_run(const fs::path& run_dir) {
          "cannot resume {}: its {} is damaged ({}) and it has no checkpoints\nhint: remove the "
          "folder, or choose another --run-dir",
          shown, spec::kTaskFile, damage);
-  throw Error(ErrorKind::config,
-              fmt::format("cannot resume {}: it is an evaluation, not a training run", shown));
+  THROW(config, "cannot resume {}: it is an evaluation, not a training run", shown);
 }
 
 FolderRequest folder_of_path(const FolderRequest& requested, const fs::path& path) {

@@ -51,10 +51,8 @@ CREATE TABLE rungs (
     hint = "choose another --out, because this file is damaged or is not the database of a sweep";
   if (primary == SQLITE_BUSY || primary == SQLITE_LOCKED)
     hint = "close the program that has it open";
-  throw Error(
-      ErrorKind::resource,
-      fmt::format("cannot use the sweep database {}: {}\nhint: {}", printable(file.string()),
-                  handle != nullptr ? sqlite3_errmsg(handle) : sqlite3_errstr(code), hint));
+  THROW(resource, "cannot use the sweep database {}: {}\nhint: {}", printable(file.string()),
+        handle != nullptr ? sqlite3_errmsg(handle) : sqlite3_errstr(code), hint);
 }
 
 /// One prepared statement. Its methods throw Error(resource) when the file cannot be read or

@@ -28,12 +28,11 @@ FolderLock lock_of(const fs::path& folder) {
     const fs::path file = folder / FolderLock::kFileName;
     const auto holder = error.kind() == ErrorKind::resource ? lock_holder(folder) : std::nullopt;
     if (!holder) throw;
-    throw Error(
-        ErrorKind::resource,
-        fmt::format("the sweep folder {} is in use by pid {} on {} since {}\nhint: wait for that "
-                    "process or choose another --out; if it no longer exists, remove {}",
-                    printable(folder.string()), holder->pid, printable(holder->host),
-                    printable(holder->since), printable(file.string())));
+    THROW(resource,
+          "the sweep folder {} is in use by pid {} on {} since {}\nhint: wait for that "
+          "process or choose another --out; if it no longer exists, remove {}",
+          printable(folder.string()), holder->pid, printable(holder->host),
+          printable(holder->since), printable(file.string()));
   }
 }
 
