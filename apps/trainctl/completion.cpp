@@ -313,8 +313,9 @@ int complete(const std::string& shell, const Context& context) {
   if (shell == "zsh") script = zsh_script(verbs, flags);
   if (shell == "fish") script = fish_script(verbs, flags);
   ENSURE(config, !script.empty(), "SHELL must be bash, zsh or fish, got '{}'", printable(shell));
-  if (context.json) return print_json({{"schema", "trainctl.completion/2"}, {"shell", shell}, {"script", script}});
-    put(stdout, script);
+  if (context.json)
+    return print_json({{"schema", "trainctl.completion/2"}, {"shell", shell}, {"script", script}});
+  put(stdout, script);
   return 0;
 }
 

@@ -9,7 +9,6 @@
 #include "study/preflight/machine_examination.hpp"
 #include "study/preflight/machine_readings.hpp"
 #include "study/sweep/ledger.hpp"
-#include "study/workers/worker_launch.hpp"
 #include "study/workers/worker_tasks.hpp"
 
 namespace trainctl::app {

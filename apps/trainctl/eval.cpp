@@ -24,7 +24,7 @@ int evaluate(const EvalFlags& flags, Context& context) {
     return report_failed_task(outcome, scratch ? &*scratch : nullptr, context);
   ENSURE(unexpected, outcome.record.evaluated.has_value(), "no rank reported its metrics");
   if (context.json) return print_json(outcome.result);
-    put(stdout, report::evaluation_text(outcome.record, style_for(context, stdout)));
+  put(stdout, report::evaluation_text(outcome.record, style_for(context, stdout)));
   return 0;
 }
 

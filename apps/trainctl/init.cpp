@@ -28,10 +28,11 @@ int init(InitArguments arguments, const Context& context) {
   const bool is_default = file.lexically_normal() == "config.yaml";  // found without an argument
   for (const std::string verb : {"trainctl validate", "trainctl run"})
     starter.commands.push_back(is_default ? verb : verb + " " + shell_word(file.string()));
-  if (context.json) return print_json({{"schema", "trainctl.init/2"},
-                {"file", file.string()},
-                {"found", starter.facts},
-                {"next", starter.commands}});
+  if (context.json)
+    return print_json({{"schema", "trainctl.init/2"},
+                       {"file", file.string()},
+                       {"found", starter.facts},
+                       {"next", starter.commands}});
   for (const auto& [name, value] : starter.facts) print(fmt::format("  {:<12}{}", name, value));
   print(fmt::format("wrote {}", printable(file.string())));
   for (const std::string& command : starter.commands) print("next: " + printable(command));

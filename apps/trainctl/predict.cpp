@@ -95,8 +95,7 @@ void warn_of_labels(const study::RunRequest& request, Context& context) {
       split.dataset.position,
       fmt::format(
           "the output has no labels: the labels of dataset.{} do not match the {} of dataset.train",
-          task.split,
-          enum_name(task.learned->targets)));
+          task.split, enum_name(task.learned->targets)));
 }
 
 /// Plans the output file from the headers, before anything is computed.
@@ -127,8 +126,7 @@ void throw_on_signal(launch::SignalGuard& guard) {
 
 std::vector<std::string> names_of(const study::PredictionPlan& plan) {
   std::vector<std::string> names;
-  for (const study::Output output : plan.outputs)
-    names.emplace_back(enum_name(output));
+  for (const study::Output output : plan.outputs) names.emplace_back(enum_name(output));
   return names;
 }
 

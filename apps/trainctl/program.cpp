@@ -4,8 +4,6 @@
 
 #include <dlfcn.h>
 
-#include <array>
-
 namespace trainctl::app {
 namespace {
 

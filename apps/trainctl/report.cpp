@@ -105,11 +105,12 @@ int make_report(ReportFlags flags, Context& context) {
   Made made = made_of(flags, context);
   if (!flags.out.empty()) made.file = flags.out;
   write_atomically(made.file, made.page);
-  if (context.json) return print_json({{"schema", "trainctl.report/2"},
-                {"kind", made.kind},
-                {"file", made.file.string()},
-                {"bytes", made.page.size()},
-                {"notes", made.notes}});
+  if (context.json)
+    return print_json({{"schema", "trainctl.report/2"},
+                       {"kind", made.kind},
+                       {"file", made.file.string()},
+                       {"bytes", made.page.size()},
+                       {"notes", made.notes}});
   if (!context.quiet) {
     for (const std::string& note : made.notes)
       put(stderr, fmt::format("warning: {}\n", printable(note)));

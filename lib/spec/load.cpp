@@ -1,15 +1,12 @@
 #include "spec/load.hpp"
 
 #include "base/error.hpp"
-#include "config/diagnostics.hpp"
 #include "config/schema/dump.hpp"
 #include "config/schema/reader.hpp"
 #include "config/tree/load.hpp"
-#include "config/tree/node.hpp"
 #include "config/wording.hpp"
 #include "spec/checks/checker.hpp"
 #include "spec/checks/checks.hpp"
-#include "spec/experiment/experiment.hpp"
 #include "spec/options/logger.hpp"
 #include "spec/plugins.hpp"
 #include "spec/stage_headers.hpp"
@@ -18,13 +15,8 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <filesystem>
 #include <iterator>
-#include <optional>
-#include <string>
-#include <string_view>
 #include <utility>
-#include <vector>
 
 namespace trainctl::spec {
 namespace {

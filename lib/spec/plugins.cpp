@@ -10,7 +10,6 @@
 #include <array>
 #include <cstdlib>
 #include <string_view>
-#include <system_error>
 #include <utility>
 
 namespace trainctl::spec {

@@ -103,8 +103,7 @@ int export_one(const ConvertArguments& arguments, Context& context) {
   check_out(arguments);
   const fs::path path = one_checkpoint(arguments.path);
   const checkpoint::Exported done = export_as(format, path, weights, arguments.out);
-  const std::string which =
-      enum_name(done.weights);
+  const std::string which = enum_name(done.weights);
   if (context.json) {
     print_json({{"schema", "trainctl.checkpoint_export/2"},
                 {"checkpoint", path.string()},

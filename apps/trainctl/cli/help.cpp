@@ -11,11 +11,8 @@
 
 #include <algorithm>
 #include <array>
-#include <filesystem>
 #include <string_view>
-#include <system_error>
 #include <utility>
-#include <vector>
 
 namespace trainctl::app {
 namespace {

@@ -1,6 +1,5 @@
 #include "cli/verb.hpp"
 
-#include "base/machine/machine.hpp"
 #include "data/core/registry.hpp"
 #include "launch/process/isolated_process.hpp"
 #include "program.hpp"

@@ -78,8 +78,7 @@ data::PackOptions options_of(const PackArguments& arguments) {
   data::PackOptions options;
   for (const PackMode mode :
        {PackMode::keep, PackMode::baseline, PackMode::resize, PackMode::raw}) {
-    if (arguments.mode == enum_name(mode))
-      options.mode = mode;
+    if (arguments.mode == enum_name(mode)) options.mode = mode;
   }
   const bool resizes = options.mode == PackMode::resize || options.mode == PackMode::raw;
   ENSURE(config, !arguments.size || resizes, "--size requires --mode resize or raw, got --mode {}",

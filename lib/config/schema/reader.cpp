@@ -2,7 +2,6 @@
 
 #include "base/strings.hpp"
 #include "base/url.hpp"
-#include "config/diagnostics.hpp"
 #include "config/schema/describe.hpp"
 #include "config/schema/fields.hpp"
 #include "config/wording.hpp"

@@ -4,7 +4,6 @@
 #include "launch/process/child.hpp"
 #include "launch/process/signals.hpp"
 #include "launch/rendezvous/address.hpp"
-#include "launch/supervise/supervisor.hpp"
 #include "log/log.hpp"
 
 #include <poll.h>

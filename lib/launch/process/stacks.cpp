@@ -2,7 +2,6 @@
 
 #include "base/clock.hpp"
 #include "base/error.hpp"
-#include "base/files.hpp"
 #include "base/machine/procfs.hpp"
 #include "base/numbers.hpp"
 #include "base/stack_signal.hpp"
@@ -25,7 +24,6 @@
 #include <cstdint>
 #include <cstring>
 #include <fstream>
-#include <optional>
 #include <string_view>
 #include <system_error>
 #include <utility>

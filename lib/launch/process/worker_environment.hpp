@@ -1,9 +1,5 @@
 #pragma once
 
-#include "base/error.hpp"
-#include "launch/supervise/verdict.hpp"
-
-#include <filesystem>
 #include <string>
 
 // The worker's side of the environment in process/child.hpp.

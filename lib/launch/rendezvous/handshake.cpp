@@ -5,7 +5,6 @@
 #include "launch/rendezvous/wire.hpp"
 
 #include <algorithm>
-#include <limits>
 
 namespace trainctl::launch {
 namespace {

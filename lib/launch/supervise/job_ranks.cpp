@@ -5,7 +5,6 @@
 #include "launch/nodes/coordinator.hpp"
 #include "launch/process/stacks.hpp"
 #include "launch/rendezvous/address.hpp"
-#include "launch/supervise/supervisor.hpp"
 #include "log/log.hpp"
 
 #include <sys/socket.h>
@@ -15,7 +14,6 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <system_error>
 
 namespace trainctl::launch {
 namespace {

@@ -3,7 +3,6 @@
 #include "base/error.hpp"
 #include "base/machine/procfs.hpp"
 #include "events/codec.hpp"
-#include "launch/supervise/verdict.hpp"
 
 #include <fcntl.h>
 #include <sys/resource.h>
@@ -11,7 +10,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>

@@ -5,7 +5,6 @@
 #include "events/pipe.hpp"
 #include "events/records.hpp"
 #include "launch/nodes/node_link.hpp"
-#include "launch/process/child.hpp"
 #include "launch/process/stacks.hpp"
 #include "launch/supervise/hang_detection.hpp"
 #include "launch/supervise/verdict.hpp"

@@ -15,7 +15,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <set>
-#include <system_error>
 #include <vector>
 
 namespace trainctl::spec {

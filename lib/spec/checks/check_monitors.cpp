@@ -2,7 +2,6 @@
 #include "config/wording.hpp"
 #include "spec/checks/checker.hpp"
 #include "spec/experiment/monitor.hpp"
-#include "spec/load.hpp"
 #include "spec/options/scheduler.hpp"
 #include "spec/options/stopper.hpp"
 #include "spec/plugins.hpp"

@@ -1,10 +1,7 @@
 #include "spec/checks/checker.hpp"
 
-#include "config/tree/node.hpp"
-
 #include <algorithm>
 #include <utility>
-#include <vector>
 
 namespace trainctl::spec {
 namespace {

@@ -1,6 +1,5 @@
 #pragma once
 
-#include "config/schema/describe.hpp"
 #include "spec/experiment/enums.hpp"
 #include "spec/experiment/experiment.hpp"
 

@@ -1,7 +1,5 @@
 #include "spec/experiment/run_size.hpp"
 
-#include <algorithm>
-
 namespace trainctl::spec {
 namespace {
 

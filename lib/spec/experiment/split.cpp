@@ -1,6 +1,5 @@
 #include "spec/experiment/split.hpp"
 
-#include "config/tree/node.hpp"
 #include "config/wording.hpp"
 #include "spec/checks/checker.hpp"
 #include "spec/options/dataset.hpp"

@@ -6,9 +6,7 @@
 #include "base/strings.hpp"
 
 #include <algorithm>
-#include <cstdint>
 #include <span>
-#include <system_error>
 
 namespace trainctl::spec {
 namespace {

@@ -4,18 +4,12 @@
 #include "base/strings.hpp"
 #include "config/schema/dump.hpp"
 #include "config/schema/reader.hpp"
-#include "config/tree/node.hpp"
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
-#include <memory>
-#include <string>
-#include <string_view>
 #include <utility>
-#include <vector>
 
 namespace trainctl::spec {
 namespace {

@@ -14,7 +14,6 @@
 #include <algorithm>
 #include <array>
 #include <set>
-#include <system_error>
 
 namespace trainctl::study {
 namespace {

@@ -1,6 +1,5 @@
 #pragma once
 
-#include "data/core/pipeline.hpp"
 #include "data/loader/loading_plan.hpp"
 #include "data/loader/measurements.hpp"
 #include "report/compare/data_bench.hpp"

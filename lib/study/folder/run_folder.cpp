@@ -2,7 +2,6 @@
 
 #include "base/clock.hpp"
 #include "base/error.hpp"
-#include "base/json.hpp"
 #include "base/strings.hpp"
 #include "checkpoint/folder.hpp"
 #include "checkpoint/store.hpp"

@@ -1,6 +1,5 @@
 #include "study/nodes/coordinator_run.hpp"
 
-#include "base/clock.hpp"
 #include "log/log.hpp"
 #include "study/folder/folder_lock.hpp"
 #include "study/workers/devices.hpp"

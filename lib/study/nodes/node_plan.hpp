@@ -1,6 +1,5 @@
 #pragma once
 
-#include "base/clock.hpp"
 #include "base/files.hpp"
 #include "launch/launchers/launcher_environment.hpp"
 #include "launch/rendezvous/rendezvous.hpp"

@@ -16,7 +16,6 @@
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <system_error>
 #include <utility>
 #include <vector>
 

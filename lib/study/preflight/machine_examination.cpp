@@ -18,7 +18,6 @@
 #include <fstream>
 #include <iterator>
 #include <memory>
-#include <system_error>
 #include <utility>
 
 namespace trainctl::study {

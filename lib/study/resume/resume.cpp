@@ -1,7 +1,6 @@
 #include "study/resume/resume.hpp"
 
 #include "base/error.hpp"
-#include "base/json.hpp"
 #include "base/strings.hpp"
 #include "checkpoint/folder.hpp"
 #include "checkpoint/store.hpp"

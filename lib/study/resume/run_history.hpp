@@ -1,15 +1,12 @@
 #pragma once
 
 #include "base/files.hpp"
-#include "checkpoint/folder.hpp"
 #include "checkpoint/manifest.hpp"
 
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
-#include <string_view>
-#include <vector>
 
 namespace trainctl::study {
 

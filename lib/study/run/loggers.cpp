@@ -7,7 +7,6 @@
 #include "config/schema/json_schema.hpp"
 #include "launch/process/signals.hpp"
 #include "report/sinks/prometheus_sink.hpp"
-#include "spec/experiment/task.hpp"
 #include "spec/options/logger.hpp"
 
 #include <algorithm>
@@ -81,8 +80,7 @@ std::unique_ptr<report::Sink> make_exec(const config::Stage& stage, const Logger
   const auto& options = stage.as<spec::logger::Exec>();
   report::ExecOptions made;
   made.command = options.command;
-  for (const spec::logger::ExecEvent event : options.events)
-    made.on.insert(enum_name(event));
+  for (const spec::logger::ExecEvent event : options.events) made.on.insert(enum_name(event));
   made.stop_after_s = options.stop_after_s;
   make_folder(context.run_dir / "logs");
   made.log = context.run_dir / "logs" / log_name(options, context);

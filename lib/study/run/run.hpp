@@ -2,7 +2,6 @@
 
 #include "base/clock.hpp"
 #include "base/json.hpp"
-#include "base/machine/machine.hpp"
 #include "report/record/run_record.hpp"
 #include "report/record/run_result.hpp"
 #include "report/sinks/sink.hpp"

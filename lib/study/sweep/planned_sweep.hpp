@@ -2,7 +2,6 @@
 
 #include "base/json.hpp"
 #include "config/diagnostics.hpp"
-#include "report/search/sweep.hpp"
 #include "study/run/run.hpp"
 #include "study/sweep/sweep.hpp"
 

@@ -20,7 +20,6 @@
 #include <cstdlib>
 #include <numeric>
 #include <string_view>
-#include <system_error>
 #include <utility>
 
 namespace trainctl::study {

@@ -18,7 +18,6 @@
 #include <cmath>
 #include <csignal>
 #include <set>
-#include <system_error>
 #include <thread>
 #include <utility>
 

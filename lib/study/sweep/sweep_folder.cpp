@@ -14,7 +14,6 @@
 #include <csignal>
 #include <cstdint>
 #include <map>
-#include <system_error>
 #include <vector>
 
 namespace trainctl::study {

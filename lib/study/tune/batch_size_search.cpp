@@ -4,7 +4,6 @@
 #include "base/machine/machine.hpp"
 #include "base/statistics.hpp"
 #include "base/strings.hpp"
-#include "report/text/run_summary.hpp"
 #include "spec/experiment/run_size.hpp"
 #include "spec/experiment/value_types.hpp"
 #include "study/bench/trials.hpp"
@@ -13,7 +12,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <memory>
 #include <utility>
 
 namespace trainctl::study {

@@ -9,7 +9,6 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
-#include <memory>
 
 namespace trainctl::study {
 namespace {

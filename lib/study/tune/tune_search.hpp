@@ -5,7 +5,6 @@
 #include "report/search/tune.hpp"
 #include "study/run/run.hpp"
 #include "study/tune/paired_trials.hpp"
-#include "study/tune/tune.hpp"
 
 #include <cstdint>
 #include <functional>

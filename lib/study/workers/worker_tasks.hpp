@@ -1,13 +1,11 @@
 #pragma once
 
-#include "base/error.hpp"
 #include "base/files.hpp"
 #include "checkpoint/export.hpp"
 #include "config/diagnostics.hpp"
 #include "events/records.hpp"
 #include "report/diagnosis/gpu_grade.hpp"
 #include "spec/compatibility.hpp"
-#include "spec/experiment/experiment.hpp"
 #include "spec/load.hpp"
 
 #include <filesystem>

@@ -17,14 +17,14 @@ RunResult killed() {
   ending.exit_code = 7;
   ending.message = "rank 0 was killed by SIGKILL at step 1,234";
   ending.first_failure = events::RankFailure{.rank = 0,
-                                      .host = "node7",
-                                      .pid = 4242,
-                                      .signal = 9,
-                                      .signal_name = "SIGKILL",
-                                      .step = 1234,
-                                      .phase = "train",
-                                      .collective = "all-reduce of the gradients",
-                                      .log_tail = "loading\nepoch 1 \x1b[31mred\n\nbye\n"};
+                                             .host = "node7",
+                                             .pid = 4242,
+                                             .signal = 9,
+                                             .signal_name = "SIGKILL",
+                                             .step = 1234,
+                                             .phase = "train",
+                                             .collective = "all-reduce of the gradients",
+                                             .log_tail = "loading\nepoch 1 \x1b[31mred\n\nbye\n"};
   ending.resume_command = "trainctl run configs/mnist/ffn.yaml --run-dir runs/x --resume auto";
   return ending;
 }
