@@ -7,7 +7,6 @@
 #include "report/compare/statistics.hpp"
 #include "report/plan/communication_cost.hpp"
 #include "study/preflight/machine_examination.hpp"
-#include "study/preflight/machine_readings.hpp"
 #include "study/sweep/ledger.hpp"
 #include "study/workers/worker_tasks.hpp"
 

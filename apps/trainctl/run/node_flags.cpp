@@ -3,7 +3,7 @@
 #include "launch/launchers/launcher_environment.hpp"
 #include "launch/process/isolated_process.hpp"
 #include "program.hpp"
-#include "study/nodes/joined_run.hpp"
+#include "study/nodes/node_run.hpp"
 
 #include <sys/socket.h>
 #include <unistd.h>

@@ -2,7 +2,7 @@
 
 #include "base/clock.hpp"
 #include "report/compare/bench.hpp"
-#include "study/bench/parameter_grid.hpp"
+#include "study/bench/bench_plan.hpp"
 #include "study/run/run.hpp"
 
 #include <functional>

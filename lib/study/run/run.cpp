@@ -10,7 +10,7 @@
 #include "spec/experiment/monitor.hpp"
 #include "spec/experiment/value_types.hpp"
 #include "study/folder/folder_repair.hpp"
-#include "study/nodes/coordinator_run.hpp"
+#include "study/nodes/node_run.hpp"
 #include "study/run/restarts.hpp"
 #include "study/run/run_start.hpp"
 #include "study/run/supervised_run.hpp"

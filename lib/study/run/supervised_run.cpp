@@ -10,7 +10,7 @@
 #include "report/text/task_results.hpp"
 #include "spec/experiment/monitor.hpp"
 #include "study/folder/folder_repair.hpp"
-#include "study/nodes/coordinator_run.hpp"
+#include "study/nodes/node_run.hpp"
 #include "study/resume/run_history.hpp"
 #include "study/run/run_ending.hpp"
 #include "study/run/run_inputs.hpp"

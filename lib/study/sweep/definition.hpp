@@ -3,7 +3,7 @@
 #include "base/json.hpp"
 #include "report/search/sweep.hpp"
 #include "spec/load.hpp"
-#include "study/bench/parameter_grid.hpp"
+#include "study/bench/bench_plan.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,6 +1,6 @@
 #include "study/bench/trials.hpp"
 
-#include "study/bench/parameter_grid.hpp"
+#include "study/bench/bench_plan.hpp"
 #include "support/catch.hpp"
 
 #include <fmt/format.h>

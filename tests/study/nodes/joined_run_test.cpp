@@ -1,4 +1,4 @@
-#include "study/nodes/joined_run.hpp"
+#include "study/nodes/node_run.hpp"
 
 #include "base/error.hpp"
 #include "launch/nodes/node_link.hpp"

@@ -1,7 +1,6 @@
 #include "study/nodes/node_plan.hpp"
 
 #include "base/error.hpp"
-#include "study/nodes/rendezvous_file.hpp"
 #include "support/catch.hpp"
 #include "support/temp_folder.hpp"
 

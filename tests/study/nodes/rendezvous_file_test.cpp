@@ -1,6 +1,5 @@
-#include "study/nodes/rendezvous_file.hpp"
-
 #include "base/error.hpp"
+#include "study/nodes/node_plan.hpp"
 #include "support/catch.hpp"
 #include "support/put_text.hpp"
 #include "support/temp_folder.hpp"

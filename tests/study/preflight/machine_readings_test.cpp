@@ -1,5 +1,4 @@
-#include "study/preflight/machine_readings.hpp"
-
+#include "study/preflight/machine_examination.hpp"
 #include "support/catch.hpp"
 #include "support/temp_folder.hpp"
 
