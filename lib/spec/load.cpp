@@ -5,7 +5,6 @@
 #include "config/schema/reader.hpp"
 #include "config/tree/load.hpp"
 #include "config/wording.hpp"
-#include "spec/checks/checker.hpp"
 #include "spec/checks/checks.hpp"
 #include "spec/options/logger.hpp"
 #include "spec/plugins.hpp"

@@ -1,5 +1,5 @@
-#include "config/schema/fields.hpp"
 #include "config/schema/json_schema.hpp"
+#include "config/schema/schema.hpp"
 #include "config/support.hpp"
 #include "config/tree/yaml.hpp"
 #include "support/catch.hpp"

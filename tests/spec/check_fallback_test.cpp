@@ -1,4 +1,4 @@
-#include "config/schema/fields.hpp"
+#include "config/schema/schema.hpp"
 #include "experiment_yaml.hpp"
 #include "support/catch.hpp"
 

@@ -1,5 +1,5 @@
 #include "experiment_yaml.hpp"
-#include "spec/experiment/monitor.hpp"
+#include "spec/experiment/experiment.hpp"
 #include "support/catch.hpp"
 
 namespace spec = trainctl::spec;

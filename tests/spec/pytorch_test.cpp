@@ -1,7 +1,7 @@
 #include "base/json.hpp"
 #include "base/strings.hpp"
-#include "config/schema/fields.hpp"
 #include "config/schema/json_schema.hpp"
+#include "config/schema/schema.hpp"
 #include "spec/load.hpp"
 #include "support/catch.hpp"
 #include "support/golden_folder.hpp"

@@ -1,4 +1,4 @@
-#include "spec/experiment/monitor.hpp"
+#include "spec/experiment/experiment.hpp"
 #include "stage/stages.hpp"
 #include "stages/builtin.hpp"
 #include "stages/support.hpp"

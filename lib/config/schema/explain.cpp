@@ -3,7 +3,7 @@
 #include "base/error.hpp"
 #include "base/strings.hpp"
 #include "config/schema/dump.hpp"
-#include "config/schema/fields.hpp"
+#include "config/schema/schema.hpp"
 #include "config/tree/node.hpp"
 #include "config/wording.hpp"
 

@@ -1,5 +1,5 @@
 #include "base/strings.hpp"
-#include "config/schema/fields.hpp"
+#include "config/schema/schema.hpp"
 #include "config/tree/load.hpp"
 #include "config/tree/node.hpp"
 #include "config/tree/yaml.hpp"

@@ -7,7 +7,7 @@
 #include "data/core/dataset_split.hpp"
 #include "data/core/image_probe.hpp"
 #include "data/loader/batch_assembler.hpp"
-#include "spec/experiment/run_size.hpp"
+#include "spec/experiment/experiment.hpp"
 
 #include <algorithm>
 

@@ -6,7 +6,7 @@
 #include "base/numbers.hpp"
 #include "data/core/run_control.hpp"
 #include "data/loader/loading_plan.hpp"
-#include "spec/experiment/run_size.hpp"
+#include "spec/experiment/experiment.hpp"
 
 #include <algorithm>
 #include <limits>

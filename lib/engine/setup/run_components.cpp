@@ -13,7 +13,7 @@
 #include "data/remote/local_tier.hpp"
 #include "device/device.hpp"
 #include "log/log.hpp"
-#include "spec/experiment/monitor.hpp"
+#include "spec/experiment/experiment.hpp"
 #include "spec/experiment/task.hpp"
 #include "spec/options/scheduler.hpp"
 #include "spec/plugins.hpp"

@@ -4,7 +4,7 @@
 #include "dist/communicator.hpp"
 #include "engine/entry.h"
 #include "events/records.hpp"
-#include "spec/experiment/run_size.hpp"
+#include "spec/experiment/experiment.hpp"
 #include "spec/experiment/task.hpp"
 #include "stage/registry.hpp"
 

@@ -1,6 +1,6 @@
 #include "base/machine/machine.hpp"
-#include "spec/checks/checker.hpp"
-#include "spec/experiment/run_size.hpp"
+#include "spec/checks/checks.hpp"
+#include "spec/experiment/experiment.hpp"
 
 #include <fmt/format.h>
 

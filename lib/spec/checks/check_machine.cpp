@@ -1,6 +1,5 @@
 #include "base/machine/machine.hpp"
 #include "base/strings.hpp"
-#include "spec/checks/checker.hpp"
 #include "spec/checks/checks.hpp"
 #include "spec/options/layer.hpp"
 #include "spec/options/logger.hpp"

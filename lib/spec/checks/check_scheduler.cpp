@@ -1,5 +1,5 @@
 #include "base/numbers.hpp"
-#include "spec/checks/checker.hpp"
+#include "spec/checks/checks.hpp"
 #include "spec/stage_headers.hpp"
 
 #include <fmt/format.h>

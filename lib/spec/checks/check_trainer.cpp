@@ -1,8 +1,8 @@
 #include "base/machine/machine.hpp"
 #include "base/numbers.hpp"
 #include "base/strings.hpp"
-#include "spec/checks/checker.hpp"
-#include "spec/experiment/run_size.hpp"
+#include "spec/checks/checks.hpp"
+#include "spec/experiment/experiment.hpp"
 #include "spec/experiment/value_types.hpp"
 
 #include <fmt/format.h>

@@ -2,12 +2,30 @@
 
 #include "spec/options/logger.hpp"
 #include "spec/options/loss.hpp"
+#include "spec/options/metric.hpp"
 #include "spec/options/scheduler.hpp"
+#include "spec/options/stopper.hpp"
 
-#include <algorithm>
+#include <fmt/format.h>
+
 #include <cmath>
+#include <unordered_set>
 
 namespace trainctl::spec {
+namespace {
+
+std::int64_t rounded_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+std::int64_t planned_batches(const Experiment& experiment, std::int64_t samples, int ranks) {
+  const std::int64_t global = experiment.loader.batch_size * ranks;
+  const std::int64_t whole =
+      experiment.loader.drop_last ? samples / global : rounded_up(samples, global);
+  const Trainer& trainer = experiment.trainer;
+  return trainer.overfit_batches > 0 ? std::min(trainer.overfit_batches, whole)
+                                     : trainer.limit_train_batches.of(whole);
+}
+
+}  // namespace
 
 config::Stage default_loss() {
   return config::make_stage("loss", "cross_entropy", loss::CrossEntropy{});
@@ -195,6 +213,76 @@ double share_of_first(const ExponentialDecay& average, std::int64_t updates) {
   for (std::int64_t update = 2; update <= updates && share > kNegligible; ++update)
     share *= decay_of_update(average, update);
   return share;
+}
+
+bool validates(const Experiment& experiment) {
+  const Limit& limit = experiment.trainer.limit_val_batches;
+  return experiment.dataset.val.has_value() && limit.of(1) > 0;
+}
+
+std::string metric_name(const config::Stage& metric) {
+  if (metric.type == "top_k_accuracy")
+    return fmt::format("top_{}_accuracy", metric.as<metric::TopKAccuracy>().k);
+  return metric.type;
+}
+
+std::vector<std::string> monitored_values(const Experiment& experiment) {
+  std::vector<std::string> names;
+  std::unordered_set<std::string> seen;
+  for (const char* split : {"val/", "train/"}) {
+    if (split[0] == 'v' && !validates(experiment)) continue;
+    names.push_back(std::string(split) + "loss");
+    for (const config::Stage& metric : experiment.metrics) {
+      // A confusion matrix is not a number.
+      if (!metric || metric.options_type == typeid(metric::ConfusionMatrix)) continue;
+      const std::string name = split + metric_name(metric);
+      if (seen.insert(name).second) names.push_back(name);
+    }
+  }
+  return names;
+}
+
+std::string checkpoint_monitor(const Experiment& experiment) {
+  if (experiment.checkpoint.monitor) return *experiment.checkpoint.monitor;
+  if (const auto* patience = experiment.early_stopping.get_if<stopper::Patience>())
+    return patience->monitor;
+  return validates(experiment) ? "val/loss" : "train/loss";
+}
+
+Mode mode_for(const std::string& monitor) {
+  constexpr std::array kErrors{"loss", "mae", "rmse", "perplexity"};
+  const bool error =
+      std::ranges::any_of(kErrors, [&](const char* name) { return monitor.ends_with(name); });
+  return error ? Mode::min : Mode::max;
+}
+
+Mode resolve_mode(const config::Auto<Mode>& mode, const std::string& monitor) {
+  return mode.value_or(mode_for(monitor));
+}
+
+std::int64_t train_batches(const Experiment& experiment, std::int64_t samples, int ranks) {
+  const std::int64_t planned = planned_batches(experiment, samples, ranks);
+  return experiment.trainer.fast_dev_run ? std::min<std::int64_t>(planned, 1) : planned;
+}
+
+std::int64_t rows_of_batch(std::int64_t batch_size, std::int64_t samples, int ranks) {
+  const std::int64_t share = rounded_up(samples, ranks);
+  return std::min(batch_size, std::max<std::int64_t>(1, share + share % 2));
+}
+
+RunLength schedule_length(const Experiment& experiment, std::optional<std::int64_t> samples,
+                          int ranks) {
+  const Trainer& trainer = experiment.trainer;
+  const std::int64_t batches = samples ? planned_batches(experiment, *samples, ranks) : 0;
+  RunLength length{.epochs = trainer.epoch_limit().value_or(0), .steps = trainer.max_steps};
+  if (batches == 0) return length;
+  length.steps_per_epoch = rounded_up(batches, trainer.accumulate_grad_batches);
+  if (length.epochs > 0) {
+    const std::int64_t steps = length.steps_per_epoch * length.epochs;
+    length.steps = std::min(steps, trainer.max_steps.value_or(steps));
+  }
+  if (length.steps) length.epochs = rounded_up(*length.steps, length.steps_per_epoch);
+  return length;
 }
 
 }  // namespace trainctl::spec

@@ -1,7 +1,7 @@
 #include "spec/experiment/split.hpp"
 
 #include "config/wording.hpp"
-#include "spec/checks/checker.hpp"
+#include "spec/checks/checks.hpp"
 #include "spec/options/dataset.hpp"
 #include "spec/plugins.hpp"
 

@@ -1,4 +1,4 @@
-#include "spec/experiment/monitor.hpp"
+#include "spec/experiment/experiment.hpp"
 #include "spec/options/scheduler.hpp"
 #include "stages/builtin.hpp"
 #include "stages/scheduler/warmup.hpp"

@@ -1,5 +1,5 @@
 #include "base/numbers.hpp"
-#include "spec/experiment/monitor.hpp"
+#include "spec/experiment/experiment.hpp"
 #include "spec/options/stopper.hpp"
 #include "stages/builtin.hpp"
 

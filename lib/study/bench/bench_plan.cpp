@@ -7,7 +7,7 @@
 #include "base/numbers.hpp"
 #include "base/strings.hpp"
 #include "spec/compatibility.hpp"
-#include "spec/experiment/run_size.hpp"
+#include "spec/experiment/experiment.hpp"
 #include "study/bench/baseline.hpp"
 #include "study/resume/config_changes.hpp"
 

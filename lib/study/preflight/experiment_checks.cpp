@@ -7,9 +7,8 @@
 #include "data/core/pipeline.hpp"
 #include "data/remote/local_tier.hpp"
 #include "log/log.hpp"
-#include "spec/checks/checker.hpp"
 #include "spec/checks/checks.hpp"
-#include "spec/experiment/run_size.hpp"
+#include "spec/experiment/experiment.hpp"
 #include "weights/import.hpp"
 
 #include <algorithm>

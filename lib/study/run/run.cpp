@@ -7,7 +7,7 @@
 #include "launch/process/signals.hpp"
 #include "log/log.hpp"
 #include "report/record/run_files.hpp"
-#include "spec/experiment/monitor.hpp"
+#include "spec/experiment/experiment.hpp"
 #include "spec/experiment/value_types.hpp"
 #include "study/folder/folder_repair.hpp"
 #include "study/nodes/node_run.hpp"

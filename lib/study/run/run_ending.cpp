@@ -8,7 +8,7 @@
 #include "log/log.hpp"
 #include "report/record/run_files.hpp"
 #include "report/text/run_summary.hpp"
-#include "spec/experiment/monitor.hpp"
+#include "spec/experiment/experiment.hpp"
 #include "spec/experiment/value_types.hpp"
 #include "study/workers/worker_launch.hpp"
 

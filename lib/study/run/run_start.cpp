@@ -8,7 +8,7 @@
 #include "log/log.hpp"
 #include "report/record/history_files.hpp"
 #include "report/record/run_record.hpp"
-#include "spec/experiment/monitor.hpp"
+#include "spec/experiment/experiment.hpp"
 #include "study/folder/folder_repair.hpp"
 #include "study/resume/config_changes.hpp"
 #include "study/run/run_ending.hpp"

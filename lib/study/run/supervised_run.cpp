@@ -8,7 +8,7 @@
 #include "report/record/run_result.hpp"
 #include "report/text/run_summary.hpp"
 #include "report/text/task_results.hpp"
-#include "spec/experiment/monitor.hpp"
+#include "spec/experiment/experiment.hpp"
 #include "study/folder/folder_repair.hpp"
 #include "study/nodes/node_run.hpp"
 #include "study/resume/run_history.hpp"

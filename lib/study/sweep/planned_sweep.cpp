@@ -3,7 +3,7 @@
 #include "base/error.hpp"
 #include "base/numbers.hpp"
 #include "base/strings.hpp"
-#include "spec/experiment/monitor.hpp"
+#include "spec/experiment/experiment.hpp"
 #include "study/sweep/definition.hpp"
 #include "study/sweep/run_scheduler.hpp"
 

@@ -4,7 +4,7 @@
 #include "base/machine/machine.hpp"
 #include "base/statistics.hpp"
 #include "base/strings.hpp"
-#include "spec/experiment/run_size.hpp"
+#include "spec/experiment/experiment.hpp"
 #include "spec/experiment/value_types.hpp"
 #include "study/bench/trials.hpp"
 

@@ -8,7 +8,7 @@
 #include "launch/supervise/verdict.hpp"
 #include "report/diagnosis/bottleneck.hpp"
 #include "spec/checks/checks.hpp"
-#include "spec/experiment/run_size.hpp"
+#include "spec/experiment/experiment.hpp"
 #include "study/bench/trials.hpp"
 #include "study/workers/worker_launch.hpp"
 

@@ -9,7 +9,7 @@
 #include "base/strings.hpp"
 #include "launch/process/worker_environment.hpp"
 #include "launch/rendezvous/address.hpp"
-#include "spec/experiment/run_size.hpp"
+#include "spec/experiment/experiment.hpp"
 #include "spec/experiment/value_types.hpp"
 #include "study/resume/config_changes.hpp"
 

@@ -2,7 +2,7 @@
 
 #include "base/error.hpp"
 #include "spec/checks/checks.hpp"
-#include "spec/experiment/monitor.hpp"
+#include "spec/experiment/experiment.hpp"
 #include "spec/experiment/value_types.hpp"
 
 #include <algorithm>

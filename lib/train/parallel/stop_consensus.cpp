@@ -1,6 +1,6 @@
 #include "train/parallel/stop_consensus.hpp"
 
-#include "spec/experiment/run_size.hpp"
+#include "spec/experiment/experiment.hpp"
 
 #include <ATen/ops/zeros.h>
 

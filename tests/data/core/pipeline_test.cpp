@@ -3,7 +3,7 @@
 #include "base/machine/machine.hpp"
 #include "data/fakes.hpp"
 #include "data/loader/order.hpp"
-#include "spec/experiment/run_size.hpp"
+#include "spec/experiment/experiment.hpp"
 #include "spec/options/dataset.hpp"
 #include "spec/options/transform.hpp"
 #include "support/catch.hpp"

@@ -1,5 +1,5 @@
 #include "spec/checks/checks.hpp"
-#include "spec/experiment/run_size.hpp"
+#include "spec/experiment/experiment.hpp"
 #include "spec/experiment_yaml.hpp"
 #include "support/catch.hpp"
 

@@ -1,5 +1,4 @@
-#include "spec/experiment/run_size.hpp"
-
+#include "spec/experiment/experiment.hpp"
 #include "support/catch.hpp"
 
 using namespace trainctl::spec;

@@ -1,9 +1,8 @@
-#include "study/nodes/node_run.hpp"
-
 #include "base/error.hpp"
 #include "launch/nodes/node_link.hpp"
 #include "launch/rendezvous/rendezvous.hpp"
 #include "study/fake_run.hpp"
+#include "study/nodes/node_run.hpp"
 #include "support/catch.hpp"
 #include "support/put_text.hpp"
 

@@ -1,4 +1,4 @@
-#include "spec/checks/checker.hpp"
+#include "spec/checks/checks.hpp"
 
 #include <algorithm>
 #include <utility>
