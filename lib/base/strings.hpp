@@ -22,6 +22,9 @@ std::string shortened(std::span<const std::string> names, std::size_t most = 6);
 /// Returns the parts between the separators; an empty text has one empty part.
 std::vector<std::string> split(std::string_view text, char separator);
 
+/// Returns the text without the characters of `blanks` at both ends.
+std::string_view trimmed(std::string_view text, std::string_view blanks = " \t\r\n");
+
 /// Returns the bytes as text, without a copy.
 inline std::string_view as_text(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};

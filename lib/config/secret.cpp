@@ -1,6 +1,7 @@
 #include "config/secret.hpp"
 
 #include "base/error.hpp"
+#include "base/strings.hpp"
 #include "base/url.hpp"
 
 #include <algorithm>
@@ -126,10 +127,7 @@ void cover_range(std::string& text, std::size_t begin, std::size_t end) {
 /// default, `${env:NAME,default}`, or with other text in its braces is hidden, since the text may
 /// be the secret itself.
 bool is_reference(std::string_view value) {
-  constexpr std::string_view kAround = "\"' \t";
-  value.remove_prefix(std::min(value.find_first_not_of(kAround), value.size()));
-  const std::size_t size = value.find_last_not_of(kAround) + 1;
-  value = value.substr(0, size);
+  value = trimmed(value, "\"' \t");
   if (!value.starts_with("${") || value.find('}') != value.size() - 1) return false;
   std::string_view name = value.substr(2, value.size() - 3);
   for (const std::string_view kind : {"secret:", "env:", "oc.env:"})

@@ -43,9 +43,7 @@ bool is_key(std::string_view part) {
 
 // `---` and `&a` are null in YAML too, but rarely intended.
 bool is_written_null(std::string_view text) {
-  const std::size_t begin = text.find_first_not_of(' ');
-  if (begin == std::string_view::npos) return false;
-  const std::string_view word = text.substr(begin, text.find_last_not_of(' ') + 1 - begin);
+  const std::string_view word = trimmed(text, " ");
   return word == "~" || word == "null" || word == "Null" || word == "NULL";
 }
 

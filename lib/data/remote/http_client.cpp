@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "base/hash.hpp"
+#include "base/strings.hpp"
 #include "data/core/parallel.hpp"
 #include "data/core/run_control.hpp"
 
@@ -114,12 +115,6 @@ void append_body(std::string_view bytes, Receiver& receiver) {
   }
   if (response.body.empty()) response.body.reserve(std::min(announced_length(response), most));
   response.body += bytes;
-}
-
-std::string_view trimmed(std::string_view text) {
-  const std::size_t begin = text.find_first_not_of(" \t\r\n");
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(" \t\r\n") - begin + 1);
 }
 
 /// Parses a status line such as "HTTP/1.1 200 OK". With redirects there are several; only the last

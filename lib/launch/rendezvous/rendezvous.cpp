@@ -101,13 +101,6 @@ int digit_value(char c) {
   return -1;
 }
 
-std::string_view trimmed(std::string_view text) {
-  constexpr std::string_view kWhite = " \t\r\n";
-  const std::size_t first = text.find_first_not_of(kWhite);
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(kWhite) - first + 1);
-}
-
 // Reads one byte more than allowed, to detect a longer file.
 std::string read_at_most(int fd, std::size_t limit, const std::string& label) {
   std::string text(limit + 1, '\0');

@@ -21,12 +21,6 @@ namespace {
 constexpr std::size_t kMostSettings = 1000;
 constexpr const char* kStrategy = "distributed.type";  // "strategy" in Lightning
 
-std::string_view trimmed(std::string_view text) {
-  const std::size_t first = text.find_first_not_of(' ');
-  if (first == text.npos) return {};
-  return text.substr(first, text.find_last_not_of(' ') - first + 1);
-}
-
 double to_number(const std::string& key, const std::string& text) {
   const auto value = parse_number<double>(text);
   ENSURE(config, value, "{}: '{}' in range() is not a number", printable(key), printable(text));
@@ -337,7 +331,7 @@ std::vector<std::string> split_values(std::string_view text) {
       values.back() += c;
     }
   }
-  for (std::string& value : values) value = trimmed(value);
+  for (std::string& value : values) value = trimmed(value, " ");
   return values;
 }
 
@@ -349,7 +343,7 @@ std::optional<std::string_view> call_of(std::string_view text, std::string_view 
 
 Axis parse_axis(std::string key, std::string_view values) {
   Axis axis{std::move(key), {}};
-  values = trimmed(values);
+  values = trimmed(values, " ");
   if (const auto range = call_of(values, "range")) {
     axis.values = range_values(axis.key, *range);
   } else {
@@ -368,7 +362,7 @@ Axis parse_grid(std::string_view text) {
   const std::size_t equals = text.find('=');
   ENSURE(config, equals != text.npos && equals > 0,
          "'{}' must have the form key=a,b, such as optimizer.lr=0.1,0.01", printable(text));
-  return parse_axis(std::string(trimmed(text.substr(0, equals))), text.substr(equals + 1));
+  return parse_axis(std::string(trimmed(text.substr(0, equals), " ")), text.substr(equals + 1));
 }
 
 std::vector<std::string> Setting::overrides() const {
