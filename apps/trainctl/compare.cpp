@@ -232,7 +232,6 @@ void add_compare(CLI::App& program, Context& context) {
        {"--force", flags.fail_on.force, "compare times and memory even if the machines differ"},
        {"--junit", flags.junit, "FILE", "write the results of --fail-on as JUnit XML"},
        {"--html", flags.html, "FILE", "write an HTML page with curves to a file"}});
-  verb.get_option("runs")->required();
   verb.footer(
       "All runs are compared with the first. Saved benchmarks are files of 'bench --save'.\n"
       "For groups of several seeds, each difference has a 95 % confidence interval (t-test,\n"

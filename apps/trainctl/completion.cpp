@@ -326,7 +326,6 @@ void add_completion(CLI::App& program, Context& context) {
       add_verb(program, context,
                {"completion", "print a completion script for your shell", kMachineGroup}, complete);
   add_options(verb, {{"shell", shell, "SHELL", "bash, zsh or fish"}});
-  verb.get_option("shell")->required();
   verb.footer(
       "bash:  source <(trainctl completion bash)\n"
       "zsh:   source <(trainctl completion zsh)\n"

@@ -251,6 +251,7 @@ void add_explain(CLI::App& program, Context& context) {
                       "6', samples_per_s, ..."},
                      {"--bottlenecks", arguments.bottlenecks,
                       "list all bottlenecks: symptoms, diagnoses, fixes"}});
+  verb.get_option("name")->required(false);  // --bottlenecks needs none
   add_plugin_option(verb, arguments.plugins);
 }
 

@@ -52,7 +52,6 @@ void add_init(CLI::App& program, Context& context) {
              {"--target", arguments.request.target, "NAME",
               "column to predict (default: label, target, class or y, otherwise the last column)"},
              {"--force", arguments.request.force, "replace an existing file"}});
-  verb.get_option("kind")->required();
   verb.footer(
       "mnist         folder with the four files of MNIST\n"
       "image-folder  folder with one folder of images per class, perhaps in train/ and val/\n"

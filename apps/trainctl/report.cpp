@@ -137,7 +137,6 @@ void add_report(CLI::App& program, Context& context) {
                 "CSV file of 'trainctl predict' (default: predictions.csv of the run)"},
                {"--split", flags.worst.split, "SPLIT",
                 "split of the predictions: train, val or test (default: val)"}});
-  verb.get_option("runs")->required();
   verb.footer(
       "Uses only what the runs have recorded. Default of --out: report.html in the folder of the\n"
       "run or sweep, NAME.html next to the benchmark NAME.json, or ./comparison.html for several\n"

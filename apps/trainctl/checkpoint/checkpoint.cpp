@@ -172,7 +172,6 @@ void add_ls(CLI::App& checkpoint, Context& context) {
   add_options(verb,
               {{"path", arguments.path, "PATH", "run folder or its checkpoints folder"},
                {"--verify", arguments.verify, "check every byte of each checkpoint (slower)"}});
-  verb.get_option("path")->required();
 }
 
 void add_verify(CLI::App& checkpoint, Context& context) {
@@ -180,7 +179,6 @@ void add_verify(CLI::App& checkpoint, Context& context) {
       checkpoint, context, {"verify", "check every byte of a checkpoint", kTrainGroup}, verify);
   add_options(verb,
               {{"path", paths, "PATH...", "checkpoints, or run folders (all their checkpoints)"}});
-  verb.get_option("path")->required();
   verb.footer("Exit codes: 0 all are intact; 10 one is damaged (file and tensor are printed).");
 }
 

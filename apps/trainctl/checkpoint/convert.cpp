@@ -169,7 +169,6 @@ void add_checkpoint_export(CLI::App& checkpoint, Context& context) {
        {"--out", arguments.out, "FILE",
         "required: .safetensors, .pth (state dict) or .pt (TorchScript) file to write"},
        {"--force", arguments.force, kForceHelp}});
-  verb.get_option("path")->required();
   verb.get_option("--out")->required();
   add_options(
       verb,
@@ -199,7 +198,6 @@ void add_checkpoint_import(CLI::App& checkpoint, Context& context) {
                       "file written by torch.save, for example .pth, .ckpt or .pth.tar"},
                      {"--out", arguments.out, "FILE", "required: safetensors file to write"},
                      {"--force", arguments.force, kForceHelp}});
-  verb.get_option("path")->required();
   verb.get_option("--out")->required();
   add_selection_flags(verb, arguments.selection);
   verb.footer(

@@ -198,7 +198,6 @@ void add_checkpoint_inspect(CLI::App& checkpoint, Context& context) {
                {"inspect", "show the contents and origin of a checkpoint", kTrainGroup}, inspect);
   add_options(verb, {{"path", path, "PATH",
                       "checkpoint folder, a file in it, or a run folder (its newest checkpoint)"}});
-  verb.get_option("path")->required();
 }
 
 }  // namespace trainctl::app

@@ -96,13 +96,14 @@ class OptionRow {
   template <class T>
   OptionRow(const std::string& names, T& value, const std::string& help)
       : add_([=, &value](CLI::App& verb) { verb.add_flag(names, value, help); }) {}
-  /// An option, or an argument if `names` has no dashes. `type` is the name of its value in the
-  /// help; `check` validates the value.
+  /// An option, or an argument if `names` has no dashes, which is required unless its type is in
+  /// brackets. `type` is the name of its value in the help; `check` validates the value.
   template <class T>
   OptionRow(const std::string& names, T& value, const char* type, const std::string& help,
             const std::optional<CLI::Validator>& check = std::nullopt)
       : add_([=, &value](CLI::App& verb) {
           CLI::Option* option = verb.add_option(names, value, help)->type_name(type);
+          option->required(names.front() != '-' && *type != '[');
           if (check) option->check(*check);
         }) {}
 
