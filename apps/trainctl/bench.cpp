@@ -1,7 +1,7 @@
 #include "report/compare/bench.hpp"
 
 #include "base/machine/machine.hpp"
-#include "cli/run_paths.hpp"
+#include "cli/run_arguments.hpp"
 #include "cli/verb.hpp"
 #include "report/compare/bench_scaling.hpp"
 #include "report/compare/junit.hpp"

@@ -1,4 +1,4 @@
-#include "cli/task_arguments.hpp"
+#include "cli/run_arguments.hpp"
 #include "cli/verb.hpp"
 #include "launch/process/signals.hpp"
 #include "report/text/task_results.hpp"

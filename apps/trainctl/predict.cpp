@@ -1,4 +1,4 @@
-#include "cli/task_arguments.hpp"
+#include "cli/run_arguments.hpp"
 #include "cli/verb.hpp"
 #include "data/core/batch.hpp"
 #include "data/core/pipeline.hpp"

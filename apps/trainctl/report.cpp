@@ -1,4 +1,4 @@
-#include "cli/run_paths.hpp"
+#include "cli/run_arguments.hpp"
 #include "cli/verb.hpp"
 #include "report/compare/comparison.hpp"
 #include "report/html/run_page.hpp"

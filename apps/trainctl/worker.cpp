@@ -1,7 +1,6 @@
 #include "cli/verb.hpp"
 #include "launch/process/child.hpp"
 #include "launch/process/stacks.hpp"
-#include "launch/process/worker_environment.hpp"
 #include "launch/supervise/verdict.hpp"
 #include "log/log.hpp"
 #include "program.hpp"

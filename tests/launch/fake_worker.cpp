@@ -11,7 +11,6 @@
 #include "launch/nodes/node_supervisor.hpp"
 #include "launch/process/child.hpp"
 #include "launch/process/stacks.hpp"
-#include "launch/process/worker_environment.hpp"
 #include "launch/rendezvous/rendezvous.hpp"
 #include "launch/rendezvous/store.hpp"
 #include "launch/supervise/supervisor.hpp"

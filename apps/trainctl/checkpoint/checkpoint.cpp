@@ -1,7 +1,7 @@
 #include "checkpoint/container.hpp"
 #include "checkpoint/listing.hpp"
 #include "checkpoint/verify.hpp"
-#include "cli/run_paths.hpp"
+#include "cli/run_arguments.hpp"
 #include "cli/verb.hpp"
 #include "report/text/table.hpp"
 

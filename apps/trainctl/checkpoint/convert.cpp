@@ -1,6 +1,6 @@
 #include "base/safetensors.hpp"
 #include "checkpoint/export.hpp"
-#include "cli/run_paths.hpp"
+#include "cli/run_arguments.hpp"
 #include "cli/verb.hpp"
 #include "program.hpp"
 #include "study/workers/worker_tasks.hpp"

@@ -1,7 +1,7 @@
 #include "base/numbers.hpp"
 #include "checkpoint/contents.hpp"
 #include "checkpoint/folder.hpp"
-#include "cli/run_paths.hpp"
+#include "cli/run_arguments.hpp"
 #include "cli/verb.hpp"
 #include "report/text/table.hpp"
 

@@ -1,7 +1,6 @@
 #include "config/schema/dump.hpp"
 
 #include "base/strings.hpp"
-#include "config/schema/schema.hpp"
 
 #include <fmt/format.h>
 

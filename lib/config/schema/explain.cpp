@@ -3,7 +3,6 @@
 #include "base/error.hpp"
 #include "base/strings.hpp"
 #include "config/schema/dump.hpp"
-#include "config/schema/schema.hpp"
 #include "config/tree/node.hpp"
 #include "config/wording.hpp"
 

@@ -3,7 +3,6 @@
 #include "base/strings.hpp"
 #include "base/url.hpp"
 #include "config/schema/describe.hpp"
-#include "config/schema/schema.hpp"
 #include "config/wording.hpp"
 
 #include <fmt/format.h>

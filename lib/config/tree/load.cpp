@@ -3,7 +3,6 @@
 #include "base/error.hpp"
 #include "base/files.hpp"
 #include "base/strings.hpp"
-#include "config/schema/schema.hpp"
 #include "config/tree/yaml.hpp"
 #include "config/wording.hpp"
 

@@ -3,7 +3,7 @@
 #include "base/error.hpp"
 #include "base/numbers.hpp"
 #include "base/strings.hpp"
-#include "launch/process/worker_environment.hpp"
+#include "launch/process/child.hpp"
 
 #include <algorithm>
 #include <limits>

@@ -79,7 +79,7 @@ struct NodePlacement {
 };
 
 /// What to start: every rank runs the same program with a different environment. Each worker gets,
-/// in addition to the names in process/worker_environment.hpp and unless the user has set them,
+/// in addition to the names in process/child.hpp and unless the user has set them,
 /// OMP_WAIT_POLICY or GOMP_SPINCOUNT, KINETO_LOG_LEVEL=5, CUBLAS_WORKSPACE_CONFIG=:4096:8 and
 /// CUDA_DEVICE_ORDER=PCI_BUS_ID.
 struct LaunchSpec {

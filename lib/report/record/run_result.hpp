@@ -64,7 +64,7 @@ struct SavedState {
   bool verified = false;  // it was read back after the save
 };
 
-/// How a run ended, in addition to its events; study::supervise_run() fills it in from the
+/// How a run ended, in addition to its events; study::run_experiment() fills it in from the
 /// supervisor's outcome.
 struct RunResult {
   std::string verdict = "ok";  // ok, failed, diverged, stopped, hang, interrupted, terminated

@@ -7,7 +7,7 @@
 #include "base/machine/procfs.hpp"
 #include "base/strings.hpp"
 #include "log/log.hpp"
-#include "study/folder/folder_repair.hpp"
+#include "study/folder/run_folder.hpp"
 
 #include <fcntl.h>
 #include <sys/file.h>

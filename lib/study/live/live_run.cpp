@@ -7,7 +7,7 @@
 #include "base/numbers.hpp"
 #include "checkpoint/store.hpp"
 #include "events/codec.hpp"
-#include "launch/process/worker_environment.hpp"
+#include "launch/process/child.hpp"
 #include "report/record/run_files.hpp"
 #include "report/text/table.hpp"
 #include "study/folder/run_folder.hpp"

@@ -5,7 +5,7 @@
 #include "base/machine/numa.hpp"
 #include "base/strings.hpp"
 #include "launch/process/child.hpp"
-#include "study/run/run_inputs.hpp"
+#include "study/run/run_start.hpp"
 #include "study/workers/devices.hpp"
 
 #include <poll.h>

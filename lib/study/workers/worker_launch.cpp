@@ -7,7 +7,7 @@
 #include "base/machine/numa.hpp"
 #include "base/numbers.hpp"
 #include "base/strings.hpp"
-#include "launch/process/worker_environment.hpp"
+#include "launch/process/child.hpp"
 #include "launch/rendezvous/address.hpp"
 #include "spec/experiment/experiment.hpp"
 #include "spec/experiment/value_types.hpp"

@@ -1,6 +1,5 @@
-#include "launch/process/worker_environment.hpp"
-
 #include "base/files.hpp"
+#include "launch/process/child.hpp"
 #include "support/catch.hpp"
 
 #include <sys/wait.h>

@@ -1,9 +1,8 @@
-#include "study/folder/folder_repair.hpp"
-
 #include "base/error.hpp"
 #include "checkpoint/saves.hpp"
 #include "spec/experiment/task.hpp"
 #include "study/folder/folder_lock.hpp"
+#include "study/folder/run_folder.hpp"
 #include "study/resume/resume.hpp"
 #include "support/catch.hpp"
 #include "support/put_text.hpp"

@@ -1,4 +1,4 @@
-#include "study/folder/folder_repair.hpp"
+#include "study/folder/run_folder.hpp"
 #include "support/catch.hpp"
 #include "support/temp_folder.hpp"
 

@@ -1,5 +1,5 @@
 #include "base/clock.hpp"
-#include "study/run/run_inputs.hpp"
+#include "study/run/run_start.hpp"
 #include "study/sweep/run_starter.hpp"
 #include "support/catch.hpp"
 #include "support/golden.hpp"

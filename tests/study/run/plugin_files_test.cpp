@@ -1,4 +1,4 @@
-#include "study/run/run_inputs.hpp"
+#include "study/run/run_start.hpp"
 #include "support/catch.hpp"
 #include "support/temp_folder.hpp"
 
