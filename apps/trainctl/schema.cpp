@@ -1,5 +1,5 @@
 #include "cli/verb.hpp"
-#include "config/schema/json_schema.hpp"
+#include "config/schema/dump.hpp"
 #include "spec/plugins.hpp"
 
 namespace trainctl::app {

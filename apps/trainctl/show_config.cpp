@@ -1,7 +1,6 @@
 #include "base/url.hpp"
 #include "cli/verb.hpp"
 #include "config/schema/dump.hpp"
-#include "config/schema/json_schema.hpp"
 #include "spec/plugins.hpp"
 
 namespace trainctl::app {

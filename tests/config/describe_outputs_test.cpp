@@ -1,5 +1,5 @@
+#include "config/schema/dump.hpp"
 #include "config/schema/explain.hpp"
-#include "config/schema/json_schema.hpp"
 #include "config/support.hpp"
 #include "support/catch.hpp"
 #include "support/golden.hpp"

@@ -1,4 +1,4 @@
-#include "config/schema/json_schema.hpp"
+#include "config/schema/dump.hpp"
 #include "config/schema/schema.hpp"
 #include "config/support.hpp"
 #include "config/tree/yaml.hpp"

@@ -1,6 +1,6 @@
 #include "base/json.hpp"
 #include "base/strings.hpp"
-#include "config/schema/json_schema.hpp"
+#include "config/schema/dump.hpp"
 #include "config/schema/schema.hpp"
 #include "spec/load.hpp"
 #include "support/catch.hpp"

@@ -1,4 +1,4 @@
-#include "config/schema/json_schema.hpp"
+#include "config/schema/dump.hpp"
 #include "experiment_yaml.hpp"
 #include "spec/options/scheduler.hpp"
 #include "support/catch.hpp"

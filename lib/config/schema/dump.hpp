@@ -1,13 +1,14 @@
 #pragma once
 
+#include "base/json.hpp"
 #include "config/schema/schema.hpp"
 #include "config/tree/node.hpp"
 
 #include <cstdint>
 #include <string>
 
-// Conversion of typed options back to YAML: write_options() creates the tree, and these functions
-// choose what to show of it.
+// Conversion of typed options back to text: write_options() creates the tree, and these functions
+// choose what to show of it as YAML, or write it and its schema as JSON.
 
 namespace trainctl::config {
 
@@ -40,5 +41,15 @@ Node with_origins(Node written, const Node& loaded);
 /// Returns `written` without the values that equal their default. A stage of which only the type
 /// remains gets the short form.
 Node without_defaults(const Node& written, const Schema& schema, const Vocabulary& vocabulary);
+
+/// Returns the value as JSON: numbers and booleans are typed, `.nan` and `.inf` are text.
+Json to_json(const Node& node);
+
+/// Returns the JSON Schema (draft 2020-12) of a file with the fields of `schema`; stages are in
+/// $defs.
+Json json_schema(const Schema& schema, const Vocabulary& vocabulary);
+
+/// Returns the JSON Schema of one stage in its long form.
+Json json_schema(const StageType& stage, const Vocabulary& vocabulary);
 
 }  // namespace trainctl::config

@@ -4,7 +4,6 @@
 #include "base/error.hpp"
 #include "base/hash.hpp"
 #include "config/schema/dump.hpp"
-#include "config/schema/json_schema.hpp"
 #include "launch/process/signals.hpp"
 #include "report/sinks/prometheus_sink.hpp"
 #include "spec/options/logger.hpp"

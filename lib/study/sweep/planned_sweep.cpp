@@ -5,7 +5,7 @@
 #include "base/strings.hpp"
 #include "spec/experiment/experiment.hpp"
 #include "study/sweep/definition.hpp"
-#include "study/sweep/run_scheduler.hpp"
+#include "study/sweep/sweep.hpp"
 
 #include <algorithm>
 #include <optional>

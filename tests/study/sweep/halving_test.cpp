@@ -1,5 +1,5 @@
 #include "base/error.hpp"
-#include "study/sweep/run_scheduler.hpp"
+#include "study/sweep/sweep.hpp"
 #include "support/catch.hpp"
 
 #include <limits>
