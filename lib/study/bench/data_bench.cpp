@@ -9,7 +9,7 @@
 #include "base/strings.hpp"
 #include "data/cache/image_cache.hpp"
 #include "launch/process/isolated_process.hpp"
-#include "study/bench/bench_plan.hpp"
+#include "study/bench/trials.hpp"
 
 #include <fmt/format.h>
 

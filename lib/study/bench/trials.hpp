@@ -2,18 +2,64 @@
 
 #include "base/clock.hpp"
 #include "report/compare/bench.hpp"
-#include "study/bench/bench_plan.hpp"
 #include "study/run/run.hpp"
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
 namespace trainctl::study {
+
+/// One key of the experiment file and the values to try, as YAML text.
+struct Axis {
+  std::string key;
+  std::vector<std::string> values;
+};
+
+/// Splits at commas outside brackets and quotes, and strips the surrounding spaces.
+std::vector<std::string> split_values(std::string_view text);
+/// Returns the arguments of a call: "range(1,10)" with name "range" -> "1,10". Returns nullopt if
+/// the text is not a call of this name.
+std::optional<std::string_view> call_of(std::string_view text, std::string_view name);
+
+/// Parses "0,4,8", "range(1,10,3)" (start, exclusive stop, step) or "choice(a,b)". Commas inside
+/// brackets and quotes do not split: "[128,64],[256]" has two values. Throws Error(config) for an
+/// empty list, an empty value or a repeated value.
+Axis parse_axis(std::string key, std::string_view values);
+/// Parses the same from "key=values".
+Axis parse_grid(std::string_view text);
+
+/// One point of the grid.
+struct Setting {
+  std::string technique;  // "num_workers=4, devices=2"; "as configured" without an axis
+  std::vector<std::pair<std::string, std::string>> values;   // key -> value
+  [[nodiscard]] std::vector<std::string> overrides() const;  // "loader.num_workers=4"
+};
+
+/// Returns every combination; the last axis varies fastest. Names use the last component of each
+/// key ("strategy" for distributed.type), or the whole keys if two would be equal. Throws
+/// Error(config) for a repeated key or more than 1,000 combinations.
+std::vector<Setting> product(std::span<const Axis> axes);
+
+/// Returns the number of devices of a setting; nullopt if the setting does not set it. Throws
+/// Error(config) when the value is not a number, such as `auto`.
+std::optional<int> devices_of(const Setting& setting);
+
+/// Returns the batch size per device of `setting`, from the experiment with the setting's
+/// overrides.
+using BatchOf = std::function<std::int64_t(const Setting& setting)>;
+
+/// Strong scaling: sets the batch size per device so that a step has as many samples as with the
+/// first number of devices. Throws Error(config) when the samples cannot be divided evenly, or when
+/// no setting names devices.
+void keep_global_batch(std::vector<Setting>& settings, const BatchOf& batch_of);
 
 /// Makes the `repeat`-th run (from 0) of the `setting`-th setting, in new processes.
 using TrialResult = std::variant<report::Trial, report::TrialFailure>;

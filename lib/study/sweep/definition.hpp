@@ -3,7 +3,7 @@
 #include "base/json.hpp"
 #include "report/search/sweep.hpp"
 #include "spec/load.hpp"
-#include "study/bench/bench_plan.hpp"
+#include "study/bench/trials.hpp"
 
 #include <cstddef>
 #include <cstdint>

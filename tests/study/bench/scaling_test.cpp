@@ -1,5 +1,5 @@
 #include "base/error.hpp"
-#include "study/bench/bench_plan.hpp"
+#include "study/bench/trials.hpp"
 #include "support/catch.hpp"
 
 #include <string>

@@ -1,6 +1,5 @@
 #include "study/bench/trials.hpp"
 
-#include "study/bench/bench_plan.hpp"
 #include "support/catch.hpp"
 
 #include <fmt/format.h>
