@@ -3,7 +3,6 @@
 #include "base/error.hpp"
 #include "base/machine/machine.hpp"
 #include "spec/experiment/distributed.hpp"
-#include "spec/experiment/experiment.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -7,7 +7,6 @@
 #include "checkpoint/verify.hpp"
 #include "report/record/run_files.hpp"
 #include "spec/experiment/task.hpp"
-#include "study/folder/run_folder.hpp"
 #include "study/resume/config_changes.hpp"
 
 #include <system_error>

@@ -5,7 +5,6 @@
 #include "base/strings.hpp"
 #include "spec/experiment/experiment.hpp"
 #include "study/sweep/definition.hpp"
-#include "study/sweep/sweep.hpp"
 
 #include <algorithm>
 #include <optional>

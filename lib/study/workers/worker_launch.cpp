@@ -9,7 +9,6 @@
 #include "base/strings.hpp"
 #include "launch/process/child.hpp"
 #include "launch/rendezvous/address.hpp"
-#include "spec/experiment/experiment.hpp"
 #include "spec/experiment/value_types.hpp"
 #include "study/resume/config_changes.hpp"
 
