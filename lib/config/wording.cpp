@@ -203,11 +203,6 @@ std::string usual_stage(const Vocabulary& vocabulary, std::string_view kind,
   return *std::ranges::min_element(names, {}, rank);
 }
 
-std::string_view place_of_kind(std::string_view kind) {
-  const Kind* known = find_kind(kind);
-  return known == nullptr ? std::string_view() : known->place;
-}
-
 std::string stage_elsewhere_hint(const Vocabulary& vocabulary, std::string_view name,
                                  std::string_view except) {
   for (const Kind& kind : kKinds) {

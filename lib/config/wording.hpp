@@ -47,10 +47,6 @@ std::string meant_name_hint(const std::string& name, const std::vector<std::stri
 std::string usual_stage(const Vocabulary& vocabulary, std::string_view kind,
                         const std::vector<std::string>& keys = {});
 
-/// Returns the key that holds stages of `kind`, such as "dataset.train.transforms"; empty if no key
-/// of the experiment does.
-std::string_view place_of_kind(std::string_view kind);
-
 /// Returns "it is a batch transform: write 'dataset.train.batch_transforms: [mixup]'" if a stage of
 /// another kind than `except` has that name; else "".
 std::string stage_elsewhere_hint(const Vocabulary& vocabulary, std::string_view name,

@@ -227,7 +227,8 @@ TEST_CASE("hints: every kind of stage has a key and a most common type", "[spec]
   const config::Vocabulary& vocabulary = spec::builtin_vocabulary();
   for (const std::string& kind : vocabulary.kinds()) {
     CAPTURE(kind);
-    CHECK(vocabulary.find(kind, config::usual_stage(vocabulary, kind)) != nullptr);
-    CHECK_FALSE(config::place_of_kind(kind).empty());
+    const std::string usual = config::usual_stage(vocabulary, kind);
+    CHECK(vocabulary.find(kind, usual) != nullptr);
+    CHECK_FALSE(config::stage_elsewhere_hint(vocabulary, usual, "").empty());
   }
 }

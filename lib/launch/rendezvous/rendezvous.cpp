@@ -116,15 +116,6 @@ std::string read_at_most(int fd, std::size_t limit, const std::string& label) {
   return text;
 }
 
-// Like the temporary files of base/files.hpp, but with a mode that no other user can ever open.
-Fd make_own_file(const fs::path& path) {
-  ::unlink(path.c_str());  // left by a killed process with the same pid
-  Fd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
-  ENSURE(resource, fd.valid(), "cannot write the token to {}: {}", printable(path.string()),
-         std::strerror(errno));
-  return fd;
-}
-
 // How long join() retries: forever (up to its time-out), some time for errors that a restart fixes,
 // a short time for errors that rarely go away.
 constexpr double kRetryForever = std::numeric_limits<double>::infinity();
@@ -388,27 +379,6 @@ Token read_token_file(const fs::path& path) {
   ENSURE(config, text.size() <= kMaxFileBytes, "{} is not a token file: it has more than {} bytes",
          label, kMaxFileBytes);
   return parse_token(text, label);
-}
-
-void write_token_file(const fs::path& path, const Token& token) {
-  const std::string label = printable(path.string());
-  const fs::path temporary =
-      path.parent_path() / fmt::format(".{}.tmp.{}", path.filename().string(), ::getpid());
-  const Fd fd = make_own_file(temporary);
-  try {
-    struct stat info {};
-    ENSURE(resource,
-           ::fchmod(fd.get(), 0600) == 0 && ::fstat(fd.get(), &info) == 0 &&
-               (info.st_mode & kOthers) == 0,
-           "the file system of {} cannot hide the token from other users\nhint: pass the token in "
-           "TRAINCTL_RDZV_TOKEN",
-           label);
-    write_all(fd.get(), token_digits(token) + "\n", label);
-    publish(temporary, fd.get(), path);
-  } catch (...) {
-    ::unlink(temporary.c_str());
-    throw;
-  }
 }
 
 void fill_with_random(std::span<std::byte> bytes) {

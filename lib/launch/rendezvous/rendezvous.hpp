@@ -59,8 +59,6 @@ Token parse_token(std::string_view hex, std::string_view where);
 std::string token_digits(const Token& token);
 /// Reads a token. Throws Error(config) if the file has none, or if group or others can read it.
 Token read_token_file(const fs::path& path);
-/// Writes the token atomically with mode 0600, replacing an existing file. Throws Error(resource).
-void write_token_file(const fs::path& path, const Token& token);
 
 /// Called a few times per second during a wait; true ends the wait with Error(interrupted).
 using GiveUp = std::function<bool()>;
