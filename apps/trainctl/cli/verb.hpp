@@ -35,17 +35,15 @@
 
 namespace trainctl::app {
 
-/// Adds one command to the program or to its parent command. Each function is defined in the source
-/// with the name of the command; main.cpp lists the top-level ones in the order of --help.
+/// Adds one command to the program or to its parent command. main.cpp lists the top-level ones in
+/// the order of --help.
 using AddVerb = void(CLI::App& program, Context& context);
 AddVerb add_run, add_eval, add_predict, add_worker, add_bench, add_tune, add_sweep, add_compare;
 AddVerb add_report, add_lr_find, add_top, add_checkpoint, add_verify_resume, add_data, add_validate;
 AddVerb add_plan, add_show_config, add_schema, add_explain, add_list, add_doctor, add_completion;
 AddVerb add_version, add_init;
-// Commands below `trainctl checkpoint`; checkpoint.cpp itself has ls and verify.
-AddVerb add_checkpoint_inspect, add_checkpoint_export, add_checkpoint_import;
-// Commands below `trainctl data`; data.cpp itself has bench and hash.
-AddVerb add_data_show, add_data_stats, add_data_pack;
+// Commands below `trainctl checkpoint` and `trainctl data` that have their own source.
+AddVerb add_checkpoint_export, add_checkpoint_import, add_data_pack;
 
 /// Headings of `trainctl --help`.
 inline constexpr const char* kTrainGroup = "Train and measure";

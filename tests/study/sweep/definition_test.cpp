@@ -1,5 +1,4 @@
-#include "study/sweep/definition.hpp"
-
+#include "study/sweep/planned_sweep.hpp"
 #include "support/catch.hpp"
 
 using namespace trainctl;
