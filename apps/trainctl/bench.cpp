@@ -103,12 +103,10 @@ bool is_whole(const std::vector<report::BenchRow>& rows) {
 
 /// Does not replace an existing file, which later benches are compared with, by an incomplete one.
 void save(const BenchOutcome& bench, const Json& document, const BenchFlags& flags) {
-  if (!is_whole(bench.rows) && is_there(flags.save)) {
-    writer_for(stderr)(fmt::format(
+  if (!is_whole(bench.rows) && is_there(flags.save))
+    return writer_for(stderr)(fmt::format(
         "warning: {} was not replaced, because some settings of this bench failed or did not run\n",
         printable(flags.save)));
-    return;
-  }
   write_atomically(flags.save, to_pretty(document) + "\n");
 }
 

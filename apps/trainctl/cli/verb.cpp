@@ -35,10 +35,7 @@ void add_choice(CLI::App& app, const std::string& flag, E& value,
 }
 
 void take_word(ConfigArguments& arguments, const std::string& word) {
-  if (is_override(word)) {
-    arguments.overrides.push_back(word);
-    return;
-  }
+  if (is_override(word)) return arguments.overrides.push_back(word);
   if (!arguments.file.empty()) {
     throw CLI::ValidationError(fmt::format(
         "'{}' must be an override with a value (key=value); the experiment file is '{}'",

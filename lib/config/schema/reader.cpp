@@ -172,11 +172,10 @@ void Reader::object(const Node& node, const Schema& schema, const std::string& s
     schema.inline_stage->read(*this, node, *schema.inline_stage, options);
     if (node.type != Node::Type::map) return;
   } else if (node.type != Node::Type::map) {
-    diagnostics_.error(
+    return diagnostics_.error(
         node.position,
         fmt::format("{} must be a map of options, got {}", subject, describe_value(node)),
         fmt::format("expected keys such as {}", list_some(schema.keys())));
-    return;
   } else {
     reject_unknown(node, schema, subject, nullptr, nullptr);
   }

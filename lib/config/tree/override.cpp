@@ -230,12 +230,10 @@ class Applier {
   void set(Node& parent, std::size_t last) {
     const Part& part = change_.parts[last];
     Node* found = child(parent, part.name);
-    if (change_.action == Action::add && found != nullptr) {
-      diagnostics_.error(
+    if (change_.action == Action::add && found != nullptr)
+      return diagnostics_.error(
           part.position, fmt::format("'{}' already exists", path_of(change_.parts, last + 1)),
           "write the key without '+' to change its value, or with '++' to add or change it");
-      return;
-    }
     if (parent.type == Node::Type::list) {
       const bool appends =
           change_.action == Action::add && part.name == std::to_string(parent.items.size());
@@ -301,11 +299,10 @@ class Applier {
       std::string hint = "write ";
       if (size == 1) hint += "index 0, or ";
       if (size > 1) hint += fmt::format("an index from 0 to {}, or ", size - 1);
-      diagnostics_.error(part.position,
-                         fmt::format("the list '{}' ({} {}) has no entry {}", path, size,
-                                     size == 1 ? "entry" : "entries", quote(part.name)),
-                         fmt::format("{}'{}=[...]' for the whole list", hint, path));
-      return;
+      return diagnostics_.error(part.position,
+                                fmt::format("the list '{}' ({} {}) has no entry {}", path, size,
+                                            size == 1 ? "entry" : "entries", quote(part.name)),
+                                fmt::format("{}'{}=[...]' for the whole list", hint, path));
     }
     const std::vector<std::string> names = child_names(parent);
     diagnostics_.error(

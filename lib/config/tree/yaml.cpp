@@ -231,28 +231,20 @@ class YamlText {
     // The mistake is often on the line before the one that yaml-cpp reports.
     for (const int candidate : {where.line - 1, where.line - 2}) {
       const std::string_view suspect = rest_of_line(candidate, 0);
-      if (has_tab_indent(suspect)) {
-        diagnostics.error(position(candidate, static_cast<int>(suspect.find('\t'))),
-                          "a tab indents this line", "indent with spaces");
-        return;
-      }
-      if (lacks_space_after_colon(suspect)) {
-        diagnostics.error(position(candidate, static_cast<int>(suspect.find(':'))),
-                          "no space after the colon", "write 'key: value'");
-        return;
-      }
+      if (has_tab_indent(suspect))
+        return diagnostics.error(position(candidate, static_cast<int>(suspect.find('\t'))),
+                                 "a tab indents this line", "indent with spaces");
+      if (lacks_space_after_colon(suspect))
+        return diagnostics.error(position(candidate, static_cast<int>(suspect.find(':'))),
+                                 "no space after the colon", "write 'key: value'");
     }
-    if (message.find("flow not found") == message.npos) {
-      diagnostics.error(where, std::move(text), std::move(hint));
-      return;
-    }
+    if (message.find("flow not found") == message.npos)
+      return diagnostics.error(where, std::move(text), std::move(hint));
     const std::size_t end = offset_of(line, column);
     const std::size_t bracket = open_bracket(end);
     const std::string_view before = text_.substr(bracket, end - bracket);
-    if (!before.ends_with('$') || before.find('\n') != before.npos) {
-      diagnostics.error(at(bracket), std::move(text), std::move(hint));
-      return;
-    }
+    if (!before.ends_with('$') || before.find('\n') != before.npos)
+      return diagnostics.error(at(bracket), std::move(text), std::move(hint));
     const std::string_view reference =
         text_.substr(end - 1, text_.find_first_of("}\n", end) - end + 2);
     diagnostics.error(at(end - 1), "a reference within { } or [ ] must be in quotes",
@@ -473,33 +465,25 @@ class TreeBuilder final : public YAML::EventHandler {
   void add_key(Frame& map, const Node& node) {
     map.wants_key = false;
     map.keeps_value = false;
-    if (node.type != Node::Type::scalar) {
-      diagnostics_.error(node.position,
-                         fmt::format("a key must be a word, got {}", describe_value(node)),
-                         "write 'key: value'");
-      return;
-    }
-    if (node.text.size() > kMaxKeyBytes) {
-      diagnostics_.error(
+    if (node.type != Node::Type::scalar)
+      return diagnostics_.error(node.position,
+                                fmt::format("a key must be a word, got {}", describe_value(node)),
+                                "write 'key: value'");
+    if (node.text.size() > kMaxKeyBytes)
+      return diagnostics_.error(
           node.position,
           fmt::format("a key must have at most {} bytes, got {}", kMaxKeyBytes, node.text.size()),
           "shorten it");
-      return;
-    }
-    if (node.text == "<<") {
-      diagnostics_.error(node.position, "the merge key '<<' of YAML is not supported",
-                         "use 'extends' for a base file, or write the merged keys here");
-      return;
-    }
+    if (node.text == "<<")
+      return diagnostics_.error(node.position, "the merge key '<<' of YAML is not supported",
+                                "use 'extends' for a base file, or write the merged keys here");
     const auto [first, is_new] = map.seen.emplace(node.text, node.position);
-    if (!is_new) {
-      diagnostics_.add({Severity::error,
-                        node.position,
-                        fmt::format("duplicate key {}", quote(node.text)),
-                        "remove this key or the first one",
-                        {first->second, "first defined here"}});
-      return;
-    }
+    if (!is_new)
+      return diagnostics_.add({Severity::error,
+                               node.position,
+                               fmt::format("duplicate key {}", quote(node.text)),
+                               "remove this key or the first one",
+                               {first->second, "first defined here"}});
     if (map.seen.size() > kMaxKeys) {
       diagnostics_.error(node.position, fmt::format("the map has more than {} keys", kMaxKeys),
                          "split the map");

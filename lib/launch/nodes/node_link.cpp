@@ -65,8 +65,7 @@ void NodeLink::handle_line(std::string_view line, const Handler& handler) {
   try {
     message = decode_node_message(line);
   } catch (const Error& error) {
-    mark_lost("it sent " + error.message());
-    return;
+    return mark_lost("it sent " + error.message());
   }
   if (!std::holds_alternative<Keepalive>(*message)) handler(*message);
 }

@@ -102,9 +102,8 @@ events::LineReader::State Rank::read_once(const EventHandler& on_event, int roun
     try {
       event = events::decode(line);
     } catch (const Error& error) {
-      mark_failed({static_cast<int>(ErrorKind::unexpected), "it sent an " + error.message()},
-                  round);
-      return;
+      return mark_failed({static_cast<int>(ErrorKind::unexpected), "it sent an " + error.message()},
+                         round);
     }
     handle_event(*event, round);
     on_event(end_.rank, *event);

@@ -83,11 +83,10 @@ std::int64_t epoch_samples(const Experiment& experiment, std::int64_t samples) {
 void check_sampler_classes(Checker& checker, std::int64_t classes) {
   const config::Stage& stage = checker.experiment().loader.sampler;
   if (!stage) return;
-  if (classes == 0) {
-    checker.error("loader.sampler", "'sampler' draws samples by class, but the data has no classes",
-                  "remove 'sampler'");
-    return;
-  }
+  if (classes == 0)
+    return checker.error("loader.sampler",
+                         "'sampler' draws samples by class, but the data has no classes",
+                         "remove 'sampler'");
   const auto* options = stage.get_if<sampler::WeightedRandom>();
   const std::size_t weights = options == nullptr ? 0 : options->weights.size();
   if (options == nullptr || static_cast<std::int64_t>(weights) == classes) return;
@@ -160,10 +159,7 @@ void check_counting(Checker& checker, const config::Stage& stage, const std::str
 
 void check_metric_targets(Checker& checker, const config::Stage& stage, const std::string& path,
                           Targets targets) {
-  if (counts(checker, stage, targets)) {
-    check_counting(checker, stage, path, targets);
-    return;
-  }
+  if (counts(checker, stage, targets)) return check_counting(checker, stage, path, targets);
   std::string hint = "remove the metric (the loss is always computed)";
   if (targets == Targets::numbers && takes(stage, Answers{}))
     hint += ", or choose a loss with binary targets: bce_with_logits, focal";

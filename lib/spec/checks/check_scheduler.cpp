@@ -137,22 +137,19 @@ void check_warmup(Checker& checker, const scheduler::Warmup& options, const RunL
   std::optional<double> epochs;
   if (warmup.unit == Unit::epochs) epochs = warmup.value;
   if (warmup.unit == Unit::run && run) epochs = warmup.value * static_cast<double>(*run);
-  if (options.interval == Interval::epoch && epochs && !is_whole(*epochs)) {
-    checker.error("scheduler.warmup",
-                  fmt::format("a warm-up of {:.4g} epochs ends within an epoch, but the scheduler "
-                              "counts epochs",
-                              *epochs),
-                  "write 'interval: step', or a whole number of epochs");
-    return;
-  }
+  if (options.interval == Interval::epoch && epochs && !is_whole(*epochs))
+    return checker.error(
+        "scheduler.warmup",
+        fmt::format("a warm-up of {:.4g} epochs ends within an epoch, but the scheduler "
+                    "counts epochs",
+                    *epochs),
+        "write 'interval: step', or a whole number of epochs");
   const bool ends = trainer.epoch_limit() || trainer.max_steps;
-  if (warmup.unit == Unit::run && !ends && checker.is_valid("trainer")) {
-    checker.error("scheduler.warmup",
-                  "'warmup' is a fraction of the run, whose length is unknown if only "
-                  "trainer.max_time is set",
-                  "write a number of steps or epochs, or set 'trainer.max_epochs'");
-    return;
-  }
+  if (warmup.unit == Unit::run && !ends && checker.is_valid("trainer"))
+    return checker.error("scheduler.warmup",
+                         "'warmup' is a fraction of the run, whose length is unknown if only "
+                         "trainer.max_time is set",
+                         "write a number of steps or epochs, or set 'trainer.max_epochs'");
   const auto rise =
       scheduler::intervals_of(warmup, {options.interval, length.steps_per_epoch, run});
   if (!run || !rise || *rise == 0 || *rise < *run) return;

@@ -267,20 +267,18 @@ void check_monitor(Checker& checker, const std::string& stage, const std::string
   if (std::ranges::find(values, monitor) == values.end()) {
     if (!checker.is_valid("metrics") && may_be_listed(checker, monitor)) return;
     const bool unvalidated = monitor.starts_with("val/") && !validates(experiment);
-    checker.error(path,
-                  fmt::format("'{}' is '{}', but {}", path, monitor,
-                              unvalidated ? "this run has no validation"
-                                          : "this run computes no value with this name"),
-                  hint_for(experiment, monitor));
-    return;
+    return checker.error(path,
+                         fmt::format("'{}' is '{}', but {}", path, monitor,
+                                     unvalidated ? "this run has no validation"
+                                                 : "this run computes no value with this name"),
+                         hint_for(experiment, monitor));
   }
   const Mode fitting = mode_for(monitor);
   if (mode.is_auto() || *mode.value == fitting || !checker.is_valid(stage + ".mode")) return;
   if (checker.find(stage + ".mode") == nullptr) {  // the stage has no mode option
-    checker.error(
+    return checker.error(
         path, fmt::format("'{}' must name a loss, got '{}', where higher is better", path, monitor),
         "monitor a loss, such as train/loss");
-    return;
   }
   checker.error(
       stage + ".mode",

@@ -18,12 +18,10 @@ void check_devices(Checker& checker) {
   if (!checker.is_valid("trainer.devices") || !checker.is_valid("trainer.accelerator")) return;
   const int gpus =
       trainer.accelerator == Accelerator::cpu ? 0 : static_cast<int>(read_machine().gpus.size());
-  if (trainer.accelerator == Accelerator::gpu && gpus == 0) {
-    checker.error("trainer.accelerator",
-                  "'accelerator: gpu' needs an NVIDIA GPU, but this machine has none",
-                  "write 'accelerator: auto', or find the cause with 'trainctl doctor'");
-    return;
-  }
+  if (trainer.accelerator == Accelerator::gpu && gpus == 0)
+    return checker.error("trainer.accelerator",
+                         "'accelerator: gpu' needs an NVIDIA GPU, but this machine has none",
+                         "write 'accelerator: auto', or find the cause with 'trainctl doctor'");
   const int asked = trainer.devices.value_or(1);
   if (gpus > 0 && asked > gpus) {
     checker.error("trainer.devices",

@@ -66,15 +66,13 @@ void take_part(Checker& checker, std::optional<DataSplit>& split, const PartOfSe
   const std::string name = enum_name(part.part);
   const std::string path = "dataset." + name;
   const Dataset& data = checker.experiment().dataset;
-  if (split && split->dataset) {
-    checker.error(
+  if (split && split->dataset)
+    return checker.error(
         path,
         fmt::format("{} must not name a data set: dataset.split.{} takes its samples from "
                     "dataset.train",
                     path, name),
         fmt::format("remove 'split.{}', or remove all keys except 'transforms' here", name));
-    return;
-  }
   // `val: ~` reserves samples that no validation uses.
   const config::Node* written = checker.find(path);
   if (written != nullptr && written->is_null()) return;

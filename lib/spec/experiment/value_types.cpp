@@ -188,14 +188,12 @@ void Codec<spec::Limit>::read(Reader& reader, const Node& node, const Field& fie
   }
   double fraction = 0;
   if (!reader.number(node, field, fraction)) return;
-  if (fraction > 1) {
-    reader.diagnostics().error(
+  if (fraction > 1)
+    return reader.diagnostics().error(
         node.position,
         fmt::format("'{}' must be a number of batches or a fraction up to 1.0, got '{}'", field.key,
                     node.text),
         fmt::format("write {:.0f} for a number of batches", fraction));
-    return;
-  }
   out = {.fraction = fraction};
 }
 

@@ -69,11 +69,10 @@ void Codec<Length>::read(Reader& reader, const Node& node, const Field& field, L
   }
   const bool is_text =
       is_scalar && node.text.find_first_not_of("0123456789.eE+-_") != std::string::npos;
-  if (is_text) {
-    reader.diagnostics().error(node.position, fmt::format("'{}' must be {}, got {}", field.key,
-                                                          kWanted, quote(node.text)));
-    return;
-  }
+  if (is_text)
+    return reader.diagnostics().error(
+        node.position,
+        fmt::format("'{}' must be {}, got {}", field.key, kWanted, quote(node.text)));
   const bool has_point = is_scalar && node.text.find_first_of(".eE") != std::string::npos;
   if (!has_point) {
     std::int64_t intervals = 0;
@@ -83,8 +82,8 @@ void Codec<Length>::read(Reader& reader, const Node& node, const Field& field, L
   }
   double fraction = 0;
   if (!reader.number(node, field, fraction)) return;
-  if (fraction >= 1) {
-    reader.diagnostics().error(
+  if (fraction >= 1)
+    return reader.diagnostics().error(
         node.position,
         fmt::format(
             "'{}' with a decimal point is a fraction of the run and must be below 1, got {}",
@@ -92,8 +91,6 @@ void Codec<Length>::read(Reader& reader, const Node& node, const Field& field, L
         fmt::format("write {0:.0f} to count in the unit of 'interval' (epoch or step), {0:.0f}ep "
                     "for epochs",
                     fraction));
-    return;
-  }
   out = {fraction, Length::Unit::run};
 }
 

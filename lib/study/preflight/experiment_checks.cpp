@@ -114,15 +114,14 @@ void compare(const SplitProperties& train, const SplitProperties& other,
   const bool predicts = purpose == Purpose::predicting;
   const bool fits = predicts ? data::has_same_inputs(found.layout, expected.layout)
                              : found.layout == expected.layout && found.classes == expected.classes;
-  if (!fits) {
-    diagnostics.error(position,
-                      fmt::format("{}: samples must be {} with {}, as in dataset.train, got {} "
-                                  "with {}",
-                                  name, described(expected), classes_of(expected), described(found),
-                                  classes_of(found)),
-                      hint_for(found, expected, purpose));
-    return;
-  }
+  if (!fits)
+    return diagnostics.error(
+        position,
+        fmt::format("{}: samples must be {} with {}, as in dataset.train, got {} "
+                    "with {}",
+                    name, described(expected), classes_of(expected), described(found),
+                    classes_of(found)),
+        hint_for(found, expected, purpose));
   const auto other_class = difference("class", expected.class_names, found.class_names);
   if (other_class && !predicts) {
     diagnostics.error(position, fmt::format("{}: {}", name, *other_class),

@@ -296,8 +296,7 @@ class SweepPlanner {
       check(loaded->experiment);
     } catch (Error& error) {
       if (!setting.empty()) error.add_frame(join(words_of(setting), " "));
-      problems_.add(error);
-      return;
+      return problems_.add(error);
     }
     take(*loaded, setting);
   }
