@@ -1,4 +1,3 @@
-#include "cli/help.hpp"
 #include "cli/verb.hpp"
 #include "data/formats/mapped_file.hpp"
 #include "program.hpp"
