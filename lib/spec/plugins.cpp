@@ -1,6 +1,7 @@
 #include "spec/plugins.hpp"
 
 #include "base/error.hpp"
+#include "base/files.hpp"
 #include "base/strings.hpp"
 #include "spec/load.hpp"
 
@@ -14,8 +15,6 @@
 
 namespace trainctl::spec {
 namespace {
-
-namespace fs = std::filesystem;
 
 constexpr const char* kRebuild = "rebuild the plug-in against the headers of this trainctl";
 constexpr std::array<std::string_view, 10> kKinds{

@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 #include "base/machine/procfs.hpp"
 #include "events/codec.hpp"
+#include "launch/process/child.hpp"
 
 #include <fcntl.h>
 #include <sys/resource.h>

@@ -1,3 +1,4 @@
+#include "base/files.hpp"
 #include "base/machine/machine.hpp"
 #include "base/strings.hpp"
 #include "spec/checks/checks.hpp"
@@ -12,14 +13,11 @@
 
 #include <array>
 #include <cstdlib>
-#include <filesystem>
 #include <set>
 #include <vector>
 
 namespace trainctl::spec {
 namespace {
-
-namespace fs = std::filesystem;
 
 bool is_program(const fs::path& file) { return is_file(file) && ::access(file.c_str(), X_OK) == 0; }
 

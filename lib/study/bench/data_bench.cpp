@@ -8,6 +8,7 @@
 #include "base/statistics.hpp"
 #include "base/strings.hpp"
 #include "data/cache/image_cache.hpp"
+#include "data/core/pipeline.hpp"
 #include "launch/process/isolated_process.hpp"
 #include "study/bench/trials.hpp"
 

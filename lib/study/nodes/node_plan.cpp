@@ -1,5 +1,6 @@
 #include "study/nodes/node_plan.hpp"
 
+#include "base/clock.hpp"
 #include "base/error.hpp"
 #include "base/hash.hpp"
 #include "base/json.hpp"

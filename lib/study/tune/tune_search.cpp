@@ -10,6 +10,7 @@
 #include "spec/checks/checks.hpp"
 #include "spec/experiment/experiment.hpp"
 #include "study/bench/trials.hpp"
+#include "study/tune/tune.hpp"
 #include "study/workers/worker_launch.hpp"
 
 #include <algorithm>
