@@ -88,7 +88,6 @@ Loaded typed(config::LoadedTree tree, config::Diagnostics& diagnostics) {
   resolve_plugins(loaded.experiment);
   apply_split(loaded.experiment, loaded.tree, diagnostics);
   Checker checker(loaded.experiment, loaded.tree, diagnostics);
-  check_monitors(checker);
   check_stages(checker);
   check_trainer(checker);
   check_distributed(checker);

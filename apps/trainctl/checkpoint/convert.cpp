@@ -135,23 +135,19 @@ int import_one(const ConvertArguments& arguments, Context& context) {
   std::uint64_t bytes = 0;
   for (const safetensors::View& tensor : file.tensors()) bytes += tensor.bytes.size();
   const auto found = file.metadata().find(weights::kNotesKey);
-  const std::string notes = found == file.metadata().end() ? "" : found->second;
+  std::vector<std::string> notes;
+  if (found != file.metadata().end()) notes = split(found->second, '\n');
+  std::erase(notes, "");
   if (context.json) {
-    Json list = Json::array();
-    for (const std::string& note : split(notes, '\n')) {
-      if (!note.empty()) list.push_back(note);
-    }
     print_json({{"schema", "trainctl.checkpoint_import/2"},
                 {"source", arguments.path},
                 {"file", arguments.out},
                 {"tensors", file.tensors().size()},
                 {"bytes", bytes},
-                {"notes", list}});
+                {"notes", notes}});
   } else if (!context.quiet) {
     print(fmt::format("{}: {}", printable(arguments.out), amount(file.tensors().size(), bytes)));
-    for (const std::string& note : split(notes, '\n')) {
-      if (!note.empty()) print("  " + printable(note));
-    }
+    for (const std::string& note : notes) print("  " + printable(note));
   }
   return 0;
 }

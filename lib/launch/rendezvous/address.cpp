@@ -56,10 +56,16 @@ AddressScope scope_of_v6(const in6_addr& bits) {
                                           : AddressScope::public_network;
 }
 
-Address address_of(const addrinfo& info) {
+/// Copies an IPv4 or IPv6 address.
+Address copy_of(const sockaddr* info) {
   Address address;
-  std::memcpy(&address.storage, info.ai_addr, info.ai_addrlen);
-  address.size = info.ai_addrlen;
+  address.size = info->sa_family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
+  std::memcpy(&address.storage, info, address.size);
+  return address;
+}
+
+Address address_of(const addrinfo& info) {
+  const Address address = copy_of(info.ai_addr);
   const bool is_mapped =
       info.ai_family == AF_INET6 &&
       starts_with(v6(address).sin6_addr, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF});
@@ -69,15 +75,8 @@ Address address_of(const addrinfo& info) {
   plain.sin_family = AF_INET;
   plain.sin_port = v6(address).sin6_port;
   std::memcpy(&plain.sin_addr, v6(address).sin6_addr.s6_addr + 12, sizeof plain.sin_addr);
-  Address unmapped;
-  std::memcpy(&unmapped.storage, &plain, sizeof plain);
-  unmapped.size = sizeof plain;
-  return unmapped;
+  return copy_of(reinterpret_cast<const sockaddr*>(&plain));
 }
-
-struct Release {
-  void operator()(addrinfo* list) const { ::freeaddrinfo(list); }
-};
 
 void set_option(const Fd& socket, int level, int name, int value) {
   ::setsockopt(socket.get(), level, name, &value, sizeof value);
@@ -89,14 +88,6 @@ struct Interface {
   int family = AF_INET;
 };
 
-/// Copies an IPv4 or IPv6 address.
-Address address_of(const sockaddr* info) {
-  Address address;
-  address.size = info->sa_family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
-  std::memcpy(&address.storage, info, address.size);
-  return address;
-}
-
 std::vector<Interface> interfaces() {
   ifaddrs* list = nullptr;
   ENSURE(resource, ::getifaddrs(&list) == 0, "cannot list the network interfaces: {}",
@@ -107,7 +98,7 @@ std::vector<Interface> interfaces() {
     if (each->ifa_addr == nullptr) continue;
     const int family = each->ifa_addr->sa_family;
     if (family != AF_INET && family != AF_INET6) continue;
-    const Address address = address_of(each->ifa_addr);
+    const Address address = copy_of(each->ifa_addr);
     // A link-local address is valid on one link only, so other nodes cannot use it.
     if (family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&v6(address).sin6_addr)) continue;
     found.push_back({each->ifa_name, endpoint_of(address).host, family});
@@ -156,7 +147,7 @@ ResolvedAddresses resolve(const Endpoint& endpoint) {
       ::getaddrinfo(endpoint.host.c_str(), std::to_string(endpoint.port).c_str(), &hints, &first);
   if (failure != 0)
     return {{}, failure == EAI_SYSTEM ? std::strerror(errno) : ::gai_strerror(failure)};
-  const std::unique_ptr<addrinfo, Release> list(first);
+  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> list(first, ::freeaddrinfo);
   ResolvedAddresses found;
   for (const addrinfo* info = first; info != nullptr; info = info->ai_next) {
     if (info->ai_family == AF_INET || info->ai_family == AF_INET6)

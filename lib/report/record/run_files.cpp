@@ -210,6 +210,11 @@ double number_at(const Json& object, std::string_view key) {
   return std::nan("");
 }
 
+std::optional<double> finite_at(const Json& object, std::string_view key) {
+  const Json& value = member(object, key);
+  return value.is_number() ? std::optional(value.get<double>()) : std::nullopt;
+}
+
 std::vector<std::pair<std::string, std::string>> flat_values(const std::string& yaml) {
   FlatValues values;
   if (yaml.empty()) return values;

@@ -89,6 +89,8 @@ std::string schema_of(const Json& document);
 std::string text_at(const Json& object, std::string_view key);
 double number_at(const Json& object, std::string_view key);
 const Json& member(const Json& object, std::string_view key);
+/// Returns a number; nullopt if it is missing or not finite.
+std::optional<double> finite_at(const Json& object, std::string_view key);
 
 /// Returns "a.b.0.c" -> text for each value of a YAML document; a list of scalars is one value.
 /// Returns an empty list if the document cannot be parsed.

@@ -287,21 +287,6 @@ void check_monitor(Checker& checker, const std::string& stage, const std::string
       fmt::format("write {}, or remove the mode", enum_name(fitting)));
 }
 
-}  // namespace
-
-void check_stages(Checker& checker) {
-  check_optimizer(checker);
-  check_optimizer_groups(checker);
-  check_loss(checker);
-  check_nll(checker);
-  check_mixing(checker);
-  check_splits(checker);
-  check_metrics(checker);
-  check_cache(checker);
-  check_remote(checker);
-  check_sampler(checker);
-}
-
 void check_monitors(Checker& checker) {
   const Experiment& experiment = checker.experiment();
   if (const auto* patience = experiment.early_stopping.get_if<stopper::Patience>())
@@ -314,6 +299,22 @@ void check_monitors(Checker& checker) {
   if (checkpoint.monitor || checker.is_valid("early_stopping")) {
     check_monitor(checker, "checkpoint", checkpoint_monitor(experiment), checkpoint.mode);
   }
+}
+
+}  // namespace
+
+void check_stages(Checker& checker) {
+  check_monitors(checker);
+  check_optimizer(checker);
+  check_optimizer_groups(checker);
+  check_loss(checker);
+  check_nll(checker);
+  check_mixing(checker);
+  check_splits(checker);
+  check_metrics(checker);
+  check_cache(checker);
+  check_remote(checker);
+  check_sampler(checker);
 }
 
 }  // namespace trainctl::spec

@@ -54,11 +54,9 @@ class Checker {
 void check_averages(Checker& checker, const RunLength& length);
 /// Checks the section `distributed`.
 void check_distributed(Checker& checker);
-/// Checks that monitors name values that the run computes, and that their modes fit.
-void check_monitors(Checker& checker);
 /// Checks the schedule against the length of the run.
 void check_scheduler(Checker& checker, const RunLength& length);
-/// Checks optimizer, loss, metrics, splits, cache, remote storage and sampler.
+/// Checks monitors, optimizer, loss, metrics, splits, cache, remote storage and sampler.
 void check_stages(Checker& checker);
 /// Checks the section `trainer`.
 void check_trainer(Checker& checker);

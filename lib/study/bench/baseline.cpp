@@ -60,11 +60,6 @@ Json read_json(const fs::path& file) {
   return document;
 }
 
-std::optional<double> plain_number(const Json& object, const char* key) {
-  const Json& value = report::member(object, key);
-  return value.is_number() ? std::optional(value.get<double>()) : std::nullopt;
-}
-
 void take(report::Samples& samples, const std::string& name, std::optional<double> value) {
   if (value) samples[name] = {*value};
 }
@@ -97,11 +92,11 @@ std::vector<double> column_of(const fs::path& file, const std::string& name) {
 
 report::Samples samples_of_run(const fs::path& folder, const Json& result) {
   report::Samples samples;
-  take(samples, "total_s", plain_number(result, "wall_s"));
-  take(samples, "samples_per_s", plain_number(result, "samples_per_s"));
+  take(samples, "total_s", report::finite_at(result, "wall_s"));
+  take(samples, "samples_per_s", report::finite_at(result, "samples_per_s"));
   const Json timing = result.value("timing", Json::object());
-  take(samples, "rss_mb", plain_number(timing, "rss_mb"));
-  take(samples, "gpu_mem_mb", plain_number(timing, "gpu_mem_mb"));
+  take(samples, "rss_mb", report::finite_at(timing, "rss_mb"));
+  take(samples, "gpu_mem_mb", report::finite_at(timing, "gpu_mem_mb"));
   take_metrics(samples, result, "train");
   take_metrics(samples, result, "val");
   const report::Trial trial{.epoch_s = column_of(folder / "timing.csv", "wall_s")};
@@ -131,14 +126,14 @@ void take_layout(const Json& manifest, report::Baseline& baseline) {
 report::Baseline run_as_baseline(const fs::path& folder) {
   const Json result = read_json(folder / "result.json");
   const std::string path = printable(folder.string());
-  ENSURE(config, plain_number(result, "exit_code") == 0.0,
+  ENSURE(config, report::finite_at(result, "exit_code") == 0.0,
          "the baseline {} is a run that has not succeeded\nhint: use a run with exit code 0", path);
   report::Baseline baseline;
   baseline.path = folder.string();
   const Json manifest = read_json(folder / "manifest.json");
   baseline.machine = report::machine_of_manifest(manifest);
   constexpr double kMostThreads = 4096;
-  const auto threads = plain_number(report::member(manifest, "num_threads"), "value");
+  const auto threads = report::finite_at(report::member(manifest, "num_threads"), "value");
   if (threads && *threads >= 1 && *threads <= kMostThreads)
     baseline.num_threads = static_cast<int>(*threads);
   baseline.config_resolved =

@@ -152,8 +152,7 @@ std::optional<report::SavedState> newest_state(const fs::path& run_dir) {
 double earlier_wall_s(const fs::path& run_dir) {
   const fs::path file = run_dir / "result.json";
   const Json result = read_object(file);
-  const Json& wall = report::member(result, "wall_s");
-  const double seconds = wall.is_number() ? wall.get<double>() : 0;
+  const double seconds = report::finite_at(result, "wall_s").value_or(0);
   const bool was_killed = report::member(result, "verdict") == "unfinished";
   const double total = seconds + (was_killed ? seconds_until_killed(run_dir, file) : 0);
   return std::isfinite(total) && total > 0 ? total : 0;

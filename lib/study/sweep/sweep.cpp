@@ -108,12 +108,6 @@ std::string text_at(const fs::path& path) {
   }
 }
 
-/// Returns nullopt for a number that is not finite, which result.json writes as text.
-std::optional<double> finite(const Json& object, const char* key) {
-  const Json& value = report::member(object, key);
-  return value.is_number() ? std::optional(value.get<double>()) : std::nullopt;
-}
-
 void add_metrics(const Json& document, const char* split, RunEnd& end) {
   const Json& metrics = report::member(document, split);
   if (!metrics.is_object()) return;
@@ -127,7 +121,7 @@ void add_metrics(const Json& document, const char* split, RunEnd& end) {
 /// value of the last epoch.
 std::optional<double> value_in(const Json& document, const RunEnd& end, const Ranking& ranking) {
   const Json& best = report::member(document, "best");
-  if (report::member(best, "metric") == ranking.monitor) return finite(best, "value");
+  if (report::member(best, "metric") == ranking.monitor) return report::finite_at(best, "value");
   return events::find_metric(end.metrics, ranking.monitor);
 }
 
@@ -457,8 +451,8 @@ std::optional<RunEnd> run_end(const fs::path& run_dir, const std::string& result
   RunEnd end;
   end.exit_code = document["exit_code"].get<int>();
   end.message = report::text_at(document, "message");
-  end.epochs = static_cast<std::int64_t>(finite(document, "epochs").value_or(0));
-  end.wall_s = finite(document, "wall_s").value_or(0);
+  end.epochs = static_cast<std::int64_t>(report::finite_at(document, "epochs").value_or(0));
+  end.wall_s = report::finite_at(document, "wall_s").value_or(0);
   end.lacked_memory = lacked_memory(document);
   add_metrics(document, "train", end);
   add_metrics(document, "val", end);

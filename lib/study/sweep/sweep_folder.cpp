@@ -7,7 +7,6 @@
 #include "report/html/study_pages.hpp"
 #include "report/text/format.hpp"
 #include "study/folder/folder_lock.hpp"
-#include "study/sweep/planned_sweep.hpp"
 #include "study/sweep/sweep.hpp"
 
 #include <algorithm>
