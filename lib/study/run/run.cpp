@@ -15,7 +15,6 @@
 #include "spec/experiment/value_types.hpp"
 #include "study/nodes/node_run.hpp"
 #include "study/resume/run_history.hpp"
-#include "study/run/restarts.hpp"
 #include "study/run/run_ending.hpp"
 #include "study/run/run_start.hpp"
 #include "study/workers/devices.hpp"
