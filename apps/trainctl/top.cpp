@@ -32,7 +32,7 @@ void handle(int signal, void (*handler)(int)) {
   ::sigaction(signal, &action, nullptr);
 }
 
-void put_bytes(std::string_view text) { write_text(stdout, text, Flush::now); }
+void put_bytes(std::string_view text) { write_output(stdout, text, Flush::now); }
 
 winsize size_of_screen() {
   winsize size{};

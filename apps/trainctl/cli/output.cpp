@@ -112,7 +112,7 @@ config::Color color_for(const Context& context, std::FILE* stream) {
   return ::isatty(::fileno(stream)) != 0 ? config::Color::on : config::Color::off;
 }
 
-void put(std::FILE* stream, const std::string& text) { write_text(stream, text, Flush::later); }
+void put(std::FILE* stream, const std::string& text) { write_output(stream, text, Flush::later); }
 
 void print(const std::string& text) { put(stdout, text + "\n"); }
 
@@ -175,7 +175,7 @@ int report_error(const Context& context, const Error& error) {
   } else if (is_config) {
     put(stderr, context.diagnostics.render(color_for(context, stderr)));
   }
-  write_text(stdout, "", Flush::now);
+  write_output(stdout, "", Flush::now);
   const bool is_printed =
       (context.json && !is_lost(stdout)) || (is_config && !working_directory_is_deleted());
   // For exit code 11 the cause is always on stderr, since stdout may be what failed.
@@ -196,7 +196,7 @@ void keep_running_without_output(LostOutput lost_output) {
   tolerates_lost_output = lost_output == LostOutput::is_tolerated;
 }
 
-void write_text(std::FILE* stream, std::string_view text, Flush flush) {
+void write_output(std::FILE* stream, std::string_view text, Flush flush) {
   if (!text.empty()) state_of(stream).has_text = true;
   log::write_text(stream, text, flush);
 }
@@ -206,7 +206,7 @@ bool is_lost(std::FILE* stream) { return log::lost_cause(stream) != 0; }
 bool has_output(std::FILE* stream) { return state_of(stream).has_text; }
 
 void finish_output() {
-  write_text(stdout, "", Flush::now);
+  write_output(stdout, "", Flush::now);
   if (!is_lost(stdout)) return;
   if (!tolerates_lost_output) throw Error(ErrorKind::resource, lost_output_text(stdout_state));
   if (!stdout_state.is_reported) log::get().warn("{}", lost_output_text(stdout_state));
@@ -227,12 +227,12 @@ report::ProgressMode progress_for(const Context& context) {
 }
 
 report::Write writer_for(std::FILE* stream) {
-  return [stream](std::string_view text) { write_text(stream, text, Flush::now); };
+  return [stream](std::string_view text) { write_output(stream, text, Flush::now); };
 }
 
 study::PrintLine progress_printer(const Context& context) {
   if (progress_for(context) == report::ProgressMode::none) return [](const std::string&) {};
-  return [](const std::string& line) { write_text(stderr, line + "\n", Flush::now); };
+  return [](const std::string& line) { write_output(stderr, line + "\n", Flush::now); };
 }
 
 report::ConsoleOptions console_options(const Context& context, std::vector<std::string> metrics) {

@@ -84,12 +84,12 @@ void keep_running_without_output(LostOutput lost_output);
 using log::Flush;
 
 /// Writes `text` unless an earlier write to `stream` (stdout or stderr) has failed.
-void write_text(std::FILE* stream, std::string_view text, Flush flush);
+void write_output(std::FILE* stream, std::string_view text, Flush flush);
 
 /// Returns whether a write to `stream` has failed, so that further output is discarded.
 bool is_lost(std::FILE* stream);
 
-/// Returns whether write_text() was called with text for `stream`.
+/// Returns whether write_output() was called with text for `stream`.
 bool has_output(std::FILE* stream);
 
 /// Flushes stdout. Throws Error(resource) with the cause of the first failed write, unless
