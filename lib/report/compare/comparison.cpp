@@ -3,7 +3,7 @@
 #include "base/error.hpp"
 #include "base/statistics.hpp"
 #include "base/strings.hpp"
-#include "report/record/history_files.hpp"
+#include "report/record/run_files.hpp"
 
 #include <bit>
 #include <cmath>

@@ -4,7 +4,7 @@
 #include "base/strings.hpp"
 #include "checkpoint/store.hpp"
 #include "config/tree/yaml.hpp"
-#include "report/record/history_files.hpp"
+#include "report/record/run_files.hpp"
 #include "spec/experiment/task.hpp"
 #include "study/folder/folder_lock.hpp"
 #include "study/folder/run_folder.hpp"

@@ -6,7 +6,7 @@
 #include "base/strings.hpp"
 #include "checkpoint/store.hpp"
 #include "log/log.hpp"
-#include "report/record/history_files.hpp"
+#include "report/record/run_files.hpp"
 #include "report/record/run_record.hpp"
 #include "spec/experiment/monitor.hpp"
 #include "study/folder/folder_repair.hpp"
