@@ -20,90 +20,6 @@ constexpr std::uint64_t kMostConfig = std::uint64_t{4} << 20;
 constexpr std::array kFiles{"config.resolved.yaml", "epochs.csv", "metrics.jsonl", "manifest.json"};
 constexpr std::size_t kMostLines = 50'000;
 
-/// Reads the files of a folder, and notes the unreadable ones.
-class FolderReader {
- public:
-  explicit FolderReader(RunFiles& run) : run_(run) {}
-
-  void read_documents() {
-    run_.config = text("config.resolved.yaml", kMostConfig);
-    run_.values = flat_values(run_.config);
-    if (run_.values.empty() && !run_.config.empty())
-      note("config.resolved.yaml is not a YAML mapping");
-    run_.result = document("result.json");
-    run_.manifest = document("manifest.json");
-    read_checkpoints();
-    run_.name = run_.value("name").value_or(run_.folder.filename().string());
-  }
-
-  void read_histories() {
-    read_curves();
-    read_tables();
-    const std::string ranks = text("ranks.csv", kMostHistory, Presence::optional);
-    run_.ranks = ranks_of(ranks, run_.result, run_.notes);
-  }
-
- private:
-  enum class Presence { required, optional };
-
-  void note(std::string sentence) { run_.notes.push_back(std::move(sentence)); }
-
-  std::string text(const std::string& name, std::uint64_t most,
-                   Presence presence = Presence::required) {
-    const fs::path file = run_.folder / name;
-    std::error_code ignored;
-    if (!fs::is_regular_file(file, ignored)) {
-      if (presence == Presence::required) note(name + " is missing");
-      return {};
-    }
-    try {
-      return read_file(file, most, ReadFailure::resource);
-    } catch (const Error& error) {
-      note(fmt::format("{} is skipped: {}", name, one_line(without_hint(error.what()))));
-      return {};
-    }
-  }
-
-  Json document(const std::string& name) {
-    const std::string found = text(name, kMostDocument);
-    if (found.empty()) return nullptr;
-    Json read = parse_bounded(found);
-    if (read.is_object()) return read;
-    note(name + " is damaged: it must be a JSON object");
-    return nullptr;
-  }
-
-  void read_curves() {
-    const std::string epochs = text("epochs.csv", kMostHistory);
-    if (!epochs.empty()) {
-      note_damage("epochs.csv", epochs, run_.notes);
-      run_.epochs = parse_epochs(epochs);
-    }
-    run_.steps = steps_of(text("metrics.jsonl", kMostHistory), run_.notes);
-  }
-
-  void read_tables() {
-    for (const std::string& name : names_in(run_.folder, ".csv")) {
-      if (name == "epochs.csv" || name == "timing.csv" || name == "ranks.csv") continue;
-      const std::string found = text(name, kMostHistory);
-      if (!found.starts_with("epoch,split,class,")) continue;
-      for (CountTable& table : tables_of(fs::path(name).stem().string(), found, run_.notes))
-        run_.tables.push_back(std::move(table));
-    }
-  }
-
-  void read_checkpoints() {
-    constexpr std::size_t kMost = 200;
-    const fs::path folder = run_.folder / "checkpoints";
-    for (const std::string& name : names_in(folder, "")) {
-      if (run_.checkpoints.size() == kMost) break;
-      if (!name.starts_with('.')) run_.checkpoints.push_back({name, bytes_in(folder / name)});
-    }
-  }
-
-  RunFiles& run_;
-};
-
 using FlatValues = std::vector<std::pair<std::string, std::string>>;
 
 bool holds_scalars(const config::Node& list) {
@@ -235,12 +151,12 @@ bool is_too_deep(std::string_view text) {
   return false;
 }
 
-StepLine step_of(const Json& line) {
-  return {.epoch = whole(number_at(line, "epoch")),
-          .step = whole(number_at(line, "step")),
-          .elapsed_s = number_at(line, "elapsed_s"),
-          .lr = number_at(line, "lr"),
+events::StepLogged step_of(const Json& line) {
+  return {.epoch = whole(number_at(line, "epoch")) - 1,
+          .global_step = whole(number_at(line, "step")),
           .loss = number_at(line, "train/loss"),
+          .lr = number_at(line, "lr"),
+          .elapsed_s = number_at(line, "elapsed_s"),
           .grad_norm = number_at(line, "grad_norm"),
           .param_norm = number_at(line, "param_norm")};
 }
@@ -283,9 +199,205 @@ void set(events::EpochEnded& epoch, const std::string& column, double value) {
   }
 }
 
+/// Returns the last epoch of each split.
+std::vector<CountTable> tables_of(const std::string& metric, std::string_view text, Notes& notes) {
+  const std::size_t columns = csv_cells(next_line(text)).size();
+  if (columns < 4 || columns > 3 + kMostClasses) return {};
+  const std::size_t classes = columns - 3;
+  Damage damage(metric + ".csv", notes);
+  std::map<std::string, CountTable> found;
+  for (std::size_t number = 2; !text.empty(); ++number) {
+    const std::vector<std::string> cells = csv_cells(next_line(text));
+    const std::vector<std::int64_t> counts = counts_of(cells);
+    if (counts.size() != classes) {
+      damage.add(number, fmt::format("does not have {} counts", classes));
+      continue;
+    }
+    CountTable& table = found[cells[1]];
+    const std::int64_t epoch = whole(cell_number(cells[0]));
+    const std::int64_t row = whole(cell_number(cells[2]));
+    if (epoch != table.epoch || table.counts.empty())
+      table = {metric, cells[1], epoch, {classes, std::vector<std::int64_t>(classes)}};
+    if (row < static_cast<std::int64_t>(classes))
+      table.counts[static_cast<std::size_t>(row)] = counts;
+  }
+  std::vector<CountTable> tables;
+  for (auto& [split, table] : found) tables.push_back(std::move(table));
+  return tables;
+}
+
+/// Returns the rows of ranks.csv with hosts and devices from `result`.
+std::vector<RankRow> ranks_of(std::string_view text, const Json& result, Notes& notes) {
+  if (text.empty()) return {};
+  RunRecord record;
+  {
+    Damage damage("ranks.csv", notes);
+    each_row(text, damage, [&](std::size_t /*number*/, const auto& columns, const auto& cells) {
+      std::map<std::string, std::string> row;
+      for (std::size_t i = 0; i < cells.size(); ++i) row[columns[i]] = cells[i];
+      const events::RankEpoch epoch = rank_epoch(row);
+      if (epoch.epoch >= 0) record.add(epoch.rank, epoch);
+    });
+  }
+  const Json& recorded = member(result, "ranks");
+  if (recorded.is_array()) {
+    for (const Json& rank : recorded) {
+      const double number = number_at(rank, "rank");
+      if (!(number >= 0 && number < 1e6)) continue;
+      events::Hello hello;
+      hello.rank = static_cast<int>(number);
+      hello.host = text_at(rank, "host");
+      hello.device = text_at(rank, "device");
+      record.add(hello.rank, hello);
+    }
+  }
+  return rank_rows(record);
+}
+
+/// Returns the size of a file, or of the files directly in a folder, in bytes.
+std::uint64_t bytes_in(const fs::path& path) {
+  std::error_code failure;
+  if (fs::is_regular_file(path, failure)) {
+    const std::uint64_t bytes = fs::file_size(path, failure);
+    return failure ? 0 : bytes;
+  }
+  std::uint64_t sum = 0;
+  for (const std::string& name : names_in(path, "")) {
+    if (!fs::is_regular_file(path / name, failure)) continue;
+    const std::uint64_t bytes = fs::file_size(path / name, failure);
+    if (!failure) sum += bytes;
+  }
+  return sum;
+}
+
+/// Returns a hint to take FOLDER/latest if the folder contains runs; else empty.
+std::string latest_hint(const fs::path& folder) {
+  std::error_code ignored;
+  const fs::path latest = folder / "latest";
+  return fs::is_directory(latest, ignored)
+             ? fmt::format("\nhint: use a run folder, such as {}", printable(latest.string()))
+             : std::string();
+}
+
+/// Returns the epochs in epochs.csv, see read_epochs().
+std::vector<events::EpochEnded> parse_epochs(const std::string& text) {
+  std::vector<events::EpochEnded> epochs;
+  const std::vector<std::string> lines = split(text, '\n');
+  const std::vector<std::string> columns = csv_cells(lines.front());
+  for (std::size_t i = 1; i < lines.size(); ++i) {
+    const std::vector<std::string> cells = csv_cells(lines[i]);
+    if (cells.size() != columns.size()) continue;
+    events::EpochEnded epoch;
+    epoch.epoch = -1;
+    for (std::size_t c = 0; c < columns.size(); ++c) {
+      if (const auto value = parse_number<double>(cells[c])) set(epoch, columns[c], *value);
+    }
+    while (epoch.epoch >= 0 && !epochs.empty() && epochs.back().epoch >= epoch.epoch)
+      epochs.pop_back();
+    if (epoch.epoch >= 0) epochs.push_back(std::move(epoch));
+  }
+  return epochs;
+}
+
+/// Returns "a.b.0.c" -> text for each value of a YAML document; a list of scalars is one value.
+/// Returns an empty list if the document cannot be parsed.
+FlatValues flat_values(const std::string& yaml) {
+  FlatValues values;
+  if (yaml.empty()) return values;
+  config::Diagnostics ignored;
+  const auto source = config::make_source("config.resolved.yaml", yaml);
+  const config::Node tree = config::parse_yaml(source, yaml, ignored);
+  if (tree.type == config::Node::Type::map) flatten(tree, "", values);
+  return values;
+}
+
+/// Reads the files of a folder, and notes the unreadable ones.
+class FolderReader {
+ public:
+  explicit FolderReader(RunFiles& run) : run_(run) {}
+
+  void read_documents() {
+    run_.config = text("config.resolved.yaml", kMostConfig);
+    run_.values = flat_values(run_.config);
+    if (run_.values.empty() && !run_.config.empty())
+      note("config.resolved.yaml is not a YAML mapping");
+    run_.result = document("result.json");
+    run_.manifest = document("manifest.json");
+    read_checkpoints();
+    run_.name = run_.value("name").value_or(run_.folder.filename().string());
+  }
+
+  void read_histories() {
+    read_curves();
+    read_tables();
+    const std::string ranks = text("ranks.csv", kMostHistory, Presence::optional);
+    run_.ranks = ranks_of(ranks, run_.result, run_.notes);
+  }
+
+ private:
+  enum class Presence { required, optional };
+
+  void note(std::string sentence) { run_.notes.push_back(std::move(sentence)); }
+
+  std::string text(const std::string& name, std::uint64_t most,
+                   Presence presence = Presence::required) {
+    const fs::path file = run_.folder / name;
+    std::error_code ignored;
+    if (!fs::is_regular_file(file, ignored)) {
+      if (presence == Presence::required) note(name + " is missing");
+      return {};
+    }
+    try {
+      return read_file(file, most, ReadFailure::resource);
+    } catch (const Error& error) {
+      note(fmt::format("{} is skipped: {}", name, one_line(without_hint(error.what()))));
+      return {};
+    }
+  }
+
+  Json document(const std::string& name) {
+    const std::string found = text(name, kMostDocument);
+    if (found.empty()) return nullptr;
+    Json read = parse_bounded(found);
+    if (read.is_object()) return read;
+    note(name + " is damaged: it must be a JSON object");
+    return nullptr;
+  }
+
+  void read_curves() {
+    const std::string epochs = text("epochs.csv", kMostHistory);
+    if (!epochs.empty()) {
+      note_damage("epochs.csv", epochs, run_.notes);
+      run_.epochs = parse_epochs(epochs);
+    }
+    run_.steps = steps_of(text("metrics.jsonl", kMostHistory), run_.notes);
+  }
+
+  void read_tables() {
+    for (const std::string& name : names_in(run_.folder, ".csv")) {
+      if (name == "epochs.csv" || name == "timing.csv" || name == "ranks.csv") continue;
+      const std::string found = text(name, kMostHistory);
+      if (!found.starts_with("epoch,split,class,")) continue;
+      for (CountTable& table : tables_of(fs::path(name).stem().string(), found, run_.notes))
+        run_.tables.push_back(std::move(table));
+    }
+  }
+
+  void read_checkpoints() {
+    constexpr std::size_t kMost = 200;
+    const fs::path folder = run_.folder / "checkpoints";
+    for (const std::string& name : names_in(folder, "")) {
+      if (run_.checkpoints.size() == kMost) break;
+      if (!name.starts_with('.')) run_.checkpoints.push_back({name, bytes_in(folder / name)});
+    }
+  }
+
+  RunFiles& run_;
+};
+
 }  // namespace
 
-void StepLines::add(const StepLine& line) {
+void StepLines::add(const events::StepLogged& line) {
   if (seen_++ % every_ != 0) return;
   lines_.push_back(line);
   if (lines_.size() < kMostLines) return;
@@ -350,16 +462,6 @@ double number_at(const Json& object, std::string_view key) {
   return std::nan("");
 }
 
-std::vector<std::pair<std::string, std::string>> flat_values(const std::string& yaml) {
-  FlatValues values;
-  if (yaml.empty()) return values;
-  config::Diagnostics ignored;
-  const auto source = config::make_source("config.resolved.yaml", yaml);
-  const config::Node tree = config::parse_yaml(source, yaml, ignored);
-  if (tree.type == config::Node::Type::map) flatten(tree, "", values);
-  return values;
-}
-
 const char* transfer_name(std::string_view device) { return device == "cpu" ? "convert" : "h2d"; }
 
 const char* transfer_name(const RunRecord& record) {
@@ -408,69 +510,16 @@ StepLines steps_of(std::string_view text, Notes& notes) {
       if (type.empty() && !is_cut) damage.add(number, "is not a metrics line");
       continue;
     }
-    const StepLine step = step_of(read);
-    if (step.step <= last) {
-      damage.add(number, fmt::format("has step {} after step {}", with_thousands(step.step),
+    const events::StepLogged step = step_of(read);
+    if (step.global_step <= last) {
+      damage.add(number, fmt::format("has step {} after step {}", with_thousands(step.global_step),
                                      with_thousands(last)));
       continue;
     }
-    last = step.step;
+    last = step.global_step;
     steps.add(step);
   }
   return steps;
-}
-
-std::vector<CountTable> tables_of(const std::string& metric, std::string_view text, Notes& notes) {
-  const std::size_t columns = csv_cells(next_line(text)).size();
-  if (columns < 4 || columns > 3 + kMostClasses) return {};
-  const std::size_t classes = columns - 3;
-  Damage damage(metric + ".csv", notes);
-  std::map<std::string, CountTable> found;
-  for (std::size_t number = 2; !text.empty(); ++number) {
-    const std::vector<std::string> cells = csv_cells(next_line(text));
-    const std::vector<std::int64_t> counts = counts_of(cells);
-    if (counts.size() != classes) {
-      damage.add(number, fmt::format("does not have {} counts", classes));
-      continue;
-    }
-    CountTable& table = found[cells[1]];
-    const std::int64_t epoch = whole(cell_number(cells[0]));
-    const std::int64_t row = whole(cell_number(cells[2]));
-    if (epoch != table.epoch || table.counts.empty())
-      table = {metric, cells[1], epoch, {classes, std::vector<std::int64_t>(classes)}};
-    if (row < static_cast<std::int64_t>(classes))
-      table.counts[static_cast<std::size_t>(row)] = counts;
-  }
-  std::vector<CountTable> tables;
-  for (auto& [split, table] : found) tables.push_back(std::move(table));
-  return tables;
-}
-
-std::vector<RankRow> ranks_of(std::string_view text, const Json& result, Notes& notes) {
-  if (text.empty()) return {};
-  RunRecord record;
-  {
-    Damage damage("ranks.csv", notes);
-    each_row(text, damage, [&](std::size_t /*number*/, const auto& columns, const auto& cells) {
-      std::map<std::string, std::string> row;
-      for (std::size_t i = 0; i < cells.size(); ++i) row[columns[i]] = cells[i];
-      const events::RankEpoch epoch = rank_epoch(row);
-      if (epoch.epoch >= 0) record.add(epoch.rank, epoch);
-    });
-  }
-  const Json& recorded = member(result, "ranks");
-  if (recorded.is_array()) {
-    for (const Json& rank : recorded) {
-      const double number = number_at(rank, "rank");
-      if (!(number >= 0 && number < 1e6)) continue;
-      events::Hello hello;
-      hello.rank = static_cast<int>(number);
-      hello.host = text_at(rank, "host");
-      hello.device = text_at(rank, "device");
-      record.add(hello.rank, hello);
-    }
-  }
-  return rank_rows(record);
 }
 
 std::vector<std::string> names_in(const fs::path& folder, std::string_view ending) {
@@ -487,53 +536,11 @@ std::vector<std::string> names_in(const fs::path& folder, std::string_view endin
   return names;
 }
 
-std::uint64_t bytes_in(const fs::path& path) {
-  std::error_code failure;
-  if (fs::is_regular_file(path, failure)) {
-    const std::uint64_t bytes = fs::file_size(path, failure);
-    return failure ? 0 : bytes;
-  }
-  std::uint64_t sum = 0;
-  for (const std::string& name : names_in(path, "")) {
-    if (!fs::is_regular_file(path / name, failure)) continue;
-    const std::uint64_t bytes = fs::file_size(path / name, failure);
-    if (!failure) sum += bytes;
-  }
-  return sum;
-}
-
-std::string latest_hint(const fs::path& folder) {
-  std::error_code ignored;
-  const fs::path latest = folder / "latest";
-  return fs::is_directory(latest, ignored)
-             ? fmt::format("\nhint: use a run folder, such as {}", printable(latest.string()))
-             : std::string();
-}
-
 std::vector<events::EpochEnded> read_epochs(const std::filesystem::path& epochs_csv) {
   constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 30;
   std::error_code ignored;
   if (!fs::is_regular_file(epochs_csv, ignored)) return {};
   return parse_epochs(read_file(epochs_csv, kMostBytes, ReadFailure::resource));
-}
-
-std::vector<events::EpochEnded> parse_epochs(const std::string& text) {
-  std::vector<events::EpochEnded> epochs;
-  const std::vector<std::string> lines = split(text, '\n');
-  const std::vector<std::string> columns = csv_cells(lines.front());
-  for (std::size_t i = 1; i < lines.size(); ++i) {
-    const std::vector<std::string> cells = csv_cells(lines[i]);
-    if (cells.size() != columns.size()) continue;
-    events::EpochEnded epoch;
-    epoch.epoch = -1;
-    for (std::size_t c = 0; c < columns.size(); ++c) {
-      if (const auto value = parse_number<double>(cells[c])) set(epoch, columns[c], *value);
-    }
-    while (epoch.epoch >= 0 && !epochs.empty() && epochs.back().epoch >= epoch.epoch)
-      epochs.pop_back();
-    if (epoch.epoch >= 0) epochs.push_back(std::move(epoch));
-  }
-  return epochs;
 }
 
 }  // namespace trainctl::report

@@ -9,31 +9,19 @@
 // Reads the files of a run folder. No file is trusted: a missing or damaged file only loses its own
 // data, and is named in the notes.
 
-// Parsers for the files of a run folder. Each damaged part adds a sentence to `notes`.
-
 namespace trainctl::report {
 
-/// A "step" line of metrics.jsonl; missing values are NaN.
-struct StepLine {
-  std::int64_t epoch = 0;  // counted from 1
-  std::int64_t step = 0;
-  double elapsed_s = 0;
-  double lr = 0;
-  double loss = 0;
-  double grad_norm = 0;
-  double param_norm = 0;
-};
-
-/// The steps in order, at most about 50,000; beyond that, every second step is dropped.
+/// The logged steps in order, at most about 50,000; beyond that, every second step is dropped.
+/// Values that metrics.jsonl lacks are NaN.
 class StepLines {
  public:
-  void add(const StepLine& line);
-  [[nodiscard]] const std::vector<StepLine>& lines() const { return lines_; }
+  void add(const events::StepLogged& line);
+  [[nodiscard]] const std::vector<events::StepLogged>& lines() const { return lines_; }
   /// Returns N if one in N steps was kept.
   [[nodiscard]] std::int64_t kept_every() const { return every_; }
 
  private:
-  std::vector<StepLine> lines_;
+  std::vector<events::StepLogged> lines_;
   std::int64_t every_ = 1;
   std::int64_t seen_ = 0;
 };
@@ -92,10 +80,6 @@ std::string text_at(const Json& object, std::string_view key);
 double number_at(const Json& object, std::string_view key);
 const Json& member(const Json& object, std::string_view key);
 
-/// Returns "a.b.0.c" -> text for each value of a YAML document; a list of scalars is one value.
-/// Returns an empty list if the document cannot be parsed.
-std::vector<std::pair<std::string, std::string>> flat_values(const std::string& yaml);
-
 // Timing::h2d_s is the time of copies to a GPU. On a CPU no copy is needed, and it is the time of
 // converting a batch to the model's number format. Tables and texts distinguish the two; the key in
 // CSV and JSON files is `h2d_s` in both cases.
@@ -109,6 +93,7 @@ const char* transfer_name(const RunRecord& record);
 /// both.
 const char* transfer_name(std::span<const RunFiles* const> runs);
 
+/// Sentences, one about each damaged part of a file.
 using Notes = std::vector<std::string>;
 
 /// Parses JSON; returns a discarded value for invalid JSON and for nesting deeper than 64.
@@ -120,24 +105,14 @@ void note_damage(const std::string& name, std::string_view text, Notes& notes);
 
 /// Parses the "step" lines of metrics.jsonl.
 StepLines steps_of(std::string_view metrics_jsonl, Notes& notes);
-/// Returns the last epoch of each split.
-std::vector<CountTable> tables_of(const std::string& metric, std::string_view text, Notes& notes);
-/// Returns the rows of ranks.csv with hosts and devices from `result`.
-std::vector<RankRow> ranks_of(std::string_view ranks_csv, const Json& result, Notes& notes);
 
 /// Returns the sorted names in a folder with this ending; empty if it cannot be read.
 std::vector<std::string> names_in(const fs::path& folder, std::string_view ending);
-/// Returns the size of a file, or of the files directly in a folder, in bytes.
-std::uint64_t bytes_in(const fs::path& path);
-/// Returns "; it holds runs: take FOLDER/latest" if the folder contains runs; else empty.
-std::string latest_hint(const fs::path& folder);
 
 /// Returns the epochs in epochs.csv in ascending order, the last row of each epoch; cells that are
 /// neither epoch, step, rate nor timing are metrics. Invalid rows are left out; empty if there is
 /// no such file. `improved` and the digest are not in the file. Throws Error(resource) when it
 /// cannot be read.
 std::vector<events::EpochEnded> read_epochs(const std::filesystem::path& epochs_csv);
-/// Returns the same from the text of the file.
-std::vector<events::EpochEnded> parse_epochs(const std::string& text);
 
 }  // namespace trainctl::report

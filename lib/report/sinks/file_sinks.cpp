@@ -11,7 +11,6 @@
 
 #include <fmt/ranges.h>
 
-#include <limits>
 #include <system_error>
 #include <tuple>
 
@@ -208,13 +207,7 @@ class HtmlSink final : public Sink {
 
   void take(const events::Event& event) {
     if (const auto* step = std::get_if<events::StepLogged>(&event)) {
-      steps_.add({.epoch = step->epoch + 1,
-                  .step = step->global_step,
-                  .elapsed_s = step->elapsed_s,
-                  .lr = step->lr,
-                  .loss = step->loss,
-                  .grad_norm = step->grad_norm.value_or(kNone),
-                  .param_norm = step->param_norm.value_or(kNone)});
+      steps_.add(*step);
     } else if (const auto* epoch = std::get_if<events::EpochEnded>(&event)) {
       while (!epochs_.empty() && epochs_.back().epoch >= epoch->epoch) epochs_.pop_back();
       epochs_.push_back(*epoch);
@@ -256,8 +249,6 @@ class HtmlSink final : public Sink {
       news_ = "cannot write report.html: " + one_line(without_hint(error.what()));
     }
   }
-
-  static constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
   fs::path run_dir_;
   RunPageExtras extras_;
