@@ -7,7 +7,7 @@
 #include "data/cache/image_cache.hpp"
 #include "data/core/dataset_split.hpp"
 #include "data/core/pipeline.hpp"
-#include "data/formats/table_columns.hpp"
+#include "data/formats/table.hpp"
 #include "data/loader/batch_assembler.hpp"
 #include "data/remote/local_tier.hpp"
 #include "device/device.hpp"
