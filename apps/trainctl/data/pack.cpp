@@ -2,7 +2,7 @@
 #include "cli/verb.hpp"
 #include "data/core/pipeline.hpp"
 #include "data/pack/make_pack.hpp"
-#include "data/pack/pack_origin.hpp"
+#include "data/pack/pack_format.hpp"
 
 #include <csignal>
 

@@ -5,7 +5,7 @@
 #include "base/strings.hpp"
 #include "base/url.hpp"
 #include "data/core/registry.hpp"
-#include "data/pack/pack_origin.hpp"
+#include "data/pack/pack_format.hpp"
 #include "spec/options/dataset.hpp"
 
 #include <cstring>
