@@ -23,6 +23,7 @@ namespace trainctl::data {
 namespace {
 
 using spec::dataset::LabelType;
+using spec::dataset::Missing;
 using spec::dataset::Table;
 
 constexpr std::int64_t kBudgetEvery = 65'536;  // rows
@@ -245,10 +246,6 @@ const ParquetModule& parquet_module() {
   }();
   return loaded;
 }
-
-using spec::dataset::LabelType;
-using spec::dataset::Missing;
-using spec::dataset::Table;
 
 constexpr std::size_t kMostCategories = 10'000;  // of one column; more means free text
 
