@@ -15,8 +15,8 @@
 namespace trainctl::app {
 namespace {
 
-using study::Health;
-using study::MachineFinding;
+using report::Grade;
+using report::GradeLine;
 
 struct DoctorFlags {
   bool link = false;
@@ -25,17 +25,16 @@ struct DoctorFlags {
   int devices = 0;  // 0: all GPUs if there are at least two, else two processes
 };
 
-constexpr std::array kNames{"ok", "degraded", "bad", "broken"};
 constexpr std::array kColors{"32", "33", "31", "1;31"};
 constexpr std::array kGrades{"good", "fair", "poor", "unfit"};  // overall, by the worst part
 
-Json document(const std::vector<MachineFinding>& findings, Health worst) {
+Json document(const std::vector<GradeLine>& findings, Grade worst) {
   Json all = Json::array();
-  for (const MachineFinding& one : findings) {
+  for (const GradeLine& one : findings) {
     all.push_back({{"name", one.name},
-                   {"health", kNames.at(static_cast<std::size_t>(one.health))},
+                   {"health", enum_name(one.grade)},
                    {"found", one.found},
-                   {"hint", one.hint},
+                   {"hint", one.fix},
                    {"costs", one.costs}});
   }
   Json libraries = Json::object();
@@ -43,24 +42,21 @@ Json document(const std::vector<MachineFinding>& findings, Health worst) {
   for (const data::Library& one : data::linked_libraries()) libraries[one.name] = one.version;
   for (const data::Library& one : data::loaded_libraries())
     libraries[one.name] = one.version.empty() ? Json(nullptr) : Json(one.version);
-  return {{"schema", "trainctl.doctor/2"},
-          {"version", kBuildInfo.version},
-          {"health", kNames.at(static_cast<std::size_t>(worst))},
-          {"grade", kGrades.at(static_cast<std::size_t>(worst))},
-          {"libraries", libraries},
-          {"findings", all}};
+  return {{"schema", "trainctl.doctor/2"}, {"version", kBuildInfo.version},
+          {"health", enum_name(worst)},    {"grade", kGrades.at(static_cast<std::size_t>(worst))},
+          {"libraries", libraries},        {"findings", all}};
 }
 
-void print_finding(const MachineFinding& finding, config::Color color) {
-  const auto rank = static_cast<std::size_t>(finding.health);
+void print_finding(const GradeLine& finding, config::Color color) {
+  const auto rank = static_cast<std::size_t>(finding.grade);
   // Missing software that only some data needs has a hint but does not lower the grade.
-  const bool is_absent = finding.health == Health::ok && !finding.hint.empty();
-  std::string health = fmt::format("{:<9}", is_absent ? "absent" : kNames.at(rank));
+  const bool is_absent = finding.grade == Grade::ok && !finding.fix.empty();
+  std::string health = fmt::format("{:<9}", is_absent ? "absent" : enum_name(finding.grade));
   if (color == config::Color::on)
     health = fmt::format("\x1b[{}m{}\x1b[0m", kColors.at(rank), health);
   print(fmt::format("  {} {:<13} {}", health, finding.name, finding.found));
   if (!finding.costs.empty()) print(fmt::format("  {:<23} {}", "", finding.costs));
-  if (!finding.hint.empty()) print(fmt::format("  {:<23} -> {}", "", finding.hint));
+  if (!finding.fix.empty()) print(fmt::format("  {:<23} -> {}", "", finding.fix));
 }
 
 /// The result of --link, or the reason why it failed.
@@ -140,19 +136,19 @@ std::optional<report::GpuFacts> examine_gpus(const DoctorFlags& flags, const Con
                              study::test_gpus({executable_path(), found.count, /*on_gpus=*/true}));
 }
 
-std::string grade_text(const std::vector<MachineFinding>& findings, Health worst) {
-  const auto count = [&](Health health) {
-    return std::ranges::count(findings, health, &MachineFinding::health);
+std::string grade_text(const std::vector<GradeLine>& findings, Grade worst) {
+  const auto count = [&](Grade grade) {
+    return std::ranges::count(findings, grade, &GradeLine::grade);
   };
   return fmt::format("grade: {} (findings: {} degraded, {} bad, {} broken)",
-                     kGrades.at(static_cast<std::size_t>(worst)), count(Health::degraded),
-                     count(Health::bad), count(Health::broken));
+                     kGrades.at(static_cast<std::size_t>(worst)), count(Grade::degraded),
+                     count(Grade::bad), count(Grade::broken));
 }
 
-std::string broken_text(const std::vector<MachineFinding>& findings, const char* device) {
+std::string broken_text(const std::vector<GradeLine>& findings, const char* device) {
   std::vector<std::string> names;
-  for (const MachineFinding& one : findings) {
-    if (one.health == Health::broken) names.push_back(one.name);
+  for (const GradeLine& one : findings) {
+    if (one.grade == Grade::broken) names.push_back(one.name);
   }
   return fmt::format("cannot train on {}, because parts of it are broken: {}", device,
                      shortened(names));
@@ -168,11 +164,11 @@ void print_document(Json all, const LinkProbe& link) {
   print_json(all);
 }
 
-void print_text(const std::vector<MachineFinding>& findings, const LinkProbe& link,
+void print_text(const std::vector<GradeLine>& findings, const LinkProbe& link,
                 const Context& context) {
   if (!context.quiet) print("trainctl " + version_text());
-  for (const MachineFinding& one : findings) {
-    if (!context.quiet || one.health != Health::ok) print_finding(one, color_for(context, stdout));
+  for (const GradeLine& one : findings) {
+    if (!context.quiet || one.grade != Grade::ok) print_finding(one, color_for(context, stdout));
   }
   if (link.measured)
     put(stdout, "\n" + report::link_text(*link.measured, style_for(context, stdout)));
@@ -188,9 +184,9 @@ int doctor(const DoctorFlags& flags, const Context& context) {
   const LinkProbe link = probe_link(flags, context);
   const std::optional<report::GpuFacts> gpus = examine_gpus(flags, context);
   const std::optional<report::Noise> noise = measure_noise(flags, context);
-  std::vector<MachineFinding> findings = study::examine_machine(program_parts());
-  if (gpus) std::ranges::copy(study::gpu_findings(*gpus), std::back_inserter(findings));
-  const Health worst = std::ranges::max(findings, {}, &MachineFinding::health).health;
+  std::vector<GradeLine> findings = study::examine_machine(program_parts());
+  if (gpus) std::ranges::copy(report::grade_gpus(*gpus), std::back_inserter(findings));
+  const Grade worst = std::ranges::max(findings, {}, &GradeLine::grade).grade;
   if (context.json) {
     Json all = document(findings, worst);
     if (noise) all["noise"] = report::noise_json(*noise);
@@ -202,9 +198,9 @@ int doctor(const DoctorFlags& flags, const Context& context) {
     print(grade_text(findings, worst));
   }
   if (link.error) return link.error->exit_code();
-  if (worst == Health::broken)
+  if (worst == Grade::broken)
     print_error(context, broken_text(findings, gpus ? "GPUs of this machine" : "this machine"));
-  return worst == Health::broken ? static_cast<int>(ErrorKind::resource) : 0;
+  return worst == Grade::broken ? static_cast<int>(ErrorKind::resource) : 0;
 }
 
 }  // namespace

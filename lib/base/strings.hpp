@@ -21,6 +21,12 @@ std::string shortened(std::span<const std::string> names, std::size_t most = 6);
 /// Returns the parts between the separators; an empty text has one empty part.
 std::vector<std::string> split(std::string_view text, char separator);
 
+/// Returns the name of a value of an enum that has enum_names(): "higher" for Better::higher.
+template <class Enum>
+constexpr const char* enum_name(Enum value) {
+  return enum_names(value).at(static_cast<std::size_t>(value));
+}
+
 /// Returns the bytes as text, without a copy.
 inline std::string_view as_text(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};

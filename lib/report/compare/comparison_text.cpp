@@ -159,21 +159,20 @@ Json difference_json(const std::optional<MeanDifference>& difference, const std:
           {"value", json_number(difference->difference)},
           {"relative",
            base == 0 ? Json(nullptr) : json_number(difference->difference / std::abs(base))},
-          {"ci95", interval_json(difference->ci95)},
+          {"ci95", json_value(difference->ci95)},
           {"paired", difference->paired}};
 }
 
 Json measures_json(const RunComparison& compared) {
   Json list = Json::array();
   for (const std::string& name : measure_names(compared)) {
-    const auto groups = json_list(values_of(compared, name), [](const std::vector<double>& values) {
-      return json_list(values, json_number);
-    });
     Json differences = Json::array();
     const auto found = differences_of(compared, name);
     for (std::size_t i = 0; i < found.size(); ++i)
       differences.push_back(difference_json(found[i], compared.groups[i + 1].label));
-    list.push_back({{"name", name}, {"values", groups}, {"differences", differences}});
+    list.push_back({{"name", name},
+                    {"values", json_value(values_of(compared, name))},
+                    {"differences", differences}});
   }
   return list;
 }
@@ -224,9 +223,7 @@ Json compare_document(const RunComparison& compared, const std::optional<LossCom
             {"members", group.members.size()},
             {"runs", json_list(group.runs, run_json)}};
   };
-  const auto key_json = [](const ConfigDifference& difference) {
-    return JSON_FIELDS(difference, key, values);
-  };
+  const auto key_json = [](const auto& one) { return JSON_FIELDS(one, key, values); };
   return {{"schema", "trainctl.compare/2"},
           {"kind", compared.kind},
           {"groups", json_list(compared.groups, group_json)},

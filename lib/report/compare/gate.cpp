@@ -283,10 +283,6 @@ std::string number_text(const Finding& finding, const std::optional<double>& val
   return *value < 100 ? fmt::format("{:.4g}", *value) : rate_text(*value);
 }
 
-const char* verdict_name(const Finding& finding) {
-  return enum_names(finding.verdict).at(static_cast<std::size_t>(finding.verdict));
-}
-
 /// A part of the text with its position.
 struct Piece {
   std::string_view text;
@@ -486,7 +482,7 @@ Table gate_table(std::span<const Finding> findings) {
                number_text(finding, finding.base), number_text(finding, finding.now),
                amount_text(finding),
                finding.interval ? interval_text(*finding.interval, finding.condition.unit) : "-",
-               verdict_name(finding)});
+               enum_name(finding.verdict)});
   return table;
 }
 
@@ -521,18 +517,11 @@ std::string gate_notes(std::span<const Finding> findings, Pairing pairing) {
 
 Json gate_json(std::span<const Finding> findings) {
   const auto finding_json = [](const Finding& finding) -> Json {
-    return {{"condition", finding.condition.text},
-            {"technique", finding.technique},
-            {"against", finding.against},
-            {"verdict", verdict_name(finding)},
-            {"base", or_null(finding.base, json_number)},
-            {"now", or_null(finding.now, json_number)},
-            {"change", or_null(finding.change, json_number)},
-            {"unit", unit_text(finding.condition.unit)},
-            {"interval", interval_json(finding.interval)},
-            {"outliers", finding.outliers},
-            {"repeats_needed", or_null(finding.repeats)},
-            {"why", finding.why}};
+    return joined({{{"condition", finding.condition.text}},
+                   JSON_FIELDS(finding, technique, against, verdict, base, now, change),
+                   {{"unit", unit_text(finding.condition.unit)}},
+                   JSON_FIELDS(finding, interval, outliers),
+                   {{"repeats_needed", or_null(finding.repeats)}, {"why", finding.why}}});
   };
   return {{"exit_code", gate_code(findings)}, {"conditions", json_list(findings, finding_json)}};
 }

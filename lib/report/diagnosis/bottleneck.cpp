@@ -193,10 +193,7 @@ Json perfect_json(const PerfectLoader& perfect) {
 }
 
 Json gain_json(const Gain& gain) {
-  return {{"low", gain.low},
-          {"high", or_null(gain.high)},
-          {"replayed", gain.replayed},
-          {"text", text_of(gain)}};
+  return joined({JSON_FIELDS(gain, low, high, replayed), {{"text", text_of(gain)}}});
 }
 
 Json check_json(const SettingCheck& check) {

@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 
 namespace trainctl::report {
 namespace {
@@ -221,9 +220,9 @@ GradeLine threads(const MachineReadings& r) {
 
 }  // namespace
 
-const char* name_of(Grade grade) {
-  constexpr std::array kNames{"ok", "degraded", "bad", "broken"};
-  return kNames.at(static_cast<std::size_t>(grade));
+GradeLine grade_line(std::string name, Grade grade, std::string found, std::string costs,
+                     std::string fix) {
+  return {grade, std::move(found), std::move(costs), std::move(fix), std::move(name)};
 }
 
 std::vector<GradeLine> grade_machine(const MachineReadings& readings) {

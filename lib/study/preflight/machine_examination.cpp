@@ -24,31 +24,37 @@
 namespace trainctl::study {
 namespace {
 
+using report::Grade;
+using report::grade_line;
+using report::GradeLine;
+
 std::string variable_text(const char* variable) {
   const char* value = std::getenv(variable);
   return value == nullptr ? "" : value;
 }
 
-MachineFinding system(const Machine& machine) {
-  return {"system", Health::ok,
-          fmt::format("{}, Linux {}, host {}", machine.distribution, machine.kernel, machine.host)};
+GradeLine system(const Machine& machine) {
+  return grade_line(
+      "system", Grade::ok,
+      fmt::format("{}, Linux {}, host {}", machine.distribution, machine.kernel, machine.host));
 }
 
-MachineFinding processor(const Machine& machine) {
-  return {"cpu", Health::ok,
-          fmt::format("{}, {} usable core(s)", machine.cpu_model, machine.cores)};
+GradeLine processor(const Machine& machine) {
+  return grade_line("cpu", Grade::ok,
+                    fmt::format("{}, {} usable core(s)", machine.cpu_model, machine.cores));
 }
 
-MachineFinding engine(const ProgramParts& program) {
+GradeLine engine(const ProgramParts& program) {
   const char* const kernels = program.has_kernels ? "with" : "without";
   if (program.engine)
-    return {"engine", Health::ok,
-            fmt::format("{}, {} GPU kernels", program.engine->string(), kernels)};
+    return grade_line("engine", Grade::ok,
+                      fmt::format("{}, {} GPU kernels", program.engine->string(), kernels));
   const std::string hint = program.has_engine ? "run cmake --build --preset release"
                                               : "configure with -DTRAINCTL_ENGINE=ON and build; "
                                                 "this build excludes the training engine";
-  return {"engine", Health::broken,
-          "libtrainctl_engine.so was not found next to " + program.executable.string(), hint};
+  return grade_line("engine", Grade::broken,
+                    "libtrainctl_engine.so was not found next to " + program.executable.string(),
+                    "", hint);
 }
 
 // Returns the version in torch/version.py, such as "2.11.0+cu130".
@@ -63,45 +69,47 @@ std::string torch_version(const fs::path& root) {
   return "";
 }
 
-MachineFinding torch(const ProgramParts& program) {
+GradeLine torch(const ProgramParts& program) {
   const std::string from_env = variable_text("TRAINCTL_TORCH_ROOT");
   const fs::path root = !from_env.empty() ? fs::path(from_env) : program.torch_lib.parent_path();
   const std::string source = !from_env.empty() ? "TRAINCTL_TORCH_ROOT" : "set at build time";
   const std::string hint =
       "run scripts/setup, or set TRAINCTL_TORCH_ROOT to the 'torch' folder of torch 2.11";
   if (root.empty())
-    return {"libtorch", Health::broken, "its folder was not set at build time", hint};
+    return grade_line("libtorch", Grade::broken, "its folder was not set at build time", "", hint);
   std::error_code ignored;
   if (!fs::exists(root / "lib" / "libtorch_cpu.so", ignored)) {
-    return {"libtorch", Health::broken,
-            fmt::format("not found in {} ({})", printable(root.string()), source), hint};
+    return grade_line("libtorch", Grade::broken,
+                      fmt::format("not found in {} ({})", printable(root.string()), source), "",
+                      hint);
   }
   const std::string version = torch_version(root);
   const std::string found = fmt::format("{} in {} ({})", version, printable(root.string()), source);
-  if (version.starts_with("2.11.")) return {"libtorch", Health::ok, found};
-  return {"libtorch", Health::broken, found + ", but trainctl needs 2.11", hint};
+  if (version.starts_with("2.11.")) return grade_line("libtorch", Grade::ok, found);
+  return grade_line("libtorch", Grade::broken, found + ", but trainctl needs 2.11", "", hint);
 }
 
-MachineFinding gpu(const Machine& machine, const ProgramParts& program) {
+GradeLine gpu(const Machine& machine, const ProgramParts& program) {
   const std::string driver = first_line_of("/proc/driver/nvidia/version");
   if (machine.gpus.empty() && driver.empty())
-    return {"gpu", Health::ok, "none; training uses the CPU"};
+    return grade_line("gpu", Grade::ok, "none; training uses the CPU");
   if (driver.empty())
-    return {"gpu", Health::degraded, "NVIDIA devices, but no driver",
-            "install the driver, or start the container with --gpus all"};
+    return grade_line("gpu", Grade::degraded, "NVIDIA devices, but no driver", "",
+                      "install the driver, or start the container with --gpus all");
   if (machine.gpus.empty())
-    return {"gpu", Health::degraded, "driver, but no device: " + printable(driver),
-            "start the container with --gpus all"};
+    return grade_line("gpu", Grade::degraded, "driver, but no device: " + printable(driver), "",
+                      "start the container with --gpus all");
   const std::string found = fmt::format("{} device(s); {}", machine.gpus.size(), printable(driver));
   if (program.has_engine && !program.has_kernels)
-    return {"gpu", Health::degraded, found + "; no GPU kernels in this build",
-            "put nvcc of CUDA 13 on PATH, remove build/, and build",
-            "batches need more GPU operations, and dataset.cache.mode=device is unavailable"};
-  return {"gpu", Health::ok, found};
+    return grade_line(
+        "gpu", Grade::degraded, found + "; no GPU kernels in this build",
+        "batches need more GPU operations, and dataset.cache.mode=device is unavailable",
+        "put nvcc of CUDA 13 on PATH, remove build/, and build");
+  return grade_line("gpu", Grade::ok, found);
 }
 
 /// Lists the values of trainer.allocator that are available on this machine.
-MachineFinding allocators() {
+GradeLine allocators() {
   std::string found = "system";
   std::string missing;
   for (const AllocatorLibrary& library : allocator_libraries()) {
@@ -113,18 +121,19 @@ MachineFinding allocators() {
     }
   }
   if (!missing.empty()) found += "; not installed: " + missing;
-  return {"allocator", Health::ok, found};
+  return grade_line("allocator", Grade::ok, found);
 }
 
-MachineFinding data_root() {
+GradeLine data_root() {
   const std::string root = variable_text("TRAINCTL_DATA");
-  if (root.empty()) return {"data", Health::ok, "TRAINCTL_DATA is not set; configs use data/"};
+  if (root.empty())
+    return grade_line("data", Grade::ok, "TRAINCTL_DATA is not set; configs use data/");
   std::error_code ignored;
   if (fs::is_directory(root, ignored))
-    return {"data", Health::ok, printable(root) + " (TRAINCTL_DATA)"};
-  return {"data", Health::degraded,
-          fmt::format("TRAINCTL_DATA must be a folder, got {}", printable(root)),
-          "correct or unset TRAINCTL_DATA"};
+    return grade_line("data", Grade::ok, printable(root) + " (TRAINCTL_DATA)");
+  return grade_line("data", Grade::degraded,
+                    fmt::format("TRAINCTL_DATA must be a folder, got {}", printable(root)), "",
+                    "correct or unset TRAINCTL_DATA");
 }
 
 std::string versions_text(const std::vector<data::Library>& libraries) {
@@ -134,7 +143,7 @@ std::string versions_text(const std::vector<data::Library>& libraries) {
 }
 
 /// Checks a library that only some data formats need.
-MachineFinding optional_library(const data::Library& library) {
+GradeLine optional_library(const data::Library& library) {
   struct Use {
     const char* name;
     const char* reads;
@@ -147,48 +156,40 @@ MachineFinding optional_library(const data::Library& library) {
   const auto* use = std::ranges::find(kUses, library.name, &Use::name);
   const char* reads = use == kUses.end() ? "some data" : use->reads;
   if (!library.version.empty())
-    return {library.name, Health::ok, fmt::format("{}, for {}", library.version, reads)};
-  return {library.name, Health::ok,
-          fmt::format("not available, so {} cannot be read: {}", reads, printable(library.cause)),
-          use == kUses.end() ? "" : use->hint};
+    return grade_line(library.name, Grade::ok, fmt::format("{}, for {}", library.version, reads));
+  return grade_line(
+      library.name, Grade::ok,
+      fmt::format("not available, so {} cannot be read: {}", reads, printable(library.cause)), "",
+      use == kUses.end() ? "" : use->hint);
 }
 
-MachineFinding file_reading() {
-  return {"reading", Health::ok,
-          data::reads_through_uring()
-              ? "io_uring is available"
-              : "io_uring is not permitted or not built in; threads read instead"};
-}
-
-std::vector<MachineFinding> findings_of(const std::vector<report::GradeLine>& lines) {
-  constexpr std::array kHealths{Health::ok, Health::degraded, Health::bad, Health::broken};
-  std::vector<MachineFinding> findings;
-  for (const report::GradeLine& line : lines)
-    findings.push_back({line.name, kHealths.at(static_cast<std::size_t>(line.grade)), line.found,
-                        line.fix, line.costs});
-  return findings;
+GradeLine file_reading() {
+  return grade_line("reading", Grade::ok,
+                    data::reads_through_uring()
+                        ? "io_uring is available"
+                        : "io_uring is not permitted or not built in; threads read instead");
 }
 
 /// Checks the properties of the machine that slow training down.
-std::vector<MachineFinding> grades() {
+std::vector<GradeLine> grades() {
   const bool has_driver = !first_line_of("/proc/driver/nvidia/version").empty();
   const std::unique_ptr<Nvml> nvml = has_driver ? std::make_unique<Nvml>() : nullptr;
-  return findings_of(report::grade_machine(read_machine_state({.nvml = nvml.get()})));
+  return report::grade_machine(read_machine_state({.nvml = nvml.get()}));
 }
 
 }  // namespace
 
-std::vector<MachineFinding> examine_machine(const ProgramParts& program) {
+std::vector<GradeLine> examine_machine(const ProgramParts& program) {
   const Machine machine = read_machine();
-  std::vector<MachineFinding> all{system(machine), processor(machine),    engine(program),
-                                  torch(program),  gpu(machine, program), allocators(),
-                                  data_root()};
-  all.push_back({"images", Health::ok, versions_text(data::linked_libraries())});
+  std::vector<GradeLine> all{system(machine), processor(machine),    engine(program),
+                             torch(program),  gpu(machine, program), allocators(),
+                             data_root()};
+  all.push_back(grade_line("images", Grade::ok, versions_text(data::linked_libraries())));
   for (const data::Library& library : data::loaded_libraries())
     all.push_back(optional_library(library));
   all.push_back(file_reading());
-  all.push_back({"sweeps", Health::ok, fmt::format("SQLite {}", sqlite_version())});
-  const std::vector<MachineFinding> graded = grades();
+  all.push_back(grade_line("sweeps", Grade::ok, fmt::format("SQLite {}", sqlite_version())));
+  const std::vector<GradeLine> graded = grades();
   all.insert(all.end(), graded.begin(), graded.end());
   return all;
 }
@@ -210,10 +211,6 @@ report::GpuFacts examine_gpus(const ProgramParts& program, const launch::GpuProb
   facts.gpus = nvml.gpus();
   facts.test = std::move(test);
   return facts;
-}
-
-std::vector<MachineFinding> gpu_findings(const report::GpuFacts& facts) {
-  return findings_of(report::grade_gpus(facts));
 }
 
 }  // namespace trainctl::study

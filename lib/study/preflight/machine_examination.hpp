@@ -12,18 +12,6 @@
 
 namespace trainctl::study {
 
-/// bad: costs most of the speed or may end a run; broken: trainctl cannot train.
-enum class Health { ok, degraded, bad, broken };
-
-/// The result of one check.
-struct MachineFinding {
-  std::string name;  // "memory"
-  Health health = Health::ok;
-  std::string found;       // "5.1 GiB of 23.5 GiB are free"
-  std::string hint = {};   // what to do; empty if the check passed
-  std::string costs = {};  // the effect of the problem; empty if it is obvious
-};
-
 /// The parts that this program was built with.
 struct ProgramParts {
   bool has_engine = false;
@@ -35,14 +23,11 @@ struct ProgramParts {
 };
 
 /// Runs all checks without loading libtorch. Takes about half a second, mostly for loading OpenCV.
-std::vector<MachineFinding> examine_machine(const ProgramParts& program);
+std::vector<report::GradeLine> examine_machine(const ProgramParts& program);
 
 /// Returns what the CUDA driver, the self-test, the kernel, the program and NVML report about GPUs.
 /// NVML is loaded into this process.
 report::GpuFacts examine_gpus(const ProgramParts& program, const launch::GpuProbe& found,
                               std::optional<report::GpuTest> test);
-
-/// Returns the lines of grade_gpus() as findings.
-std::vector<MachineFinding> gpu_findings(const report::GpuFacts& facts);
 
 }  // namespace trainctl::study
