@@ -140,7 +140,6 @@ Event decode(std::string_view line) {
 }
 
 Json to_json(const Timing& timing) { return value_of(timing); }
-Json to_json(const Metrics& metrics) { return value_of(metrics); }
 Json to_json(const std::vector<TensorSummary>& summaries) { return value_of(summaries); }
 
 }  // namespace trainctl::events

@@ -24,7 +24,6 @@ const char* phase_name(Phase phase);
 
 /// These conversions are shared with other documents (result.json, bench.json).
 Json to_json(const Timing& timing);
-Json to_json(const Metrics& metrics);
 Json to_json(const std::vector<TensorSummary>& summaries);
 
 }  // namespace trainctl::events

@@ -25,11 +25,6 @@ std::string gradients_text(const SyncedStep& step) {
   return step.buckets.size() > kMostBuckets ? text + ", ..." : text;
 }
 
-const char* name_of(SyncKind exchange) {
-  constexpr std::array kNames{"gradients", "gradients and weights", "weights"};
-  return kNames.at(static_cast<std::size_t>(exchange));
-}
-
 std::string link_line(const PlannedScaling& scaling) {
   return fmt::format("{} per message, {} ({})", latency_text(scaling.link.latency_s),
                      bandwidth_text(scaling.link.bytes_per_s), printable(scaling.link_from));
@@ -108,15 +103,13 @@ std::string sharded_text(const FakeRanks& fake) {
 }
 
 Json rank_split_json(const RankSplit& split) {
-  return {{"name", split.name},
-          {"samples", split.samples},
-          {"batches", split.batches},
-          {"last_batch",
-           {{"samples", split.last_batch},
-            {"min_per_rank", split.last_least},
-            {"max_per_rank", split.last_most},
-            {"ranks_without", split.idle_ranks}}},
-          {"dropped", split.dropped}};
+  return joined({JSON_FIELDS(split, name, samples, batches),
+                 {{"last_batch",
+                   {{"samples", split.last_batch},
+                    {"min_per_rank", split.last_least},
+                    {"max_per_rank", split.last_most},
+                    {"ranks_without", split.idle_ranks}}},
+                  {"dropped", split.dropped}}});
 }
 
 Json memory_json(const FakeRanks& fake) {
@@ -204,24 +197,19 @@ std::string scaling_text(const PlannedScaling& scaling, const Style& style) {
 
 Json scaling_json(const PlannedScaling& scaling) {
   const auto rows = json_list(scaling.rows, [&](const EstimatedStep& row) {
-    const auto measured = [&](double StepRange::*seconds) {
-      return row.measured ? Json((*row.measured).*seconds) : Json(nullptr);
-    };
-    return Json{{"ranks", row.ranks},
-                {"global_batch", row.ranks * scaling.step.samples / scaling.step.batches},
-                {"samples_per_step", row.ranks * scaling.step.samples},
-                {"exchange_s", row.exchange_s},
-                {"exposed_s", row.exposed_s},
-                {"step_s", row.step_s},
-                {"step_low_s", measured(&StepRange::low_s)},
-                {"step_high_s", measured(&StepRange::high_s)},
-                {"measured", row.measured.has_value()},
-                {"samples_per_s", row.samples_per_s},
-                {"efficiency", row.efficiency}};
+    const auto& range = row.measured;
+    return joined({{{"ranks", row.ranks},
+                    {"global_batch", row.ranks * scaling.step.samples / scaling.step.batches},
+                    {"samples_per_step", row.ranks * scaling.step.samples}},
+                   JSON_FIELDS(row, exchange_s, exposed_s, step_s),
+                   {{"step_low_s", range ? Json(range->low_s) : Json(nullptr)},
+                    {"step_high_s", range ? Json(range->high_s) : Json(nullptr)},
+                    {"measured", range.has_value()}},
+                   JSON_FIELDS(row, samples_per_s, efficiency)});
   });
   return {{"schema", "trainctl.scaling/2"},
           {"formula", kRingFormula},
-          {"exchange", name_of(scaling.step.exchange)},
+          {"exchange", enum_name(scaling.step.exchange)},
           {"steps_per_exchange", scaling.step.every},
           {"gradient_bytes", gradient_bytes(scaling.step)},
           {"bucket_bytes", scaling.step.buckets},

@@ -226,8 +226,8 @@ Json suggestion_json(const LrCurve& curve) {
   return {{"lr", rate(&RateRange::suggestion)},
           {"low", rate(&RateRange::low)},
           {"high", rate(&RateRange::high)},
-          {"steepest", or_null(curve.steepest, json_number)},
-          {"tenth_of_minimum", or_null(curve.tenth_of_minimum(), json_number)}};
+          {"steepest", json_value(curve.steepest)},
+          {"tenth_of_minimum", json_value(curve.tenth_of_minimum())}};
 }
 
 }  // namespace
@@ -308,7 +308,7 @@ std::string lr_curve_csv(const LrCurve& curve) {
 Json lr_curve_json(const LrCurve& curve) {
   const auto point = [](const SmoothedStep& step) { return JSON_FIELDS(step, lr, loss, smoothed); };
   return {{"points", json_list(curve.steps, point)},
-          {"diverged_at", or_null(curve.diverged_at, json_number)},
+          {"diverged_at", json_value(curve.diverged_at)},
           {"suggestion", suggestion_json(curve)},
           {"remark", curve.remark}};
 }

@@ -12,7 +12,6 @@ enum class SweepStatus { pending, running, ok, failed, pruned };
 constexpr std::array<const char*, 5> enum_names(SweepStatus) {
   return {"pending", "running", "ok", "failed", "pruned"};
 }
-const char* name_of(SweepStatus status);
 
 /// Pairs of a key of the experiment file and its value as YAML.
 using Overrides = std::vector<std::pair<std::string, std::string>>;

@@ -145,21 +145,19 @@ std::string evaluation_text(const RunRecord& record, const Style& style) {
 }
 
 Json evaluation_document(const RunRecord& record, const RunResult& ending) {
-  const auto of_evaluation = [&](const auto& member) {
-    return or_null(record.evaluated, [&](const events::Evaluated& done) { return member(done); });
-  };
-  Json document = joined({{{"schema", "trainctl.evaluation/2"}},
-                          JSON_FIELDS(ending, verdict, exit_code, message, started_at)});
-  document["wall_s"] = ending.wall_s;
-  document["split"] = of_evaluation([](const auto& done) { return done.split; });
-  document["checkpoint"] = of_evaluation([](const auto& done) { return done.checkpoint; });
-  document["samples"] = of_evaluation([](const auto& done) { return done.samples; });
-  document["metrics"] = of_evaluation([](const auto& done) { return metrics_json(done.metrics); });
-  document["tables"] = tables_json(record.tables);
-  document["skipped_samples"] = record.skipped.size();
-  document["world_size"] = world_size_of(record);
-  document["first_failure"] = failure_document(ending.first_failure);
-  return document;
+  Json values{
+      {"split", nullptr}, {"checkpoint", nullptr}, {"samples", nullptr}, {"metrics", nullptr}};
+  if (const auto& done = record.evaluated) {
+    values.update(JSON_FIELDS(*done, split, checkpoint, samples));
+    values["metrics"] = metrics_json(done->metrics);
+  }
+  return joined({{{"schema", "trainctl.evaluation/2"}},
+                 JSON_FIELDS(ending, verdict, exit_code, message, started_at, wall_s),
+                 values,
+                 {{"tables", tables_json(record.tables)},
+                  {"skipped_samples", record.skipped.size()},
+                  {"world_size", world_size_of(record)},
+                  {"first_failure", failure_document(ending.first_failure)}}});
 }
 
 std::string replay_text(const Replay& replay, const Style& style) {

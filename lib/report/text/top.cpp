@@ -138,8 +138,8 @@ Json rank_json(const TopRank& rank) {
   return joined({JSON_FIELDS(rank, rank, pid),
                  {{"phase", or_null(rank.phase)},
                   {"step", rank.step < 0 ? Json(nullptr) : Json(rank.step)},
-                  {"steps_per_s", or_null(rank.steps_per_s, json_number)},
-                  {"silent_s", or_null(rank.idle_s, json_number)}},
+                  {"steps_per_s", json_value(rank.steps_per_s)},
+                  {"silent_s", json_value(rank.idle_s)}},
                  JSON_FIELDS(rank, cpu_percent, rss_bytes)});
 }
 
@@ -152,11 +152,6 @@ Json checkpoint_json(const TopCheckpoint& saved) { return JSON_FIELDS(saved, nam
 Json known(std::int64_t value) { return value > 0 ? Json(value) : Json(nullptr); }
 
 }  // namespace
-
-const char* name_of(TopState state) {
-  constexpr std::array kNames{"running", "elsewhere", "gone", "ended"};
-  return kNames.at(static_cast<std::size_t>(state));
-}
 
 std::string top_text(const TopView& view, const Style& style, int height) {
   std::vector<std::string> lines = lines_of(view, style);
@@ -172,21 +167,18 @@ std::string top_text(const TopView& view, const Style& style, int height) {
 }
 
 Json top_json(const TopView& view) {
-  return joined({{{"schema", "trainctl.top/2"},
-                  {"run_dir", view.run_dir},
-                  {"name", view.name},
-                  {"state", name_of(view.state)},
-                  {"host", or_null(view.host)},
+  return joined({{{"schema", "trainctl.top/2"}},
+                 JSON_FIELDS(view, run_dir, name, state),
+                 {{"host", or_null(view.host)},
                   {"pid", known(view.pid)},
                   {"since", or_null(view.since)},
                   {"epoch", current_epoch(view)},
                   {"epochs_done", view.epoch},
                   {"max_epochs", known(view.max_epochs)},
                   {"steps_per_epoch", known(view.steps_per_epoch)}},
-                 JSON_FIELDS(view, step, steps_per_s, samples_per_s, eta_s, data_wait_share, lr),
-                 {{"losses", json_list(view.losses, json_number)},
-                  {"metrics", numbers_object(view.metrics)},
-                  {"ranks", json_list(view.ranks, rank_json)},
+                 JSON_FIELDS(view, step, steps_per_s, samples_per_s, eta_s, data_wait_share, lr,
+                             losses, metrics),
+                 {{"ranks", json_list(view.ranks, rank_json)},
                   {"gpus", json_list(view.gpus, gpu_json)},
                   {"checkpoint", or_null(view.checkpoint, checkpoint_json)},
                   {"warnings", view.warnings},

@@ -36,7 +36,7 @@ class World {
   }
   [[nodiscard]] std::string statuses() const {
     std::string text;
-    for (const LedgerRun& run : ledger_.runs()) text += std::string(name_of(run.status)) + " ";
+    for (const LedgerRun& run : ledger_.runs()) text += std::string(enum_name(run.status)) + " ";
     return text;
   }
   Ledger& ledger() { return ledger_; }
