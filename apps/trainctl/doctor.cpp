@@ -81,7 +81,7 @@ void check_processes(int ranks, const study::LinkDevices& places, const Context&
   ENSURE(
       resource, static_cast<std::uint64_t>(ranks) <= most,
       "{} processes of about {} each do not fit into the available {} of memory\nhint: {}", ranks,
-      human_bytes(static_cast<double>(kEach)), human_bytes(static_cast<double>(available_memory())),
+      human_bytes(kEach), human_bytes(available_memory()),
       most < 2 ? std::string("free some memory") : fmt::format("use --devices {} or less", most));
   if (ranks > places.cores && !context.quiet)
     writer_for(stderr)(fmt::format(

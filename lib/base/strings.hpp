@@ -1,5 +1,6 @@
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <optional>
 #include <span>
@@ -43,6 +44,9 @@ std::string printable(std::string_view text);
 /// Returns the word in quotes if a POSIX shell needs them.
 std::string shell_word(const std::string& word);
 
+/// Returns the text without the characters of `blanks` at both ends.
+std::string_view trimmed(std::string_view text, std::string_view blanks = " \t\r\n");
+
 /// Returns the text with the ASCII letters A to Z in lower case.
 std::string lower_case(std::string_view text);
 
@@ -52,6 +56,9 @@ std::string with_thousands(long long value);
 std::string human_duration(double seconds);
 /// Formats bytes: "1.5 GiB".
 std::string human_bytes(double bytes);
+std::string human_bytes(std::integral auto bytes) {
+  return human_bytes(static_cast<double>(bytes));
+}
 
 /// Returns the message with a bounded length. Of each line with more than 2,000 characters the
 /// first 1,000 and the last 500 are kept: "START... (1,048,576 characters) ...END".

@@ -48,7 +48,7 @@ report::Table table_of(const std::vector<CheckpointInfo>& rows) {
     table.add({printable(row.name),
                row.moment ? std::to_string(row.moment->epoch_number()) : std::string("-"),
                row.moment ? with_thousands(row.moment->global_step) : std::string("-"),
-               human_bytes(static_cast<double>(row.bytes)), value_text(row), name_of(row.state),
+               human_bytes(row.bytes), value_text(row), name_of(row.state),
                join(links_of(row), ", ")});
   }
   return table;

@@ -153,8 +153,7 @@ void print_report(const data::PackReport& report, const PackArguments& arguments
     found += fmt::format(", {} damaged and stored again", with_thousands(report.damaged));
   print(fmt::format("{}: {} sample{} ({}){}, {}", printable(arguments.out),
                     with_thousands(report.samples), plural(report.samples),
-                    data::pack_recipe(options), found,
-                    human_bytes(static_cast<double>(report.bytes))));
+                    data::pack_recipe(options), found, human_bytes(report.bytes)));
   print_skipped(context, report.skipped, "not packed");
 }
 

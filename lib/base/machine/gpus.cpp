@@ -4,7 +4,6 @@
 #include "base/strings.hpp"
 
 #include <algorithm>
-#include <cctype>
 #include <charconv>
 #include <cstdlib>
 #include <fstream>
@@ -19,11 +18,10 @@ namespace fs = std::filesystem;
 constexpr int kMostGpus = 64;
 constexpr std::string_view kUuid = "GPU-";
 constexpr std::string_view kMigSlice = "MIG-";
+constexpr std::string_view kBlanks = " \t\n\v\f\r";
 
 std::string value_after_colon(const std::string& line) {
-  const std::size_t first = line.find_first_not_of(" \t", line.find(':') + 1);
-  if (first == std::string::npos) return {};
-  return line.substr(first, line.find_last_not_of(" \t") - first + 1);
+  return std::string(trimmed(std::string_view(line).substr(line.find(':') + 1), " \t"));
 }
 
 // Returns the GPUs of /proc/driver/nvidia/gpus/*/information by device number.
@@ -42,14 +40,6 @@ std::map<std::string, Gpu> cards_of_driver(const fs::path& root) {
     if (!minor.empty()) found[minor] = card;
   });
   return found;
-}
-
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.front())) != 0)
-    text.remove_prefix(1);
-  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back())) != 0)
-    text.remove_suffix(1);
-  return text;
 }
 
 // Parses like strtol ("1gpu" is 1), as CUDA does. Empty without a number or such a GPU.
@@ -114,10 +104,10 @@ std::vector<std::string> visible_gpus(std::span<const Gpu> present, const char* 
   }
   const std::vector<std::string> entries = split(list, ',');
   // The list does not say which GPU has the MIG slice, and CUDA uses one slice per process.
-  if (!present.empty() && trimmed(entries.front()).starts_with(kMigSlice))
-    return {std::string(trimmed(entries.front()))};
+  if (!present.empty() && trimmed(entries.front(), kBlanks).starts_with(kMigSlice))
+    return {std::string(trimmed(entries.front(), kBlanks))};
   for (const std::string& entry : entries) {
-    const std::string device = device_called(present, trimmed(entry));
+    const std::string device = device_called(present, trimmed(entry, kBlanks));
     if (device.empty()) break;
     if (std::ranges::find(visible, device) != visible.end()) return {};
     visible.push_back(device);
@@ -128,11 +118,11 @@ std::vector<std::string> visible_gpus(std::span<const Gpu> present, const char* 
 int named_gpus(const char* list) {
   if (list == nullptr) return 0;
   const auto is_name = [](const std::string& entry) {
-    const std::string_view text = trimmed(entry);
+    const std::string_view text = trimmed(entry, kBlanks);
     return text.starts_with(kUuid) || (!text.empty() && text[0] >= '0' && text[0] <= '9');
   };
   const std::vector<std::string> entries = split(list, ',');
-  if (trimmed(entries.front()).starts_with(kMigSlice)) return 1;
+  if (trimmed(entries.front(), kBlanks).starts_with(kMigSlice)) return 1;
   return static_cast<int>(std::ranges::find_if_not(entries, is_name) - entries.begin());
 }
 

@@ -25,9 +25,7 @@ std::string value_of(const char* file, const std::string& key, char separator) {
   for (std::string line; std::getline(in, line);) {
     const std::size_t at = line.find(separator);
     if (at == std::string::npos || !line.starts_with(key)) continue;
-    const std::size_t first = line.find_first_not_of(" \t\"", at + 1);
-    if (first == std::string::npos) return {};
-    return line.substr(first, line.find_last_not_of(" \t\"") - first + 1);
+    return std::string(trimmed(std::string_view(line).substr(at + 1), " \t\""));
   }
   return {};
 }

@@ -74,7 +74,7 @@ Arena image_memory(const Facts& facts) {
   ENSURE(resource, samples <= budget / each,
          "{} samples of {} bytes each do not fit into {}, half of the available memory\nhint: free "
          "some memory or use fewer samples",
-         samples, each, human_bytes(static_cast<double>(budget)));
+         samples, each, human_bytes(budget));
   return Arena(samples * each);
 }
 

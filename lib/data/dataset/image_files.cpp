@@ -83,9 +83,7 @@ DataRoot open_root(const ImageList& options) {
 }
 
 char delimiter_of(const fs::path& path) {
-  std::string suffix = path.extension().string();
-  for (char& c : suffix) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  return suffix == ".csv" ? ',' : '\t';
+  return lower_case(path.extension().string()) == ".csv" ? ',' : '\t';
 }
 
 /// Returns whether the first line is a header. A line that may be a sample is not a header.

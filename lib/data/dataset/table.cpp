@@ -31,8 +31,7 @@ std::string text_of(const FileReader& file, const std::string& name) {
   ENSURE(resource, file.size() <= most,
          "{} has {}, more than the limit of {} (half of the available memory)\nhint: free some "
          "memory, or split the table",
-         name, human_bytes(static_cast<double>(file.size())),
-         human_bytes(static_cast<double>(most)));
+         name, human_bytes(file.size()), human_bytes(most));
   std::string text(file.size(), '\0');
   file.read(0, std::as_writable_bytes(std::span(text)));
   return text;

@@ -35,8 +35,7 @@ struct MemberName {
     if (dot == std::string_view::npos || dot == base || name.substr(base, 2) == "__")
       return;  // the member belongs to no sample
     key = name.substr(0, dot);
-    suffix = name.substr(dot + 1);
-    for (char& c : suffix) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+    suffix = lower_case(name.substr(dot + 1));
   }
 };
 
@@ -82,11 +81,9 @@ class Indexer {
 
   std::string label_of(const std::string& text, const TarMember& member) const {
     if (options_.label != "json" && !options_.label.ends_with(".json")) {
-      const std::size_t begin = text.find_first_not_of(" \t\r\n");
-      const std::size_t end = text.find_last_not_of(" \t\r\n");
-      ENSURE(data, begin != std::string::npos, "{} has an empty label at byte {}", sample(),
-             member.offset);
-      return text.substr(begin, end - begin + 1);
+      const std::string_view label = trimmed(text);
+      ENSURE(data, !label.empty(), "{} has an empty label at byte {}", sample(), member.offset);
+      return std::string(label);
     }
     const Json json = Json::parse(text, nullptr, false);
     ENSURE(data, json.is_object(), "{} has a .json at byte {} that is not a JSON object", sample(),

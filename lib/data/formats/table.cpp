@@ -124,7 +124,7 @@ Gathered gather_rows(const Table& options, const TableColumns& columns, TableRow
       ENSURE(resource, gathered.bytes() <= budget,
              "{} needs more than {} (half of the available memory)\nhint: free memory or use fewer "
              "columns",
-             rows.name(), human_bytes(static_cast<double>(budget)));
+             rows.name(), human_bytes(budget));
     }
     if (!label) continue;
     if (options.label_type == LabelType::category) {

@@ -241,8 +241,7 @@ int ring_slots(const LoaderOptions& options, std::uint64_t slot_bytes) {
          "{} of {} samples need{} {}, but the loader may use {} (half of the available "
          "memory)\nhint: lower loader.batch_size, or free memory",
          counted(least, "batch", "batches"), options.batch_size, least == 1 ? "s" : "",
-         human_bytes(static_cast<double>(slot_bytes) * least),
-         human_bytes(static_cast<double>(budget)));
+         human_bytes(static_cast<double>(slot_bytes) * least), human_bytes(budget));
   return std::min(wanted_slots(options), fitting);
 }
 

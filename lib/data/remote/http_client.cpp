@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "base/hash.hpp"
+#include "base/strings.hpp"
 #include "data/core/parallel.hpp"
 #include "data/core/run_control.hpp"
 
@@ -10,7 +11,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <charconv>
 #include <cstdlib>
 #include <new>
@@ -116,12 +116,6 @@ void append_body(std::string_view bytes, Receiver& receiver) {
   response.body += bytes;
 }
 
-std::string_view trimmed(std::string_view text) {
-  const std::size_t begin = text.find_first_not_of(" \t\r\n");
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(" \t\r\n") - begin + 1);
-}
-
 /// Parses a status line such as "HTTP/1.1 200 OK". With redirects there are several; only the last
 /// response counts.
 void parse_status_line(std::string_view line, HttpResponse& response) {
@@ -136,10 +130,7 @@ void add_header(std::string_view line, Receiver& receiver) {
   if (line.starts_with("HTTP/")) parse_status_line(line, receiver.response);
   const std::size_t colon = line.find(':');
   if (colon == std::string_view::npos) return;
-  std::string name(line.substr(0, colon));
-  std::transform(name.begin(), name.end(), name.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  receiver.response.headers[name] = trimmed(line.substr(colon + 1));
+  receiver.response.headers[lower_case(line.substr(0, colon))] = trimmed(line.substr(colon + 1));
 }
 
 /// A libcurl callback. Returning fewer bytes than given aborts the transfer.

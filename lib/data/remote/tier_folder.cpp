@@ -140,9 +140,8 @@ void TierFolder::reserve(std::uint64_t bytes) {
   const std::string message = fmt::format(
       "cannot store {} in {}: only {} of the {} of dataset.cache.budget are free\nhint: raise "
       "dataset.cache.budget, or set dataset.cache.local to a folder on a larger disk",
-      human_bytes(static_cast<double>(bytes)), shown(folder_),
-      human_bytes(static_cast<double>(budget_ - std::min(budget_, held))),
-      human_bytes(static_cast<double>(budget_)));
+      human_bytes(bytes), shown(folder_), human_bytes(budget_ - std::min(budget_, held)),
+      human_bytes(budget_));
   if (bytes > budget_) throw Error(ErrorKind::resource, message);
   throw BudgetInUse(message);
 }

@@ -123,10 +123,8 @@ Table time_table(const RunComparison& compared) {
 std::string curves_text(const RunComparison& compared, const Style& style) {
   std::string text;
   std::vector<std::string> names;
-  for (const Group& group : compared.groups) {
-    for (const RunFiles& run : group.runs) {
-      for (const std::string& name : metric_names(run.epochs)) add_new(names, name);
-    }
+  for (const RunFiles* run : runs_of(compared)) {
+    for (const std::string& name : metric_names(run->epochs)) add_new(names, name);
   }
   int widest = 0;
   for (const Group& group : compared.groups)

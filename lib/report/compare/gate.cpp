@@ -289,13 +289,9 @@ struct Piece {
   std::size_t at = 0;
 };
 
-Piece trimmed(Piece piece) {
-  while (!piece.text.empty() && piece.text.front() == ' ') {
-    piece.text.remove_prefix(1);
-    ++piece.at;
-  }
-  while (!piece.text.empty() && piece.text.back() == ' ') piece.text.remove_suffix(1);
-  return piece;
+Piece trimmed(const Piece& piece) {
+  const std::string_view text = trainctl::trimmed(piece.text, " ");
+  return {text, piece.at + static_cast<std::size_t>(text.data() - piece.text.data())};
 }
 
 std::vector<Piece> pieces_of(std::string_view text) {

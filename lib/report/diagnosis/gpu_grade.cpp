@@ -103,8 +103,8 @@ GradeLine gpu_model(const GpuState& gpu) {
   std::string found = printable(gpu.name);
   const auto capability = parse_number<double>(gpu.capability);
   if (capability) found += ", compute capability " + gpu.capability;
-  found += fmt::format(", {} of {} free", human_bytes(static_cast<double>(gpu.free_bytes)),
-                       human_bytes(static_cast<double>(gpu.total_bytes)));
+  found +=
+      fmt::format(", {} of {} free", human_bytes(gpu.free_bytes), human_bytes(gpu.total_bytes));
   if (gpu.temperature) found += fmt::format(", {} C", *gpu.temperature);
   if (capability && *capability < kRequiredCapability)
     return grade_line(name, Grade::broken, found,

@@ -16,8 +16,6 @@ constexpr int kCuda = 13000;
 
 GradeLine ok(std::string found) { return {Grade::ok, std::move(found)}; }
 
-std::string bytes_text(std::uint64_t bytes) { return human_bytes(static_cast<double>(bytes)); }
-
 GradeLine governor(const MachineReadings& r) {
   if (r.governors.empty()) return ok("not reported by the kernel (as in most virtual machines)");
   std::vector<std::string> parts;
@@ -77,11 +75,11 @@ GradeLine features(const MachineReadings& r) {
 }
 
 GradeLine memory(const MachineReadings& r) {
-  std::string found =
-      fmt::format("{} of {} available", bytes_text(r.memory_available), bytes_text(r.memory_total));
+  std::string found = fmt::format("{} of {} available", human_bytes(r.memory_available),
+                                  human_bytes(r.memory_total));
   if (r.memory_limit && *r.memory_limit < r.memory_total)
-    found += fmt::format(", limited to {} by a control group", bytes_text(*r.memory_limit));
-  if (r.swap_used > 0) found += fmt::format(", {} swapped out", bytes_text(r.swap_used));
+    found += fmt::format(", limited to {} by a control group", human_bytes(*r.memory_limit));
+  if (r.swap_used > 0) found += fmt::format(", {} swapped out", human_bytes(r.swap_used));
   if (r.memory_available < kGiB)
     return {Grade::bad, found, "a worker needs about 1 GiB for libtorch alone",
             "end other programs, or raise the limit: docker run --memory, resources.limits.memory"};
@@ -111,7 +109,7 @@ GradeLine open_files(const MachineReadings& r) {
 }
 
 GradeLine locked_memory(const MachineReadings& r) {
-  const std::string found = r.locked_bytes ? bytes_text(*r.locked_bytes) : std::string("no limit");
+  const std::string found = r.locked_bytes ? human_bytes(*r.locked_bytes) : std::string("no limit");
   if (!r.locked_bytes || !r.has_infiniband) return ok(found);
   return {Grade::degraded, found + ", and there is InfiniBand",
           "NCCL cannot register its buffers and falls back to TCP",
@@ -120,7 +118,7 @@ GradeLine locked_memory(const MachineReadings& r) {
 
 GradeLine shared_memory(const MachineReadings& r) {
   if (!r.shm_bytes) return ok("not known");
-  const std::string found = bytes_text(*r.shm_bytes);
+  const std::string found = human_bytes(*r.shm_bytes);
   if (r.gpus.size() < 2 || *r.shm_bytes >= 512 * kMiB) return ok(found);
   return {Grade::bad, fmt::format("{}, for {} GPUs", found, r.gpus.size()),
           "NCCL needs /dev/shm: a run on several GPUs may fail at its first all-reduce",
@@ -138,7 +136,7 @@ GradeLine disk(const MachineReadings& r) {
   std::string found = d.path.empty() ? "not known" : printable(d.path);
   if (!d.type.empty()) found += ": " + printable(d.type);
   if (!d.device.empty()) found += " on " + printable(d.device);
-  if (d.free_bytes) found += fmt::format(", {} free", bytes_text(*d.free_bytes));
+  if (d.free_bytes) found += fmt::format(", {} free", human_bytes(*d.free_bytes));
   if (d.writable == false)
     return {Grade::bad, found + ", not writable", "run folders are created in the current folder",
             "give --out DIR"};
@@ -201,11 +199,7 @@ GradeLine threads(const MachineReadings& r) {
   const std::string found = parts.empty() ? "no OpenMP or MKL variable is set" : join(parts, " ");
   const auto value_of = [&](const char* name) {
     const auto at = r.environment.find(name);
-    std::string value = at == r.environment.end() ? std::string() : at->second;
-    std::ranges::transform(value, value.begin(), [](char c) {
-      return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
-    });
-    return value;
+    return at == r.environment.end() ? std::string() : lower_case(at->second);
   };
   const std::string spins = value_of("GOMP_SPINCOUNT");
   const char* variable = value_of("OMP_WAIT_POLICY") == "active"      ? "OMP_WAIT_POLICY"

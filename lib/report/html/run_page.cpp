@@ -253,8 +253,7 @@ Html epochs_section(const RunFiles& run) {
 Html checkpoints_section(const RunFiles& run) {
   if (run.checkpoints.empty()) return {};
   Table table({left("checkpoint"), "size"});
-  for (const CheckpointName& one : run.checkpoints)
-    table.add({one.name, human_bytes(static_cast<double>(one.bytes))});
+  for (const CheckpointName& one : run.checkpoints) table.add({one.name, human_bytes(one.bytes)});
   return html_table(table);
 }
 

@@ -119,7 +119,7 @@ std::string gpus_text(const Plan& plan) {
   const std::string more =
       copies == 0 ? ""
                   : fmt::format(", plus {} for copies that undo a step with NaN or Inf",
-                                bytes_text(copies));
+                                human_bytes(copies));
   return text + "; estimated from the tensors on the CPU" + more;
 }
 
@@ -239,8 +239,8 @@ std::string model_table_text(const Plan& plan, const Style& style) {
   for (const auto& [part, bytes] : parts) {
     if (bytes == 0) continue;
     const int ranks = part == std::string_view("checkpoint copy") ? 1 : plan.ranks_here;
-    std::vector<std::string> cells{part, bytes_text(bytes)};
-    if (plan.ranks_here > 1) cells.push_back(bytes_text(bytes * ranks));
+    std::vector<std::string> cells{part, human_bytes(bytes)};
+    if (plan.ranks_here > 1) cells.push_back(human_bytes(bytes * ranks));
     table.add(std::move(cells));
   }
   return to_text(table, style);

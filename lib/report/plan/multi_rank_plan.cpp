@@ -17,11 +17,11 @@ std::int64_t gradient_bytes(const SyncedStep& step) {
 }
 
 std::string gradients_text(const SyncedStep& step) {
-  std::string text = bytes_text(gradient_bytes(step));
+  std::string text = human_bytes(gradient_bytes(step));
   if (step.buckets.size() < 2) return text + " in one bucket";
   text += fmt::format(" in {} buckets: ", step.buckets.size());
   for (std::size_t i = 0; i < std::min(step.buckets.size(), kMostBuckets); ++i)
-    text += (i > 0 ? ", " : "") + bytes_text(step.buckets[i]);
+    text += (i > 0 ? ", " : "") + human_bytes(step.buckets[i]);
   return step.buckets.size() > kMostBuckets ? text + ", ..." : text;
 }
 
@@ -81,7 +81,7 @@ std::string split_text(const RankSplit& split) {
 std::string buckets_text(const std::vector<RankBucket>& buckets) {
   std::string text = counted(static_cast<std::int64_t>(buckets.size()), "bucket") + ": ";
   for (std::size_t i = 0; i < std::min(buckets.size(), kMostBuckets); ++i)
-    text += fmt::format("{}{} of {} gradient{}", i > 0 ? ", " : "", bytes_text(buckets[i].bytes),
+    text += fmt::format("{}{} of {} gradient{}", i > 0 ? ", " : "", human_bytes(buckets[i].bytes),
                         buckets[i].parameters, plural(buckets[i].parameters));
   return buckets.size() > kMostBuckets ? text + ", ..." : text;
 }
@@ -89,17 +89,16 @@ std::string buckets_text(const std::vector<RankBucket>& buckets) {
 std::string memory_text(const FakeRanks& fake) {
   const bool on_cpu = fake.model->device == "cpu";
   return fmt::format("{} for a step on {}, {} of it optimizer state; {} of host memory for loading",
-                     bytes_text(rank_step_bytes(fake, false)), on_cpu ? "the CPU" : "the GPU",
-                     bytes_text(fake.model->optimizer_bytes),
-                     bytes_text(static_cast<std::int64_t>(fake.loading_bytes)));
+                     human_bytes(rank_step_bytes(fake, false)), on_cpu ? "the CPU" : "the GPU",
+                     human_bytes(fake.model->optimizer_bytes), human_bytes(fake.loading_bytes));
 }
 
 std::string sharded_text(const FakeRanks& fake) {
   const std::int64_t kept = rank_step_bytes(fake, true);
   const std::int64_t saved = rank_step_bytes(fake, false) - kept;
-  return fmt::format("{} if the optimizer state is sharded ({}): {} less", bytes_text(kept),
+  return fmt::format("{} if the optimizer state is sharded ({}): {} less", human_bytes(kept),
                      fake.shards_optimizer ? "as set by distributed.type" : "zero1",
-                     bytes_text(saved));
+                     human_bytes(saved));
 }
 
 Json rank_split_json(const RankSplit& split) {
@@ -125,8 +124,6 @@ Json memory_json(const FakeRanks& fake) {
 std::string plan_fact(const std::string& label, const std::string& text, const Style& style) {
   return fact_line(label, text, style, 11);
 }
-
-std::string bytes_text(std::int64_t bytes) { return human_bytes(static_cast<double>(bytes)); }
 
 std::vector<EstimatedStep> estimate_scaling(const SyncedStep& step, const Link& link, int ranks) {
   std::vector<EstimatedStep> rows;
@@ -184,7 +181,7 @@ std::string scaling_text(const PlannedScaling& scaling, const Style& style) {
   text += plan_fact(scaling.step.exchange == SyncKind::weights ? "weights" : "gradients",
                     gradients_text(scaling.step), style);
   if (scaling.step.exchange == SyncKind::gradients_and_weights)
-    text += plan_fact("weights", bytes_text(scaling.step.weight_bytes), style);
+    text += plan_fact("weights", human_bytes(scaling.step.weight_bytes), style);
   text += plan_fact("link", link_line(scaling), style);
   text += plan_fact("step", alone_line(scaling), style);
   const char* label = "assumed";

@@ -11,9 +11,7 @@ namespace {
 using Bytes = std::function<std::uint64_t(const PlannedSplit&)>;
 using Cell = std::function<std::string(const PlannedSplit&)>;
 
-std::string size_text(std::uint64_t bytes) {
-  return bytes == 0 ? "-" : human_bytes(static_cast<double>(bytes));
-}
+std::string size_text(std::uint64_t bytes) { return bytes == 0 ? "-" : human_bytes(bytes); }
 
 std::string times_text(int count, std::uint64_t bytes) {
   if (count <= 1 || bytes == 0) return size_text(bytes);

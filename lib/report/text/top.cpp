@@ -97,8 +97,7 @@ Table ranks_table(const TopView& view) {
                rank.phase.empty() ? kUnknown : rank.phase,
                rank.step < 0 ? kUnknown : with_thousands(rank.step),
                text_or_dash(rank.steps_per_s, rate_text),
-               text_or_dash(rank.cpu_percent, usage_text),
-               human_bytes(static_cast<double>(rank.rss_bytes)),
+               text_or_dash(rank.cpu_percent, usage_text), human_bytes(rank.rss_bytes),
                silent ? human_duration(*rank.idle_s) : ""});
   }
   return table;
@@ -106,9 +105,8 @@ Table ranks_table(const TopView& view) {
 
 std::string gpu_line(const TopGpu& gpu) {
   return fmt::format("GPU {}  {}  {}  {} of {}", gpu.index, printable(gpu.name),
-                     text_or_dash(gpu.percent, usage_text),
-                     human_bytes(static_cast<double>(gpu.used_bytes)),
-                     human_bytes(static_cast<double>(gpu.total_bytes)));
+                     text_or_dash(gpu.percent, usage_text), human_bytes(gpu.used_bytes),
+                     human_bytes(gpu.total_bytes));
 }
 
 std::vector<std::string> lines_of(const TopView& view, const Style& style) {

@@ -303,8 +303,7 @@ void check_room(const fs::path& file, std::uint64_t bytes) {
   ENSURE(resource, failure || space.available >= bytes,
          "the predictions for {} need {}, but {} are free\n"
          "hint: free disk space or choose another --out",
-         printable(file.string()), human_bytes(static_cast<double>(bytes)),
-         human_bytes(static_cast<double>(space.available)));
+         printable(file.string()), human_bytes(bytes), human_bytes(space.available));
 }
 
 void write_predictions(const RankParts& left, const PredictionPlan& plan,
