@@ -1,7 +1,7 @@
 #include "report/text/task_results.hpp"
 
 #include "base/strings.hpp"
-#include "events/codec.hpp"
+#include "events/pipe.hpp"
 #include "report/text/format.hpp"
 
 #include <fmt/ranges.h>
