@@ -16,8 +16,8 @@
 #include <set>
 #include <utility>
 
-// The format is PKWARE's APPNOTE.TXT, https://www.pkware.com/appnote; the numeric constants are its
-// offsets.
+// The archives are those of PKWARE's APPNOTE.TXT, https://www.pkware.com/appnote; the numeric
+// constants are its offsets.
 
 namespace trainctl::weights {
 namespace {
