@@ -15,9 +15,7 @@
 #include <cerrno>
 #include <cstring>
 #include <map>
-#include <optional>
 #include <system_error>
-#include <vector>
 
 namespace trainctl {
 namespace {

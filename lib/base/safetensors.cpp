@@ -7,11 +7,8 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <set>
-#include <utility>
 
 namespace trainctl::safetensors {
 namespace {

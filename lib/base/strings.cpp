@@ -5,15 +5,9 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <array>
-#include <bit>
 #include <cctype>
-#include <charconv>
 #include <cmath>
-#include <cstdint>
 #include <cstdlib>
-#include <system_error>
 
 namespace trainctl {
 namespace {

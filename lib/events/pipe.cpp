@@ -6,14 +6,11 @@
 
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cmath>
 #include <csignal>
 #include <cstring>
 #include <limits>
-#include <utility>
 
 namespace trainctl::events {
 namespace {

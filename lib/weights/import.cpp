@@ -13,13 +13,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
-#include <functional>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 namespace trainctl::weights {
 namespace {

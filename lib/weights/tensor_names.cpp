@@ -8,11 +8,8 @@
 #include <fmt/ranges.h>
 #include <fnmatch.h>
 
-#include <algorithm>
 #include <array>
-#include <optional>
 #include <set>
-#include <string_view>
 #include <unordered_map>
 
 namespace trainctl::weights {

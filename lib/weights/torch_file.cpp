@@ -9,12 +9,8 @@
 #include <fmt/format.h>
 #include <zlib.h>
 
-#include <algorithm>
 #include <array>
-#include <cstring>
-#include <map>
 #include <set>
-#include <utility>
 
 // The archives are those of PKWARE's APPNOTE.TXT, https://www.pkware.com/appnote; the numeric
 // constants are its offsets.

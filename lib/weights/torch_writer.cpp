@@ -7,9 +7,7 @@
 
 #include <zlib.h>
 
-#include <algorithm>
 #include <array>
-#include <vector>
 
 // The archive follows PKWARE's APPNOTE.TXT, https://www.pkware.com/appnote; the opcodes of the
 // pickle are documented in CPython's pickletools.py.

@@ -13,7 +13,6 @@
 #include <cstdlib>
 #include <fstream>
 #include <limits>
-#include <optional>
 #include <sstream>
 
 namespace trainctl {

@@ -7,8 +7,6 @@
 
 #include <sched.h>
 
-#include <algorithm>
-#include <cstddef>
 #include <fstream>
 #include <utility>
 

@@ -4,10 +4,8 @@
 #include "data/core/registry.hpp"
 #include "spec/options/batch_transform.hpp"
 
-#include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <utility>
 
 namespace trainctl::data {
 namespace {

@@ -3,11 +3,7 @@
 #include "base/error.hpp"
 #include "data/remote/fetch_ahead.hpp"
 
-#include <algorithm>
-#include <array>
 #include <cstring>
-#include <limits>
-#include <utility>
 
 namespace trainctl::data {
 namespace {

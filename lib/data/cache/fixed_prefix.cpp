@@ -3,9 +3,6 @@
 #include "base/error.hpp"
 #include "data/remote/local_tier.hpp"
 
-#include <algorithm>
-#include <cstring>
-
 namespace trainctl::data {
 std::size_t fixed_prefix(const Pipeline& pipeline) {
   const auto random = std::ranges::find_if(pipeline.transforms,

@@ -4,8 +4,6 @@
 #include "base/strings.hpp"
 #include "data/cache/device_cache.hpp"
 
-#include <utility>
-
 namespace trainctl::data {
 namespace {
 

@@ -10,9 +10,7 @@
 #include "data/formats/image_files.hpp"
 #include "data/loader/sampling.hpp"
 
-#include <algorithm>
 #include <system_error>
-#include <utility>
 
 namespace trainctl::data {
 namespace {

@@ -4,8 +4,6 @@
 #include "data/cache/fixed_prefix.hpp"
 #include "data/image/codec/decoder.hpp"
 
-#include <algorithm>
-
 namespace trainctl::data {
 namespace {
 

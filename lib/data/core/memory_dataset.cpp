@@ -8,7 +8,6 @@
 #include "data/formats/mapped_file.hpp"
 
 #include <cstring>
-#include <utility>
 
 namespace trainctl::data {
 

@@ -9,8 +9,6 @@
 #include "data/loader/batch_assembler.hpp"
 #include "spec/experiment/run_size.hpp"
 
-#include <algorithm>
-
 namespace trainctl::data {
 namespace {
 

@@ -4,8 +4,6 @@
 #include "base/strings.hpp"
 #include "spec/plugins.hpp"
 
-#include <utility>
-
 namespace trainctl::data {
 
 #define STAGE(kind, name, ...) void register_##kind##_##name(Catalog& catalog);

@@ -10,9 +10,6 @@
 #include "data/remote/local_tier.hpp"
 #include "spec/options/dataset.hpp"
 
-#include <algorithm>
-#include <utility>
-
 namespace trainctl::data {
 namespace {
 

@@ -10,10 +10,6 @@
 #include "data/formats/mapped_file.hpp"
 #include "spec/options/dataset.hpp"
 
-#include <algorithm>
-#include <set>
-#include <utility>
-
 namespace trainctl::data {
 namespace {
 

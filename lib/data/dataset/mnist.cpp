@@ -10,12 +10,6 @@
 #include "data/remote/local_tier.hpp"
 #include "spec/options/dataset.hpp"
 
-#include <algorithm>
-#include <array>
-#include <cstring>
-#include <utility>
-#include <vector>
-
 namespace trainctl::data {
 
 namespace {

@@ -6,8 +6,6 @@
 #include "spec/options/dataset.hpp"
 
 #include <cstring>
-#include <limits>
-#include <utility>
 
 namespace trainctl::data {
 namespace {

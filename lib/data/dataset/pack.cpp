@@ -8,8 +8,6 @@
 #include "data/pack/pack_format.hpp"
 #include "spec/options/dataset.hpp"
 
-#include <cstring>
-
 namespace trainctl::data {
 namespace {
 

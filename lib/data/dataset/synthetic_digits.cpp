@@ -6,12 +6,7 @@
 #include "data/core/registry.hpp"
 #include "spec/options/dataset.hpp"
 
-#include <algorithm>
-#include <array>
 #include <atomic>
-#include <cstddef>
-#include <utility>
-#include <vector>
 
 namespace trainctl::data {
 namespace {

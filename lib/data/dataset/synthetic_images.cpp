@@ -4,7 +4,6 @@
 #include "data/core/registry.hpp"
 #include "spec/options/dataset.hpp"
 
-#include <algorithm>
 #include <cstring>
 
 namespace trainctl::data {

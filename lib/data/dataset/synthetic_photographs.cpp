@@ -16,14 +16,8 @@
 #include <fcntl.h>
 #include <sys/file.h>
 
-#include <algorithm>
-#include <array>
-#include <atomic>
 #include <cerrno>
-#include <cstring>
-#include <optional>
 #include <system_error>
-#include <utility>
 
 namespace trainctl::data {
 namespace {

@@ -10,8 +10,6 @@
 #include "data/formats/labels.hpp"
 #include "spec/options/dataset.hpp"
 
-#include <algorithm>
-
 namespace trainctl::data {
 namespace {
 

@@ -6,8 +6,6 @@
 #include "data/formats/npy.hpp"
 #include "spec/options/dataset.hpp"
 
-#include <cstring>
-
 namespace trainctl::data {
 namespace {
 

@@ -12,10 +12,6 @@
 #include "data/remote/local_tier.hpp"
 #include "spec/options/dataset.hpp"
 
-#include <algorithm>
-#include <optional>
-#include <utility>
-
 namespace trainctl::data {
 namespace {
 

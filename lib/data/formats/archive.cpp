@@ -7,12 +7,7 @@
 
 #include <zlib.h>
 
-#include <algorithm>
 #include <array>
-#include <charconv>
-#include <optional>
-#include <string_view>
-#include <utility>
 
 namespace trainctl::data {
 namespace {

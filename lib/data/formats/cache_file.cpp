@@ -6,7 +6,6 @@
 #include "data/formats/file_reader.hpp"
 
 #include <cstdlib>
-#include <utility>
 
 namespace trainctl::data {
 namespace {

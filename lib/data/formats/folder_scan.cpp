@@ -8,12 +8,7 @@
 
 #include <sys/stat.h>
 
-#include <algorithm>
 #include <cerrno>
-#include <cstring>
-#include <string>
-#include <tuple>
-#include <utility>
 
 namespace trainctl::data {
 namespace {

@@ -6,10 +6,8 @@
 #include "base/url.hpp"
 #include "data/remote/tier_folder.hpp"
 
-#include <array>
 #include <cstring>
 #include <numeric>
-#include <utility>
 
 namespace trainctl::data {
 namespace {

@@ -4,12 +4,9 @@
 #include "base/numbers.hpp"
 #include "base/strings.hpp"
 
-#include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <unordered_map>
-#include <utility>
 
 namespace trainctl::data {
 namespace {

@@ -8,13 +8,10 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
-#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
-#include <cstring>
 #include <system_error>
-#include <tuple>
 
 namespace trainctl::data {
 namespace {

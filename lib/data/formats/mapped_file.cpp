@@ -9,15 +9,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <cerrno>
 #include <charconv>
 #include <csignal>
 #include <cstring>
 #include <mutex>
-#include <string_view>
-#include <utility>
 
 namespace trainctl::data {
 

@@ -5,9 +5,6 @@
 #include "base/strings.hpp"
 #include "data/formats/labels.hpp"
 
-#include <algorithm>
-#include <bit>
-#include <cstring>
 #include <set>
 
 namespace trainctl::data {

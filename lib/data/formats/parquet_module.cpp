@@ -9,9 +9,6 @@
 #include <parquet/arrow/reader.h>
 #include <unistd.h>
 
-#include <cmath>
-#include <utility>
-
 namespace trainctl::data {
 namespace {
 

@@ -11,13 +11,9 @@
 #include "data/formats/labels.hpp"
 #include "spec/options/dataset.hpp"
 
-#include <algorithm>
 #include <cmath>
-#include <cstring>
-#include <string_view>
 #include <unordered_map>
 #include <unordered_set>
-#include <utility>
 
 namespace trainctl::data {
 namespace {

@@ -6,10 +6,6 @@
 #include "data/read_ahead/read_ahead.hpp"
 #include "data/remote/local_tier.hpp"
 
-#include <algorithm>
-#include <cstring>
-#include <utility>
-
 namespace trainctl::data {
 namespace {
 

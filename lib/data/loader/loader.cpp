@@ -8,10 +8,6 @@
 #include "data/loader/loading_plan.hpp"
 #include "spec/experiment/run_size.hpp"
 
-#include <algorithm>
-#include <limits>
-#include <utility>
-
 namespace trainctl::data {
 namespace {
 

@@ -10,7 +10,6 @@
 
 #include <time.h>
 
-#include <array>
 #include <cstring>
 #include <numeric>
 

@@ -4,8 +4,6 @@
 #include "base/numbers.hpp"
 #include "spec/experiment/value_types.hpp"
 
-#include <algorithm>
-#include <limits>
 #include <numeric>
 
 namespace trainctl::data {

@@ -12,9 +12,6 @@
 #include "data/loader/sampling.hpp"
 #include "data/pack/pack_writer.hpp"
 
-#include <algorithm>
-#include <cstring>
-
 namespace trainctl::data {
 namespace {
 

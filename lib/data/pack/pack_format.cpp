@@ -15,9 +15,6 @@
 
 #include <sys/stat.h>
 
-#include <algorithm>
-#include <cstring>
-
 namespace trainctl::data {
 namespace {
 

@@ -5,11 +5,7 @@
 #include "data/core/parallel.hpp"
 #include "data/formats/file_reader.hpp"
 
-#include <algorithm>
-#include <exception>
-#include <map>
 #include <system_error>
-#include <utility>
 
 namespace trainctl::data {
 namespace {

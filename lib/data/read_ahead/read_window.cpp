@@ -6,11 +6,8 @@
 #include <fcntl.h>
 #include <sys/uio.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <numeric>
-#include <optional>
-#include <tuple>
 
 namespace trainctl::data {
 namespace {

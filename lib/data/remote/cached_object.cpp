@@ -10,14 +10,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
-#include <ctime>
-#include <optional>
 #include <system_error>
-#include <utility>
 
 namespace trainctl::data {
 namespace {

@@ -10,11 +10,9 @@
 #include <dlfcn.h>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cstdlib>
 #include <new>
-#include <string_view>
 
 // The type-checking macros of curl.h conflict with the function pointers of the same names.
 #undef curl_easy_setopt

@@ -7,10 +7,6 @@
 
 #include <fnmatch.h>
 
-#include <algorithm>
-#include <functional>
-#include <mutex>
-
 namespace trainctl::data {
 LocalTier::LocalTier(fs::path folder, const spec::Budget& budget, Stores stores)
     : folder_(std::make_shared<TierFolder>(std::move(folder), budget)),

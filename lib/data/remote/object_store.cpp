@@ -10,9 +10,7 @@
 #include <pugixml.hpp>
 #include <sys/stat.h>
 
-#include <algorithm>
 #include <cctype>
-#include <utility>
 
 namespace trainctl::data {
 

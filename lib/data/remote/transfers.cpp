@@ -4,10 +4,8 @@
 #include "base/numbers.hpp"
 #include "base/strings.hpp"
 
-#include <algorithm>
 #include <array>
 #include <random>
-#include <utility>
 
 namespace trainctl::data {
 namespace {

@@ -5,10 +5,6 @@
 #include "data/transform/parameters.hpp"
 #include "spec/options/transform.hpp"
 
-#include <algorithm>
-#include <array>
-#include <utility>
-
 namespace trainctl::data {
 namespace {
 

@@ -8,9 +8,7 @@
 #include "data/transform/parameters.hpp"
 #include "spec/options/transform.hpp"
 
-#include <algorithm>
 #include <cmath>
-#include <cstring>
 
 namespace trainctl::data {
 

@@ -7,8 +7,6 @@
 #include "data/transform/parameters.hpp"
 #include "spec/options/transform.hpp"
 
-#include <array>
-
 namespace trainctl::data {
 namespace {
 

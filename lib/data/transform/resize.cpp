@@ -6,9 +6,6 @@
 #include "data/transform/parameters.hpp"
 #include "spec/options/transform.hpp"
 
-#include <algorithm>
-#include <optional>
-
 namespace trainctl::data {
 namespace {
 

@@ -3,8 +3,6 @@
 #include "base/numbers.hpp"
 #include "base/statistics.hpp"
 
-#include <algorithm>
-
 namespace trainctl::report {
 namespace {
 

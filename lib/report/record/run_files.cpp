@@ -9,7 +9,6 @@
 #include "report/text/table.hpp"
 
 #include <cmath>
-#include <system_error>
 
 namespace trainctl::report {
 namespace {

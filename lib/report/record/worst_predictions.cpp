@@ -4,7 +4,6 @@
 #include "base/numbers.hpp"
 #include "report/text/table.hpp"
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
 

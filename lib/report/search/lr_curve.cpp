@@ -4,7 +4,6 @@
 #include "base/statistics.hpp"
 #include "report/text/table.hpp"
 
-#include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>

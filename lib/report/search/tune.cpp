@@ -5,9 +5,7 @@
 #include "report/diagnosis/bottleneck.hpp"
 #include "report/text/table.hpp"
 
-#include <algorithm>
 #include <cmath>
-#include <map>
 
 namespace trainctl::report {
 namespace {

@@ -4,7 +4,6 @@
 #include "base/numbers.hpp"
 #include "base/strings.hpp"
 
-#include <algorithm>
 #include <cmath>
 #include <numeric>
 

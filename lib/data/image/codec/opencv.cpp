@@ -6,9 +6,6 @@
 
 #include <cstdlib>
 #include <cstring>
-#include <limits>
-#include <string>
-#include <string_view>
 
 namespace trainctl::data {
 namespace {

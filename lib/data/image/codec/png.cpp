@@ -7,12 +7,8 @@
 #include <png.h>
 
 #include <algorithm>
-#include <array>
 #include <csetjmp>
 #include <cstring>
-#include <span>
-#include <utility>
-#include <vector>
 
 namespace trainctl::data {
 namespace {
