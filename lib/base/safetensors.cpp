@@ -1,6 +1,5 @@
 #include "base/safetensors.hpp"
 
-#include "base/error.hpp"
 #include "base/json.hpp"
 #include "base/numbers.hpp"
 #include "base/strings.hpp"

@@ -1,6 +1,5 @@
 #include "events/heartbeat.hpp"
 
-#include "base/error.hpp"
 #include "base/strings.hpp"
 
 #include <fcntl.h>

@@ -1,7 +1,5 @@
 #include "weights/torch_writer.hpp"
 
-#include "base/error.hpp"
-#include "base/files.hpp"
 #include "base/numbers.hpp"
 #include "base/strings.hpp"
 

@@ -1,8 +1,5 @@
 #include "data/cache/cached_dataset.hpp"
 
-#include "base/error.hpp"
-#include "data/remote/fetch_ahead.hpp"
-
 #include <cstring>
 
 namespace trainctl::data {

@@ -1,10 +1,5 @@
 #include "data/cache/device_cache.hpp"
 
-#include "base/error.hpp"
-#include "data/cache/fixed_prefix.hpp"
-#include "data/core/parallel.hpp"
-#include "data/remote/fetch_ahead.hpp"
-
 #include <fmt/format.h>
 
 #include <cstring>

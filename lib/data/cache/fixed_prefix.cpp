@@ -1,6 +1,5 @@
 #include "data/cache/fixed_prefix.hpp"
 
-#include "base/error.hpp"
 #include "data/remote/local_tier.hpp"
 
 namespace trainctl::data {

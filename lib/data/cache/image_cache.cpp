@@ -1,6 +1,5 @@
 #include "data/cache/image_cache.hpp"
 
-#include "base/error.hpp"
 #include "base/strings.hpp"
 #include "data/cache/device_cache.hpp"
 

@@ -1,6 +1,5 @@
 #include "data/core/dataset_split.hpp"
 
-#include "base/error.hpp"
 #include "base/hash.hpp"
 #include "base/strings.hpp"
 #include "base/url.hpp"
@@ -8,7 +7,6 @@
 #include "data/formats/file_reader.hpp"
 #include "data/formats/folder_scan.hpp"
 #include "data/formats/image_files.hpp"
-#include "data/loader/sampling.hpp"
 
 #include <system_error>
 

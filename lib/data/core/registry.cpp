@@ -1,6 +1,5 @@
 #include "data/core/registry.hpp"
 
-#include "base/error.hpp"
 #include "base/strings.hpp"
 #include "spec/plugins.hpp"
 

@@ -1,6 +1,5 @@
 #include "data/dataset/mnist.hpp"
 
-#include "base/error.hpp"
 #include "base/files.hpp"
 #include "base/strings.hpp"
 #include "base/url.hpp"
@@ -8,7 +7,6 @@
 #include "data/dataset/fetch_advice.hpp"
 #include "data/formats/archive.hpp"
 #include "data/remote/local_tier.hpp"
-#include "spec/options/dataset.hpp"
 
 namespace trainctl::data {
 

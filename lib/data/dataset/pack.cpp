@@ -1,11 +1,7 @@
 #include "data/dataset/pack.hpp"
 
-#include "base/error.hpp"
 #include "base/hash.hpp"
-#include "base/strings.hpp"
 #include "base/url.hpp"
-#include "data/core/registry.hpp"
-#include "data/pack/pack_format.hpp"
 #include "spec/options/dataset.hpp"
 
 namespace trainctl::data {

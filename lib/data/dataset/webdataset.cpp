@@ -1,16 +1,12 @@
 #include "data/dataset/webdataset.hpp"
 
-#include "base/error.hpp"
 #include "base/json.hpp"
-#include "base/strings.hpp"
 #include "base/url.hpp"
 #include "data/core/registry.hpp"
 #include "data/formats/archive.hpp"
 #include "data/formats/cache_file.hpp"
-#include "data/formats/labels.hpp"
 #include "data/formats/manifest.hpp"
 #include "data/remote/local_tier.hpp"
-#include "spec/options/dataset.hpp"
 
 namespace trainctl::data {
 namespace {

@@ -1,9 +1,6 @@
 #include "data/formats/folder_scan.hpp"
 
-#include "base/error.hpp"
-#include "base/strings.hpp"
 #include "data/core/run_control.hpp"
-#include "data/formats/file_reader.hpp"
 #include "data/remote/local_tier.hpp"
 
 #include <sys/stat.h>

@@ -1,8 +1,6 @@
 #include "data/formats/image_files.hpp"
 
-#include "base/error.hpp"
 #include "base/hash.hpp"
-#include "base/strings.hpp"
 #include "base/url.hpp"
 #include "data/remote/tier_folder.hpp"
 

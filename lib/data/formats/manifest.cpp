@@ -1,9 +1,6 @@
 #include "data/formats/manifest.hpp"
 
-#include "base/error.hpp"
-#include "base/files.hpp"
 #include "data/core/parallel.hpp"
-#include "data/formats/file_reader.hpp"
 
 #include <fcntl.h>
 #include <sys/stat.h>

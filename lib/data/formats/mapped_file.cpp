@@ -1,6 +1,5 @@
 #include "data/formats/mapped_file.hpp"
 
-#include "base/error.hpp"
 #include "base/hash.hpp"
 
 #include <fcntl.h>

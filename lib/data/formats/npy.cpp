@@ -1,8 +1,6 @@
 #include "data/formats/npy.hpp"
 
-#include "base/error.hpp"
 #include "base/numbers.hpp"
-#include "base/strings.hpp"
 #include "data/formats/labels.hpp"
 
 #include <set>

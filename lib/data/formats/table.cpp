@@ -1,6 +1,5 @@
 #include "data/formats/table.hpp"
 
-#include "base/error.hpp"
 #include "base/machine/machine.hpp"
 #include "base/numbers.hpp"
 #include "base/shared_library.hpp"
@@ -9,7 +8,6 @@
 #include "data/core/memory_dataset.hpp"
 #include "data/formats/file_reader.hpp"
 #include "data/formats/labels.hpp"
-#include "spec/options/dataset.hpp"
 
 #include <cmath>
 #include <unordered_map>

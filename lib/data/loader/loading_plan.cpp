@@ -1,16 +1,8 @@
 #include "data/loader/loading_plan.hpp"
 
-#include "base/error.hpp"
-#include "base/machine/machine.hpp"
 #include "base/numbers.hpp"
 #include "base/statistics.hpp"
 #include "base/strings.hpp"
-#include "data/core/image_probe.hpp"
-#include "data/loader/batch_assembler.hpp"
-#include "data/loader/host_memory.hpp"
-#include "data/loader/order.hpp"
-#include "data/read_ahead/read_ahead.hpp"
-#include "data/remote/fetch_ahead.hpp"
 
 #include <fmt/format.h>
 

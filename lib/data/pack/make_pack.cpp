@@ -1,15 +1,10 @@
 #include "data/pack/make_pack.hpp"
 
-#include "base/error.hpp"
 #include "base/hash.hpp"
 #include "base/numbers.hpp"
-#include "base/strings.hpp"
-#include "data/core/parallel.hpp"
 #include "data/formats/mapped_file.hpp"
-#include "data/image/codec/decoder.hpp"
 #include "data/image/codec/jpeg.hpp"
 #include "data/image/resize.hpp"
-#include "data/loader/sampling.hpp"
 #include "data/pack/pack_writer.hpp"
 
 namespace trainctl::data {

@@ -1,15 +1,11 @@
 #include "data/pack/pack_format.hpp"
 
-#include "base/error.hpp"
-#include "base/files.hpp"
 #include "base/hash.hpp"
-#include "base/strings.hpp"
 #include "base/url.hpp"
 #include "config/schema/dump.hpp"
 #include "config/schema/reader.hpp"
 #include "config/tree/yaml.hpp"
 #include "data/formats/cache_file.hpp"
-#include "data/formats/file_reader.hpp"
 #include "spec/load.hpp"
 #include "spec/plugins.hpp"
 

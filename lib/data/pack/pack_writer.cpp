@@ -1,6 +1,5 @@
 #include "data/pack/pack_writer.hpp"
 
-#include "base/error.hpp"
 #include "base/hash.hpp"
 #include "base/numbers.hpp"
 #include "data/formats/cache_file.hpp"

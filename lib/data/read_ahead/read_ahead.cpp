@@ -2,7 +2,6 @@
 
 #include "base/error.hpp"
 #include "base/machine/machine.hpp"
-#include "data/core/parallel.hpp"
 #include "data/formats/file_reader.hpp"
 
 #include <system_error>

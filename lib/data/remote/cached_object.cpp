@@ -1,8 +1,6 @@
 #include "data/remote/cached_object.hpp"
 
-#include "base/error.hpp"
 #include "base/hash.hpp"
-#include "base/strings.hpp"
 #include "data/core/parallel.hpp"
 
 #include <fcntl.h>

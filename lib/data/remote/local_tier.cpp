@@ -1,7 +1,6 @@
 #include "data/remote/local_tier.hpp"
 
 #include "base/hash.hpp"
-#include "base/strings.hpp"
 #include "base/url.hpp"
 #include "data/remote/transfers.hpp"
 

@@ -1,9 +1,7 @@
 #include "data/transform/crop.hpp"
 
 #include "base/error.hpp"
-#include "base/random.hpp"
 #include "data/core/registry.hpp"
-#include "data/image/geometry.hpp"
 #include "data/image/resize.hpp"
 #include "data/transform/parameters.hpp"
 #include "spec/options/transform.hpp"

@@ -1,7 +1,6 @@
 #include "report/compare/bench.hpp"
 
 #include "base/numbers.hpp"
-#include "base/strings.hpp"
 #include "report/diagnosis/bottleneck.hpp"
 #include "report/diagnosis/ranks.hpp"
 

@@ -1,8 +1,6 @@
 #include "report/compare/bench_scaling.hpp"
 
 #include "base/numbers.hpp"
-#include "base/statistics.hpp"
-#include "base/strings.hpp"
 
 namespace trainctl::report {
 namespace {

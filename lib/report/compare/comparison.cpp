@@ -1,10 +1,5 @@
 #include "report/compare/comparison.hpp"
 
-#include "base/error.hpp"
-#include "base/statistics.hpp"
-#include "base/strings.hpp"
-#include "report/record/run_files.hpp"
-
 #include <bit>
 #include <cmath>
 #include <ranges>

@@ -1,7 +1,6 @@
 #include "report/compare/data_bench.hpp"
 
 #include "base/numbers.hpp"
-#include "base/statistics.hpp"
 
 namespace trainctl::report {
 namespace {

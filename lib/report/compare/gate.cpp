@@ -1,11 +1,6 @@
 #include "report/compare/gate.hpp"
 
-#include "base/error.hpp"
 #include "base/numbers.hpp"
-#include "base/statistics.hpp"
-#include "base/strings.hpp"
-#include "report/compare/bench.hpp"
-#include "report/text/format.hpp"
 
 #include <cmath>
 

@@ -1,7 +1,5 @@
 #include "report/compare/junit.hpp"
 
-#include "base/strings.hpp"
-
 #include <cmath>
 
 namespace trainctl::report {

@@ -1,7 +1,6 @@
 #include "report/diagnosis/bottleneck.hpp"
 
 #include "report/diagnosis/bottleneck_rules.hpp"
-#include "report/text/format.hpp"
 
 namespace trainctl::report {
 namespace {

@@ -1,8 +1,5 @@
 #include "report/diagnosis/ranks.hpp"
 
-#include "base/statistics.hpp"
-#include "base/strings.hpp"
-
 #include <fmt/ranges.h>
 
 #include <algorithm>

@@ -1,11 +1,8 @@
 #include "report/html/run_page.hpp"
 
-#include "base/strings.hpp"
 #include "report/diagnosis/bottleneck.hpp"
 #include "report/html/charts.hpp"
 #include "report/html/curves.hpp"
-#include "report/html/html.hpp"
-#include "report/text/format.hpp"
 
 #include <cmath>
 

@@ -1,14 +1,11 @@
 #include "report/html/study_pages.hpp"
 
-#include "base/error.hpp"
 #include "base/numbers.hpp"
-#include "base/strings.hpp"
 #include "report/html/charts.hpp"
 #include "report/html/curves.hpp"
 #include "report/html/line_chart.hpp"
 #include "report/html/page.hpp"
 #include "report/html/run_page.hpp"
-#include "report/text/format.hpp"
 
 #include <cmath>
 

@@ -1,7 +1,6 @@
 #include "report/plan/model_plan.hpp"
 
 #include "base/numbers.hpp"
-#include "base/strings.hpp"
 #include "report/text/table.hpp"
 
 #include <fmt/ranges.h>

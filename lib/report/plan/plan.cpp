@@ -1,7 +1,6 @@
 #include "report/plan/plan.hpp"
 
 #include "base/numbers.hpp"
-#include "base/strings.hpp"
 #include "report/plan/model_plan.hpp"
 #include "report/text/table.hpp"
 

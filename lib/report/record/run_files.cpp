@@ -1,12 +1,8 @@
 #include "report/record/run_files.hpp"
 
-#include "base/error.hpp"
-#include "base/files.hpp"
 #include "base/numbers.hpp"
-#include "base/strings.hpp"
 #include "config/tree/yaml.hpp"
 #include "events/fields.hpp"
-#include "report/text/table.hpp"
 
 #include <cmath>
 

@@ -1,7 +1,6 @@
 #include "report/search/lr_curve.hpp"
 
 #include "base/numbers.hpp"
-#include "base/statistics.hpp"
 #include "report/text/table.hpp"
 
 #include <array>

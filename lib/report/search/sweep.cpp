@@ -1,7 +1,5 @@
 #include "report/search/sweep.hpp"
 
-#include "base/strings.hpp"
-
 #include <limits>
 #include <set>
 #include <tuple>

@@ -1,7 +1,6 @@
 #include "report/search/tune.hpp"
 
 #include "base/numbers.hpp"
-#include "base/strings.hpp"
 #include "report/diagnosis/bottleneck.hpp"
 #include "report/text/table.hpp"
 

@@ -1,6 +1,5 @@
 #include "report/sinks/console_sink.hpp"
 
-#include "base/strings.hpp"
 #include "report/record/run_files.hpp"
 #include "report/record/run_record.hpp"
 #include "report/sinks/sink.hpp"

@@ -2,7 +2,6 @@
 
 #include "base/error.hpp"
 #include "base/files.hpp"
-#include "base/strings.hpp"
 
 #include <cmath>
 

@@ -1,7 +1,6 @@
 #include "report/sinks/sink.hpp"
 
 #include "base/error.hpp"
-#include "base/strings.hpp"
 
 namespace trainctl::report {
 namespace {

@@ -2,7 +2,6 @@
 
 #include "base/error.hpp"
 #include "base/numbers.hpp"
-#include "base/strings.hpp"
 #include "report/diagnosis/bottleneck.hpp"
 #include "report/diagnosis/ranks.hpp"
 #include "report/record/run_files.hpp"

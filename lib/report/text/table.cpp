@@ -1,8 +1,6 @@
 #include "report/text/table.hpp"
 
-#include "base/error.hpp"
 #include "base/numbers.hpp"
-#include "base/strings.hpp"
 
 #include <cmath>
 #include <numeric>

@@ -1,8 +1,6 @@
 #include "report/text/task_results.hpp"
 
-#include "base/strings.hpp"
 #include "events/pipe.hpp"
-#include "report/text/format.hpp"
 
 #include <fmt/ranges.h>
 

@@ -1,6 +1,5 @@
 #include "report/text/top.hpp"
 
-#include "base/strings.hpp"
 #include "report/text/progress_bar.hpp"
 #include "report/text/table.hpp"
 
