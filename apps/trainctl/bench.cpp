@@ -103,8 +103,7 @@ bool is_whole(const std::vector<report::BenchRow>& rows) {
 
 /// Does not replace an existing file, which later benches are compared with, by an incomplete one.
 void save(const BenchOutcome& bench, const Json& document, const BenchFlags& flags) {
-  std::error_code ignored;
-  if (!is_whole(bench.rows) && fs::exists(flags.save, ignored)) {
+  if (!is_whole(bench.rows) && path_exists(flags.save)) {
     writer_for(stderr)(fmt::format(
         "warning: {} was not replaced, because some settings of this bench failed or did not run\n",
         printable(flags.save)));

@@ -128,9 +128,8 @@ report::RunComparison compared_runs(const CompareFlags& flags) {
 report::RunComparison compared_of(const CompareFlags& flags) {
   ENSURE(config, flags.words.size() >= 2 || flags.group || flags.assert_equal_loss,
          "compare requires two runs, two saved benchmarks, or a list of runs with --group");
-  std::error_code ignored;
-  const bool benches = std::ranges::all_of(
-      flags.words, [&](const std::string& word) { return fs::is_regular_file(word, ignored); });
+  const bool benches =
+      std::ranges::all_of(flags.words, [&](const std::string& word) { return is_file(word); });
   ENSURE(config, !benches || (!flags.group && !flags.assert_equal_loss),
          "--group and --assert-equal-loss require run folders, got files");
   ENSURE(config, flags.junit.empty() || flags.assert_equal_loss || !flags.fail_on.text.empty(),

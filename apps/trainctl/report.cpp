@@ -27,10 +27,9 @@ constexpr std::array kSweepFiles{"sweep.json", "result.json", "results.json"};
 
 /// Returns the document of a sweep folder.
 std::optional<fs::path> sweep_file(const fs::path& folder) {
-  std::error_code ignored;
   for (const char* name : kSweepFiles) {
     const fs::path file = folder / name;
-    if (!fs::is_regular_file(file, ignored)) continue;
+    if (!is_file(file)) continue;
     try {
       if (report::schema_of(report::read_document(file)).starts_with("trainctl.sweep/"))
         return file;
@@ -90,12 +89,11 @@ Made made_of_runs(const std::vector<std::string>& words) {
 
 Made made_of(const ReportFlags& flags, Context& context) {
   const std::string& first = flags.words.front();
-  std::error_code ignored;
-  const bool is_one = flags.words.size() == 1 && fs::exists(first, ignored);
+  const bool is_one = flags.words.size() == 1 && path_exists(first);
   ENSURE(config, flags.worst.count == 0 || (is_one && report::is_run_folder(first)),
          "--worst requires exactly one run folder");
   if (!is_one) return made_of_runs(flags.words);
-  if (fs::is_regular_file(first, ignored)) return made_of_file(first);
+  if (is_file(first)) return made_of_file(first);
   if (const auto sweep = sweep_file(first)) return made_of_sweep(*sweep);
   return made_of_run(flags, context);
 }

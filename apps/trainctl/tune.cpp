@@ -34,8 +34,7 @@ study::TuneOptions options_of(const TuneFlags& flags) {
 
 /// An incomplete search without a result is no reason to remove an older patch.
 bool keeps_patch(const fs::path& patch, const report::TuneReport& report) {
-  std::error_code ignored;
-  return report.exit_code != 0 && report.patch.empty() && fs::exists(patch, ignored);
+  return report.exit_code != 0 && report.patch.empty() && path_exists(patch);
 }
 
 void write_files(const fs::path& patch, const report::TuneReport& report,

@@ -126,6 +126,21 @@ std::optional<fs::path> nearest_in(const std::map<std::string, fs::path>& files,
 
 }  // namespace
 
+bool path_exists(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(path, ignored);
+}
+
+bool is_file(const fs::path& path) {
+  std::error_code ignored;
+  return fs::is_regular_file(path, ignored);
+}
+
+bool is_folder(const fs::path& path) {
+  std::error_code ignored;
+  return fs::is_directory(path, ignored);
+}
+
 Fd& Fd::operator=(Fd&& other) noexcept {
   if (this != &other) {
     reset();

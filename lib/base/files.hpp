@@ -15,6 +15,12 @@ namespace trainctl {
 
 namespace fs = std::filesystem;
 
+/// Return whether there is something, a regular file or a folder at the path; false if the path
+/// cannot be examined.
+bool path_exists(const fs::path& path);
+bool is_file(const fs::path& path);
+bool is_folder(const fs::path& path);
+
 /// Owns an open file descriptor and closes it in the destructor.
 class Fd {
  public:

@@ -126,8 +126,7 @@ std::vector<fs::path> meant_by(const std::string& path) {
 
 Verified verify_one(const fs::path& path) {
   try {
-    std::error_code ignored;
-    if (fs::is_regular_file(path, ignored)) {
+    if (is_file(path)) {
       const container::File file(path);
     } else {
       checkpoint::verify(path);

@@ -182,11 +182,10 @@ Json document(const fs::path& path, const Contents& contents) {
 }
 
 int inspect(const std::string& word, Context& context) {
-  std::error_code ignored;
-  const bool is_file = fs::is_regular_file(word, ignored);
-  const fs::path path = is_file ? fs::path(word) : one_checkpoint(word);
+  const bool is_one_file = is_file(word);
+  const fs::path path = is_one_file ? fs::path(word) : one_checkpoint(word);
   const Contents contents =
-      is_file ? checkpoint::contents_of_file(path) : checkpoint::contents_of(path);
+      is_one_file ? checkpoint::contents_of_file(path) : checkpoint::contents_of(path);
   if (context.json) {
     print_json(document(path, contents));
     return 0;

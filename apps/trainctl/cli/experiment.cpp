@@ -26,10 +26,8 @@ bool is_override(std::string_view word) {
   if (word.starts_with('.') || word.starts_with('/')) return false;
   if (word.starts_with('+') || word.starts_with('~')) return true;
   const std::size_t equals = word.find('=');
-  std::error_code ignored;
   return equals != std::string_view::npos &&
-         word.substr(0, equals).find('/') == std::string_view::npos &&
-         !std::filesystem::is_regular_file(word, ignored);
+         word.substr(0, equals).find('/') == std::string_view::npos && !is_file(word);
 }
 
 std::string default_config(const Context& context, Builtin builtin) {

@@ -1,5 +1,6 @@
 #include "cli/help.hpp"
 
+#include "base/files.hpp"
 #include "base/strings.hpp"
 #include "config/schema/explain.hpp"
 #include "config/wording.hpp"
@@ -131,17 +132,16 @@ constexpr std::array kVerbSynonyms{
     VerbSynonym{"help", "--help"},
 };
 
-bool is_file(const std::string& word) {
-  std::error_code ignored;
+bool names_config(const std::string& word) {
   return word.ends_with(".yaml") || word.ends_with(".yml") ||
-         word.starts_with(spec::kBuiltinPrefix) || std::filesystem::is_regular_file(word, ignored);
+         word.starts_with(spec::kBuiltinPrefix) || is_file(word);
 }
 
 /// Returns the command that `word` was probably meant for, with arguments; "" if none fits.
 std::string meant_verb(const CLI::App& app, const std::string& word) {
   const bool is_program = app.get_parent() == nullptr;
   const bool is_override = word.find('=') != std::string::npos;
-  if (is_program && (is_override || is_file(word))) return "trainctl run " + printable(word);
+  if (is_program && (is_override || names_config(word))) return "trainctl run " + printable(word);
   std::vector<std::string> names;
   for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; })) {
     if (verb->get_group().empty()) continue;

@@ -37,8 +37,7 @@ std::string skipped_text(const std::vector<fs::path>& skipped, study::RunNeeds n
 }
 
 std::string run_word(const std::string& word, const fs::path& root, study::RunNeeds needs) {
-  std::error_code ignored;
-  if (fs::is_regular_file(word, ignored) || report::is_run_folder(word)) return word;
+  if (is_file(word) || report::is_run_folder(word)) return word;
   const auto run = study::lookup_run(word, root, needs);
   if (!run) return word;
   if (!run->skipped.empty())
@@ -48,13 +47,12 @@ std::string run_word(const std::string& word, const fs::path& root, study::RunNe
 }
 
 std::vector<std::string> runs_of_word(const std::string& word) {
-  std::error_code ignored;
-  if (fs::exists(word, ignored)) return runs_of_folder(run_word(word));
+  if (path_exists(word)) return runs_of_folder(run_word(word));
   std::vector<std::string> folders;
   for (const std::string& name : split(word, ',')) {
     if (name.empty()) continue;
     const std::string one = run_word(name);
-    ENSURE(config, fs::exists(one, ignored),
+    ENSURE(config, path_exists(one),
            "cannot find the run '{}': it is neither a folder nor an experiment with runs in runs/",
            printable(one));
     for (std::string& folder : runs_of_folder(one)) folders.push_back(std::move(folder));

@@ -37,11 +37,10 @@ std::string resolved(const std::string& word, study::RunNeeds needs) {
 
 /// Replaces a run folder with its experiment and its checkpoint.
 void take_run_folder(TaskArguments& arguments) {
-  std::error_code ignored;
   const study::RunNeeds needs = needs_of(arguments.checkpoint);
   if (!arguments.run_dir.empty()) arguments.run_dir = resolved(arguments.run_dir, needs);
   const fs::path folder = resolved(arguments.config.file, needs);
-  if (arguments.config.file.empty() || !fs::is_directory(folder, ignored)) return;
+  if (arguments.config.file.empty() || !is_folder(folder)) return;
   const std::string shown = printable(folder.string());
   if (study::is_run_folder(folder)) {
     if (const std::string note = study::restore_resolved_config(folder); !note.empty())
@@ -146,9 +145,8 @@ bool needs_no_experiment(const TaskArguments& arguments) {
 }
 
 void expect_selectable(const fs::path& checkpoint, const weights::Selection& selection) {
-  std::error_code ignored;
   const bool is_plain = selection.section.empty() && selection.renaming.is_empty();
-  ENSURE(config, is_plain || !fs::is_directory(checkpoint, ignored),
+  ENSURE(config, is_plain || !is_folder(checkpoint),
          "--section, --prefix and --key-map require a file of weights, but {} is a checkpoint of "
          "trainctl\nhint: remove these options",
          printable(checkpoint.string()));
@@ -157,9 +155,8 @@ void expect_selectable(const fs::path& checkpoint, const weights::Selection& sel
 /// Records in the task which data the weights were trained on, from the manifest of the checkpoint
 /// or of its run folder. A weights file outside a run folder has neither.
 void record_training_data(spec::Task& task) {
-  std::error_code ignored;
   std::map<std::string, std::string> recorded;
-  if (fs::is_directory(task.weights, ignored))
+  if (is_folder(task.weights))
     recorded = study::recorded_fingerprints(checkpoint::read_manifest(task.weights));
   if (recorded.empty())
     recorded = study::recorded_fingerprints(task.weights.parent_path().parent_path());

@@ -1,5 +1,6 @@
 #include "base/machine/gpus.hpp"
 
+#include "base/files.hpp"
 #include "base/machine/procfs.hpp"
 #include "base/strings.hpp"
 
@@ -13,7 +14,6 @@
 namespace trainctl {
 namespace {
 
-namespace fs = std::filesystem;
 constexpr int kMostGpus = 64;
 constexpr std::string_view kUuid = "GPU-";
 constexpr std::string_view kMigSlice = "MIG-";
@@ -79,10 +79,9 @@ std::pair<std::size_t, std::string> pci_order(const Gpu& gpu) {
 std::vector<Gpu> present_gpus(const fs::path& root) {
   std::map<std::string, Gpu> cards = cards_of_driver(root);
   std::vector<Gpu> gpus;
-  std::error_code ignored;
   for (int i = 0; i < kMostGpus; ++i) {
     const std::string number = std::to_string(i);
-    if (!fs::exists(root / ("dev/nvidia" + number), ignored)) continue;
+    if (!path_exists(root / ("dev/nvidia" + number))) continue;
     gpus.push_back(std::move(cards[number]));
     gpus.back().device = "/dev/nvidia" + number;
   }

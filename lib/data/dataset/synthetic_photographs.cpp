@@ -49,8 +49,7 @@ Facts facts_of(const SyntheticPhotographs& options) {
 /// failure.
 std::optional<ImageFiles> complete_files(const fs::path& folder,
                                          const SyntheticPhotographs& options) {
-  std::error_code ignored;
-  if (!fs::is_directory(folder, ignored)) return std::nullopt;
+  if (!is_folder(folder)) return std::nullopt;
   ImageFiles files =
       scan_class_folders(folder, {.empty = EmptyClasses::allow, .stamps = Stamps::take}).files;
   const bool complete =

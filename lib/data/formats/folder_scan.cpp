@@ -22,8 +22,7 @@ class Scanner {
   Scanner(fs::path root, const ScanOptions& options) : root_(std::move(root)), options_(options) {}
 
   FolderScan scan() {
-    std::error_code failure;
-    ENSURE(data, fs::is_directory(root_, failure),
+    ENSURE(data, is_folder(root_),
            "the folder {} does not exist\nhint: correct 'root' of the data set", shown(root_));
     Entries top = look_into("");
     ENSURE(data, !top.folders.empty(), "{} must contain class folders, as in {}/<class>/<image>",

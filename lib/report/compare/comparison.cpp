@@ -123,8 +123,7 @@ std::vector<LossPoint> losses_of(const RunFiles& run) {
   constexpr std::uint64_t kMostBytes = std::uint64_t{4} << 30;
   std::vector<LossPoint> points;
   const fs::path file = run.folder / "metrics.jsonl";
-  std::error_code ignored;
-  if (fs::is_regular_file(file, ignored)) {
+  if (is_file(file)) {
     const std::string text = read_file(file, kMostBytes, ReadFailure::resource);
     std::string_view rest = text;
     for (int number = 1; !rest.empty(); ++number) {
@@ -200,8 +199,6 @@ std::string hint_of_settings(const RunFiles& first, const RunFiles& other) {
 std::string value_text(const std::optional<double>& value) {
   return value ? fmt::format("{:a} ({})", *value, exact_text(*value)) : "missing";
 }
-
-namespace fs = std::filesystem;
 
 using Parts = std::vector<std::string>;
 

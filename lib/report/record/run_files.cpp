@@ -267,9 +267,8 @@ std::uint64_t bytes_in(const fs::path& path) {
 
 /// Returns a hint to take FOLDER/latest if the folder contains runs; else empty.
 std::string latest_hint(const fs::path& folder) {
-  std::error_code ignored;
   const fs::path latest = folder / "latest";
-  return fs::is_directory(latest, ignored)
+  return is_folder(latest)
              ? fmt::format("\nhint: use a run folder, such as {}", printable(latest.string()))
              : std::string();
 }
@@ -337,8 +336,7 @@ class FolderReader {
   std::string text(const std::string& name, std::uint64_t most,
                    Presence presence = Presence::required) {
     const fs::path file = run_.folder / name;
-    std::error_code ignored;
-    if (!fs::is_regular_file(file, ignored)) {
+    if (!is_file(file)) {
       if (presence == Presence::required) note(name + " is missing");
       return {};
     }
@@ -408,10 +406,8 @@ std::optional<std::string> RunFiles::value(std::string_view key) const {
 }
 
 bool is_run_folder(const fs::path& folder) {
-  std::error_code ignored;
-  return fs::is_directory(folder, ignored) && std::ranges::any_of(kFiles, [&](const char* name) {
-           return fs::is_regular_file(folder / name, ignored);
-         });
+  return is_folder(folder) &&
+         std::ranges::any_of(kFiles, [&](const char* name) { return is_file(folder / name); });
 }
 
 RunFiles read_run(const fs::path& folder, Histories histories) {
@@ -533,8 +529,7 @@ std::vector<std::string> names_in(const fs::path& folder, std::string_view endin
 
 std::vector<events::EpochEnded> read_epochs(const std::filesystem::path& epochs_csv) {
   constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 30;
-  std::error_code ignored;
-  if (!fs::is_regular_file(epochs_csv, ignored)) return {};
+  if (!is_file(epochs_csv)) return {};
   return parse_epochs(read_file(epochs_csv, kMostBytes, ReadFailure::resource));
 }
 

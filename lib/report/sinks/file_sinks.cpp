@@ -123,8 +123,7 @@ class CsvSink final : public FileSink {
 /// Returns elapsed_s of the last epoch in metrics.jsonl; 0 without an epoch.
 double elapsed_in(const fs::path& jsonl) {
   constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 32;
-  std::error_code ignored;
-  if (!fs::is_regular_file(jsonl, ignored)) return 0;
+  if (!is_file(jsonl)) return 0;
   const std::string text = read_file(jsonl, kMostBytes, ReadFailure::resource);
   const std::size_t found = text.rfind(R"({"type":"epoch")");
   if (found == std::string::npos) return 0;

@@ -80,8 +80,7 @@ void take_metrics(report::Samples& samples, const Json& result, const std::strin
 
 /// Returns a column of a CSV file; empty if the file, the column or one of its numbers is missing.
 std::vector<double> column_of(const fs::path& file, const std::string& name) {
-  std::error_code ignored;
-  if (!fs::is_regular_file(file, ignored)) return {};
+  if (!is_file(file)) return {};
   const std::vector<std::string> lines =
       split(read_file(file, kMostBaselineBytes, ReadFailure::config), '\n');
   const std::vector<std::string> names = report::csv_cells(lines.front());
@@ -226,8 +225,7 @@ report::Baseline checked_baseline(const BenchOptions& options, const BenchPlan& 
 }  // namespace
 
 report::Baseline load_baseline(const fs::path& path) {
-  std::error_code ignored;
-  if (fs::is_directory(path, ignored)) return run_as_baseline(path);
+  if (is_folder(path)) return run_as_baseline(path);
   return report::read_baseline(read_file(path, kMostBaselineBytes, ReadFailure::config),
                                path.string());
 }

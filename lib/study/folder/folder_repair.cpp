@@ -71,8 +71,7 @@ std::string rename_damaged(const fs::path& file, const std::string& why) {
 }
 
 std::optional<std::string> saved_config(const fs::path& run_dir) {
-  std::error_code ignored;
-  if (!fs::is_directory(run_dir / "checkpoints", ignored)) return std::nullopt;
+  if (!is_folder(run_dir / "checkpoints")) return std::nullopt;
   for (const checkpoint::StoredCheckpoint& found :
        checkpoint::Store(run_dir / "checkpoints").list()) {
     if (!found.manifest) continue;

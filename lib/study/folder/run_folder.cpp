@@ -160,11 +160,6 @@ void remove_stale_scratch(const fs::path& parent) {
 
 }  // namespace
 
-bool is_file(const fs::path& path) {
-  std::error_code ignored;
-  return fs::is_regular_file(path, ignored);
-}
-
 Json read_object(const fs::path& file) {
   constexpr std::uint64_t kMostBytes = 64 << 20;
   if (!is_file(file)) return nullptr;
@@ -216,8 +211,7 @@ std::string unmet_text(RunNeeds needs) {
 }
 
 bool is_run_folder(const fs::path& folder) {
-  std::error_code ignored;
-  return fs::is_regular_file(folder / "config.resolved.yaml", ignored) || has_checkpoint(folder);
+  return is_file(folder / "config.resolved.yaml") || has_checkpoint(folder);
 }
 
 bool has_checkpoint(const fs::path& run_dir) {
@@ -230,9 +224,8 @@ bool has_checkpoint(const fs::path& run_dir) {
 std::optional<fs::path> weights_named(const fs::path& run_dir, const std::string& name) {
   const fs::path folder = store_of(run_dir);
   const fs::path file = folder / (name + ".safetensors");
-  std::error_code ignored;
-  if (fs::is_regular_file(file, ignored)) return file;
-  if (!fs::is_directory(folder, ignored)) return std::nullopt;
+  if (is_file(file)) return file;
+  if (!is_folder(folder)) return std::nullopt;
   return checkpoint::Store(folder).pointed(name == "best" ? checkpoint::Link::best
                                                           : checkpoint::Link::last);
 }

@@ -88,9 +88,6 @@ std::optional<fs::path> newest_folder(const FolderRequest& request);
 /// not exist yet.
 fs::path real_folder(const fs::path& folder);
 
-/// Returns whether the path is a regular file; false if it cannot be checked.
-bool is_file(const fs::path& path);
-
 /// Returns the JSON object in a file of a run folder; null if the file does not exist or holds no
 /// object. Throws Error(resource) when the file cannot be read.
 Json read_object(const fs::path& file);

@@ -41,8 +41,7 @@ constexpr std::size_t kMostWarnings = 5;
 /// Returns a stream that fails if the path is not a regular file, because opening a FIFO would
 /// block.
 std::ifstream open_regular(const fs::path& file, std::ios::openmode mode = std::ios::in) {
-  std::error_code ignored;
-  return fs::is_regular_file(file, ignored) ? std::ifstream(file, mode) : std::ifstream();
+  return is_file(file) ? std::ifstream(file, mode) : std::ifstream();
 }
 
 /// Returns the complete lines at the end of a file.
@@ -216,8 +215,7 @@ void add_last_epoch(const fs::path& run_dir, TopView& view) {
 }
 
 void add_checkpoint(const fs::path& run_dir, TopView& view) {
-  std::error_code ignored;
-  if (!fs::is_directory(run_dir / "checkpoints", ignored)) return;
+  if (!is_folder(run_dir / "checkpoints")) return;
   try {
     for (const checkpoint::StoredCheckpoint& found :
          checkpoint::Store(run_dir / "checkpoints").list()) {

@@ -63,11 +63,10 @@ void check_output(Output output, const OutputMeaning& meaning) {
 enum class Existing { kept, replaced };
 
 void check_replaceable(const fs::path& file, Existing existing) {
-  std::error_code ignored;
-  if (!fs::exists(file, ignored)) return;
+  if (!path_exists(file)) return;
   const std::string shown = printable(file.string());
   ENSURE(
-      config, fs::is_regular_file(file, ignored),
+      config, is_file(file),
       "--out '{}' exists and is not a regular file, so it cannot be replaced\nhint: choose another "
       "--out",
       shown);
@@ -76,12 +75,10 @@ void check_replaceable(const fs::path& file, Existing existing) {
 }
 
 void check_file(const PredictionRequest& request) {
-  std::error_code ignored;
   const std::string shown = printable(request.file.string());
   const fs::path folder = fs::absolute(request.file).parent_path();
-  ENSURE(config, fs::is_directory(folder, ignored), "the folder of {} does not exist", shown);
-  ENSURE(config, !fs::is_directory(request.file, ignored),
-         "--out must name a file, but {} is a folder", shown);
+  ENSURE(config, is_folder(folder), "the folder of {} does not exist", shown);
+  ENSURE(config, !is_folder(request.file), "--out must name a file, but {} is a folder", shown);
   check_replaceable(request.file, request.replaces ? Existing::replaced : Existing::kept);
 }
 

@@ -28,9 +28,8 @@ constexpr std::int64_t kLongestSide = 128;  // in pixels, of a picture on the pa
 fs::path predictions_of(const report::RunFiles& run, const WorstRequest& request) {
   const fs::path file =
       request.predictions.empty() ? run.folder / "predictions.csv" : fs::path(request.predictions);
-  std::error_code ignored;
   const std::string folder = shell_word(run.folder.string());
-  ENSURE(config, fs::is_regular_file(file, ignored),
+  ENSURE(config, is_file(file),
          "{} does not exist\nhint: run trainctl predict {} --checkpoint best --split {} --out {}",
          printable(file.string()), folder, shell_word(request.split),
          shell_word((run.folder / "predictions.csv").string()));

@@ -77,8 +77,7 @@ GradeLine torch(const ProgramParts& program) {
       "run scripts/setup, or set TRAINCTL_TORCH_ROOT to the 'torch' folder of torch 2.11";
   if (root.empty())
     return grade_line("libtorch", Grade::broken, "its folder was not set at build time", "", hint);
-  std::error_code ignored;
-  if (!fs::exists(root / "lib" / "libtorch_cpu.so", ignored)) {
+  if (!path_exists(root / "lib" / "libtorch_cpu.so")) {
     return grade_line("libtorch", Grade::broken,
                       fmt::format("not found in {} ({})", printable(root.string()), source), "",
                       hint);
@@ -128,9 +127,7 @@ GradeLine data_root() {
   const std::string root = variable_text("TRAINCTL_DATA");
   if (root.empty())
     return grade_line("data", Grade::ok, "TRAINCTL_DATA is not set; configs use data/");
-  std::error_code ignored;
-  if (fs::is_directory(root, ignored))
-    return grade_line("data", Grade::ok, printable(root) + " (TRAINCTL_DATA)");
+  if (is_folder(root)) return grade_line("data", Grade::ok, printable(root) + " (TRAINCTL_DATA)");
   return grade_line("data", Grade::degraded,
                     fmt::format("TRAINCTL_DATA must be a folder, got {}", printable(root)), "",
                     "correct or unset TRAINCTL_DATA");

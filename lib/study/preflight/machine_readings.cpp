@@ -27,9 +27,8 @@ constexpr std::size_t kLongestLine = 1 << 16;
 constexpr int kMostLines = 1 << 16;
 
 std::vector<std::string> lines_in(const fs::path& file) {
-  std::error_code ignored;
   std::vector<std::string> lines;
-  if (fs::is_directory(file, ignored)) return lines;
+  if (is_folder(file)) return lines;
   std::ifstream in(file);
   std::string line;
   while (std::ssize(lines) < kMostLines && std::getline(in, line)) {

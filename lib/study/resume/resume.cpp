@@ -19,13 +19,8 @@ namespace {
 
 constexpr const char* kCheckpoints = "checkpoints";
 
-bool is_there(const fs::path& path) {
-  std::error_code ignored;
-  return fs::exists(path, ignored);
-}
-
 bool is_checkpoint(const fs::path& path) {
-  return is_there(path / checkpoint::kManifestName) ||
+  return path_exists(path / checkpoint::kManifestName) ||
          checkpoint::parse_folder_name(path.filename().string()).has_value();
 }
 
@@ -74,7 +69,7 @@ void expect_training_run(const fs::path& run_dir) {
   bool is_new = true;
   for (fs::directory_iterator at(run_dir, ignored), end; is_new && at != end; at.increment(ignored))
     is_new = may_precede_training(at->path());
-  ENSURE(config, is_new || is_run_folder(run_dir) || is_there(run_dir / kCheckpoints),
+  ENSURE(config, is_new || is_run_folder(run_dir) || path_exists(run_dir / kCheckpoints),
          "cannot resume {}: it is not empty and not a run folder", shown);
   if (is_training(run_dir)) return;
   const std::string damage = task_damage(run_dir);

@@ -66,12 +66,11 @@ std::optional<fs::path> newest_part(const fs::path& run_folder) {
 }
 
 fs::path dump_at(const std::string& path) {
-  std::error_code ignored;
-  ENSURE(config, fs::exists(path, ignored),
+  ENSURE(config, path_exists(path),
          "--replay-step: {} does not exist\nhint: name a folder such as RUN/diverged/step=000123, "
          "which a diverged run writes",
          printable(path));
-  if (!fs::is_directory(path, ignored)) return fs::absolute(path);
+  if (!is_folder(path)) return fs::absolute(path);
   auto part = part_in(path);
   if (!part) part = newest_part(path);
   ENSURE(config, part.has_value(),

@@ -20,8 +20,7 @@ namespace {
 constexpr std::uint64_t kMostFileBytes = std::uint64_t{64} << 20;
 
 std::string text_at(const fs::path& path) {
-  std::error_code failure;
-  if (!fs::is_regular_file(path, failure)) return {};
+  if (!is_file(path)) return {};
   try {
     return read_file(path, kMostFileBytes, ReadFailure::resource);
   } catch (const Error&) {

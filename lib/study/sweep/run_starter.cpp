@@ -183,8 +183,7 @@ std::vector<std::string> RunStarter::command(const SweepJob& job) const {
 /// affect its runs.
 fs::path RunStarter::config_of(const std::string& hash) const {
   const fs::path file = context_.folder / "configs" / (hash + ".yaml");
-  std::error_code ignored;
-  if (!fs::is_regular_file(file, ignored)) write_atomically(file, context_.sweep.configs.at(hash));
+  if (!is_file(file)) write_atomically(file, context_.sweep.configs.at(hash));
   return file;
 }
 
