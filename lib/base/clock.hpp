@@ -19,16 +19,6 @@ class SteadyClock final : public Clock {
   [[nodiscard]] double now() const override;
 };
 
-/// A clock for tests that only advance() moves.
-class ManualClock final : public Clock {
- public:
-  [[nodiscard]] double now() const override { return now_; }
-  void advance(double seconds) { now_ += seconds; }
-
- private:
-  double now_ = 0;
-};
-
 /// Returns the steady clock of the process, for main() and other code that creates objects.
 const Clock& steady_clock();
 

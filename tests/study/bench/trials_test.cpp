@@ -2,6 +2,7 @@
 
 #include "study/bench/parameter_grid.hpp"
 #include "support/catch.hpp"
+#include "support/manual_clock.hpp"
 
 #include <fmt/format.h>
 

@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 #include "study/folder/folder_lock.hpp"
 #include "support/catch.hpp"
+#include "support/manual_clock.hpp"
 #include "support/put_text.hpp"
 #include "support/temp_folder.hpp"
 
