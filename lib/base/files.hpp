@@ -7,9 +7,7 @@
 #include <filesystem>
 #include <functional>
 #include <span>
-#include <string>
 #include <string_view>
-#include <utility>
 
 namespace trainctl {
 

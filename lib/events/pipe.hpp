@@ -3,12 +3,9 @@
 #include "base/json.hpp"
 #include "events/records.hpp"
 
-#include <array>
 #include <cstddef>
 #include <functional>
 #include <mutex>
-#include <string>
-#include <string_view>
 
 namespace trainctl::events {
 

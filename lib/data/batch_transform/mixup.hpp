@@ -3,9 +3,6 @@
 #include "base/random.hpp"
 #include "data/core/transform.hpp"
 
-#include <cstddef>
-#include <span>
-
 namespace trainctl::data {
 
 /// Returns `layout` with two more fields for mixed batches: `label_b`, the partner's label, and

@@ -4,13 +4,6 @@
 #include "data/core/dataset.hpp"
 #include "data/loader/host_memory.hpp"
 
-#include <atomic>
-#include <cstdint>
-#include <functional>
-#include <memory>
-#include <optional>
-#include <vector>
-
 namespace trainctl::data {
 
 /// Holds the images of a data set in memory and is filled in any order. Any thread stores an image,

@@ -4,8 +4,6 @@
 #include "data/cache/device_images.hpp"
 #include "data/loader/loader.hpp"
 
-#include <string>
-
 namespace trainctl::data {
 
 /// Returns the pipeline with its images in device memory. `threads` threads make each image once,

@@ -4,11 +4,6 @@
 #include "data/image/codec/decoder.hpp"
 #include "data/loader/loader.hpp"
 
-#include <array>
-#include <cstdint>
-#include <memory>
-#include <vector>
-
 namespace trainctl::data {
 
 /// Returns the number of transforms before the first random one.

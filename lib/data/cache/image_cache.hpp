@@ -6,9 +6,6 @@
 #include "data/core/image_probe.hpp"
 #include "spec/experiment/experiment.hpp"
 
-#include <cstdint>
-#include <string>
-
 namespace trainctl::data {
 
 /// The memory that is left for caches. The splits of an experiment share it: every cache reduces

@@ -6,10 +6,6 @@
 #include "data/core/registry.hpp"
 #include "spec/experiment/experiment.hpp"
 
-#include <filesystem>
-#include <string_view>
-#include <utility>
-
 // Implements `dataset.split`, which divides one data set into train, val and test.
 
 namespace trainctl::data {

@@ -4,9 +4,6 @@
 #include "data/core/memory_dataset.hpp"
 #include "spec/options/dataset.hpp"
 
-#include <memory>
-#include <string>
-
 namespace trainctl::data {
 
 /// The two files of one split in MNIST's IDX format: {train,t10k}-images-idx3-ubyte and

@@ -4,10 +4,6 @@
 #include "data/formats/mapped_file.hpp"
 #include "data/pack/pack_format.hpp"
 
-#include <atomic>
-#include <filesystem>
-#include <vector>
-
 namespace trainctl::data {
 
 /// Reads only the header and notes of a pack.

@@ -4,12 +4,6 @@
 #include "data/formats/image_files.hpp"
 #include "spec/options/dataset.hpp"
 
-#include <cstdint>
-#include <filesystem>
-#include <string>
-#include <tuple>
-#include <vector>
-
 namespace trainctl::data {
 
 /// The positions of the samples in one tar shard.

@@ -4,14 +4,8 @@
 #include "base/files.hpp"
 #include "base/strings.hpp"
 
-#include <cstddef>
-#include <cstdint>
-#include <filesystem>
 #include <memory>
-#include <span>
-#include <string>
 #include <tuple>
-#include <utility>
 
 struct stat;
 

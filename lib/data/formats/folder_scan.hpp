@@ -3,9 +3,6 @@
 #include "data/formats/image_files.hpp"
 #include "data/formats/manifest.hpp"
 
-#include <filesystem>
-#include <vector>
-
 namespace trainctl::data {
 
 /// Whether a class folder without images is an error.

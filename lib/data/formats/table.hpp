@@ -4,15 +4,6 @@
 #include "data/core/dataset.hpp"
 #include "spec/options/dataset.hpp"
 
-#include <cstdint>
-#include <filesystem>
-#include <functional>
-#include <map>
-#include <memory>
-#include <optional>
-#include <string>
-#include <vector>
-
 namespace trainctl::data {
 
 /// The position of a field: line and byte in a text file, row and column in other formats.

@@ -4,9 +4,6 @@
 #include "data/image/image.hpp"
 #include "spec/experiment/enums.hpp"
 
-#include <array>
-#include <optional>
-
 namespace trainctl::data {
 
 /// How a warp samples its input.

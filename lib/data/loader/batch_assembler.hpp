@@ -9,8 +9,6 @@
 #include "data/loader/order.hpp"
 #include "data/loader/skipped_samples.hpp"
 
-#include <array>
-
 namespace trainctl::data {
 
 class AheadTile;

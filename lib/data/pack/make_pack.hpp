@@ -5,12 +5,6 @@
 #include "data/loader/skipped_samples.hpp"
 #include "data/pack/pack_format.hpp"
 
-#include <array>
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <vector>
-
 namespace trainctl::data {
 
 /// keep: files unchanged; baseline: progressive JPEGs converted losslessly to baseline; resize:

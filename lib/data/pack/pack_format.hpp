@@ -5,16 +5,8 @@
 #include "data/image/image.hpp"
 #include "data/loader/skipped_samples.hpp"
 
-#include <array>
 #include <bit>
-#include <cstddef>
-#include <cstdint>
 #include <cstring>
-#include <span>
-#include <string>
-#include <string_view>
-#include <tuple>
-#include <vector>
 
 namespace trainctl::data {
 

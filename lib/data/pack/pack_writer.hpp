@@ -4,12 +4,6 @@
 #include "data/cache/cached_dataset.hpp"
 #include "data/pack/pack_format.hpp"
 
-#include <cstdint>
-#include <functional>
-#include <string>
-#include <string_view>
-#include <vector>
-
 namespace trainctl::data {
 
 /// One image for a pack.

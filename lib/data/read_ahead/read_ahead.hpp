@@ -4,15 +4,8 @@
 #include "data/loader/order.hpp"
 #include "data/read_ahead/read_window.hpp"
 
-#include <array>
-#include <atomic>
 #include <condition_variable>
-#include <cstdint>
-#include <memory>
-#include <mutex>
-#include <optional>
 #include <thread>
-#include <vector>
 
 namespace trainctl::data {
 

@@ -10,7 +10,6 @@
 
 #include <cerrno>
 #include <cstring>
-#include <system_error>
 
 namespace trainctl::data {
 namespace {

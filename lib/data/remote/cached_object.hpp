@@ -5,12 +5,6 @@
 #include "data/remote/object_store.hpp"
 #include "data/remote/tier_folder.hpp"
 
-#include <atomic>
-#include <cstdint>
-#include <memory>
-#include <string>
-#include <vector>
-
 namespace trainctl::data {
 
 /// The local copy of one object. Blocks of 8 MiB are downloaded on demand, each once by one thread

@@ -4,13 +4,10 @@
 #include "data/loader/sampling.hpp"
 
 #include <condition_variable>
-#include <cstdint>
-#include <memory>
 #include <mutex>
 #include <stop_token>
 #include <thread>
 #include <unordered_map>
-#include <vector>
 
 namespace trainctl::data {
 

@@ -8,15 +8,6 @@
 #include "data/remote/tier_folder.hpp"
 #include "spec/experiment/experiment.hpp"
 
-#include <cstdint>
-#include <filesystem>
-#include <map>
-#include <memory>
-#include <optional>
-#include <string>
-#include <utility>
-#include <vector>
-
 namespace trainctl::data {
 
 /// Maps remote paths to local files. Called from several threads.

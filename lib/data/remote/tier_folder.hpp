@@ -5,11 +5,8 @@
 #include "spec/experiment/value_types.hpp"
 
 #include <atomic>
-#include <cstdint>
 #include <mutex>
-#include <string>
 #include <unordered_set>
-#include <utility>
 
 namespace trainctl::data {
 

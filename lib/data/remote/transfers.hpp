@@ -5,8 +5,6 @@
 #include "data/remote/object_store.hpp"
 
 #include <functional>
-#include <memory>
-#include <string>
 
 namespace trainctl::data {
 

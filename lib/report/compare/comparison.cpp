@@ -3,7 +3,6 @@
 #include <bit>
 #include <cmath>
 #include <ranges>
-#include <system_error>
 
 namespace trainctl::report {
 namespace {

@@ -11,7 +11,6 @@
 
 #include <fmt/ranges.h>
 
-#include <system_error>
 #include <tuple>
 
 namespace trainctl::report {

@@ -5,10 +5,8 @@
 #include "report/compare/statistics.hpp"
 
 #include <initializer_list>
-#include <string_view>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
 // The formats of numbers and words in all reports, so that the table, the summary and the progress
 // bar agree.

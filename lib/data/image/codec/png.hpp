@@ -4,7 +4,6 @@
 #include "data/image/image.hpp"
 
 #include <filesystem>
-#include <string>
 
 namespace trainctl::data {
 
