@@ -174,7 +174,7 @@ void write_bench(const BenchOutcome& bench, const Json& document, const BenchFla
     for (const std::string& technique : bench.not_compared)
       cases.push_back({.group = group + " gate",
                        .name = technique,
-                       .result = report::CaseResult::skipped,
+                       .problem = "skipped",
                        .message = "not compared: the baseline has no such setting"});
     write_atomically(flags.junit, report::junit_text("trainctl bench", cases));
   }

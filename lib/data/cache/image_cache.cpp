@@ -6,8 +6,6 @@
 namespace trainctl::data {
 namespace {
 
-const char* name_of(CacheTier tier) { return tier == CacheTier::encoded ? "encoded" : "decoded"; }
-
 // The model and its gradients are allocated later: mode auto leaves half of the free memory to
 // them.
 constexpr std::uint64_t kAutoShare = 2;
@@ -100,7 +98,8 @@ CacheChoice choose_cache(const CacheNeed& need, const CacheBudget& budget) {
          "the {0} images need about {1}, but only {2} of dataset.cache.budget is left\nhint: "
          "raise dataset.cache.budget, free some memory, or set dataset.cache.mode to auto, which "
          "caches what fits",
-         name_of(wanted.tier), human_bytes(wanted.bytes), human_bytes(budget.left));
+         &wanted == &encoded ? "encoded" : "decoded", human_bytes(wanted.bytes),
+         human_bytes(budget.left));
   return wanted;
 }
 

@@ -78,10 +78,6 @@ DataRoot open_root(const ImageList& options) {
   return DataRoot(root_of(options), options.path, links_of(options));
 }
 
-char delimiter_of(const fs::path& path) {
-  return lower_case(path.extension().string()) == ".csv" ? ',' : '\t';
-}
-
 /// Returns whether the first line is a header. A line that may be a sample is not a header.
 bool is_head(const std::vector<CsvField>& record) {
   double ignored = 0;
@@ -103,7 +99,8 @@ class ListReader {
       : options_(options),
         file_(options.path),
         reader_({reinterpret_cast<const char*>(file_.bytes().data()), file_.bytes().size()},
-                options.path.string(), delimiter_of(options.path)) {}
+                options.path.string(),
+                lower_case(options.path.extension().string()) == ".csv" ? ',' : '\t') {}
 
   Listing read() {
     std::vector<CsvField> record;

@@ -40,11 +40,6 @@ fs::path folder_of(const SyntheticPhotographs& options) {
                               options.samples);
 }
 
-Facts facts_of(const SyntheticPhotographs& options) {
-  const auto classes = static_cast<std::int64_t>(photograph_classes().size());
-  return {options.samples, classes, ImageFiles{}.facts().layout, photograph_classes()};
-}
-
 /// Returns the files below `folder`, or nothing when some are missing or empty, as after a power
 /// failure.
 std::optional<ImageFiles> complete_files(const fs::path& folder,
@@ -261,7 +256,9 @@ void register_dataset_synthetic_photographs(Catalog& catalog) {
     return load(stage.as<SyntheticPhotographs>());
   };
   catalog.facts["synthetic_photographs"] = [](const config::Stage& stage) {
-    return facts_of(stage.as<SyntheticPhotographs>());
+    const auto classes = static_cast<std::int64_t>(photograph_classes().size());
+    return Facts{stage.as<SyntheticPhotographs>().samples, classes, ImageFiles{}.facts().layout,
+                 photograph_classes()};
   };
 }
 

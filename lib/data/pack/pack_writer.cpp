@@ -44,11 +44,6 @@ void cut(const Fd& fd, std::uint64_t length, const fs::path& path) {
   ENSURE(resource, done, "cannot write {}: {}", shown(path), std::strerror(errno));
 }
 
-void sync_data(const Fd& fd, const fs::path& path) {
-  ENSURE(resource, ::fdatasync(fd.get()) == 0, "cannot write {}: {}", shown(path),
-         std::strerror(errno));
-}
-
 /// Marks the record of an omitted sample, which has no bytes; the reason follows the name.
 constexpr auto kLeftOut = static_cast<PackFormat>(0xFFFF);
 
@@ -229,7 +224,8 @@ void PackWriter::save_if_due() {
 void PackWriter::save() {
   failed_ = true;
   write_all(partial_.get(), std::exchange(data_, {}), partial_path_.string());
-  sync_data(partial_, partial_path_);
+  ENSURE(resource, ::fdatasync(partial_.get()) == 0, "cannot write {}: {}", shown(partial_path_),
+         std::strerror(errno));
   write_all(journal_.get(), std::exchange(records_, {}), journal_path_.string());
   failed_ = false;
 }

@@ -93,8 +93,6 @@ struct Receiver {
   AbortCause abort_cause = AbortCause::none;
 };
 
-bool is_content(int status) { return status == 200 || status == 206; }
-
 std::uint64_t announced_length(const HttpResponse& response) {
   const std::string text = response.header("content-length");
   std::uint64_t length = 0;
@@ -104,7 +102,7 @@ std::uint64_t announced_length(const HttpResponse& response) {
 
 void append_body(std::string_view bytes, Receiver& receiver) {
   HttpResponse& response = receiver.response;
-  const bool content = is_content(response.status);
+  const bool content = response.status == 200 || response.status == 206;
   const std::uint64_t most = content ? receiver.max_bytes : kMaxErrorPage;
   if (response.body.size() + bytes.size() > most) {
     receiver.abort_cause = content ? AbortCause::content_too_long : AbortCause::error_page;

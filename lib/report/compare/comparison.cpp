@@ -149,10 +149,6 @@ std::vector<LossPoint> losses_of(const RunFiles& run) {
   return points;
 }
 
-bool comes_before(const LossPoint& a, const LossPoint& b) {
-  return a.step != b.step ? a.step < b.step : a.of_epoch < b.of_epoch;
-}
-
 std::optional<LossDifference> first_difference(const std::vector<LossPoint>& wanted,
                                                const std::vector<LossPoint>& found,
                                                const std::string& run) {
@@ -166,7 +162,8 @@ std::optional<LossDifference> first_difference(const std::vector<LossPoint>& wan
       if (same) continue;
       return LossDifference{*a, run, a->value, b->value};
     }
-    if (b == nullptr || (a != nullptr && comes_before(*a, *b)))
+    if (b == nullptr ||
+        (a != nullptr && std::tie(a->step, a->of_epoch) < std::tie(b->step, b->of_epoch)))
       return LossDifference{*a, run, a->value, std::nullopt};
     return LossDifference{*b, run, std::nullopt, b->value};
   }

@@ -21,14 +21,10 @@ double shown(double change, const Condition& condition) {
   return condition.unit == Unit::percent ? 100 * (change - 1) : 100 * change;
 }
 
-double scaled(double bound, const Condition& condition) {
-  return condition.unit == Unit::percent ? 1 + bound / 100 : bound / 100;
-}
-
 /// Returns the distance of the bound from `change` on the scale of the noise.
 double distance(double change, const Condition& condition) {
-  const double bound = scaled(condition.bound, condition);
-  return condition.unit == Unit::percent ? std::abs(std::log(change) - std::log(bound))
+  const double bound = condition.bound / 100;
+  return condition.unit == Unit::percent ? std::abs(std::log(change) - std::log(1 + bound))
                                          : std::abs(change - bound);
 }
 

@@ -33,11 +33,6 @@ bool is_work(BottleneckKind part) {
   return std::ranges::find(kWork, part) != kWork.end();
 }
 
-/// Returns whether the part is work of this rank, not a wait for other ranks.
-bool is_own_work(BottleneckKind part) {
-  return is_work(part) && part != BottleneckKind::communication;
-}
-
 bool is_compute(BottleneckKind part) {
   return part == BottleneckKind::compute || part == BottleneckKind::balanced;
 }
@@ -98,7 +93,8 @@ bool always(const BottleneckInputs& /*facts*/) { return true; }
 
 bool other_threads_gain(const BottleneckInputs& facts) {
   const BottleneckContext& context = facts.context;
-  if (context.on_gpu || !is_own_work(facts.part) || context.num_threads < 1) return false;
+  const bool is_own_work = is_work(facts.part) && facts.part != BottleneckKind::communication;
+  if (context.on_gpu || !is_own_work || context.num_threads < 1) return false;
   if (context.other_threads && context.replay_step_s) {
     const auto threads = static_cast<int>(context.other_threads->value);
     return gains::of_threads(facts, threads).low >= gains::kWorthProposing;

@@ -76,17 +76,14 @@ Series over_steps(const RunFiles& run, const StepPlot& plot) {
 
 double epoch_rate(const EpochEnded& epoch) { return epoch.timing.samples_per_s; }
 
-bool any_above_zero(const Series& series) {
-  return std::ranges::any_of(series.y, [](double value) { return value > 0; });
-}
-
 /// Returns an empty figure if no value is positive, because then nothing was measured.
 Html measured(const Epochs& epochs, LineChart chart, const std::vector<OfEpoch>& values) {
   std::vector<Series> kept;
   for (std::size_t i = 0; i < values.size(); ++i) {
     Series series = over_epochs(epochs, chart.series[i].name, values[i]);
     series.color = i;
-    if (any_above_zero(series)) kept.push_back(std::move(series));
+    if (std::ranges::any_of(series.y, [](double value) { return value > 0; }))
+      kept.push_back(std::move(series));
   }
   chart.series = std::move(kept);
   chart.y_from = 0;

@@ -122,9 +122,6 @@ std::string gpus_text(const Plan& plan) {
   return text + "; estimated from the tensors on the CPU" + more;
 }
 
-/// Returns the name of the utilization: HFU counts all operations, MFU omits recomputed ones.
-const char* utilization_name(const Plan& plan) { return plan.recomputes ? "HFU" : "MFU"; }
-
 std::string speed_text(const Plan& plan, const PlannedSpeed& speed) {
   const Measured& model = *plan.model;
   std::string text = human_duration(speed.step_s) + " per step";
@@ -135,9 +132,9 @@ std::string speed_text(const Plan& plan, const PlannedSpeed& speed) {
                       with_prefix(speed.flops_per_s));
   if (on_cpu(model))
     text += fmt::format(" with {} thread{}", model.num_threads, plural(model.num_threads));
-  if (speed.utilization)
+  if (speed.utilization)  // HFU counts all operations, MFU omits recomputed ones
     text += fmt::format(", {} % of the peak of {} ({})", percent_text(*speed.utilization),
-                        printable(model.device_name), utilization_name(plan));
+                        printable(model.device_name), plan.recomputes ? "HFU" : "MFU");
   return text;
 }
 

@@ -14,11 +14,6 @@ namespace {
 constexpr int kRows = 12;
 constexpr int kBars = 60;
 
-/// Returns the limit of the stopper `divergence`, which ends a sweep.
-double limit_above(double lowest) {
-  return lowest + std::max((kOutOfHand - 1) * std::abs(lowest), kLeastRise);
-}
-
 /// Returns the steps before the loss diverged, and sets `diverged_at` to the rate of the first
 /// diverged step.
 std::vector<SmoothedStep> stable_steps(std::span<const RateStep> steps,
@@ -32,7 +27,9 @@ std::vector<SmoothedStep> stable_steps(std::span<const RateStep> steps,
     weight *= kSmoothing;
     const double value = mean / (1 - weight);
     const bool counts = kept.size() + 1 >= kFewestRates;
-    const bool diverged = std::isfinite(lowest) && value > limit_above(lowest);
+    // The same limit as that of the stopper `divergence`, which ends a sweep.
+    const double limit = lowest + std::max((kOutOfHand - 1) * std::abs(lowest), kLeastRise);
+    const bool diverged = std::isfinite(lowest) && value > limit;
     if (!std::isfinite(value) || diverged) {
       diverged_at = step.lr;
       break;

@@ -53,8 +53,6 @@ std::vector<Table> metric_tables(const RunRecord& record) {
 
 constexpr std::size_t kShown = 40;
 
-bool is_bad(const events::TensorSummary& tensor) { return tensor.nan_count + tensor.inf_count > 0; }
-
 std::string number(double value) { return std::isnan(value) ? "-" : fmt::format("{:.4g}", value); }
 
 std::string where(const std::string& first) {
@@ -160,7 +158,8 @@ Json evaluation_document(const RunRecord& record, const RunResult& ending) {
 
 std::string replay_text(const Replay& replay, const Style& style) {
   std::vector<events::TensorSummary> bad;
-  std::ranges::copy_if(replay.step.tensors, std::back_inserter(bad), is_bad);
+  std::ranges::copy_if(replay.step.tensors, std::back_inserter(bad),
+                       [](const auto& tensor) { return tensor.nan_count + tensor.inf_count > 0; });
   return head(replay, style) + remarks(replay) + shown("output of", replay.step.layers, style) +
          shown("not finite", std::move(bad), style);
 }
