@@ -2,7 +2,6 @@
 
 #include "base/json.hpp"
 #include "base/numbers.hpp"
-#include "base/strings.hpp"
 
 #include <unistd.h>
 

@@ -1,7 +1,6 @@
 #include "weights/torch_writer.hpp"
 
 #include "base/numbers.hpp"
-#include "base/strings.hpp"
 
 #include <zlib.h>
 

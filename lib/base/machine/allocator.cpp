@@ -9,10 +9,7 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdint>
 #include <cstdlib>
-#include <string_view>
-#include <vector>
 
 namespace trainctl {
 namespace {

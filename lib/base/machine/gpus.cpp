@@ -9,7 +9,6 @@
 #include <cstdlib>
 #include <fstream>
 #include <map>
-#include <utility>
 
 namespace trainctl {
 namespace {

@@ -1,6 +1,5 @@
 #include "data/batch_transform/mixup.hpp"
 
-#include "base/error.hpp"
 #include "data/core/registry.hpp"
 #include "spec/options/batch_transform.hpp"
 

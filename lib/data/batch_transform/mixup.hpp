@@ -1,6 +1,5 @@
 #pragma once
 
-#include "base/random.hpp"
 #include "data/core/transform.hpp"
 
 namespace trainctl::data {

@@ -1,8 +1,6 @@
 #pragma once
 
 #include "data/cache/fixed_prefix.hpp"
-#include "data/core/dataset.hpp"
-#include "data/loader/host_memory.hpp"
 
 namespace trainctl::data {
 

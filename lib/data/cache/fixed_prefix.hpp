@@ -1,7 +1,5 @@
 #pragma once
 
-#include "data/core/parallel.hpp"
-#include "data/image/codec/decoder.hpp"
 #include "data/loader/loader.hpp"
 
 namespace trainctl::data {

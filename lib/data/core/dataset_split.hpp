@@ -1,7 +1,6 @@
 #pragma once
 
 #include "base/json.hpp"
-#include "data/core/dataset.hpp"
 #include "data/core/partition.hpp"
 #include "data/core/registry.hpp"
 #include "spec/experiment/experiment.hpp"

@@ -1,8 +1,6 @@
 #include "data/core/pipeline.hpp"
 
-#include "base/machine/machine.hpp"
 #include "data/cache/device_cache.hpp"
-#include "data/cache/fixed_prefix.hpp"
 #include "data/core/dataset_split.hpp"
 #include "data/core/image_probe.hpp"
 #include "spec/experiment/run_size.hpp"

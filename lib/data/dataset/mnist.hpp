@@ -1,6 +1,5 @@
 #pragma once
 
-#include "data/core/dataset.hpp"
 #include "data/core/memory_dataset.hpp"
 #include "spec/options/dataset.hpp"
 

@@ -1,6 +1,5 @@
 #pragma once
 
-#include "data/core/dataset.hpp"
 #include "data/formats/mapped_file.hpp"
 #include "data/pack/pack_format.hpp"
 

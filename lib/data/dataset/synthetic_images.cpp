@@ -1,6 +1,4 @@
-#include "base/error.hpp"
 #include "base/hash.hpp"
-#include "base/random.hpp"
 #include "data/core/registry.hpp"
 #include "spec/options/dataset.hpp"
 

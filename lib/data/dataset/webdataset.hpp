@@ -1,6 +1,5 @@
 #pragma once
 
-#include "data/formats/file_reader.hpp"
 #include "data/formats/image_files.hpp"
 #include "spec/options/dataset.hpp"
 

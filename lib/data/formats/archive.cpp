@@ -1,8 +1,6 @@
 #include "data/formats/archive.hpp"
 
-#include "base/error.hpp"
 #include "base/numbers.hpp"
-#include "base/strings.hpp"
 #include "data/formats/file_reader.hpp"
 
 #include <zlib.h>

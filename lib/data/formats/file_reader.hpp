@@ -1,6 +1,5 @@
 #pragma once
 
-#include "base/error.hpp"
 #include "base/files.hpp"
 #include "base/strings.hpp"
 

@@ -1,6 +1,5 @@
 #pragma once
 
-#include "data/formats/image_files.hpp"
 #include "data/formats/manifest.hpp"
 
 namespace trainctl::data {

@@ -1,6 +1,4 @@
-#include "base/error.hpp"
 #include "base/machine/machine.hpp"
-#include "base/strings.hpp"
 #include "data/formats/npy.hpp"
 #include "data/formats/table.hpp"
 

@@ -1,6 +1,5 @@
 #pragma once
 
-#include "config/schema/schema.hpp"
 #include "data/core/dataset.hpp"
 #include "spec/options/dataset.hpp"
 

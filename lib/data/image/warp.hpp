@@ -1,8 +1,6 @@
 #pragma once
 
 #include "data/image/geometry.hpp"
-#include "data/image/image.hpp"
-#include "spec/experiment/enums.hpp"
 
 namespace trainctl::data {
 

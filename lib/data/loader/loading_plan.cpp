@@ -2,7 +2,6 @@
 
 #include "base/numbers.hpp"
 #include "base/statistics.hpp"
-#include "base/strings.hpp"
 
 #include <fmt/format.h>
 

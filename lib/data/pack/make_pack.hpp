@@ -1,8 +1,6 @@
 #pragma once
 
-#include "base/files.hpp"
 #include "data/cache/cached_dataset.hpp"
-#include "data/loader/skipped_samples.hpp"
 #include "data/pack/pack_format.hpp"
 
 namespace trainctl::data {

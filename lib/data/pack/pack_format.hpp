@@ -2,7 +2,6 @@
 
 #include "data/core/registry.hpp"
 #include "data/formats/file_reader.hpp"
-#include "data/image/image.hpp"
 #include "data/loader/skipped_samples.hpp"
 
 #include <bit>

@@ -1,6 +1,5 @@
 #pragma once
 
-#include "base/files.hpp"
 #include "data/cache/cached_dataset.hpp"
 #include "data/pack/pack_format.hpp"
 

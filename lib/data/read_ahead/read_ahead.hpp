@@ -1,6 +1,5 @@
 #pragma once
 
-#include "data/core/dataset.hpp"
 #include "data/loader/order.hpp"
 #include "data/read_ahead/read_window.hpp"
 

@@ -1,6 +1,5 @@
 #pragma once
 
-#include "base/files.hpp"
 #include "data/formats/file_reader.hpp"
 #include "data/remote/object_store.hpp"
 #include "data/remote/tier_folder.hpp"

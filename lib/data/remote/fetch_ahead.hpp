@@ -1,6 +1,5 @@
 #pragma once
 
-#include "data/core/dataset.hpp"
 #include "data/loader/sampling.hpp"
 
 #include <condition_variable>

@@ -1,11 +1,8 @@
 #pragma once
 
-#include "base/error.hpp"
 #include "data/core/dataset.hpp"
 #include "data/formats/cache_file.hpp"
 #include "data/remote/cached_object.hpp"
-#include "data/remote/object_store.hpp"
-#include "data/remote/tier_folder.hpp"
 #include "spec/experiment/experiment.hpp"
 
 namespace trainctl::data {

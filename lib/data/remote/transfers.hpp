@@ -1,7 +1,6 @@
 #pragma once
 
 #include "data/core/run_control.hpp"
-#include "data/remote/http_client.hpp"
 #include "data/remote/object_store.hpp"
 
 #include <functional>

@@ -1,6 +1,5 @@
 #include "data/image/color.hpp"
 
-#include "base/error.hpp"
 #include "data/core/registry.hpp"
 #include "data/transform/parameters.hpp"
 #include "spec/options/transform.hpp"

@@ -1,6 +1,5 @@
 #include "data/image/resize.hpp"
 
-#include "base/error.hpp"
 #include "data/core/registry.hpp"
 #include "data/transform/crop.hpp"
 #include "data/transform/parameters.hpp"

@@ -2,7 +2,6 @@
 
 #include "base/numbers.hpp"
 #include "report/diagnosis/bottleneck.hpp"
-#include "report/diagnosis/ranks.hpp"
 
 #include <cmath>
 

@@ -1,11 +1,8 @@
 #pragma once
 
-#include "base/json.hpp"
 #include "report/compare/baseline.hpp"
 #include "report/compare/gate.hpp"
-#include "report/compare/statistics.hpp"
 #include "report/record/run_files.hpp"
-#include "report/text/format.hpp"
 
 namespace trainctl::report {
 

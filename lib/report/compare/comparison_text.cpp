@@ -1,8 +1,5 @@
-#include "base/strings.hpp"
 #include "report/compare/comparison.hpp"
 #include "report/html/curves.hpp"
-#include "report/text/format.hpp"
-#include "report/text/table.hpp"
 
 #include <cmath>
 

@@ -1,6 +1,5 @@
 #pragma once
 
-#include "report/compare/bench.hpp"
 #include "report/compare/gate.hpp"
 
 namespace trainctl::report {

@@ -1,6 +1,5 @@
 #pragma once
 
-#include "base/json.hpp"
 #include "report/diagnosis/bottleneck.hpp"
 
 // The table of symptoms, causes and fixes from which both verdicts and

@@ -1,7 +1,6 @@
 #include "report/diagnosis/machine_grade.hpp"
 
 #include "base/numbers.hpp"
-#include "base/strings.hpp"
 
 #include <fmt/format.h>
 

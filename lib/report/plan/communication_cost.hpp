@@ -1,6 +1,5 @@
 #pragma once
 
-#include "base/json.hpp"
 #include "events/records.hpp"
 #include "report/text/format.hpp"
 

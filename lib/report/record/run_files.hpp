@@ -1,10 +1,6 @@
 #pragma once
 
-#include "base/files.hpp"
-#include "base/json.hpp"
-#include "events/records.hpp"
 #include "report/diagnosis/ranks.hpp"
-#include "report/record/run_record.hpp"
 
 // Reads the files of a run folder. No file is trusted: a missing or damaged file only loses its own
 // data, and is named in the notes.

@@ -1,6 +1,5 @@
 #include "report/record/worst_predictions.hpp"
 
-#include "base/error.hpp"
 #include "base/numbers.hpp"
 #include "report/text/table.hpp"
 

@@ -1,8 +1,6 @@
 #pragma once
 
-#include "base/json.hpp"
 #include "events/records.hpp"
-#include "report/compare/statistics.hpp"
 #include "report/text/table.hpp"
 
 namespace trainctl::report {

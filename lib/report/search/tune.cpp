@@ -2,7 +2,6 @@
 
 #include "base/numbers.hpp"
 #include "report/diagnosis/bottleneck.hpp"
-#include "report/text/table.hpp"
 
 #include <cmath>
 

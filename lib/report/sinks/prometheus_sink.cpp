@@ -1,6 +1,5 @@
 #include "report/sinks/prometheus_sink.hpp"
 
-#include "base/error.hpp"
 #include "base/files.hpp"
 
 #include <cmath>

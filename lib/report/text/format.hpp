@@ -1,6 +1,5 @@
 #pragma once
 
-#include "base/json.hpp"
 #include "base/strings.hpp"
 #include "report/compare/statistics.hpp"
 

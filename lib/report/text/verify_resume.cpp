@@ -1,6 +1,5 @@
 #include "report/text/verify_resume.hpp"
 
-#include "base/error.hpp"
 #include "report/text/table.hpp"
 
 #include <algorithm>
