@@ -1,6 +1,6 @@
 #include "data/core/image_probe.hpp"
 
-#include "data/cache/fixed_prefix.hpp"
+#include "data/cache/cached_dataset.hpp"
 
 namespace trainctl::data {
 namespace {
