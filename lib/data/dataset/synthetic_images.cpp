@@ -91,9 +91,7 @@ class SyntheticImageDataset final : public Dataset, public ImageStore {
 }  // namespace
 
 void register_dataset_synthetic_images(Catalog& catalog) {
-  catalog.datasets["synthetic_images"] = [](const config::Stage& stage) {
-    return std::make_shared<const SyntheticImageDataset>(stage.as<SyntheticImages>());
-  };
+  catalog.datasets["synthetic_images"] = maker<SyntheticImageDataset, SyntheticImages>();
   catalog.facts["synthetic_images"] = [](const config::Stage& stage) {
     return facts_of(stage.as<SyntheticImages>());
   };

@@ -116,9 +116,7 @@ class TokenDataset final : public Dataset {
 }  // namespace
 
 void register_dataset_tokens(Catalog& catalog) {
-  catalog.datasets["tokens"] = [](const config::Stage& stage) {
-    return std::make_shared<const TokenDataset>(stage.as<Tokens>());
-  };
+  catalog.datasets["tokens"] = maker<TokenDataset, Tokens>();
   catalog.facts["tokens"] = [](const config::Stage& stage) {
     return TokenDataset(stage.as<Tokens>()).facts();
   };
