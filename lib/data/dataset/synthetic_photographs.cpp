@@ -6,7 +6,7 @@
 #include "data/core/run_control.hpp"
 #include "data/formats/folder_scan.hpp"
 #include "data/image/codec/jpeg.hpp"
-#include "data/remote/tier_folder.hpp"
+#include "data/remote/cached_object.hpp"
 #include "spec/options/dataset.hpp"
 
 #include <fcntl.h>

@@ -2,7 +2,7 @@
 
 #include "base/hash.hpp"
 #include "base/url.hpp"
-#include "data/remote/tier_folder.hpp"
+#include "data/remote/cached_object.hpp"
 
 #include <cstring>
 #include <numeric>
