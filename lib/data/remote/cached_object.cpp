@@ -53,29 +53,23 @@ bool read_at(int fd, void* out, std::size_t size, std::uint64_t offset) {
 class NewFile {
  public:
   explicit NewFile(const fs::path& path)
-      : path_(path.string()),
-        unfinished_(path_ + kUnfinished),
-        fd_(::open(unfinished_.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)) {
-    ENSURE(resource, fd_.valid(), "cannot write {}: {}", printable(path_), std::strerror(errno));
+      : path_(path),
+        unfinished_(path.string() + kUnfinished),
+        fd_(::open(unfinished_.path().c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)) {
+    ENSURE(resource, fd_.valid(), "cannot write {}: {}", shown(path_), std::strerror(errno));
   }
-  ~NewFile() {
-    if (!published_) ::unlink(unfinished_.c_str());
-  }
-  NewFile(const NewFile&) = delete;
-  NewFile& operator=(const NewFile&) = delete;
 
   [[nodiscard]] Fd take_fd() { return std::move(fd_); }
   void publish() {
-    ENSURE(resource, ::rename(unfinished_.c_str(), path_.c_str()) == 0, "cannot write {}: {}",
-           printable(path_), std::strerror(errno));
-    published_ = true;
+    ENSURE(resource, ::rename(unfinished_.path().c_str(), path_.c_str()) == 0,
+           "cannot write {}: {}", shown(path_), std::strerror(errno));
+    unfinished_.keep();
   }
 
  private:
-  std::string path_;
-  std::string unfinished_;
+  fs::path path_;
+  FileGuard unfinished_;
   Fd fd_;
-  bool published_ = false;
 };
 
 /// Bytes reserved in the budget, which are released unless they are written.
@@ -106,9 +100,8 @@ void remove_files(const ObjectFiles& files) {
   ::unlink(files.notes.c_str());
 }
 
-constexpr std::uint64_t kUsedBytesLock =
-    0;                                  // keys of objects are hashes, which are never this small
-constexpr std::size_t kMostName = 100;  // bytes of the readable part of a file name
+constexpr std::uint64_t kUsedBytesLock = 0;  // keys of objects are hashes, never this small
+constexpr std::size_t kMostName = 100;       // bytes of the readable part of a file name
 constexpr std::uint64_t kEvictedShare = 10;  // an eviction frees a tenth of the budget
 constexpr const char* kData = ".data";       // objects may have other suffixes before it
 constexpr const char* kNotes = ".notes";
@@ -210,8 +203,7 @@ struct CachedObject::Metadata {
 };
 
 std::int64_t time_of_etag(const std::string& etag) {
-  return static_cast<std::int64_t>(hash_of(etag) >>
-                                   4U);  // a time in the past, so that is_settled() holds
+  return static_cast<std::int64_t>(hash_of(etag) >> 4U);  // in the past, as is_settled() asks
 }
 
 CachedObject::CachedObject(const Storage& storage, Url url, Fd data, Fd notes,
