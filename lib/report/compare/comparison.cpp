@@ -33,12 +33,6 @@ std::map<std::string, double> by_seed(const Group& group, const std::string& nam
   return values;
 }
 
-std::vector<double> numbers_of(const std::map<std::string, double>& values) {
-  std::vector<double> numbers;
-  for (const auto& [seed, value] : values) numbers.push_back(value);
-  return numbers;
-}
-
 /// Replaces the run's own folder in a path, because it is not a setting.
 std::string without_folder(const std::string& value, const RunFiles& run) {
   const std::string folder = run.folder.string();
@@ -369,6 +363,10 @@ std::vector<std::optional<MeanDifference>> differences_of(const RunComparison& c
       continue;
     }
     const auto other = by_seed(compared.groups[i], name);
+    const auto numbers_of = [](const auto& by_seed) {
+      const auto numbers = std::views::values(by_seed);
+      return std::vector<double>(numbers.begin(), numbers.end());
+    };
     differences.push_back(
         !base.empty() && std::ranges::equal(std::views::keys(base), std::views::keys(other))
             ? paired_difference(numbers_of(base), numbers_of(other))

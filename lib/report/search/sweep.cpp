@@ -149,15 +149,13 @@ std::string tied_text(const std::vector<SweepRow>& rows) {
 
 Json mean_json(const MeanInterval& value) { return JSON_FIELDS(value, mean, ci95, count); }
 
-/// Returns a number if the text is one, because pages use numbers as axes.
-Json value_json(const std::string& yaml) {
-  Json value = Json::parse(yaml, nullptr, /*allow_exceptions=*/false);
-  return value.is_discarded() ? Json(yaml) : value;
-}
-
 Json overrides_json(const Overrides& overrides) {
   Json object = Json::object();
-  for (const auto& [key, value] : overrides) object[key] = value_json(value);
+  for (const auto& [key, value] : overrides) {
+    // A number if the text is one, because pages use numbers as axes.
+    const Json parsed = Json::parse(value, nullptr, /*allow_exceptions=*/false);
+    object[key] = parsed.is_discarded() ? Json(value) : parsed;
+  }
   return object;
 }
 
