@@ -90,23 +90,17 @@ void gather(std::span<const std::int64_t> indices, const std::byte* from, std::s
   }
 }
 
+}  // namespace
+
 template <class T>
-FieldRows owned(Field field, std::vector<T> values) {
+FieldRows owned_rows(Field field, std::vector<T> values) {
   auto owner = std::make_shared<const std::vector<T>>(std::move(values));
   const auto bytes = std::as_bytes(std::span(*owner));
   use_huge_pages(bytes);
   return {std::move(field), bytes, owner, /*mapped=*/false};
 }
-
-}  // namespace
-
-FieldRows owned_rows(Field field, std::vector<std::byte> bytes) {
-  return owned(std::move(field), std::move(bytes));
-}
-
-FieldRows owned_rows(Field field, std::vector<float> values) {
-  return owned(std::move(field), std::move(values));
-}
+template FieldRows owned_rows(Field, std::vector<std::byte>);
+template FieldRows owned_rows(Field, std::vector<float>);
 
 RowsDataset::RowsDataset(std::vector<FieldRows> fields, std::int64_t classes,
                          std::vector<std::string> class_names)
