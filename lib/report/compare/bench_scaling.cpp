@@ -98,7 +98,6 @@ std::string slowest_text(const ScalingRow& row) {
 }
 
 Json row_json(std::span<const BenchRow> rows, const ScalingRow& row) {
-  const auto rank_json = [](const SlowRank& slow) { return JSON_FIELDS(slow, rank, slowdown); };
   const bool ran = !rows[row.row].trials.empty();
   return joined(
       {{{"technique", rows[row.row].technique},
@@ -107,7 +106,7 @@ Json row_json(std::span<const BenchRow> rows, const ScalingRow& row) {
         {"global_batch", row.global_batch > 0 ? Json(row.global_batch) : Json(nullptr)},
         {"num_threads", ran ? Json(rows[row.row].trials.front().num_threads) : Json(nullptr)}},
        JSON_FIELDS(row, speedup, efficiency, exposed_s, exposed_share),
-       {{"slowest_rank", or_null(row.slowest, rank_json)},
+       {{"slowest_rank", or_null(row.slowest, JSON_OF(rank, slowdown))},
         {"same_batches", or_null(same_batches(rows[row.base], rows[row.row]))},
         {"loss_gap", or_null(row.loss_gap)}}});
 }

@@ -218,11 +218,10 @@ Json compare_document(const RunComparison& compared, const std::optional<LossCom
             {"members", group.members.size()},
             {"runs", json_list(group.runs, run_json)}};
   };
-  const auto key_json = [](const auto& one) { return JSON_FIELDS(one, key, values); };
   return {{"schema", "trainctl.compare/2"},
           {"kind", compared.kind},
           {"groups", json_list(compared.groups, group_json)},
-          {"config", json_list(config_differences(compared), key_json)},
+          {"config", json_list(config_differences(compared), JSON_OF(key, values))},
           {"metrics", measures_json(compared)},
           {"equal_losses", losses_json(losses)},
           {"warnings", machine_warnings(compared)}};

@@ -302,10 +302,7 @@ Json to_json(const Bottleneck& bottleneck) {
           {"setting", or_null(bottleneck.setting)},
           {"checks", json_list(bottleneck.checks, check_json)},
           {"perfect_loader", or_null(bottleneck.perfect_loader, perfect_json)},
-          {"evidence", json_list(bottleneck.evidence,
-                                 [](const Evidence& each) {
-                                   return JSON_FIELDS(each, name, value, unit, text);
-                                 })},
+          {"evidence", json_list(bottleneck.evidence, JSON_OF(name, value, unit, text))},
           {"otherwise",
            bottleneck.otherwise.empty() ? Json(nullptr) : to_json(bottleneck.otherwise.front())}};
 }

@@ -251,9 +251,6 @@ std::string fake_ranks_text(const FakeRanks& fake, const Style& style) {
 }
 
 Json fake_ranks_json(const FakeRanks& fake) {
-  const auto bucket_json = [](const RankBucket& bucket) {
-    return JSON_FIELDS(bucket, parameters, bytes);
-  };
   return {{"schema", "trainctl.fake_ranks/2"},
           {"ranks", fake.ranks},
           {"batch_size", fake.batch_size},
@@ -264,7 +261,7 @@ Json fake_ranks_json(const FakeRanks& fake) {
           {"epochs", or_null(fake.epochs)},
           {"steps", or_null(fake.steps)},
           {"splits", json_list(fake.splits, rank_split_json)},
-          {"buckets", json_list(fake.buckets, bucket_json)},
+          {"buckets", json_list(fake.buckets, JSON_OF(parameters, bytes))},
           {"memory", memory_json(fake)},
           {"problems", fake.problems},
           {"notes", fake.notes}};

@@ -301,8 +301,7 @@ std::string lr_curve_csv(const LrCurve& curve) {
 }
 
 Json lr_curve_json(const LrCurve& curve) {
-  const auto point = [](const SmoothedStep& step) { return JSON_FIELDS(step, lr, loss, smoothed); };
-  return {{"points", json_list(curve.steps, point)},
+  return {{"points", json_list(curve.steps, JSON_OF(lr, loss, smoothed))},
           {"diverged_at", json_value(curve.diverged_at)},
           {"suggestion", suggestion_json(curve)},
           {"remark", curve.remark}};

@@ -179,9 +179,6 @@ std::string tune_text(const TuneReport& report, const TuneCommands& commands, co
 Json tune_document(const TuneReport& report, const TuneCommands& commands) {
   Json patch = Json::object();
   for (const TunePatchEntry& entry : report.patch) patch[entry.change.key] = entry.change.value;
-  const auto undecided_json = [](const TuneUndecided& open) {
-    return JSON_FIELDS(open, changes, untested, more_s);
-  };
   return joined(
       {{{"schema", "trainctl.tune/2"}},
        JSON_FIELDS(report, config, overrides, exit_code),
@@ -195,7 +192,7 @@ Json tune_document(const TuneReport& report, const TuneCommands& commands) {
         {"patch", patch},
         {"entries", json_list(report.patch, entry_json)},
         {"gain", or_null(report.gain, speedup_with_pairs)},
-        {"undecided", or_null(report.undecided, undecided_json)},
+        {"undecided", or_null(report.undecided, JSON_OF(changes, untested, more_s))},
         {"ended", enum_name(report.end)},
         {"ended_why", report.ended},
         {"budget",

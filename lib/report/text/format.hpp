@@ -107,6 +107,9 @@ Json json_value(const std::optional<T>& value) {
   }(record)
 #define TRAINCTL_JSON_FIELD(name) object[#name] = ::trainctl::report::json_value(source.name);
 
+/// Returns a function that makes such an object of a record.
+#define JSON_OF(...) [](const auto& json_record) { return JSON_FIELDS(json_record, __VA_ARGS__); }
+
 /// Merges the members of several objects, in order.
 Json joined(std::initializer_list<Json> objects);
 

@@ -140,12 +140,6 @@ Json rank_json(const TopRank& rank) {
                  JSON_FIELDS(rank, cpu_percent, rss_bytes)});
 }
 
-Json gpu_json(const TopGpu& gpu) {
-  return JSON_FIELDS(gpu, index, name, percent, used_bytes, total_bytes);
-}
-
-Json checkpoint_json(const TopCheckpoint& saved) { return JSON_FIELDS(saved, name, step, age_s); }
-
 Json known(std::int64_t value) { return value > 0 ? Json(value) : Json(nullptr); }
 
 }  // namespace
@@ -164,24 +158,25 @@ std::string top_text(const TopView& view, const Style& style, int height) {
 }
 
 Json top_json(const TopView& view) {
-  return joined({{{"schema", "trainctl.top/2"}},
-                 JSON_FIELDS(view, run_dir, name, state),
-                 {{"host", or_null(view.host)},
-                  {"pid", known(view.pid)},
-                  {"since", or_null(view.since)},
-                  {"epoch", current_epoch(view)},
-                  {"epochs_done", view.epoch},
-                  {"max_epochs", known(view.max_epochs)},
-                  {"steps_per_epoch", known(view.steps_per_epoch)}},
-                 JSON_FIELDS(view, step, steps_per_s, samples_per_s, eta_s, data_wait_share, lr,
-                             losses, metrics),
-                 {{"ranks", json_list(view.ranks, rank_json)},
-                  {"gpus", json_list(view.gpus, gpu_json)},
-                  {"checkpoint", or_null(view.checkpoint, checkpoint_json)},
-                  {"warnings", view.warnings},
-                  {"verdict", or_null(view.verdict)},
-                  {"exit_code", or_null(view.exit_code)},
-                  {"message", or_null(view.message)}}});
+  return joined(
+      {{{"schema", "trainctl.top/2"}},
+       JSON_FIELDS(view, run_dir, name, state),
+       {{"host", or_null(view.host)},
+        {"pid", known(view.pid)},
+        {"since", or_null(view.since)},
+        {"epoch", current_epoch(view)},
+        {"epochs_done", view.epoch},
+        {"max_epochs", known(view.max_epochs)},
+        {"steps_per_epoch", known(view.steps_per_epoch)}},
+       JSON_FIELDS(view, step, steps_per_s, samples_per_s, eta_s, data_wait_share, lr, losses,
+                   metrics),
+       {{"ranks", json_list(view.ranks, rank_json)},
+        {"gpus", json_list(view.gpus, JSON_OF(index, name, percent, used_bytes, total_bytes))},
+        {"checkpoint", or_null(view.checkpoint, JSON_OF(name, step, age_s))},
+        {"warnings", view.warnings},
+        {"verdict", or_null(view.verdict)},
+        {"exit_code", or_null(view.exit_code)},
+        {"message", or_null(view.message)}}});
 }
 
 }  // namespace trainctl::report
