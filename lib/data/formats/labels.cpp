@@ -119,11 +119,8 @@ bool parse_class(std::string_view text, std::int64_t& value) {
 }
 
 bool looks_numeric(std::string_view text) {
-  constexpr std::string_view kBlanks = " \t";
-  const std::size_t begin = text.find_first_not_of(kBlanks);
-  if (begin == std::string_view::npos) return false;
   double ignored = 0;
-  return parse_finite(text.substr(begin, text.find_last_not_of(kBlanks) + 1 - begin), ignored);
+  return parse_finite(trimmed(text, " \t"), ignored);
 }
 
 }  // namespace trainctl::data

@@ -173,9 +173,8 @@ Html frame(const PlotArea& area, const Axis& x, const Axis& y, const PlotLabels&
     grid += svg_line(at, below, at, below + 4);
     ticks += svg_text(at, below + 15, "middle", tick_text(tick, x));
   }
-  ticks += element(
-      "g", {{"class", "label"}},
-      svg_text(area.x(1), area.height - 4, "end", labels.x) + svg_text(2, 11, "start", labels.y));
+  ticks += svg_group("label", svg_text(area.x(1), area.height - 4, "end", labels.x) +
+                                  svg_text(2, 11, "start", labels.y));
   const Html base = svg_group("base", svg_line(area.x(0), below, area.x(1), below));
   return svg_group("grid", grid) + base + svg_group("ticks", ticks);
 }
