@@ -3,7 +3,6 @@
 #include "base/hash.hpp"
 #include "report/record/run_files.hpp"
 
-#include <cmath>
 #include <limits>
 
 namespace trainctl::report {

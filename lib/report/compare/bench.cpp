@@ -3,8 +3,6 @@
 #include "base/numbers.hpp"
 #include "report/diagnosis/bottleneck.hpp"
 
-#include <cmath>
-
 namespace trainctl::report {
 namespace {
 

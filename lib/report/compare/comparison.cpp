@@ -1,7 +1,6 @@
 #include "report/compare/comparison.hpp"
 
 #include <bit>
-#include <cmath>
 #include <ranges>
 
 namespace trainctl::report {

@@ -1,8 +1,6 @@
 #include "report/compare/comparison.hpp"
 #include "report/html/curves.hpp"
 
-#include <cmath>
-
 namespace trainctl::report {
 namespace {
 

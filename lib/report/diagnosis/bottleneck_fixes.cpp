@@ -1,8 +1,6 @@
 #include "base/numbers.hpp"
 #include "report/diagnosis/bottleneck_rules.hpp"
 
-#include <cmath>
-
 namespace trainctl::report::fixes {
 namespace {
 

@@ -2,8 +2,6 @@
 
 #include "base/machine/resource_usage.hpp"
 
-#include <cmath>
-
 namespace trainctl::report {
 namespace {
 

@@ -2,9 +2,6 @@
 
 #include <fmt/ranges.h>
 
-#include <algorithm>
-#include <cmath>
-
 namespace trainctl::report {
 namespace {
 

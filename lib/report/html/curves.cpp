@@ -2,8 +2,6 @@
 
 #include "report/html/charts.hpp"
 
-#include <cmath>
-
 namespace trainctl::report {
 namespace {
 

@@ -4,8 +4,6 @@
 #include "report/html/charts.hpp"
 #include "report/html/curves.hpp"
 
-#include <cmath>
-
 namespace trainctl::report {
 namespace {
 

@@ -5,8 +5,6 @@
 #include "report/html/curves.hpp"
 #include "report/html/run_page.hpp"
 
-#include <cmath>
-
 namespace trainctl::report {
 namespace {
 

@@ -4,8 +4,6 @@
 #include "config/tree/yaml.hpp"
 #include "events/fields.hpp"
 
-#include <cmath>
-
 namespace trainctl::report {
 namespace {
 
