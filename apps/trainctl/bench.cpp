@@ -103,7 +103,7 @@ bool is_whole(const std::vector<report::BenchRow>& rows) {
 
 /// Does not replace an existing file, which later benches are compared with, by an incomplete one.
 void save(const BenchOutcome& bench, const Json& document, const BenchFlags& flags) {
-  if (!is_whole(bench.rows) && is_there(flags.save))
+  if (!is_whole(bench.rows) && path_exists(flags.save))
     return writer_for(stderr)(fmt::format(
         "warning: {} was not replaced, because some settings of this bench failed or did not run\n",
         printable(flags.save)));
@@ -172,7 +172,7 @@ void write_bench(const BenchOutcome& bench, const Json& document, const BenchFla
     for (const std::string& technique : bench.not_compared)
       cases.push_back({.group = group + " gate",
                        .name = technique,
-                       .result = report::CaseResult::skipped,
+                       .problem = "skipped",
                        .message = "not compared: the baseline has no such setting"});
     write_atomically(flags.junit, report::junit_text("trainctl bench", cases));
   }

@@ -30,7 +30,7 @@ Json document(const std::vector<GradeLine>& findings, Grade worst) {
   Json all = Json::array();
   for (const GradeLine& one : findings) {
     all.push_back({{"name", one.name},
-                   {"health", name_of(one.grade)},
+                   {"health", enum_name(one.grade)},
                    {"found", one.found},
                    {"hint", one.fix},
                    {"costs", one.costs}});
@@ -41,7 +41,7 @@ Json document(const std::vector<GradeLine>& findings, Grade worst) {
   for (const data::Library& one : data::loaded_libraries())
     libraries[one.name] = one.version.empty() ? Json(nullptr) : Json(one.version);
   return {{"schema", "trainctl.doctor/2"}, {"version", kBuildInfo.version},
-          {"health", name_of(worst)},      {"grade", kGrades.at(static_cast<std::size_t>(worst))},
+          {"health", enum_name(worst)},    {"grade", kGrades.at(static_cast<std::size_t>(worst))},
           {"libraries", libraries},        {"findings", all}};
 }
 
@@ -49,7 +49,7 @@ void print_finding(const GradeLine& finding, config::Color color) {
   const auto rank = static_cast<std::size_t>(finding.grade);
   // Missing software that only some data needs has a hint but does not lower the grade.
   const bool is_absent = finding.grade == Grade::ok && !finding.fix.empty();
-  std::string health = fmt::format("{:<9}", is_absent ? "absent" : name_of(finding.grade));
+  std::string health = fmt::format("{:<9}", is_absent ? "absent" : enum_name(finding.grade));
   if (color == config::Color::on)
     health = fmt::format("\x1b[{}m{}\x1b[0m", kColors.at(rank), health);
   print(fmt::format("  {} {:<13} {}", health, finding.name, finding.found));
@@ -79,7 +79,7 @@ void check_processes(int ranks, const study::LinkDevices& places, const Context&
   ENSURE(
       resource, static_cast<std::uint64_t>(ranks) <= most,
       "{} processes of about {} each do not fit into the available {} of memory\nhint: {}", ranks,
-      human_bytes(static_cast<double>(kEach)), human_bytes(static_cast<double>(available_memory())),
+      human_bytes(kEach), human_bytes(available_memory()),
       most < 2 ? std::string("free some memory") : fmt::format("use --devices {} or less", most));
   if (ranks > places.cores && !context.quiet)
     writer_for(stderr)(fmt::format(
@@ -135,8 +135,8 @@ std::optional<report::GpuFacts> examine_gpus(const DoctorFlags& flags, const Con
 }
 
 std::string grade_text(const std::vector<GradeLine>& findings, Grade worst) {
-  const auto count = [&](Grade health) {
-    return std::ranges::count(findings, health, &GradeLine::grade);
+  const auto count = [&](Grade grade) {
+    return std::ranges::count(findings, grade, &GradeLine::grade);
   };
   return fmt::format("grade: {} (findings: {} degraded, {} bad, {} broken)",
                      kGrades.at(static_cast<std::size_t>(worst)), count(Grade::degraded),

@@ -84,7 +84,7 @@ std::optional<fs::path> find_engine_library(bool with_cuda) {
   const std::array candidates{folder / ".." / "lib" / name, folder / name,
                               folder / ".." / "lib" / "trainctl" / name};
   for (const fs::path& candidate : candidates) {
-    if (is_there(candidate)) return fs::weakly_canonical(candidate);
+    if (path_exists(candidate)) return fs::weakly_canonical(candidate);
   }
   return std::nullopt;
 }

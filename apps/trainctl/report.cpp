@@ -89,7 +89,7 @@ Made made_of_runs(const std::vector<std::string>& words) {
 
 Made made_of(const ReportFlags& flags, Context& context) {
   const std::string& first = flags.words.front();
-  const bool is_one = flags.words.size() == 1 && is_there(first);
+  const bool is_one = flags.words.size() == 1 && path_exists(first);
   ENSURE(config, flags.worst.count == 0 || (is_one && report::is_run_folder(first)),
          "--worst requires exactly one run folder");
   if (!is_one) return made_of_runs(flags.words);

@@ -34,7 +34,7 @@ study::TuneOptions options_of(const TuneFlags& flags) {
 
 /// An incomplete search without a result is no reason to remove an older patch.
 bool keeps_patch(const fs::path& patch, const report::TuneReport& report) {
-  return report.exit_code != 0 && report.patch.empty() && is_there(patch);
+  return report.exit_code != 0 && report.patch.empty() && path_exists(patch);
 }
 
 void write_files(const fs::path& patch, const report::TuneReport& report,

@@ -3,6 +3,7 @@
 #include <fmt/chrono.h>
 
 #include <chrono>
+#include <cstdint>
 #include <ctime>
 
 namespace trainctl {

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cstdint>
 #include <string>
 
 namespace trainctl {
@@ -17,16 +16,6 @@ class Clock {
 class SteadyClock final : public Clock {
  public:
   [[nodiscard]] double now() const override;
-};
-
-/// A clock for tests that only advance() moves.
-class ManualClock final : public Clock {
- public:
-  [[nodiscard]] double now() const override { return now_; }
-  void advance(double seconds) { now_ += seconds; }
-
- private:
-  double now_ = 0;
 };
 
 /// Returns the steady clock of the process, for main() and other code that creates objects.

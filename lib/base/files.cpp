@@ -15,9 +15,7 @@
 #include <cerrno>
 #include <cstring>
 #include <map>
-#include <optional>
 #include <system_error>
-#include <vector>
 
 namespace trainctl {
 namespace {
@@ -127,6 +125,21 @@ std::optional<fs::path> nearest_in(const std::map<std::string, fs::path>& files,
 }
 
 }  // namespace
+
+bool path_exists(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(path, ignored);
+}
+
+bool is_file(const fs::path& path) {
+  std::error_code ignored;
+  return fs::is_regular_file(path, ignored);
+}
+
+bool is_folder(const fs::path& path) {
+  std::error_code ignored;
+  return fs::is_directory(path, ignored);
+}
 
 Fd& Fd::operator=(Fd&& other) noexcept {
   if (this != &other) {
@@ -276,21 +289,6 @@ void AppendFile::append_line(std::string_view line) {
 
 void AppendFile::sync() {
   if (::fsync(fd_.get()) != 0) fail("sync", path_.string(), errno);
-}
-
-bool is_file(const fs::path& path) {
-  std::error_code ignored;
-  return fs::is_regular_file(path, ignored);
-}
-
-bool is_folder(const fs::path& path) {
-  std::error_code ignored;
-  return fs::is_directory(path, ignored);
-}
-
-bool is_there(const fs::path& path) {
-  std::error_code ignored;
-  return fs::exists(path, ignored);
 }
 
 std::vector<fs::path> paths_in(const fs::path& folder) {

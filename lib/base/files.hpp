@@ -7,14 +7,18 @@
 #include <filesystem>
 #include <functional>
 #include <span>
-#include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 namespace trainctl {
 
 namespace fs = std::filesystem;
+
+/// Return whether there is something, a regular file or a folder at the path; false if the path
+/// cannot be examined.
+bool path_exists(const fs::path& path);
+bool is_file(const fs::path& path);
+bool is_folder(const fs::path& path);
 
 /// Owns an open file descriptor and closes it in the destructor.
 class Fd {
@@ -121,12 +125,6 @@ class AppendFile {
   fs::path path_;
   Fd fd_;
 };
-
-/// Return whether the path, after links, is a regular file, a folder, or exists; false if that
-/// cannot be checked.
-bool is_file(const fs::path& path);
-bool is_folder(const fs::path& path);
-bool is_there(const fs::path& path);
 
 /// Returns the sorted paths of the entries of a folder, up to the first error; empty if the folder
 /// cannot be read.

@@ -4,10 +4,6 @@
 #include "base/state_archive.hpp"
 
 #include <set>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 namespace trainctl {
 

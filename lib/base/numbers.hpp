@@ -5,12 +5,8 @@
 #include <algorithm>
 #include <bit>
 #include <charconv>
-#include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <optional>
-#include <string>
-#include <string_view>
 #include <system_error>
 
 namespace trainctl {

@@ -1,17 +1,12 @@
 #include "base/safetensors.hpp"
 
-#include "base/error.hpp"
 #include "base/json.hpp"
 #include "base/numbers.hpp"
-#include "base/strings.hpp"
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <set>
-#include <utility>
 
 namespace trainctl::safetensors {
 namespace {

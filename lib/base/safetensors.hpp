@@ -2,15 +2,7 @@
 
 #include "base/files.hpp"
 
-#include <cstddef>
-#include <cstdint>
-#include <filesystem>
 #include <map>
-#include <optional>
-#include <span>
-#include <string>
-#include <string_view>
-#include <vector>
 
 namespace trainctl::safetensors {
 

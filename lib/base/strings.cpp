@@ -5,15 +5,9 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <array>
-#include <bit>
 #include <cctype>
-#include <charconv>
 #include <cmath>
-#include <cstdint>
 #include <cstdlib>
-#include <system_error>
 
 namespace trainctl {
 namespace {
@@ -106,11 +100,6 @@ std::optional<std::string> nearest(std::string_view word, std::span<const std::s
   return found;
 }
 
-std::string_view trimmed(std::string_view text, std::string_view blanks) {
-  text.remove_prefix(std::min(text.find_first_not_of(blanks), text.size()));
-  return text.substr(0, text.find_last_not_of(blanks) + 1);
-}
-
 std::string join(std::span<const std::string> parts, std::string_view separator) {
   return fmt::format("{}", fmt::join(parts, separator));
 }
@@ -162,6 +151,11 @@ std::string shell_word(const std::string& word) {
 std::string shell_command(std::vector<std::string> words) {
   for (std::string& word : words) word = shell_word(word);
   return join(words, " ");
+}
+
+std::string_view trimmed(std::string_view text, std::string_view blanks) {
+  text.remove_prefix(std::min(text.find_first_not_of(blanks), text.size()));
+  return text.substr(0, text.find_last_not_of(blanks) + 1);
 }
 
 std::string lower_case(std::string_view text) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <concepts>
 #include <cstddef>
 #include <optional>
 #include <span>
@@ -22,9 +23,6 @@ std::string shortened(std::span<const std::string> names, std::size_t most = 6);
 /// Returns the parts between the separators; an empty text has one empty part.
 std::vector<std::string> split(std::string_view text, char separator);
 
-/// Returns the text without the characters of `blanks` at both ends.
-std::string_view trimmed(std::string_view text, std::string_view blanks = " \t\r\n");
-
 /// Returns the bytes as text, without a copy.
 inline std::string_view as_text(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
@@ -44,6 +42,9 @@ std::string shell_word(const std::string& word);
 /// Returns the words as one command of a POSIX shell.
 std::string shell_command(std::vector<std::string> words);
 
+/// Returns the text without the characters of `blanks` at both ends.
+std::string_view trimmed(std::string_view text, std::string_view blanks = " \t\r\n");
+
 /// Returns the text with the ASCII letters A to Z in lower case.
 std::string lower_case(std::string_view text);
 
@@ -53,6 +54,9 @@ std::string with_thousands(long long value);
 std::string human_duration(double seconds);
 /// Formats bytes: "1.5 GiB".
 std::string human_bytes(double bytes);
+std::string human_bytes(std::integral auto bytes) {
+  return human_bytes(static_cast<double>(bytes));
+}
 
 /// Returns the message with a bounded length. Of each line with more than 2,000 characters the
 /// first 1,000 and the last 500 are kept: "START... (1,048,576 characters) ...END".

@@ -333,7 +333,7 @@ std::unique_ptr<PageLock> lock_pages(at::Device device, std::span<const std::byt
       is_page_locked(memory.back()))
     return std::make_unique<CudaPageLock>(nullptr);
   log::get().warn("cannot page-lock {} of memory, so the CPU waits for copies to the GPU: {}",
-                  human_bytes(static_cast<double>(memory.size())), cudaGetErrorString(failure));
+                  human_bytes(memory.size()), cudaGetErrorString(failure));
   return nullptr;
 }
 

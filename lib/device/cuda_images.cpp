@@ -99,8 +99,7 @@ class CudaImages final : public data::ImageDevice {
           ErrorKind::resource,
           fmt::format("cannot allocate {} on {} for the images of the data set ({} free): "
                       "{}\nhint: set dataset.cache.mode: auto, which keeps as many images as fit",
-                      human_bytes(static_cast<double>(bytes)), device_.str(),
-                      human_bytes(static_cast<double>(free_bytes())),
+                      human_bytes(bytes), device_.str(), human_bytes(free_bytes()),
                       error.what_without_backtrace()));
     }
   }

@@ -83,8 +83,7 @@ std::string fetch_text(const TcpStoreAddress& store, const std::string& key) {
     ENSURE(config, value.size() <= kMostBytes,
            "another program uses {}: the value of the key '{}' must have at most {}, got {}\n"
            "hint: use another port for this run",
-           name_of(store), key, human_bytes(static_cast<double>(kMostBytes)),
-           human_bytes(static_cast<double>(value.size())));
+           name_of(store), key, human_bytes(kMostBytes), human_bytes(value.size()));
     return std::string(value.begin(), value.end());
   });
 }

@@ -12,7 +12,7 @@
 #include "engine/resolve/activation_checkpointing.hpp"
 #include "engine/resolve/loader_workers.hpp"
 #include "engine/setup/provenance.hpp"
-#include "events/codec.hpp"
+#include "events/pipe.hpp"
 #include "spec/load.hpp"
 #include "train/loop/train_loop.hpp"
 

@@ -6,13 +6,7 @@
 #include <fmt/format.h>
 
 #include <concepts>
-#include <cstdint>
-#include <map>
-#include <optional>
-#include <string>
 #include <type_traits>
-#include <utility>
-#include <vector>
 
 // JSON of records, which workers send to their supervisor and supervisors send to each other. A
 // record is a struct whose namespace has `each_field(record, visit)`, which calls `visit(name,

@@ -1,6 +1,5 @@
 #include "events/heartbeat.hpp"
 
-#include "base/error.hpp"
 #include "base/strings.hpp"
 
 #include <fcntl.h>
@@ -8,7 +7,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <ctime>

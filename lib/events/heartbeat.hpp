@@ -3,13 +3,7 @@
 #include "base/files.hpp"
 #include "events/records.hpp"
 
-#include <array>
 #include <atomic>
-#include <cstddef>
-#include <cstdint>
-#include <string>
-#include <string_view>
-#include <utility>
 
 namespace trainctl::events {
 

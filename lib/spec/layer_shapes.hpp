@@ -28,10 +28,13 @@ struct LayerStep {
   std::string hint;
 };
 
+/// Returns the number of values in one sample.
+std::int64_t values_in(const Shape& shape);
+
 /// Returns "16x28x28".
 std::string shape_text(const Shape& shape);
 
-/// A square window that slides over height and width.
+/// A window that slides over each dimension after the channels and has the same size in each.
 struct Window {
   std::int64_t kernel_size = 1;
   std::int64_t stride = 1;
@@ -39,7 +42,8 @@ struct Window {
   std::int64_t dilation = 1;
 };
 
-/// Returns the output for a window that slides over an image and produces `channels` channels.
+/// Returns the output for a window that slides over C x L or C x H x W and produces `channels`
+/// channels.
 LayerStep slid(const Shape& shape, const Window& window, std::int64_t channels);
 
 /// Returns the refusal of an input that is not an image, C x H x W.
@@ -49,7 +53,7 @@ LayerStep no_image();
 
 namespace trainctl::spec {
 
-/// Returns the output of the layer for this input. A residual includes its branches.
+/// Returns the output of the layer for this input, also for layers that contain other layers.
 layer::LayerStep step_of(const config::Stage& layer, const layer::LayerInput& input);
 
 /// Follows a shape through lists of layers and collects every layer that does not accept its input.
@@ -67,6 +71,8 @@ class LayerWalk {
                                   const std::string& place);
   std::optional<layer::Shape> residual(const config::Stage& layer, const layer::LayerInput& input,
                                        const std::string& place);
+  std::optional<layer::Shape> concat(const config::Stage& layer, const layer::LayerInput& input,
+                                     const std::string& place);
   void refuse(const config::Stage& layer, const layer::LayerInput& input, const std::string& place,
               const std::string& problem, std::string hint);
 

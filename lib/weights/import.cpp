@@ -1,7 +1,5 @@
 #include "weights/import.hpp"
 
-#include "base/error.hpp"
-#include "base/files.hpp"
 #include "base/hash.hpp"
 #include "base/json.hpp"
 #include "base/safetensors.hpp"
@@ -13,13 +11,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
-#include <functional>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 namespace trainctl::weights {
 namespace {

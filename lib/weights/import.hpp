@@ -3,7 +3,6 @@
 #include "weights/tensor_names.hpp"
 
 #include <filesystem>
-#include <string>
 
 namespace trainctl::weights {
 

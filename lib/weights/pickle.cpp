@@ -2,13 +2,9 @@
 
 #include "base/error.hpp"
 #include "base/numbers.hpp"
-#include "base/strings.hpp"
 
-#include <algorithm>
 #include <array>
-#include <string>
 #include <unordered_map>
-#include <utility>
 
 // The opcodes are documented in CPython's pickletools.py.
 

@@ -2,17 +2,13 @@
 
 #include "base/error.hpp"
 #include "base/numbers.hpp"
-#include "base/strings.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <fnmatch.h>
 
-#include <algorithm>
 #include <array>
-#include <optional>
 #include <set>
-#include <string_view>
 #include <unordered_map>
 
 namespace trainctl::weights {

@@ -1,15 +1,10 @@
 #include "weights/torch_writer.hpp"
 
-#include "base/error.hpp"
-#include "base/files.hpp"
 #include "base/numbers.hpp"
-#include "base/strings.hpp"
 
 #include <zlib.h>
 
-#include <algorithm>
 #include <array>
-#include <vector>
 
 // The archive follows PKWARE's APPNOTE.TXT, https://www.pkware.com/appnote; the opcodes of the
 // pickle are documented in CPython's pickletools.py.

@@ -2,12 +2,6 @@
 
 #include "base/safetensors.hpp"
 
-#include <cstdint>
-#include <filesystem>
-#include <span>
-#include <string>
-#include <string_view>
-
 namespace trainctl::weights {
 
 /// A file to be written to a ZIP archive.

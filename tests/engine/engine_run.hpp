@@ -2,7 +2,7 @@
 
 #include "base/files.hpp"
 #include "engine/entry.h"
-#include "events/codec.hpp"
+#include "events/pipe.hpp"
 #include "support/temp_folder.hpp"
 
 #include <fcntl.h>

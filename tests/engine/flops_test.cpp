@@ -92,6 +92,27 @@ TEST_CASE("FlopCounter: attention counts two forward products for every kernel")
   CHECK((step == 6 * product || step == 7 * product));  // the scores may be recomputed
 }
 
+TEST_CASE("FlopCounter: recurrent layers multiply each vector and each state by a weight") {
+  const at::Tensor x = at::randn({3, 5, 8});
+  const auto count = [&](const std::string& type, bool backward) {
+    const auto layer = stages::builtin_catalog().layers.build(
+        stages_test::stage("layer", type, "{hidden_size: 4, num_layers: 2, bidirectional: true}"),
+        {{{5, 8}}});
+    return counted([&] {
+      const at::Tensor output = layer->forward(x);
+      if (backward) output.sum().backward();
+    });
+  };
+  const std::int64_t gate = 2 * (3 * 5) * 2 * (4 * (8 + 4) + 4 * (8 + 4));  // both directions
+  CHECK(count("rnn", false) == gate);
+  CHECK(count("gru", false) == 3 * gate);
+  CHECK(count("lstm", false) == 4 * gate);
+  // The gradient of the input of the network is not needed, and may not be counted.
+  const std::int64_t step = count("lstm", true);
+  CHECK(step <= 3 * 4 * gate);
+  CHECK(step > 2 * 4 * gate);
+}
+
 TEST_CASE("FlopCounter: counting stops with the counter, and unexpected arguments count as none") {
   const at::Tensor x = at::randn({3, 3});
   CHECK(counted([&] { (void)at::matmul(x, x); }) == 54);
@@ -102,6 +123,7 @@ TEST_CASE("FlopCounter: counting stops with the counter, and unexpected argument
   CHECK(train::flops_of("aten::mm", odd) == 0);
   CHECK(train::flops_of("aten::convolution", odd) == 0);
   CHECK(train::flops_of("aten::convolution_backward", odd) == 0);
+  CHECK(train::flops_of("aten::mkldnn_rnn_layer", odd) == 0);
   CHECK(train::flops_of("aten::_scaled_dot_product_flash_attention", odd) == 0);
   CHECK(train::flops_of("aten::mm", {}) == 0);
 }

@@ -1,6 +1,7 @@
 #include "checkpoint/store.hpp"
 #include "engine/resumed_run.hpp"
 #include "support/catch.hpp"
+#include "support/manual_clock.hpp"
 
 #include <memory>
 

@@ -1,7 +1,6 @@
-#include "events/codec.hpp"
-
 #include "base/error.hpp"
 #include "events/fields.hpp"
+#include "events/pipe.hpp"
 #include "support/catch.hpp"
 
 #include <cmath>

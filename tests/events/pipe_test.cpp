@@ -2,7 +2,6 @@
 
 #include "base/error.hpp"
 #include "base/files.hpp"
-#include "events/codec.hpp"
 #include "support/catch.hpp"
 
 #include <fcntl.h>

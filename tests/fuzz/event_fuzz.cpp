@@ -2,8 +2,8 @@
 // round trip, or throws Error(unexpected). The same bytes also fill the worker's heartbeat page.
 
 #include "base/error.hpp"
-#include "events/codec.hpp"
 #include "events/heartbeat.hpp"
+#include "events/pipe.hpp"
 #include "launch/supervise/hang_detection.hpp"
 
 #include <algorithm>

@@ -5,7 +5,6 @@
 #include "base/clock.hpp"
 #include "base/machine/machine.hpp"
 #include "base/stack_signal.hpp"
-#include "events/codec.hpp"
 #include "events/heartbeat.hpp"
 #include "events/pipe.hpp"
 #include "launch/nodes/node_supervisor.hpp"

@@ -66,6 +66,15 @@ class InPyTorch(Smoke):
                 for name in ("w.pth", "m.pt"):
                     (self.folder / name).unlink()
 
+    def test_layers_of_sequences(self):
+        rows = "{type: flatten, start_dim: 1, end_dim: 2}"
+        encoder = "{type: transformer_encoder_layer, nhead: 4, dim_feedforward: 8}"
+        recurrent = "{type: lstm, hidden_size: 4, num_layers: 2, bidirectional: true}, {type: gru, hidden_size: 3, output: last}"
+        self.train(*FEW, f"++model={{type: sequential, layers: [{rows}, positional_embedding, {encoder}, {recurrent}, linear]}}",
+                   "+trainer.limit_train_batches=2", "+trainer.limit_val_batches=1")
+        found = self.check("torch.rand(rows, 1, 28, 28)", [10])
+        self.assertIn(["torch.float32", [16, 28]], found["shapes"].values())
+
     def test_the_averaged_weights_of_validation_are_exported(self):
         self.train(*FEW, "+trainer.ema={decay: 0.9}")
         averaged = self.check("torch.rand(rows, 1, 28, 28)", [10])

@@ -246,10 +246,15 @@ TEST_CASE("deterministic: on a GPU only the listed stages have no deterministic 
                             "{type: avg_pool2d, kernel_size: 3, stride: 2}, gelu, "
                             "adaptive_avg_pool2d, flatten, linear]}"),
                       {3, 28, 28}));
-  const auto pools = model("sequential",
-                           "{layers: [{type: conv2d, out_channels: 4, kernel_size: "
-                           "3}, {type: adaptive_avg_pool2d, output_size: 2}, "
-                           "flatten, linear]}");
-  CHECK_THROWS_WITH(train(pools, {3, 28, 28}),
-                    Contains(spec::nondeterministic_stages().front().operation));
+  const std::vector<std::string> listed{"{type: adaptive_avg_pool2d, output_size: 2}",
+                                        "adaptive_max_pool2d",
+                                        "{type: upsample, size: 8, mode: bilinear}"};
+  REQUIRE(listed.size() == spec::nondeterministic_stages().size());
+  for (std::size_t i = 0; i < listed.size(); ++i) {
+    const auto layers =
+        model("sequential", "{layers: [{type: conv2d, out_channels: 4, kernel_size: 3}, " +
+                                listed[i] + ", flatten, linear]}");
+    CHECK_THROWS_WITH(train(layers, {3, 28, 28}),
+                      Contains(spec::nondeterministic_stages()[i].operation));
+  }
 }

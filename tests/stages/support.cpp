@@ -1,8 +1,11 @@
 #include "stages/support.hpp"
 
+#include "support/catch.hpp"
+#include "support/close.hpp"
 #include "support/golden_folder.hpp"
 #include "support/stage.hpp"
 
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/tensor.h>
 
@@ -50,6 +53,28 @@ at::Tensor ramp(std::vector<std::int64_t> shape) {
   for (const std::int64_t size : shape) count *= size;
   shape.insert(shape.begin(), 2);
   return at::arange(count, at::kDouble).sin().to(at::kFloat).view(shape);
+}
+
+void check_names(const std::vector<stage::NamedTensor>& found, const Json& expected) {
+  REQUIRE(found.size() == expected.size());
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    INFO(expected[i]["name"]);
+    CHECK(found[i].name == expected[i]["name"]);
+    CHECK(found[i].tensor.sizes() == at::IntArrayRef(shape_of(expected[i]["shape"])));
+    if (!expected[i].contains("first")) continue;
+    const at::Tensor values = found[i].tensor.detach().flatten();
+    CHECK(mismatch(values.slice(0, 0, 4), tensor(expected[i]["first"]),
+                   share_of_largest(values, 1e-5)) == "");
+  }
+}
+
+void perturb(const stage::Model& model) {
+  const at::NoGradGuard guard;
+  double j = 0;
+  for (const auto& [name, parameter] : model.parameters()) {
+    const at::Tensor steps = at::arange(parameter.numel(), at::kDouble).add(j++).sin().div(20);
+    parameter.add_(steps.to(at::kFloat).view(parameter.sizes()));
+  }
 }
 
 }  // namespace stages_test

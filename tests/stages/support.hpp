@@ -2,6 +2,7 @@
 
 #include "base/json.hpp"
 #include "config/schema/schema.hpp"
+#include "stage/stages.hpp"
 
 #include <ATen/core/Tensor.h>
 
@@ -28,5 +29,13 @@ std::vector<std::int64_t> shape_of(const trainctl::Json& numbers);
 
 /// Returns the input of the golden models: sin(0), sin(1), ... in two rows.
 at::Tensor ramp(std::vector<std::int64_t> shape);
+
+/// Checks names and shapes and, where `expected` contains them, the first values of the tensors.
+void check_names(const std::vector<trainctl::stage::NamedTensor>& found,
+                 const trainctl::Json& expected);
+
+/// Adds sin(i + j) / 20 to element i of parameter j, as the scripts of tests/golden/make do,
+/// because weights of zero would hide the layers before them.
+void perturb(const trainctl::stage::Model& model);
 
 }  // namespace stages_test

@@ -17,6 +17,8 @@
 #include <utility>
 
 using namespace trainctl;
+using stages_test::check_names;
+using stages_test::perturb;
 using stages_test::tensor;
 
 namespace {
@@ -29,10 +31,6 @@ std::unique_ptr<stage::Model> make(const std::string& type, const std::string& o
                                                 context);
 }
 
-std::vector<std::int64_t> numbers(const Json& json) {
-  return json.get<std::vector<std::int64_t>>();
-}
-
 /// Returns the input that tests/golden/make/transformer_models.py uses.
 at::Tensor inputs_of(const stage::ModelContext& context) {
   std::vector<std::int64_t> shape = context.input_shape;
@@ -43,35 +41,11 @@ at::Tensor inputs_of(const stage::ModelContext& context) {
   return at::arange(count, at::kDouble).sin().to(at::kFloat).view(shape);
 }
 
-/// Adds sin(i + j) / 20 to element i of parameter j, as transformer_models.py does, because
-/// zero weights in a head would hide the rest of the model.
-void perturb(const stage::Model& model) {
-  const at::NoGradGuard guard;
-  double j = 0;
-  for (const auto& [name, parameter] : model.parameters()) {
-    const at::Tensor steps = at::arange(parameter.numel(), at::kDouble).add(j++).sin().div(20);
-    parameter.add_(steps.to(at::kFloat).view(parameter.sizes()));
-  }
-}
-
 /// Converts parameters and buffers to float64, in which finite differences are precise enough.
 void to_double(const stage::Model& model) {
   for (const auto& [name, tensor] : model.parameters()) tensor.set_data(tensor.to(at::kDouble));
   for (const auto& [name, tensor] : model.buffers()) {
     if (tensor.is_floating_point()) tensor.set_data(tensor.to(at::kDouble));
-  }
-}
-
-void check_names(const std::vector<stage::NamedTensor>& found, const Json& expected) {
-  REQUIRE(found.size() == expected.size());
-  for (std::size_t i = 0; i < found.size(); ++i) {
-    INFO(expected[i]["name"]);
-    CHECK(found[i].name == expected[i]["name"]);
-    CHECK(found[i].tensor.sizes() == at::IntArrayRef(numbers(expected[i]["shape"])));
-    if (!expected[i].contains("first")) continue;
-    const at::Tensor values = found[i].tensor.detach().flatten();
-    CHECK(mismatch(values.slice(0, 0, 4), tensor(expected[i]["first"]),
-                   share_of_largest(values, 1e-5)) == "");
   }
 }
 
@@ -82,7 +56,7 @@ TEST_CASE("transformers and sequential: seeded weights, names and logits equal P
   for (const Json& run : golden["cases"]) {
     INFO(run["type"] << " " << run["options"]);
     at::manual_seed(golden["seed"]);
-    stage::ModelContext context{numbers(run["input_shape"]), run["classes"]};
+    stage::ModelContext context{stages_test::shape_of(run["input_shape"]), run["classes"]};
     if (run["tokens"]) context.kind = kText;
     const auto model = make(run["type"], run["options"].dump(), context);
     check_names(model->parameters(), run["parameters"]);

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "events/codec.hpp"
+#include "events/pipe.hpp"
 #include "report/invented.hpp"
 #include "study/run/run.hpp"
 #include "support/temp_folder.hpp"

@@ -3,6 +3,7 @@
 #include "checkpoint/store.hpp"
 #include "fake_run.hpp"
 #include "support/catch.hpp"
+#include "support/manual_clock.hpp"
 #include "train/loop/train_loop.hpp"
 
 #include <filesystem>

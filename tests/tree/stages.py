@@ -31,6 +31,12 @@ def options_type(name):
     return "".join(word[:1].upper() + word[1:] for word in name.split("_"))
 
 
+def options_text(root, header):
+    """Returns the header of a kind, and the headers of options that it includes."""
+    text = tree.read(root, header)
+    return text + "".join(tree.read(root, f"{SPEC}/{name}") for name in re.findall(r'#include "spec/options/(\w+\.hpp)"', text))
+
+
 def check_lines(root, path, folder, stages):
     violations, seen = [], set()
     for number, kind, name, family in stages:
@@ -40,7 +46,7 @@ def check_lines(root, path, folder, stages):
         header = Path(SPEC) / f"{kind}.hpp"
         if not (Path(root) / header).is_file():
             violations.append(f"{path}:{number}: {kind}/{name} has no header {header}")
-        elif not re.search(rf"^(?:struct|class) {options_type(name)}\b", tree.read(root, header), re.MULTILINE):
+        elif not re.search(rf"^(?:struct|class) {options_type(name)}\b", options_text(root, header), re.MULTILINE):
             violations.append(f"{header}: struct {options_type(name)}, the options of {kind}/{name}, is missing")
         source = Path(folder) / kind / f"{family}.cpp"
         if not (Path(root) / source).is_file():

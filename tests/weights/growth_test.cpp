@@ -4,7 +4,6 @@
 #include "support/catch.hpp"
 #include "weights/pickle.hpp"
 #include "weights/torch_file.hpp"
-#include "weights/zip.hpp"
 
 using namespace trainctl::weights;
 namespace archives = trainctl::weights::testing;

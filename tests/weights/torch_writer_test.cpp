@@ -5,7 +5,6 @@
 #include "support/catch.hpp"
 #include "support/temp_folder.hpp"
 #include "weights/torch_file.hpp"
-#include "weights/zip.hpp"
 
 #include <fcntl.h>
 

@@ -1,8 +1,7 @@
-#include "weights/zip.hpp"
-
 #include "archives.hpp"
 #include "base/error.hpp"
 #include "support/catch.hpp"
+#include "weights/torch_file.hpp"
 
 using namespace trainctl;
 using namespace trainctl::weights;

@@ -49,7 +49,7 @@ report::Table table_of(const std::vector<CheckpointInfo>& rows) {
     table.add({printable(row.name),
                row.moment ? std::to_string(row.moment->epoch_number()) : std::string("-"),
                row.moment ? with_thousands(row.moment->global_step) : std::string("-"),
-               human_bytes(static_cast<double>(row.bytes)), value_text(row), name_of(row.state),
+               human_bytes(row.bytes), value_text(row), name_of(row.state),
                join(links_of(row), ", ")});
   }
   return table;
@@ -224,8 +224,6 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
   return "[" + join(sizes, ", ") + "]";
 }
 
-std::string bytes_text(std::uint64_t bytes) { return human_bytes(static_cast<double>(bytes)); }
-
 /// Lines with a label and a value; empty values are left out.
 class Facts {
  public:
@@ -269,7 +267,7 @@ std::string part_facts(const fs::path& path, const Json& meta, const report::Sty
   if (const auto rank = number_in(meta, "rank")) facts.add("rank", std::to_string(*rank));
   if (const auto size = number_in(meta, "world_size"))
     facts.add("world size", std::to_string(*size));
-  facts.add("size", bytes_text(fs::file_size(path)));
+  facts.add("size", human_bytes(fs::file_size(path)));
   return facts.text();
 }
 
@@ -283,7 +281,7 @@ std::string size_text(const Manifest& manifest) {
     bytes += shared.bytes;
     files += " and " + shared.file;
   }
-  return fmt::format("{} in {}", bytes_text(bytes), files);
+  return fmt::format("{} in {}", human_bytes(bytes), files);
 }
 
 std::string facts_text(const fs::path& path, const Manifest& manifest, const report::Style& style) {
@@ -316,7 +314,7 @@ std::string tables_text(const Contents& contents, const report::Style& style) {
   report::Table groups({{"group", report::Align::left}, {"tensors"}, {"size"}});
   for (const Sum& sum : sums_of(contents))
     groups.add({shown_group(sum.group), with_thousands(static_cast<long long>(sum.tensors)),
-                bytes_text(sum.bytes)});
+                human_bytes(sum.bytes)});
   const bool many_parts = contents.manifest && contents.manifest->parts.size() > 1;
   std::vector<report::Column> columns{{"group", report::Align::left},
                                       {"tensor", report::Align::left},

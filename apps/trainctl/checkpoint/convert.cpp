@@ -94,7 +94,7 @@ checkpoint::Exported export_as(Format format, const fs::path& checkpoint, Weight
 
 std::string amount(std::size_t tensors, std::uint64_t bytes) {
   return fmt::format("{} tensor{}, {}", with_thousands(static_cast<long long>(tensors)),
-                     plural(tensors), human_bytes(static_cast<double>(bytes)));
+                     plural(tensors), human_bytes(bytes));
 }
 
 int export_one(const ConvertArguments& arguments, Context& context) {

@@ -224,12 +224,12 @@ std::string run_word(const std::string& word, const fs::path& root, study::RunNe
 }
 
 std::vector<std::string> runs_of_word(const std::string& word) {
-  if (is_there(word)) return runs_of_folder(run_word(word));
+  if (path_exists(word)) return runs_of_folder(run_word(word));
   std::vector<std::string> folders;
   for (const std::string& name : split(word, ',')) {
     if (name.empty()) continue;
     const std::string one = run_word(name);
-    ENSURE(config, is_there(one),
+    ENSURE(config, path_exists(one),
            "cannot find the run '{}': it is neither a folder nor an experiment with runs in runs/",
            printable(one));
     for (std::string& folder : runs_of_folder(one)) folders.push_back(std::move(folder));

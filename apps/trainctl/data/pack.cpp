@@ -2,7 +2,7 @@
 #include "cli/verb.hpp"
 #include "data/core/pipeline.hpp"
 #include "data/pack/make_pack.hpp"
-#include "data/pack/pack_origin.hpp"
+#include "data/pack/pack_format.hpp"
 
 #include <csignal>
 
@@ -152,8 +152,7 @@ void print_report(const data::PackReport& report, const PackArguments& arguments
     found += fmt::format(", {} damaged and stored again", with_thousands(report.damaged));
   print(fmt::format("{}: {} sample{} ({}){}, {}", printable(arguments.out),
                     with_thousands(report.samples), plural(report.samples),
-                    data::pack_recipe(options), found,
-                    human_bytes(static_cast<double>(report.bytes))));
+                    data::pack_recipe(options), found, human_bytes(report.bytes)));
   print_skipped(context, report.skipped, "not packed");
 }
 

@@ -1,5 +1,7 @@
 #include "base/machine/allocator.hpp"
 
+#include "base/files.hpp"
+
 #include <dlfcn.h>
 #include <link.h>
 #include <malloc.h>
@@ -7,10 +9,7 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdint>
 #include <cstdlib>
-#include <string_view>
-#include <vector>
 
 namespace trainctl {
 namespace {
@@ -67,8 +66,7 @@ std::string loaded_allocator() {
 
 std::optional<std::filesystem::path> find_shared_library(const std::string& name) {
   for (const std::filesystem::path& folder : linker_folders()) {
-    std::error_code ignored;
-    if (std::filesystem::is_regular_file(folder / name, ignored)) return folder / name;
+    if (is_file(folder / name)) return folder / name;
   }
   return std::nullopt;
 }

@@ -1,5 +1,6 @@
 #include "base/machine/gpus.hpp"
 
+#include "base/files.hpp"
 #include "base/machine/procfs.hpp"
 #include "base/strings.hpp"
 
@@ -8,20 +9,17 @@
 #include <cstdlib>
 #include <fstream>
 #include <map>
-#include <optional>
-#include <utility>
 
 namespace trainctl {
 namespace {
 
-namespace fs = std::filesystem;
 constexpr int kMostGpus = 64;
 constexpr std::string_view kUuid = "GPU-";
 constexpr std::string_view kMigSlice = "MIG-";
-constexpr std::string_view kSpaces = " \t\n\v\f\r";  // those of isspace()
+constexpr std::string_view kBlanks = " \t\n\v\f\r";
 
 std::string value_after_colon(const std::string& line) {
-  return std::string(trimmed(line.substr(line.find(':') + 1), " \t"));
+  return std::string(trimmed(std::string_view(line).substr(line.find(':') + 1), " \t"));
 }
 
 // Returns the GPUs of /proc/driver/nvidia/gpus/*/information by device number.
@@ -80,10 +78,9 @@ std::pair<std::size_t, std::string> pci_order(const Gpu& gpu) {
 std::vector<Gpu> present_gpus(const fs::path& root) {
   std::map<std::string, Gpu> cards = cards_of_driver(root);
   std::vector<Gpu> gpus;
-  std::error_code ignored;
   for (int i = 0; i < kMostGpus; ++i) {
     const std::string number = std::to_string(i);
-    if (!fs::exists(root / ("dev/nvidia" + number), ignored)) continue;
+    if (!path_exists(root / ("dev/nvidia" + number))) continue;
     gpus.push_back(std::move(cards[number]));
     gpus.back().device = "/dev/nvidia" + number;
   }
@@ -104,10 +101,10 @@ std::vector<std::string> visible_gpus(std::span<const Gpu> present, const char* 
   }
   const std::vector<std::string> entries = split(list, ',');
   // The list does not say which GPU has the MIG slice, and CUDA uses one slice per process.
-  if (!present.empty() && trimmed(entries.front(), kSpaces).starts_with(kMigSlice))
-    return {std::string(trimmed(entries.front(), kSpaces))};
+  if (!present.empty() && trimmed(entries.front(), kBlanks).starts_with(kMigSlice))
+    return {std::string(trimmed(entries.front(), kBlanks))};
   for (const std::string& entry : entries) {
-    const std::string device = device_called(present, trimmed(entry, kSpaces));
+    const std::string device = device_called(present, trimmed(entry, kBlanks));
     if (device.empty()) break;
     if (std::ranges::find(visible, device) != visible.end()) return {};
     visible.push_back(device);
@@ -118,11 +115,11 @@ std::vector<std::string> visible_gpus(std::span<const Gpu> present, const char* 
 int named_gpus(const char* list) {
   if (list == nullptr) return 0;
   const auto is_name = [](const std::string& entry) {
-    const std::string_view text = trimmed(entry, kSpaces);
+    const std::string_view text = trimmed(entry, kBlanks);
     return text.starts_with(kUuid) || (!text.empty() && text[0] >= '0' && text[0] <= '9');
   };
   const std::vector<std::string> entries = split(list, ',');
-  if (trimmed(entries.front(), kSpaces).starts_with(kMigSlice)) return 1;
+  if (trimmed(entries.front(), kBlanks).starts_with(kMigSlice)) return 1;
   return static_cast<int>(std::ranges::find_if_not(entries, is_name) - entries.begin());
 }
 

@@ -13,7 +13,6 @@
 #include <cstdlib>
 #include <fstream>
 #include <limits>
-#include <optional>
 #include <sstream>
 
 namespace trainctl {
@@ -25,7 +24,7 @@ std::string value_of(const char* file, const std::string& key, char separator) {
   for (std::string line; std::getline(in, line);) {
     const std::size_t at = line.find(separator);
     if (at == std::string::npos || !line.starts_with(key)) continue;
-    return std::string(trimmed(line.substr(at + 1), " \t\""));
+    return std::string(trimmed(std::string_view(line).substr(at + 1), " \t\""));
   }
   return {};
 }

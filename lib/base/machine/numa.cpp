@@ -3,12 +3,9 @@
 #include "base/machine/machine.hpp"
 #include "base/machine/procfs.hpp"
 #include "base/numbers.hpp"
-#include "base/strings.hpp"
 
 #include <sched.h>
 
-#include <algorithm>
-#include <cstddef>
 #include <fstream>
 #include <utility>
 

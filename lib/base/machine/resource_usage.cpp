@@ -9,14 +9,10 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <fstream>
 #include <set>
 #include <sstream>
-#include <string_view>
-#include <system_error>
-#include <vector>
 
 namespace trainctl {
 namespace {

@@ -1,13 +1,10 @@
 #include "data/batch_transform/mixup.hpp"
 
-#include "base/error.hpp"
 #include "data/core/registry.hpp"
 #include "spec/options/batch_transform.hpp"
 
-#include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <utility>
 
 namespace trainctl::data {
 namespace {

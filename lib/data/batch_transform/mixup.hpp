@@ -1,10 +1,6 @@
 #pragma once
 
-#include "base/random.hpp"
 #include "data/core/transform.hpp"
-
-#include <cstddef>
-#include <span>
 
 namespace trainctl::data {
 

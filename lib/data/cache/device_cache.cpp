@@ -1,15 +1,8 @@
 #include "data/cache/device_cache.hpp"
 
-#include "base/error.hpp"
-#include "data/cache/fixed_prefix.hpp"
-#include "data/core/parallel.hpp"
-#include "data/remote/fetch_ahead.hpp"
-
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstring>
-#include <utility>
 
 namespace trainctl::data {
 namespace {

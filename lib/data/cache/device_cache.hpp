@@ -1,10 +1,6 @@
 #pragma once
 
 #include "data/cache/cached_dataset.hpp"
-#include "data/cache/device_images.hpp"
-#include "data/loader/loader.hpp"
-
-#include <string>
 
 namespace trainctl::data {
 

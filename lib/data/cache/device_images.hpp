@@ -2,11 +2,7 @@
 
 #include "data/image/image.hpp"
 
-#include <cstddef>
-#include <cstdint>
 #include <memory>
-#include <span>
-#include <vector>
 
 namespace trainctl::data {
 

@@ -1,15 +1,10 @@
 #include "data/cache/image_cache.hpp"
 
-#include "base/error.hpp"
 #include "base/strings.hpp"
 #include "data/cache/device_cache.hpp"
 
-#include <utility>
-
 namespace trainctl::data {
 namespace {
-
-const char* name_of(CacheTier tier) { return tier == CacheTier::encoded ? "encoded" : "decoded"; }
 
 // The model and its gradients are allocated later: mode auto leaves half of the free memory to
 // them.
@@ -38,7 +33,7 @@ CacheChoice choose_device(const CacheNeed& need, const CacheBudget& budget) {
       "dataset.cache.mode=device: the images need {}, but may use only {} (90 % of the free device "
       "memory)\nhint: stop other programs on the device, use smaller images, or set "
       "dataset.cache.mode to auto, which caches what fits",
-      human_bytes(static_cast<double>(need.device)), human_bytes(static_cast<double>(room)));
+      human_bytes(need.device), human_bytes(room));
   return {CacheTier::device, need.device};
 }
 
@@ -103,8 +98,8 @@ CacheChoice choose_cache(const CacheNeed& need, const CacheBudget& budget) {
          "the {0} images need about {1}, but only {2} of dataset.cache.budget is left\nhint: "
          "raise dataset.cache.budget, free some memory, or set dataset.cache.mode to auto, which "
          "caches what fits",
-         name_of(wanted.tier), human_bytes(static_cast<double>(wanted.bytes)),
-         human_bytes(static_cast<double>(budget.left)));
+         &wanted == &encoded ? "encoded" : "decoded", human_bytes(wanted.bytes),
+         human_bytes(budget.left));
   return wanted;
 }
 

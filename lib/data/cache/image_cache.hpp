@@ -2,12 +2,8 @@
 
 #include "base/machine/machine.hpp"
 #include "data/cache/cached_dataset.hpp"
-#include "data/cache/device_images.hpp"
 #include "data/core/image_probe.hpp"
 #include "spec/experiment/experiment.hpp"
-
-#include <cstdint>
-#include <string>
 
 namespace trainctl::data {
 

@@ -4,7 +4,6 @@
 #include "base/hash.hpp"
 
 #include <algorithm>
-#include <utility>
 
 namespace trainctl::data {
 

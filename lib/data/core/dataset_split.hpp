@@ -1,13 +1,9 @@
 #pragma once
 
 #include "base/json.hpp"
-#include "data/core/dataset.hpp"
 #include "data/core/partition.hpp"
 #include "data/core/registry.hpp"
 #include "spec/experiment/experiment.hpp"
-
-#include <string_view>
-#include <utility>
 
 // Implements `dataset.split`, which divides one data set into train, val and test.
 
@@ -56,5 +52,19 @@ std::shared_ptr<const Dataset> subset(std::shared_ptr<const Dataset> dataset,
 /// Returns a copy of the image with no side longer than `most`. Larger images are averaged over
 /// whole blocks.
 std::vector<std::uint8_t> shrunk(const ImageView& image, std::int64_t most, ImageShape& shape);
+
+/// A split of images without labels, and the catalog that opens it. Every label is 0 and
+/// meaningless.
+struct Unlabeled {
+  spec::DataSplit split;
+  Catalog catalog;
+};
+
+/// `input` is a folder, searched recursively for image suffixes in the order of scan_pictures();
+/// one image; or a list with one path per line, in its order, relative to the list's folder. Reads
+/// nothing yet: opening the split throws Error(data) when there are no images, or Error(config)
+/// when `input` does not exist.
+Unlabeled unlabeled_split(const std::filesystem::path& input,
+                          const std::vector<config::Stage>& transforms);
 
 }  // namespace trainctl::data

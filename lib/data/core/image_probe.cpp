@@ -1,10 +1,6 @@
 #include "data/core/image_probe.hpp"
 
-#include "base/error.hpp"
-#include "data/cache/fixed_prefix.hpp"
-#include "data/image/codec/decoder.hpp"
-
-#include <algorithm>
+#include "data/cache/cached_dataset.hpp"
 
 namespace trainctl::data {
 namespace {

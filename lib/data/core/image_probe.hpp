@@ -1,6 +1,5 @@
 #pragma once
 
-#include "data/core/dataset.hpp"
 #include "data/core/transform.hpp"
 
 namespace trainctl::data {

@@ -1,14 +1,11 @@
 #include "data/core/memory_dataset.hpp"
 
-#include "base/error.hpp"
 #include "base/hash.hpp"
 #include "base/machine/allocator.hpp"
 #include "base/machine/machine.hpp"
-#include "base/strings.hpp"
 #include "data/formats/mapped_file.hpp"
 
 #include <cstring>
-#include <utility>
 
 namespace trainctl::data {
 
@@ -74,7 +71,7 @@ Arena image_memory(const Facts& facts) {
   ENSURE(resource, samples <= budget / each,
          "{} samples of {} bytes each do not fit into {}, half of the available memory\nhint: free "
          "some memory or use fewer samples",
-         samples, each, human_bytes(static_cast<double>(budget)));
+         samples, each, human_bytes(budget));
   return Arena(samples * each);
 }
 
@@ -93,23 +90,17 @@ void gather(std::span<const std::int64_t> indices, const std::byte* from, std::s
   }
 }
 
+}  // namespace
+
 template <class T>
-FieldRows owned(Field field, std::vector<T> values) {
+FieldRows owned_rows(Field field, std::vector<T> values) {
   auto owner = std::make_shared<const std::vector<T>>(std::move(values));
   const auto bytes = std::as_bytes(std::span(*owner));
   use_huge_pages(bytes);
   return {std::move(field), bytes, owner, /*mapped=*/false};
 }
-
-}  // namespace
-
-FieldRows owned_rows(Field field, std::vector<std::byte> bytes) {
-  return owned(std::move(field), std::move(bytes));
-}
-
-FieldRows owned_rows(Field field, std::vector<float> values) {
-  return owned(std::move(field), std::move(values));
-}
+template FieldRows owned_rows(Field, std::vector<std::byte>);
+template FieldRows owned_rows(Field, std::vector<float>);
 
 RowsDataset::RowsDataset(std::vector<FieldRows> fields, std::int64_t classes,
                          std::vector<std::string> class_names)

@@ -50,9 +50,9 @@ struct FieldRows {
   bool mapped = false;
 };
 
-/// Returns rows of `field` that own their memory.
-FieldRows owned_rows(Field field, std::vector<std::byte> bytes);
-FieldRows owned_rows(Field field, std::vector<float> values);
+/// Returns rows of `field` that own their memory: bytes or floats.
+template <class T>
+FieldRows owned_rows(Field field, std::vector<T> values);
 
 /// A data set of plain rows, where a batch is one gather per field. An image must be the first
 /// field.

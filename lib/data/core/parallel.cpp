@@ -7,10 +7,8 @@
 #include <unistd.h>
 
 #include <condition_variable>
-#include <csignal>
 #include <exception>
 #include <future>
-#include <mutex>
 #include <system_error>
 #include <thread>
 

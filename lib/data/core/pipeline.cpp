@@ -1,15 +1,10 @@
 #include "data/core/pipeline.hpp"
 
-#include "base/machine/machine.hpp"
-#include "data/batch_transform/mixup.hpp"
 #include "data/cache/device_cache.hpp"
-#include "data/cache/fixed_prefix.hpp"
 #include "data/core/dataset_split.hpp"
 #include "data/core/image_probe.hpp"
 #include "data/loader/batch_assembler.hpp"
 #include "spec/experiment/experiment.hpp"
-
-#include <algorithm>
 
 namespace trainctl::data {
 namespace {

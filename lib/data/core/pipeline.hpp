@@ -1,6 +1,5 @@
 #pragma once
 
-#include "base/error.hpp"
 #include "data/core/registry.hpp"
 #include "data/loader/loader.hpp"
 #include "spec/experiment/experiment.hpp"

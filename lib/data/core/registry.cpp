@@ -1,10 +1,7 @@
 #include "data/core/registry.hpp"
 
-#include "base/error.hpp"
 #include "base/strings.hpp"
 #include "spec/plugins.hpp"
-
-#include <utility>
 
 namespace trainctl::data {
 

@@ -1,17 +1,10 @@
 #include "data/dataset/cifar.hpp"
 
-#include "base/error.hpp"
-#include "base/strings.hpp"
-#include "base/url.hpp"
-#include "data/core/memory_dataset.hpp"
 #include "data/core/registry.hpp"
 #include "data/dataset/fetch_advice.hpp"
 #include "data/formats/archive.hpp"
 #include "data/remote/local_tier.hpp"
 #include "spec/options/dataset.hpp"
-
-#include <algorithm>
-#include <utility>
 
 namespace trainctl::data {
 namespace {
@@ -172,9 +165,7 @@ CifarFiles::CifarFiles(const fs::path& root, CifarSplit split)
 }
 
 void CifarFiles::find(const fs::path& root) {
-  std::error_code failure;
-  ENSURE(data, is_remote(root) || fs::is_directory(root, failure), "the folder {} does not exist",
-         shown(root));
+  ENSURE(data, is_remote(root) || is_folder(root), "the folder {} does not exist", shown(root));
   const std::string unpacked = split_.archive.substr(0, split_.archive.size() - 3);
   const auto found = first_existing({root / split_.files[0], root / split_.folder / split_.files[0],
                                      root / split_.archive, root / unpacked});

@@ -2,11 +2,7 @@
 
 #include "data/core/dataset.hpp"
 
-#include <cstdint>
 #include <filesystem>
-#include <memory>
-#include <string>
-#include <vector>
 
 namespace trainctl::data {
 

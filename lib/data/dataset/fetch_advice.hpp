@@ -3,9 +3,6 @@
 #include "base/error.hpp"
 #include "base/url.hpp"
 
-#include <filesystem>
-#include <string>
-
 namespace trainctl::data {
 
 /// Runs `body` and appends to its data errors how to download intact files of the data set `type`.

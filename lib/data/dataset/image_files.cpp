@@ -1,18 +1,10 @@
-#include "base/error.hpp"
 #include "base/numbers.hpp"
-#include "base/strings.hpp"
 #include "base/url.hpp"
 #include "data/core/dataset_split.hpp"
-#include "data/core/registry.hpp"
 #include "data/formats/csv_reader.hpp"
 #include "data/formats/folder_scan.hpp"
-#include "data/formats/manifest.hpp"
 #include "data/formats/mapped_file.hpp"
 #include "spec/options/dataset.hpp"
-
-#include <algorithm>
-#include <set>
-#include <utility>
 
 namespace trainctl::data {
 namespace {
@@ -82,12 +74,6 @@ DataRoot open_root(const ImageList& options) {
   return DataRoot(root_of(options), options.path, links_of(options));
 }
 
-char delimiter_of(const fs::path& path) {
-  std::string suffix = path.extension().string();
-  for (char& c : suffix) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  return suffix == ".csv" ? ',' : '\t';
-}
-
 /// Returns whether the first line is a header. A line that may be a sample is not a header.
 bool is_head(const std::vector<CsvField>& record) {
   double ignored = 0;
@@ -109,7 +95,8 @@ class ListReader {
       : options_(options),
         file_(options.path),
         reader_({reinterpret_cast<const char*>(file_.bytes().data()), file_.bytes().size()},
-                options.path.string(), delimiter_of(options.path)) {}
+                options.path.string(),
+                lower_case(options.path.extension().string()) == ".csv" ? ',' : '\t') {}
 
   Listing read() {
     std::vector<CsvField> record;

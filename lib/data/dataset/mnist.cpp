@@ -1,20 +1,9 @@
 #include "data/dataset/mnist.hpp"
 
-#include "base/error.hpp"
-#include "base/files.hpp"
-#include "base/strings.hpp"
-#include "base/url.hpp"
 #include "data/core/registry.hpp"
 #include "data/dataset/fetch_advice.hpp"
 #include "data/formats/archive.hpp"
 #include "data/remote/local_tier.hpp"
-#include "spec/options/dataset.hpp"
-
-#include <algorithm>
-#include <array>
-#include <cstring>
-#include <utility>
-#include <vector>
 
 namespace trainctl::data {
 
@@ -27,9 +16,7 @@ constexpr std::uint32_t kLabelsMagic = 0x00000801;  // unsigned byte, one dimens
 
 fs::path find_file(const fs::path& root, const std::string& name) {
   if (auto found = first_existing({root / name, root / (name + ".gz")})) return *std::move(found);
-  std::error_code failure;
-  ENSURE(data, is_remote(root) || fs::is_directory(root, failure), "the folder {} does not exist",
-         shown(root));
+  ENSURE(data, is_remote(root) || is_folder(root), "the folder {} does not exist", shown(root));
   throw Error(ErrorKind::data,
               fmt::format("{} contains neither {} nor {}.gz", shown(root), name, name));
 }

@@ -1,11 +1,7 @@
 #pragma once
 
-#include "data/core/dataset.hpp"
 #include "data/core/memory_dataset.hpp"
 #include "spec/options/dataset.hpp"
-
-#include <memory>
-#include <string>
 
 namespace trainctl::data {
 

@@ -1,13 +1,9 @@
 #include "data/formats/npy.hpp"
 
-#include "base/error.hpp"
-#include "data/core/memory_dataset.hpp"
 #include "data/core/registry.hpp"
 #include "spec/options/dataset.hpp"
 
 #include <cstring>
-#include <limits>
-#include <utility>
 
 namespace trainctl::data {
 namespace {

@@ -1,14 +1,8 @@
 #include "data/dataset/pack.hpp"
 
-#include "base/error.hpp"
 #include "base/hash.hpp"
-#include "base/strings.hpp"
 #include "base/url.hpp"
-#include "data/core/registry.hpp"
-#include "data/pack/pack_origin.hpp"
 #include "spec/options/dataset.hpp"
-
-#include <cstring>
 
 namespace trainctl::data {
 namespace {

@@ -1,12 +1,7 @@
 #pragma once
 
-#include "data/core/dataset.hpp"
 #include "data/formats/mapped_file.hpp"
 #include "data/pack/pack_format.hpp"
-
-#include <atomic>
-#include <filesystem>
-#include <vector>
 
 namespace trainctl::data {
 

@@ -1,17 +1,11 @@
 #include "data/dataset/synthetic_digits.hpp"
 
 #include "base/machine/machine.hpp"
-#include "base/random.hpp"
 #include "data/core/parallel.hpp"
 #include "data/core/registry.hpp"
 #include "spec/options/dataset.hpp"
 
-#include <algorithm>
-#include <array>
 #include <atomic>
-#include <cstddef>
-#include <utility>
-#include <vector>
 
 namespace trainctl::data {
 namespace {

@@ -1,10 +1,7 @@
-#include "base/error.hpp"
 #include "base/hash.hpp"
-#include "base/random.hpp"
 #include "data/core/registry.hpp"
 #include "spec/options/dataset.hpp"
 
-#include <algorithm>
 #include <cstring>
 
 namespace trainctl::data {
@@ -94,9 +91,7 @@ class SyntheticImageDataset final : public Dataset, public ImageStore {
 }  // namespace
 
 void register_dataset_synthetic_images(Catalog& catalog) {
-  catalog.datasets["synthetic_images"] = [](const config::Stage& stage) {
-    return std::make_shared<const SyntheticImageDataset>(stage.as<SyntheticImages>());
-  };
+  catalog.datasets["synthetic_images"] = maker<SyntheticImageDataset, SyntheticImages>();
   catalog.facts["synthetic_images"] = [](const config::Stage& stage) {
     return facts_of(stage.as<SyntheticImages>());
   };

@@ -1,29 +1,19 @@
 #include "data/dataset/synthetic_photographs.hpp"
 
-#include "base/error.hpp"
-#include "base/files.hpp"
 #include "base/machine/machine.hpp"
-#include "base/strings.hpp"
 #include "data/core/parallel.hpp"
 #include "data/core/registry.hpp"
 #include "data/core/run_control.hpp"
-#include "data/formats/cache_file.hpp"
 #include "data/formats/folder_scan.hpp"
 #include "data/image/codec/jpeg.hpp"
-#include "data/remote/tier_folder.hpp"
+#include "data/remote/cached_object.hpp"
 #include "spec/options/dataset.hpp"
 
 #include <fcntl.h>
 #include <sys/file.h>
 
-#include <algorithm>
-#include <array>
-#include <atomic>
 #include <cerrno>
-#include <cstring>
-#include <optional>
 #include <system_error>
-#include <utility>
 
 namespace trainctl::data {
 namespace {
@@ -46,17 +36,11 @@ fs::path folder_of(const SyntheticPhotographs& options) {
                               options.samples);
 }
 
-Facts facts_of(const SyntheticPhotographs& options) {
-  const auto classes = static_cast<std::int64_t>(photograph_classes().size());
-  return {options.samples, classes, ImageFiles{}.facts().layout, photograph_classes()};
-}
-
 /// Returns the files below `folder`, or nothing when some are missing or empty, as after a power
 /// failure.
 std::optional<ImageFiles> complete_files(const fs::path& folder,
                                          const SyntheticPhotographs& options) {
-  std::error_code ignored;
-  if (!fs::is_directory(folder, ignored)) return std::nullopt;
+  if (!is_folder(folder)) return std::nullopt;
   ImageFiles files =
       scan_class_folders(folder, {.empty = EmptyClasses::allow, .stamps = Stamps::take}).files;
   const bool complete =
@@ -268,7 +252,9 @@ void register_dataset_synthetic_photographs(Catalog& catalog) {
     return load(stage.as<SyntheticPhotographs>());
   };
   catalog.facts["synthetic_photographs"] = [](const config::Stage& stage) {
-    return facts_of(stage.as<SyntheticPhotographs>());
+    const auto classes = static_cast<std::int64_t>(photograph_classes().size());
+    return Facts{stage.as<SyntheticPhotographs>().samples, classes, ImageFiles{}.facts().layout,
+                 photograph_classes()};
   };
 }
 

@@ -2,10 +2,6 @@
 
 #include "data/image/image.hpp"
 
-#include <cstdint>
-#include <string>
-#include <vector>
-
 namespace trainctl::data {
 
 constexpr ImageShape kPhotographShape{375, 500, 3};

@@ -1,16 +1,11 @@
 #include "data/formats/table.hpp"
 
-#include "base/error.hpp"
 #include "base/machine/machine.hpp"
 #include "base/numbers.hpp"
-#include "base/strings.hpp"
 #include "data/core/registry.hpp"
 #include "data/formats/csv_reader.hpp"
 #include "data/formats/file_reader.hpp"
 #include "data/formats/labels.hpp"
-#include "spec/options/dataset.hpp"
-
-#include <algorithm>
 
 namespace trainctl::data {
 namespace {
@@ -31,8 +26,7 @@ std::string text_of(const FileReader& file, const std::string& name) {
   ENSURE(resource, file.size() <= most,
          "{} has {}, more than the limit of {} (half of the available memory)\nhint: free some "
          "memory, or split the table",
-         name, human_bytes(static_cast<double>(file.size())),
-         human_bytes(static_cast<double>(most)));
+         name, human_bytes(file.size()), human_bytes(most));
   std::string text(file.size(), '\0');
   file.read(0, std::as_writable_bytes(std::span(text)));
   return text;

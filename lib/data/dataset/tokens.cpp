@@ -1,12 +1,8 @@
-#include "base/error.hpp"
 #include "base/hash.hpp"
 #include "base/numbers.hpp"
 #include "data/core/registry.hpp"
-#include "data/formats/mapped_file.hpp"
 #include "data/formats/npy.hpp"
 #include "spec/options/dataset.hpp"
-
-#include <cstring>
 
 namespace trainctl::data {
 namespace {
@@ -120,9 +116,7 @@ class TokenDataset final : public Dataset {
 }  // namespace
 
 void register_dataset_tokens(Catalog& catalog) {
-  catalog.datasets["tokens"] = [](const config::Stage& stage) {
-    return std::make_shared<const TokenDataset>(stage.as<Tokens>());
-  };
+  catalog.datasets["tokens"] = maker<TokenDataset, Tokens>();
   catalog.facts["tokens"] = [](const config::Stage& stage) {
     return TokenDataset(stage.as<Tokens>()).facts();
   };

@@ -1,20 +1,11 @@
 #include "data/dataset/webdataset.hpp"
 
-#include "base/error.hpp"
 #include "base/json.hpp"
-#include "base/strings.hpp"
 #include "base/url.hpp"
 #include "data/core/registry.hpp"
 #include "data/formats/archive.hpp"
-#include "data/formats/cache_file.hpp"
-#include "data/formats/labels.hpp"
 #include "data/formats/manifest.hpp"
 #include "data/remote/local_tier.hpp"
-#include "spec/options/dataset.hpp"
-
-#include <algorithm>
-#include <optional>
-#include <utility>
 
 namespace trainctl::data {
 namespace {
@@ -35,8 +26,7 @@ struct MemberName {
     if (dot == std::string_view::npos || dot == base || name.substr(base, 2) == "__")
       return;  // the member belongs to no sample
     key = name.substr(0, dot);
-    suffix = name.substr(dot + 1);
-    for (char& c : suffix) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+    suffix = lower_case(name.substr(dot + 1));
   }
 };
 

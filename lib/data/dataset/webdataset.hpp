@@ -1,14 +1,7 @@
 #pragma once
 
-#include "data/formats/file_reader.hpp"
 #include "data/formats/image_files.hpp"
 #include "spec/options/dataset.hpp"
-
-#include <cstdint>
-#include <filesystem>
-#include <string>
-#include <tuple>
-#include <vector>
 
 namespace trainctl::data {
 

@@ -1,18 +1,11 @@
 #include "data/formats/archive.hpp"
 
-#include "base/error.hpp"
 #include "base/numbers.hpp"
-#include "base/strings.hpp"
 #include "data/formats/file_reader.hpp"
 
 #include <zlib.h>
 
-#include <algorithm>
 #include <array>
-#include <charconv>
-#include <optional>
-#include <string_view>
-#include <utility>
 
 namespace trainctl::data {
 namespace {

@@ -1,12 +1,9 @@
 #include "data/formats/cache_file.hpp"
 
-#include "base/error.hpp"
-#include "base/files.hpp"
 #include "base/hash.hpp"
 #include "data/formats/file_reader.hpp"
 
 #include <cstdlib>
-#include <utility>
 
 namespace trainctl::data {
 namespace {

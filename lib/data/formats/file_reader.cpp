@@ -3,7 +3,6 @@
 #include "base/url.hpp"
 #include "data/core/run_control.hpp"
 #include "data/remote/local_tier.hpp"
-#include "data/remote/object_store.hpp"
 
 #include <fcntl.h>
 #include <linux/openat2.h>
@@ -11,10 +10,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <cstring>
 #include <thread>
 
 namespace trainctl::data {

@@ -1,17 +1,10 @@
 #pragma once
 
-#include "base/error.hpp"
 #include "base/files.hpp"
 #include "base/strings.hpp"
 
-#include <cstddef>
-#include <cstdint>
-#include <filesystem>
 #include <memory>
-#include <span>
-#include <string>
 #include <tuple>
-#include <utility>
 
 struct stat;
 

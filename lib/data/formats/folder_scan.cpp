@@ -1,19 +1,11 @@
 #include "data/formats/folder_scan.hpp"
 
-#include "base/error.hpp"
-#include "base/strings.hpp"
 #include "data/core/run_control.hpp"
-#include "data/formats/file_reader.hpp"
 #include "data/remote/local_tier.hpp"
 
 #include <sys/stat.h>
 
-#include <algorithm>
 #include <cerrno>
-#include <cstring>
-#include <string>
-#include <tuple>
-#include <utility>
 
 namespace trainctl::data {
 namespace {
@@ -30,8 +22,7 @@ class Scanner {
   Scanner(fs::path root, const ScanOptions& options) : root_(std::move(root)), options_(options) {}
 
   FolderScan scan() {
-    std::error_code failure;
-    ENSURE(data, fs::is_directory(root_, failure),
+    ENSURE(data, is_folder(root_),
            "the folder {} does not exist\nhint: correct 'root' of the data set", shown(root_));
     Entries top = look_into("");
     ENSURE(data, !top.folders.empty(), "{} must contain class folders, as in {}/<class>/<image>",

@@ -1,10 +1,6 @@
 #pragma once
 
-#include "data/formats/image_files.hpp"
 #include "data/formats/manifest.hpp"
-
-#include <filesystem>
-#include <vector>
 
 namespace trainctl::data {
 

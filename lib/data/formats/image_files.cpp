@@ -1,15 +1,11 @@
 #include "data/formats/image_files.hpp"
 
-#include "base/error.hpp"
 #include "base/hash.hpp"
-#include "base/strings.hpp"
 #include "base/url.hpp"
-#include "data/remote/tier_folder.hpp"
+#include "data/remote/cached_object.hpp"
 
-#include <array>
 #include <cstring>
 #include <numeric>
-#include <utility>
 
 namespace trainctl::data {
 namespace {

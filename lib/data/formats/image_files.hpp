@@ -5,13 +5,6 @@
 #include "data/formats/labels.hpp"
 
 #include <algorithm>
-#include <cstdint>
-#include <functional>
-#include <memory>
-#include <string>
-#include <string_view>
-#include <tuple>
-#include <vector>
 
 namespace trainctl::data {
 

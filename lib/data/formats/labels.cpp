@@ -2,14 +2,10 @@
 
 #include "base/error.hpp"
 #include "base/numbers.hpp"
-#include "base/strings.hpp"
 
-#include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <unordered_map>
-#include <utility>
 
 namespace trainctl::data {
 namespace {

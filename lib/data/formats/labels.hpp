@@ -2,12 +2,7 @@
 
 #include "data/core/batch.hpp"
 
-#include <cstddef>
-#include <cstdint>
 #include <functional>
-#include <string>
-#include <string_view>
-#include <vector>
 
 namespace trainctl::data {
 

@@ -1,20 +1,14 @@
 #include "data/formats/manifest.hpp"
 
-#include "base/error.hpp"
-#include "base/files.hpp"
 #include "data/core/parallel.hpp"
-#include "data/formats/file_reader.hpp"
 
 #include <fcntl.h>
 #include <sys/stat.h>
 
-#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
-#include <cstring>
 #include <system_error>
-#include <tuple>
 
 namespace trainctl::data {
 namespace {

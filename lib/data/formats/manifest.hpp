@@ -3,12 +3,6 @@
 #include "data/formats/cache_file.hpp"
 #include "data/formats/image_files.hpp"
 
-#include <cstdint>
-#include <filesystem>
-#include <optional>
-#include <string_view>
-#include <vector>
-
 namespace trainctl::data {
 
 /// Returns the current state of `path`. Throws Error(data) when it cannot be read.

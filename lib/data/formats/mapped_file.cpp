@@ -1,6 +1,5 @@
 #include "data/formats/mapped_file.hpp"
 
-#include "base/error.hpp"
 #include "base/hash.hpp"
 
 #include <fcntl.h>
@@ -9,15 +8,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <cerrno>
 #include <charconv>
 #include <csignal>
 #include <cstring>
 #include <mutex>
-#include <string_view>
-#include <utility>
 
 namespace trainctl::data {
 

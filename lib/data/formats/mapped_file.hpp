@@ -2,13 +2,6 @@
 
 #include "data/formats/file_reader.hpp"
 
-#include <cstddef>
-#include <cstdint>
-#include <filesystem>
-#include <optional>
-#include <span>
-#include <string>
-
 namespace trainctl::data {
 
 /// Registers a mapped file for its lifetime. If the file shrinks or its disk fails, accessing a

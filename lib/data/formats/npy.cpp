@@ -1,13 +1,8 @@
 #include "data/formats/npy.hpp"
 
-#include "base/error.hpp"
 #include "base/numbers.hpp"
-#include "base/strings.hpp"
 #include "data/formats/labels.hpp"
 
-#include <algorithm>
-#include <bit>
-#include <cstring>
 #include <set>
 
 namespace trainctl::data {

@@ -4,12 +4,6 @@
 #include "data/formats/mapped_file.hpp"
 
 #include <cmath>
-#include <cstdint>
-#include <filesystem>
-#include <memory>
-#include <span>
-#include <string>
-#include <vector>
 
 namespace trainctl::data {
 

@@ -1,6 +1,4 @@
-#include "base/error.hpp"
 #include "base/machine/machine.hpp"
-#include "base/strings.hpp"
 #include "data/formats/npy.hpp"
 #include "data/formats/table.hpp"
 
@@ -8,9 +6,6 @@
 #include <arrow/io/file.h>
 #include <parquet/arrow/reader.h>
 #include <unistd.h>
-
-#include <cmath>
-#include <utility>
 
 namespace trainctl::data {
 namespace {

@@ -3,7 +3,6 @@
 #include "base/error.hpp"
 #include "data/image/pixel_math.hpp"
 
-#include <array>
 #include <numeric>
 
 namespace trainctl::data {

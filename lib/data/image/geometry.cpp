@@ -3,9 +3,6 @@
 #include "base/error.hpp"
 #include "base/numbers.hpp"
 
-#include <algorithm>
-#include <cstring>
-
 namespace trainctl::data {
 namespace {
 

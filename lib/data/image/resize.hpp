@@ -3,7 +3,6 @@
 #include "data/image/image.hpp"
 #include "spec/experiment/enums.hpp"
 
-#include <array>
 #include <memory>
 
 namespace trainctl::data {

@@ -5,8 +5,6 @@
 #include "base/strings.hpp"
 #include "data/image/pixel_math.hpp"
 
-#include <utility>
-
 namespace trainctl::data {
 namespace {
 

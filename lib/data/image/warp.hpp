@@ -1,11 +1,6 @@
 #pragma once
 
 #include "data/image/geometry.hpp"
-#include "data/image/image.hpp"
-#include "spec/experiment/enums.hpp"
-
-#include <array>
-#include <optional>
 
 namespace trainctl::data {
 

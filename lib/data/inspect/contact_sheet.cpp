@@ -4,9 +4,7 @@
 #include "base/strings.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <string_view>
 
 namespace trainctl::data {
 namespace {

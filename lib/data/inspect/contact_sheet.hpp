@@ -2,11 +2,6 @@
 
 #include "data/image/image.hpp"
 
-#include <cstdint>
-#include <span>
-#include <string>
-#include <vector>
-
 namespace trainctl::data {
 
 /// An image with a caption, which is cut off at the image width. The font has capital letters,

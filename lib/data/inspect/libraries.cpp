@@ -11,8 +11,6 @@
 #include <png.h>
 #include <zlib.h>
 
-#include <cstdio>
-
 namespace trainctl::data {
 namespace {
 

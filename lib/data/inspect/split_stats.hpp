@@ -3,12 +3,7 @@
 #include "data/core/dataset.hpp"
 #include "data/loader/skipped_samples.hpp"
 
-#include <cstdint>
 #include <functional>
-#include <map>
-#include <optional>
-#include <utility>
-#include <vector>
 
 namespace trainctl::data {
 

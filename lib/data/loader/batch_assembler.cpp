@@ -1,14 +1,8 @@
 #include "data/loader/batch_assembler.hpp"
 
 #include "data/core/image_probe.hpp"
-#include "data/core/transform.hpp"
-#include "data/formats/file_reader.hpp"
 #include "data/read_ahead/read_ahead.hpp"
 #include "data/remote/local_tier.hpp"
-
-#include <algorithm>
-#include <cstring>
-#include <utility>
 
 namespace trainctl::data {
 namespace {

@@ -4,12 +4,8 @@
 #include "data/batch_transform/mixup.hpp"
 #include "data/cache/device_images.hpp"
 #include "data/image/codec/decoder.hpp"
-#include "data/image/image.hpp"
 #include "data/loader/host_memory.hpp"
 #include "data/loader/order.hpp"
-#include "data/loader/skipped_samples.hpp"
-
-#include <array>
 
 namespace trainctl::data {
 

@@ -21,7 +21,7 @@ Arena::Arena(std::size_t bytes, Touch touch) {
         ErrorKind::resource,
         fmt::format(
             "cannot allocate {} of memory: {}\nhint: free memory, or lower loader.batch_size",
-            human_bytes(static_cast<double>(bytes)), std::strerror(errno)));
+            human_bytes(bytes), std::strerror(errno)));
   }
   mapping_ = {mapping, Unmap{mapped}};
   const auto address = reinterpret_cast<std::uintptr_t>(mapping);

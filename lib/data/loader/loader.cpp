@@ -1,16 +1,10 @@
 #include "data/loader/loader.hpp"
 
-#include "base/error.hpp"
-#include "base/machine/machine.hpp"
 #include "base/machine/numa.hpp"
 #include "base/numbers.hpp"
 #include "data/core/run_control.hpp"
 #include "data/loader/loading_plan.hpp"
 #include "spec/experiment/experiment.hpp"
-
-#include <algorithm>
-#include <limits>
-#include <utility>
 
 namespace trainctl::data {
 namespace {

@@ -6,11 +6,6 @@
 #include "data/read_ahead/read_ahead.hpp"
 #include "data/remote/fetch_ahead.hpp"
 
-#include <atomic>
-#include <condition_variable>
-#include <stop_token>
-#include <thread>
-
 namespace trainctl::data {
 
 /// The sample that a row of a batch was made from.

@@ -1,16 +1,7 @@
 #include "data/loader/loading_plan.hpp"
 
-#include "base/error.hpp"
-#include "base/machine/machine.hpp"
 #include "base/numbers.hpp"
 #include "base/statistics.hpp"
-#include "base/strings.hpp"
-#include "data/core/image_probe.hpp"
-#include "data/loader/batch_assembler.hpp"
-#include "data/loader/host_memory.hpp"
-#include "data/loader/order.hpp"
-#include "data/read_ahead/read_ahead.hpp"
-#include "data/remote/fetch_ahead.hpp"
 
 #include <fmt/format.h>
 
@@ -241,8 +232,7 @@ int ring_slots(const LoaderOptions& options, std::uint64_t slot_bytes) {
          "{} of {} samples need{} {}, but the loader may use {} (half of the available "
          "memory)\nhint: lower loader.batch_size, or free memory",
          counted(least, "batch", "batches"), options.batch_size, least == 1 ? "s" : "",
-         human_bytes(static_cast<double>(slot_bytes) * least),
-         human_bytes(static_cast<double>(budget)));
+         human_bytes(static_cast<double>(slot_bytes) * least), human_bytes(budget));
   return std::min(wanted_slots(options), fitting);
 }
 

@@ -2,8 +2,6 @@
 
 #include "base/clock.hpp"
 #include "data/cache/image_cache.hpp"
-#include "data/loader/loader.hpp"
-#include "spec/experiment/experiment.hpp"
 
 namespace trainctl::data {
 

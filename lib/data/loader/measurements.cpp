@@ -1,16 +1,12 @@
 #include "data/loader/measurements.hpp"
 
-#include "base/error.hpp"
 #include "base/hash.hpp"
 #include "base/machine/machine.hpp"
 #include "base/statistics.hpp"
 #include "data/cache/cached_dataset.hpp"
-#include "data/loader/host_memory.hpp"
-#include "data/loader/order.hpp"
 
 #include <time.h>
 
-#include <array>
 #include <cstring>
 #include <numeric>
 

@@ -3,8 +3,6 @@
 #include "base/clock.hpp"
 #include "data/loader/loader.hpp"
 
-#include <functional>
-
 namespace trainctl::data {
 
 /// The length of a measurement, after one epoch of warm-up.

@@ -1,11 +1,8 @@
 #include "data/loader/order.hpp"
 
-#include "base/error.hpp"
 #include "base/numbers.hpp"
 #include "spec/experiment/value_types.hpp"
 
-#include <algorithm>
-#include <limits>
 #include <numeric>
 
 namespace trainctl::data {

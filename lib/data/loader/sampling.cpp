@@ -3,7 +3,6 @@
 #include "base/error.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <numeric>
 
 namespace trainctl::data {

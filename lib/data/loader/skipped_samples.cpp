@@ -3,8 +3,6 @@
 #include "base/error.hpp"
 #include "base/numbers.hpp"
 
-#include <algorithm>
-
 namespace trainctl::data {
 
 namespace {

@@ -3,7 +3,6 @@
 #include "spec/experiment/enums.hpp"
 
 #include <atomic>
-#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>

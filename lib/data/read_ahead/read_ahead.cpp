@@ -1,15 +1,9 @@
 #include "data/read_ahead/read_ahead.hpp"
 
-#include "base/error.hpp"
 #include "base/machine/machine.hpp"
-#include "data/core/parallel.hpp"
 #include "data/formats/file_reader.hpp"
 
-#include <algorithm>
-#include <exception>
-#include <map>
 #include <system_error>
-#include <utility>
 
 namespace trainctl::data {
 namespace {

@@ -1,18 +1,10 @@
 #pragma once
 
-#include "data/core/dataset.hpp"
 #include "data/loader/order.hpp"
 #include "data/read_ahead/read_window.hpp"
 
-#include <array>
-#include <atomic>
 #include <condition_variable>
-#include <cstdint>
-#include <memory>
-#include <mutex>
-#include <optional>
 #include <thread>
-#include <vector>
 
 namespace trainctl::data {
 

@@ -7,7 +7,6 @@
 #include <cerrno>
 #include <condition_variable>
 #include <deque>
-#include <mutex>
 #include <system_error>
 #include <thread>
 

@@ -1,16 +1,12 @@
 #include "data/read_ahead/read_window.hpp"
 
-#include "base/error.hpp"
 #include "data/formats/file_reader.hpp"
 
 #include <fcntl.h>
 #include <sys/uio.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <numeric>
-#include <optional>
-#include <tuple>
 
 namespace trainctl::data {
 namespace {

@@ -5,11 +5,6 @@
 #include "data/read_ahead/read_queue.hpp"
 
 #include <atomic>
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <span>
-#include <vector>
 
 namespace trainctl::data {
 

@@ -4,10 +4,6 @@
 #include "data/core/run_control.hpp"
 #include "data/remote/local_tier.hpp"
 
-#include <algorithm>
-#include <exception>
-#include <utility>
-
 namespace trainctl::data {
 namespace {
 

@@ -1,16 +1,12 @@
 #pragma once
 
-#include "data/core/dataset.hpp"
 #include "data/loader/sampling.hpp"
 
 #include <condition_variable>
-#include <cstdint>
-#include <memory>
 #include <mutex>
 #include <stop_token>
 #include <thread>
 #include <unordered_map>
-#include <vector>
 
 namespace trainctl::data {
 

@@ -10,12 +10,9 @@
 #include <dlfcn.h>
 
 #include <algorithm>
-#include <array>
-#include <cctype>
 #include <charconv>
 #include <cstdlib>
 #include <new>
-#include <string_view>
 
 // The type-checking macros of curl.h conflict with the function pointers of the same names.
 #undef curl_easy_setopt
@@ -96,8 +93,6 @@ struct Receiver {
   AbortCause abort_cause = AbortCause::none;
 };
 
-bool is_content(int status) { return status == 200 || status == 206; }
-
 std::uint64_t announced_length(const HttpResponse& response) {
   const std::string text = response.header("content-length");
   std::uint64_t length = 0;
@@ -107,7 +102,7 @@ std::uint64_t announced_length(const HttpResponse& response) {
 
 void append_body(std::string_view bytes, Receiver& receiver) {
   HttpResponse& response = receiver.response;
-  const bool content = is_content(response.status);
+  const bool content = response.status == 200 || response.status == 206;
   const std::uint64_t most = content ? receiver.max_bytes : kMaxErrorPage;
   if (response.body.size() + bytes.size() > most) {
     receiver.abort_cause = content ? AbortCause::content_too_long : AbortCause::error_page;
@@ -131,10 +126,7 @@ void add_header(std::string_view line, Receiver& receiver) {
   if (line.starts_with("HTTP/")) parse_status_line(line, receiver.response);
   const std::size_t colon = line.find(':');
   if (colon == std::string_view::npos) return;
-  std::string name(line.substr(0, colon));
-  std::transform(name.begin(), name.end(), name.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  receiver.response.headers[name] = trimmed(line.substr(colon + 1));
+  receiver.response.headers[lower_case(line.substr(0, colon))] = trimmed(line.substr(colon + 1));
 }
 
 /// A libcurl callback. Returning fewer bytes than given aborts the transfer.

@@ -1,15 +1,10 @@
 #include "data/remote/local_tier.hpp"
 
 #include "base/hash.hpp"
-#include "base/strings.hpp"
 #include "base/url.hpp"
 #include "data/remote/transfers.hpp"
 
 #include <fnmatch.h>
-
-#include <algorithm>
-#include <functional>
-#include <mutex>
 
 namespace trainctl::data {
 LocalTier::LocalTier(fs::path folder, const spec::Budget& budget, Stores stores)

@@ -1,21 +1,9 @@
 #pragma once
 
-#include "base/error.hpp"
 #include "data/core/dataset.hpp"
 #include "data/formats/cache_file.hpp"
 #include "data/remote/cached_object.hpp"
-#include "data/remote/object_store.hpp"
-#include "data/remote/tier_folder.hpp"
 #include "spec/experiment/experiment.hpp"
-
-#include <cstdint>
-#include <filesystem>
-#include <map>
-#include <memory>
-#include <optional>
-#include <string>
-#include <utility>
-#include <vector>
 
 namespace trainctl::data {
 

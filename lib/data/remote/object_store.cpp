@@ -1,8 +1,6 @@
 #include "data/remote/object_store.hpp"
 
-#include "base/error.hpp"
 #include "base/numbers.hpp"
-#include "base/strings.hpp"
 #include "base/url.hpp"
 #include "data/formats/file_reader.hpp"
 #include "data/remote/transfers.hpp"
@@ -10,9 +8,7 @@
 #include <pugixml.hpp>
 #include <sys/stat.h>
 
-#include <algorithm>
 #include <cctype>
-#include <utility>
 
 namespace trainctl::data {
 

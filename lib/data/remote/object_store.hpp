@@ -2,14 +2,9 @@
 
 #include "data/remote/http_client.hpp"
 
-#include <cstdint>
 #include <filesystem>
-#include <memory>
-#include <optional>
-#include <string>
 #include <string_view>
 #include <tuple>
-#include <vector>
 
 namespace trainctl::data {
 

@@ -2,12 +2,9 @@
 
 #include "base/error.hpp"
 #include "base/numbers.hpp"
-#include "base/strings.hpp"
 
-#include <algorithm>
 #include <array>
 #include <random>
-#include <utility>
 
 namespace trainctl::data {
 namespace {
@@ -15,10 +12,6 @@ namespace {
 constexpr double kFirstPause = 0.25;  // seconds
 constexpr double kLongestPause = 20;
 constexpr std::uint64_t kMaxText = std::uint64_t{64} << 20;
-
-bool is_transient(int status) {
-  return status == 408 || status == 425 || status == 429 || status >= 500;
-}
 
 bool is_absent(const HttpResponse& response) {
   return response.status == 404 || response.status == 410;
@@ -109,8 +102,9 @@ void check_status(const HttpResponse& response, const std::string& name) {
 /// Returns the error of the connection, or of a server that may recover; otherwise an empty string.
 std::string find_transfer_error(const HttpResponse& response) {
   if (!response.failure.empty() && !response.too_long) return response.failure;
-  if (is_transient(response.status))
-    return fmt::format("the server responded with HTTP {}", response.status);
+  const int status = response.status;
+  if (status == 408 || status == 425 || status == 429 || status >= 500)
+    return fmt::format("the server responded with HTTP {}", status);
   return {};
 }
 

@@ -1,12 +1,9 @@
 #pragma once
 
 #include "data/core/run_control.hpp"
-#include "data/remote/http_client.hpp"
 #include "data/remote/object_store.hpp"
 
 #include <functional>
-#include <memory>
-#include <string>
 
 namespace trainctl::data {
 

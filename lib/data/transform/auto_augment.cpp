@@ -1,10 +1,8 @@
 #include "data/transform/auto_augment.hpp"
 
-#include "base/error.hpp"
 #include "data/core/registry.hpp"
 #include "data/image/color.hpp"
 #include "data/image/pixel_math.hpp"
-#include "spec/options/transform.hpp"
 
 namespace trainctl::data {
 namespace {

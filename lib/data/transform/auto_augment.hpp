@@ -3,8 +3,6 @@
 #include "data/image/warp.hpp"
 #include "spec/options/transform.hpp"
 
-#include <span>
-
 namespace trainctl::data {
 
 /// The operations of torchvision's AutoAugment family.

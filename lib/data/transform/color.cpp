@@ -1,13 +1,8 @@
 #include "data/image/color.hpp"
 
-#include "base/error.hpp"
 #include "data/core/registry.hpp"
 #include "data/transform/parameters.hpp"
 #include "spec/options/transform.hpp"
-
-#include <algorithm>
-#include <array>
-#include <utility>
 
 namespace trainctl::data {
 namespace {

@@ -1,16 +1,11 @@
 #include "data/transform/crop.hpp"
 
-#include "base/error.hpp"
-#include "base/random.hpp"
 #include "data/core/registry.hpp"
-#include "data/image/geometry.hpp"
 #include "data/image/resize.hpp"
 #include "data/transform/parameters.hpp"
 #include "spec/options/transform.hpp"
 
-#include <algorithm>
 #include <cmath>
-#include <cstring>
 
 namespace trainctl::data {
 

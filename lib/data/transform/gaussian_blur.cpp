@@ -1,13 +1,9 @@
 #include "data/transform/gaussian_blur.hpp"
 
-#include "base/error.hpp"
-#include "base/random.hpp"
 #include "data/core/registry.hpp"
 #include "data/image/pixel_math.hpp"
 #include "data/transform/parameters.hpp"
 #include "spec/options/transform.hpp"
-
-#include <array>
 
 namespace trainctl::data {
 namespace {

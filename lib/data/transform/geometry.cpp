@@ -1,7 +1,4 @@
-#include "data/image/geometry.hpp"
 
-#include "base/error.hpp"
-#include "base/random.hpp"
 #include "data/core/registry.hpp"
 #include "data/image/warp.hpp"
 #include "data/transform/parameters.hpp"

@@ -1,13 +1,9 @@
 #include "data/image/resize.hpp"
 
-#include "base/error.hpp"
 #include "data/core/registry.hpp"
 #include "data/transform/crop.hpp"
 #include "data/transform/parameters.hpp"
 #include "spec/options/transform.hpp"
-
-#include <algorithm>
-#include <optional>
 
 namespace trainctl::data {
 namespace {

@@ -112,7 +112,7 @@ void check_memory(const TestedDevice& subject, GpuChecked& checked) {
       checked.failure =
           fmt::format("block {} of {} does not contain what was written", i + 1, blocks.size());
   }
-  checked.found = human_bytes(static_cast<double>(subject.memory)) + " were written and read back";
+  checked.found = human_bytes(subject.memory) + " were written and read back";
 }
 
 /// Allows TF32 in products of float32 matrices during its lifetime, or excludes it. Restores

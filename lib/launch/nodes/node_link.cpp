@@ -3,8 +3,8 @@
 #include "base/error.hpp"
 #include "base/json.hpp"
 #include "base/strings.hpp"
-#include "events/codec.hpp"
 #include "events/fields.hpp"
+#include "events/pipe.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>

@@ -45,7 +45,7 @@ RankEnd collect_rank_end(const FinalJobState& job, const RankState& rank) {
   const auto written = has_no_report ? read_error_file(folder, end.rank) : std::nullopt;
   if (written) end.report = FailureReport{written->kind, written->message};
   if (job.remote_stacks_rank != end.rank || !end.report) return end;
-  if (is_there(stacks_path(folder, end.rank)))
+  if (path_exists(stacks_path(folder, end.rank)))
     end.report->message.insert(without_hint(end.report->message).size(),
                                stacks_note(job.spec, end.rank));
   return end;

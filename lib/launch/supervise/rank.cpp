@@ -2,7 +2,7 @@
 
 #include "base/error.hpp"
 #include "base/machine/procfs.hpp"
-#include "events/codec.hpp"
+#include "events/pipe.hpp"
 #include "launch/process/child.hpp"
 
 #include <fcntl.h>

@@ -1,11 +1,8 @@
 #include "report/compare/baseline.hpp"
 
-#include "base/error.hpp"
 #include "base/hash.hpp"
-#include "base/strings.hpp"
 #include "report/record/run_files.hpp"
 
-#include <cmath>
 #include <limits>
 
 namespace trainctl::report {

@@ -1,6 +1,5 @@
 #pragma once
 
-#include "base/json.hpp"
 #include "base/machine/machine.hpp"
 #include "report/compare/bench.hpp"
 

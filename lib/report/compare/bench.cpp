@@ -1,11 +1,7 @@
 #include "report/compare/bench.hpp"
 
 #include "base/numbers.hpp"
-#include "base/strings.hpp"
 #include "report/diagnosis/bottleneck.hpp"
-#include "report/diagnosis/ranks.hpp"
-
-#include <cmath>
 
 namespace trainctl::report {
 namespace {
@@ -13,7 +9,7 @@ namespace {
 template <class Value>
 std::vector<double> each(const BenchRow& row, const Value& value) {
   std::vector<double> values;
-  for (const Trial& trial : row.trials) values.push_back(value(trial));
+  for (const Trial& trial : row.trials) values.push_back(std::invoke(value, trial));
   return values;
 }
 
@@ -46,19 +42,17 @@ std::optional<bool> same_losses(const BenchRow& base, const BenchRow& row) {
 }
 
 RowSummary summarize_row(const BenchRow& base, const BenchRow& row) {
-  const auto total_s = [](const Trial& trial) { return trial.total_s; };
-  return {
-      .total_s = quartiles(each(row, total_s)),
-      .epoch_s = median_epochs(row),
-      .steady_epoch_s = median(each(row, steady_epoch_s)),
-      .startup_s = median(each(row, [](const Trial& trial) { return trial.startup_s; })),
-      .first_batch_s = median(each(row, [](const Trial& trial) { return trial.first_batch_s; })),
-      .rss_mb = median(each(row, [](const Trial& trial) { return trial.rss_mb; })),
-      .samples_per_s = median(each(row, [](const Trial& trial) { return trial.samples_per_s; })),
-      .speedup = speedup(each(base, total_s), each(row, total_s)),
-      .epoch_speedup = speedup(each(base, steady_epoch_s), each(row, steady_epoch_s)),
-      .same_batches = same_batches(base, row),
-      .same_losses = same_losses(base, row)};
+  return {.total_s = quartiles(each(row, &Trial::total_s)),
+          .epoch_s = median_epochs(row),
+          .steady_epoch_s = median(each(row, steady_epoch_s)),
+          .startup_s = median(each(row, &Trial::startup_s)),
+          .first_batch_s = median(each(row, &Trial::first_batch_s)),
+          .rss_mb = median(each(row, &Trial::rss_mb)),
+          .samples_per_s = median(each(row, &Trial::samples_per_s)),
+          .speedup = speedup(each(base, &Trial::total_s), each(row, &Trial::total_s)),
+          .epoch_speedup = speedup(each(base, steady_epoch_s), each(row, steady_epoch_s)),
+          .same_batches = same_batches(base, row),
+          .same_losses = same_losses(base, row)};
 }
 
 std::string duration_text(double seconds) {
@@ -117,8 +111,6 @@ std::vector<std::size_t> shown_epochs(std::span<const BenchRow> rows) {
   return shown;
 }
 
-Json numbers_json(const std::vector<double>& values) { return json_list(values, json_number); }
-
 Json identical_json(const RowSummary& summary) {
   if (summary.same_losses == false || summary.same_batches == false) return false;
   return summary.same_losses && summary.same_batches ? Json(true) : Json(nullptr);
@@ -128,46 +120,33 @@ Json identical_json(const RowSummary& summary) {
 Json memory_json(double mb) { return mb > 0 ? json_number(mb) : Json(nullptr); }
 
 Json trial_json(const Trial& trial) {
-  return joined({JSON_FIELDS(trial, total_s),
-                 {{"epoch_s", numbers_json(trial.epoch_s)}},
-                 JSON_FIELDS(trial, startup_s, first_batch_s, samples_per_s),
-                 {{"rss_mb", memory_json(trial.rss_mb)},
-                  {"gpu_mem_mb", or_null(trial.gpu_mem_mb)},
-                  {"exposed_s", or_null(trial.exposed_s)},
-                  {"taken_cores", json_number(trial.taken)},
-                  {"loss", numbers_json(trial.losses)},
-                  {"metrics", numbers_object(trial.metrics)},
-                  {"data_digest", trial.data_digest}}});
+  return joined({JSON_FIELDS(trial, total_s, epoch_s, startup_s, first_batch_s, samples_per_s),
+                 {{"rss_mb", memory_json(trial.rss_mb)}},
+                 JSON_FIELDS(trial, gpu_mem_mb, exposed_s),
+                 {{"taken_cores", json_number(trial.taken)}, {"loss", json_value(trial.losses)}},
+                 JSON_FIELDS(trial, metrics, data_digest)});
 }
 
 Json row_json(const BenchRow& row, const RowSummary& summary) {
   Json settings = Json::object();
   for (const auto& [key, value] : row.settings) settings[key] = value;
   const bool ran = !row.trials.empty();
-  return {{"technique", row.technique},
-          {"settings", settings},
-          {"total_s", quartiles_json(summary.total_s)},
-          {"epoch_s", numbers_json(summary.epoch_s)},
-          {"samples_per_s", json_number(summary.samples_per_s)},
-          {"speedup", speedup_json(summary.speedup)},
-          {"loss", ran ? numbers_json(row.trials.front().losses) : Json::array()},
-          {"data_digest", ran ? row.trials.front().data_digest : ""},
-          {"identical", identical_json(summary)},
-          {"same_batches", or_null(summary.same_batches)},
-          {"same_losses", or_null(summary.same_losses)},
-          {"steady_epoch_s", json_number(summary.steady_epoch_s)},
-          {"epoch_speedup", speedup_json(summary.epoch_speedup)},
-          {"startup_s", json_number(summary.startup_s)},
-          {"first_batch_s", json_number(summary.first_batch_s)},
-          {"rss_mb", memory_json(summary.rss_mb)},
-          {"repeats_s",
-           json_list(row.trials, [](const Trial& trial) { return json_number(trial.total_s); })},
-          {"trials", json_list(row.trials, trial_json)},
-          {"failure", or_null(row.failure, [](const TrialFailure& failure) {
-             return Json{{"exit_code", failure.exit_code},
-                         {"message", without_hint(failure.message)},
-                         {"hint", hint_of(failure.message)}};
-           })}};
+  const auto failure_json = [](const TrialFailure& failure) -> Json {
+    return {{"exit_code", failure.exit_code},
+            {"message", without_hint(failure.message)},
+            {"hint", hint_of(failure.message)}};
+  };
+  return joined({{{"technique", row.technique}, {"settings", settings}},
+                 JSON_FIELDS(summary, total_s, epoch_s, samples_per_s, speedup),
+                 {{"loss", ran ? json_value(row.trials.front().losses) : Json::array()},
+                  {"data_digest", ran ? row.trials.front().data_digest : ""},
+                  {"identical", identical_json(summary)}},
+                 JSON_FIELDS(summary, same_batches, same_losses, steady_epoch_s, epoch_speedup,
+                             startup_s, first_batch_s),
+                 {{"rss_mb", memory_json(summary.rss_mb)},
+                  {"repeats_s", json_value(each(row, &Trial::total_s))},
+                  {"trials", json_list(row.trials, trial_json)},
+                  {"failure", or_null(row.failure, failure_json)}}});
 }
 
 /// Returns the names in order of appearance.

@@ -1,8 +1,5 @@
 #pragma once
 
-#include "base/json.hpp"
-#include "base/statistics.hpp"
-#include "report/compare/statistics.hpp"
 #include "report/record/run_record.hpp"
 #include "report/text/table.hpp"
 

@@ -1,8 +1,6 @@
 #include "report/compare/bench_scaling.hpp"
 
 #include "base/numbers.hpp"
-#include "base/statistics.hpp"
-#include "base/strings.hpp"
 
 namespace trainctl::report {
 namespace {
@@ -48,10 +46,10 @@ Speedup divided(Speedup speedup, double by) {
 }
 
 template <class Value>
-std::optional<double> middle(const BenchRow& row, const Value& value) {
+std::optional<double> middle(const BenchRow& row, Value Trial::*value) {
   std::vector<double> values;
   for (const Trial& trial : row.trials) {
-    if (const std::optional<double> found = value(trial)) values.push_back(*found);
+    if (const std::optional<double> found = trial.*value) values.push_back(*found);
   }
   return values.empty() ? std::nullopt : std::optional(median(values));
 }
@@ -71,8 +69,8 @@ ScalingRow scaled(std::span<const BenchRow> rows, std::size_t base, std::size_t 
   found.speedup = speedup(sample_seconds(rows[base]), sample_seconds(rows[row]));
   const double times = static_cast<double>(found.devices) / devices_of(rows[base]).value_or(1);
   found.efficiency = divided(found.speedup, times);
-  found.exposed_s = middle(rows[row], [](const Trial& trial) { return trial.exposed_s; });
-  found.exposed_share = middle(rows[row], [](const Trial& trial) { return trial.exposed_share; });
+  found.exposed_s = middle(rows[row], &Trial::exposed_s);
+  found.exposed_share = middle(rows[row], &Trial::exposed_share);
   found.slowest = slowest_of(rows[row]);
   found.loss_gap = loss_gap(rows[base], rows[row]);
   return found;
@@ -100,21 +98,17 @@ std::string slowest_text(const ScalingRow& row) {
 }
 
 Json row_json(std::span<const BenchRow> rows, const ScalingRow& row) {
-  Json slowest = nullptr;
-  if (row.slowest) slowest = {{"rank", row.slowest->rank}, {"slowdown", row.slowest->slowdown}};
   const bool ran = !rows[row.row].trials.empty();
-  return {{"technique", rows[row.row].technique},
-          {"base", rows[row.base].technique},
-          {"devices", row.devices},
-          {"global_batch", row.global_batch > 0 ? Json(row.global_batch) : Json(nullptr)},
-          {"num_threads", ran ? Json(rows[row.row].trials.front().num_threads) : Json(nullptr)},
-          {"speedup", speedup_json(row.speedup)},
-          {"efficiency", speedup_json(row.efficiency)},
-          {"exposed_s", or_null(row.exposed_s)},
-          {"exposed_share", or_null(row.exposed_share)},
-          {"slowest_rank", slowest},
-          {"same_batches", or_null(same_batches(rows[row.base], rows[row.row]))},
-          {"loss_gap", or_null(row.loss_gap)}};
+  return joined(
+      {{{"technique", rows[row.row].technique},
+        {"base", rows[row.base].technique},
+        {"devices", row.devices},
+        {"global_batch", row.global_batch > 0 ? Json(row.global_batch) : Json(nullptr)},
+        {"num_threads", ran ? Json(rows[row.row].trials.front().num_threads) : Json(nullptr)}},
+       JSON_FIELDS(row, speedup, efficiency, exposed_s, exposed_share),
+       {{"slowest_rank", or_null(row.slowest, JSON_OF(rank, slowdown))},
+        {"same_batches", or_null(same_batches(rows[row.base], rows[row.row]))},
+        {"loss_gap", or_null(row.loss_gap)}}});
 }
 
 }  // namespace
@@ -136,8 +130,7 @@ Table scaling_table(std::span<const BenchRow> rows, std::span<const ScalingRow> 
                left("losses")});
   for (const ScalingRow& row : scaling) {
     const bool is_base = row.row == row.base;
-    const auto rate = middle(rows[row.row],
-                             [](const Trial& trial) { return std::optional(trial.samples_per_s); });
+    const auto rate = middle(rows[row.row], &Trial::samples_per_s);
     table.add({printable(rows[row.row].technique),
                row.global_batch > 0 ? with_thousands(row.global_batch) : "-",
                rate ? rate_text(*rate) : "-", is_base ? "baseline" : range_text(row.speedup, 1, 2),
@@ -175,7 +168,7 @@ Json scaling_json(std::span<const BenchRow> rows, std::span<const ScalingRow> sc
                   Scaling mode) {
   if (scaling.empty()) return nullptr;
   const auto list = json_list(scaling, [&](const ScalingRow& row) { return row_json(rows, row); });
-  return {{"mode", enum_names(mode).at(static_cast<std::size_t>(mode))}, {"rows", list}};
+  return {{"mode", enum_name(mode)}, {"rows", list}};
 }
 
 }  // namespace trainctl::report

@@ -1,14 +1,7 @@
 #include "report/compare/comparison.hpp"
 
-#include "base/error.hpp"
-#include "base/statistics.hpp"
-#include "base/strings.hpp"
-#include "report/record/history_files.hpp"
-
 #include <bit>
-#include <cmath>
 #include <ranges>
-#include <system_error>
 
 namespace trainctl::report {
 namespace {
@@ -39,12 +32,6 @@ std::map<std::string, double> by_seed(const Group& group, const std::string& nam
   return values;
 }
 
-std::vector<double> numbers_of(const std::map<std::string, double>& values) {
-  std::vector<double> numbers;
-  for (const auto& [seed, value] : values) numbers.push_back(value);
-  return numbers;
-}
-
 /// Replaces the run's own folder in a path, because it is not a setting.
 std::string without_folder(const std::string& value, const RunFiles& run) {
   const std::string folder = run.folder.string();
@@ -60,11 +47,9 @@ std::string setting_of(const RunFiles& run, const std::string& key) {
 std::vector<std::string> keys_of(const RunComparison& compared) {
   std::vector<std::string> keys;
   std::set<std::string> seen;
-  for (const Group& group : compared.groups) {
-    for (const RunFiles& run : group.runs) {
-      for (const auto& [key, value] : run.values) {
-        if (seen.insert(key).second) keys.push_back(key);
-      }
+  for (const RunFiles* run : runs_of(compared)) {
+    for (const auto& [key, value] : run->values) {
+      if (seen.insert(key).second) keys.push_back(key);
     }
   }
   return keys;
@@ -72,10 +57,7 @@ std::vector<std::string> keys_of(const RunComparison& compared) {
 
 std::string setting_of(const Group& group, const std::string& key) {
   std::vector<std::string> values;
-  for (const RunFiles& run : group.runs) {
-    std::string value = setting_of(run, key);
-    if (std::ranges::find(values, value) == values.end()) values.push_back(std::move(value));
-  }
+  for (const RunFiles& run : group.runs) add_new(values, setting_of(run, key));
   std::ranges::sort(values);
   return join(values, " | ");
 }
@@ -108,11 +90,7 @@ void add_repeats(Group& group, const std::string& technique, const Json& row) {
   }
 }
 
-struct LossPoint {
-  std::string metric;
-  bool of_epoch = false;
-  std::int64_t epoch = 0;
-  std::int64_t step = 0;
+struct LossPoint : LossPlace {
   double value = 0;
 };
 
@@ -127,8 +105,8 @@ void add_line(std::vector<LossPoint>& points, const Json& line) {
   const bool of_epoch = text_at(line, "type") == "epoch";
   for (const auto& [name, value] : line.items()) {
     if (is_loss(name))
-      points.push_back(
-          {name, of_epoch, whole_at(line, "epoch"), whole_at(line, "step"), number_at(line, name)});
+      points.push_back({{name, of_epoch, whole_at(line, "epoch"), whole_at(line, "step")},
+                        number_at(line, name)});
   }
 }
 
@@ -137,25 +115,24 @@ std::vector<LossPoint> losses_of(const RunFiles& run) {
   constexpr std::uint64_t kMostBytes = std::uint64_t{4} << 30;
   std::vector<LossPoint> points;
   const fs::path file = run.folder / "metrics.jsonl";
-  std::error_code ignored;
-  if (fs::is_regular_file(file, ignored)) {
+  if (is_file(file)) {
     const std::string text = read_file(file, kMostBytes, ReadFailure::resource);
     std::string_view rest = text;
     for (int number = 1; !rest.empty(); ++number) {
-      const std::size_t end = std::min(rest.find('\n'), rest.size());
-      const Json line = parse_bounded(rest.substr(0, end));
-      const bool is_cut_off = end == rest.size();  // a running run may be writing it
-      ENSURE(data, line.is_object() || is_cut_off || end == 0,
+      // A running run may be writing the last line.
+      const bool is_cut_off = rest.find('\n') == std::string_view::npos;
+      const std::string_view found = next_line(rest);
+      const Json line = parse_bounded(found);
+      ENSURE(data, line.is_object() || is_cut_off || found.empty(),
              "cannot compare the losses of {}: line {} of metrics.jsonl is damaged",
              printable(run.folder.string()), number);
       if (line.is_object()) add_line(points, line);
-      rest.remove_prefix(std::min(end + 1, rest.size()));
     }
   } else {
     for (const events::EpochEnded& epoch : run.epochs) {
       for (const auto& [name, value] : epoch.metrics) {
         if (is_loss(name))
-          points.push_back({name, true, epoch.epoch + 1, epoch.global_step, value});
+          points.push_back({{name, true, epoch.epoch + 1, epoch.global_step}, value});
       }
     }
   }
@@ -165,42 +142,23 @@ std::vector<LossPoint> losses_of(const RunFiles& run) {
   return points;
 }
 
-bool is_same_place(const LossPoint& a, const LossPoint& b) {
-  return a.metric == b.metric && a.of_epoch == b.of_epoch && a.epoch == b.epoch && a.step == b.step;
-}
-
-bool comes_before(const LossPoint& a, const LossPoint& b) {
-  return a.step != b.step ? a.step < b.step : a.of_epoch < b.of_epoch;
-}
-
-LossDifference at(const LossPoint& point, const std::string& run) {
-  return {.run = run,
-          .metric = point.metric,
-          .of_epoch = point.of_epoch,
-          .epoch = point.epoch,
-          .step = point.step};
-}
-
 std::optional<LossDifference> first_difference(const std::vector<LossPoint>& wanted,
                                                const std::vector<LossPoint>& found,
                                                const std::string& run) {
   for (std::size_t i = 0; i < std::max(wanted.size(), found.size()); ++i) {
     const LossPoint* a = i < wanted.size() ? &wanted[i] : nullptr;
     const LossPoint* b = i < found.size() ? &found[i] : nullptr;
-    if (a != nullptr && b != nullptr && is_same_place(*a, *b)) {
+    if (a != nullptr && b != nullptr && static_cast<const LossPlace&>(*a) == *b) {
       const bool same =
           std::bit_cast<std::uint64_t>(a->value) == std::bit_cast<std::uint64_t>(b->value) ||
           (std::isnan(a->value) && std::isnan(b->value));
       if (same) continue;
-      LossDifference difference = at(*a, run);
-      difference.wanted = a->value;
-      difference.found = b->value;
-      return difference;
+      return LossDifference{*a, run, a->value, b->value};
     }
-    const bool only_wanted = b == nullptr || (a != nullptr && comes_before(*a, *b));
-    LossDifference difference = at(only_wanted ? *a : *b, run);
-    (only_wanted ? difference.wanted : difference.found) = (only_wanted ? a : b)->value;
-    return difference;
+    if (b == nullptr ||
+        (a != nullptr && std::tie(a->step, a->of_epoch) < std::tie(b->step, b->of_epoch)))
+      return LossDifference{*a, run, a->value, std::nullopt};
+    return LossDifference{*b, run, std::nullopt, b->value};
   }
   return std::nullopt;
 }
@@ -230,8 +188,6 @@ std::string hint_of_settings(const RunFiles& first, const RunFiles& other) {
 std::string value_text(const std::optional<double>& value) {
   return value ? fmt::format("{:a} ({})", *value, exact_text(*value)) : "missing";
 }
-
-namespace fs = std::filesystem;
 
 using Parts = std::vector<std::string>;
 
@@ -406,6 +362,10 @@ std::vector<std::optional<MeanDifference>> differences_of(const RunComparison& c
       continue;
     }
     const auto other = by_seed(compared.groups[i], name);
+    const auto numbers_of = [](const auto& by_seed) {
+      const auto numbers = std::views::values(by_seed);
+      return std::vector<double>(numbers.begin(), numbers.end());
+    };
     differences.push_back(
         !base.empty() && std::ranges::equal(std::views::keys(base), std::views::keys(other))
             ? paired_difference(numbers_of(base), numbers_of(other))
@@ -443,19 +403,17 @@ std::vector<double> mean_curve(const Group& group, const std::string& metric) {
 LossComparison compare_losses(const RunComparison& compared) {
   LossComparison comparison;
   std::vector<LossPoint> wanted;
-  for (const Group& group : compared.groups) {
-    for (const RunFiles& run : group.runs) {
-      std::vector<LossPoint> found = losses_of(run);
-      if (wanted.empty()) {
-        wanted = std::move(found);
-        comparison.losses = wanted.size();
-        continue;
-      }
-      comparison.difference = first_difference(wanted, found, run.folder.string());
-      if (!comparison.difference) continue;
-      comparison.difference->hint = hint_of_settings(compared.groups.front().runs.front(), run);
-      return comparison;
+  for (const RunFiles* run : runs_of(compared)) {
+    std::vector<LossPoint> found = losses_of(*run);
+    if (wanted.empty()) {
+      wanted = std::move(found);
+      comparison.losses = wanted.size();
+      continue;
     }
+    comparison.difference = first_difference(wanted, found, run->folder.string());
+    if (!comparison.difference) continue;
+    comparison.difference->hint = hint_of_settings(compared.groups.front().runs.front(), *run);
+    return comparison;
   }
   return comparison;
 }

@@ -1,11 +1,8 @@
 #pragma once
 
-#include "base/json.hpp"
 #include "report/compare/baseline.hpp"
 #include "report/compare/gate.hpp"
-#include "report/compare/statistics.hpp"
 #include "report/record/run_files.hpp"
-#include "report/text/format.hpp"
 
 namespace trainctl::report {
 
@@ -60,13 +57,19 @@ struct ConfigDifference {
 /// Returns the keys of the configs whose values differ.
 std::vector<ConfigDifference> config_differences(const RunComparison& compared);
 
-/// The first loss that is not bitwise equal.
-struct LossDifference {
-  std::string run;     // the run that differs from the first
+/// A loss of a step, or of an epoch.
+struct LossPlace {
   std::string metric;  // "train/loss"
   bool of_epoch = false;
   std::int64_t epoch = 0;  // counted from 1
   std::int64_t step = 0;
+
+  bool operator==(const LossPlace&) const = default;
+};
+
+/// The first loss that is not bitwise equal.
+struct LossDifference : LossPlace {
+  std::string run;                                // the run that differs from the first
   std::optional<double> wanted = {}, found = {};  // absent: the run has no such loss
   std::string hint = {};  // empty unless the runs used other threads, memory formats or precisions
 };

@@ -1,10 +1,5 @@
-#include "base/strings.hpp"
 #include "report/compare/comparison.hpp"
 #include "report/html/curves.hpp"
-#include "report/text/format.hpp"
-#include "report/text/table.hpp"
-
-#include <cmath>
 
 namespace trainctl::report {
 namespace {
@@ -123,10 +118,8 @@ Table time_table(const RunComparison& compared) {
 std::string curves_text(const RunComparison& compared, const Style& style) {
   std::string text;
   std::vector<std::string> names;
-  for (const Group& group : compared.groups) {
-    for (const RunFiles& run : group.runs) {
-      for (const std::string& name : metric_names(run.epochs)) add_new(names, name);
-    }
+  for (const RunFiles* run : runs_of(compared)) {
+    for (const std::string& name : metric_names(run->epochs)) add_new(names, name);
   }
   int widest = 0;
   for (const Group& group : compared.groups)
@@ -159,21 +152,20 @@ Json difference_json(const std::optional<MeanDifference>& difference, const std:
           {"value", json_number(difference->difference)},
           {"relative",
            base == 0 ? Json(nullptr) : json_number(difference->difference / std::abs(base))},
-          {"ci95", interval_json(difference->ci95)},
+          {"ci95", json_value(difference->ci95)},
           {"paired", difference->paired}};
 }
 
 Json measures_json(const RunComparison& compared) {
   Json list = Json::array();
   for (const std::string& name : measure_names(compared)) {
-    const auto groups = json_list(values_of(compared, name), [](const std::vector<double>& values) {
-      return json_list(values, json_number);
-    });
     Json differences = Json::array();
     const auto found = differences_of(compared, name);
     for (std::size_t i = 0; i < found.size(); ++i)
       differences.push_back(difference_json(found[i], compared.groups[i + 1].label));
-    list.push_back({{"name", name}, {"values", groups}, {"differences", differences}});
+    list.push_back({{"name", name},
+                    {"values", json_value(values_of(compared, name))},
+                    {"differences", differences}});
   }
   return list;
 }
@@ -224,13 +216,10 @@ Json compare_document(const RunComparison& compared, const std::optional<LossCom
             {"members", group.members.size()},
             {"runs", json_list(group.runs, run_json)}};
   };
-  const auto key_json = [](const ConfigDifference& difference) {
-    return JSON_FIELDS(difference, key, values);
-  };
   return {{"schema", "trainctl.compare/2"},
           {"kind", compared.kind},
           {"groups", json_list(compared.groups, group_json)},
-          {"config", json_list(config_differences(compared), key_json)},
+          {"config", json_list(config_differences(compared), JSON_OF(key, values))},
           {"metrics", measures_json(compared)},
           {"equal_losses", losses_json(losses)},
           {"warnings", machine_warnings(compared)}};

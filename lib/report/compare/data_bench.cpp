@@ -1,9 +1,6 @@
 #include "report/compare/data_bench.hpp"
 
 #include "base/numbers.hpp"
-#include "base/statistics.hpp"
-
-#include <algorithm>
 
 namespace trainctl::report {
 namespace {
@@ -28,10 +25,9 @@ bool same_batches(const DataBench& bench, const LoaderRow& row) {
 }
 
 Json row_json(const DataBench& bench, const LoaderRow& row) {
-  const auto repeats = each(row, &LoaderTrial::samples_per_s);
   return {{"workers", row.workers},
           {"auto", or_null(row.why)},
-          {"samples_per_s", quartiles_json(rate(row))},
+          {"samples_per_s", json_value(rate(row))},
           {"cpu_s_per_1k", json_number(middle(row, &LoaderTrial::cpu_s_per_1k))},
           {"p50_ms", json_number(middle(row, &LoaderTrial::p50_ms))},
           {"p99_ms", json_number(middle(row, &LoaderTrial::p99_ms))},
@@ -40,7 +36,7 @@ Json row_json(const DataBench& bench, const LoaderRow& row) {
           {"identical", same_batches(bench, row)},
           {"limit",
            {{"name", bench.limit_name}, {"samples_per_s", json_number(row.limit_samples_per_s)}}},
-          {"repeats", json_list(repeats, json_number)}};
+          {"repeats", json_value(each(row, &LoaderTrial::samples_per_s))}};
 }
 
 }  // namespace

@@ -1,6 +1,5 @@
 #pragma once
 
-#include "base/json.hpp"
 #include "report/text/table.hpp"
 
 namespace trainctl::report {

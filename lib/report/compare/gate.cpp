@@ -1,9 +1,6 @@
 #include "report/compare/gate.hpp"
 
 #include "base/numbers.hpp"
-#include "base/statistics.hpp"
-#include "base/strings.hpp"
-#include "report/text/format.hpp"
 
 #include <cmath>
 
@@ -24,14 +21,10 @@ double shown(double change, const Condition& condition) {
   return condition.unit == Unit::percent ? 100 * (change - 1) : 100 * change;
 }
 
-double scaled(double bound, const Condition& condition) {
-  return condition.unit == Unit::percent ? 1 + bound / 100 : bound / 100;
-}
-
 /// Returns the distance of the bound from `change` on the scale of the noise.
 double distance(double change, const Condition& condition) {
-  const double bound = scaled(condition.bound, condition);
-  return condition.unit == Unit::percent ? std::abs(std::log(change) - std::log(bound))
+  const double bound = condition.bound / 100;
+  return condition.unit == Unit::percent ? std::abs(std::log(change) - std::log(1 + bound))
                                          : std::abs(change - bound);
 }
 
@@ -281,9 +274,153 @@ std::string number_text(const Finding& finding, const std::optional<double>& val
   return *value < 100 ? fmt::format("{:.4g}", *value) : rate_text(*value);
 }
 
-const char* verdict_name(const Finding& finding) {
-  return enum_names(finding.verdict).at(static_cast<std::size_t>(finding.verdict));
+/// A part of the text with its position.
+struct Piece {
+  std::string_view text;
+  std::size_t at = 0;
+};
+
+Piece trimmed(const Piece& piece) {
+  const std::string_view text = trainctl::trimmed(piece.text, " ");
+  return {text, piece.at + static_cast<std::size_t>(text.data() - piece.text.data())};
 }
+
+std::vector<Piece> pieces_of(std::string_view text) {
+  std::vector<Piece> pieces;
+  std::size_t begin = 0;
+  while (true) {
+    const std::size_t comma = std::min(text.find(',', begin), text.size());
+    pieces.push_back(trimmed({text.substr(begin, comma - begin), begin}));
+    if (comma == text.size()) return pieces;
+    begin = comma + 1;
+  }
+}
+
+class Parser {
+ public:
+  Parser(std::string_view text, std::span<const std::string> metrics) : text_(text) {
+    known_.assign(kMeasures.begin(), kMeasures.end());
+    known_.insert(known_.end(), metrics.begin(), metrics.end());
+  }
+
+  std::vector<Condition> parse() {
+    for (const Piece& piece : pieces_of(text_)) {
+      if (auto condition = one(piece)) conditions_.push_back(std::move(*condition));
+    }
+    ENSURE(config, problems_.empty(), "--fail-on has {} mistake{}:{}", count_, plural(count_),
+           problems_);
+    return std::move(conditions_);
+  }
+
+ private:
+  void problem(const Piece& piece, const std::string& what) {
+    ++count_;
+    const std::size_t width = std::max<std::size_t>(1, piece.text.size());
+    problems_ +=
+        fmt::format("\n  column {}: {}\n    {}\n    {}^{}", piece.at + 1, what, printable(text_),
+                    std::string(column_of(piece.at), ' '), std::string(width - 1, '~'));
+  }
+
+  /// Returns the column of a marker below the printed text.
+  [[nodiscard]] std::size_t column_of(std::size_t at) const {
+    return static_cast<std::size_t>(display_width(printable(text_.substr(0, at))));
+  }
+
+  std::optional<Condition> one(const Piece& piece) {
+    if (piece.text.empty()) {
+      problem(piece, "the condition is empty: write one such as samples_per_s<-2.5%");
+      return std::nullopt;
+    }
+    const std::size_t sign = piece.text.find_first_of("<>=");
+    if (sign == std::string_view::npos) {
+      problem(piece, "the condition must contain '<' or '>': metric<-2.5% or metric>+2.5%");
+      return std::nullopt;
+    }
+    Condition condition;
+    condition.side = piece.text[sign] == '<' ? Side::below : Side::above;
+    const bool good_name = take_name(trimmed({piece.text.substr(0, sign), piece.at}), condition);
+    const bool good_sign = take_sign({piece.text.substr(sign), piece.at + sign});
+    const std::size_t bound_start = piece.text.find_first_not_of("<>=", sign);
+    const std::size_t start = std::min(bound_start, piece.text.size());
+    const bool good_bound =
+        take_bound(trimmed({piece.text.substr(start), piece.at + start}), condition);
+    if (!good_name || !good_sign || !good_bound || !is_new(piece, condition)) return std::nullopt;
+    condition.text = piece.text;
+    std::erase(condition.text, ' ');
+    return condition;
+  }
+
+  bool take_name(const Piece& name, Condition& condition) {
+    condition.metric = name.text;
+    if (std::ranges::find(known_, condition.metric) != known_.end()) return true;
+    const auto near = nearest(condition.metric, known_);
+    problem(name, name.text.empty()
+                      ? "the metric before the comparison is missing"
+                      : fmt::format("unknown metric '{}'{}; available: {}", printable(name.text),
+                                    near ? fmt::format(", did you mean '{}'?", *near) : "",
+                                    join(known_, ", ")));
+    return false;
+  }
+
+  bool take_sign(const Piece& rest) {
+    if (rest.text.size() == 1 || rest.text.find_first_not_of("<>=") == 1) {
+      if (rest.text[0] != '=') return true;
+    }
+    const std::size_t length = std::min(rest.text.find_first_not_of("<>="), rest.text.size());
+    problem({rest.text.substr(0, length), rest.at}, "the comparison must be '<' or '>'");
+    return false;
+  }
+
+  bool take_bound(const Piece& bound, Condition& condition) {
+    std::string_view number = bound.text;
+    const bool points = number.ends_with("pt");
+    if (!points && !number.ends_with('%')) {
+      problem(bound,
+              "the number must end with % (of the value in the baseline) or pt (percentage points "
+              "of a ratio such as val/accuracy)");
+      return false;
+    }
+    number.remove_suffix(points ? 2 : 1);
+    if (number.starts_with('+') && !number.starts_with("+-")) number.remove_prefix(1);
+    const auto value = parse_number<double>(number);
+    if (!value || !std::isfinite(*value)) {
+      problem(bound, fmt::format("'{}' is not a number", printable(number)));
+      return false;
+    }
+    condition.bound = *value;
+    condition.unit = points ? Unit::points : Unit::percent;
+    return fits(bound, condition);
+  }
+
+  bool fits(const Piece& bound, const Condition& condition) {
+    if (condition.unit == Unit::percent && condition.bound <= -100) {
+      problem(bound, "the bound must be above -100 %");
+      return false;
+    }
+    const bool own_name = std::ranges::find(kMeasures, condition.metric) != kMeasures.end();
+    if (condition.unit == Unit::points && own_name) {
+      problem(bound, fmt::format("{} is not a ratio: use a bound in %", condition.metric));
+      return false;
+    }
+    return true;
+  }
+
+  bool is_new(const Piece& piece, const Condition& condition) {
+    const bool again = std::ranges::any_of(conditions_, [&](const Condition& other) {
+      return other.metric == condition.metric && other.side == condition.side;
+    });
+    if (again)
+      problem(piece, fmt::format("{} already has a bound with '{}'", condition.metric,
+                                 condition.side == Side::below ? '<' : '>'));
+    return !again;
+  }
+
+  std::string_view text_;
+  std::vector<std::string> known_;
+  std::vector<Condition> conditions_;
+  std::string problems_;
+  int count_ = 0;
+};
 
 }  // namespace
 
@@ -332,7 +469,7 @@ Table gate_table(std::span<const Finding> findings) {
                number_text(finding, finding.base), number_text(finding, finding.now),
                amount_text(finding),
                finding.interval ? interval_text(*finding.interval, finding.condition.unit) : "-",
-               verdict_name(finding)});
+               enum_name(finding.verdict)});
   return table;
 }
 
@@ -367,20 +504,18 @@ std::string gate_notes(std::span<const Finding> findings, Pairing pairing) {
 
 Json gate_json(std::span<const Finding> findings) {
   const auto finding_json = [](const Finding& finding) -> Json {
-    return {{"condition", finding.condition.text},
-            {"technique", finding.technique},
-            {"against", finding.against},
-            {"verdict", verdict_name(finding)},
-            {"base", or_null(finding.base, json_number)},
-            {"now", or_null(finding.now, json_number)},
-            {"change", or_null(finding.change, json_number)},
-            {"unit", unit_text(finding.condition.unit)},
-            {"interval", interval_json(finding.interval)},
-            {"outliers", finding.outliers},
-            {"repeats_needed", or_null(finding.repeats)},
-            {"why", finding.why}};
+    return joined({{{"condition", finding.condition.text}},
+                   JSON_FIELDS(finding, technique, against, verdict, base, now, change),
+                   {{"unit", unit_text(finding.condition.unit)}},
+                   JSON_FIELDS(finding, interval, outliers),
+                   {{"repeats_needed", or_null(finding.repeats)}, {"why", finding.why}}});
   };
   return {{"exit_code", gate_code(findings)}, {"conditions", json_list(findings, finding_json)}};
+}
+
+std::vector<Condition> parse_conditions(std::string_view text,
+                                        std::span<const std::string> metrics) {
+  return Parser(text, metrics).parse();
 }
 
 }  // namespace trainctl::report

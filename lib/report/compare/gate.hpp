@@ -1,9 +1,6 @@
 #pragma once
 
-#include "base/json.hpp"
 #include "report/compare/bench.hpp"
-#include "report/compare/statistics.hpp"
-#include "report/text/table.hpp"
 
 namespace trainctl::report {
 

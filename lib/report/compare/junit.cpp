@@ -1,7 +1,5 @@
 #include "report/compare/junit.hpp"
 
-#include "base/strings.hpp"
-
 #include <cmath>
 
 namespace trainctl::report {
@@ -36,17 +34,12 @@ std::string case_seconds(double seconds) {
   return fmt::format("{:.3f}", std::isfinite(seconds) ? seconds : 0);
 }
 
-const char* element_of(CaseResult result) {
-  constexpr std::array kElements{"", "failure", "error", "skipped"};
-  return kElements.at(static_cast<std::size_t>(result));
-}
-
 std::string case_text(const JunitCase& one) {
   const std::string head =
       fmt::format("  <testcase classname=\"{}\" name=\"{}\" time=\"{}\"", attribute(one.group),
                   attribute(one.name), case_seconds(one.seconds));
-  if (one.result == CaseResult::passed) return head + "/>\n";
-  return fmt::format("{}>\n    <{} message=\"{}\"/>\n  </testcase>\n", head, element_of(one.result),
+  if (one.problem.empty()) return head + "/>\n";
+  return fmt::format("{}>\n    <{} message=\"{}\"/>\n  </testcase>\n", head, one.problem,
                      attribute(one.message));
 }
 
@@ -56,23 +49,18 @@ double seconds_of(const BenchRow& row) {
   return seconds;
 }
 
-CaseResult result_of(Verdict verdict) {
-  if (verdict == Verdict::pass) return CaseResult::passed;
-  return verdict == Verdict::fail ? CaseResult::failed : CaseResult::skipped;
-}
-
 }  // namespace
 
 std::string junit_text(const std::string& suite, std::span<const JunitCase> cases) {
-  const auto count = [&](CaseResult result) {
-    return std::ranges::count(cases, result, &JunitCase::result);
+  const auto count = [&](const char* problem) {
+    return std::ranges::count(cases, problem, &JunitCase::problem);
   };
   double seconds = 0;
   for (const JunitCase& one : cases) seconds += std::isfinite(one.seconds) ? one.seconds : 0;
   const std::string numbers = fmt::format(
       "name=\"{}\" tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"{}\" time=\"{}\"",
-      attribute(suite), cases.size(), count(CaseResult::failed), count(CaseResult::error),
-      count(CaseResult::skipped), case_seconds(seconds));
+      attribute(suite), cases.size(), count("failure"), count("error"), count("skipped"),
+      case_seconds(seconds));
   std::string text = fmt::format(
       "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n <testsuite {}>\n", numbers);
   for (const JunitCase& one : cases) text += case_text(one);
@@ -85,12 +73,12 @@ std::vector<JunitCase> bench_cases(std::span<const BenchRow> rows,
   for (const BenchRow& row : rows) {
     JunitCase one{.group = group, .name = row.technique, .seconds = seconds_of(row)};
     if (row.failure) {
-      one.result = CaseResult::error;
+      one.problem = "error";
       one.message =
           fmt::format("exit {}: {}", row.failure->exit_code, one_line(row.failure->message));
     }
     if (row.trials.empty() && !row.failure) {
-      one.result = CaseResult::skipped;
+      one.problem = "skipped";
       one.message = "never ran";
     }
     cases.push_back(std::move(one));
@@ -98,7 +86,8 @@ std::vector<JunitCase> bench_cases(std::span<const BenchRow> rows,
   for (const Finding& finding : findings) {
     JunitCase one{.group = group + " gate",
                   .name = finding.technique + ": " + finding.condition.text};
-    one.result = result_of(finding.verdict);
+    if (finding.verdict != Verdict::pass)
+      one.problem = finding.verdict == Verdict::fail ? "failure" : "skipped";
     one.message = (finding.verdict == Verdict::inconclusive ? "inconclusive: " : "") + finding.why;
     cases.push_back(std::move(one));
   }

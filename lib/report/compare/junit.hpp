@@ -1,18 +1,15 @@
 #pragma once
 
-#include "report/compare/bench.hpp"
 #include "report/compare/gate.hpp"
 
 namespace trainctl::report {
-
-enum class CaseResult : std::uint8_t { passed, failed, error, skipped };
 
 /// One test case in the test report of a CI system.
 struct JunitCase {
   std::string group;  // "bench mnist.yaml"
   std::string name;
   double seconds = 0;
-  CaseResult result = CaseResult::passed;
+  std::string problem = {};  // "failure", "error" or "skipped"; empty: passed
   std::string message = {};  // why it failed, could not run, or was skipped
 };
 

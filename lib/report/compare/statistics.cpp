@@ -126,8 +126,6 @@ Interval extent_of(std::span<const double> values) {
   return extent;
 }
 
-Json quartiles_json(const Quartiles& quartiles) { return JSON_FIELDS(quartiles, median, q1, q3); }
-
 Change paired_change(std::span<const double> base, std::span<const double> other, Scale scale,
                      double level) {
   std::vector<double> pairs;
@@ -225,10 +223,6 @@ std::string gain_text(const Speedup& gain) {
   return value + fmt::format(" [{:.2f}, {:.2f}]", gain.ci95->low, gain.ci95->high);
 }
 
-Json speedup_json(const Speedup& speedup) {
-  return {{"value", or_null(speedup.value, json_number)}, {"ci95", interval_json(speedup.ci95)}};
-}
-
 Noise noise_of(std::span<const double> seconds) {
   std::vector<double> kept;
   std::vector<double> logs;
@@ -257,11 +251,10 @@ std::string noise_text(const Noise& noise) {
 }
 
 Json noise_json(const Noise& noise) {
-  return {{"repeats", noise.repeats},
-          {"median_s", json_number(noise.median_s)},
-          {"variation", json_number(noise.variation)},
-          {"detectable_slowdown",
-           {{"5", json_number(noise.slowdown_5)}, {"20", json_number(noise.slowdown_20)}}}};
+  return joined(
+      {JSON_FIELDS(noise, repeats, median_s, variation),
+       {{"detectable_slowdown",
+         {{"5", json_number(noise.slowdown_5)}, {"20", json_number(noise.slowdown_20)}}}}});
 }
 
 }  // namespace trainctl::report

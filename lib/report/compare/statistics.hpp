@@ -8,9 +8,6 @@
 
 namespace trainctl::report {
 
-/// Returns {"median", "q1", "q3"}.
-Json quartiles_json(const Quartiles& quartiles);
-
 struct Interval {
   double low = 0;
   double high = 0;
@@ -77,8 +74,6 @@ struct Speedup {
 Speedup speedup(std::span<const double> base_s, std::span<const double> other_s);
 /// Returns a text such as "1.85x [1.70, 1.99]"; "-" if nothing could be compared.
 std::string gain_text(const Speedup& gain);
-/// Returns {"value", "ci95"}.
-Json speedup_json(const Speedup& speedup);
 
 /// A mean and the confidence interval of the true mean.
 struct MeanInterval {

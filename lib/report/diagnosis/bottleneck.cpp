@@ -1,7 +1,6 @@
 #include "report/diagnosis/bottleneck.hpp"
 
 #include "report/diagnosis/bottleneck_rules.hpp"
-#include "report/text/format.hpp"
 
 namespace trainctl::report {
 namespace {
@@ -165,14 +164,12 @@ std::optional<PerfectLoader> perfect_loader(const BottleneckInputs& facts) {
   return perfect;
 }
 
-bool is_accepted(const Proposal& proposal, const AdviceSettings& levers) {
-  return proposal.setting.empty() || !levers.accepts || levers.accepts(proposal.setting);
-}
-
 void advise(const Rule& rule, const BottleneckInputs& facts, Bottleneck& found) {
   const std::vector<Proposal> proposals = rule.propose(facts);
-  const auto chosen = std::ranges::find_if(
-      proposals, [&](const Proposal& each) { return is_accepted(each, facts.context.levers); });
+  const auto& accepts = facts.context.levers.accepts;
+  const auto chosen = std::ranges::find_if(proposals, [&](const Proposal& each) {
+    return each.setting.empty() || !accepts || accepts(each.setting);
+  });
   if (chosen == proposals.end()) {
     found.advice = fmt::format("fix: {} ({} is invalid)", rule.fix, proposals.front().setting);
     return;
@@ -193,10 +190,7 @@ Json perfect_json(const PerfectLoader& perfect) {
 }
 
 Json gain_json(const Gain& gain) {
-  return {{"low", gain.low},
-          {"high", or_null(gain.high)},
-          {"replayed", gain.replayed},
-          {"text", text_of(gain)}};
+  return joined({JSON_FIELDS(gain, low, high, replayed), {{"text", text_of(gain)}}});
 }
 
 Json check_json(const SettingCheck& check) {
@@ -204,10 +198,6 @@ Json check_json(const SettingCheck& check) {
           {"compared", check.done},
           {"gain", or_null(check.gain, gain_json)},
           {"text", check.text}};
-}
-
-Json evidence_json(const Evidence& evidence) {
-  return JSON_FIELDS(evidence, name, value, unit, text);
 }
 
 }  // namespace
@@ -312,7 +302,7 @@ Json to_json(const Bottleneck& bottleneck) {
           {"setting", or_null(bottleneck.setting)},
           {"checks", json_list(bottleneck.checks, check_json)},
           {"perfect_loader", or_null(bottleneck.perfect_loader, perfect_json)},
-          {"evidence", json_list(bottleneck.evidence, evidence_json)},
+          {"evidence", json_list(bottleneck.evidence, JSON_OF(name, value, unit, text))},
           {"otherwise",
            bottleneck.otherwise.empty() ? Json(nullptr) : to_json(bottleneck.otherwise.front())}};
 }

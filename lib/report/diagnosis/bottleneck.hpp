@@ -1,8 +1,6 @@
 #pragma once
 
-#include "base/json.hpp"
 #include "report/diagnosis/ranks.hpp"
-#include "report/record/run_record.hpp"
 #include "report/record/run_result.hpp"
 
 namespace trainctl::report {

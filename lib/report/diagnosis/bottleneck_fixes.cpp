@@ -1,9 +1,5 @@
 #include "base/numbers.hpp"
-#include "base/strings.hpp"
 #include "report/diagnosis/bottleneck_rules.hpp"
-#include "report/text/format.hpp"
-
-#include <cmath>
 
 namespace trainctl::report::fixes {
 namespace {

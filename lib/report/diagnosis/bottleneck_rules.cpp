@@ -2,8 +2,6 @@
 
 #include "base/machine/resource_usage.hpp"
 
-#include <cmath>
-
 namespace trainctl::report {
 namespace {
 
@@ -31,11 +29,6 @@ bool is_work(BottleneckKind part) {
                              BottleneckKind::host, BottleneckKind::balanced,
                              BottleneckKind::communication};
   return std::ranges::find(kWork, part) != kWork.end();
-}
-
-/// Returns whether the part is work of this rank, not a wait for other ranks.
-bool is_own_work(BottleneckKind part) {
-  return is_work(part) && part != BottleneckKind::communication;
 }
 
 bool is_compute(BottleneckKind part) {
@@ -94,11 +87,10 @@ double taken_cores(const events::Usage& usage) {
 namespace {
 namespace symptoms {
 
-bool always(const BottleneckInputs& /*facts*/) { return true; }
-
 bool other_threads_gain(const BottleneckInputs& facts) {
   const BottleneckContext& context = facts.context;
-  if (context.on_gpu || !is_own_work(facts.part) || context.num_threads < 1) return false;
+  const bool is_own_work = is_work(facts.part) && facts.part != BottleneckKind::communication;
+  if (context.on_gpu || !is_own_work || context.num_threads < 1) return false;
   if (context.other_threads && context.replay_step_s) {
     const auto threads = static_cast<int>(context.other_threads->value);
     return gains::of_threads(facts, threads).low >= gains::kWorthProposing;
@@ -321,14 +313,13 @@ constexpr std::array kRules{
     Rule{"slow_decode", input,
          "no other rule of this part applies: there are as many workers as cores, and all are busy",
          "decoding and transforms use all CPU cores",
-         "cache decoded samples, or use cheaper transforms", "dataset.cache.mode", symptoms::always,
+         "cache decoded samples, or use cheaper transforms", "dataset.cache.mode", nullptr,
          fixes::cache_decoded},
     Rule{"unpinned_memory", transfer, "the run is on a GPU and does not use pinned memory",
          "copies from pageable memory block the training step", "pinned memory",
          "loader.pin_memory", symptoms::may_pin, fixes::pin},
     Rule{"large_copies", transfer, "", "copying and converting batches takes the time",
-         "keep the images on the GPU", "dataset.cache.mode", symptoms::always,
-         fixes::keep_on_device},
+         "keep the images on the GPU", "dataset.cache.mode", nullptr, fixes::keep_on_device},
     Rule{"slow_loading_rank", communication,
          "one rank needs 10 % more time per step than the median rank, and most of the difference "
          "is its wait for batches",
@@ -344,18 +335,16 @@ constexpr std::array kRules{
          "distributed.bucket_cap_mb", symptoms::exchanges_late, fixes::smaller_buckets},
     Rule{"slow_link", communication, "",
          "the gradient all-reduce takes longer than the backward pass can hide",
-         "fewer all-reduces per sample", "loader.batch_size", symptoms::always,
-         fixes::exchange_less},
+         "fewer all-reduces per sample", "loader.batch_size", nullptr, fixes::exchange_less},
     Rule{"saved_in_the_step", checkpoint, "checkpoint.async is false",
          "training waits until each checkpoint is on the disk", "write checkpoints asynchronously",
          "checkpoint.async", symptoms::saves_in_the_step, fixes::save_async},
     Rule{"saved_too_often", checkpoint, "", "checkpoints are saved too often", "fewer checkpoints",
          "checkpoint.every_n_steps, checkpoint.every_t, checkpoint.every_n_epochs, "
          "checkpoint.on_best",
-         symptoms::always, fixes::save_less},
+         nullptr, fixes::save_less},
     Rule{"validated_too_often", evaluation, "", "validation takes a large part of each epoch",
-         "validate less often", "trainer.check_val_every_n_epoch", symptoms::always,
-         fixes::validate_less},
+         "validate less often", "trainer.check_val_every_n_epoch", nullptr, fixes::validate_less},
     Rule{"forced_sync", host,
          "the run is on a GPU, with trainer.detect_anomaly or with logging every few steps",
          "the host synchronizes with the GPU too often, so the GPU idles",
@@ -366,9 +355,9 @@ constexpr std::array kRules{
          "trainer.cuda_graphs", symptoms::launches_each_kernel, fixes::record_steps},
     Rule{"small_steps", host, "",
          "overhead outside of forward, backward and optimizer takes a large part of each step",
-         "fewer, larger steps", "loader.batch_size", symptoms::always, fixes::larger_steps},
+         "fewer, larger steps", "loader.batch_size", nullptr, fixes::larger_steps},
     Rule{"many_updates", optimizer, "", "the optimizer step takes longer than forward and backward",
-         "fewer, larger steps", "loader.batch_size", symptoms::always, fixes::fewer_updates},
+         "fewer, larger steps", "loader.batch_size", nullptr, fixes::fewer_updates},
     Rule{"gpu_throttled", compute, "the GPU lowers its clocks",
          "heat or the power limit lowers the clocks of the GPU", "cooling, or a higher power limit",
          "", symptoms::gpu_is_throttled, fixes::cool_gpu, Next::doctor},
@@ -381,9 +370,9 @@ constexpr std::array kRules{
          fixes::fill_device},
     Rule{"model_at_work", compute, "", "forward and backward take the time",
          "more devices if CPU cores are free; otherwise try the settings that were not compared",
-         "", symptoms::always, fixes::more_devices, Next::more_devices},
+         "", nullptr, fixes::more_devices, Next::more_devices},
     Rule{"nothing_to_fix", balanced, "", "no part dominates",
-         "try the settings that were not compared", "", symptoms::always, fixes::untried_settings},
+         "try the settings that were not compared", "", nullptr, fixes::untried_settings},
 };
 
 }  // namespace
@@ -392,7 +381,7 @@ std::span<const Rule> rules() { return kRules; }
 
 const Rule& rule_for(const BottleneckInputs& facts) {
   const auto found = std::ranges::find_if(kRules, [&](const Rule& rule) {
-    return (!rule.part || *rule.part == facts.part) && rule.holds(facts);
+    return (!rule.part || *rule.part == facts.part) && (rule.holds == nullptr || rule.holds(facts));
   });
   return found == kRules.end() ? kRules.back() : *found;
 }

@@ -1,6 +1,5 @@
 #pragma once
 
-#include "base/json.hpp"
 #include "report/diagnosis/bottleneck.hpp"
 
 // The table of symptoms, causes and fixes from which both verdicts and
@@ -47,8 +46,8 @@ struct Rule {
   const char* symptom;                 // condition in addition to the part, in words; empty: none
   const char* diagnosis;
   const char* fix;
-  const char* key;  // the key that the fix changes; empty: none
-  bool (*holds)(const BottleneckInputs& facts);
+  const char* key;                               // the key that the fix changes; empty: none
+  bool (*holds)(const BottleneckInputs& facts);  // null: always
   std::vector<Proposal> (*propose)(const BottleneckInputs& facts);  // the best proposal first
   Next next = Next::tune;                      // the command to suggest if there is no setting
   std::optional<BottleneckKind> verdict = {};  // absent: the part's verdict

@@ -1,14 +1,11 @@
 #include "report/diagnosis/gpu_grade.hpp"
 
 #include "base/numbers.hpp"
-#include "base/strings.hpp"
 #include "report/text/format.hpp"
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <iterator>
-#include <utility>
 
 namespace trainctl::report {
 namespace {
@@ -24,11 +21,6 @@ constexpr const char* kInstall =
     "nvidia.com/gpu in Kubernetes";
 
 constexpr const char* kXid = "look for Xid messages of the driver: sudo dmesg | grep -i xid";
-
-GradeLine grade_line(std::string name, Grade grade, std::string found, std::string costs = {},
-                     std::string fix = {}) {
-  return {grade, std::move(found), std::move(costs), std::move(fix), std::move(name)};
-}
 
 std::string cuda_text(int version) {
   return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
@@ -108,8 +100,8 @@ GradeLine gpu_model(const GpuState& gpu) {
   std::string found = printable(gpu.name);
   const auto capability = parse_number<double>(gpu.capability);
   if (capability) found += ", compute capability " + gpu.capability;
-  found += fmt::format(", {} of {} free", human_bytes(static_cast<double>(gpu.free_bytes)),
-                       human_bytes(static_cast<double>(gpu.total_bytes)));
+  found +=
+      fmt::format(", {} of {} free", human_bytes(gpu.free_bytes), human_bytes(gpu.total_bytes));
   if (gpu.temperature) found += fmt::format(", {} C", *gpu.temperature);
   if (capability && *capability < kRequiredCapability)
     return grade_line(name, Grade::broken, found,
@@ -277,31 +269,22 @@ std::vector<GradeLine> check_lines(const GpuTest& test) {
 }
 
 Json gpu_check_json(const GpuChecked& one) {
-  return {{"gpu", one.rank},
-          {"pci_bus", one.pci_bus},
-          {"check", one.check},
-          {"passed", one.done && one.failure.empty()},
-          {"failure", one.failure},
-          {"found", one.found},
-          {"value", or_null(one.value)},
-          {"unit", one.unit},
-          {"error", or_null(one.error)}};
+  return joined({{{"gpu", one.rank}},
+                 JSON_FIELDS(one, pci_bus, check),
+                 {{"passed", one.done && one.failure.empty()}},
+                 JSON_FIELDS(one, failure, found, value, unit, error)});
 }
 
 Json gpu_state_json(const GpuState& gpu) {
-  return {{"index", gpu.index},
-          {"name", gpu.name},
-          {"uuid", gpu.uuid},
-          {"compute_capability", gpu.capability},
-          {"total_bytes", gpu.total_bytes},
-          {"free_bytes", gpu.free_bytes},
-          {"temperature_c", or_null(gpu.temperature)},
-          {"persistence_mode", or_null(gpu.persistence)},
-          {"ecc", or_null(gpu.ecc)},
-          {"uncorrected_errors", or_null(gpu.memory_errors)},
-          {"throttled", gpu.is_hot             ? Json("heat")
-                        : gpu.is_power_limited ? Json("power")
-                                               : Json(nullptr)}};
+  const char* throttled = gpu.is_hot ? "heat" : gpu.is_power_limited ? "power" : "";
+  return joined({JSON_FIELDS(gpu, index, name, uuid),
+                 {{"compute_capability", gpu.capability}},
+                 JSON_FIELDS(gpu, total_bytes, free_bytes),
+                 {{"temperature_c", or_null(gpu.temperature)},
+                  {"persistence_mode", or_null(gpu.persistence)},
+                  {"ecc", or_null(gpu.ecc)},
+                  {"uncorrected_errors", or_null(gpu.memory_errors)},
+                  {"throttled", or_null(throttled)}}});
 }
 
 }  // namespace
@@ -332,16 +315,12 @@ std::vector<GradeLine> grade_gpus(const GpuFacts& facts) {
 }
 
 Json gpu_facts_json(const GpuFacts& facts) {
-  Json test = nullptr;
-  if (facts.test) {
-    test = {{"failure", facts.test->failure}, {"checks", Json::array()}};
-    for (const GpuChecked& one : facts.test->checks) test["checks"].push_back(gpu_check_json(one));
-  }
-  Json gpus = Json::array();
-  for (const GpuState& gpu : facts.gpus) gpus.push_back(gpu_state_json(gpu));
-  return {{"driver", facts.driver}, {"cuda", or_null(facts.cuda)},
-          {"usable", facts.usable}, {"problem", facts.problem},
-          {"gpus", gpus},           {"self_test", test}};
+  const auto test_json = [](const GpuTest& test) -> Json {
+    return {{"failure", test.failure}, {"checks", json_list(test.checks, gpu_check_json)}};
+  };
+  return joined({JSON_FIELDS(facts, driver, cuda, usable, problem),
+                 {{"gpus", json_list(facts.gpus, gpu_state_json)},
+                  {"self_test", or_null(facts.test, test_json)}}});
 }
 
 }  // namespace trainctl::report

@@ -5,10 +5,6 @@
 #include "events/records.hpp"
 #include "report/diagnosis/machine_grade.hpp"
 
-#include <optional>
-#include <string>
-#include <vector>
-
 // Grades what training on GPUs requires, from facts alone; tests use invented facts.
 
 namespace trainctl::report {

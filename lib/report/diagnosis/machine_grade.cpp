@@ -1,12 +1,8 @@
 #include "report/diagnosis/machine_grade.hpp"
 
 #include "base/numbers.hpp"
-#include "base/strings.hpp"
 
 #include <fmt/format.h>
-
-#include <algorithm>
-#include <array>
 
 namespace trainctl::report {
 namespace {
@@ -16,8 +12,6 @@ constexpr std::uint64_t kGiB = 1 << 30;
 constexpr int kCuda = 13000;
 
 GradeLine ok(std::string found) { return {Grade::ok, std::move(found)}; }
-
-std::string bytes_text(std::uint64_t bytes) { return human_bytes(static_cast<double>(bytes)); }
 
 GradeLine governor(const MachineReadings& r) {
   if (r.governors.empty()) return ok("not reported by the kernel (as in most virtual machines)");
@@ -78,11 +72,11 @@ GradeLine features(const MachineReadings& r) {
 }
 
 GradeLine memory(const MachineReadings& r) {
-  std::string found =
-      fmt::format("{} of {} available", bytes_text(r.memory_available), bytes_text(r.memory_total));
+  std::string found = fmt::format("{} of {} available", human_bytes(r.memory_available),
+                                  human_bytes(r.memory_total));
   if (r.memory_limit && *r.memory_limit < r.memory_total)
-    found += fmt::format(", limited to {} by a control group", bytes_text(*r.memory_limit));
-  if (r.swap_used > 0) found += fmt::format(", {} swapped out", bytes_text(r.swap_used));
+    found += fmt::format(", limited to {} by a control group", human_bytes(*r.memory_limit));
+  if (r.swap_used > 0) found += fmt::format(", {} swapped out", human_bytes(r.swap_used));
   if (r.memory_available < kGiB)
     return {Grade::bad, found, "a worker needs about 1 GiB for libtorch alone",
             "end other programs, or raise the limit: docker run --memory, resources.limits.memory"};
@@ -112,7 +106,7 @@ GradeLine open_files(const MachineReadings& r) {
 }
 
 GradeLine locked_memory(const MachineReadings& r) {
-  const std::string found = r.locked_bytes ? bytes_text(*r.locked_bytes) : std::string("no limit");
+  const std::string found = r.locked_bytes ? human_bytes(*r.locked_bytes) : std::string("no limit");
   if (!r.locked_bytes || !r.has_infiniband) return ok(found);
   return {Grade::degraded, found + ", and there is InfiniBand",
           "NCCL cannot register its buffers and falls back to TCP",
@@ -121,7 +115,7 @@ GradeLine locked_memory(const MachineReadings& r) {
 
 GradeLine shared_memory(const MachineReadings& r) {
   if (!r.shm_bytes) return ok("not known");
-  const std::string found = bytes_text(*r.shm_bytes);
+  const std::string found = human_bytes(*r.shm_bytes);
   if (r.gpus.size() < 2 || *r.shm_bytes >= 512 * kMiB) return ok(found);
   return {Grade::bad, fmt::format("{}, for {} GPUs", found, r.gpus.size()),
           "NCCL needs /dev/shm: a run on several GPUs may fail at its first all-reduce",
@@ -139,7 +133,7 @@ GradeLine disk(const MachineReadings& r) {
   std::string found = d.path.empty() ? "not known" : printable(d.path);
   if (!d.type.empty()) found += ": " + printable(d.type);
   if (!d.device.empty()) found += " on " + printable(d.device);
-  if (d.free_bytes) found += fmt::format(", {} free", bytes_text(*d.free_bytes));
+  if (d.free_bytes) found += fmt::format(", {} free", human_bytes(*d.free_bytes));
   if (d.writable == false)
     return {Grade::bad, found + ", not writable", "run folders are created in the current folder",
             "give --out DIR"};
@@ -202,11 +196,7 @@ GradeLine threads(const MachineReadings& r) {
   const std::string found = parts.empty() ? "no OpenMP or MKL variable is set" : join(parts, " ");
   const auto value_of = [&](const char* name) {
     const auto at = r.environment.find(name);
-    std::string value = at == r.environment.end() ? std::string() : at->second;
-    std::ranges::transform(value, value.begin(), [](char c) {
-      return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
-    });
-    return value;
+    return at == r.environment.end() ? std::string() : lower_case(at->second);
   };
   const std::string spins = value_of("GOMP_SPINCOUNT");
   const char* variable = value_of("OMP_WAIT_POLICY") == "active"      ? "OMP_WAIT_POLICY"
@@ -221,9 +211,9 @@ GradeLine threads(const MachineReadings& r) {
 
 }  // namespace
 
-const char* name_of(Grade grade) {
-  constexpr std::array kNames{"ok", "degraded", "bad", "broken"};
-  return kNames.at(static_cast<std::size_t>(grade));
+GradeLine grade_line(std::string name, Grade grade, std::string found, std::string costs,
+                     std::string fix) {
+  return {grade, std::move(found), std::move(costs), std::move(fix), std::move(name)};
 }
 
 std::vector<GradeLine> grade_machine(const MachineReadings& readings) {

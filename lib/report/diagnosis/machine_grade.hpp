@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -13,16 +14,20 @@ namespace trainctl::report {
 /// degraded: something is slower than necessary; bad: it costs most of the speed or may end a run;
 /// broken: trainctl cannot train, or not on a GPU.
 enum class Grade { ok, degraded, bad, broken };
-const char* name_of(Grade grade);
+constexpr std::array<const char*, 4> enum_names(Grade) {
+  return {"ok", "degraded", "bad", "broken"};
+}
 
 /// The grade of one aspect of a machine.
 struct GradeLine {
   Grade grade = Grade::ok;
   std::string found;
-  std::string costs = {};  // the effect; empty if all is well
+  std::string costs = {};  // the effect; empty if all is well or it is obvious
   std::string fix = {};    // a command, or what to do
   std::string name = {};   // "governor"
 };
+GradeLine grade_line(std::string name, Grade grade, std::string found, std::string costs = {},
+                     std::string fix = {});
 
 /// A GPU on the PCI bus.
 struct PciGpu {

@@ -1,12 +1,6 @@
 #include "report/diagnosis/ranks.hpp"
 
-#include "base/statistics.hpp"
-#include "base/strings.hpp"
-
 #include <fmt/ranges.h>
-
-#include <algorithm>
-#include <cmath>
 
 namespace trainctl::report {
 namespace {
@@ -133,7 +127,7 @@ Table ranks_table(std::span<const RankRow> rows) {
     if (hosts) cells.push_back(printable(row.host));
     for (const double seconds : {row.step_s, row.data_wait_s, row.work_s, row.exposed_s})
       cells.push_back(duration_text(seconds));
-    cells.insert(cells.end(), {human_bytes(static_cast<double>(row.wire_bytes)),
+    cells.insert(cells.end(), {human_bytes(row.wire_bytes),
                                std::isnan(row.overlap) ? "-" : percent_text(row.overlap) + " %",
                                signed_percent(row.slowdown)});
     table.add(std::move(cells));

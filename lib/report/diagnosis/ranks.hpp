@@ -1,8 +1,6 @@
 #pragma once
 
-#include "base/json.hpp"
 #include "report/record/run_record.hpp"
-#include "report/text/format.hpp"
 #include "report/text/table.hpp"
 
 #include <cmath>

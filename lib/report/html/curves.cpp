@@ -2,12 +2,11 @@
 
 #include "report/html/charts.hpp"
 
-#include <cmath>
-
 namespace trainctl::report {
 namespace {
 
 using events::EpochEnded;
+using events::StepLogged;
 using events::Timing;
 using events::TimingPhase;
 using Epochs = std::vector<EpochEnded>;
@@ -60,24 +59,20 @@ void push(std::vector<Html>& figures, Html figure) {
 struct StepPlot {
   const char* title;
   const char* y_label;
-  double StepLine::*value;
+  std::function<std::optional<double>(const StepLogged&)> value;
   AxisScale scale;
 };
 
-Series over_steps(const RunFiles& run, const char* name, double StepLine::*value) {
-  Series series{.name = name};
-  for (const StepLine& line : run.steps.lines()) {
-    series.x.push_back(static_cast<double>(line.step));
-    series.y.push_back(line.*value);
+Series over_steps(const RunFiles& run, const StepPlot& plot) {
+  Series series{.name = plot.y_label};
+  for (const StepLogged& line : run.steps.lines()) {
+    series.x.push_back(static_cast<double>(line.global_step));
+    series.y.push_back(plot.value(line).value_or(std::nan("")));
   }
   return series;
 }
 
 double epoch_rate(const EpochEnded& epoch) { return epoch.timing.samples_per_s; }
-
-bool any_above_zero(const Series& series) {
-  return std::ranges::any_of(series.y, [](double value) { return value > 0; });
-}
 
 /// Returns an empty figure if no value is positive, because then nothing was measured.
 Html measured(const Epochs& epochs, LineChart chart, const std::vector<OfEpoch>& values) {
@@ -85,7 +80,8 @@ Html measured(const Epochs& epochs, LineChart chart, const std::vector<OfEpoch>&
   for (std::size_t i = 0; i < values.size(); ++i) {
     Series series = over_epochs(epochs, chart.series[i].name, values[i]);
     series.color = i;
-    if (any_above_zero(series)) kept.push_back(std::move(series));
+    if (std::ranges::any_of(series.y, [](double value) { return value > 0; }))
+      kept.push_back(std::move(series));
   }
   chart.series = std::move(kept);
   chart.y_from = 0;
@@ -127,18 +123,18 @@ std::vector<Html> metric_figures(const RunFiles& run) {
 }
 
 std::vector<Html> step_figures(const RunFiles& run) {
-  constexpr StepPlot kPlots[] = {
-      {"Training loss of the steps", "loss", &StepLine::loss, AxisScale::automatic},
-      {"Learning rate", "learning rate", &StepLine::lr, AxisScale::linear},
-      {"Norm of the gradients", "norm, before clipping", &StepLine::grad_norm,
+  const StepPlot plots[] = {
+      {"Training loss of the steps", "loss", &StepLogged::loss, AxisScale::automatic},
+      {"Learning rate", "learning rate", &StepLogged::lr, AxisScale::linear},
+      {"Norm of the gradients", "norm, before clipping", &StepLogged::grad_norm,
        AxisScale::automatic},
-      {"Norm of the parameters", "norm", &StepLine::param_norm, AxisScale::linear}};
+      {"Norm of the parameters", "norm", &StepLogged::param_norm, AxisScale::linear}};
   std::vector<Html> figures;
-  for (const StepPlot& plot : kPlots) {
+  for (const StepPlot& plot : plots) {
     push(figures, line_chart({.title = plot.title,
                               .x_label = "step",
                               .y_label = plot.y_label,
-                              .series = {over_steps(run, plot.y_label, plot.value)},
+                              .series = {over_steps(run, plot)},
                               .scale = plot.scale}));
   }
   if (!run.steps.lines().empty()) return figures;

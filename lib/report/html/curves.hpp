@@ -1,6 +1,5 @@
 #pragma once
 
-#include "report/html/html.hpp"
 #include "report/html/line_chart.hpp"
 #include "report/record/run_files.hpp"
 

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <numeric>
 
 namespace trainctl::report {
@@ -56,45 +55,30 @@ std::size_t farthest(const Line& line, std::size_t first, std::size_t end,
 constexpr std::size_t kMostPoints = 400;  // per line
 constexpr std::size_t kMostDots = 40;
 
-struct Range {
-  double low = std::numeric_limits<double>::infinity();
-  double high = -std::numeric_limits<double>::infinity();
-
-  void add(double value) {
-    low = std::min(low, value);
-    high = std::max(high, value);
-  }
-  [[nodiscard]] bool empty() const { return low > high; }
-};
-
+/// The extent of the points that can be drawn.
 struct Extent {
-  Range x;
-  Range y;
-  Range above_zero;
+  Interval x;
+  Interval y;
 };
 
-Extent extent_of(const LineChart& chart) {
-  Extent extent;
+Extent drawn_extent(const LineChart& chart) {
+  std::vector<double> x;
+  std::vector<double> y;
   for (const Series& series : chart.series) {
     for (std::size_t i = 0; i < std::min(series.x.size(), series.y.size()); ++i) {
       if (!std::isfinite(series.x[i]) || !std::isfinite(series.y[i])) continue;
-      extent.x.add(series.x[i]);
-      extent.y.add(series.y[i]);
-      if (series.y[i] > 0) extent.above_zero.add(series.y[i]);
+      x.push_back(series.x[i]);
+      y.push_back(series.y[i]);
     }
   }
-  return extent;
+  return {extent_of(x), extent_of(y)};
 }
 
-Axis y_axis(const LineChart& chart, const Extent& extent) {
+Axis y_axis(const LineChart& chart, const Interval& y) {
   constexpr int kTicks = 5;
-  const bool positive = extent.y.low > 0;
-  const bool wide = positive && extent.y.high / extent.y.low > 30;
-  if ((chart.scale == AxisScale::automatic && wide) ||
-      (chart.scale == AxisScale::logarithmic && !extent.above_zero.empty()))
-    return log_axis(extent.above_zero.low, extent.above_zero.high, kTicks);
-  return linear_axis(std::min(extent.y.low, chart.y_from.value_or(extent.y.low)),
-                     std::max(extent.y.high, chart.y_to.value_or(extent.y.high)), kTicks);
+  if (chart.scale == AxisScale::automatic && y.low > 0 && y.high / y.low > 30)
+    return log_axis(y.low, y.high, kTicks);
+  return linear_axis(std::min(y.low, chart.y_from.value_or(y.low)), y.high, kTicks);
 }
 
 /// Consecutive points without a gap.
@@ -217,10 +201,10 @@ std::vector<std::size_t> thinned(std::span<const double> x, std::span<const doub
 }
 
 Html line_chart(const LineChart& chart) {
-  const Extent extent = extent_of(chart);
-  if (extent.y.empty()) return {};
+  const Extent extent = drawn_extent(chart);
+  if (extent.y.low > extent.y.high) return {};
   const PlotArea area;
-  const Axis y = y_axis(chart, extent);
+  const Axis y = y_axis(chart, extent.y);
   const Axis x = whole_axis(extent.x.low, extent.x.high, 7);
   const bool is_log = y.scaling == AxisScaling::logarithmic;
   Html shapes = frame(area, x, y, {chart.x_label, chart.y_label + (is_log ? " (log)" : "")});

@@ -28,7 +28,7 @@ struct Series {
 
 /// automatic is logarithmic if the values span more than a factor of 30; on a logarithmic axis,
 /// values that are not positive leave gaps.
-enum class AxisScale { linear, logarithmic, automatic };
+enum class AxisScale { linear, automatic };
 
 /// The lines of a chart with their axes.
 struct LineChart {
@@ -38,7 +38,6 @@ struct LineChart {
   std::vector<Series> series = {};
   AxisScale scale = AxisScale::linear;
   std::optional<double> y_from = std::nullopt;  // the axis starts there or below
-  std::optional<double> y_to = std::nullopt;    // the axis ends there or above
 };
 
 /// Returns a figure with the lines over integers (epochs, steps). A line with many points is

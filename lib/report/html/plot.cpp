@@ -5,8 +5,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 
@@ -32,10 +30,6 @@ std::vector<double> multiples(double low, double high, double step) {
   return found;
 }
 
-double step_of(const Axis& axis) {
-  return axis.ticks.size() > 1 ? axis.ticks[1] - axis.ticks[0] : axis.high - axis.low;
-}
-
 /// Returns "1.2e-5" for "1.2e-05".
 std::string short_exponent(std::string text) {
   const std::size_t sign = text.find("e-0");
@@ -48,11 +42,6 @@ std::string short_exponent(std::string text) {
 static_assert(events::kTimingPhases.size() <= kSeriesColors,
               "two timing phases would have the same color in a chart: add a color to both themes "
               "of page.cpp, its class, and 1 to kSeriesColors in plot.hpp");
-
-const char* name_of(Anchor anchor) {
-  constexpr std::array kNames{"start", "middle", "end"};
-  return kNames.at(static_cast<std::size_t>(anchor));
-}
 
 }  // namespace
 
@@ -117,7 +106,8 @@ std::string tick_text(double value, const Axis& axis) {
   if (axis.scaling == AxisScaling::logarithmic)
     return size < 1e-3 || size >= 1e5 ? short_exponent(fmt::format("{:.2g}", value))
                                       : fmt::format("{:.6g}", value);
-  const double step = std::max(step_of(axis), std::numeric_limits<double>::min());
+  const double apart = axis.ticks.size() > 1 ? axis.ticks[1] - axis.ticks[0] : axis.high - axis.low;
+  const double step = std::max(apart, std::numeric_limits<double>::min());
   const double largest = std::max(std::abs(axis.low), std::abs(axis.high));
   if (largest < 1e-3 || largest >= 1e9) {
     const int digits = std::clamp(static_cast<int>(std::ceil(std::log10(largest / step))), 0, 8);
@@ -140,9 +130,9 @@ std::string coordinate(double value) {
 
 std::string color_class(std::size_t number) { return fmt::format("c{}", number % kSeriesColors); }
 
-Html svg_text(double x, double y, Anchor anchor, std::string_view text) {
-  return element(
-      "text", {{"x", coordinate(x)}, {"y", coordinate(y)}, {"text-anchor", name_of(anchor)}}, text);
+Html svg_text(double x, double y, const char* anchor, std::string_view text) {
+  return element("text", {{"x", coordinate(x)}, {"y", coordinate(y)}, {"text-anchor", anchor}},
+                 text);
 }
 
 Html svg_title(std::string_view text) { return element("title", Html(text)); }
@@ -175,17 +165,16 @@ Html frame(const PlotArea& area, const Axis& x, const Axis& y, const PlotLabels&
   for (const double tick : y.ticks) {
     const double at = area.y(y.place(tick));
     grid += svg_line(area.x(0), at, area.x(1), at);
-    ticks += svg_text(area.left - 6, at + 3.5, Anchor::end, tick_text(tick, y));
+    ticks += svg_text(area.left - 6, at + 3.5, "end", tick_text(tick, y));
   }
   const double below = area.height - area.bottom;
   for (const double tick : x.ticks) {
     const double at = area.x(x.place(tick));
     grid += svg_line(at, below, at, below + 4);
-    ticks += svg_text(at, below + 15, Anchor::middle, tick_text(tick, x));
+    ticks += svg_text(at, below + 15, "middle", tick_text(tick, x));
   }
-  ticks += element("g", {{"class", "label"}},
-                   svg_text(area.x(1), area.height - 4, Anchor::end, labels.x) +
-                       svg_text(2, 11, Anchor::start, labels.y));
+  ticks += svg_group("label", svg_text(area.x(1), area.height - 4, "end", labels.x) +
+                                  svg_text(2, 11, "start", labels.y));
   const Html base = svg_group("base", svg_line(area.x(0), below, area.x(1), below));
   return svg_group("grid", grid) + base + svg_group("ticks", ticks);
 }

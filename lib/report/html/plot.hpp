@@ -55,8 +55,8 @@ inline constexpr std::size_t kSeriesColors = 10;
 /// Returns the CSS class of a series; the colors repeat after the last one.
 std::string color_class(std::size_t number);
 
-enum class Anchor { start, middle, end };
-Html svg_text(double x, double y, Anchor anchor, std::string_view text);
+/// `anchor` is the point of the text at x: "start", "middle" or "end".
+Html svg_text(double x, double y, const char* anchor, std::string_view text);
 Html svg_title(std::string_view text);
 Html svg_line(double x1, double y1, double x2, double y2);
 /// Returns shapes in a group with one CSS class.

@@ -1,13 +1,8 @@
 #include "report/html/run_page.hpp"
 
-#include "base/strings.hpp"
 #include "report/diagnosis/bottleneck.hpp"
 #include "report/html/charts.hpp"
 #include "report/html/curves.hpp"
-#include "report/html/html.hpp"
-#include "report/text/format.hpp"
-
-#include <cmath>
 
 namespace trainctl::report {
 namespace {
@@ -253,8 +248,7 @@ Html epochs_section(const RunFiles& run) {
 Html checkpoints_section(const RunFiles& run) {
   if (run.checkpoints.empty()) return {};
   Table table({left("checkpoint"), "size"});
-  for (const CheckpointName& one : run.checkpoints)
-    table.add({one.name, human_bytes(static_cast<double>(one.bytes))});
+  for (const CheckpointName& one : run.checkpoints) table.add({one.name, human_bytes(one.bytes)});
   return html_table(table);
 }
 

@@ -1,7 +1,6 @@
 #pragma once
 
 #include "report/compare/comparison.hpp"
-#include "report/record/run_files.hpp"
 
 // Pages about more than one run.
 

@@ -1,7 +1,5 @@
 #include "report/plan/communication_cost.hpp"
 
-#include "base/error.hpp"
-#include "base/strings.hpp"
 #include "report/text/table.hpp"
 
 #include <charconv>

@@ -1,6 +1,5 @@
 #pragma once
 
-#include "base/json.hpp"
 #include "events/records.hpp"
 #include "report/text/format.hpp"
 
@@ -28,6 +27,9 @@ enum class SyncKind {
   gradients_and_weights,  // zero1: each rank also sends the weights that it updates
   weights                 // local_sgd: once in several steps
 };
+constexpr std::array<const char*, 3> enum_names(SyncKind) {
+  return {"gradients", "gradients and weights", "weights"};
+}
 
 /// The step of a single rank, and the data that it exchanges.
 struct SyncedStep {

@@ -1,7 +1,6 @@
 #include "report/plan/model_plan.hpp"
 
 #include "base/numbers.hpp"
-#include "base/strings.hpp"
 #include "report/text/table.hpp"
 
 #include <fmt/ranges.h>
@@ -119,12 +118,9 @@ std::string gpus_text(const Plan& plan) {
   const std::string more =
       copies == 0 ? ""
                   : fmt::format(", plus {} for copies that undo a step with NaN or Inf",
-                                bytes_text(copies));
+                                human_bytes(copies));
   return text + "; estimated from the tensors on the CPU" + more;
 }
-
-/// Returns the name of the utilization: HFU counts all operations, MFU omits recomputed ones.
-const char* utilization_name(const Plan& plan) { return plan.recomputes ? "HFU" : "MFU"; }
 
 std::string speed_text(const Plan& plan, const PlannedSpeed& speed) {
   const Measured& model = *plan.model;
@@ -136,9 +132,9 @@ std::string speed_text(const Plan& plan, const PlannedSpeed& speed) {
                       with_prefix(speed.flops_per_s));
   if (on_cpu(model))
     text += fmt::format(" with {} thread{}", model.num_threads, plural(model.num_threads));
-  if (speed.utilization)
+  if (speed.utilization)  // HFU counts all operations, MFU omits recomputed ones
     text += fmt::format(", {} % of the peak of {} ({})", percent_text(*speed.utilization),
-                        printable(model.device_name), utilization_name(plan));
+                        printable(model.device_name), plan.recomputes ? "HFU" : "MFU");
   return text;
 }
 
@@ -239,8 +235,8 @@ std::string model_table_text(const Plan& plan, const Style& style) {
   for (const auto& [part, bytes] : parts) {
     if (bytes == 0) continue;
     const int ranks = part == std::string_view("checkpoint copy") ? 1 : plan.ranks_here;
-    std::vector<std::string> cells{part, bytes_text(bytes)};
-    if (plan.ranks_here > 1) cells.push_back(bytes_text(bytes * ranks));
+    std::vector<std::string> cells{part, human_bytes(bytes)};
+    if (plan.ranks_here > 1) cells.push_back(human_bytes(bytes * ranks));
     table.add(std::move(cells));
   }
   return to_text(table, style);

@@ -1,7 +1,6 @@
 #include "report/plan/multi_rank_plan.hpp"
 
 #include "base/numbers.hpp"
-#include "base/strings.hpp"
 #include "report/text/table.hpp"
 
 #include <numeric>
@@ -17,17 +16,12 @@ std::int64_t gradient_bytes(const SyncedStep& step) {
 }
 
 std::string gradients_text(const SyncedStep& step) {
-  std::string text = bytes_text(gradient_bytes(step));
+  std::string text = human_bytes(gradient_bytes(step));
   if (step.buckets.size() < 2) return text + " in one bucket";
   text += fmt::format(" in {} buckets: ", step.buckets.size());
   for (std::size_t i = 0; i < std::min(step.buckets.size(), kMostBuckets); ++i)
-    text += (i > 0 ? ", " : "") + bytes_text(step.buckets[i]);
+    text += (i > 0 ? ", " : "") + human_bytes(step.buckets[i]);
   return step.buckets.size() > kMostBuckets ? text + ", ..." : text;
-}
-
-const char* name_of(SyncKind exchange) {
-  constexpr std::array kNames{"gradients", "gradients and weights", "weights"};
-  return kNames.at(static_cast<std::size_t>(exchange));
 }
 
 std::string link_line(const PlannedScaling& scaling) {
@@ -86,7 +80,7 @@ std::string split_text(const RankSplit& split) {
 std::string buckets_text(const std::vector<RankBucket>& buckets) {
   std::string text = counted(static_cast<std::int64_t>(buckets.size()), "bucket") + ": ";
   for (std::size_t i = 0; i < std::min(buckets.size(), kMostBuckets); ++i)
-    text += fmt::format("{}{} of {} gradient{}", i > 0 ? ", " : "", bytes_text(buckets[i].bytes),
+    text += fmt::format("{}{} of {} gradient{}", i > 0 ? ", " : "", human_bytes(buckets[i].bytes),
                         buckets[i].parameters, plural(buckets[i].parameters));
   return buckets.size() > kMostBuckets ? text + ", ..." : text;
 }
@@ -94,29 +88,26 @@ std::string buckets_text(const std::vector<RankBucket>& buckets) {
 std::string memory_text(const FakeRanks& fake) {
   const bool on_cpu = fake.model->device == "cpu";
   return fmt::format("{} for a step on {}, {} of it optimizer state; {} of host memory for loading",
-                     bytes_text(rank_step_bytes(fake, false)), on_cpu ? "the CPU" : "the GPU",
-                     bytes_text(fake.model->optimizer_bytes),
-                     bytes_text(static_cast<std::int64_t>(fake.loading_bytes)));
+                     human_bytes(rank_step_bytes(fake, false)), on_cpu ? "the CPU" : "the GPU",
+                     human_bytes(fake.model->optimizer_bytes), human_bytes(fake.loading_bytes));
 }
 
 std::string sharded_text(const FakeRanks& fake) {
   const std::int64_t kept = rank_step_bytes(fake, true);
   const std::int64_t saved = rank_step_bytes(fake, false) - kept;
-  return fmt::format("{} if the optimizer state is sharded ({}): {} less", bytes_text(kept),
+  return fmt::format("{} if the optimizer state is sharded ({}): {} less", human_bytes(kept),
                      fake.shards_optimizer ? "as set by distributed.type" : "zero1",
-                     bytes_text(saved));
+                     human_bytes(saved));
 }
 
 Json rank_split_json(const RankSplit& split) {
-  return {{"name", split.name},
-          {"samples", split.samples},
-          {"batches", split.batches},
-          {"last_batch",
-           {{"samples", split.last_batch},
-            {"min_per_rank", split.last_least},
-            {"max_per_rank", split.last_most},
-            {"ranks_without", split.idle_ranks}}},
-          {"dropped", split.dropped}};
+  return joined({JSON_FIELDS(split, name, samples, batches),
+                 {{"last_batch",
+                   {{"samples", split.last_batch},
+                    {"min_per_rank", split.last_least},
+                    {"max_per_rank", split.last_most},
+                    {"ranks_without", split.idle_ranks}}},
+                  {"dropped", split.dropped}}});
 }
 
 Json memory_json(const FakeRanks& fake) {
@@ -132,8 +123,6 @@ Json memory_json(const FakeRanks& fake) {
 std::string plan_fact(const std::string& label, const std::string& text, const Style& style) {
   return fact_line(label, text, style, 11);
 }
-
-std::string bytes_text(std::int64_t bytes) { return human_bytes(static_cast<double>(bytes)); }
 
 std::vector<EstimatedStep> estimate_scaling(const SyncedStep& step, const Link& link, int ranks) {
   std::vector<EstimatedStep> rows;
@@ -191,7 +180,7 @@ std::string scaling_text(const PlannedScaling& scaling, const Style& style) {
   text += plan_fact(scaling.step.exchange == SyncKind::weights ? "weights" : "gradients",
                     gradients_text(scaling.step), style);
   if (scaling.step.exchange == SyncKind::gradients_and_weights)
-    text += plan_fact("weights", bytes_text(scaling.step.weight_bytes), style);
+    text += plan_fact("weights", human_bytes(scaling.step.weight_bytes), style);
   text += plan_fact("link", link_line(scaling), style);
   text += plan_fact("step", alone_line(scaling), style);
   const char* label = "assumed";
@@ -204,24 +193,19 @@ std::string scaling_text(const PlannedScaling& scaling, const Style& style) {
 
 Json scaling_json(const PlannedScaling& scaling) {
   const auto rows = json_list(scaling.rows, [&](const EstimatedStep& row) {
-    const auto measured = [&](double StepRange::*seconds) {
-      return row.measured ? Json((*row.measured).*seconds) : Json(nullptr);
-    };
-    return Json{{"ranks", row.ranks},
-                {"global_batch", row.ranks * scaling.step.samples / scaling.step.batches},
-                {"samples_per_step", row.ranks * scaling.step.samples},
-                {"exchange_s", row.exchange_s},
-                {"exposed_s", row.exposed_s},
-                {"step_s", row.step_s},
-                {"step_low_s", measured(&StepRange::low_s)},
-                {"step_high_s", measured(&StepRange::high_s)},
-                {"measured", row.measured.has_value()},
-                {"samples_per_s", row.samples_per_s},
-                {"efficiency", row.efficiency}};
+    const auto& range = row.measured;
+    return joined({{{"ranks", row.ranks},
+                    {"global_batch", row.ranks * scaling.step.samples / scaling.step.batches},
+                    {"samples_per_step", row.ranks * scaling.step.samples}},
+                   JSON_FIELDS(row, exchange_s, exposed_s, step_s),
+                   {{"step_low_s", range ? Json(range->low_s) : Json(nullptr)},
+                    {"step_high_s", range ? Json(range->high_s) : Json(nullptr)},
+                    {"measured", range.has_value()}},
+                   JSON_FIELDS(row, samples_per_s, efficiency)});
   });
   return {{"schema", "trainctl.scaling/2"},
           {"formula", kRingFormula},
-          {"exchange", name_of(scaling.step.exchange)},
+          {"exchange", enum_name(scaling.step.exchange)},
           {"steps_per_exchange", scaling.step.every},
           {"gradient_bytes", gradient_bytes(scaling.step)},
           {"bucket_bytes", scaling.step.buckets},
@@ -267,9 +251,6 @@ std::string fake_ranks_text(const FakeRanks& fake, const Style& style) {
 }
 
 Json fake_ranks_json(const FakeRanks& fake) {
-  const auto bucket_json = [](const RankBucket& bucket) {
-    return JSON_FIELDS(bucket, parameters, bytes);
-  };
   return {{"schema", "trainctl.fake_ranks/2"},
           {"ranks", fake.ranks},
           {"batch_size", fake.batch_size},
@@ -280,7 +261,7 @@ Json fake_ranks_json(const FakeRanks& fake) {
           {"epochs", or_null(fake.epochs)},
           {"steps", or_null(fake.steps)},
           {"splits", json_list(fake.splits, rank_split_json)},
-          {"buckets", json_list(fake.buckets, bucket_json)},
+          {"buckets", json_list(fake.buckets, JSON_OF(parameters, bytes))},
           {"memory", memory_json(fake)},
           {"problems", fake.problems},
           {"notes", fake.notes}};

@@ -1,16 +1,11 @@
 #pragma once
 
-#include "base/json.hpp"
-#include "events/records.hpp"
 #include "report/plan/communication_cost.hpp"
-#include "report/text/format.hpp"
 
 namespace trainctl::report {
 
 /// Returns a line of the plan: "  LABEL      text" and a newline.
 std::string plan_fact(const std::string& label, const std::string& text, const Style& style);
-/// Returns a text such as "1.5 GiB".
-std::string bytes_text(std::int64_t bytes);
 
 /// The predicted steps of several ranks, from a step of one rank and a link.
 struct PlannedScaling {

@@ -1,7 +1,6 @@
 #include "report/plan/plan.hpp"
 
 #include "base/numbers.hpp"
-#include "base/strings.hpp"
 #include "report/plan/model_plan.hpp"
 #include "report/text/table.hpp"
 
@@ -11,9 +10,7 @@ namespace {
 using Bytes = std::function<std::uint64_t(const PlannedSplit&)>;
 using Cell = std::function<std::string(const PlannedSplit&)>;
 
-std::string size_text(std::uint64_t bytes) {
-  return bytes == 0 ? "-" : human_bytes(static_cast<double>(bytes));
-}
+std::string size_text(std::uint64_t bytes) { return bytes == 0 ? "-" : human_bytes(bytes); }
 
 std::string times_text(int count, std::uint64_t bytes) {
   if (count <= 1 || bytes == 0) return size_text(bytes);
@@ -152,11 +149,6 @@ Json graphs_json(const std::string& obstacle) {
   return {{"captured", obstacle.empty()}, {"obstacle", or_null(obstacle)}};
 }
 
-Ink ink_of(const std::string& verdict) {
-  if (verdict == "refused") return Ink::red;
-  return verdict == "exceeds" ? Ink::yellow : Ink::green;
-}
-
 /// Returns what reduces the larger consumer: the model's step, or loading.
 std::string advice_text(const Plan& plan) {
   const bool on_host = plan.model && plan.model->device == "cpu";
@@ -172,7 +164,8 @@ std::string advice_text(const Plan& plan) {
 
 std::string verdict_text(const Plan& plan, const Style& style) {
   const std::string verdict = verdict_of(plan);
-  const std::string word = paint(verdict == "shrinks" ? "fits" : verdict, ink_of(verdict), style);
+  const Ink ink = verdict == "refused" ? Ink::red : verdict == "exceeds" ? Ink::yellow : Ink::green;
+  const std::string word = paint(verdict == "shrinks" ? "fits" : verdict, ink, style);
   if (verdict == "refused") return word + ": a run would fail with exit code 11: " + plan.refusal;
   const std::string needed = size_text(plan.all_bytes());
   const std::string available = size_text(plan.available_bytes);

@@ -1,9 +1,6 @@
 #pragma once
 
-#include "base/json.hpp"
-#include "events/records.hpp"
 #include "report/plan/multi_rank_plan.hpp"
-#include "report/text/format.hpp"
 
 namespace trainctl::report {
 

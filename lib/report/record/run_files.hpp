@@ -1,37 +1,23 @@
 #pragma once
 
-#include "base/files.hpp"
-#include "base/json.hpp"
-#include "events/records.hpp"
 #include "report/diagnosis/ranks.hpp"
-#include "report/record/run_record.hpp"
 
 // Reads the files of a run folder. No file is trusted: a missing or damaged file only loses its own
 // data, and is named in the notes.
 
 namespace trainctl::report {
 
-/// A "step" line of metrics.jsonl; missing values are NaN.
-struct StepLine {
-  std::int64_t epoch = 0;  // counted from 1
-  std::int64_t step = 0;
-  double elapsed_s = 0;
-  double lr = 0;
-  double loss = 0;
-  double grad_norm = 0;
-  double param_norm = 0;
-};
-
-/// The steps in order, at most about 50,000; beyond that, every second step is dropped.
+/// The logged steps in order, at most about 50,000; beyond that, every second step is dropped.
+/// Values that metrics.jsonl lacks are NaN.
 class StepLines {
  public:
-  void add(const StepLine& line);
-  [[nodiscard]] const std::vector<StepLine>& lines() const { return lines_; }
+  void add(const events::StepLogged& line);
+  [[nodiscard]] const std::vector<events::StepLogged>& lines() const { return lines_; }
   /// Returns N if one in N steps was kept.
   [[nodiscard]] std::int64_t kept_every() const { return every_; }
 
  private:
-  std::vector<StepLine> lines_;
+  std::vector<events::StepLogged> lines_;
   std::int64_t every_ = 1;
   std::int64_t seen_ = 0;
 };
@@ -92,10 +78,6 @@ const Json& member(const Json& object, std::string_view key);
 /// Returns a number; nullopt if it is missing or not finite.
 std::optional<double> finite_at(const Json& object, std::string_view key);
 
-/// Returns "a.b.0.c" -> text for each value of a YAML document; a list of scalars is one value.
-/// Returns an empty list if the document cannot be parsed.
-std::vector<std::pair<std::string, std::string>> flat_values(const std::string& yaml);
-
 // Timing::h2d_s is the time of copies to a GPU. On a CPU no copy is needed, and it is the time of
 // converting a batch to the model's number format. Tables and texts distinguish the two; the key in
 // CSV and JSON files is `h2d_s` in both cases.
@@ -108,5 +90,27 @@ const char* transfer_name(const RunRecord& record);
 /// Returns "convert batches" if all runs trained on CPUs, "copy to device" if all used GPUs, else
 /// both.
 const char* transfer_name(std::span<const RunFiles* const> runs);
+
+/// Sentences, one about each damaged part of a file.
+using Notes = std::vector<std::string>;
+
+/// Parses JSON; returns a discarded value for invalid JSON and for nesting deeper than 64.
+Json parse_bounded(std::string_view text);
+
+/// Notes the damaged lines of a CSV file: lines with another number of cells than the header or
+/// without an epoch, which are left out, and lines with a cell that should be a number.
+void note_damage(const std::string& name, std::string_view text, Notes& notes);
+
+/// Parses the "step" lines of metrics.jsonl.
+StepLines steps_of(std::string_view metrics_jsonl, Notes& notes);
+
+/// Returns the sorted names in a folder with this ending; empty if it cannot be read.
+std::vector<std::string> names_in(const fs::path& folder, std::string_view ending);
+
+/// Returns the epochs in epochs.csv in ascending order, the last row of each epoch; cells that are
+/// neither epoch, step, rate nor timing are metrics. Invalid rows are left out; empty if there is
+/// no such file. `improved` and the digest are not in the file. Throws Error(resource) when it
+/// cannot be read.
+std::vector<events::EpochEnded> read_epochs(const std::filesystem::path& epochs_csv);
 
 }  // namespace trainctl::report

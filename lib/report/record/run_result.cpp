@@ -1,20 +1,10 @@
 #include "report/record/run_result.hpp"
 
-#include "base/strings.hpp"
+#include "events/pipe.hpp"
 #include "report/diagnosis/bottleneck.hpp"
-#include "report/diagnosis/ranks.hpp"
-#include "report/text/format.hpp"
 
 namespace trainctl::report {
 namespace {
-
-Json timing_json(const events::Timing& timing) {
-  Json object = Json::object();
-  for (const auto& [name, value] : timing_columns(timing))
-    object[name] = or_null(value, json_number);
-  object["samples"] = timing.samples;
-  return object;
-}
 
 Json best_json(const RunRecord& record, const BestMode& mode) {
   const auto best = best_of(record);
@@ -25,11 +15,9 @@ Json best_json(const RunRecord& record, const BestMode& mode) {
 }
 
 Json attempt_json(const Attempt& attempt) {
-  return {{"overrides", attempt.overrides},
-          {"folder", or_null(attempt.folder)},
-          {"verdict", attempt.verdict},
-          {"exit_code", attempt.exit_code},
-          {"message", attempt.message}};
+  return joined({JSON_FIELDS(attempt, overrides),
+                 {{"folder", or_null(attempt.folder)}},
+                 JSON_FIELDS(attempt, verdict, exit_code, message)});
 }
 
 Json state_json(const SavedState& state) { return JSON_FIELDS(state, path, step, verified); }
@@ -49,16 +37,6 @@ Json newest_checkpoint(const RunRecord& record, const RunResult& ending) {
   return {{"path", kept.back().path}, {"step", kept.back().global_step}, {"verified", false}};
 }
 
-std::string data_digest(const RunRecord& record) {
-  const auto rank0 = record.finished.find(0);
-  return rank0 == record.finished.end() ? std::string() : rank0->second.data_digest;
-}
-
-std::optional<std::map<std::string, std::int64_t>> host_waits(const RunRecord& record) {
-  const auto rank0 = record.finished.find(0);
-  return rank0 == record.finished.end() ? std::nullopt : rank0->second.host_waits;
-}
-
 }  // namespace
 
 Json failure_document(const std::optional<events::RankFailure>& failure) {
@@ -75,23 +53,20 @@ Json failure_document(const std::optional<events::RankFailure>& failure) {
 
 Json result_document(const RunRecord& record, const RunResult& ending) {
   const events::Timing steady = sum_timing(steady_epochs(record));
-  Json document;
-  document["schema"] = "trainctl.result/2";
-  document["verdict"] = ending.verdict;
-  document["exit_code"] = ending.exit_code;
-  document["message"] = ending.message;
-  document["started_at"] = ending.started_at;
-  document["wall_s"] = ending.wall_s;
+  const auto rank0 = record.finished.find(0);
+  const events::Finished end = rank0 == record.finished.end() ? events::Finished() : rank0->second;
+  Json document = joined({{{"schema", "trainctl.result/2"}},
+                          JSON_FIELDS(ending, verdict, exit_code, message, started_at, wall_s)});
   document["epochs"] = epochs_done(record);
   document["steps"] = record.last_step;
   document["samples_per_s"] = json_number(steady.samples_per_s);
-  document["train"] = numbers_object(last_metrics(record, "train/"));
-  document["val"] = numbers_object(last_metrics(record, "val/"));
+  document["train"] = json_value(last_metrics(record, "train/"));
+  document["val"] = json_value(last_metrics(record, "val/"));
   document["best"] = best_json(record, ending.best_mode);
-  document["timing"] = timing_json(sum_timing(record.epochs));
+  document["timing"] = events::to_json(sum_timing(record.epochs));
   document["bottleneck"] = to_json(find_bottleneck(steady, context_of(record, ending.levers)));
-  document["data_digest"] = data_digest(record);
-  if (const auto waits = host_waits(record)) document["host_waits"] = *waits;
+  document["data_digest"] = end.data_digest;
+  if (end.host_waits) document["host_waits"] = *end.host_waits;
   document["skipped_samples"] = record.skipped.size();
   document["world_size"] = world_size_of(record);
   const std::vector<RankRow> ranks = rank_rows(record);

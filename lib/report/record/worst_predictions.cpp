@@ -1,41 +1,22 @@
 #include "report/record/worst_predictions.hpp"
 
-#include "base/error.hpp"
 #include "base/numbers.hpp"
 #include "report/text/table.hpp"
 
-#include <algorithm>
 #include <cmath>
-#include <limits>
+#include <map>
 
 namespace trainctl::report {
 namespace {
 
-constexpr std::size_t kAbsent = std::numeric_limits<std::size_t>::max();
+/// The position of each column by its name.
+using Columns = std::map<std::string, std::size_t, std::less<>>;
 
-struct PredictionColumns {
-  std::size_t index = kAbsent;
-  std::size_t name = kAbsent;
-  std::size_t label = kAbsent;
-  std::size_t predicted = kAbsent;
-  std::size_t sureness = kAbsent;
-  std::size_t probabilities = kAbsent;  // prob_0
-  std::size_t classes = 0;
-};
-
-PredictionColumns columns_of(const std::vector<std::string>& header) {
-  PredictionColumns columns;
-  for (std::size_t i = 0; i < header.size(); ++i) {
-    if (header[i] == "index") columns.index = i;
-    if (header[i] == "name") columns.name = i;
-    if (header[i] == "label") columns.label = i;
-    if (header[i] == "class") columns.predicted = i;
-    if (header[i] == "class_prob") columns.sureness = i;
-    if (header[i] == "prob_0") columns.probabilities = i;
-    if (header[i].starts_with("prob_")) ++columns.classes;
-  }
+Columns columns_of(const std::vector<std::string>& header) {
+  Columns columns;
+  for (std::size_t i = 0; i < header.size(); ++i) columns[header[i]] = i;
   ENSURE(
-      config, columns.index != kAbsent && columns.label != kAbsent && columns.predicted != kAbsent,
+      config, columns.contains("index") && columns.contains("label") && columns.contains("class"),
       "the predictions must have the columns 'index', 'label' and 'class'\nhint: write them with "
       "'trainctl predict RUN --checkpoint best --out predictions.csv' from a split with labels");
   return columns;
@@ -52,24 +33,27 @@ struct Ranked {
   Mistake mistake;
 };
 
-std::optional<Ranked> ranked(const std::vector<std::string>& cells,
-                             const PredictionColumns& columns) {
+std::optional<Ranked> ranked(const std::vector<std::string>& cells, const Columns& columns) {
+  const auto cell = [&](std::string_view name) {
+    const auto column = columns.find(name);
+    return column == columns.end() ? nullptr : &cells[column->second];
+  };
   Ranked row;
   Mistake& mistake = row.mistake;
-  mistake.index = whole(cells[columns.index]);
-  mistake.label = whole(cells[columns.label]);
-  mistake.predicted = whole(cells[columns.predicted]);
-  if (columns.name != kAbsent) mistake.name = cells[columns.name];
+  mistake.index = whole(*cell("index"));
+  mistake.label = whole(*cell("label"));
+  mistake.predicted = whole(*cell("class"));
+  if (const auto* name = cell("name")) mistake.name = *name;
   if (mistake.index < 0 || mistake.label < 0 || mistake.predicted < 0) return std::nullopt;
-  const auto label = static_cast<std::size_t>(mistake.label);
-  if (columns.probabilities != kAbsent && label < columns.classes) {
-    mistake.probability = cell_number(cells[columns.probabilities + label]);
+  if (const auto* probability = cell(fmt::format("prob_{}", mistake.label))) {
+    mistake.probability = cell_number(*probability);
     mistake.loss = -std::log(*mistake.probability);
     row.badness = std::isnan(*mistake.loss) ? HUGE_VAL : *mistake.loss;
     return row;
   }
   if (mistake.label == mistake.predicted) return std::nullopt;
-  row.badness = columns.sureness == kAbsent ? 0 : cell_number(cells[columns.sureness]);
+  const auto* sureness = cell("class_prob");
+  row.badness = sureness == nullptr ? 0 : cell_number(*sureness);
   return row;
 }
 
@@ -77,7 +61,7 @@ std::optional<Ranked> ranked(const std::vector<std::string>& cells,
 
 std::vector<Mistake> worst_predictions(std::string_view csv, std::size_t most) {
   const std::vector<std::string> header = csv_cells(next_line(csv));
-  const PredictionColumns columns = columns_of(header);
+  const Columns columns = columns_of(header);
   // The heap contains the worst predictions so far, with the least bad one on top.
   const auto less_bad = [](const Ranked& a, const Ranked& b) { return a.badness > b.badness; };
   std::vector<Ranked> heap;

@@ -1,10 +1,8 @@
 #include "report/search/lr_curve.hpp"
 
 #include "base/numbers.hpp"
-#include "base/statistics.hpp"
 #include "report/text/table.hpp"
 
-#include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
@@ -15,11 +13,6 @@ namespace {
 
 constexpr int kRows = 12;
 constexpr int kBars = 60;
-
-/// Returns the limit of the stopper `divergence`, which ends a sweep.
-double limit_above(double lowest) {
-  return lowest + std::max((kOutOfHand - 1) * std::abs(lowest), kLeastRise);
-}
 
 /// Returns the steps before the loss diverged, and sets `diverged_at` to the rate of the first
 /// diverged step.
@@ -34,7 +27,9 @@ std::vector<SmoothedStep> stable_steps(std::span<const RateStep> steps,
     weight *= kSmoothing;
     const double value = mean / (1 - weight);
     const bool counts = kept.size() + 1 >= kFewestRates;
-    const bool diverged = std::isfinite(lowest) && value > limit_above(lowest);
+    // The same limit as that of the stopper `divergence`, which ends a sweep.
+    const double limit = lowest + std::max((kOutOfHand - 1) * std::abs(lowest), kLeastRise);
+    const bool diverged = std::isfinite(lowest) && value > limit;
     if (!std::isfinite(value) || diverged) {
       diverged_at = step.lr;
       break;
@@ -226,8 +221,8 @@ Json suggestion_json(const LrCurve& curve) {
   return {{"lr", rate(&RateRange::suggestion)},
           {"low", rate(&RateRange::low)},
           {"high", rate(&RateRange::high)},
-          {"steepest", or_null(curve.steepest, json_number)},
-          {"tenth_of_minimum", or_null(curve.tenth_of_minimum(), json_number)}};
+          {"steepest", json_value(curve.steepest)},
+          {"tenth_of_minimum", json_value(curve.tenth_of_minimum())}};
 }
 
 }  // namespace
@@ -306,9 +301,8 @@ std::string lr_curve_csv(const LrCurve& curve) {
 }
 
 Json lr_curve_json(const LrCurve& curve) {
-  const auto point = [](const SmoothedStep& step) { return JSON_FIELDS(step, lr, loss, smoothed); };
-  return {{"points", json_list(curve.steps, point)},
-          {"diverged_at", or_null(curve.diverged_at, json_number)},
+  return {{"points", json_list(curve.steps, JSON_OF(lr, loss, smoothed))},
+          {"diverged_at", json_value(curve.diverged_at)},
           {"suggestion", suggestion_json(curve)},
           {"remark", curve.remark}};
 }

@@ -1,6 +1,5 @@
 #pragma once
 
-#include "base/json.hpp"
 #include "report/text/format.hpp"
 
 // The learning-rate range test (Smith 2015, arXiv:1506.01186): pure functions of the losses of a

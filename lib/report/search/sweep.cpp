@@ -1,7 +1,5 @@
 #include "report/search/sweep.hpp"
 
-#include "base/strings.hpp"
-
 #include <limits>
 #include <set>
 #include <tuple>
@@ -114,7 +112,7 @@ std::string difference_text(const SweepRow& row) {
 }
 
 std::string status_text(const SweepRow& row) {
-  const std::string name = name_of(row.status);
+  const std::string name = enum_name(row.status);
   return row.status == SweepStatus::pruned ? fmt::format("{} at epoch {}", name, row.epochs) : name;
 }
 
@@ -123,7 +121,7 @@ std::string counts_text(const Sweep& sweep) {
   for (const SweepStatus status : {SweepStatus::ok, SweepStatus::pruned, SweepStatus::failed,
                                    SweepStatus::running, SweepStatus::pending}) {
     const std::size_t runs = runs_with(sweep, status);
-    if (runs > 0) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", runs, name_of(status));
+    if (runs > 0) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", runs, enum_name(status));
   }
   return text;
 }
@@ -149,32 +147,22 @@ std::string tied_text(const std::vector<SweepRow>& rows) {
          "--seeds 0,1,2.\n";
 }
 
-Json mean_json(const MeanInterval& value) {
-  return joined(
-      {JSON_FIELDS(value, mean), {{"ci95", interval_json(value.ci95)}, {"count", value.count}}});
-}
-
-/// Returns a number if the text is one, because pages use numbers as axes.
-Json value_json(const std::string& yaml) {
-  Json value = Json::parse(yaml, nullptr, /*allow_exceptions=*/false);
-  return value.is_discarded() ? Json(yaml) : value;
-}
+Json mean_json(const MeanInterval& value) { return JSON_FIELDS(value, mean, ci95, count); }
 
 Json overrides_json(const Overrides& overrides) {
   Json object = Json::object();
-  for (const auto& [key, value] : overrides) object[key] = value_json(value);
+  for (const auto& [key, value] : overrides) {
+    // A number if the text is one, because pages use numbers as axes.
+    const Json parsed = Json::parse(value, nullptr, /*allow_exceptions=*/false);
+    object[key] = parsed.is_discarded() ? Json(value) : parsed;
+  }
   return object;
 }
 
 Json run_json(const SweepRun& run) {
-  return joined({{{"id", run.id},
-                  {"overrides", overrides_json(run.overrides)},
-                  {"seed", run.seed},
-                  {"status", name_of(run.status)},
-                  {"exit_code", or_null(run.exit_code)},
-                  {"message", run.message},
-                  {"metrics", numbers_object(run.metrics)}},
-                 JSON_FIELDS(run, value, epochs, wall_s, pruned_at, group, run_dir)});
+  return joined({{{"id", run.id}, {"overrides", overrides_json(run.overrides)}},
+                 JSON_FIELDS(run, seed, status, exit_code, message, metrics, value, epochs, wall_s,
+                             pruned_at, group, run_dir)});
 }
 
 Json row_json(const SweepRow& row, std::size_t rank, const Sweep& sweep) {
@@ -182,24 +170,18 @@ Json row_json(const SweepRow& row, std::size_t rank, const Sweep& sweep) {
   for (const SweepRun& run : sweep.runs) {
     if (run.group == row.group) ids.push_back(run.id);
   }
-  return {{"rank", rank},
-          {"group", row.group},
-          {"overrides", overrides_json(row.overrides)},
-          {"status", name_of(row.status)},
-          {"runs", ids},
-          {"value", mean_json(row.value)},
-          {"difference", mean_json(row.difference)},
-          {"reference", row.is_reference},
-          {"tied", or_null(row.tied)},
-          {"epochs", row.epochs},
-          {"wall_s", json_number(row.wall_s)}};
+  return joined({{{"rank", rank},
+                  {"group", row.group},
+                  {"overrides", overrides_json(row.overrides)},
+                  {"status", enum_name(row.status)},
+                  {"runs", ids},
+                  {"value", mean_json(row.value)},
+                  {"difference", mean_json(row.difference)},
+                  {"reference", row.is_reference}},
+                 JSON_FIELDS(row, tied, epochs, wall_s)});
 }
 
 }  // namespace
-
-const char* name_of(SweepStatus status) {
-  return enum_names(status).at(static_cast<std::size_t>(status));
-}
 
 std::vector<std::string> sweep_keys(const Sweep& sweep) {
   std::vector<std::string> keys;
@@ -270,7 +252,8 @@ Json sweep_document(const Sweep& sweep, int exit_code) {
   for (std::size_t i = 0; i < rows.size(); ++i) summary.push_back(row_json(rows[i], i + 1, sweep));
   Json counts = Json::object();
   for (const char* name : enum_names(SweepStatus())) counts[name] = 0;
-  for (const SweepRun& run : sweep.runs) counts[name_of(run.status)] = runs_with(sweep, run.status);
+  for (const SweepRun& run : sweep.runs)
+    counts[enum_name(run.status)] = runs_with(sweep, run.status);
   const auto tied = std::ranges::count(rows, std::optional(true), &SweepRow::tied);
   return {{"schema", "trainctl.sweep/2"},
           {"config", sweep.config},
@@ -279,7 +262,7 @@ Json sweep_document(const Sweep& sweep, int exit_code) {
           {"asha", sweep.prunes},
           {"monitor", sweep.monitor},
           {"mode", sweep.better == Better::lower ? "min" : "max"},
-          {"against", enum_names(sweep.against).at(static_cast<std::size_t>(sweep.against))},
+          {"against", enum_name(sweep.against)},
           {"exit_code", exit_code},
           {"counts", counts},
           {"tied", tied},
@@ -300,7 +283,7 @@ Table sweep_results(const Sweep& sweep) {
   columns.insert(columns.end(), {"epochs", "wall_s", "pruned_at", "run_dir"});
   Table table(std::move(columns));
   for (const SweepRun& run : sweep.runs) {
-    std::vector<std::string> cells{run.id, name_of(run.status),
+    std::vector<std::string> cells{run.id, enum_name(run.status),
                                    run.exit_code ? std::to_string(*run.exit_code) : "",
                                    std::to_string(run.seed)};
     for (const std::string& key : keys) cells.push_back(override_of(run.overrides, key));

@@ -1,8 +1,6 @@
 #pragma once
 
-#include "base/json.hpp"
 #include "events/records.hpp"
-#include "report/compare/statistics.hpp"
 #include "report/text/table.hpp"
 
 namespace trainctl::report {
@@ -12,7 +10,6 @@ enum class SweepStatus { pending, running, ok, failed, pruned };
 constexpr std::array<const char*, 5> enum_names(SweepStatus) {
   return {"pending", "running", "ok", "failed", "pruned"};
 }
-const char* name_of(SweepStatus status);
 
 /// Pairs of a key of the experiment file and its value as YAML.
 using Overrides = std::vector<std::pair<std::string, std::string>>;

@@ -1,21 +1,10 @@
 #include "report/search/tune.hpp"
 
 #include "base/numbers.hpp"
-#include "base/strings.hpp"
 #include "report/diagnosis/bottleneck.hpp"
-#include "report/text/table.hpp"
-
-#include <algorithm>
-#include <cmath>
-#include <map>
 
 namespace trainctl::report {
 namespace {
-
-template <class E>
-const char* word_of(E value) {
-  return enum_names(value).at(static_cast<std::size_t>(value));
-}
 
 std::string setting_of(const TuneChange& change) { return change.key + "=" + change.value; }
 
@@ -61,11 +50,7 @@ std::string patch_line(const TuneReport& report) {
   return text;
 }
 
-Json speedup_with_pairs(const Speedup& gain) {
-  return {{"value", or_null(gain.value, json_number)},
-          {"ci95", interval_json(gain.ci95)},
-          {"pairs", gain.pairs}};
-}
+Json speedup_with_pairs(const Speedup& gain) { return JSON_FIELDS(gain, value, ci95, pairs); }
 
 Json verdict_json(const TuneVerdict& verdict) {
   return {{"verdict", verdict.name},
@@ -80,13 +65,10 @@ Json verdict_json(const TuneVerdict& verdict) {
 Json try_json(const TuneTrial& one) {
   return joined({JSON_FIELDS(one.change, key, before, value),
                  JSON_FIELDS(one, reason),
-                 {{"gain", or_null(one.gain.value, json_number)},
-                  {"ci95", interval_json(one.gain.ci95)},
-                  {"pairs", one.gain.pairs},
-                  {"losses", one.losses},
-                  {"accepted", one.ruling == TuneDecision::accepted},
-                  {"ruling", word_of(one.ruling)},
-                  {"why", one.why}}});
+                 {{"gain", json_value(one.gain.value)}},
+                 JSON_FIELDS(one.gain, ci95, pairs),
+                 {{"losses", one.losses}, {"accepted", one.ruling == TuneDecision::accepted}},
+                 JSON_FIELDS(one, ruling, why)});
 }
 
 Json entry_json(const TunePatchEntry& entry) {
@@ -195,31 +177,26 @@ std::string tune_text(const TuneReport& report, const TuneCommands& commands, co
 Json tune_document(const TuneReport& report, const TuneCommands& commands) {
   Json patch = Json::object();
   for (const TunePatchEntry& entry : report.patch) patch[entry.change.key] = entry.change.value;
-  return {{"schema", "trainctl.tune/2"},
-          {"config", report.config},
-          {"overrides", report.overrides},
-          {"exit_code", report.exit_code},
-          {"baseline", baseline_json(report.baseline)},
-          {"verdict", verdict_json(report.before)},
-          {"verdict_after", verdict_json(report.after)},
-          {"repeats", report.repeats},
-          {"tolerance", json_number(report.tolerance)},
-          {"tried", json_list(report.tried, try_json)},
-          {"untried", json_list(report.untried, untried_json)},
-          {"advice", report.advice},
-          {"patch", patch},
-          {"entries", json_list(report.patch, entry_json)},
-          {"gain", or_null(report.gain, speedup_with_pairs)},
-          {"undecided", or_null(report.undecided,
-                                [](const TuneUndecided& open) {
-                                  return JSON_FIELDS(open, changes, untested, more_s);
-                                })},
-          {"ended", word_of(report.end)},
-          {"ended_why", report.ended},
-          {"budget",
-           {{"seconds", json_number(report.budget_s)}, {"used_s", json_number(report.used_s)}}},
-          {"run_command", or_null(commands.run)},
-          {"check_command", or_null(commands.check)}};
+  return joined(
+      {{{"schema", "trainctl.tune/2"}},
+       JSON_FIELDS(report, config, overrides, exit_code),
+       {{"baseline", baseline_json(report.baseline)},
+        {"verdict", verdict_json(report.before)},
+        {"verdict_after", verdict_json(report.after)}},
+       JSON_FIELDS(report, repeats, tolerance),
+       {{"tried", json_list(report.tried, try_json)},
+        {"untried", json_list(report.untried, untried_json)},
+        {"advice", report.advice},
+        {"patch", patch},
+        {"entries", json_list(report.patch, entry_json)},
+        {"gain", or_null(report.gain, speedup_with_pairs)},
+        {"undecided", or_null(report.undecided, JSON_OF(changes, untested, more_s))},
+        {"ended", enum_name(report.end)},
+        {"ended_why", report.ended},
+        {"budget",
+         {{"seconds", json_number(report.budget_s)}, {"used_s", json_number(report.used_s)}}},
+        {"run_command", or_null(commands.run)},
+        {"check_command", or_null(commands.check)}}});
 }
 
 std::string patch_text(const TuneReport& report, const TuneCommands& commands) {

@@ -1,7 +1,5 @@
 #pragma once
 
-#include "base/json.hpp"
-#include "report/compare/statistics.hpp"
 #include "report/text/format.hpp"
 
 #include <array>

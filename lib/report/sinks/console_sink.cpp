@@ -1,10 +1,7 @@
 #include "report/sinks/console_sink.hpp"
 
-#include "base/strings.hpp"
 #include "report/record/run_files.hpp"
-#include "report/record/run_record.hpp"
 #include "report/sinks/sink.hpp"
-#include "report/text/progress_bar.hpp"
 #include "report/text/run_summary.hpp"
 
 namespace trainctl::report {

@@ -1,9 +1,6 @@
-#include "base/error.hpp"
 #include "base/files.hpp"
 #include "base/numbers.hpp"
-#include "base/strings.hpp"
 #include "report/sinks/sink.hpp"
-#include "report/text/format.hpp"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -14,7 +11,6 @@
 
 #include <cerrno>
 #include <chrono>
-#include <cstring>
 #include <ctime>
 #include <fstream>
 #include <thread>

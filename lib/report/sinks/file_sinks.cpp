@@ -1,22 +1,16 @@
-#include "base/error.hpp"
-#include "base/files.hpp"
-#include "base/json.hpp"
-#include "base/strings.hpp"
-#include "report/diagnosis/ranks.hpp"
 #include "report/html/run_page.hpp"
-#include "report/record/run_files.hpp"
-#include "report/record/run_record.hpp"
 #include "report/sinks/sink.hpp"
-#include "report/text/table.hpp"
 
 #include <fmt/ranges.h>
 
-#include <limits>
-#include <system_error>
 #include <tuple>
 
 namespace trainctl::report {
 namespace {
+
+constexpr std::size_t kMostWaiting = 1 << 14;
+constexpr double kShortestPause = 5;
+constexpr double kLongestPause = 600;
 
 /// Writes lines of rank 0's events, and keeps lines that a full disk rejects. Syncs at each epoch,
 /// as checkpoints do, so that a run resumed after a power failure has its history.
@@ -124,8 +118,7 @@ class CsvSink final : public FileSink {
 /// Returns elapsed_s of the last epoch in metrics.jsonl; 0 without an epoch.
 double elapsed_in(const fs::path& jsonl) {
   constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 32;
-  std::error_code ignored;
-  if (!fs::is_regular_file(jsonl, ignored)) return 0;
+  if (!is_file(jsonl)) return 0;
   const std::string text = read_file(jsonl, kMostBytes, ReadFailure::resource);
   const std::size_t found = text.rfind(R"({"type":"epoch")");
   if (found == std::string::npos) return 0;
@@ -208,13 +201,7 @@ class HtmlSink final : public Sink {
 
   void take(const events::Event& event) {
     if (const auto* step = std::get_if<events::StepLogged>(&event)) {
-      steps_.add({.epoch = step->epoch + 1,
-                  .step = step->global_step,
-                  .elapsed_s = step->elapsed_s,
-                  .lr = step->lr,
-                  .loss = step->loss,
-                  .grad_norm = step->grad_norm.value_or(kNone),
-                  .param_norm = step->param_norm.value_or(kNone)});
+      steps_.add(*step);
     } else if (const auto* epoch = std::get_if<events::EpochEnded>(&event)) {
       while (!epochs_.empty() && epochs_.back().epoch >= epoch->epoch) epochs_.pop_back();
       epochs_.push_back(*epoch);
@@ -257,8 +244,6 @@ class HtmlSink final : public Sink {
     }
   }
 
-  static constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
-
   fs::path run_dir_;
   RunPageExtras extras_;
   std::vector<events::EpochEnded> epochs_;
@@ -272,6 +257,65 @@ class HtmlSink final : public Sink {
 };
 
 }  // namespace
+
+Json step_line(const events::StepLogged& step) {
+  Json line{{"type", "step"},
+            {"epoch", step.epoch + 1},
+            {"step", step.global_step},
+            {"elapsed_s", json_number(step.elapsed_s)},
+            {"lr", json_number(step.lr)},
+            {"train/loss", json_number(step.loss)}};
+  if (step.grad_norm) line["grad_norm"] = json_number(*step.grad_norm);
+  if (step.param_norm) line["param_norm"] = json_number(*step.param_norm);
+  return line;
+}
+
+void Backlog::add(Write write) {
+  if (waiting_.size() == kMostWaiting) {
+    waiting_.pop_front();
+    ++lost_;
+  }
+  waiting_.push_back(std::move(write));
+  drain();
+}
+
+void Backlog::drain() {
+  try {
+    while (!waiting_.empty()) {
+      waiting_.front()();
+      waiting_.pop_front();
+    }
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::resource) throw;
+    failure_ = without_hint(error.what());
+  }
+}
+
+void Backlog::on_tick(double now) {
+  now_ = now;
+  drain();
+}
+
+void Backlog::close() {
+  drain();
+  ENSURE(resource, waiting_.empty(), "the last logged values are lost: {}", failure_);
+}
+
+std::optional<std::string> Backlog::take_warning() {
+  if (waiting_.empty()) {
+    if (!std::exchange(is_reported_, false)) return std::nullopt;
+    pause_ = 0;
+    const std::size_t lost = std::exchange(lost_, 0);
+    return lost == 0
+               ? "the buffered values are written"
+               : fmt::format("the buffered values are written, but the oldest {} are lost", lost);
+  }
+  if (now_ < next_report_) return std::nullopt;
+  is_reported_ = true;
+  pause_ = std::clamp(2 * pause_, kShortestPause, kLongestPause);
+  next_report_ = now_ + pause_;
+  return failure_ + "; the run continues, and logged values are buffered";
+}
 
 std::unique_ptr<Sink> make_csv_sink(const fs::path& run_dir, std::vector<std::string> metrics) {
   return std::make_unique<CsvSink>(run_dir, std::move(metrics));

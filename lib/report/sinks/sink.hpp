@@ -1,7 +1,5 @@
 #pragma once
 
-#include "base/json.hpp"
-#include "events/records.hpp"
 #include "report/text/progress_bar.hpp"
 
 #include <deque>

@@ -1,6 +1,5 @@
 #include "report/sinks/tensorboard_file.hpp"
 
-#include "base/error.hpp"
 #include "base/hash.hpp"
 #include "base/machine/procfs.hpp"
 #include "report/tensorboard.pb.h"

@@ -1,9 +1,6 @@
 #include "report/sinks/tensorboard_sink.hpp"
 
-#include "base/error.hpp"
-#include "base/strings.hpp"
 #include "report/record/run_record.hpp"
-#include "report/text/format.hpp"
 
 #include <cmath>
 #include <numeric>

@@ -1,6 +1,5 @@
 #pragma once
 
-#include "events/records.hpp"
 #include "report/sinks/sink.hpp"
 #include "report/sinks/tensorboard_file.hpp"
 

@@ -1,7 +1,5 @@
 #include "report/text/format.hpp"
 
-#include "base/strings.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -145,17 +143,19 @@ Json json_number(double value) {
 
 Json or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
 
-Json interval_json(const std::optional<Interval>& interval) {
-  return or_null(interval, [](const Interval& known) {
-    return Json::array({json_number(known.low), json_number(known.high)});
-  });
+Json json_value(const Interval& interval) {
+  return Json::array({json_number(interval.low), json_number(interval.high)});
 }
+
+Json json_value(const Quartiles& quartiles) { return JSON_FIELDS(quartiles, median, q1, q3); }
+
+Json json_value(const Speedup& speedup) { return JSON_FIELDS(speedup, value, ci95); }
 
 void add_new(std::vector<std::string>& list, const std::string& text) {
   if (std::ranges::find(list, text) == list.end()) list.push_back(text);
 }
 
-Json numbers_object(std::span<const std::pair<std::string, double>> numbers) {
+Json json_value(const std::vector<std::pair<std::string, double>>& numbers) {
   Json object = Json::object();
   for (const auto& [name, value] : numbers) object[name] = json_number(value);
   return object;

@@ -1,12 +1,11 @@
 #pragma once
 
-#include "base/json.hpp"
+#include "base/strings.hpp"
 #include "report/compare/statistics.hpp"
 
 #include <initializer_list>
-#include <string_view>
+#include <type_traits>
 #include <utility>
-#include <vector>
 
 // The formats of numbers and words in all reports, so that the table, the summary and the progress
 // bar agree.
@@ -62,9 +61,6 @@ template <class T, class ToJson>
 Json or_null(const std::optional<T>& value, const ToJson& to_json) {
   return value ? Json(to_json(*value)) : Json(nullptr);
 }
-/// Returns [low, high], or null.
-Json interval_json(const std::optional<Interval>& interval);
-
 /// Returns a JSON list of the converted items.
 template <class Items, class ToJson>
 Json json_list(const Items& items, const ToJson& to_json) {
@@ -76,15 +72,26 @@ Json json_list(const Items& items, const ToJson& to_json) {
 /// Appends a text that the list does not contain yet.
 void add_new(std::vector<std::string>& list, const std::string& text);
 
-/// Returns an object of {name, number} pairs.
-Json numbers_object(std::span<const std::pair<std::string, double>> numbers);
-
-/// Converts a plain value directly, a double with json_number(), and an absent value to null.
+/// Converts a value for a document: a double with json_number(), an absent value to null, an
+/// interval to [low, high], an enum to its name, and a plain value directly.
 template <class T>
 Json json_value(const T& value) {
-  return value;
+  if constexpr (std::is_enum_v<T>) {
+    return enum_name(value);
+  } else {
+    return value;
+  }
 }
 inline Json json_value(const double& value) { return json_number(value); }
+Json json_value(const Interval& interval);
+Json json_value(const Quartiles& quartiles);
+Json json_value(const Speedup& speedup);
+/// Returns an object of the {name, number} pairs.
+Json json_value(const std::vector<std::pair<std::string, double>>& numbers);
+template <class T>
+Json json_value(const std::vector<T>& values) {
+  return json_list(values, [](const T& value) { return json_value(value); });
+}
 template <class T>
 Json json_value(const std::optional<T>& value) {
   return value ? json_value(*value) : Json(nullptr);
@@ -99,6 +106,9 @@ Json json_value(const std::optional<T>& value) {
     return object;                                                              \
   }(record)
 #define TRAINCTL_JSON_FIELD(name) object[#name] = ::trainctl::report::json_value(source.name);
+
+/// Returns a function that makes such an object of a record.
+#define JSON_OF(...) [](const auto& json_record) { return JSON_FIELDS(json_record, __VA_ARGS__); }
 
 /// Merges the members of several objects, in order.
 Json joined(std::initializer_list<Json> objects);

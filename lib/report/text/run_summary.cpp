@@ -1,10 +1,7 @@
 #include "report/text/run_summary.hpp"
 
-#include "base/error.hpp"
 #include "base/numbers.hpp"
-#include "base/strings.hpp"
 #include "report/diagnosis/bottleneck.hpp"
-#include "report/diagnosis/ranks.hpp"
 #include "report/record/run_files.hpp"
 
 #include <cstdlib>

@@ -1,10 +1,7 @@
 #include "report/text/table.hpp"
 
-#include "base/error.hpp"
 #include "base/numbers.hpp"
-#include "base/strings.hpp"
 
-#include <algorithm>
 #include <cmath>
 #include <numeric>
 

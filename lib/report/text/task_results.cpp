@@ -1,8 +1,6 @@
 #include "report/text/task_results.hpp"
 
-#include "base/strings.hpp"
-#include "events/codec.hpp"
-#include "report/text/format.hpp"
+#include "events/pipe.hpp"
 
 #include <fmt/ranges.h>
 
@@ -54,8 +52,6 @@ std::vector<Table> metric_tables(const RunRecord& record) {
 }
 
 constexpr std::size_t kShown = 40;
-
-bool is_bad(const events::TensorSummary& tensor) { return tensor.nan_count + tensor.inf_count > 0; }
 
 std::string number(double value) { return std::isnan(value) ? "-" : fmt::format("{:.4g}", value); }
 
@@ -145,26 +141,25 @@ std::string evaluation_text(const RunRecord& record, const Style& style) {
 }
 
 Json evaluation_document(const RunRecord& record, const RunResult& ending) {
-  const auto of_evaluation = [&](const auto& member) {
-    return or_null(record.evaluated, [&](const events::Evaluated& done) { return member(done); });
-  };
-  Json document = joined({{{"schema", "trainctl.evaluation/2"}},
-                          JSON_FIELDS(ending, verdict, exit_code, message, started_at)});
-  document["wall_s"] = ending.wall_s;
-  document["split"] = of_evaluation([](const auto& done) { return done.split; });
-  document["checkpoint"] = of_evaluation([](const auto& done) { return done.checkpoint; });
-  document["samples"] = of_evaluation([](const auto& done) { return done.samples; });
-  document["metrics"] = of_evaluation([](const auto& done) { return metrics_json(done.metrics); });
-  document["tables"] = tables_json(record.tables);
-  document["skipped_samples"] = record.skipped.size();
-  document["world_size"] = world_size_of(record);
-  document["first_failure"] = failure_document(ending.first_failure);
-  return document;
+  Json values{
+      {"split", nullptr}, {"checkpoint", nullptr}, {"samples", nullptr}, {"metrics", nullptr}};
+  if (const auto& done = record.evaluated) {
+    values.update(JSON_FIELDS(*done, split, checkpoint, samples));
+    values["metrics"] = metrics_json(done->metrics);
+  }
+  return joined({{{"schema", "trainctl.evaluation/2"}},
+                 JSON_FIELDS(ending, verdict, exit_code, message, started_at, wall_s),
+                 values,
+                 {{"tables", tables_json(record.tables)},
+                  {"skipped_samples", record.skipped.size()},
+                  {"world_size", world_size_of(record)},
+                  {"first_failure", failure_document(ending.first_failure)}}});
 }
 
 std::string replay_text(const Replay& replay, const Style& style) {
   std::vector<events::TensorSummary> bad;
-  std::ranges::copy_if(replay.step.tensors, std::back_inserter(bad), is_bad);
+  std::ranges::copy_if(replay.step.tensors, std::back_inserter(bad),
+                       [](const auto& tensor) { return tensor.nan_count + tensor.inf_count > 0; });
   return head(replay, style) + remarks(replay) + shown("output of", replay.step.layers, style) +
          shown("not finite", std::move(bad), style);
 }

@@ -1,8 +1,5 @@
 #pragma once
 
-#include "base/json.hpp"
-#include "events/records.hpp"
-#include "report/record/run_record.hpp"
 #include "report/record/run_result.hpp"
 #include "report/text/table.hpp"
 

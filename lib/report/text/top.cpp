@@ -1,6 +1,5 @@
 #include "report/text/top.hpp"
 
-#include "base/strings.hpp"
 #include "report/text/progress_bar.hpp"
 #include "report/text/table.hpp"
 
@@ -97,8 +96,7 @@ Table ranks_table(const TopView& view) {
                rank.phase.empty() ? kUnknown : rank.phase,
                rank.step < 0 ? kUnknown : with_thousands(rank.step),
                text_or_dash(rank.steps_per_s, rate_text),
-               text_or_dash(rank.cpu_percent, usage_text),
-               human_bytes(static_cast<double>(rank.rss_bytes)),
+               text_or_dash(rank.cpu_percent, usage_text), human_bytes(rank.rss_bytes),
                silent ? human_duration(*rank.idle_s) : ""});
   }
   return table;
@@ -106,9 +104,8 @@ Table ranks_table(const TopView& view) {
 
 std::string gpu_line(const TopGpu& gpu) {
   return fmt::format("GPU {}  {}  {}  {} of {}", gpu.index, printable(gpu.name),
-                     text_or_dash(gpu.percent, usage_text),
-                     human_bytes(static_cast<double>(gpu.used_bytes)),
-                     human_bytes(static_cast<double>(gpu.total_bytes)));
+                     text_or_dash(gpu.percent, usage_text), human_bytes(gpu.used_bytes),
+                     human_bytes(gpu.total_bytes));
 }
 
 std::vector<std::string> lines_of(const TopView& view, const Style& style) {
@@ -138,25 +135,14 @@ Json rank_json(const TopRank& rank) {
   return joined({JSON_FIELDS(rank, rank, pid),
                  {{"phase", or_null(rank.phase)},
                   {"step", rank.step < 0 ? Json(nullptr) : Json(rank.step)},
-                  {"steps_per_s", or_null(rank.steps_per_s, json_number)},
-                  {"silent_s", or_null(rank.idle_s, json_number)}},
+                  {"steps_per_s", json_value(rank.steps_per_s)},
+                  {"silent_s", json_value(rank.idle_s)}},
                  JSON_FIELDS(rank, cpu_percent, rss_bytes)});
 }
-
-Json gpu_json(const TopGpu& gpu) {
-  return JSON_FIELDS(gpu, index, name, percent, used_bytes, total_bytes);
-}
-
-Json checkpoint_json(const TopCheckpoint& saved) { return JSON_FIELDS(saved, name, step, age_s); }
 
 Json known(std::int64_t value) { return value > 0 ? Json(value) : Json(nullptr); }
 
 }  // namespace
-
-const char* name_of(TopState state) {
-  constexpr std::array kNames{"running", "elsewhere", "gone", "ended"};
-  return kNames.at(static_cast<std::size_t>(state));
-}
 
 std::string top_text(const TopView& view, const Style& style, int height) {
   std::vector<std::string> lines = lines_of(view, style);
@@ -172,27 +158,25 @@ std::string top_text(const TopView& view, const Style& style, int height) {
 }
 
 Json top_json(const TopView& view) {
-  return joined({{{"schema", "trainctl.top/2"},
-                  {"run_dir", view.run_dir},
-                  {"name", view.name},
-                  {"state", name_of(view.state)},
-                  {"host", or_null(view.host)},
-                  {"pid", known(view.pid)},
-                  {"since", or_null(view.since)},
-                  {"epoch", current_epoch(view)},
-                  {"epochs_done", view.epoch},
-                  {"max_epochs", known(view.max_epochs)},
-                  {"steps_per_epoch", known(view.steps_per_epoch)}},
-                 JSON_FIELDS(view, step, steps_per_s, samples_per_s, eta_s, data_wait_share, lr),
-                 {{"losses", json_list(view.losses, json_number)},
-                  {"metrics", numbers_object(view.metrics)},
-                  {"ranks", json_list(view.ranks, rank_json)},
-                  {"gpus", json_list(view.gpus, gpu_json)},
-                  {"checkpoint", or_null(view.checkpoint, checkpoint_json)},
-                  {"warnings", view.warnings},
-                  {"verdict", or_null(view.verdict)},
-                  {"exit_code", or_null(view.exit_code)},
-                  {"message", or_null(view.message)}}});
+  return joined(
+      {{{"schema", "trainctl.top/2"}},
+       JSON_FIELDS(view, run_dir, name, state),
+       {{"host", or_null(view.host)},
+        {"pid", known(view.pid)},
+        {"since", or_null(view.since)},
+        {"epoch", current_epoch(view)},
+        {"epochs_done", view.epoch},
+        {"max_epochs", known(view.max_epochs)},
+        {"steps_per_epoch", known(view.steps_per_epoch)}},
+       JSON_FIELDS(view, step, steps_per_s, samples_per_s, eta_s, data_wait_share, lr, losses,
+                   metrics),
+       {{"ranks", json_list(view.ranks, rank_json)},
+        {"gpus", json_list(view.gpus, JSON_OF(index, name, percent, used_bytes, total_bytes))},
+        {"checkpoint", or_null(view.checkpoint, JSON_OF(name, step, age_s))},
+        {"warnings", view.warnings},
+        {"verdict", or_null(view.verdict)},
+        {"exit_code", or_null(view.exit_code)},
+        {"message", or_null(view.message)}}});
 }
 
 }  // namespace trainctl::report

@@ -1,8 +1,8 @@
 #pragma once
 
-#include "base/json.hpp"
 #include "report/text/format.hpp"
 
+#include <array>
 #include <cstdint>
 
 namespace trainctl::report {
@@ -39,6 +39,9 @@ enum class TopState {
   gone,       // neither an end nor a process was found
   ended
 };
+constexpr std::array<const char*, 4> enum_names(TopState) {
+  return {"running", "elsewhere", "gone", "ended"};
+}
 
 /// The state of a run, from its folder and the processes of its host.
 struct TopView {
@@ -67,8 +70,6 @@ struct TopView {
   std::optional<std::int64_t> exit_code;
   std::string message;
 };
-
-const char* name_of(TopState state);
 
 /// Returns lines for a terminal of `style.width` columns, at most `height` lines (0: no limit).
 std::string top_text(const TopView& view, const Style& style, int height = 0);

@@ -1,7 +1,5 @@
 #include "report/text/verify_resume.hpp"
 
-#include "base/error.hpp"
-#include "base/strings.hpp"
 #include "report/text/table.hpp"
 
 #include <algorithm>
@@ -14,10 +12,6 @@ constexpr std::array<std::pair<const char*, StateComparison Kill::*>, 4> kFindin
      {"optimizer", &Kill::optimizer},
      {"losses", &Kill::losses},
      {"batches", &Kill::batches}}};
-
-std::string word_of(Sameness sameness) {
-  return enum_names(sameness).at(static_cast<std::size_t>(sameness));
-}
 
 std::string origin(const Kill& kill) {
   if (!kill.ran_to_its_end && kill.resumed_from.empty()) return "-";
@@ -32,7 +26,7 @@ Table table_of(const ResumeCheck& check) {
                                    with_thousands(kill.died_at), std::to_string(kill.epoch + 1),
                                    printable(kill.phase),        origin(kill)};
     for (const auto& [name, finding] : kFindings)
-      cells.push_back(kill.ran_to_its_end ? word_of((kill.*finding).sameness) : "-");
+      cells.push_back(kill.ran_to_its_end ? enum_name((kill.*finding).sameness) : "-");
     table.add(std::move(cells));
   }
   return table;
@@ -51,21 +45,17 @@ std::string remarks(const Kill& kill) {
   return text;
 }
 
-Json json_of(const StateComparison& finding) {
-  return {{"verdict", word_of(finding.sameness)}, {"first", finding.first}};
-}
-
 Json json_of(const Kill& kill) {
-  Json row{{"kill", kill.number},
-           {"killed", kill.killed},
-           {"step", kill.step},
-           {"died_at", kill.died_at},
-           {"epoch", kill.epoch + 1},
-           {"phase", kill.phase},
-           {"resumed_from", or_null(kill.resumed_from)},
-           {"identical", is_identical(kill)},
-           {"failure", or_null(kill.failure)}};
-  for (const auto& [name, finding] : kFindings) row[name] = json_of(kill.*finding);
+  Json row = joined({{{"kill", kill.number}},
+                     JSON_FIELDS(kill, killed, step, died_at),
+                     {{"epoch", kill.epoch + 1},
+                      {"phase", kill.phase},
+                      {"resumed_from", or_null(kill.resumed_from)},
+                      {"identical", is_identical(kill)},
+                      {"failure", or_null(kill.failure)}}});
+  for (const auto& [name, finding] : kFindings)
+    row[name] = {{"verdict", enum_name((kill.*finding).sameness)},
+                 {"first", (kill.*finding).first}};
   return row;
 }
 
@@ -108,7 +98,7 @@ Json verify_resume_json(const ResumeCheck& check) {
           {"uninterrupted",
            JSON_FIELDS(check, steps, epochs, wall_s, world_size, parameter_digest, data_digest)},
           {"checkpoint_every_n_steps", check.every_n_steps},
-          {"rows", json_list(check.kills, [](const Kill& kill) { return json_of(kill); })},
+          {"rows", json_list(check.kills, json_of)},
           {"folder", or_null(check.folder)}};
 }
 

@@ -1,6 +1,5 @@
 #pragma once
 
-#include "base/json.hpp"
 #include "report/text/format.hpp"
 
 #include <array>

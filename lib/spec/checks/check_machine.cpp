@@ -86,11 +86,24 @@ constexpr std::array kNondeterministic{
                             const auto* options = stage.get_if<layer::AdaptiveAvgPool2d>();
                             return options != nullptr && options->output_size > 1;
                           }},
+    NondeterministicStage{"layer", "adaptive_max_pool2d", "always",
+                          "adaptive_max_pool2d_backward_cuda",
+                          "use max_pool2d, or set 'trainer.deterministic' to false",
+                          [](const config::Stage& stage) {
+                            return stage.get_if<layer::AdaptiveMaxPool2d>() != nullptr;
+                          }},
+    NondeterministicStage{
+        "layer", "upsample", "`mode: bilinear`", "upsample_bilinear2d_backward_out_cuda",
+        "write 'mode: nearest', or set 'trainer.deterministic' to false",
+        [](const config::Stage& stage) {
+          const auto* options = stage.get_if<layer::Upsample>();
+          return options != nullptr && options->mode == layer::UpsampleMode::bilinear;
+        }},
 };
 
 /// Checks a stage and the stages inside it. `path` is its key in the experiment file.
 void check_kernels_of(const config::Stage& stage, const std::string& path, Checker& checker) {
-  const auto check_all = [&](const std::vector<config::Stage>& layers, const char* key) {
+  const auto check_all = [&](const std::vector<config::Stage>& layers, const std::string& key) {
     for (std::size_t i = 0; i < layers.size(); ++i)
       check_kernels_of(layers[i], fmt::format("{}.{}.{}", path, key, i), checker);
   };
@@ -98,6 +111,10 @@ void check_kernels_of(const config::Stage& stage, const std::string& path, Check
   if (const auto* options = stage.get_if<layer::Residual>()) {
     check_all(options->layers, "layers");
     check_all(options->shortcut, "shortcut");
+  }
+  if (const auto* options = stage.get_if<layer::Concat>()) {
+    for (std::size_t i = 0; i < options->branches.size(); ++i)
+      check_all(options->branches[i].layers, fmt::format("branches.{}.layers", i));
   }
   for (const NondeterministicStage& entry : kNondeterministic) {
     if (!entry.applies(stage)) continue;

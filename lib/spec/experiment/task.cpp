@@ -151,7 +151,7 @@ Task parse_task(std::string_view text) {
 Task read_task(const std::filesystem::path& run_dir) {
   constexpr std::uint64_t kMostBytes = 1 << 16;
   const std::filesystem::path file = run_dir / kTaskFile;
-  if (!is_there(file)) return {};
+  if (!path_exists(file)) return {};
   const std::string text = read_file(file, kMostBytes, ReadFailure::config);
   return in_context(kTaskFile, [&] { return parse_task(text); });
 }

@@ -2,6 +2,7 @@
 
 #include "config/schema/describe.hpp"
 #include "spec/layer_shapes.hpp"
+#include "spec/options/sequence_layer.hpp"
 
 #include <fmt/format.h>
 
@@ -53,9 +54,8 @@ struct Embedding {
   }
 };
 
-struct Conv2d {
-  static constexpr auto kSummary = "Convolution with a square kernel, as torch's Conv2d.";
-
+/// The options of all convolutions.
+struct Convolution {
   std::int64_t out_channels = 0;
   std::int64_t kernel_size = 0;
   std::int64_t stride = 1;
@@ -64,25 +64,52 @@ struct Conv2d {
   std::int64_t groups = 1;
   bool bias = true;
 
-  [[nodiscard]] LayerStep after(const LayerInput& input) const;
-
   static void describe(auto& options) {
-    options.field("out_channels", &Conv2d::out_channels,
+    options.field("out_channels", &Convolution::out_channels,
                   {.required = true, .at_least = 1, .at_most = 1 << 20, .example = "16"},
                   "Number of output channels.");
-    options.field("kernel_size", &Conv2d::kernel_size,
+    options.field("kernel_size", &Convolution::kernel_size,
                   {.required = true, .at_least = 1, .at_most = 1 << 16, .example = "3"},
-                  "Height and width of the kernel.");
-    options.field("stride", &Conv2d::stride, {.at_least = 1, .at_most = 1 << 16},
-                  "Stride of the convolution, in pixels.");
-    options.field("padding", &Conv2d::padding, {.at_least = 0, .at_most = 1 << 16},
-                  "Zero padding on each side, in pixels.");
-    options.field("dilation", &Conv2d::dilation, {.at_least = 1, .at_most = 1 << 16},
-                  "Spacing between kernel elements, in pixels.");
-    options.field("groups", &Conv2d::groups, {.at_least = 1, .at_most = 1 << 20},
+                  "Size of the kernel in each dimension.");
+    options.field("stride", &Convolution::stride, {.at_least = 1, .at_most = 1 << 16},
+                  "Stride of the convolution.");
+    options.field("padding", &Convolution::padding, {.at_least = 0, .at_most = 1 << 16},
+                  "Zero padding on each side; a transposed convolution removes as much from its "
+                  "output.");
+    options.field("dilation", &Convolution::dilation, {.at_least = 1, .at_most = 1 << 16},
+                  "Spacing between kernel elements.");
+    options.field("groups", &Convolution::groups, {.at_least = 1, .at_most = 1 << 20},
                   "Number of channel groups that are convolved separately; for a depthwise "
                   "convolution, the number of channels.");
-    options.field("bias", &Conv2d::bias, "Adds a learnable bias.");
+    options.field("bias", &Convolution::bias, "Adds a learnable bias.");
+  }
+};
+
+struct Conv1d : Convolution {
+  static constexpr auto kSummary = "Convolution over the length of C x L, as torch's Conv1d.";
+
+  [[nodiscard]] LayerStep after(const LayerInput& input) const;
+};
+
+struct Conv2d : Convolution {
+  static constexpr auto kSummary = "Convolution with a square kernel, as torch's Conv2d.";
+
+  [[nodiscard]] LayerStep after(const LayerInput& input) const;
+};
+
+struct ConvTranspose2d : Convolution {
+  static constexpr auto kSummary =
+      "Transposed convolution with a square kernel: the gradient of a convolution, which enlarges "
+      "images by its stride (Zeiler et al. 2010), as torch's ConvTranspose2d.";
+
+  std::int64_t output_padding = 0;
+
+  [[nodiscard]] LayerStep after(const LayerInput& input) const;
+  static void describe(auto& options) {
+    Convolution::describe(options);
+    options.field("output_padding", &ConvTranspose2d::output_padding,
+                  {.at_least = 0, .at_most = 1 << 16},
+                  "Added to the height and the width of the output; less than stride or dilation.");
   }
 };
 
@@ -114,10 +141,8 @@ struct AvgPool2d : Pool2d {
   static constexpr auto kSummary = "Mean of each square window, as torch's AvgPool2d.";
 };
 
-struct AdaptiveAvgPool2d {
-  static constexpr auto kSummary =
-      "Average pooling to a fixed output size, as torch's AdaptiveAvgPool2d.";
-
+/// Options of adaptive_avg_pool2d and adaptive_max_pool2d.
+struct AdaptivePool2d {
   std::int64_t output_size = 1;
 
   [[nodiscard]] LayerStep after(const LayerInput& input) const {
@@ -125,9 +150,44 @@ struct AdaptiveAvgPool2d {
     return {{input.shape[0], output_size, output_size}, {}, {}};
   }
   static void describe(auto& options) {
-    options.field("output_size", &AdaptiveAvgPool2d::output_size,
-                  {.at_least = 1, .at_most = 1 << 16},
-                  "Height and width of the output; 1: the mean of each channel.");
+    options.field("output_size", &AdaptivePool2d::output_size, {.at_least = 1, .at_most = 1 << 16},
+                  "Height and width of the output; 1: one number per channel.");
+  }
+};
+
+struct AdaptiveAvgPool2d : AdaptivePool2d {
+  static constexpr auto kSummary =
+      "Average pooling to a fixed output size, as torch's AdaptiveAvgPool2d.";
+};
+
+struct AdaptiveMaxPool2d : AdaptivePool2d {
+  static constexpr auto kSummary =
+      "Maximum pooling to a fixed output size, as torch's AdaptiveMaxPool2d.";
+};
+
+enum class UpsampleMode { nearest, bilinear };
+constexpr std::array<const char*, 2> enum_names(UpsampleMode) { return {"nearest", "bilinear"}; }
+
+struct Upsample {
+  static constexpr auto kSummary = "Enlarges images to a size or by a factor, as torch's Upsample.";
+
+  std::optional<std::int64_t> size;
+  std::optional<double> scale_factor;
+  UpsampleMode mode = UpsampleMode::nearest;
+  std::optional<bool> align_corners;
+
+  [[nodiscard]] LayerStep after(const LayerInput& input) const;
+  static void describe(auto& options) {
+    options.field("size", &Upsample::size, {.at_least = 1, .at_most = 1 << 16, .example = "32"},
+                  "Height and width of the output; excludes scale_factor.");
+    options.field("scale_factor", &Upsample::scale_factor,
+                  {.above = 0, .at_most = 1 << 10, .example = "2"},
+                  "Factor of the height and the width, which are rounded down; excludes size.");
+    options.field("mode", &Upsample::mode,
+                  "nearest: the nearest pixel; bilinear: interpolates between four pixels.");
+    options.field("align_corners", &Upsample::align_corners, {.example = "true"},
+                  "Only for bilinear. true: the corner pixels keep their values; absent or false: "
+                  "the corners of the images coincide, not the centers of their corner pixels.");
   }
 };
 
@@ -150,12 +210,9 @@ struct BatchNorm2d {
   }
 };
 
-struct LayerNorm {
-  static constexpr auto kSummary =
-      "Normalizes the last dimensions of each sample (Ba et al. 2016), as torch's LayerNorm.";
-
+/// Options of layer_norm and rms_norm.
+struct LastDimensions {
   std::int64_t dims = 1;
-  double eps = 1e-5;
 
   [[nodiscard]] LayerStep after(const LayerInput& input) const {
     const auto extents = static_cast<std::int64_t>(input.shape.size());
@@ -164,9 +221,78 @@ struct LayerNorm {
             fmt::format("write 'dims: {}' or less", extents)};
   }
   static void describe(auto& options) {
-    options.field("dims", &LayerNorm::dims, {.at_least = 1, .at_most = 8},
+    options.field("dims", &LastDimensions::dims, {.at_least = 1, .at_most = 8},
                   "Number of last dimensions to normalize over; 3: a whole image.");
+  }
+};
+
+struct LayerNorm : LastDimensions {
+  static constexpr auto kSummary =
+      "Normalizes the last dimensions of each sample (Ba et al. 2016), as torch's LayerNorm.";
+
+  double eps = 1e-5;
+
+  static void describe(auto& options) {
+    LastDimensions::describe(options);
     options.field("eps", &LayerNorm::eps, {.above = 0}, "Added to the variance.");
+  }
+};
+
+struct RmsNorm : LastDimensions {
+  static constexpr auto kSummary =
+      "Divides the last dimensions of each sample by their root mean square (Zhang & Sennrich "
+      "2019), as torch's RMSNorm.";
+
+  std::optional<double> eps;
+  bool elementwise_affine = true;
+
+  static void describe(auto& options) {
+    LastDimensions::describe(options);
+    options.field("eps", &RmsNorm::eps, {.above = 0, .example = "1e-6"},
+                  "Added to the mean square; absent: the smallest step above 1 in the type of the "
+                  "input, about 1.2e-7 in float32.");
+    options.field("elementwise_affine", &RmsNorm::elementwise_affine,
+                  "Multiplies by a learnable weight.");
+  }
+};
+
+struct GroupNorm {
+  static constexpr auto kSummary =
+      "Normalizes groups of channels of each sample (Wu & He 2018), as torch's GroupNorm.";
+
+  std::int64_t num_groups = 0;
+  double eps = 1e-5;
+  bool affine = true;
+
+  [[nodiscard]] LayerStep after(const LayerInput& input) const;
+  static void describe(auto& options) {
+    options.field("num_groups", &GroupNorm::num_groups,
+                  {.required = true, .at_least = 1, .at_most = 1 << 20, .example = "8"},
+                  "Number of groups, which must divide the channels.");
+    options.field("eps", &GroupNorm::eps, {.above = 0}, "Added to the variance.");
+    options.field("affine", &GroupNorm::affine,
+                  "Multiplies each channel by a learnable weight and adds a learnable bias.");
+  }
+};
+
+struct InstanceNorm2d {
+  static constexpr auto kSummary =
+      "Normalizes each channel of each image (Ulyanov et al. 2016), as torch's InstanceNorm2d.";
+
+  double eps = 1e-5;
+  double momentum = 0.1;
+  bool affine = false;
+  bool track_running_stats = false;
+
+  [[nodiscard]] static LayerStep after(const LayerInput& input);
+  static void describe(auto& options) {
+    options.field("eps", &InstanceNorm2d::eps, {.above = 0}, "Added to the variance.");
+    options.field("momentum", &InstanceNorm2d::momentum, {.at_least = 0, .at_most = 1},
+                  "Weight of each batch in the running mean and variance.");
+    options.field("affine", &InstanceNorm2d::affine,
+                  "Multiplies each channel by a learnable weight and adds a learnable bias.");
+    options.field("track_running_stats", &InstanceNorm2d::track_running_stats,
+                  "Evaluation uses a running mean and variance instead of those of the image.");
   }
 };
 
@@ -177,6 +303,32 @@ struct KeepsShape {
 
 struct Relu : KeepsShape {
   static constexpr auto kSummary = "Rectified linear unit, max(0, x), as torch's ReLU.";
+};
+
+struct LeakyRelu : KeepsShape {
+  static constexpr auto kSummary =
+      "max(0, x) + negative_slope * min(0, x) (Maas et al. 2013), as torch's LeakyReLU.";
+
+  double negative_slope = 0.01;
+
+  static void describe(auto& options) {
+    options.field("negative_slope", &LeakyRelu::negative_slope, "Slope for negative inputs.");
+  }
+};
+
+struct Prelu {
+  static constexpr auto kSummary =
+      "Leaky ReLU with a learnable slope (He et al. 2015), as torch's PReLU.";
+
+  std::int64_t num_parameters = 1;
+  double init = 0.25;
+
+  [[nodiscard]] LayerStep after(const LayerInput& input) const;
+  static void describe(auto& options) {
+    options.field("num_parameters", &Prelu::num_parameters, {.at_least = 1, .at_most = 1 << 20},
+                  "1: one slope for all channels; otherwise the number of channels.");
+    options.field("init", &Prelu::init, "Initial slope for negative inputs.");
+  }
 };
 
 enum class Approximate { none, tanh };
@@ -225,13 +377,33 @@ struct Dropout : KeepsShape {
 };
 
 struct Flatten {
-  static constexpr auto kSummary = "Flattens each sample to one dimension, as torch's Flatten.";
+  static constexpr auto kSummary =
+      "Flattens dimensions into one, as torch's Flatten; dimension 0 is the batch.";
 
-  [[nodiscard]] static LayerStep after(const LayerInput& input) {
-    const Shape& shape = input.shape;
-    return {{std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>())},
-            {},
-            {}};
+  std::int64_t start_dim = 1;
+  std::int64_t end_dim = -1;
+
+  [[nodiscard]] LayerStep after(const LayerInput& input) const;
+  static void describe(auto& options) {
+    options.field("start_dim", &Flatten::start_dim, {.at_least = 1, .at_most = 8},
+                  "First dimension to flatten.");
+    options.field("end_dim", &Flatten::end_dim, {.at_least = -1, .at_most = 8},
+                  "Last dimension to flatten; -1: the last one. With 2, an image C x H x W becomes "
+                  "a sequence of rows, C*H x W.");
+  }
+};
+
+struct Permute {
+  static constexpr auto kSummary =
+      "Reorders dimensions, as torchvision's Permute; dimension 0 is the batch.";
+
+  std::vector<std::int64_t> dims;
+
+  [[nodiscard]] LayerStep after(const LayerInput& input) const;
+  static void describe(auto& options) {
+    options.field("dims", &Permute::dims,
+                  {.required = true, .at_least = 0, .at_most = 8, .example = "[0, 2, 1]"},
+                  "The new order of all dimensions, beginning with 0.");
   }
 };
 
@@ -254,6 +426,39 @@ struct Residual {
     options.stages("shortcut", &Residual::shortcut, "layer",
                    {.example = "[{type: conv2d, out_channels: 32, kernel_size: 1, stride: 2}]"},
                    "Layers of the shortcut, if the branch changes the shape; empty: identity.");
+  }
+};
+
+struct ConcatBranch {
+  std::vector<config::Stage> layers;
+
+  static constexpr auto kSummary = "A list of layers.";
+  static void describe(auto& options) {
+    options.stages("layers", &ConcatBranch::layers, "layer",
+                   {.example = "[{type: conv2d, out_channels: 16, kernel_size: 1}, relu]"},
+                   "Layers of the branch, in order; empty: the input itself.");
+  }
+};
+
+/// LayerWalk computes the shapes within the branches.
+struct Concat {
+  static constexpr auto kSummary =
+      "Runs several branches on the same input and concatenates their outputs (Szegedy et al. "
+      "2015).";
+
+  std::vector<ConcatBranch> branches;
+  std::int64_t dim = 1;
+
+  static void describe(auto& options) {
+    options.field("branches", &Concat::branches,
+                  {.required = true,
+                   .not_empty = true,
+                   .example = "[{layers: [{type: conv2d, out_channels: 8, kernel_size: 1}]}, "
+                              "{layers: []}]"},
+                  "The branches; their parameters are named N.branches.0.0.weight and so on, where "
+                  "N is the index of this layer.");
+    options.field("dim", &Concat::dim, {.at_least = 1, .at_most = 8},
+                  "Dimension of the concatenation; 0 is the batch, 1 the channels of an image.");
   }
 };
 

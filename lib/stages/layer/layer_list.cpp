@@ -3,29 +3,58 @@
 #include "spec/layer_shapes.hpp"
 #include "stages/builtin.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace trainctl::stages {
-namespace {
 
-using Layers = std::vector<std::unique_ptr<stage::Model>>;
-using Ask = std::vector<stage::NamedTensor> (stage::Model::*)() const;
-
-std::vector<stage::NamedTensor> named(const Layers& layers, Ask ask) {
+std::vector<stage::NamedTensor> Container::parameters() const {
   std::vector<stage::NamedTensor> all;
-  for (std::size_t i = 0; i < layers.size(); ++i) {
-    for (stage::NamedTensor& one : ((*layers[i]).*ask)())
-      all.push_back({std::to_string(i) + "." + one.name, std::move(one.tensor)});
+  for (const auto& [name, model] : children_) {
+    for (auto& [below, tensor] : model->parameters())
+      all.push_back({name + "." + below, std::move(tensor)});
   }
   return all;
 }
 
-}  // namespace
+std::vector<stage::NamedTensor> Container::buffers() const {
+  std::vector<stage::NamedTensor> all;
+  for (const auto& [name, model] : children_) {
+    for (auto& [below, tensor] : model->buffers())
+      all.push_back({name + "." + below, std::move(tensor)});
+  }
+  return all;
+}
+
+void Container::set_mode(stage::RunMode mode) {
+  for (const Child& child : children_) child.model->set_mode(mode);
+}
+
+void Container::to(at::Device device) {
+  for (const Child& child : children_) child.model->to(device);
+}
+
+bool Container::has_blocks() const {
+  return std::ranges::any_of(children_, [](const Child& one) { return one.model->has_blocks(); });
+}
+
+bool Container::checkpoint_activations() {
+  for (const Child& child : children_) (void)child.model->checkpoint_activations();
+  return has_blocks();
+}
+
+void Container::add(std::string name, std::unique_ptr<stage::Model> child) {
+  children_.push_back({std::move(name), std::move(child)});
+}
+
+at::Tensor Container::forward_child(std::size_t index, const at::Tensor& inputs) {
+  return children_[index].model->forward(inputs);
+}
 
 LayerList::LayerList(const std::vector<config::Stage>& layers, spec::layer::LayerInput input) {
   const stage::Catalog catalog = builtin_catalog();
   for (const config::Stage& layer : layers) {
-    layers_.push_back(catalog.layers.build(layer, {input}));
+    add(std::to_string(size()), catalog.layers.build(layer, {input}));
     input.shape = spec::step_of(layer, input).shape;
     input.tokens = false;
   }
@@ -33,24 +62,8 @@ LayerList::LayerList(const std::vector<config::Stage>& layers, spec::layer::Laye
 
 at::Tensor LayerList::forward(const at::Tensor& inputs) {
   at::Tensor x = inputs;
-  for (const auto& layer : layers_) x = layer->forward(x);
+  for (std::size_t i = 0; i < size(); ++i) x = forward_child(i, x);
   return x;
-}
-
-std::vector<stage::NamedTensor> LayerList::parameters() const {
-  return named(layers_, &stage::Model::parameters);
-}
-
-std::vector<stage::NamedTensor> LayerList::buffers() const {
-  return named(layers_, &stage::Model::buffers);
-}
-
-void LayerList::set_mode(stage::RunMode mode) {
-  for (const auto& layer : layers_) layer->set_mode(mode);
-}
-
-void LayerList::to(at::Device device) {
-  for (const auto& layer : layers_) layer->to(device);
 }
 
 }  // namespace trainctl::stages

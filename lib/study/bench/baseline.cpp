@@ -183,7 +183,7 @@ void ensure_rows(const report::Baseline& baseline, const BenchOptions& options,
 /// Throws Error(config) that suggests the experiment with runs, or the file, with the most similar
 /// name.
 void check_exists(const std::string& baseline) {
-  if (is_there(baseline)) return;
+  if (path_exists(baseline)) return;
   std::vector<std::string> names;
   for (const fs::path& run : paths_in("runs")) names.push_back(run.filename().string());
   const auto near = nearest(fs::path(baseline).filename().string(), names);

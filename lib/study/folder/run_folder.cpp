@@ -6,7 +6,6 @@
 #include "checkpoint/folder.hpp"
 #include "checkpoint/store.hpp"
 #include "config/tree/yaml.hpp"
-#include "report/record/history_files.hpp"
 #include "report/record/run_files.hpp"
 #include "spec/experiment/task.hpp"
 #include "study/resume/resume.hpp"

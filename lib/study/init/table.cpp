@@ -1,9 +1,10 @@
+#include "data/formats/table.hpp"
+
 #include "base/error.hpp"
 #include "base/numbers.hpp"
 #include "base/strings.hpp"
 #include "data/formats/file_reader.hpp"
 #include "data/formats/labels.hpp"
-#include "data/formats/table_columns.hpp"
 #include "spec/options/dataset.hpp"
 #include "study/init/starter.hpp"
 

@@ -6,7 +6,7 @@
 #include "base/machine/procfs.hpp"
 #include "base/numbers.hpp"
 #include "checkpoint/store.hpp"
-#include "events/codec.hpp"
+#include "events/pipe.hpp"
 #include "launch/process/child.hpp"
 #include "report/record/run_files.hpp"
 #include "report/text/table.hpp"

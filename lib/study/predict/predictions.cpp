@@ -125,7 +125,7 @@ void check_output(Output output, const OutputMeaning& meaning) {
 enum class Existing { kept, replaced };
 
 void check_replaceable(const fs::path& file, Existing existing) {
-  if (!is_there(file)) return;
+  if (!path_exists(file)) return;
   const std::string shown = printable(file.string());
   ENSURE(
       config, is_file(file),
@@ -429,8 +429,7 @@ void check_room(const fs::path& file, std::uint64_t bytes) {
   ENSURE(resource, failure || space.available >= bytes,
          "the predictions for {} need {}, but {} are free\n"
          "hint: free disk space or choose another --out",
-         printable(file.string()), human_bytes(static_cast<double>(bytes)),
-         human_bytes(static_cast<double>(space.available)));
+         printable(file.string()), human_bytes(bytes), human_bytes(space.available));
 }
 
 void write_predictions(const RankParts& left, const PredictionPlan& plan,

@@ -211,7 +211,7 @@ bool is_weights_file(const fs::path& path, spec::Checker& checker) {
                   "download the file first");
     return false;
   }
-  if (!is_there(path)) {
+  if (!path_exists(path)) {
     checker.error(kWeightsPath, fmt::format("the file {} does not exist", printable(path.string())),
                   similar_file(path));
     return false;

@@ -21,7 +21,6 @@
 #include <cstdint>
 #include <cstdlib>
 #include <fstream>
-#include <iterator>
 #include <limits>
 #include <memory>
 #include <sstream>
@@ -70,9 +69,19 @@ std::optional<std::uint64_t> value_in(const fs::path& file, const std::string& k
   return std::nullopt;
 }
 
+std::vector<fs::path> folders_in(const fs::path& folder) {
+  std::vector<fs::path> found;
+  std::error_code failure;
+  for (fs::directory_iterator at(folder, failure), end; !failure && at != end;
+       at.increment(failure))
+    found.push_back(at->path());
+  std::ranges::sort(found);
+  return found;
+}
+
 void read_cores(const fs::path& root, MachineReadings& readings) {
   const fs::path cpus = root / "sys/devices/system/cpu";
-  for (const fs::path& cpu : paths_in(cpus)) {
+  for (const fs::path& cpu : folders_in(cpus)) {
     const std::string governor = first_in(cpu / "cpufreq/scaling_governor");
     if (!governor.empty()) ++readings.governors[governor];
   }
@@ -144,7 +153,7 @@ void read_limits(const fs::path& root, MachineReadings& readings) {
   readings.open_files = files[0];
   readings.open_files_hard = files[1];
   readings.locked_bytes = limits_of(file, "Max locked memory")[0];
-  readings.has_infiniband = !paths_in(root / "sys/class/infiniband").empty();
+  readings.has_infiniband = !folders_in(root / "sys/class/infiniband").empty();
   for (const char* name : {"OMP_WAIT_POLICY", "OMP_NUM_THREADS", "OMP_PROC_BIND", "GOMP_SPINCOUNT",
                            "GOMP_CPU_AFFINITY", "MKL_NUM_THREADS"}) {
     if (const char* value = std::getenv(name)) readings.environment[name] = value;
@@ -228,7 +237,7 @@ bool is_nvidia_gpu(const fs::path& device) {
 }
 
 void read_gpus(const ReadingsRequest& request, MachineReadings& readings) {
-  for (const fs::path& device : paths_in(request.root / "sys/bus/pci/devices")) {
+  for (const fs::path& device : folders_in(request.root / "sys/bus/pci/devices")) {
     if (!is_nvidia_gpu(device)) continue;
     const auto speed = [&](const char* file) {  // "16.0 GT/s PCIe"
       return number_of<double>(first_in(device / file)).value_or(0);
@@ -270,6 +279,7 @@ std::uint64_t work(std::vector<std::uint64_t>& memory, std::int64_t rounds) {
 }
 
 using report::Grade;
+using report::grade_line;
 using report::GradeLine;
 
 std::string variable_text(const char* variable) {
@@ -278,23 +288,27 @@ std::string variable_text(const char* variable) {
 }
 
 GradeLine system(const Machine& machine) {
-  return {Grade::ok,
-          fmt::format("{}, Linux {}, host {}", machine.distribution, machine.kernel, machine.host)};
+  return grade_line(
+      "system", Grade::ok,
+      fmt::format("{}, Linux {}, host {}", machine.distribution, machine.kernel, machine.host));
 }
 
 GradeLine processor(const Machine& machine) {
-  return {Grade::ok, fmt::format("{}, {} usable core(s)", machine.cpu_model, machine.cores)};
+  return grade_line("cpu", Grade::ok,
+                    fmt::format("{}, {} usable core(s)", machine.cpu_model, machine.cores));
 }
 
 GradeLine engine(const ProgramParts& program) {
   const char* const kernels = program.has_kernels ? "with" : "without";
   if (program.engine)
-    return {Grade::ok, fmt::format("{}, {} GPU kernels", program.engine->string(), kernels)};
+    return grade_line("engine", Grade::ok,
+                      fmt::format("{}, {} GPU kernels", program.engine->string(), kernels));
   const std::string hint = program.has_engine ? "run cmake --build --preset release"
                                               : "configure with -DTRAINCTL_ENGINE=ON and build; "
                                                 "this build excludes the training engine";
-  return {Grade::broken,
-          "libtrainctl_engine.so was not found next to " + program.executable.string(), "", hint};
+  return grade_line("engine", Grade::broken,
+                    "libtrainctl_engine.so was not found next to " + program.executable.string(),
+                    "", hint);
 }
 
 // Returns the version in torch/version.py, such as "2.11.0+cu130".
@@ -315,32 +329,36 @@ GradeLine torch(const ProgramParts& program) {
   const std::string source = !from_env.empty() ? "TRAINCTL_TORCH_ROOT" : "set at build time";
   const std::string hint =
       "run scripts/setup, or set TRAINCTL_TORCH_ROOT to the 'torch' folder of torch 2.11";
-  if (root.empty()) return {Grade::broken, "its folder was not set at build time", "", hint};
-  if (!is_there(root / "lib" / "libtorch_cpu.so")) {
-    return {Grade::broken, fmt::format("not found in {} ({})", printable(root.string()), source),
-            "", hint};
+  if (root.empty())
+    return grade_line("libtorch", Grade::broken, "its folder was not set at build time", "", hint);
+  if (!path_exists(root / "lib" / "libtorch_cpu.so")) {
+    return grade_line("libtorch", Grade::broken,
+                      fmt::format("not found in {} ({})", printable(root.string()), source), "",
+                      hint);
   }
   const std::string version = torch_version(root);
   const std::string found = fmt::format("{} in {} ({})", version, printable(root.string()), source);
-  if (version.starts_with("2.11.")) return {Grade::ok, found};
-  return {Grade::broken, found + ", but trainctl needs 2.11", "", hint};
+  if (version.starts_with("2.11.")) return grade_line("libtorch", Grade::ok, found);
+  return grade_line("libtorch", Grade::broken, found + ", but trainctl needs 2.11", "", hint);
 }
 
 GradeLine gpu(const Machine& machine, const ProgramParts& program) {
   const std::string driver = first_line_of("/proc/driver/nvidia/version");
-  if (machine.gpus.empty() && driver.empty()) return {Grade::ok, "none; training uses the CPU"};
+  if (machine.gpus.empty() && driver.empty())
+    return grade_line("gpu", Grade::ok, "none; training uses the CPU");
   if (driver.empty())
-    return {Grade::degraded, "NVIDIA devices, but no driver", "",
-            "install the driver, or start the container with --gpus all"};
+    return grade_line("gpu", Grade::degraded, "NVIDIA devices, but no driver", "",
+                      "install the driver, or start the container with --gpus all");
   if (machine.gpus.empty())
-    return {Grade::degraded, "driver, but no device: " + printable(driver), "",
-            "start the container with --gpus all"};
+    return grade_line("gpu", Grade::degraded, "driver, but no device: " + printable(driver), "",
+                      "start the container with --gpus all");
   const std::string found = fmt::format("{} device(s); {}", machine.gpus.size(), printable(driver));
   if (program.has_engine && !program.has_kernels)
-    return {Grade::degraded, found + "; no GPU kernels in this build",
-            "batches need more GPU operations, and dataset.cache.mode=device is unavailable",
-            "put nvcc of CUDA 13 on PATH, remove build/, and build"};
-  return {Grade::ok, found};
+    return grade_line(
+        "gpu", Grade::degraded, found + "; no GPU kernels in this build",
+        "batches need more GPU operations, and dataset.cache.mode=device is unavailable",
+        "put nvcc of CUDA 13 on PATH, remove build/, and build");
+  return grade_line("gpu", Grade::ok, found);
 }
 
 /// Lists the values of trainer.allocator that are available on this machine.
@@ -356,15 +374,17 @@ GradeLine allocators() {
     }
   }
   if (!missing.empty()) found += "; not installed: " + missing;
-  return {Grade::ok, found};
+  return grade_line("allocator", Grade::ok, found);
 }
 
 GradeLine data_root() {
   const std::string root = variable_text("TRAINCTL_DATA");
-  if (root.empty()) return {Grade::ok, "TRAINCTL_DATA is not set; configs use data/"};
-  if (is_folder(root)) return {Grade::ok, printable(root) + " (TRAINCTL_DATA)"};
-  return {Grade::degraded, fmt::format("TRAINCTL_DATA must be a folder, got {}", printable(root)),
-          "", "correct or unset TRAINCTL_DATA"};
+  if (root.empty())
+    return grade_line("data", Grade::ok, "TRAINCTL_DATA is not set; configs use data/");
+  if (is_folder(root)) return grade_line("data", Grade::ok, printable(root) + " (TRAINCTL_DATA)");
+  return grade_line("data", Grade::degraded,
+                    fmt::format("TRAINCTL_DATA must be a folder, got {}", printable(root)), "",
+                    "correct or unset TRAINCTL_DATA");
 }
 
 std::string versions_text(const std::vector<data::Library>& libraries) {
@@ -387,16 +407,18 @@ GradeLine optional_library(const data::Library& library) {
   const auto* use = std::ranges::find(kUses, library.name, &Use::name);
   const char* reads = use == kUses.end() ? "some data" : use->reads;
   if (!library.version.empty())
-    return {Grade::ok, fmt::format("{}, for {}", library.version, reads)};
-  return {Grade::ok,
-          fmt::format("not available, so {} cannot be read: {}", reads, printable(library.cause)),
-          "", use == kUses.end() ? "" : use->hint};
+    return grade_line(library.name, Grade::ok, fmt::format("{}, for {}", library.version, reads));
+  return grade_line(
+      library.name, Grade::ok,
+      fmt::format("not available, so {} cannot be read: {}", reads, printable(library.cause)), "",
+      use == kUses.end() ? "" : use->hint);
 }
 
 GradeLine file_reading() {
-  return {Grade::ok, data::reads_through_uring()
-                         ? "io_uring is available"
-                         : "io_uring is not permitted or not built in; threads read instead"};
+  return grade_line("reading", Grade::ok,
+                    data::reads_through_uring()
+                        ? "io_uring is available"
+                        : "io_uring is not permitted or not built in; threads read instead");
 }
 
 /// Checks the properties of the machine that slow training down.
@@ -439,24 +461,16 @@ std::vector<double> probe_noise(const NoiseProbe& probe, const Clock& clock) {
 
 std::vector<GradeLine> examine_machine(const ProgramParts& program) {
   const Machine machine = read_machine();
-  std::vector<GradeLine> all;
-  const auto add = [&](const std::string& name, GradeLine line) {
-    line.name = name;
-    all.push_back(std::move(line));
-  };
-  add("system", system(machine));
-  add("cpu", processor(machine));
-  add("engine", engine(program));
-  add("libtorch", torch(program));
-  add("gpu", gpu(machine, program));
-  add("allocator", allocators());
-  add("data", data_root());
-  add("images", {Grade::ok, versions_text(data::linked_libraries())});
+  std::vector<GradeLine> all{system(machine), processor(machine),    engine(program),
+                             torch(program),  gpu(machine, program), allocators(),
+                             data_root()};
+  all.push_back(grade_line("images", Grade::ok, versions_text(data::linked_libraries())));
   for (const data::Library& library : data::loaded_libraries())
-    add(library.name, optional_library(library));
-  add("reading", file_reading());
-  add("sweeps", {Grade::ok, fmt::format("SQLite {}", sqlite_version())});
-  std::ranges::copy(grades(), std::back_inserter(all));
+    all.push_back(optional_library(library));
+  all.push_back(file_reading());
+  all.push_back(grade_line("sweeps", Grade::ok, fmt::format("SQLite {}", sqlite_version())));
+  const std::vector<GradeLine> graded = grades();
+  all.insert(all.end(), graded.begin(), graded.end());
   return all;
 }
 

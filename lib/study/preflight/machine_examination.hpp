@@ -8,6 +8,7 @@
 #include "study/workers/devices.hpp"
 
 #include <optional>
+#include <string>
 #include <vector>
 
 // The checks of `doctor`: the program's parts, its libraries and the machine.

@@ -186,8 +186,6 @@ void add_fake_ranks(int ranks, const PlanInput& input, report::Plan& plan) {
   plan.fake = std::move(fake);
 }
 
-std::string bytes_text(std::uint64_t bytes) { return human_bytes(static_cast<double>(bytes)); }
-
 const char* tier_name(data::CacheTier tier) {
   constexpr std::array kNames{"none", "encoded", "decoded", "device"};
   return kNames.at(static_cast<std::size_t>(tier));
@@ -325,7 +323,7 @@ class LoadingPlanner {
     const bool encoded = memory.cache.tier == data::CacheTier::encoded;
     plan_.shrunk.push_back(
         fmt::format("{}: decoded images need {}, but {} of dataset.cache.budget are left, so {}",
-                    name, bytes_text(memory.cache_need.decoded), bytes_text(cache_left),
+                    name, human_bytes(memory.cache_need.decoded), human_bytes(cache_left),
                     encoded ? "encoded images are cached" : "no images are cached"));
   }
 

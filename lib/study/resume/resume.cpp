@@ -18,7 +18,7 @@ namespace {
 constexpr const char* kCheckpoints = "checkpoints";
 
 bool is_checkpoint(const fs::path& path) {
-  return is_there(path / checkpoint::kManifestName) ||
+  return path_exists(path / checkpoint::kManifestName) ||
          checkpoint::parse_folder_name(path.filename().string()).has_value();
 }
 
@@ -64,7 +64,7 @@ bool may_precede_training(const fs::path& path) {
 void expect_training_run(const fs::path& run_dir) {
   const std::string shown = printable(run_dir.string());
   const bool is_new = std::ranges::all_of(paths_in(run_dir), may_precede_training);
-  ENSURE(config, is_new || is_run_folder(run_dir) || is_there(run_dir / kCheckpoints),
+  ENSURE(config, is_new || is_run_folder(run_dir) || path_exists(run_dir / kCheckpoints),
          "cannot resume {}: it is not empty and not a run folder", shown);
   if (is_training(run_dir)) return;
   const std::string damage = task_damage(run_dir);

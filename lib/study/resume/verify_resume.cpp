@@ -290,7 +290,7 @@ std::vector<MetricsLine> parse_metrics(std::string_view text) {
 
 std::vector<MetricsLine> read_metrics(const fs::path& run_dir) {
   const fs::path file = run_dir / "metrics.jsonl";
-  if (!is_there(file)) return {};
+  if (!path_exists(file)) return {};
   return parse_metrics(read_file(file, kMostMetricsBytes, ReadFailure::resource));
 }
 

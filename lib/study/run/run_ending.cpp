@@ -184,7 +184,7 @@ std::string profile_of(const fs::path& run_dir) {
   constexpr std::uint64_t kMostBytes = 64 << 20;
   std::error_code ignored;
   const fs::path table = run_dir / "profile" / "operators.csv";
-  const std::uint64_t bytes = is_there(table) ? fs::file_size(table, ignored) : 0;
+  const std::uint64_t bytes = path_exists(table) ? fs::file_size(table, ignored) : 0;
   if (bytes == 0 || bytes > kMostBytes) return "";
   const std::string top = report::top_operator(read_file(table, kMostBytes, ReadFailure::resource));
   return "profile/trace.json, operators.txt and layers.txt" + (top.empty() ? "" : "; " + top);

@@ -8,7 +8,7 @@
 #include "checkpoint/store.hpp"
 #include "config/tree/load.hpp"
 #include "log/log.hpp"
-#include "report/record/history_files.hpp"
+#include "report/record/run_files.hpp"
 #include "report/text/run_summary.hpp"
 #include "spec/experiment/experiment.hpp"
 #include "spec/plugins.hpp"

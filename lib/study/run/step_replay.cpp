@@ -54,7 +54,7 @@ std::optional<fs::path> newest_part(const fs::path& run_folder) {
 }
 
 fs::path dump_at(const std::string& path) {
-  ENSURE(config, is_there(path),
+  ENSURE(config, path_exists(path),
          "--replay-step: {} does not exist\nhint: name a folder such as RUN/diverged/step=000123, "
          "which a diverged run writes",
          printable(path));

@@ -357,9 +357,9 @@ void Ledger::claim(std::int64_t number, const std::string& holder,
 
 void Ledger::end(std::int64_t number, const RunEnd& end, bool is_complete) {
   const bool failed = end.exit_code != 0;
-  const std::string status = name_of(failed        ? SweepStatus::failed
-                                     : is_complete ? SweepStatus::ok
-                                                   : SweepStatus::pending);
+  const std::string status = enum_name(failed        ? SweepStatus::failed
+                                       : is_complete ? SweepStatus::ok
+                                                     : SweepStatus::pending);
   const std::string update = fmt::format(
       "UPDATE runs SET status = ?, exit_code = ?, message = ?, epochs = ?, wall_s = wall_s + ?, "
       "value = ?, metrics = ?, holder = ''{} WHERE number = ? AND status = 'running'",

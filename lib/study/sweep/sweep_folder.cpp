@@ -111,7 +111,7 @@ std::string state_text(const report::SweepRun& run, const std::string& monitor) 
                                 : std::string("waiting to resume");
     case SweepStatus::running: break;
   }
-  return name_of(run.status);
+  return enum_name(run.status);
 }
 
 }  // namespace

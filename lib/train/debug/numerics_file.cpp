@@ -3,7 +3,7 @@
 #include "base/error.hpp"
 #include "base/json_archive.hpp"
 #include "base/strings.hpp"
-#include "events/codec.hpp"
+#include "events/pipe.hpp"
 #include "train/state/saved_state.hpp"
 #include "train/state/weights.hpp"
 

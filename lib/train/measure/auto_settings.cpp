@@ -67,8 +67,6 @@ std::vector<double> times_until(const std::function<void()>& step, double until,
   return steps;
 }
 
-std::string bytes_text(std::int64_t bytes) { return human_bytes(static_cast<double>(bytes)); }
-
 }  // namespace
 
 ThreadChoice probe_threads(const ThreadProbe& probe, const Clock& clock) {
@@ -138,7 +136,7 @@ RecomputeChoice choose_recompute(const StepMemory& memory) {
   const bool fits = kMargin * static_cast<double>(memory.activations) <= static_cast<double>(left);
   return {!fits,
           fmt::format("activations need about {} plus a margin of {:.0f} %, and {} are free, so {}",
-                      bytes_text(memory.activations), 100 * (kMargin - 1), bytes_text(left),
+                      human_bytes(memory.activations), 100 * (kMargin - 1), human_bytes(left),
                       fits ? "they are kept in memory" : "blocks are recomputed")};
 }
 

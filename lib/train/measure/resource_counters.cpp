@@ -102,6 +102,23 @@ std::int64_t attention(Inputs inputs) {
 constexpr auto kAttention = attention<0, 1, 1>;
 constexpr auto kAttentionBackward = attention<1, 3, 2>;  // recomputes the scores
 
+/// The inputs are x [t, n, e] or [n, t, e], then the list of weights, or the first two of the
+/// weights, of which the matrices multiply every step of every sequence. Counts `times` each.
+template <std::int64_t times>
+std::int64_t recurrent(Inputs inputs) {
+  if (inputs.size() < 3 || !is_tensor(inputs, 0, 3)) return 0;
+  const at::Tensor& x = inputs[0].toTensor();
+  std::vector<at::Tensor> weights;
+  if (inputs[1].isTensorList()) {
+    weights = inputs[1].toTensorVector();
+  } else if (is_tensor(inputs, 1, 2) && is_tensor(inputs, 2, 2)) {
+    weights = {inputs[1].toTensor(), inputs[2].toTensor()};
+  }
+  std::int64_t products = 0;
+  for (const at::Tensor& weight : weights) products += weight.dim() == 2 ? weight.numel() : 0;
+  return times * 2 * x.size(0) * x.size(1) * products;
+}
+
 struct Formula {
   std::string_view name;
   std::int64_t (*flops)(Inputs);
@@ -116,6 +133,10 @@ constexpr std::array kFormulas{
     Formula{"aten::baddbmm", product<1, 3>},
     Formula{"aten::convolution", convolution},
     Formula{"aten::convolution_backward", convolution_backward},
+    Formula{"aten::mkldnn_rnn_layer", recurrent<1>},
+    Formula{"aten::mkldnn_rnn_layer_backward", recurrent<2>},
+    Formula{"aten::_cudnn_rnn", recurrent<1>},
+    Formula{"aten::_cudnn_rnn_backward", recurrent<2>},
     Formula{"aten::_scaled_dot_product_flash_attention_for_cpu", kAttention},
     Formula{"aten::_scaled_dot_product_flash_attention_for_cpu_backward", kAttentionBackward},
     Formula{"aten::_scaled_dot_product_flash_attention", kAttention},

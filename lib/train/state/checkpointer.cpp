@@ -28,7 +28,7 @@ fs::path failure_sign(const fs::path& part) { return fs::path(part).concat(".fai
 constexpr int kMostFailures = 3;
 constexpr double kLongestFailing = 300;  // seconds
 
-std::string size_of(std::uint64_t bytes) { return human_bytes(static_cast<double>(bytes)); }
+std::string size_of(std::uint64_t bytes) { return human_bytes(bytes); }
 
 /// Measures the time that the training waits for a save.
 class Exposed {

@@ -1,6 +1,5 @@
-#include "data/core/unlabeled_split.hpp"
-
 #include "data/core/batch.hpp"
+#include "data/core/dataset_split.hpp"
 #include "data/core/pipeline.hpp"
 #include "data/sources.hpp"
 #include "spec/options/dataset.hpp"

@@ -2,6 +2,7 @@
 #include "data/loader/loading_plan.hpp"
 #include "data/loader/measurements.hpp"
 #include "support/catch.hpp"
+#include "support/manual_clock.hpp"
 
 using namespace trainctl;
 using namespace trainctl::data;

@@ -1,8 +1,7 @@
-#include "data/pack/pack_origin.hpp"
-
 #include "data/formats/cache_file.hpp"
 #include "data/pack/jpeg_files.hpp"
 #include "data/pack/make_pack.hpp"
+#include "data/pack/pack_format.hpp"
 #include "spec/options/dataset.hpp"
 #include "support/catch.hpp"
 #include "support/temp_folder.hpp"

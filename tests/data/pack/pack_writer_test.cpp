@@ -1,4 +1,3 @@
-#include "data/pack/pack_writer.hpp"
 
 #include "data/core/registry.hpp"
 #include "data/dataset/pack.hpp"

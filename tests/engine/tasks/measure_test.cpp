@@ -1,7 +1,7 @@
 #include "base/files.hpp"
 #include "device/device.hpp"
 #include "engine/entry.h"
-#include "events/codec.hpp"
+#include "events/pipe.hpp"
 #include "support/catch.hpp"
 #include "support/rank_group.hpp"
 #include "support/temp_folder.hpp"

@@ -44,6 +44,19 @@ def ramp(shape):
     return torch.arange(2 * torch.Size(shape).numel()).double().sin().float().view(2, *shape)
 
 
+def move(model):
+    """Adds sin(i + j) / 20 to element i of parameter j, because weights of zero would hide the layers before them."""
+    with torch.no_grad():
+        for j, parameter in enumerate(model.parameters()):
+            parameter += (torch.arange(parameter.numel()).double().add(j).sin() / 20).float().view_as(parameter)
+
+
+def named(tensors, values=0):
+    """Returns the names and shapes of named tensors, with the first values of each."""
+    return [{"name": name, "shape": list(t.shape), **({"first": numbers(t.detach().flatten()[:values])} if values else {})}
+            for name, t in tensors]
+
+
 def is_cases(value):
     return isinstance(value, list) and bool(value) and isinstance(value[0], dict)
 

@@ -6,6 +6,7 @@ For models, these are the arguments with which torchvision's builder calls the c
 Needs torch 2.11, torchvision 0.26, numpy and pillow."""
 import enum
 import inspect
+import typing
 import unittest.mock
 
 import torch
@@ -20,21 +21,36 @@ CLASSES = {
     "batch_transform/cutmix": v2.CutMix,
     "batch_transform/mixup": v2.MixUp,
     "layer/adaptive_avg_pool2d": nn.AdaptiveAvgPool2d,
+    "layer/adaptive_max_pool2d": nn.AdaptiveMaxPool2d,
     "layer/avg_pool2d": nn.AvgPool2d,
     "layer/batch_norm2d": nn.BatchNorm2d,
+    "layer/conv1d": nn.Conv1d,
     "layer/conv2d": nn.Conv2d,
+    "layer/conv_transpose2d": nn.ConvTranspose2d,
     "layer/dropout": nn.Dropout,
     "layer/embedding": nn.Embedding,
     "layer/flatten": nn.Flatten,
     "layer/gelu": nn.GELU,
+    "layer/group_norm": nn.GroupNorm,
+    "layer/gru": nn.GRU,
+    "layer/instance_norm2d": nn.InstanceNorm2d,
     "layer/layer_norm": nn.LayerNorm,
+    "layer/leaky_relu": nn.LeakyReLU,
     "layer/linear": nn.Linear,
     "layer/log_softmax": nn.LogSoftmax,
+    "layer/lstm": nn.LSTM,
     "layer/max_pool2d": nn.MaxPool2d,
+    "layer/multihead_attention": nn.MultiheadAttention,
+    "layer/permute": torchvision.ops.Permute,
+    "layer/prelu": nn.PReLU,
     "layer/relu": nn.ReLU,
+    "layer/rms_norm": nn.RMSNorm,
+    "layer/rnn": nn.RNN,
     "layer/sigmoid": nn.Sigmoid,
     "layer/silu": nn.SiLU,
     "layer/tanh": nn.Tanh,
+    "layer/transformer_encoder_layer": nn.TransformerEncoderLayer,
+    "layer/upsample": nn.Upsample,
     "loss/bce_with_logits": nn.BCEWithLogitsLoss,
     "loss/cross_entropy": nn.CrossEntropyLoss,
     "loss/huber": nn.HuberLoss,
@@ -114,7 +130,9 @@ def named(signature):
 
 
 def of_class(cls):
-    return {p.name: plain(p.default) for p in named(inspect.signature(cls))}
+    """Returns the options of the constructor, or of its first overload, which recurrent networks have."""
+    overloads = typing.get_overloads(cls.__init__)
+    return {p.name: plain(p.default) for p in named(inspect.signature(overloads[0] if overloads else cls))}
 
 
 def of_model(builder, cls):

@@ -11,7 +11,7 @@ import math
 import torch
 import torch.nn.functional as F
 import torchvision
-from golden import FOLDER, numbers, save
+from golden import FOLDER, move, named, numbers, save
 from torch import nn
 from torchvision.models.vision_transformer import VisionTransformer
 
@@ -156,19 +156,10 @@ def inputs_of(shape, classes):
     return torch.arange(count).double().sin().float().view(2, *shape)
 
 
-def move(model):
-    """Adds sin(i + j) / 20 to element i of parameter j."""
-    with torch.no_grad():
-        for j, parameter in enumerate(model.parameters()):
-            parameter += (torch.arange(parameter.numel()).double().add(j).sin() / 20).float().view_as(parameter)
-
-
 def describe(kind, options, shape, classes):
     torch.manual_seed(SEED)
     model = MODELS[kind](shape, classes, **options)
-    parameters = [{"name": name, "shape": list(p.shape), "first": numbers(p.detach().flatten()[:4])}
-                  for name, p in model.named_parameters()]
-    buffers = [{"name": name, "shape": list(b.shape)} for name, b in model.named_buffers()]
+    parameters, buffers = named(model.named_parameters(), 4), named(model.named_buffers())
     move(model)
     inputs = inputs_of(shape, classes)
     logits = model.eval()(inputs).detach()

@@ -56,8 +56,8 @@ TEST_CASE("read_run: a run folder is read back as written") {
   REQUIRE(run.epochs.size() == 3);
   CHECK(events::find_metric(run.epochs[1].metrics, "val/loss") == 0.0625);
   REQUIRE(run.steps.lines().size() == 3);
-  CHECK(run.steps.lines()[2].step == 300);
-  CHECK(std::isnan(run.steps.lines()[2].grad_norm));
+  CHECK(run.steps.lines()[2].global_step == 300);
+  CHECK(std::isnan(*run.steps.lines()[2].grad_norm));
   REQUIRE(run.tables.size() == 1);
   CHECK(run.tables[0].epoch == 3);
   CHECK(run.tables[0].counts == std::vector<std::vector<std::int64_t>>{{8, 2}, {1, 11}});
@@ -133,10 +133,10 @@ TEST_CASE("read_run: folders and links in place of files are ignored") {
 
 TEST_CASE("StepLines: very many steps are thinned evenly") {
   StepLines steps;
-  for (int i = 1; i <= 300'000; ++i) steps.add({.step = i});
+  for (int i = 1; i <= 300'000; ++i) steps.add({.global_step = i});
   CHECK(steps.lines().size() < 50'000);
   CHECK(steps.kept_every() == 8);
-  CHECK(steps.lines()[1].step - steps.lines()[0].step == 8);
+  CHECK(steps.lines()[1].global_step - steps.lines()[0].global_step == 8);
 }
 
 TEST_CASE("run page: contains curves, numbers and settings, all escaped") {

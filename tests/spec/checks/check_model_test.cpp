@@ -111,6 +111,105 @@ TEST_CASE("sequential: both branches of a residual are checked", "[spec]") {
                                 "1x28x28: a window of 99x99"));
 }
 
+TEST_CASE("sequential: the branches of a concat must fit together", "[spec]") {
+  const auto concat = [](const std::string& first, const std::string& more) {
+    return sequential("{type: concat, " + more + "branches: [{layers: [" + first +
+                      "]}, {layers: []}]}, flatten, linear");
+  };
+  CHECK(problems_with(concat("{type: conv2d, out_channels: 8, kernel_size: 1}", ""), kDigits)
+            .empty());
+  CHECK_THAT(problems_with(concat("{type: avg_pool2d, kernel_size: 2}", ""), kDigits),
+             Contains("layer 0 (concat) cannot take an input of shape 1x28x28: its branches output "
+                      "1x14x14 and 1x28x28, which dimension 1 cannot join"));
+  CHECK_THAT(problems_with(concat("tanh", "dim: 4, "), kDigits),
+             Contains("its branches output 1x28x28 and 1x28x28, which dimension 4 cannot join"));
+  CHECK_THAT(problems_with(concat("flatten", ""), kDigits),
+             Contains("784 and 1x28x28, which dimension 1 cannot join"));
+  CHECK_THAT(problems_with(concat("{type: conv2d, out_channels: 4, kernel_size: 99}", ""), kDigits),
+             Contains("layer 0.branches.0.layers.0 (conv2d) cannot take an input of shape 1x28x28: "
+                      "a window of 99x99"));
+  CHECK_THAT(problems_with(sequential("{type: concat, branches: []}"), kDigits),
+             Contains("at least one entry"));
+}
+
+TEST_CASE("sequential: options that do not fit the input are refused", "[spec]") {
+  struct Wrong {
+    const char* layers;
+    const char* problem;
+    const char* hint;
+  };
+  const std::string rows = "{type: flatten, start_dim: 1, end_dim: 2}, ";  // 28x28
+  for (const auto& [layers, problem, hint] : std::vector<Wrong>{
+           {"{type: conv_transpose2d, out_channels: 2, kernel_size: 1, padding: 14}",
+            "1x28x28: a padding of 14 removes the whole output", "make 'padding' smaller"},
+           {"{type: conv_transpose2d, out_channels: 2, kernel_size: 1, output_padding: 1}",
+            "an output_padding of 1 is not less than its stride or dilation (1)",
+            "write 'output_padding: 0' or less"},
+           {"{type: conv_transpose2d, out_channels: 3, kernel_size: 1, groups: 2}",
+            "2 groups must divide the 1 input channels and the 3 output channels", "groups: 1"},
+           {"{type: conv1d, out_channels: 2, kernel_size: 1}",
+            "its input must have channels and a length, C x L", "flatten, start_dim: 1"},
+           {"{type: group_norm, num_groups: 2}", "2 groups must divide its 1 channels",
+            "num_groups: 1"},
+           {"adaptive_avg_pool2d, {type: group_norm, num_groups: 1}",
+            "1x1x1: it would normalize each value alone, to 0", "shrink the image"},
+           {"adaptive_max_pool2d, instance_norm2d", "it would normalize each value alone, to 0",
+            ""},
+           {"{type: prelu, num_parameters: 2}", "2 parameters must be 1, or its 1 channels",
+            "num_parameters: 1"},
+           {"upsample", "it must have either 'size' or 'scale_factor'", "write one of them"},
+           {"{type: upsample, size: 8, scale_factor: 2}", "it must have either 'size'", ""},
+           {"{type: upsample, size: 8, align_corners: false}",
+            "'align_corners' has no meaning for 'mode: nearest'", "mode: bilinear"},
+           {"{type: upsample, scale_factor: 0.01}", "its output would be empty", "larger"},
+           {"{type: flatten, start_dim: 3, end_dim: 2}", "its dimensions from 3 to 2 do not exist",
+            "its dimensions are 1 to 3"},
+           {"{type: flatten, end_dim: 4}", "its dimensions from 1 to 4 do not exist", ""},
+           {"{type: permute, dims: [0, 2, 1]}",
+            "'dims' must be 0 and then an order of its dimensions 1 to 3", "to swap"},
+           {"{type: permute, dims: [1, 0, 2, 3]}", "'dims' must be 0 and then", ""},
+           {"{type: multihead_attention, num_heads: 2}",
+            "its input must be a sequence of vectors, T x E", "flatten, start_dim: 1"},
+           {"{type: lstm, hidden_size: 4}", "its input must be a sequence of vectors", ""},
+           {"positional_embedding", "its input must be a sequence of vectors", ""}}) {
+    INFO(layers);
+    CHECK_THAT(problems_with(sequential(layers + std::string(", flatten, linear")), kDigits),
+               Contains(problem) && Contains(hint));
+  }
+  for (const auto& [layers, problem, hint] : std::vector<Wrong>{
+           {"{type: conv1d, out_channels: 2, kernel_size: 29}",
+            "28x28: a window of 29 is larger than its input", "make 'kernel_size' smaller"},
+           {"{type: positional_embedding, num_embeddings: 27}",
+            "a sequence of 28 has more positions than its 27 vectors", "num_embeddings: 28"},
+           {"{type: multihead_attention, num_heads: 3}", "3 heads must divide its 28 features",
+            "change the number of heads"},
+           {"{type: transformer_encoder_layer, nhead: 5}", "5 heads must divide its 28 features",
+            ""},
+           {"{type: gru, hidden_size: 4, dropout: 0.5}",
+            "its dropout acts between stacked layers, but it has only one", "num_layers: 2"}}) {
+    INFO(layers);
+    CHECK_THAT(problems_with(sequential(rows + layers + ", flatten, linear"), kDigits),
+               Contains(problem) && Contains(hint));
+  }
+}
+
+TEST_CASE("sequential: layers of sequences fit each other", "[spec]") {
+  CHECK(problems_with(sequential("{type: flatten, start_dim: 1, end_dim: 2}, "
+                                 "{type: permute, dims: [0, 2, 1]}, "
+                                 "{type: conv1d, out_channels: 6, kernel_size: 3, padding: 1}, "
+                                 "{type: permute, dims: [0, 2, 1]}, positional_embedding, "
+                                 "{type: multihead_attention, num_heads: 2}, "
+                                 "{type: transformer_encoder_layer, nhead: 3}, rms_norm, "
+                                 "{type: lstm, hidden_size: 4, bidirectional: true}, "
+                                 "{type: rnn, hidden_size: 5, output: last}, linear"),
+                      kDigits)
+            .empty());
+  CHECK(problems_with(sequential("{type: embedding, embedding_dim: 8}, {type: gru, hidden_size: "
+                                 "4}, linear"),
+                      ModelInput{kText, {16}, 100})
+            .empty());
+}
+
 TEST_CASE("sequential: the output of the last layer must match the data", "[spec]") {
   CHECK_THAT(
       problems_with(sequential("flatten, {type: linear, out_features: 7}"), kDigits),

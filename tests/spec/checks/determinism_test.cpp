@@ -44,12 +44,23 @@ TEST_CASE("deterministic: a layer without a deterministic backward pass is an er
   CHECK(problems_on(kOnGpu, {kDeterministic}).empty());
 }
 
-TEST_CASE("deterministic: layers inside residual layers are checked, too", "[spec]") {
+TEST_CASE("deterministic: adaptive_max_pool2d and bilinear upsample are errors on a GPU",
+          "[spec]") {
+  CHECK_THAT(problems_on(kOnGpu, {model_of("adaptive_max_pool2d"), kDeterministic}),
+             Contains("adaptive_max_pool2d_backward_cuda"));
+  CHECK_THAT(
+      problems_on(kOnGpu, {model_of("{type: upsample, size: 8, mode: bilinear}"), kDeterministic}),
+      Contains("upsample_bilinear2d_backward_out_cuda"));
+  CHECK(problems_on(kOnGpu, {model_of("{type: upsample, size: 8}"), kDeterministic}).empty());
+}
+
+TEST_CASE("deterministic: layers inside other layers are checked, too", "[spec]") {
   const std::string pool = "{type: adaptive_avg_pool2d, output_size: 2}";
   for (const std::string& key : std::vector<std::string>{
-           "layers: [" + pool + "]", "layers: [relu], shortcut: [" + pool + "]"}) {
+           "residual, layers: [" + pool + "]", "residual, layers: [relu], shortcut: [" + pool + "]",
+           "concat, branches: [{layers: []}, {layers: [" + pool + "]}]"}) {
     CAPTURE(key);
-    CHECK_THAT(problems_on(kOnGpu, {model_of("{type: residual, " + key + "}"), kDeterministic}),
+    CHECK_THAT(problems_on(kOnGpu, {model_of("{type: " + key + "}"), kDeterministic}),
                Contains("adaptive_avg_pool2d_backward_cuda"));
   }
 }

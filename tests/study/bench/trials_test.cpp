@@ -1,6 +1,7 @@
 #include "study/bench/trials.hpp"
 
 #include "support/catch.hpp"
+#include "support/manual_clock.hpp"
 
 #include <fmt/format.h>
 

@@ -3,7 +3,7 @@
 #include "base/error.hpp"
 #include "checkpoint/saves.hpp"
 #include "report/invented.hpp"
-#include "report/record/history_files.hpp"
+#include "report/record/run_files.hpp"
 #include "report/sinks/sink.hpp"
 #include "support/catch.hpp"
 #include "support/put_text.hpp"

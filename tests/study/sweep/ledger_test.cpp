@@ -67,7 +67,7 @@ const std::vector<LedgerStep>& life() {
 std::string state_of(const Ledger& ledger) {
   std::string text;
   for (const LedgerRun& run : ledger.runs())
-    text += fmt::format("{}:{}/{}/{} ", run.number, name_of(run.status), run.target, run.rung);
+    text += fmt::format("{}:{}/{}/{} ", run.number, enum_name(run.status), run.target, run.rung);
   return text;
 }
 

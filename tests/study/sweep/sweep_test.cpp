@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 #include "study/folder/folder_lock.hpp"
 #include "support/catch.hpp"
+#include "support/manual_clock.hpp"
 #include "support/put_text.hpp"
 #include "support/temp_folder.hpp"
 
@@ -36,7 +37,7 @@ class World {
   }
   [[nodiscard]] std::string statuses() const {
     std::string text;
-    for (const LedgerRun& run : ledger_.runs()) text += std::string(name_of(run.status)) + " ";
+    for (const LedgerRun& run : ledger_.runs()) text += std::string(enum_name(run.status)) + " ";
     return text;
   }
   Ledger& ledger() { return ledger_; }

@@ -1,5 +1,6 @@
 #include "study/tune/paired_trials.hpp"
 #include "support/catch.hpp"
+#include "support/manual_clock.hpp"
 
 #include <cmath>
 #include <vector>

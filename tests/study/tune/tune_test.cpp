@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 #include "spec/load.hpp"
 #include "support/catch.hpp"
+#include "support/manual_clock.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,6 @@
 #include "study/workers/devices.hpp"
 #include "support/catch.hpp"
+#include "support/manual_clock.hpp"
 
 using namespace trainctl;
 using study::FreeMemory;

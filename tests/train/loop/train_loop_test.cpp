@@ -8,6 +8,7 @@
 #include "spec/options/transform.hpp"
 #include "support/catch.hpp"
 #include "support/close.hpp"
+#include "support/manual_clock.hpp"
 #include "train/fake_run.hpp"
 
 #include <cstddef>

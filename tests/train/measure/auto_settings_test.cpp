@@ -1,6 +1,7 @@
 #include "train/measure/auto_settings.hpp"
 
 #include "support/catch.hpp"
+#include "support/manual_clock.hpp"
 
 using namespace trainctl;
 

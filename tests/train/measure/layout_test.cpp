@@ -1,4 +1,5 @@
 #include "support/catch.hpp"
+#include "support/manual_clock.hpp"
 #include "train/measure/auto_settings.hpp"
 
 #include <algorithm>

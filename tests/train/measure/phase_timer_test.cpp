@@ -2,6 +2,7 @@
 
 #include "base/json_archive.hpp"
 #include "support/catch.hpp"
+#include "support/manual_clock.hpp"
 
 using namespace trainctl;
 using train::Part;

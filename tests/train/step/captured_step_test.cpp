@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "support/catch.hpp"
+#include "support/manual_clock.hpp"
 #include "support/rank_group.hpp"
 #include "train/fake_run.hpp"
 

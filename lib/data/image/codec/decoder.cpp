@@ -7,8 +7,6 @@
 #include "data/image/codec/png.hpp"
 
 #include <algorithm>
-#include <array>
-#include <string_view>
 
 namespace trainctl::data {
 namespace {

@@ -1,7 +1,6 @@
 #pragma once
 
 #include "data/core/dataset.hpp"
-#include "data/image/image.hpp"
 
 namespace trainctl::data {
 

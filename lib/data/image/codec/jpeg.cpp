@@ -6,13 +6,10 @@
 #include <jpeglib.h>
 
 #include <algorithm>
-#include <array>
 #include <csetjmp>
 #include <cstdio>  // jpeglib.h requires it
 #include <cstring>
 #include <new>
-#include <string_view>
-#include <utility>
 
 namespace trainctl::data {
 namespace {

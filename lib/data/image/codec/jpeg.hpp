@@ -1,7 +1,6 @@
 #pragma once
 
 #include "data/image/codec/decoder.hpp"
-#include "data/image/image.hpp"
 
 namespace trainctl::data {
 

@@ -6,9 +6,6 @@
 
 #include <cstdlib>
 #include <cstring>
-#include <limits>
-#include <string>
-#include <string_view>
 
 namespace trainctl::data {
 namespace {
@@ -179,12 +176,6 @@ Extents webp_extents(const HeaderBytes& header) {
   return {header.number(28, 2) & 0x3FFF, header.number(26, 2) & 0x3FFF};
 }
 
-/// Uncompressed rows are padded to multiples of 4 bytes.
-void check_bmp_rows(const Extents& image, std::uint32_t bits, std::size_t file_bytes) {
-  const auto width = static_cast<std::uint64_t>(image.width);
-  check_size("BMP", image, (width * bits + 31) / 32 * 4, file_bytes);
-}
-
 Extents bmp_extents(const HeaderBytes& header, const DecodeLimits& limits) {
   constexpr std::uint32_t kOldHeader = 12;
   enum : std::uint32_t { kPlain = 0, kMasks = 3 };
@@ -202,7 +193,9 @@ Extents bmp_extents(const HeaderBytes& header, const DecodeLimits& limits) {
     compression = header.number(30, 4);
   }
   check_extents(image.height, image.width, limits);
-  if (compression == kPlain || compression == kMasks) check_bmp_rows(image, bits, header.size());
+  const std::uint64_t row = static_cast<std::uint64_t>(image.width) * bits;
+  if (compression == kPlain || compression == kMasks)  // rows are padded to multiples of 4 bytes
+    check_size("BMP", image, (row + 31) / 32 * 4, header.size());
   return image;
 }
 

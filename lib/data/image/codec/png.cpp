@@ -1,18 +1,13 @@
 #include "data/image/codec/png.hpp"
 
-#include "base/error.hpp"
 #include "base/files.hpp"
 #include "base/strings.hpp"
 
 #include <png.h>
 
 #include <algorithm>
-#include <array>
 #include <csetjmp>
 #include <cstring>
-#include <span>
-#include <utility>
-#include <vector>
 
 namespace trainctl::data {
 namespace {

@@ -1,10 +1,8 @@
 #pragma once
 
 #include "data/image/codec/decoder.hpp"
-#include "data/image/image.hpp"
 
 #include <filesystem>
-#include <string>
 
 namespace trainctl::data {
 

@@ -111,10 +111,10 @@ at::Tensor LayerNorm::over_channels(const at::Tensor& x_nchw) const {
   return (*this)(x_nchw.permute({0, 2, 3, 1})).permute({0, 3, 1, 2});
 }
 
-LayerNorm make_layer_norm(const Scope& scope, at::IntArrayRef shape, double eps) {
+LayerNorm make_layer_norm(const Scope& scope, at::IntArrayRef shape, double eps, Bias bias) {
   LayerNorm layer;
   layer.weight = scope.parameter("weight", at::ones(shape, at::kFloat));
-  layer.bias = scope.parameter("bias", at::zeros(shape, at::kFloat));
+  if (bias == Bias::with) layer.bias = scope.parameter("bias", at::zeros(shape, at::kFloat));
   layer.eps = eps;
   return layer;
 }

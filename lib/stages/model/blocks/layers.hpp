@@ -99,7 +99,7 @@ Conv2d make_conv2d(const Scope& scope, const Conv2dShape& shape);
 /// nn.LayerNorm (Ba et al. 2016): normalizes the last dimensions of x, those of `weight`.
 struct LayerNorm {
   at::Tensor weight;
-  at::Tensor bias;
+  at::Tensor bias;  // undefined without bias
   double eps = 1e-5;
 
   [[nodiscard]] at::Tensor operator()(const at::Tensor& x) const;
@@ -108,7 +108,8 @@ struct LayerNorm {
 };
 
 /// Creates a layer of the given shape with weight 1 and bias 0.
-LayerNorm make_layer_norm(const Scope& scope, at::IntArrayRef shape, double eps = 1e-5);
+LayerNorm make_layer_norm(const Scope& scope, at::IntArrayRef shape, double eps = 1e-5,
+                          Bias bias = Bias::with);
 
 /// Returns the context in the form that the option structs check.
 spec::ModelInput model_input(const stage::ModelContext& context);

@@ -37,22 +37,26 @@ at::Tensor self_attention(const at::Tensor& qkv, const AttentionOptions& options
 
 at::Tensor MultiheadAttention::operator()(const at::Tensor& x, stage::RunMode mode) const {
   const double dropped = mode == stage::RunMode::train ? dropout : 0;
-  return out_proj(self_attention(in_proj(x), {.heads = heads, .dropout = dropped}));
+  return out_proj(self_attention(in_proj(x), {.heads = heads, .dropout = dropped, .mask = mask}));
 }
 
 MultiheadAttention make_multihead_attention(const Scope& scope, const AttentionPlan& plan) {
   const std::int64_t width = plan.width;
+  const bool bias = plan.bias == Bias::with;
   const at::Tensor out_weight = draw_weight({width, width});
-  draw_bias(width, width);  // torch draws the bias before it sets it to 0
+  if (bias) draw_bias(width, width);  // torch draws the bias before it sets it to 0
   const at::Tensor in_weight = at::empty({3 * width, width}, at::kFloat);
   redraw_xavier_uniform(in_weight);
   MultiheadAttention block;
   block.in_proj.weight = scope.parameter("in_proj_weight", in_weight);
-  block.in_proj.bias = scope.parameter("in_proj_bias", at::zeros({3 * width}, at::kFloat));
+  if (bias)
+    block.in_proj.bias = scope.parameter("in_proj_bias", at::zeros({3 * width}, at::kFloat));
   block.out_proj.weight = (scope / "out_proj").parameter("weight", out_weight);
-  block.out_proj.bias = (scope / "out_proj").parameter("bias", at::zeros({width}, at::kFloat));
+  if (bias)
+    block.out_proj.bias = (scope / "out_proj").parameter("bias", at::zeros({width}, at::kFloat));
   block.heads = plan.heads;
   block.dropout = plan.dropout;
+  block.mask = plan.mask;
   return block;
 }
 

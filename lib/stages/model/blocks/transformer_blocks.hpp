@@ -26,6 +26,7 @@ struct MultiheadAttention {
   Linear out_proj;
   std::int64_t heads = 1;
   double dropout = 0;  // of the attention weights
+  Mask mask = Mask::none;
 
   /// x: [N, T, width].
   [[nodiscard]] at::Tensor operator()(const at::Tensor& x, stage::RunMode mode) const;
@@ -35,6 +36,8 @@ struct AttentionPlan {
   std::int64_t width = 0;
   std::int64_t heads = 1;  // must divide the width
   double dropout = 0;
+  Bias bias = Bias::with;
+  Mask mask = Mask::none;
 };
 
 /// Creates in_proj_weight, in_proj_bias, out_proj.weight and out_proj.bias, initialized as in
