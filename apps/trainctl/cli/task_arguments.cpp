@@ -46,7 +46,7 @@ void take_run_folder(TaskArguments& arguments) {
     if (const std::string note = study::restore_resolved_config(folder); !note.empty())
       log::get().warn("{}", note);
   }
-  ENSURE(config, fs::is_regular_file(folder / kResolved, ignored),
+  ENSURE(config, is_file(folder / kResolved),
          "the folder {} has no {}, so it is not a run folder\nhint: name a run folder or an "
          "experiment file",
          shown, kResolved);
