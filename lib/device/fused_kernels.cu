@@ -14,7 +14,7 @@ struct Sum {
   __device__ float operator()(float a, float b) const { return a + b; }
 };
 struct MergeSums {
-  __device__ RowSum operator()(const RowSum& a, const RowSum& b) const { return both(a, b); }
+  __device__ RowSum operator()(const RowSum& a, const RowSum& b) const { return merge_sums(a, b); }
 };
 struct AddSums {
   __device__ NormSums operator()(const NormSums& a, const NormSums& b) const { return add(a, b); }

@@ -43,7 +43,7 @@ void entropy(const RowEntropy& job) {
       stats = {job.stats[2 * row], job.stats[2 * row + 1]};
     } else {
       stats = stats_of(
-          reduce_lanes([&](int lane) { return lane_sum<T>(job, row, lane, kWarp); }, both));
+          reduce_lanes([&](int lane) { return lane_sum<T>(job, row, lane, kWarp); }, merge_sums));
     }
     float log_p = 0;
     if (needs_probabilities(job)) {

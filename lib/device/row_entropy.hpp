@@ -100,7 +100,7 @@ TRAINCTL_HOST_DEVICE RowTarget row_target(const RowEntropy& job, std::int64_t ro
 
 /// Adds logits to the sum.
 template <int kCount>
-TRAINCTL_HOST_DEVICE RowSum with(const RowSum& part, const Pack<float, kCount>& logits) {
+TRAINCTL_HOST_DEVICE RowSum add_logits(const RowSum& part, const Pack<float, kCount>& logits) {
   constexpr float kLeast = -std::numeric_limits<float>::infinity();
   float largest = part.largest;
   for (const float logit : logits.values) largest = logit > largest ? logit : largest;
@@ -111,7 +111,7 @@ TRAINCTL_HOST_DEVICE RowSum with(const RowSum& part, const Pack<float, kCount>& 
 }
 
 /// Merges the sums of two sets of logits.
-TRAINCTL_HOST_DEVICE RowSum both(const RowSum& some, const RowSum& others) {
+TRAINCTL_HOST_DEVICE RowSum merge_sums(const RowSum& some, const RowSum& others) {
   if (others.sum == 0) return some;  // only -inf so far
   if (some.sum == 0) return others;
   const float largest = some.largest > others.largest ? some.largest : others.largest;
@@ -147,11 +147,11 @@ TRAINCTL_HOST_DEVICE RowSum lane_sum(const RowEntropy& job, std::int64_t row, in
   const T* logits = static_cast<const T*>(job.logits) + row * job.stride;
   const RowSplit split = split_row<T>(row * job.stride, job.classes);
   RowSum part{-std::numeric_limits<float>::infinity(), 0};
-  if (lane < split.head) part = with(part, load<1>(logits + lane));
+  if (lane < split.head) part = add_logits(part, load<1>(logits + lane));
   const T* packs = logits + split.head;
   for (std::int64_t i = lane; i < split.packs; i += lanes)
-    part = with(part, load<kCount>(packs + i * kCount));
-  if (lane < split.tail) part = with(part, load<1>(packs + split.packs * kCount + lane));
+    part = add_logits(part, load<kCount>(packs + i * kCount));
+  if (lane < split.tail) part = add_logits(part, load<1>(packs + split.packs * kCount + lane));
   return part;
 }
 
@@ -173,7 +173,7 @@ struct RowGradient {
 /// Writes the gradients of kCount columns. Returns the weighted sum of their log probabilities,
 /// which is used only with smoothing.
 template <int kCount, class T>
-TRAINCTL_HOST_DEVICE float gradient_of(const RowGradient<T>& row, std::int64_t column) {
+TRAINCTL_HOST_DEVICE float write_gradients(const RowGradient<T>& row, std::int64_t column) {
   const Pack<float, kCount> logits = load<kCount>(row.logits + column);
   Pack<float, kCount> out{};
   float sum = 0;
@@ -212,10 +212,10 @@ TRAINCTL_HOST_DEVICE float lane_gradients(const RowEntropy& job, std::int64_t ro
                            gradients, multiplier};
   const RowSplit split = split_row<T>(row * job.stride, job.classes);
   float sum = 0;
-  if (lane < split.head) sum += gradient_of<1>(all, lane);
+  if (lane < split.head) sum += write_gradients<1>(all, lane);
   for (std::int64_t i = lane; i < split.packs; i += lanes)
-    sum += gradient_of<kCount>(all, split.head + i * kCount);
-  if (lane < split.tail) sum += gradient_of<1>(all, split.head + split.packs * kCount + lane);
+    sum += write_gradients<kCount>(all, split.head + i * kCount);
+  if (lane < split.tail) sum += write_gradients<1>(all, split.head + split.packs * kCount + lane);
   return sum;
 }
 

@@ -27,7 +27,7 @@ bool is_aligned(const at::Tensor& x) {
   return reinterpret_cast<std::uintptr_t>(x.const_data_ptr()) % device::kPackBytes == 0;
 }
 
-at::Tensor packed(const at::Tensor& x) {
+at::Tensor make_aligned(const at::Tensor& x) {
   at::Tensor dense = x.contiguous();
   return is_aligned(dense) ? dense : dense.clone();
 }

@@ -68,7 +68,7 @@ class CrossEntropy final : public stage::Loss {
                                    at::Reduction::Reduction reduction) const {
     if (reduction != at::Reduction::None && fuses_entropy(logits, targets))
       return fused(logits, targets, reduction);
-    return at::cross_entropy_loss(widened(logits), targets.classes, weight_, reduction,
+    return at::cross_entropy_loss(widen(logits), targets.classes, weight_, reduction,
                                   ignored_.value_or(kNoLabel), label_smoothing_);
   }
 

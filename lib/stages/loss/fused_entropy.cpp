@@ -44,10 +44,10 @@ std::int64_t row_stride(const at::Tensor& logits) {
 }
 
 /// Returns logits whose rows are contiguous, with little padding between them.
-at::Tensor with_dense_rows(const at::Tensor& logits) {
+at::Tensor make_rows_dense(const at::Tensor& logits) {
   const std::int64_t padding = row_stride(logits) - logits.size(1);
   const bool dense = logits.stride(1) == 1 && padding >= 0 && padding < kMostPadding;
-  return dense && is_aligned(logits) ? logits : packed(logits);
+  return dense && is_aligned(logits) ? logits : make_aligned(logits);
 }
 
 /// Returns memory for gradients, with the same padding.
@@ -68,15 +68,16 @@ const T* data_of(const at::Tensor& tensor) {
   return tensor.defined() ? tensor.const_data_ptr<T>() : nullptr;
 }
 
-at::Tensor dense(const at::Tensor& tensor) {
+at::Tensor make_contiguous(const at::Tensor& tensor) {
   return tensor.defined() ? tensor.contiguous() : tensor;
 }
 
 Arguments arguments_of(const at::Tensor& logits, const ClassTargets& targets,
                        const FusedEntropy& options) {
-  return {with_dense_rows(logits.detach()),
-          {dense(targets.classes), dense(targets.partners), dense(targets.lambda)},
-          dense(options.weight)};
+  return {make_rows_dense(logits.detach()),
+          {make_contiguous(targets.classes), make_contiguous(targets.partners),
+           make_contiguous(targets.lambda)},
+          make_contiguous(options.weight)};
 }
 
 device::RowEntropy job_of(const Arguments& arguments, const FusedEntropy& options) {
@@ -107,7 +108,7 @@ void run(const device::RowEntropy& job, at::Device device) {
   }
 }
 
-at::Tensor reduced(const at::Tensor& losses, const FusedEntropy& options) {
+at::Tensor reduce(const at::Tensor& losses, const FusedEntropy& options) {
   switch (options.reduction) {
     case FusedEntropy::Reduction::none: return losses;
     case FusedEntropy::Reduction::sum: return losses.sum();
@@ -145,7 +146,7 @@ struct Fused : torch::autograd::Function<Fused> {
     context->saved_data["weight_sum"] = options.weight_sum;
     context->saved_data["mean"] = options.reduction == FusedEntropy::Reduction::mean;
     context->saved_data["expected"] = static_cast<double>(expected);
-    return reduced(losses, options);
+    return reduce(losses, options);
   }
 
   /// Computes the gradients with the factor, which only the device knows, unless they were already
@@ -196,15 +197,15 @@ at::Tensor fused_entropy(const at::Tensor& logits, const ClassTargets& targets,
   const bool differentiates = at::GradMode::is_enabled() && logits.requires_grad() &&
                               options.reduction != FusedEntropy::Reduction::none;
   if (differentiates) {
-    return recorded("trainctl::cross_entropy", {logits, targets.classes},
-                    [&] { return Fused::apply(logits, targets, options); });
+    return record_operator("trainctl::cross_entropy", {logits, targets.classes},
+                           [&] { return Fused::apply(logits, targets, options); });
   }
   const Arguments arguments = arguments_of(logits, targets, options);
   const at::Tensor losses = losses_for(arguments);
   device::RowEntropy job = job_of(arguments, options);
   job.losses = losses.mutable_data_ptr<float>();
   run(job, logits.device());
-  return reduced(losses, options);
+  return reduce(losses, options);
 }
 
 }  // namespace trainctl::stages

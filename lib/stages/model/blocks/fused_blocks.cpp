@@ -50,11 +50,11 @@ struct NormedWithStats {
 };
 
 NormedWithStats compute(const LayerNorm& norm, const Residual& residual, at::ScalarType out) {
-  const at::Tensor x = packed(residual.x.detach());
+  const at::Tensor x = make_aligned(residual.x.detach());
   const at::Tensor branch =
-      residual.branch.defined() ? packed(residual.branch.detach()) : at::Tensor();
-  const at::Tensor weight = packed(norm.weight.detach());
-  const at::Tensor bias = packed(norm.bias.detach());
+      residual.branch.defined() ? make_aligned(residual.branch.detach()) : at::Tensor();
+  const at::Tensor weight = make_aligned(norm.weight.detach());
+  const at::Tensor bias = make_aligned(norm.bias.detach());
   NormedWithStats result;
   result.sum = branch.defined() ? at::empty_like(x) : x;
   result.normed = at::empty(x.sizes(), x.options().dtype(out));
@@ -94,10 +94,10 @@ struct AddNormFunction : torch::autograd::Function<AddNormFunction> {
     const variable_list saved = context->get_saved_variables();
     const bool adds = context->saved_data["adds"].toBool();
     const at::Tensor none;
-    const at::Tensor sum_grad = gradients[0].defined() ? packed(gradients[0]) : none;
+    const at::Tensor sum_grad = gradients[0].defined() ? make_aligned(gradients[0]) : none;
     if (!gradients[1].defined()) return {sum_grad, adds ? sum_grad : none, none, none, none, none};
-    const at::Tensor normed = packed(gradients[1]);
-    const at::Tensor weight = packed(saved[2]);
+    const at::Tensor normed = make_aligned(gradients[1]);
+    const at::Tensor weight = make_aligned(saved[2]);
     device::AddNormBackward job;
     job.normed = normed.const_data_ptr();
     job.type = element_of(normed);
@@ -141,8 +141,8 @@ at::Tensor compute(const at::Tensor& x, const at::Tensor& bias, bool tanh) {
 struct BiasGeluFunction : torch::autograd::Function<BiasGeluFunction> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& bias,
                             bool tanh) {
-    const at::Tensor dense = packed(x.detach());
-    const at::Tensor shift = packed(bias.detach());
+    const at::Tensor dense = make_aligned(x.detach());
+    const at::Tensor shift = make_aligned(bias.detach());
     context->save_for_backward({dense, shift});
     context->saved_data["tanh"] = tanh;
     return compute(dense, shift, tanh);
@@ -151,7 +151,7 @@ struct BiasGeluFunction : torch::autograd::Function<BiasGeluFunction> {
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     check_first_derivative();
     const variable_list saved = context->get_saved_variables();
-    const at::Tensor gradient = packed(gradients[0]);
+    const at::Tensor gradient = make_aligned(gradients[0]);
     const at::Tensor x_grad = at::empty_like(saved[0]);
     const at::Tensor bias_grad = at::empty_like(saved[1]);
     device::BiasGelu job;
@@ -239,7 +239,7 @@ Normed fused_add_norm(const LayerNorm& norm, const Residual& residual, at::Scala
   }
   const std::optional<at::Tensor> added = branch.defined() ? std::optional(branch) : std::nullopt;
   const at::Tensor& input = x;
-  const variable_list results = recorded(
+  const variable_list results = record_operator(
       "trainctl::add_norm", {input, norm.weight, norm.bias},
       [&] { return AddNormFunction::apply(input, added, norm.weight, norm.bias, norm.eps, out); });
   return {results[0], results[1]};
@@ -260,15 +260,16 @@ bool fuses_bias_gelu(const at::Tensor& x, const at::Tensor& bias) {
 at::Tensor fused_bias_gelu(const at::Tensor& x, const at::Tensor& bias, Gelu approximation) {
   const bool tanh = approximation == Gelu::tanh;
   if (!at::GradMode::is_enabled() || !(x.requires_grad() || bias.requires_grad()))
-    return compute(packed(x.detach()), packed(bias.detach()), tanh);
-  return recorded("trainctl::bias_gelu", {x, bias},
-                  [&] { return BiasGeluFunction::apply(x, bias, tanh); });
+    return compute(make_aligned(x.detach()), make_aligned(bias.detach()), tanh);
+  return record_operator("trainctl::bias_gelu", {x, bias},
+                         [&] { return BiasGeluFunction::apply(x, bias, tanh); });
 }
 
 at::Tensor padded_linear(const at::Tensor& x, const at::Tensor& weight, at::ScalarType compute) {
   const at::Tensor rows = x.flatten(0, -2);
-  const at::Tensor result = recorded("trainctl::padded_linear", {rows, weight},
-                                     [&] { return PaddedLinear::apply(rows, weight, compute); });
+  const at::Tensor result = record_operator("trainctl::padded_linear", {rows, weight}, [&] {
+    return PaddedLinear::apply(rows, weight, compute);
+  });
   return result.unflatten(0, x.sizes().slice(0, static_cast<std::size_t>(x.dim()) - 1));
 }
 
