@@ -27,6 +27,9 @@ bool is_aligned(const at::Tensor& x);
 /// Returns the tensor with contiguous memory, aligned to the widest load.
 at::Tensor make_aligned(const at::Tensor& x);
 
+/// Throws in a backward pass whose result would be differentiated again (create_graph).
+void check_first_derivative();
+
 /// Throws if `failure`, the result of a launch, is not null: the error of an earlier kernel, or
 /// Error(resource).
 void check_launch(const char* failure, const char* kernel);

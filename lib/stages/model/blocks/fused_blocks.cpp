@@ -11,7 +11,6 @@
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/mm.h>
-#include <c10/util/Exception.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <optional>
@@ -21,11 +20,6 @@ namespace {
 
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
-
-void check_first_derivative() {
-  TORCH_CHECK(!at::GradMode::is_enabled(),
-              "the fused kernels have no second derivative\nhint: remove create_graph");
-}
 
 std::int64_t rows_of(const at::Tensor& x) { return x.numel() / x.size(-1); }
 
@@ -174,18 +168,11 @@ struct BiasGeluFunction : torch::autograd::Function<BiasGeluFunction> {
 
 constexpr std::int64_t kColumns = 8;  // a multiple of these is fast
 
-/// Returns a matrix of `columns` columns that starts with those of x [N, M] and has 0 in the
-/// others. Uses the memory of x if it has this padding and nothing else.
-at::Tensor padded(const at::Tensor& x, std::int64_t columns) {
-  const std::int64_t rows = x.size(0);
-  const auto bytes = static_cast<std::size_t>(rows * columns) * x.element_size();
-  const bool fits = x.stride(0) == columns && x.stride(1) == 1 && x.storage_offset() == 0 &&
-                    x.storage().nbytes() == bytes;
-  const at::Tensor all =
-      fits ? x.as_strided({rows, columns}, {columns, 1}) : at::empty({rows, columns}, x.options());
-  if (!fits) all.narrow(1, 0, x.size(1)).copy_(x);
-  all.narrow(1, x.size(1), columns - x.size(1)).zero_();
-  return all;
+/// Returns whether no other tensor sees the memory of x. A view keeps the tensor that it was made
+/// from.
+bool is_only_user(const at::Tensor& x) {
+  if (!x.is_view()) return x.storage().use_count() == 1;
+  return x.storage().use_count() == 2 && x._base().use_count() == 1;
 }
 
 struct PaddedLinear : torch::autograd::Function<PaddedLinear> {
@@ -205,7 +192,7 @@ struct PaddedLinear : torch::autograd::Function<PaddedLinear> {
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     check_first_derivative();
     const variable_list saved = context->get_saved_variables();
-    const at::Tensor gradient = padded(gradients[0], saved[1].size(0));
+    const at::Tensor gradient = pad_columns(gradients[0], saved[1].size(0));
     const std::int64_t outputs = context->saved_data["outputs"].toInt();
     return {at::mm(gradient, saved[1]), at::mm(gradient.t(), saved[0]).narrow(0, 0, outputs),
             at::Tensor()};
@@ -263,6 +250,18 @@ at::Tensor fused_bias_gelu(const at::Tensor& x, const at::Tensor& bias, Gelu app
     return compute(make_aligned(x.detach()), make_aligned(bias.detach()), tanh);
   return record_operator("trainctl::bias_gelu", {x, bias},
                          [&] { return BiasGeluFunction::apply(x, bias, tanh); });
+}
+
+at::Tensor pad_columns(const at::Tensor& x, std::int64_t columns) {
+  const std::int64_t rows = x.size(0);
+  const auto bytes = static_cast<std::size_t>(rows * columns) * x.element_size();
+  const bool fits = x.stride(0) == columns && x.stride(1) == 1 && x.storage_offset() == 0 &&
+                    x.storage().nbytes() == bytes && is_only_user(x);
+  const at::Tensor all =
+      fits ? x.as_strided({rows, columns}, {columns, 1}) : at::empty({rows, columns}, x.options());
+  if (!fits) all.narrow(1, 0, x.size(1)).copy_(x);
+  all.narrow(1, x.size(1), columns - x.size(1)).zero_();
+  return all;
 }
 
 at::Tensor padded_linear(const at::Tensor& x, const at::Tensor& weight, at::ScalarType compute) {
