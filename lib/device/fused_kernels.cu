@@ -62,14 +62,17 @@ constexpr int kWarpRows = 4;  // rows of a block whose rows have a warp each
 
 // ---- cross entropy
 
-template <class T, int kThreads>
-__global__ void __launch_bounds__(kThreads) row_entropy_kernel(RowEntropy job) {
+template <class T, int kThreads, bool kProbabilities>
+__global__ void __launch_bounds__(kThreads, kProbabilities ? 1 : 1280 / kThreads)
+    row_entropy_kernel(RowEntropy job) {
   if (is_done(job)) return;
   const std::int64_t row = std::int64_t{blockIdx.x} * blockDim.y + threadIdx.y;
   if (row >= job.rows) return;  // with several rows in a block, the lanes of a row are a warp
   const int lane = static_cast<int>(threadIdx.x);
   const int lanes = static_cast<int>(blockDim.x);
-  const RowTarget target = row_target(job, row);
+  RowTarget target = row_target(job, row);
+  if constexpr (kProbabilities)
+    target.total = reduce_row(lane_total<T>(job, row, lane, lanes), 0.0F, Sum{});
   RowStats stats;
   if (job.losses == nullptr) {
     stats = {job.stats[2 * row], job.stats[2 * row + 1]};
@@ -78,9 +81,10 @@ __global__ void __launch_bounds__(kThreads) row_entropy_kernel(RowEntropy job) {
     stats = stats_of(reduce_row(lane_sum<T>(job, row, lane, lanes), none, MergeSums{}));
   }
   float sum = 0;
-  if (needs_probabilities(job)) sum = lane_gradients<T>(job, row, target, stats, lane, lanes);
+  if (reads_twice(job))
+    sum = lane_gradients<T, kProbabilities>(job, row, target, stats, lane, lanes);
   if (job.losses == nullptr) return;
-  if (job.smoothing != 0) sum = reduce_row(sum, 0.0F, Sum{});
+  if (sums_all_classes(job)) sum = reduce_row(sum, 0.0F, Sum{});
   if (lane != 0) return;
   job.losses[row] = row_loss<T>(job, row, target, stats, sum);
   if (job.stats == nullptr) return;
@@ -93,19 +97,19 @@ constexpr std::int64_t kManyClasses = 8192;
 
 /// A row has a warp, or a block. Blocks of many threads keep few rows in flight, so that the cache
 /// still holds a row when it is read for the second time.
-template <class T>
+template <class T, bool kProbabilities>
 void launch_entropy(const RowEntropy& job, cudaStream_t stream) {
   constexpr int kBlock = 256;
   constexpr int kLargeBlock = 512;
   const auto rows = static_cast<unsigned>(job.rows);
   if (job.classes <= kFewClasses) {
     const dim3 block(kWarp, kWarpRows);
-    row_entropy_kernel<T, kWarp * kWarpRows>
+    row_entropy_kernel<T, kWarp * kWarpRows, kProbabilities>
         <<<(rows + kWarpRows - 1) / kWarpRows, block, 0, stream>>>(job);
   } else if (job.classes <= kManyClasses) {
-    row_entropy_kernel<T, kBlock><<<rows, kBlock, 0, stream>>>(job);
+    row_entropy_kernel<T, kBlock, kProbabilities><<<rows, kBlock, 0, stream>>>(job);
   } else {
-    row_entropy_kernel<T, kLargeBlock><<<rows, kLargeBlock, 0, stream>>>(job);
+    row_entropy_kernel<T, kLargeBlock, kProbabilities><<<rows, kLargeBlock, 0, stream>>>(job);
   }
 }
 
@@ -254,7 +258,11 @@ const char* launch_failure() {
 struct EntropyLauncher {
   template <class T>
   static void launch(const RowEntropy& job, cudaStream_t stream) {
-    launch_entropy<T>(job, stream);
+    if (job.probabilities == nullptr) {
+      launch_entropy<T, false>(job, stream);
+    } else {
+      launch_entropy<T, true>(job, stream);
+    }
   }
 };
 struct NormLauncher {

@@ -33,11 +33,15 @@ auto reduce_lanes(Part part_of, Add add_parts) {
 
 float sum(float a, float b) { return a + b; }
 
-template <class T>
+template <class T, bool kProbabilities>
 void entropy(const RowEntropy& job) {
   if (is_done(job)) return;
   for (std::int64_t row = 0; row < job.rows; ++row) {
-    const RowTarget target = row_target(job, row);
+    RowTarget target = row_target(job, row);
+    if constexpr (kProbabilities) {
+      target.total =
+          reduce_lanes([&](int lane) { return lane_total<T>(job, row, lane, kWarp); }, sum);
+    }
     RowStats stats{};
     if (job.losses == nullptr) {
       stats = {job.stats[2 * row], job.stats[2 * row + 1]};
@@ -46,9 +50,12 @@ void entropy(const RowEntropy& job) {
           reduce_lanes([&](int lane) { return lane_sum<T>(job, row, lane, kWarp); }, merge_sums));
     }
     float log_p = 0;
-    if (needs_probabilities(job)) {
+    if (reads_twice(job)) {
       log_p = reduce_lanes(
-          [&](int lane) { return lane_gradients<T>(job, row, target, stats, lane, kWarp); }, sum);
+          [&](int lane) {
+            return lane_gradients<T, kProbabilities>(job, row, target, stats, lane, kWarp);
+          },
+          sum);
     }
     if (job.losses == nullptr) continue;
     job.losses[row] = row_loss<T>(job, row, target, stats, log_p);
@@ -153,7 +160,13 @@ bool kernels_run_on(std::string_view architectures, int architecture) {
 }
 
 void row_entropy_on_host(const RowEntropy& job) {
-  for_type(job, [&](auto type) { entropy<decltype(type)>(job); });
+  for_type(job, [&](auto type) {
+    if (job.probabilities == nullptr) {
+      entropy<decltype(type), false>(job);
+    } else {
+      entropy<decltype(type), true>(job);
+    }
+  });
 }
 
 void add_norm_on_host(const AddNorm& job) {
