@@ -147,21 +147,22 @@ at::Tensor normalize_over_ranks(const at::Tensor& x, const Affine& affine,
 }  // namespace
 
 at::Tensor BatchNorm2d::operator()(const at::Tensor& x_nchw, stage::RunMode mode) const {
-  // A frozen layer keeps its statistics, too.
-  const bool training = mode == stage::RunMode::train && weight.requires_grad();
-  const auto normalized = [&](const at::Tensor& mean, const at::Tensor& var) {
-    return at::batch_norm(x_nchw, weight, bias, mean, var, training, options.momentum, options.eps,
-                          /*cudnn_enabled=*/true);
-  };
-  if (!training) return normalized(running_mean, running_var);
-  if (stage::batch_of_ranks().sum != nullptr) return over_ranks(x_nchw);
+  const bool training = trains(mode);
+  if (training && stage::batch_of_ranks().sum != nullptr) return over_ranks(x_nchw);
+  const RunningAverages averages =
+      training ? count_batch(x_nchw) : RunningAverages{running_mean, running_var};
+  return at::batch_norm(x_nchw, weight, bias, averages.mean, averages.var, training,
+                        options.momentum, options.eps, /*cudnn_enabled=*/true);
+}
+
+RunningAverages BatchNorm2d::count_batch(const at::Tensor& x_nchw) const {
   ENSURE(
       config, x_nchw.numel() > x_nchw.size(1),
       "batch normalization needs more than one value per channel, but here the batch is one image "
       "of 1x1 pixels\nhint: set loader.drop_last=true, use larger batches or larger images");
-  if (stage::is_recomputing()) return normalized({}, {});  // already counted
+  if (stage::is_recomputing()) return {};  // already counted
   stage::increment(num_batches_tracked);
-  return normalized(running_mean, running_var);
+  return {running_mean, running_var};
 }
 
 at::Tensor BatchNorm2d::over_ranks(const at::Tensor& x_nchw) const {
