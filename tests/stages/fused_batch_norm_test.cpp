@@ -57,8 +57,11 @@ NormCase make_case(const Shape& shape, at::ScalarType type, bool adds) {
   const std::vector<std::int64_t> sizes{shape.rows, shape.channels, shape.height, shape.width};
   const auto pixels = [&](const at::Tensor& x) { return x.to(type).contiguous(kPixels); };
   const at::Tensor shift = at::arange(shape.channels, at::kFloat).remainder(5).view({1, -1, 1, 1});
-  return {pixels(at::randn(sizes) * 2 + shift * 3), adds ? pixels(at::randn(sizes)) : at::Tensor(),
-          at::rand({shape.channels}) - 0.3, at::randn({shape.channels}), pixels(at::randn(sizes))};
+  const NormCase values{
+      pixels(at::randn(sizes) * 2 + shift * 3), adds ? pixels(at::randn(sizes)) : at::Tensor(),
+      at::rand({shape.channels}) - 0.3, at::randn({shape.channels}), pixels(at::randn(sizes))};
+  clear_near_zero(values);
+  return values;
 }
 
 BatchNorm2d make_layer(const NormCase& values, at::Device device,
