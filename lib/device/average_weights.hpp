@@ -24,7 +24,7 @@ struct AverageWeights {
 };
 
 /// Follows the steps of torch.lerp, which is exact for a share of 1.
-TRAINCTL_HOST_DEVICE float moved(float average, float weight, float share) {
+TRAINCTL_HOST_DEVICE float lerp(float average, float weight, float share) {
   const float difference = weight - average;
   return share < 0.5F ? average + share * difference : weight - difference * (1 - share);
 }
@@ -38,11 +38,11 @@ TRAINCTL_HOST_DEVICE void lane_average(const AverageChunk& chunk, float share, i
     Pack<float, kCount> average = load<kCount>(chunk.average + i * kCount);
     const Pack<float, kCount> weight = load<kCount>(chunk.weight + i * kCount);
     for (int j = 0; j < kCount; ++j)
-      average.values[j] = moved(average.values[j], weight.values[j], share);
+      average.values[j] = lerp(average.values[j], weight.values[j], share);
     store<kCount>(chunk.average + i * kCount, average);
   }
   for (std::int64_t i = packs * kCount + lane; i < chunk.count; i += lanes)
-    chunk.average[i] = moved(chunk.average[i], chunk.weight[i], share);
+    chunk.average[i] = lerp(chunk.average[i], chunk.weight[i], share);
 }
 
 /// Returns the bytes of device memory that an update of so many numbers has to move.

@@ -14,7 +14,12 @@ struct Sum {
   __device__ float operator()(float a, float b) const { return a + b; }
 };
 struct MergeSums {
-  __device__ RowSum operator()(const RowSum& a, const RowSum& b) const { return both(a, b); }
+  __device__ RowSum operator()(const RowSum& a, const RowSum& b) const { return merge_sums(a, b); }
+};
+struct MergeMoments {
+  __device__ Moments operator()(const Moments& a, const Moments& b) const {
+    return merge_moments(a, b);
+  }
 };
 struct AddSums {
   __device__ NormSums operator()(const NormSums& a, const NormSums& b) const { return add(a, b); }
@@ -28,6 +33,10 @@ __device__ RowSum from_lane(const RowSum& value, int lane) {
 }
 __device__ NormSums from_lane(const NormSums& value, int lane) {
   return {from_lane(value.plain, lane), from_lane(value.scaled, lane)};
+}
+__device__ Moments from_lane(const Moments& value, int lane) {
+  return {from_lane(value.count, lane), from_lane(value.mean, lane),
+          from_lane(value.squares, lane)};
 }
 
 /// Reduces the parts of a warp, always in the same order. Every lane gets the result.
@@ -62,14 +71,17 @@ constexpr int kWarpRows = 4;  // rows of a block whose rows have a warp each
 
 // ---- cross entropy
 
-template <class T, int kThreads>
-__global__ void __launch_bounds__(kThreads) row_entropy_kernel(RowEntropy job) {
+template <class T, int kThreads, bool kProbabilities>
+__global__ void __launch_bounds__(kThreads, kProbabilities ? 1 : 1280 / kThreads)
+    row_entropy_kernel(RowEntropy job) {
   if (is_done(job)) return;
   const std::int64_t row = std::int64_t{blockIdx.x} * blockDim.y + threadIdx.y;
   if (row >= job.rows) return;  // with several rows in a block, the lanes of a row are a warp
   const int lane = static_cast<int>(threadIdx.x);
   const int lanes = static_cast<int>(blockDim.x);
-  const RowTarget target = row_target(job, row);
+  RowTarget target = row_target(job, row);
+  if constexpr (kProbabilities)
+    target.total = reduce_row(lane_total<T>(job, row, lane, lanes), 0.0F, Sum{});
   RowStats stats;
   if (job.losses == nullptr) {
     stats = {job.stats[2 * row], job.stats[2 * row + 1]};
@@ -78,9 +90,10 @@ __global__ void __launch_bounds__(kThreads) row_entropy_kernel(RowEntropy job) {
     stats = stats_of(reduce_row(lane_sum<T>(job, row, lane, lanes), none, MergeSums{}));
   }
   float sum = 0;
-  if (needs_probabilities(job)) sum = lane_gradients<T>(job, row, target, stats, lane, lanes);
+  if (reads_twice(job))
+    sum = lane_gradients<T, kProbabilities>(job, row, target, stats, lane, lanes);
   if (job.losses == nullptr) return;
-  if (job.smoothing != 0) sum = reduce_row(sum, 0.0F, Sum{});
+  if (sums_all_classes(job)) sum = reduce_row(sum, 0.0F, Sum{});
   if (lane != 0) return;
   job.losses[row] = row_loss<T>(job, row, target, stats, sum);
   if (job.stats == nullptr) return;
@@ -93,19 +106,19 @@ constexpr std::int64_t kManyClasses = 8192;
 
 /// A row has a warp, or a block. Blocks of many threads keep few rows in flight, so that the cache
 /// still holds a row when it is read for the second time.
-template <class T>
+template <class T, bool kProbabilities>
 void launch_entropy(const RowEntropy& job, cudaStream_t stream) {
   constexpr int kBlock = 256;
   constexpr int kLargeBlock = 512;
   const auto rows = static_cast<unsigned>(job.rows);
   if (job.classes <= kFewClasses) {
     const dim3 block(kWarp, kWarpRows);
-    row_entropy_kernel<T, kWarp * kWarpRows>
+    row_entropy_kernel<T, kWarp * kWarpRows, kProbabilities>
         <<<(rows + kWarpRows - 1) / kWarpRows, block, 0, stream>>>(job);
   } else if (job.classes <= kManyClasses) {
-    row_entropy_kernel<T, kBlock><<<rows, kBlock, 0, stream>>>(job);
+    row_entropy_kernel<T, kBlock, kProbabilities><<<rows, kBlock, 0, stream>>>(job);
   } else {
-    row_entropy_kernel<T, kLargeBlock><<<rows, kLargeBlock, 0, stream>>>(job);
+    row_entropy_kernel<T, kLargeBlock, kProbabilities><<<rows, kLargeBlock, 0, stream>>>(job);
   }
 }
 
@@ -245,6 +258,141 @@ void launch_gelu(const BiasGelu& job, cudaStream_t stream) {
   add_parts({job.parts, parts, job.width, job.width, job.bias_grad, nullptr}, stream);
 }
 
+// ---- batch norm and relu
+
+template <class T>
+__global__ void __launch_bounds__(kNormReluThreads) block_moments_kernel(BatchMoments job) {
+  constexpr int kCount = kPackOf<T>;
+  __shared__ float means[kNormReluThreads * kCount];  // [rows, channels] of the block
+  __shared__ float squares[kNormReluThreads * kCount];
+  __shared__ float counts[kNormReluThreads];  // [rows]
+  const int rows = static_cast<int>(blockDim.y);
+  const int width = static_cast<int>(blockDim.x) * kCount;
+  const int thread = static_cast<int>(threadIdx.y * blockDim.x + threadIdx.x);
+  const std::int64_t tile = std::int64_t{blockIdx.x} * width;
+  const std::int64_t channel = tile + std::int64_t{threadIdx.x} * kCount;
+  PackMoments<T> own{};
+  if (channel < job.channels)
+    own = lane_moments<T>(job, channel, std::int64_t{blockIdx.y} * rows + threadIdx.y,
+                          std::int64_t{gridDim.y} * rows);
+  for (int i = 0; i < kCount; ++i) {
+    means[thread * kCount + i] = own.mean.values[i];
+    squares[thread * kCount + i] = own.squares.values[i];
+  }
+  if (threadIdx.x == 0) counts[threadIdx.y] = own.count;
+  __syncthreads();
+  for (int column = thread; column < width; column += kNormReluThreads) {
+    if (tile + column >= job.channels) continue;
+    Moments all{};
+    for (int row = 0; row < rows; ++row)
+      all = merge_moments(
+          all, {counts[row], means[row * width + column], squares[row * width + column]});
+    float* part = job.parts + std::int64_t{blockIdx.y} * 3 * job.channels + tile + column;
+    part[0] = all.count;
+    part[job.channels] = all.mean;
+    part[2 * job.channels] = all.squares;
+  }
+}
+
+/// Merges the parts, like add_parts_kernel().
+__global__ void __launch_bounds__(kWarp* kWarp)
+    merge_moments_kernel(BatchMoments job, std::int64_t parts) {
+  __shared__ Moments moments[kWarp][kWarp + 1];
+  const std::int64_t channel = std::int64_t{blockIdx.x} * kWarp + threadIdx.x;
+  Moments own{};
+  if (channel < job.channels) {
+    for (std::int64_t i = threadIdx.y; i < parts; i += kWarp) {
+      const float* part = job.parts + i * 3 * job.channels + channel;
+      own = merge_moments(own, {part[0], part[job.channels], part[2 * job.channels]});
+    }
+  }
+  moments[threadIdx.y][threadIdx.x] = own;
+  __syncthreads();
+  const Moments all = reduce_warp(moments[threadIdx.x][threadIdx.y], MergeMoments{});
+  const std::int64_t to = std::int64_t{blockIdx.x} * kWarp + threadIdx.y;
+  if (threadIdx.x == 0 && to < job.channels) write_moments(job, to, all);
+}
+
+template <class T>
+void launch_moments(const BatchMoments& job, cudaStream_t stream) {
+  const NormReluGrid size = norm_relu_grid<T>(job);
+  const dim3 grid(static_cast<unsigned>(size.tiles), static_cast<unsigned>(size.blocks));
+  block_moments_kernel<T><<<grid, dim3(size.lanes, size.rows), 0, stream>>>(job);
+  const auto blocks = static_cast<unsigned>((job.channels + kWarp - 1) / kWarp);
+  merge_moments_kernel<<<blocks, dim3(kWarp, kWarp), 0, stream>>>(job, size.blocks);
+}
+
+template <bool kAdds, class T>
+__global__ void __launch_bounds__(kNormReluThreads) norm_relu_kernel(BatchNormRelu job) {
+  const std::int64_t channel = (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) * kPackOf<T>;
+  if (channel >= job.channels) return;
+  lane_norm_relu<kAdds, T>(job, channel, std::int64_t{blockIdx.y} * blockDim.y + threadIdx.y,
+                           std::int64_t{gridDim.y} * blockDim.y);
+}
+
+template <bool kAdds, class T>
+__global__ void __launch_bounds__(kNormReluThreads)
+    norm_relu_gradients_kernel(BatchNormReluBackward job) {
+  const std::int64_t channel = (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) * kPackOf<T>;
+  if (channel >= job.channels) return;
+  lane_norm_relu_gradients<kAdds, T>(job, channel,
+                                     std::int64_t{blockIdx.y} * blockDim.y + threadIdx.y,
+                                     std::int64_t{gridDim.y} * blockDim.y);
+}
+
+template <bool kAdds, class T>
+__global__ void __launch_bounds__(kNormReluThreads)
+    norm_relu_sums_kernel(BatchNormReluBackward job) {
+  constexpr int kCount = kPackOf<T>;
+  __shared__ float sums[2][kNormReluThreads * kCount];  // each [rows, channels] of the block
+  const int rows = static_cast<int>(blockDim.y);
+  const int width = static_cast<int>(blockDim.x) * kCount;
+  const int thread = static_cast<int>(threadIdx.y * blockDim.x + threadIdx.x);
+  const std::int64_t tile = std::int64_t{blockIdx.x} * width;
+  const std::int64_t channel = tile + std::int64_t{threadIdx.x} * kCount;
+  NormReluSums<T> own{};
+  if (channel < job.channels)
+    own = lane_norm_relu_sums<kAdds, T>(job, channel, std::int64_t{blockIdx.y} * rows + threadIdx.y,
+                                        std::int64_t{gridDim.y} * rows);
+  for (int i = 0; i < kCount; ++i) {
+    sums[0][thread * kCount + i] = own.plain.values[i];
+    sums[1][thread * kCount + i] = own.scaled.values[i];
+  }
+  __syncthreads();
+  for (int i = thread; i < 2 * width; i += kNormReluThreads) {
+    const int kind = i / width;
+    const int column = i % width;
+    if (tile + column >= job.channels) continue;
+    float all = 0;
+    for (int row = 0; row < rows; ++row) all += sums[kind][row * width + column];
+    job.parts[(std::int64_t{blockIdx.y} * 2 + kind) * job.channels + tile + column] = all;
+  }
+}
+
+template <class T>
+void launch_norm_relu(const BatchNormRelu& job, cudaStream_t stream) {
+  const NormReluGrid size = norm_relu_grid<T>(job);
+  const dim3 grid(static_cast<unsigned>(size.tiles), static_cast<unsigned>(size.blocks));
+  const dim3 block(size.lanes, size.rows);
+  if (job.residual == nullptr) {
+    norm_relu_kernel<false, T><<<grid, block, 0, stream>>>(job);
+  } else {
+    norm_relu_kernel<true, T><<<grid, block, 0, stream>>>(job);
+  }
+}
+
+template <bool kAdds, class T>
+void launch_norm_relu_backward(const BatchNormReluBackward& job, cudaStream_t stream) {
+  const NormReluGrid size = norm_relu_grid<T>(job);
+  const dim3 grid(static_cast<unsigned>(size.tiles), static_cast<unsigned>(size.blocks));
+  const dim3 block(size.lanes, size.rows);
+  norm_relu_sums_kernel<kAdds, T><<<grid, block, 0, stream>>>(job);
+  add_parts(
+      {job.parts, size.blocks, 2 * job.channels, job.channels, job.bias_grad, job.weight_grad},
+      stream);
+  if (job.x_grad != nullptr) norm_relu_gradients_kernel<kAdds, T><<<grid, block, 0, stream>>>(job);
+}
+
 /// Returns why the last launch failed; null if it succeeded.
 const char* launch_failure() {
   const cudaError_t error = cudaGetLastError();
@@ -254,7 +402,11 @@ const char* launch_failure() {
 struct EntropyLauncher {
   template <class T>
   static void launch(const RowEntropy& job, cudaStream_t stream) {
-    launch_entropy<T>(job, stream);
+    if (job.probabilities == nullptr) {
+      launch_entropy<T, false>(job, stream);
+    } else {
+      launch_entropy<T, true>(job, stream);
+    }
   }
 };
 struct NormLauncher {
@@ -265,6 +417,24 @@ struct NormLauncher {
   template <class T>
   static void launch(const AddNormBackward& job, cudaStream_t stream) {
     launch_norm_backward<T>(job, stream);
+  }
+};
+struct NormReluLauncher {
+  template <class T>
+  static void launch(const BatchMoments& job, cudaStream_t stream) {
+    launch_moments<T>(job, stream);
+  }
+  template <class T>
+  static void launch(const BatchNormRelu& job, cudaStream_t stream) {
+    launch_norm_relu<T>(job, stream);
+  }
+  template <class T>
+  static void launch(const BatchNormReluBackward& job, cudaStream_t stream) {
+    if (job.residual_grad == nullptr) {
+      launch_norm_relu_backward<false, T>(job, stream);
+    } else {
+      launch_norm_relu_backward<true, T>(job, stream);
+    }
   }
 };
 struct GeluLauncher {
@@ -306,6 +476,18 @@ const char* launch_add_norm_backward(const AddNormBackward& job, void* stream) {
 
 const char* launch_bias_gelu(const BiasGelu& job, void* stream) {
   return launch_for_type<GeluLauncher>(job, stream);
+}
+
+const char* launch_batch_moments(const BatchMoments& job, void* stream) {
+  return launch_for_type<NormReluLauncher>(job, stream);
+}
+
+const char* launch_batch_norm_relu(const BatchNormRelu& job, void* stream) {
+  return launch_for_type<NormReluLauncher>(job, stream);
+}
+
+const char* launch_batch_norm_relu_backward(const BatchNormReluBackward& job, void* stream) {
+  return launch_for_type<NormReluLauncher>(job, stream);
 }
 
 }  // namespace trainctl::device

@@ -33,22 +33,29 @@ auto reduce_lanes(Part part_of, Add add_parts) {
 
 float sum(float a, float b) { return a + b; }
 
-template <class T>
+template <class T, bool kProbabilities>
 void entropy(const RowEntropy& job) {
   if (is_done(job)) return;
   for (std::int64_t row = 0; row < job.rows; ++row) {
-    const RowTarget target = row_target(job, row);
+    RowTarget target = row_target(job, row);
+    if constexpr (kProbabilities) {
+      target.total =
+          reduce_lanes([&](int lane) { return lane_total<T>(job, row, lane, kWarp); }, sum);
+    }
     RowStats stats{};
     if (job.losses == nullptr) {
       stats = {job.stats[2 * row], job.stats[2 * row + 1]};
     } else {
       stats = stats_of(
-          reduce_lanes([&](int lane) { return lane_sum<T>(job, row, lane, kWarp); }, both));
+          reduce_lanes([&](int lane) { return lane_sum<T>(job, row, lane, kWarp); }, merge_sums));
     }
     float log_p = 0;
-    if (needs_probabilities(job)) {
+    if (reads_twice(job)) {
       log_p = reduce_lanes(
-          [&](int lane) { return lane_gradients<T>(job, row, target, stats, lane, kWarp); }, sum);
+          [&](int lane) {
+            return lane_gradients<T, kProbabilities>(job, row, target, stats, lane, kWarp);
+          },
+          sum);
     }
     if (job.losses == nullptr) continue;
     job.losses[row] = row_loss<T>(job, row, target, stats, log_p);
@@ -120,6 +127,62 @@ void gelu_pass(const BiasGelu& job) {
   }
 }
 
+/// Divides the rows like the blocks of the kernel.
+template <class T>
+void moments(const BatchMoments& job) {
+  constexpr int kCount = kPackOf<T>;
+  const NormReluGrid grid = norm_relu_grid<T>(job);
+  const std::int64_t lanes = grid.blocks * grid.rows;
+  for (std::int64_t channel = 0; channel < job.channels; channel += kCount) {
+    Moments all[kCount] = {};
+    for (std::int64_t first = 0; first < lanes; first += grid.rows) {
+      Moments block[kCount] = {};
+      for (std::int64_t row = first; row < first + grid.rows; ++row) {
+        const PackMoments<T> own = lane_moments<T>(job, channel, row, lanes);
+        for (int i = 0; i < kCount; ++i) block[i] = merge_moments(block[i], moments_of(own, i));
+      }
+      for (int i = 0; i < kCount; ++i) all[i] = merge_moments(all[i], block[i]);
+    }
+    for (int i = 0; i < kCount; ++i) write_moments(job, channel + i, all[i]);
+  }
+}
+
+template <bool kAdds, class T>
+void norm_relu(const BatchNormRelu& job) {
+  for (std::int64_t channel = 0; channel < job.channels; channel += kPackOf<T>)
+    lane_norm_relu<kAdds, T>(job, channel, 0, 1);
+}
+
+template <class T>
+void add_to(NormReluSums<T>& all, const NormReluSums<T>& part) {
+  for (int i = 0; i < kPackOf<T>; ++i) {
+    all.plain.values[i] += part.plain.values[i];
+    all.scaled.values[i] += part.scaled.values[i];
+  }
+}
+
+/// Divides the rows like the blocks of the kernel.
+template <bool kAdds, class T>
+void norm_relu_backward(const BatchNormReluBackward& job) {
+  constexpr int kCount = kPackOf<T>;
+  const NormReluGrid grid = norm_relu_grid<T>(job);
+  const std::int64_t lanes = grid.blocks * grid.rows;
+  for (std::int64_t channel = 0; channel < job.channels; channel += kCount) {
+    NormReluSums<T> all{};
+    for (std::int64_t first = 0; first < lanes; first += grid.rows) {
+      NormReluSums<T> block{};
+      for (std::int64_t row = first; row < first + grid.rows; ++row)
+        add_to(block, lane_norm_relu_sums<kAdds, T>(job, channel, row, lanes));
+      add_to(all, block);
+    }
+    std::copy_n(all.plain.values, kCount, job.bias_grad + channel);
+    std::copy_n(all.scaled.values, kCount, job.weight_grad + channel);
+    if (job.x_grad == nullptr) continue;
+    for (std::int64_t first = 0; first < lanes; ++first)
+      lane_norm_relu_gradients<kAdds, T>(job, channel, first, lanes);
+  }
+}
+
 template <class Job, class Call>
 void for_type(const Job& job, Call call) {
   switch (job.type) {
@@ -153,7 +216,13 @@ bool kernels_run_on(std::string_view architectures, int architecture) {
 }
 
 void row_entropy_on_host(const RowEntropy& job) {
-  for_type(job, [&](auto type) { entropy<decltype(type)>(job); });
+  for_type(job, [&](auto type) {
+    if (job.probabilities == nullptr) {
+      entropy<decltype(type), false>(job);
+    } else {
+      entropy<decltype(type), true>(job);
+    }
+  });
 }
 
 void add_norm_on_host(const AddNorm& job) {
@@ -170,6 +239,30 @@ void bias_gelu_on_host(const BiasGelu& job) {
       gelu_pass<true, decltype(type)>(job);
     } else {
       gelu_pass<false, decltype(type)>(job);
+    }
+  });
+}
+
+void batch_moments_on_host(const BatchMoments& job) {
+  for_type(job, [&](auto type) { moments<decltype(type)>(job); });
+}
+
+void batch_norm_relu_on_host(const BatchNormRelu& job) {
+  for_type(job, [&](auto type) {
+    if (job.residual == nullptr) {
+      norm_relu<false, decltype(type)>(job);
+    } else {
+      norm_relu<true, decltype(type)>(job);
+    }
+  });
+}
+
+void batch_norm_relu_backward_on_host(const BatchNormReluBackward& job) {
+  for_type(job, [&](auto type) {
+    if (job.residual_grad == nullptr) {
+      norm_relu_backward<false, decltype(type)>(job);
+    } else {
+      norm_relu_backward<true, decltype(type)>(job);
     }
   });
 }

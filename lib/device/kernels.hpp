@@ -3,6 +3,7 @@
 #include "data/core/pixel_plan.hpp"
 #include "device/add_norm.hpp"
 #include "device/average_weights.hpp"
+#include "device/batch_norm_relu.hpp"
 #include "device/bias_gelu.hpp"
 #include "device/row_entropy.hpp"
 
@@ -78,6 +79,9 @@ const char* launch_row_entropy(const RowEntropy& job, void* stream);
 const char* launch_add_norm(const AddNorm& job, void* stream);
 const char* launch_add_norm_backward(const AddNormBackward& job, void* stream);
 const char* launch_bias_gelu(const BiasGelu& job, void* stream);
+const char* launch_batch_moments(const BatchMoments& job, void* stream);
+const char* launch_batch_norm_relu(const BatchNormRelu& job, void* stream);
+const char* launch_batch_norm_relu_backward(const BatchNormReluBackward& job, void* stream);
 const char* launch_average_weights(const AverageWeights& job, void* stream);
 
 }  // namespace trainctl::device

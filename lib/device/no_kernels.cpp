@@ -23,6 +23,19 @@ const char* launch_add_norm_backward(const AddNormBackward& /*job*/, void* /*str
 
 const char* launch_bias_gelu(const BiasGelu& /*job*/, void* /*stream*/) { return kNoKernels; }
 
+const char* launch_batch_moments(const BatchMoments& /*job*/, void* /*stream*/) {
+  return kNoKernels;
+}
+
+const char* launch_batch_norm_relu(const BatchNormRelu& /*job*/, void* /*stream*/) {
+  return kNoKernels;
+}
+
+const char* launch_batch_norm_relu_backward(const BatchNormReluBackward& /*job*/,
+                                            void* /*stream*/) {
+  return kNoKernels;
+}
+
 const char* launch_average_weights(const AverageWeights& /*job*/, void* /*stream*/) {
   return kNoKernels;
 }

@@ -10,7 +10,8 @@ namespace trainctl::device {
 
 /// The cross entropy of rows of logits with class targets, like torch.nn.functional.cross_entropy
 /// with weight, label_smoothing and ignore_index, and its gradient with respect to the logits. A
-/// mixed row has the loss lambda L(target) + (1 - lambda) L(partner).
+/// mixed row has the loss lambda L(target) + (1 - lambda) L(partner). A row may have a probability
+/// for each class instead, as a label distribution or a soft label.
 struct RowEntropy {
   const void* logits = nullptr;            // [rows, classes], aligned to kPackBytes
   std::int64_t stride = 0;                 // elements between the rows of logits and gradients
@@ -18,6 +19,7 @@ struct RowEntropy {
   const std::int64_t* targets = nullptr;   // [rows]: one class per row
   const std::int64_t* partners = nullptr;  // [rows]: the second class; null: rows are not mixed
   const float* lambdas = nullptr;          // [rows]: share of the first class of mixed rows
+  const float* probabilities = nullptr;    // like the logits; null: `targets` has classes
   const float* weights = nullptr;          // [classes]; null: every class has weight 1
   float weight_sum = 0;                    // of all classes; used only with smoothing
   std::int64_t rows = 0;
@@ -46,12 +48,12 @@ struct RowStats {
 
 /// The loss of a row is the sum of -log p_c over the classes with these weights.
 struct RowTarget {
-  std::int64_t own;
-  std::int64_t partner;
+  std::int64_t own;      // -1: no class
+  std::int64_t partner;  // -1: no class
   float own_weight;      // of -log p of the class `own`
   float partner_weight;  // of -log p of the class `partner`
-  float each;            // of -weights[c] log p_c of every class c
-  float total;           // of all of them
+  float each;            // of -weights[c] log p_c of every class c; 0 with probabilities
+  float total;           // of all of them; with probabilities, the sum of lane_total()
   bool counts;           // false: the row is ignored
   bool valid;            // false: a target is not a class
 };
@@ -61,9 +63,14 @@ TRAINCTL_HOST_DEVICE bool is_done(const RowEntropy& job) {
   return job.factor != nullptr && *job.factor == job.expected;
 }
 
+/// Returns whether every class of a row has a term in the loss.
+TRAINCTL_HOST_DEVICE bool sums_all_classes(const RowEntropy& job) {
+  return job.smoothing != 0 || job.probabilities != nullptr;
+}
+
 /// Returns whether the logits are read a second time, after the sums of their exponentials.
-TRAINCTL_HOST_DEVICE bool needs_probabilities(const RowEntropy& job) {
-  return job.gradients != nullptr || job.smoothing != 0;
+TRAINCTL_HOST_DEVICE bool reads_twice(const RowEntropy& job) {
+  return job.gradients != nullptr || sums_all_classes(job);
 }
 
 TRAINCTL_HOST_DEVICE float class_weight(const RowEntropy& job, std::int64_t c) {
@@ -72,6 +79,7 @@ TRAINCTL_HOST_DEVICE float class_weight(const RowEntropy& job, std::int64_t c) {
 
 TRAINCTL_HOST_DEVICE RowTarget row_target(const RowEntropy& job, std::int64_t row) {
   const bool mixed = job.partners != nullptr;
+  if (job.probabilities != nullptr) return {-1, -1, 0, 0, 0, 0, true, true};
   RowTarget target{};
   target.own = job.targets[row];
   target.partner = mixed ? job.partners[row] : target.own;
@@ -98,9 +106,22 @@ TRAINCTL_HOST_DEVICE RowTarget row_target(const RowEntropy& job, std::int64_t ro
   return target;
 }
 
+/// Returns the weights of -log p_c of kCount classes in the loss of a row with probabilities.
+/// `place` is the position of the first one in the logits.
+template <int kCount>
+TRAINCTL_HOST_DEVICE Pack<float, kCount> probability_weights(const RowEntropy& job,
+                                                             std::int64_t column,
+                                                             std::int64_t place) {
+  const float even = job.smoothing / static_cast<float>(job.classes);
+  Pack<float, kCount> all = load<kCount>(job.probabilities + place);
+  for (int i = 0; i < kCount; ++i)
+    all.values[i] = ((1 - job.smoothing) * all.values[i] + even) * class_weight(job, column + i);
+  return all;
+}
+
 /// Adds logits to the sum.
 template <int kCount>
-TRAINCTL_HOST_DEVICE RowSum with(const RowSum& part, const Pack<float, kCount>& logits) {
+TRAINCTL_HOST_DEVICE RowSum add_logits(const RowSum& part, const Pack<float, kCount>& logits) {
   constexpr float kLeast = -std::numeric_limits<float>::infinity();
   float largest = part.largest;
   for (const float logit : logits.values) largest = logit > largest ? logit : largest;
@@ -111,7 +132,7 @@ TRAINCTL_HOST_DEVICE RowSum with(const RowSum& part, const Pack<float, kCount>& 
 }
 
 /// Merges the sums of two sets of logits.
-TRAINCTL_HOST_DEVICE RowSum both(const RowSum& some, const RowSum& others) {
+TRAINCTL_HOST_DEVICE RowSum merge_sums(const RowSum& some, const RowSum& others) {
   if (others.sum == 0) return some;  // only -inf so far
   if (some.sum == 0) return others;
   const float largest = some.largest > others.largest ? some.largest : others.largest;
@@ -147,12 +168,36 @@ TRAINCTL_HOST_DEVICE RowSum lane_sum(const RowEntropy& job, std::int64_t row, in
   const T* logits = static_cast<const T*>(job.logits) + row * job.stride;
   const RowSplit split = split_row<T>(row * job.stride, job.classes);
   RowSum part{-std::numeric_limits<float>::infinity(), 0};
-  if (lane < split.head) part = with(part, load<1>(logits + lane));
+  if (lane < split.head) part = add_logits(part, load<1>(logits + lane));
   const T* packs = logits + split.head;
   for (std::int64_t i = lane; i < split.packs; i += lanes)
-    part = with(part, load<kCount>(packs + i * kCount));
-  if (lane < split.tail) part = with(part, load<1>(packs + split.packs * kCount + lane));
+    part = add_logits(part, load<kCount>(packs + i * kCount));
+  if (lane < split.tail) part = add_logits(part, load<1>(packs + split.packs * kCount + lane));
   return part;
+}
+
+template <int kCount>
+TRAINCTL_HOST_DEVICE float sum_weights(const RowEntropy& job, std::int64_t row,
+                                       std::int64_t column) {
+  const Pack<float, kCount> weights =
+      probability_weights<kCount>(job, column, row * job.stride + column);
+  float sum = 0;
+  for (const float weight : weights.values) sum += weight;
+  return sum;
+}
+
+/// Returns the lane's part of RowTarget::total of a row with probabilities.
+template <class T>
+TRAINCTL_HOST_DEVICE float lane_total(const RowEntropy& job, std::int64_t row, int lane,
+                                      int lanes) {
+  constexpr int kCount = kPackOf<T>;
+  const RowSplit split = split_row<T>(row * job.stride, job.classes);
+  float sum = 0;
+  if (lane < split.head) sum += sum_weights<1>(job, row, lane);
+  for (std::int64_t i = lane; i < split.packs; i += lanes)
+    sum += sum_weights<kCount>(job, row, split.head + i * kCount);
+  if (lane < split.tail) sum += sum_weights<1>(job, row, split.head + split.packs * kCount + lane);
+  return sum;
 }
 
 TRAINCTL_HOST_DEVICE float log_probability(float logit, const RowStats& stats) {
@@ -165,25 +210,32 @@ struct RowGradient {
   const RowEntropy& job;
   const RowTarget& target;
   const RowStats& stats;
+  std::int64_t start;  // of the row in the logits
   const T* logits;
   T* gradients;  // null: not computed
   float multiplier;
 };
 
-/// Writes the gradients of kCount columns. Returns the weighted sum of their log probabilities,
-/// which is used only with smoothing.
-template <int kCount, class T>
-TRAINCTL_HOST_DEVICE float gradient_of(const RowGradient<T>& row, std::int64_t column) {
+/// Writes the gradients of kCount columns. Returns the sum of their log probabilities with the
+/// weights of all classes, if they have any.
+template <int kCount, bool kProbabilities, class T>
+TRAINCTL_HOST_DEVICE float write_gradients(const RowGradient<T>& row, std::int64_t column) {
   const Pack<float, kCount> logits = load<kCount>(row.logits + column);
+  [[maybe_unused]] Pack<float, kCount> weights{};
+  if constexpr (kProbabilities)
+    weights = probability_weights<kCount>(row.job, column, row.start + column);
   Pack<float, kCount> out{};
   float sum = 0;
   for (int i = 0; i < kCount; ++i) {
     const float log_p = log_probability(logits.values[i], row.stats);
     out.values[i] = exponential(log_p) * row.target.total;
-    if (row.target.each == 0) continue;
-    const float weight = class_weight(row.job, column + i);
+    float weight = weights.values[i];
+    if constexpr (!kProbabilities) {
+      if (row.target.each == 0) continue;
+      weight = row.target.each * class_weight(row.job, column + i);
+    }
     sum += weight * log_p;
-    out.values[i] -= row.target.each * weight;
+    out.values[i] -= weight;
   }
   if (row.gradients == nullptr) return sum;
   for (int i = 0; i < kCount; ++i) {
@@ -197,7 +249,7 @@ TRAINCTL_HOST_DEVICE float gradient_of(const RowGradient<T>& row, std::int64_t c
 
 /// Writes the lane's part of the row's gradient and returns its part of the weighted sum of log
 /// probabilities.
-template <class T>
+template <class T, bool kProbabilities>
 TRAINCTL_HOST_DEVICE float lane_gradients(const RowEntropy& job, std::int64_t row,
                                           const RowTarget& target, const RowStats& stats, int lane,
                                           int lanes) {
@@ -208,19 +260,20 @@ TRAINCTL_HOST_DEVICE float lane_gradients(const RowEntropy& job, std::int64_t ro
   const float multiplier =
       target.valid ? factor * job.scale : std::numeric_limits<float>::quiet_NaN();
   T* gradients = job.gradients == nullptr ? nullptr : static_cast<T*>(job.gradients) + start;
-  const RowGradient<T> all{job,       target,    stats, static_cast<const T*>(job.logits) + start,
-                           gradients, multiplier};
+  const RowGradient<T> all{
+      job, target, stats, start, static_cast<const T*>(job.logits) + start, gradients, multiplier};
   const RowSplit split = split_row<T>(row * job.stride, job.classes);
   float sum = 0;
-  if (lane < split.head) sum += gradient_of<1>(all, lane);
+  if (lane < split.head) sum += write_gradients<1, kProbabilities>(all, lane);
   for (std::int64_t i = lane; i < split.packs; i += lanes)
-    sum += gradient_of<kCount>(all, split.head + i * kCount);
-  if (lane < split.tail) sum += gradient_of<1>(all, split.head + split.packs * kCount + lane);
+    sum += write_gradients<kCount, kProbabilities>(all, split.head + i * kCount);
+  if (lane < split.tail)
+    sum += write_gradients<1, kProbabilities>(all, split.head + split.packs * kCount + lane);
   return sum;
 }
 
-/// Returns the loss of the row; NaN for an invalid class. `sum_of_log_p` is used only with
-/// smoothing.
+/// Returns the loss of the row; NaN for an invalid class. `sum_of_log_p` is used only if all
+/// classes have a term.
 template <class T>
 TRAINCTL_HOST_DEVICE float row_loss(const RowEntropy& job, std::int64_t row,
                                     const RowTarget& target, const RowStats& stats,
@@ -234,16 +287,17 @@ TRAINCTL_HOST_DEVICE float row_loss(const RowEntropy& job, std::int64_t row,
   if (target.partner_weight != 0)
     loss -=
         target.partner_weight * log_probability(static_cast<float>(logits[target.partner]), stats);
-  if (target.each != 0) loss -= target.each * sum_of_log_p;
+  if (sums_all_classes(job)) loss -= sum_of_log_p;
   return loss;
 }
 
-/// Returns the bytes of device memory that a launch has to move: the logits once, and the gradients
-/// once. The second read of a row is expected in the cache.
+/// Returns the bytes of device memory that a launch has to move: logits, probabilities and
+/// gradients once. The second read of a row is expected in the cache.
 inline std::int64_t traffic(const RowEntropy& job) {
   const std::int64_t element = job.type == Element::float32 ? 4 : 2;
   const std::int64_t passes = job.gradients == nullptr ? 1 : 2;
-  return job.rows * job.classes * element * passes;
+  const std::int64_t probability = job.probabilities == nullptr ? 0 : 4;
+  return job.rows * job.classes * (element * passes + probability);
 }
 
 /// Does the work of the kernel on a CPU.

@@ -57,6 +57,7 @@ class Model {
 /// Layers are small models, and the shape of their output is the input shape of the next layer.
 struct LayerContext {
   spec::layer::LayerInput input;
+  bool relu_follows = false;  // whether a batch_norm2d layer also computes the relu after it
 };
 
 struct LossContext {

@@ -4,6 +4,9 @@
 #include "device/device.hpp"
 #include "device/kernels.hpp"
 
+#include <ATen/core/grad_mode.h>
+#include <c10/util/Exception.h>
+
 #include <cstdint>
 
 namespace trainctl::stages {
@@ -27,9 +30,14 @@ bool is_aligned(const at::Tensor& x) {
   return reinterpret_cast<std::uintptr_t>(x.const_data_ptr()) % device::kPackBytes == 0;
 }
 
-at::Tensor packed(const at::Tensor& x) {
+at::Tensor make_aligned(const at::Tensor& x) {
   at::Tensor dense = x.contiguous();
   return is_aligned(dense) ? dense : dense.clone();
+}
+
+void check_first_derivative() {
+  TORCH_CHECK(!at::GradMode::is_enabled(),
+              "the fused kernels have no second derivative\nhint: remove create_graph");
 }
 
 void check_launch(const char* failure, const char* kernel) {

@@ -25,7 +25,10 @@ device::Element element_of(const at::Tensor& x);
 bool is_aligned(const at::Tensor& x);
 
 /// Returns the tensor with contiguous memory, aligned to the widest load.
-at::Tensor packed(const at::Tensor& x);
+at::Tensor make_aligned(const at::Tensor& x);
+
+/// Throws in a backward pass whose result would be differentiated again (create_graph).
+void check_first_derivative();
 
 /// Throws if `failure`, the result of a launch, is not null: the error of an earlier kernel, or
 /// Error(resource).
@@ -35,7 +38,7 @@ void check_launch(const char* failure, const char* kernel);
 /// operator, so that profilers show it. It has the sequence number of its autograd node, so that
 /// the backward pass is attributed to it.
 template <class Call>
-auto recorded(const char* name, std::initializer_list<at::Tensor> inputs, Call call) {
+auto record_operator(const char* name, std::initializer_list<at::Tensor> inputs, Call call) {
   at::RecordFunction record(at::RecordScope::FUNCTION);
   if (!record.isActive()) return call();
   const std::vector<c10::IValue> values(inputs.begin(), inputs.end());

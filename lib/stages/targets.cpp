@@ -18,7 +18,7 @@ at::Tensor as_numbers(const at::Tensor& logits, const at::Tensor& targets) {
   return at::zeros_like(logits.detach()).scatter_(1, targets.unsqueeze(1), 1);
 }
 
-at::Tensor widened(const at::Tensor& logits) {
+at::Tensor widen(const at::Tensor& logits) {
   return logits.to(c10::promoteTypes(logits.scalar_type(), at::kFloat));
 }
 
@@ -55,7 +55,7 @@ std::optional<double> least_logit(double threshold, const stage::MetricContext& 
 }
 
 Answers answers_of(const at::Tensor& logits, const at::Tensor& targets, double above) {
-  return {widened(logits.detach()).gt(above), says_yes(targets)};
+  return {widen(logits.detach()).gt(above), says_yes(targets)};
 }
 
 at::Tensor says_yes(const at::Tensor& targets) { return targets.gt(spec::metric::kEvenChance); }

@@ -15,7 +15,7 @@ namespace trainctl::stages {
 at::Tensor as_numbers(const at::Tensor& logits, const at::Tensor& targets);
 
 /// Returns logits of 16 bits as float32, and others unchanged.
-at::Tensor widened(const at::Tensor& logits);
+at::Tensor widen(const at::Tensor& logits);
 
 /// Logits [N, K] and classes [N] with a row for each token of [N, T, K] and [N, T].
 struct ClassRows {

@@ -11,6 +11,7 @@
 #include "device/device.hpp"
 #include "stage/forward_context.hpp"
 #include "stages/loss/fused_entropy.hpp"
+#include "stages/model/blocks/fused_batch_norm.hpp"
 #include "stages/model/blocks/fused_blocks.hpp"
 
 #include <fmt/format.h>
@@ -18,6 +19,7 @@
 
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 using namespace trainctl;
@@ -84,21 +86,28 @@ std::function<void()> backward_of(std::vector<at::Tensor> leaves,
   };
 }
 
+enum class Targets { classes, probabilities };
+
 Row entropy_row(const Settings& settings, std::int64_t rows, std::int64_t classes,
-                at::ScalarType type) {
+                at::ScalarType type, Targets kind) {
   const at::TensorOptions on(settings.device);
   const at::Tensor logits = at::randn({rows, classes}, on).to(type).requires_grad_();
-  const at::Tensor targets = at::randint(classes, {rows}, on.dtype(at::kLong));
+  const bool has_classes = kind == Targets::classes;
+  const at::Tensor targets = has_classes ? at::randint(classes, {rows}, on.dtype(at::kLong))
+                                         : at::randn({rows, classes}, on).softmax(-1);
+  const stages::ClassTargets given = has_classes ? stages::ClassTargets{.classes = targets}
+                                                 : stages::ClassTargets{.probabilities = targets};
   device::RowEntropy job;
   job.type = element_of(type);
   job.rows = rows;
   job.classes = classes;
   job.gradients = logits.mutable_data_ptr();
-  Row row{"cross_entropy and gradient", fmt::format("{} x {}", rows, classes), name_of(type),
-          device::traffic(job)};
+  if (!has_classes) job.probabilities = targets.const_data_ptr<float>();
+  Row row{has_classes ? "cross_entropy and gradient" : "the same with probabilities",
+          fmt::format("{} x {}", rows, classes), name_of(type), device::traffic(job)};
   const stage::LossGradientScope scope(1);
   row.fused_us = time_of(settings, backward_of({logits}, [=] {
-                           return std::vector{stages::fused_entropy(logits, {targets}, {})};
+                           return std::vector{stages::fused_entropy(logits, given, {})};
                          }));
   row.torch_us =
       time_of(settings, backward_of({logits}, [=] {
@@ -175,6 +184,56 @@ Row gelu_row(const Settings& settings, std::int64_t rows, std::int64_t width, at
   return row;
 }
 
+struct Images {
+  std::int64_t count, channels, size;
+};
+
+/// Both passes in training, with the statistics; `adds`: with the shortcut of a residual unit.
+Row batch_norm_row(const Settings& settings, const Images& images, at::ScalarType type, bool adds) {
+  const at::TensorOptions on(settings.device);
+  const auto pixels = [&] {
+    return at::randn({images.count, images.channels, images.size, images.size}, on)
+        .to(type)
+        .contiguous(at::MemoryFormat::ChannelsLast);
+  };
+  const at::Tensor x = pixels().requires_grad_();
+  const at::Tensor residual = adds ? pixels().requires_grad_() : at::Tensor();
+  const auto channels = [&](double value) { return at::full({images.channels}, value, on); };
+  const stages::BatchNorm2d norm{channels(1).requires_grad_(),
+                                 channels(0).requires_grad_(),
+                                 channels(0),
+                                 channels(1),
+                                 at::zeros({}, on.dtype(at::kLong)),
+                                 {}};
+  float present = 0;
+  device::BatchNormReluBackward job;
+  job.type = element_of(type);
+  job.channels = images.channels;
+  job.rows = images.count * images.size * images.size;
+  job.x_grad = &present;
+  if (adds) job.residual = job.residual_grad = &present;
+  const auto& forward = static_cast<const device::BatchNormRelu&>(job);
+  device::BatchMoments moments;
+  static_cast<device::PixelRows&>(moments) = job;
+  Row row{adds ? "batch_norm + add + relu, both passes" : "batch_norm + relu, both passes",
+          fmt::format("{}x{}x{}x{}", images.count, images.channels, images.size, images.size),
+          name_of(type),
+          device::traffic(moments) + device::traffic(forward) + device::traffic(job)};
+  std::vector<at::Tensor> leaves{x, norm.weight, norm.bias};
+  if (adds) leaves.push_back(residual);
+  constexpr auto kTrain = stage::RunMode::train;
+  row.fused_us =
+      time_of(settings, backward_of(leaves, [=] {
+                return std::vector{stages::fused_batch_norm_relu(norm, x, kTrain, residual)};
+              }));
+  row.torch_us = time_of(settings, backward_of(leaves, [=] {
+                           at::Tensor y = norm(x, kTrain);
+                           if (adds) y.add_(residual);
+                           return std::vector{at::relu_(y)};
+                         }));
+  return row;
+}
+
 /// All parameters of a model of `tensors` x `numbers` in one launch.
 Row average_row(const Settings& settings, std::int64_t tensors, std::int64_t numbers) {
   const at::TensorOptions on(settings.device);
@@ -212,13 +271,18 @@ std::vector<Row> measure(const Settings& settings) {
   const std::int64_t width = settings.quick ? 32 : 768;
   std::vector<Row> rows;
   for (const at::ScalarType type : {at::kBFloat16, at::kFloat}) {
-    rows.push_back(entropy_row(settings, tokens, vocabulary, type));
-    rows.push_back(
-        entropy_row(settings, settings.quick ? 8 : 256, settings.quick ? 10 : 1000, type));
+    const std::int64_t images = settings.quick ? 2 : 128;
+    rows.push_back(entropy_row(settings, tokens, vocabulary, type, Targets::classes));
+    for (const Targets kind : {Targets::classes, Targets::probabilities})
+      rows.push_back(entropy_row(settings, 2 * images, settings.quick ? 10 : 1000, type, kind));
     for (const bool backward : {false, true}) {
       rows.push_back(norm_row(settings, tokens, width, type, backward));
       for (const stages::Gelu kind : {stages::Gelu::tanh, stages::Gelu::erf})
         rows.push_back(gelu_row(settings, tokens, 4 * width, type, kind, backward));
+    }
+    for (const auto& [channels, size] : {std::pair{64, 56}, {256, 56}, {1024, 14}, {2048, 7}}) {
+      for (const bool adds : {false, true})
+        rows.push_back(batch_norm_row(settings, {images, channels, size}, type, adds));
     }
   }
   rows.push_back(average_row(settings, 148, settings.quick ? 100 : 840'000));
@@ -227,7 +291,7 @@ std::vector<Row> measure(const Settings& settings) {
 
 void print(const Settings& settings, const std::vector<Row>& rows, double peak) {
   if (!settings.json)
-    fmt::print("{:<34} {:<14} {:<9} {:>10} {:>10} {:>8} {:>6}\n", "kernel", "shape", "type",
+    fmt::print("{:<37} {:<14} {:<9} {:>10} {:>10} {:>8} {:>6}\n", "kernel", "shape", "type",
                "fused us", "torch us", "GB/s", "copy");
   for (const Row& row : rows) {
     const double rate = static_cast<double>(row.bytes) / (row.fused_us * 1e-6);
@@ -244,7 +308,7 @@ void print(const Settings& settings, const std::vector<Row>& rows, double peak) 
                       {"device", settings.device.str()}};
       fmt::print("{}\n", line.dump());
     } else {
-      fmt::print("{:<34} {:<14} {:<9} {:>10.1f} {:>10.1f} {:>8.1f} {:>5.0f}%\n", row.kernel,
+      fmt::print("{:<37} {:<14} {:<9} {:>10.1f} {:>10.1f} {:>8.1f} {:>5.0f}%\n", row.kernel,
                  row.shape, row.type, row.fused_us, row.torch_us, rate * 1e-9, rate / peak * 100);
     }
   }

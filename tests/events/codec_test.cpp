@@ -185,7 +185,8 @@ TEST_CASE("codec: a truncated event is rejected") {
 }
 
 TEST_CASE("codec: metrics are an object in their order") {
-  CHECK(to_json(Metrics{{"z", 1.0}, {"a", 2.0}}).dump() == R"({"z":1.0,"a":2.0})");
+  const std::string line = encode(EpochEnded{.metrics = {{"z", 1.0}, {"a", 2.0}}});
+  CHECK(line.find(R"("metrics":{"z":1.0,"a":2.0})") != std::string::npos);
   CHECK(to_json(Timing{}).contains("wall_s"));
 }
 

@@ -10,9 +10,13 @@
 #include "support/close.hpp"
 
 #include <ATen/Context.h>
+#include <ATen/record_function.h>
 #include <torch/torch.h>
 
+#include <algorithm>
+#include <memory>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 using namespace trainctl;
@@ -94,6 +98,33 @@ Tensors gelu_by_torch(const Tensors& inputs, stages::Gelu kind) {
     return Tensors{at::gelu(sum, kind == stages::Gelu::tanh ? "tanh" : "none")};
   });
 }
+
+thread_local std::vector<const void*> factors_seen;
+
+/// Records where the first factors of this thread's matrix products are in memory.
+class FactorAddresses {
+ public:
+  FactorAddresses()
+      : callback_(at::addThreadLocalCallback(
+            at::RecordFunctionCallback(&on_operator).needsInputs(true))) {
+    factors_seen.clear();
+  }
+  ~FactorAddresses() { at::removeCallback(callback_); }
+  FactorAddresses(const FactorAddresses&) = delete;
+  FactorAddresses& operator=(const FactorAddresses&) = delete;
+  [[nodiscard]] bool contain(const void* address) const {
+    return std::ranges::find(factors_seen, address) != factors_seen.end();
+  }
+
+ private:
+  static std::unique_ptr<at::ObserverContext> on_operator(const at::RecordFunction& function) {
+    if (std::string_view(function.name()) == "aten::mm")
+      factors_seen.push_back(function.inputs()[0].toTensor().const_data_ptr());
+    return nullptr;
+  }
+
+  at::CallbackHandle callback_;
+};
 
 bool has_gpu_kernels() { return at::globalContext().hasCUDA() && device::kernels_built(); }
 
@@ -197,9 +228,14 @@ TEST_CASE("padded_linear: result and gradients equal PyTorch's, and the loss cop
   CHECK(found[0].stride(1) == 16);
   const at::Tensor classes = at::randint(11, {6}, at::kLong);
   std::optional<std::int64_t> stride;
+  const void* memory = nullptr;
+  const FactorAddresses factors;
   const Tensors fused = with_gradients(inputs, [&](const Tensors& x) {
     const at::Tensor logits = stages::padded_linear(x[0], x[1], at::kFloat).flatten(0, 1);
-    logits.register_hook([&](const at::Tensor& gradient) { stride = gradient.stride(0); });
+    logits.register_hook([&](const at::Tensor& gradient) {
+      stride = gradient.stride(0);
+      memory = gradient.const_data_ptr();
+    });
     return Tensors{stages::fused_entropy(logits, {classes}, {})};
   });
   const Tensors plain = with_gradients(inputs, [&](const Tensors& x) {
@@ -207,6 +243,38 @@ TEST_CASE("padded_linear: result and gradients equal PyTorch's, and the loss cop
   });
   check_close(fused, plain, tolerance_of(at::kFloat));
   CHECK(stride == 16);
+  CHECK(factors.contain(memory));
+}
+
+TEST_CASE("pad_columns: writes only into memory that no other tensor sees") {
+  at::Tensor own = at::ones({3, 16}).narrow(1, 0, 11);
+  const void* memory = own.const_data_ptr();
+  own = own.view({3, 1, 11}).view({3, 11});  // as the backward pass of views does
+  const at::Tensor padded = stages::pad_columns(own, 16);
+  CHECK(padded.const_data_ptr() == memory);
+  CHECK(padded.narrow(1, 0, 11).eq(1).all().item<bool>());
+  CHECK(padded.narrow(1, 11, 5).eq(0).all().item<bool>());
+  const at::Tensor whole = at::ones({3, 16});
+  const at::Tensor copy = stages::pad_columns(whole.narrow(1, 0, 11), 16);
+  CHECK(at::equal(copy, padded));
+  CHECK(whole.eq(1).all().item<bool>());
+  const std::vector<at::Tensor> parts = at::ones({3, 16}).split_with_sizes({11, 5}, 1);
+  CHECK(at::equal(stages::pad_columns(parts[0], 16), padded));
+  CHECK(parts[1].eq(1).all().item<bool>());
+}
+
+TEST_CASE("padded_linear: a gradient that is part of another tensor leaves it unchanged") {
+  at::manual_seed(12);
+  const Tensors inputs{at::randn({6, 12}), at::randn({11, 12}), at::randn({6, 5})};
+  const auto join = [](const at::Tensor& logits, const at::Tensor& other) {
+    return Tensors{at::cat({logits, other}, 1)};
+  };
+  const Tensors found = with_gradients(inputs, [&](const Tensors& x) {
+    return join(stages::padded_linear(x[0], x[1], at::kFloat), x[2]);
+  });
+  const Tensors expected =
+      with_gradients(inputs, [&](const Tensors& x) { return join(at::linear(x[0], x[1]), x[2]); });
+  check_close(found, expected, tolerance_of(at::kFloat));
 }
 
 TEST_CASE("output_layer: a CPU pads nothing") {

@@ -12,6 +12,7 @@
 
 #include <limits>
 #include <optional>
+#include <string>
 #include <vector>
 
 using namespace trainctl;
@@ -61,7 +62,8 @@ LossAndGradient by_torch(const at::Tensor& logits, const stages::ClassTargets& t
                                   options.ignored.value_or(-100), options.label_smoothing);
   };
   return loss_and_gradient(logits.to(at::kFloat), [&](const at::Tensor& x) {
-    at::Tensor losses = rows(x, targets.classes);
+    const bool has_classes = targets.classes.defined();
+    at::Tensor losses = rows(x, has_classes ? targets.classes : targets.probabilities);
     if (targets.partners.defined())
       losses = at::lerp(rows(x, targets.partners), losses, targets.lambda);
     return options.reduction == Reduction::mean ? losses.mean() : losses.sum();
@@ -108,6 +110,16 @@ Case mixed_case(std::int64_t rows, std::int64_t width) {
   all.options.weight = at::rand({width}) + 0.5;
   all.options.weight_sum = all.options.weight.sum().item<double>();
   all.options.label_smoothing = 0.1;
+  return all;
+}
+
+/// Rows of probabilities that add up to 1, and class weights.
+Case probability_case(std::int64_t rows, std::int64_t width, double smoothing) {
+  Case all{at::randn({rows, width}) * 3, {}, {}};
+  all.targets.probabilities = (at::randn({rows, width}) * 2).softmax(-1);
+  all.options.weight = at::rand({width}) + 0.5;
+  all.options.weight_sum = all.options.weight.sum().item<double>();
+  all.options.label_smoothing = smoothing;
   return all;
 }
 
@@ -202,7 +214,7 @@ TEST_CASE("fused_entropy: a second derivative is an error") {
   const at::Tensor logits = at::randn({2, 3}).requires_grad_();
   const at::Tensor loss = stages::fused_entropy(logits, {at::zeros({2}, at::kLong)}, {});
   CHECK_THROWS_WITH(torch::autograd::grad({loss}, {logits}, {}, true, /*create_graph=*/true),
-                    Contains("has no second derivative"));
+                    Contains("no second derivative"));
   CHECK_NOTHROW(torch::autograd::grad({loss}, {logits}));
 }
 
@@ -231,20 +243,70 @@ TEST_CASE("fused_entropy: mixed rows and class weights give PyTorch's values") {
   }
 }
 
+TEST_CASE("fused_entropy: probabilities, smoothing and class weights give PyTorch's values") {
+  at::manual_seed(11);
+  for (const std::int64_t width : widths()) {
+    for (const double smoothing : {0.0, 0.1}) {
+      INFO(width << " classes, smoothing " << smoothing);
+      const Case all = probability_case(6, width, smoothing);
+      check_against_torch(all.logits, all.targets, all.options);
+      stages::FusedEntropy unweighted = all.options;
+      unweighted.weight = at::Tensor();
+      unweighted.reduction = Reduction::sum;
+      check_against_torch(all.logits, all.targets, unweighted);
+    }
+  }
+}
+
+TEST_CASE("fused_entropy: a probability of 1 is the loss of the class, and 0 has none") {
+  at::manual_seed(12);
+  const at::Tensor logits = at::randn({4, 9});
+  const at::Tensor classes = at::randint(9, {4}, at::kLong);
+  const at::Tensor one_hot = at::one_hot(classes, 9).to(at::kFloat);
+  check_close(fused(logits, stages::ClassTargets{.probabilities = one_hot}, {}),
+              fused(logits, classes, {}));
+  const LossAndGradient none =
+      fused(logits, stages::ClassTargets{.probabilities = at::zeros({4, 9})}, {});
+  CHECK(none.value.item<float>() == 0);
+  CHECK(none.gradient.abs().max().item<float>() == 0);
+  check_against_torch(logits, stages::ClassTargets{.probabilities = one_hot * 2.5}, {});
+}
+
+TEST_CASE("fused_entropy: rows of probabilities and logits may lie apart in memory") {
+  at::manual_seed(13);
+  const Case all = probability_case(5, 11, 0.1);
+  const at::Tensor padded = at::zeros({5, 16}).narrow(1, 0, 11).copy_(all.logits);
+  const at::Tensor apart = at::zeros({5, 13}).narrow(1, 0, 11).copy_(all.targets.probabilities);
+  const at::Tensor transposed = all.targets.probabilities.t().contiguous().t();
+  for (const at::Tensor& logits : {all.logits, padded}) {
+    for (const at::Tensor& probabilities : {all.targets.probabilities, apart, transposed}) {
+      const stage::LossGradientScope scope(1);
+      const at::Tensor x = logits.detach().requires_grad_();
+      const stages::ClassTargets targets{.probabilities = probabilities};
+      const at::Tensor value = stages::fused_entropy(x, targets, all.options);
+      value.backward();
+      const LossAndGradient expected = by_torch(all.logits, all.targets, all.options);
+      CHECK(mismatch(value.detach(), expected.value, kSums) == "");
+      CHECK(mismatch(x.grad() * kFactor, expected.gradient, kSums) == "");
+    }
+  }
+}
+
 TEST_CASE("fused_entropy: logits of 16 bits have float32 losses and gradients of their type") {
   at::manual_seed(9);
   for (const at::ScalarType type : {at::kBFloat16, at::kHalf}) {
     for (const std::int64_t width : widths()) {
       INFO(width << " classes of " << type);
-      Case all = mixed_case(5, width);
-      all.logits = all.logits.to(type);
-      const LossAndGradient expected = by_torch(all.logits, all.targets, all.options);
-      for (const std::optional<double> known : {std::optional<double>(), {kFactor}}) {
-        const LossAndGradient found = fused(all.logits, all.targets, all.options, known);
-        CHECK(found.value.scalar_type() == at::kFloat);
-        CHECK(found.gradient.scalar_type() == type);
-        CHECK(mismatch(found.value, expected.value, kSums) == "");
-        CHECK(mismatch(found.gradient.to(at::kFloat), expected.gradient, kHalves) == "");
+      for (Case all : {mixed_case(5, width), probability_case(5, width, 0.1)}) {
+        all.logits = all.logits.to(type);
+        const LossAndGradient expected = by_torch(all.logits, all.targets, all.options);
+        for (const std::optional<double> known : {std::optional<double>(), {kFactor}}) {
+          const LossAndGradient found = fused(all.logits, all.targets, all.options, known);
+          CHECK(found.value.scalar_type() == at::kFloat);
+          CHECK(found.gradient.scalar_type() == type);
+          CHECK(mismatch(found.value, expected.value, kSums) == "");
+          CHECK(mismatch(found.gradient.to(at::kFloat), expected.gradient, kHalves) == "");
+        }
       }
     }
   }
@@ -290,6 +352,8 @@ TEST_CASE("traffic: a cross entropy with its gradient moves each logit twice") {
   job.gradients = &gradients;
   job.type = device::Element::bfloat16;
   CHECK(device::traffic(job) == 3 * 5 * 2 * 2);
+  job.probabilities = &gradients;
+  CHECK(device::traffic(job) == 3 * 5 * (2 * 2 + 4));
 }
 
 TEST_CASE("fused_entropy: the GPU kernel matches the CPU and is deterministic", "[gpu][kernels]") {
@@ -300,14 +364,17 @@ TEST_CASE("fused_entropy: the GPU kernel matches the CPU and is deterministic", 
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf}) {
     for (const std::int64_t width : all_widths) {
       INFO(width << " classes of " << type);
-      Case all = mixed_case(width > 2000 ? 20 : 300, width);
-      all.logits = all.logits.to(type);
-      for (const bool plain : {false, true}) {
-        if (plain) all.targets = {all.targets.partners};
-        if (plain) all.options = {};
+      const std::int64_t rows = width > 2000 ? 20 : 300;
+      Case plain = mixed_case(rows, width);
+      plain.targets = {plain.targets.partners};
+      plain.options = {};
+      for (Case all : {mixed_case(rows, width), plain, probability_case(rows, width, 0.1),
+                       probability_case(rows, width, 0)}) {
+        all.logits = all.logits.to(type);
         const auto there = [](const at::Tensor& x) { return x.defined() ? x.cuda() : x; };
         const stages::ClassTargets targets{there(all.targets.classes), there(all.targets.partners),
-                                           there(all.targets.lambda)};
+                                           there(all.targets.lambda),
+                                           there(all.targets.probabilities)};
         stages::FusedEntropy options = all.options;
         options.weight = there(options.weight);
         const LossAndGradient expected = fused(all.logits, all.targets, all.options);
@@ -334,6 +401,9 @@ TEST_CASE("cross_entropy: a GPU uses the fused kernel, and all options match the
   CHECK(stages::fuses_entropy(logits.cuda(), {classes.cuda()}));
   CHECK(stages::fuses_entropy(logits.cuda().to(at::kHalf), {classes.cuda()}));
   CHECK_FALSE(stages::fuses_entropy(logits.cuda().to(at::kDouble), {classes.cuda()}));
+  const at::Tensor probabilities = at::randn({8, 3}).softmax(-1);
+  CHECK(stages::fuses_entropy(logits.cuda(), {.probabilities = probabilities.cuda()}));
+  CHECK_FALSE(stages::fuses_entropy(logits.cuda(), {.probabilities = probabilities}));
   const stage::Catalog all = stages::builtin_catalog();
   for (const std::string options :
        {"{}", "{label_smoothing: 0.1}", "{ignore_index: 1}", "{weight: [1, 2, 3]}",
@@ -347,7 +417,10 @@ TEST_CASE("cross_entropy: a GPU uses the fused kernel, and all options match the
       const at::Tensor both =
           loss->forward_mixed(on(logits), {on(mixed.own), on(mixed.partner), on(mixed.lambda)})
               .mean();
-      return at::stack({loss->forward(on(logits), on(classes)).mean(), both}).cpu();
+      std::vector<at::Tensor> found{loss->forward(on(logits), on(classes)).mean(), both};
+      if (options.find("ignore") == std::string::npos)
+        found.push_back(loss->forward(on(logits), on(probabilities)).mean());
+      return at::stack(found).cpu();
     };
     CHECK(mismatch(values(at::kCUDA), values(at::kCPU), kSums) == "");
   }

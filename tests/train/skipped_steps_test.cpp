@@ -55,6 +55,20 @@ TEST_CASE(
   CHECK_THAT(warnings[0].message, Contains("2 of 6 steps were skipped"));
 }
 
+TEST_CASE("skip_nonfinite_steps: clipping by norm or by value skips the same steps") {
+  for (const auto algorithm : {spec::ClipAlgorithm::norm, spec::ClipAlgorithm::value}) {
+    SixSteps run(2);
+    run.options.clip = 0.5;
+    run.options.clip_algorithm = algorithm;
+    run.loss.after = [](const at::Tensor& loss, int call) {
+      return call == 2 ? loss + at::sqrt(loss * 0) * 0 : loss;  // finite, but its gradient is not
+    };
+    run.run();
+    CHECK(run.optimizer.steps == 5);
+    CHECK(run.model.weight.isfinite().all().item<bool>());
+  }
+}
+
 TEST_CASE("skip_nonfinite_steps: a step with an infinite loss and a finite gradient is skipped") {
   SixSteps run(2);
   run.loss.after = [](const at::Tensor& loss, int call) {

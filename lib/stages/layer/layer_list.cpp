@@ -53,8 +53,14 @@ at::Tensor Container::forward_child(std::size_t index, const at::Tensor& inputs)
 
 LayerList::LayerList(const std::vector<config::Stage>& layers, spec::layer::LayerInput input) {
   const stage::Catalog catalog = builtin_catalog();
-  for (const config::Stage& layer : layers) {
-    add(std::to_string(size()), catalog.layers.build(layer, {input}));
+  bool merges = false;
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    const config::Stage& layer = layers[i];
+    const bool relu_follows =
+        i + 1 < layers.size() && layer.type == "batch_norm2d" && layers[i + 1].type == "relu";
+    is_merged_.push_back(merges);
+    merges = relu_follows;
+    add(std::to_string(i), catalog.layers.build(layer, {input, relu_follows}));
     input.shape = spec::step_of(layer, input).shape;
     input.tokens = false;
   }
@@ -62,7 +68,9 @@ LayerList::LayerList(const std::vector<config::Stage>& layers, spec::layer::Laye
 
 at::Tensor LayerList::forward(const at::Tensor& inputs) {
   at::Tensor x = inputs;
-  for (std::size_t i = 0; i < size(); ++i) x = forward_child(i, x);
+  for (std::size_t i = 0; i < size(); ++i) {
+    if (!is_merged_[i]) x = forward_child(i, x);
+  }
   return x;
 }
 

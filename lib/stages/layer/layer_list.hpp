@@ -40,6 +40,9 @@ class LayerList final : public Container {
   LayerList(const std::vector<config::Stage>& layers, spec::layer::LayerInput input);
 
   at::Tensor forward(const at::Tensor& inputs) override;
+
+ private:
+  std::vector<bool> is_merged_;  // whether the layer before computes this one, too
 };
 
 }  // namespace trainctl::stages

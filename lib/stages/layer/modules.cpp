@@ -1,6 +1,7 @@
 #include "spec/options/layer.hpp"
 #include "stages/builtin.hpp"
 #include "stages/model/blocks/batch_norm.hpp"
+#include "stages/model/blocks/fused_batch_norm.hpp"
 #include "stages/model/blocks/layers.hpp"
 
 #include <ATen/ops/conv1d.h>
@@ -131,12 +132,16 @@ class BatchNorm2dLayer final : public LayeredModule {
  public:
   BatchNorm2dLayer(const spec::layer::BatchNorm2d& options, const stage::LayerContext& context)
       : norm_(make_batch_norm2d(Scope(*this), context.input.shape[0],
-                                {.eps = options.eps, .momentum = options.momentum})) {}
+                                {.eps = options.eps, .momentum = options.momentum})),
+        relu_follows_(context.relu_follows) {}
 
-  at::Tensor forward(const at::Tensor& inputs_nchw) override { return norm_(inputs_nchw, mode()); }
+  at::Tensor forward(const at::Tensor& inputs_nchw) override {
+    return relu_follows_ ? batch_norm_relu(norm_, inputs_nchw, mode()) : norm_(inputs_nchw, mode());
+  }
 
  private:
   BatchNorm2d norm_;
+  bool relu_follows_;
 };
 
 at::IntArrayRef normalized(at::IntArrayRef shape, std::int64_t dims) {

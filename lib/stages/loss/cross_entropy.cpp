@@ -41,7 +41,7 @@ class CrossEntropy final : public stage::Loss {
 
   stage::LossValue forward(const at::Tensor& logits, const at::Tensor& targets) override {
     if (targets.is_floating_point())
-      return {entropy(logits, {targets}, at::Reduction::Mean), {}};  // probabilities
+      return {entropy(logits, {.probabilities = targets}, at::Reduction::Mean), {}};
     const ClassRows rows = class_rows(logits, targets);
     const bool plain = !weight_ && !ignored_;
     at::Tensor value =
@@ -66,10 +66,14 @@ class CrossEntropy final : public stage::Loss {
  private:
   [[nodiscard]] at::Tensor entropy(const at::Tensor& logits, const ClassTargets& targets,
                                    at::Reduction::Reduction reduction) const {
-    if (reduction != at::Reduction::None && fuses_entropy(logits, targets))
-      return fused(logits, targets, reduction);
-    return at::cross_entropy_loss(widened(logits), targets.classes, weight_, reduction,
-                                  ignored_.value_or(kNoLabel), label_smoothing_);
+    const bool has_classes = targets.classes.defined();
+    const std::int64_t ignored = ignored_.value_or(kNoLabel);
+    // PyTorch refuses a label to ignore next to probabilities.
+    const bool fuses = reduction != at::Reduction::None && (has_classes || ignored < 0);
+    if (fuses && fuses_entropy(logits, targets)) return fused(logits, targets, reduction);
+    return at::cross_entropy_loss(widen(logits),
+                                  has_classes ? targets.classes : targets.probabilities, weight_,
+                                  reduction, ignored, label_smoothing_);
   }
 
   [[nodiscard]] at::Tensor fused(const at::Tensor& logits, const ClassTargets& targets,

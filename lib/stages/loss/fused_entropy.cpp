@@ -8,7 +8,7 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
-#include <c10/util/Exception.h>
+#include <ATen/ops/empty_strided.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <cmath>
@@ -44,10 +44,10 @@ std::int64_t row_stride(const at::Tensor& logits) {
 }
 
 /// Returns logits whose rows are contiguous, with little padding between them.
-at::Tensor with_dense_rows(const at::Tensor& logits) {
+at::Tensor make_rows_dense(const at::Tensor& logits) {
   const std::int64_t padding = row_stride(logits) - logits.size(1);
   const bool dense = logits.stride(1) == 1 && padding >= 0 && padding < kMostPadding;
-  return dense && is_aligned(logits) ? logits : packed(logits);
+  return dense && is_aligned(logits) ? logits : make_aligned(logits);
 }
 
 /// Returns memory for gradients, with the same padding.
@@ -68,15 +68,28 @@ const T* data_of(const at::Tensor& tensor) {
   return tensor.defined() ? tensor.const_data_ptr<T>() : nullptr;
 }
 
-at::Tensor dense(const at::Tensor& tensor) {
+at::Tensor make_contiguous(const at::Tensor& tensor) {
   return tensor.defined() ? tensor.contiguous() : tensor;
+}
+
+/// Returns the probabilities with the distance between rows that the logits have.
+at::Tensor make_rows_like(const at::Tensor& logits, const at::Tensor& probabilities) {
+  if (!probabilities.defined()) return probabilities;
+  const std::int64_t stride = row_stride(logits);
+  if (probabilities.stride(1) == 1 && row_stride(probabilities) == stride &&
+      is_aligned(probabilities))
+    return probabilities;
+  return at::empty_strided(probabilities.sizes(), {stride, 1}, probabilities.options())
+      .copy_(probabilities);
 }
 
 Arguments arguments_of(const at::Tensor& logits, const ClassTargets& targets,
                        const FusedEntropy& options) {
-  return {with_dense_rows(logits.detach()),
-          {dense(targets.classes), dense(targets.partners), dense(targets.lambda)},
-          dense(options.weight)};
+  const at::Tensor rows = make_rows_dense(logits.detach());
+  return {rows,
+          {make_contiguous(targets.classes), make_contiguous(targets.partners),
+           make_contiguous(targets.lambda), make_rows_like(rows, targets.probabilities)},
+          make_contiguous(options.weight)};
 }
 
 device::RowEntropy job_of(const Arguments& arguments, const FusedEntropy& options) {
@@ -85,9 +98,10 @@ device::RowEntropy job_of(const Arguments& arguments, const FusedEntropy& option
   job.logits = arguments.logits.const_data_ptr();
   job.stride = row_stride(arguments.logits);
   job.type = element_of(arguments.logits);
-  job.targets = arguments.targets.classes.const_data_ptr<std::int64_t>();
+  job.targets = data_of<std::int64_t>(arguments.targets.classes);
   job.partners = data_of<std::int64_t>(arguments.targets.partners);
   job.lambdas = data_of<float>(arguments.targets.lambda);
+  job.probabilities = data_of<float>(arguments.targets.probabilities);
   job.weights = data_of<float>(arguments.weight);
   job.rows = arguments.logits.size(0);
   job.classes = arguments.logits.size(1);
@@ -107,7 +121,7 @@ void run(const device::RowEntropy& job, at::Device device) {
   }
 }
 
-at::Tensor reduced(const at::Tensor& losses, const FusedEntropy& options) {
+at::Tensor reduce(const at::Tensor& losses, const FusedEntropy& options) {
   switch (options.reduction) {
     case FusedEntropy::Reduction::none: return losses;
     case FusedEntropy::Reduction::sum: return losses.sum();
@@ -139,38 +153,38 @@ struct Fused : torch::autograd::Function<Fused> {
     run(job, logits.device());
     context->save_for_backward({arguments.logits, arguments.targets.classes,
                                 arguments.targets.partners, arguments.targets.lambda,
-                                arguments.weight, stats, gradients});
+                                arguments.targets.probabilities, arguments.weight, stats,
+                                gradients});
     context->saved_data["smoothing"] = options.label_smoothing;
     context->saved_data["ignored"] = options.ignored.value_or(kNoClass);
     context->saved_data["weight_sum"] = options.weight_sum;
     context->saved_data["mean"] = options.reduction == FusedEntropy::Reduction::mean;
     context->saved_data["expected"] = static_cast<double>(expected);
-    return reduced(losses, options);
+    return reduce(losses, options);
   }
 
   /// Computes the gradients with the factor, which only the device knows, unless they were already
   /// computed with the same factor.
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    TORCH_CHECK(!at::GradMode::is_enabled(),
-                "the fused cross entropy has no second derivative\nhint: remove create_graph");
+    check_first_derivative();
     const variable_list saved = context->get_saved_variables();
     auto& data = context->saved_data;
     using Reduction = FusedEntropy::Reduction;
-    const Arguments arguments{saved[0], {saved[1], saved[2], saved[3]}, saved[4]};
+    const Arguments arguments{saved[0], {saved[1], saved[2], saved[3], saved[4]}, saved[5]};
     const FusedEntropy options{
         .reduction = data["mean"].toBool() ? Reduction::mean : Reduction::sum,
         .label_smoothing = data["smoothing"].toDouble(),
         .ignored = data["ignored"].toInt(),
-        .weight = saved[4],
+        .weight = saved[5],
         .weight_sum = data["weight_sum"].toDouble()};
     // A second call must not change what the first one has returned.
     const bool first = data.find("returned") == data.end();
     data["returned"] = true;
     const at::Tensor result =
-        saved[6].defined() && first ? saved[6] : gradients_for(arguments.logits);
+        saved[7].defined() && first ? saved[7] : gradients_for(arguments.logits);
     const at::Tensor factor = gradients[0].contiguous();
     device::RowEntropy job = job_of(arguments, options);
-    job.stats = saved[5].mutable_data_ptr<float>();
+    job.stats = saved[6].mutable_data_ptr<float>();
     job.gradients = result.mutable_data_ptr();
     job.factor = factor.const_data_ptr<float>();
     if (first) job.expected = static_cast<float>(data["expected"].toDouble());
@@ -186,7 +200,12 @@ bool fuses_entropy(const at::Tensor& logits, const ClassTargets& targets) {
     return tensor.device() == logits.device() && tensor.scalar_type() == type &&
            tensor.dim() == 1 && tensor.size(0) == logits.size(0);
   };
-  return has_kernels(logits) && logits.dim() == 2 && fits(targets.classes, at::kLong) &&
+  if (!has_kernels(logits) || logits.dim() != 2) return false;
+  if (const at::Tensor& p = targets.probabilities; p.defined()) {
+    return p.device() == logits.device() && p.scalar_type() == at::kFloat &&
+           p.sizes() == logits.sizes() && !p.requires_grad();
+  }
+  return fits(targets.classes, at::kLong) &&
          (!targets.partners.defined() ||
           (fits(targets.partners, at::kLong) && fits(targets.lambda, at::kFloat)));
 }
@@ -196,15 +215,17 @@ at::Tensor fused_entropy(const at::Tensor& logits, const ClassTargets& targets,
   const bool differentiates = at::GradMode::is_enabled() && logits.requires_grad() &&
                               options.reduction != FusedEntropy::Reduction::none;
   if (differentiates) {
-    return recorded("trainctl::cross_entropy", {logits, targets.classes},
-                    [&] { return Fused::apply(logits, targets, options); });
+    const at::Tensor& target =
+        targets.probabilities.defined() ? targets.probabilities : targets.classes;
+    return record_operator("trainctl::cross_entropy", {logits, target},
+                           [&] { return Fused::apply(logits, targets, options); });
   }
   const Arguments arguments = arguments_of(logits, targets, options);
   const at::Tensor losses = losses_for(arguments);
   device::RowEntropy job = job_of(arguments, options);
   job.losses = losses.mutable_data_ptr<float>();
   run(job, logits.device());
-  return reduced(losses, options);
+  return reduce(losses, options);
 }
 
 }  // namespace trainctl::stages

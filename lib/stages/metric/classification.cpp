@@ -208,7 +208,7 @@ class Perplexity final : public Averaged {
     const ClassRows rows = class_rows(logits.detach(), targets);
     if (fuses_entropy(rows.logits, {rows.classes}))
       return add(fused_entropy(rows.logits, {rows.classes}, {FusedEntropy::Reduction::none}));
-    add(at::cross_entropy_loss(widened(rows.logits), rows.classes, {}, at::Reduction::None));
+    add(at::cross_entropy_loss(widen(rows.logits), rows.classes, {}, at::Reduction::None));
   }
   [[nodiscard]] double value() const override { return std::exp(Averaged::value()); }
 };

@@ -1,6 +1,7 @@
 #include "spec/options/model.hpp"
 #include "stages/builtin.hpp"
 #include "stages/model/blocks/conv_blocks.hpp"
+#include "stages/model/blocks/fused_batch_norm.hpp"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/constant_pad_nd.h>
@@ -102,7 +103,12 @@ at::Tensor Shortcut::operator()(const at::Tensor& x_nchw, stage::RunMode mode) c
 
 at::Tensor ResidualUnit::operator()(const at::Tensor& x_nchw, stage::RunMode mode) const {
   at::Tensor out = x_nchw;
-  for (const ConvNorm& conv : convs) out = conv(out, mode);
+  for (std::size_t i = 0; i + 1 < convs.size(); ++i) out = convs[i](out, mode);
+  const auto& [conv, norm, nonlinearity] = convs.back();
+  out = conv(out);
+  if (!squeeze && fuses_batch_norm(norm, out, mode))
+    return batch_norm_relu(norm, out, mode, shortcut(x_nchw, mode));
+  out = norm(out, mode);
   if (squeeze) out = (*squeeze)(std::move(out));
   out.add_(shortcut(x_nchw, mode));
   return at::relu_(out);

@@ -1,5 +1,6 @@
 #include "train/step/gradients.hpp"
 
+#include "base/error.hpp"
 #include "device/host_read.hpp"
 
 #include <ATen/TensorOperators.h>
@@ -17,6 +18,7 @@
 #include <ATen/ops/zeros.h>
 
 #include <cmath>
+#include <limits>
 #include <optional>
 
 namespace trainctl::train {
@@ -84,10 +86,24 @@ at::Tensor GradScaler::scale(const at::Tensor& loss) const {
 
 void GradScaler::unscale(at::TensorList gradients) {
   const at::NoGradGuard guard;
-  if (after_non_finite_ == AfterNonFinite::continues) found_inf_.zero_();
-  if (gradients.empty()) return;
-  const at::Tensor factor = scaling_ == Scaling::dynamic ? scale_.reciprocal() : scale_;
-  at::_amp_foreach_non_finite_check_and_unscale_(gradients, found_inf_, factor);
+  if (scales() || gradients.empty()) return divide_and_check(gradients);
+  // One number per gradient takes a read; dividing all by 1 would also write them. The largest
+  // magnitude is not finite if one of them is not.
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  check(at::stack(at::_foreach_norm(gradients, kInfinity)));
+}
+
+void GradScaler::check(const at::Tensor& magnitudes) {
+  const at::NoGradGuard guard;
+  ASSERT(!scales());
+  divide_and_check(magnitudes);
+}
+
+void GradScaler::divide_and_check(at::TensorList tensors) {
+  if (!stops_after_non_finite()) found_inf_.zero_();
+  if (tensors.empty()) return;
+  const at::Tensor factor = scales() ? scale_.reciprocal() : scale_;
+  at::_amp_foreach_non_finite_check_and_unscale_(tensors, found_inf_, factor);
 }
 
 void GradScaler::update() {

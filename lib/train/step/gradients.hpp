@@ -47,15 +47,19 @@ class GradScaler {
 
   /// Returns the loss multiplied by the current scale.
   [[nodiscard]] at::Tensor scale(const at::Tensor& loss) const;
-  /// Divides the gradients by the scale and checks whether all are finite. The gradients, and so
-  /// the result, are equal on all ranks.
+  /// Divides the gradients by the scale and checks whether all are finite. Without scaling, only
+  /// reads them. The gradients, and so the result, are equal on all ranks.
   void unscale(at::TensorList gradients);
+  /// Replaces unscale() without scaling: checks values that are finite if all gradients are, such
+  /// as their norm in float64. They may be overwritten.
+  void check(const at::Tensor& magnitudes);
   /// float32 [1]: 1 if a gradient was not finite, in this step or, with `stops_after_non_finite`,
   /// in an earlier one.
   [[nodiscard]] const at::Tensor& found_inf() const { return found_inf_; }
   /// Updates the scale and the counts after the step.
   void update();
 
+  [[nodiscard]] bool scales() const { return scaling_ == Scaling::dynamic; }
   [[nodiscard]] bool stops_after_non_finite() const {
     return after_non_finite_ == AfterNonFinite::stops;
   }
@@ -77,6 +81,8 @@ class GradScaler {
   [[nodiscard]] std::vector<stage::NamedTensor> state() const;
 
  private:
+  void divide_and_check(at::TensorList tensors);
+
   Scaling scaling_;
   AfterNonFinite after_non_finite_;
   at::Tensor scale_;           // float32 [1]

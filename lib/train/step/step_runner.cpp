@@ -260,7 +260,7 @@ bool StepRunner::update(const MicroBatch& micro) {
   timer_.enter(Part::optimizer);
   const bool measures = logs_norms_ && micro.logs;
   collect_gradients();
-  if (scaler_) scaler_->unscale(gradients_);
+  if (scaler_ && !clip_checks()) scaler_->unscale(gradients_);
   if (measures && !gradients_.empty()) norms_ = {norm_of(gradients_), norm_of(parameters_)};
   if (!clip()) return false;
   step_optimizer();
@@ -295,6 +295,11 @@ dist::SyncStats StepRunner::take_shared() {
   return sharded_ != nullptr ? sharded_->take_stats() : dist::SyncStats();
 }
 
+/// Returns whether the scaler checks the norm that clipping computes, instead of all gradients.
+bool StepRunner::clip_checks() const {
+  return scaler_ && !scaler_->scales() && clipper_ && clipper_->takes_norm() && !gradients_.empty();
+}
+
 /// Returns whether the gradient is finite if there is no scaler; clipping by norm checks the norm.
 /// Clipping by value would hide an infinity, so the gradient is checked first.
 bool StepRunner::clip() {
@@ -302,6 +307,7 @@ bool StepRunner::clip() {
   if (!scaler_ && !by_norm && !all_finite(gradients_)) return false;
   if (!clipper_) return true;
   const at::Tensor norm = (*clipper_)(gradients_);
+  if (clip_checks()) scaler_->check(norm);
   return scaler_ || !norm.defined() ||
          std::isfinite(device::value_of<double>(norm, "norm of the gradient"));
 }

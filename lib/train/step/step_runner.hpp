@@ -78,6 +78,7 @@ class StepRunner {
   void backward(const at::Tensor& share, const MicroBatch& micro);
   /// Returns false if the gradient is not finite; nothing has changed then.
   [[nodiscard]] bool update(const MicroBatch& micro);
+  [[nodiscard]] bool clip_checks() const;
   [[nodiscard]] bool clip();
   void step_optimizer();
   void restore_buffers();

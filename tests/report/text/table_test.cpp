@@ -65,6 +65,11 @@ TEST_CASE("metric_text: numbers have the same format in every report") {
   CHECK(json_number(std::numeric_limits<double>::infinity()) == "inf");
 }
 
+TEST_CASE("json_value: metrics are an object in their order") {
+  const std::vector<std::pair<std::string, double>> metrics{{"z", 1.0}, {"a", 2.0}};
+  CHECK(json_value(metrics).dump() == R"({"z":1.0,"a":2.0})");
+}
+
 TEST_CASE("paint: text is colored only if colors are on") {
   CHECK(paint("x", Ink::red, {}) == "x");
   CHECK(paint("x", Ink::red, {.colors = Colors::on}) == "\x1b[31mx\x1b[0m");

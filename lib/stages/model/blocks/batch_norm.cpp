@@ -44,7 +44,7 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 /// Returns all dimensions but the channels.
-std::vector<std::int64_t> reduced(const at::Tensor& x) {
+std::vector<std::int64_t> dims_without_channels(const at::Tensor& x) {
   std::vector<std::int64_t> dims{0};
   for (std::int64_t d = 2; d < x.dim(); ++d) dims.push_back(d);
   return dims;
@@ -68,7 +68,8 @@ struct Sums {
 };
 
 /// Returns the sums over all ranks divided by `count`.
-Sums averaged(const Sums& own, const at::Tensor& count, const stage::BatchOfRanks& ranks) {
+Sums average_over_ranks(const Sums& own, const at::Tensor& count,
+                        const stage::BatchOfRanks& ranks) {
   at::Tensor both = at::cat({own.dy, own.dot}).to(at::kDouble);
   if (!ranks.counts) both.zero_();
   ranks.sum->add(both);
@@ -98,10 +99,10 @@ struct Normalize : torch::autograd::Function<Normalize> {
     const at::Tensor dy = gradients[0].to(at::kFloat);
     const at::Tensor inverse = (var + context->saved_data["eps"].toDouble()).rsqrt();
     at::Tensor centered = x.to(at::kFloat) - broadcast_to(mean, x);
-    const Sums own{dy.sum(reduced(x)), (dy * centered).sum(reduced(x))};
+    const Sums own{dy.sum(dims_without_channels(x)), (dy * centered).sum(dims_without_channels(x))};
     at::Tensor dx;
     if (context->needs_input_grad(0)) {
-      const Sums all = averaged(own, saved[4], ranks);
+      const Sums all = average_over_ranks(own, saved[4], ranks);
       centered.mul_(broadcast_to(inverse.square() * all.dot, x));
       dx = (dy - broadcast_to(all.dy, x)).sub_(centered).mul_(broadcast_to(inverse * weight, x));
       if (!ranks.counts) dx.zero_();  // the statistics do not depend on this rank's rows
@@ -118,7 +119,7 @@ BatchStatistics batch_statistics(const at::Tensor& x, const stage::BatchOfRanks&
   const at::Tensor sums =
       at::zeros({2 * channels + 1}, x.options().dtype(at::kDouble).requires_grad(false));
   if (ranks.counts) {
-    const auto [var, mean] = at::var_mean(x.detach().to(at::kFloat), reduced(x),
+    const auto [var, mean] = at::var_mean(x.detach().to(at::kFloat), dims_without_channels(x),
                                           std::optional<at::Scalar>(0), /*keepdim=*/false);
     const auto count = static_cast<double>(x.numel() / channels);
     const at::Tensor wide = mean.to(at::kDouble);
@@ -146,21 +147,22 @@ at::Tensor normalize_over_ranks(const at::Tensor& x, const Affine& affine,
 }  // namespace
 
 at::Tensor BatchNorm2d::operator()(const at::Tensor& x_nchw, stage::RunMode mode) const {
-  // A frozen layer keeps its statistics, too.
-  const bool training = mode == stage::RunMode::train && weight.requires_grad();
-  const auto normalized = [&](const at::Tensor& mean, const at::Tensor& var) {
-    return at::batch_norm(x_nchw, weight, bias, mean, var, training, options.momentum, options.eps,
-                          /*cudnn_enabled=*/true);
-  };
-  if (!training) return normalized(running_mean, running_var);
-  if (stage::batch_of_ranks().sum != nullptr) return over_ranks(x_nchw);
+  const bool training = trains(mode);
+  if (training && stage::batch_of_ranks().sum != nullptr) return over_ranks(x_nchw);
+  const RunningAverages averages =
+      training ? count_batch(x_nchw) : RunningAverages{running_mean, running_var};
+  return at::batch_norm(x_nchw, weight, bias, averages.mean, averages.var, training,
+                        options.momentum, options.eps, /*cudnn_enabled=*/true);
+}
+
+RunningAverages BatchNorm2d::count_batch(const at::Tensor& x_nchw) const {
   ENSURE(
       config, x_nchw.numel() > x_nchw.size(1),
       "batch normalization needs more than one value per channel, but here the batch is one image "
       "of 1x1 pixels\nhint: set loader.drop_last=true, use larger batches or larger images");
-  if (stage::is_recomputing()) return normalized({}, {});  // already counted
+  if (stage::is_recomputing()) return {};  // already counted
   stage::increment(num_batches_tracked);
-  return normalized(running_mean, running_var);
+  return {running_mean, running_var};
 }
 
 at::Tensor BatchNorm2d::over_ranks(const at::Tensor& x_nchw) const {

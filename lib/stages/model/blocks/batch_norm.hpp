@@ -11,6 +11,12 @@ struct NormOptions {
   double momentum = 0.1;  // of the running averages
 };
 
+/// The running averages that a training step updates; undefined if they are not updated.
+struct RunningAverages {
+  at::Tensor mean;
+  at::Tensor var;
+};
+
 /// nn.BatchNorm2d (Ioffe & Szegedy 2015): training uses the statistics of the batch and updates the
 /// running averages; evaluation, and a layer with a frozen weight, use the running averages. Keeps
 /// the memory format of x.
@@ -24,6 +30,15 @@ struct BatchNorm2d {
 
   /// Throws Error(config) in training if a channel has only one value, and so no variance.
   [[nodiscard]] at::Tensor operator()(const at::Tensor& x_nchw, stage::RunMode mode) const;
+
+  /// Returns whether the statistics of the batch are used; a frozen layer keeps its averages, too.
+  [[nodiscard]] bool trains(stage::RunMode mode) const {
+    return mode == stage::RunMode::train && weight.requires_grad();
+  }
+
+  /// Counts a batch in training, and returns what to update: nothing if the forward pass is
+  /// repeated. Throws like operator().
+  [[nodiscard]] RunningAverages count_batch(const at::Tensor& x_nchw) const;
 
   /// Normalizes by the statistics of all ranks' rows, in training if stage::batch_of_ranks() has a
   /// sum. All ranks get the same running averages.

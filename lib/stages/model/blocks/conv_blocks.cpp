@@ -1,6 +1,7 @@
 #include "stages/model/blocks/conv_blocks.hpp"
 
 #include "base/error.hpp"
+#include "stages/model/blocks/fused_batch_norm.hpp"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
@@ -32,7 +33,9 @@ at::Tensor apply(Nonlinearity nonlinearity, at::Tensor x) {
 }
 
 at::Tensor ConvNorm::operator()(const at::Tensor& x_nchw, stage::RunMode mode) const {
-  return apply(nonlinearity, norm(conv(x_nchw), mode));
+  const at::Tensor x = conv(x_nchw);
+  if (nonlinearity == Nonlinearity::relu) return batch_norm_relu(norm, x, mode);
+  return apply(nonlinearity, norm(x, mode));
 }
 
 ConvNorm make_conv_norm(const Scope& conv, const Scope& norm, const ConvNormPlan& plan) {

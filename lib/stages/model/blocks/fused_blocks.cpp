@@ -11,7 +11,6 @@
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/mm.h>
-#include <c10/util/Exception.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <optional>
@@ -21,11 +20,6 @@ namespace {
 
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
-
-void check_first_derivative() {
-  TORCH_CHECK(!at::GradMode::is_enabled(),
-              "the fused kernels have no second derivative\nhint: remove create_graph");
-}
 
 std::int64_t rows_of(const at::Tensor& x) { return x.numel() / x.size(-1); }
 
@@ -50,11 +44,11 @@ struct NormedWithStats {
 };
 
 NormedWithStats compute(const LayerNorm& norm, const Residual& residual, at::ScalarType out) {
-  const at::Tensor x = packed(residual.x.detach());
+  const at::Tensor x = make_aligned(residual.x.detach());
   const at::Tensor branch =
-      residual.branch.defined() ? packed(residual.branch.detach()) : at::Tensor();
-  const at::Tensor weight = packed(norm.weight.detach());
-  const at::Tensor bias = packed(norm.bias.detach());
+      residual.branch.defined() ? make_aligned(residual.branch.detach()) : at::Tensor();
+  const at::Tensor weight = make_aligned(norm.weight.detach());
+  const at::Tensor bias = make_aligned(norm.bias.detach());
   NormedWithStats result;
   result.sum = branch.defined() ? at::empty_like(x) : x;
   result.normed = at::empty(x.sizes(), x.options().dtype(out));
@@ -94,10 +88,10 @@ struct AddNormFunction : torch::autograd::Function<AddNormFunction> {
     const variable_list saved = context->get_saved_variables();
     const bool adds = context->saved_data["adds"].toBool();
     const at::Tensor none;
-    const at::Tensor sum_grad = gradients[0].defined() ? packed(gradients[0]) : none;
+    const at::Tensor sum_grad = gradients[0].defined() ? make_aligned(gradients[0]) : none;
     if (!gradients[1].defined()) return {sum_grad, adds ? sum_grad : none, none, none, none, none};
-    const at::Tensor normed = packed(gradients[1]);
-    const at::Tensor weight = packed(saved[2]);
+    const at::Tensor normed = make_aligned(gradients[1]);
+    const at::Tensor weight = make_aligned(saved[2]);
     device::AddNormBackward job;
     job.normed = normed.const_data_ptr();
     job.type = element_of(normed);
@@ -141,8 +135,8 @@ at::Tensor compute(const at::Tensor& x, const at::Tensor& bias, bool tanh) {
 struct BiasGeluFunction : torch::autograd::Function<BiasGeluFunction> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& bias,
                             bool tanh) {
-    const at::Tensor dense = packed(x.detach());
-    const at::Tensor shift = packed(bias.detach());
+    const at::Tensor dense = make_aligned(x.detach());
+    const at::Tensor shift = make_aligned(bias.detach());
     context->save_for_backward({dense, shift});
     context->saved_data["tanh"] = tanh;
     return compute(dense, shift, tanh);
@@ -151,7 +145,7 @@ struct BiasGeluFunction : torch::autograd::Function<BiasGeluFunction> {
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     check_first_derivative();
     const variable_list saved = context->get_saved_variables();
-    const at::Tensor gradient = packed(gradients[0]);
+    const at::Tensor gradient = make_aligned(gradients[0]);
     const at::Tensor x_grad = at::empty_like(saved[0]);
     const at::Tensor bias_grad = at::empty_like(saved[1]);
     device::BiasGelu job;
@@ -174,18 +168,11 @@ struct BiasGeluFunction : torch::autograd::Function<BiasGeluFunction> {
 
 constexpr std::int64_t kColumns = 8;  // a multiple of these is fast
 
-/// Returns a matrix of `columns` columns that starts with those of x [N, M] and has 0 in the
-/// others. Uses the memory of x if it has this padding and nothing else.
-at::Tensor padded(const at::Tensor& x, std::int64_t columns) {
-  const std::int64_t rows = x.size(0);
-  const auto bytes = static_cast<std::size_t>(rows * columns) * x.element_size();
-  const bool fits = x.stride(0) == columns && x.stride(1) == 1 && x.storage_offset() == 0 &&
-                    x.storage().nbytes() == bytes;
-  const at::Tensor all =
-      fits ? x.as_strided({rows, columns}, {columns, 1}) : at::empty({rows, columns}, x.options());
-  if (!fits) all.narrow(1, 0, x.size(1)).copy_(x);
-  all.narrow(1, x.size(1), columns - x.size(1)).zero_();
-  return all;
+/// Returns whether no other tensor sees the memory of x. A view keeps the tensor that it was made
+/// from.
+bool is_only_user(const at::Tensor& x) {
+  if (!x.is_view()) return x.storage().use_count() == 1;
+  return x.storage().use_count() == 2 && x._base().use_count() == 1;
 }
 
 struct PaddedLinear : torch::autograd::Function<PaddedLinear> {
@@ -205,7 +192,7 @@ struct PaddedLinear : torch::autograd::Function<PaddedLinear> {
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     check_first_derivative();
     const variable_list saved = context->get_saved_variables();
-    const at::Tensor gradient = padded(gradients[0], saved[1].size(0));
+    const at::Tensor gradient = pad_columns(gradients[0], saved[1].size(0));
     const std::int64_t outputs = context->saved_data["outputs"].toInt();
     return {at::mm(gradient, saved[1]), at::mm(gradient.t(), saved[0]).narrow(0, 0, outputs),
             at::Tensor()};
@@ -239,7 +226,7 @@ Normed fused_add_norm(const LayerNorm& norm, const Residual& residual, at::Scala
   }
   const std::optional<at::Tensor> added = branch.defined() ? std::optional(branch) : std::nullopt;
   const at::Tensor& input = x;
-  const variable_list results = recorded(
+  const variable_list results = record_operator(
       "trainctl::add_norm", {input, norm.weight, norm.bias},
       [&] { return AddNormFunction::apply(input, added, norm.weight, norm.bias, norm.eps, out); });
   return {results[0], results[1]};
@@ -260,15 +247,28 @@ bool fuses_bias_gelu(const at::Tensor& x, const at::Tensor& bias) {
 at::Tensor fused_bias_gelu(const at::Tensor& x, const at::Tensor& bias, Gelu approximation) {
   const bool tanh = approximation == Gelu::tanh;
   if (!at::GradMode::is_enabled() || !(x.requires_grad() || bias.requires_grad()))
-    return compute(packed(x.detach()), packed(bias.detach()), tanh);
-  return recorded("trainctl::bias_gelu", {x, bias},
-                  [&] { return BiasGeluFunction::apply(x, bias, tanh); });
+    return compute(make_aligned(x.detach()), make_aligned(bias.detach()), tanh);
+  return record_operator("trainctl::bias_gelu", {x, bias},
+                         [&] { return BiasGeluFunction::apply(x, bias, tanh); });
+}
+
+at::Tensor pad_columns(const at::Tensor& x, std::int64_t columns) {
+  const std::int64_t rows = x.size(0);
+  const auto bytes = static_cast<std::size_t>(rows * columns) * x.element_size();
+  const bool fits = x.stride(0) == columns && x.stride(1) == 1 && x.storage_offset() == 0 &&
+                    x.storage().nbytes() == bytes && is_only_user(x);
+  const at::Tensor all =
+      fits ? x.as_strided({rows, columns}, {columns, 1}) : at::empty({rows, columns}, x.options());
+  if (!fits) all.narrow(1, 0, x.size(1)).copy_(x);
+  all.narrow(1, x.size(1), columns - x.size(1)).zero_();
+  return all;
 }
 
 at::Tensor padded_linear(const at::Tensor& x, const at::Tensor& weight, at::ScalarType compute) {
   const at::Tensor rows = x.flatten(0, -2);
-  const at::Tensor result = recorded("trainctl::padded_linear", {rows, weight},
-                                     [&] { return PaddedLinear::apply(rows, weight, compute); });
+  const at::Tensor result = record_operator("trainctl::padded_linear", {rows, weight}, [&] {
+    return PaddedLinear::apply(rows, weight, compute);
+  });
   return result.unflatten(0, x.sizes().slice(0, static_cast<std::size_t>(x.dim()) - 1));
 }
 

@@ -53,6 +53,11 @@ at::Tensor fused_bias_gelu(const at::Tensor& x, const at::Tensor& bias, Gelu app
 /// other weights are padded there.
 at::Tensor output_layer(const at::Tensor& x, const at::Tensor& weight);
 
+/// Returns a matrix of `columns` columns that starts with those of x [N, M] and has 0 in the
+/// others. Copies x, except if its rows already have this padding and no other tensor sees their
+/// memory: the padding may be a part of the other tensor.
+at::Tensor pad_columns(const at::Tensor& x, std::int64_t columns);
+
 /// Computes linear(x, weight) in the type `compute`, with a weight that is padded to a multiple of
 /// 8 rows. The result has the padding between its rows. If its gradient has it, too, as that of
 /// fused_entropy(), nothing is copied.
