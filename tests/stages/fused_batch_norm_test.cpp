@@ -238,6 +238,25 @@ TEST_CASE("fused_batch_norm_relu: an input without gradient gives those of the l
   CHECK(mismatch(norm.bias.grad(), expected[5]) == "");
 }
 
+TEST_CASE("batch norm: a frozen weight leaves the statistics of the batch in use") {
+  at::manual_seed(14);
+  const NormCase values = make_case({3, 8, 4, 4}, at::kFloat, false);
+  const Results expected = torch_step(values);
+  for (const bool fuses : {false, true}) {
+    const BatchNorm2d norm = make_layer(values, at::kCPU);
+    norm.weight.set_requires_grad(false);
+    const at::Tensor y = fuses ? stages::fused_batch_norm_relu(norm, values.x, kTrain)
+                               : stages::batch_norm_relu(norm, values.x, kTrain);
+    y.backward(values.y_grad);
+    CHECK(mismatch(y.detach().contiguous(), expected[0]) == "");
+    CHECK(mismatch(norm.running_mean, expected[1]) == "");
+    CHECK(mismatch(norm.bias.grad(), expected[5]) == "");
+    CHECK_FALSE(norm.weight.grad().defined());
+    norm.bias.set_requires_grad(false);
+    CHECK_FALSE(norm.trains(kTrain));
+  }
+}
+
 TEST_CASE("fused_batch_norm_relu: NaN and infinity are not hidden by relu") {
   at::manual_seed(7);
   for (const float bad :

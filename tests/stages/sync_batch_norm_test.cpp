@@ -139,6 +139,8 @@ TEST_CASE("sync batch norm: evaluation and frozen layers do not communicate") {
   CHECK_NOTHROW(norm(rows(0, 2), stage::RunMode::evaluate));
   CHECK_THROWS_WITH(norm(rows(0, 2), stage::RunMode::train), "communicated");
   norm.weight.set_requires_grad(false);
+  CHECK_THROWS_WITH(norm(rows(0, 2), stage::RunMode::train), "communicated");
+  norm.bias.set_requires_grad(false);
   CHECK_NOTHROW(norm(rows(0, 2), stage::RunMode::train));
 }
 

@@ -18,8 +18,8 @@ struct RunningAverages {
 };
 
 /// nn.BatchNorm2d (Ioffe & Szegedy 2015): training uses the statistics of the batch and updates the
-/// running averages; evaluation, and a layer with a frozen weight, use the running averages. Keeps
-/// the memory format of x.
+/// running averages; evaluation, and a layer whose parameters are frozen, use the running averages.
+/// Keeps the memory format of x.
 struct BatchNorm2d {
   at::Tensor weight;               // [channels]
   at::Tensor bias;                 // [channels]
@@ -31,9 +31,10 @@ struct BatchNorm2d {
   /// Throws Error(config) in training if a channel has only one value, and so no variance.
   [[nodiscard]] at::Tensor operator()(const at::Tensor& x_nchw, stage::RunMode mode) const;
 
-  /// Returns whether the statistics of the batch are used; a frozen layer keeps its averages, too.
+  /// Returns whether the statistics of the batch are used; a layer without trained parameters keeps
+  /// its averages, too.
   [[nodiscard]] bool trains(stage::RunMode mode) const {
-    return mode == stage::RunMode::train && weight.requires_grad();
+    return mode == stage::RunMode::train && (weight.requires_grad() || bias.requires_grad());
   }
 
   /// Counts a batch in training, and returns what to update: nothing if the forward pass is

@@ -183,8 +183,8 @@ bool fuses_batch_norm(const BatchNorm2d& norm, const at::Tensor& x_nchw, stage::
     return false;
   if (residual.defined() && !matches(residual, x_nchw)) return false;
   if (norm.trains(mode)) return stage::batch_of_ranks().sum == nullptr;
-  return !at::GradMode::is_enabled() ||
-         !(needs_gradient(x_nchw) || needs_gradient(norm.bias) || needs_gradient(residual));
+  return !at::GradMode::is_enabled() || !(needs_gradient(x_nchw) || needs_gradient(norm.weight) ||
+                                          needs_gradient(norm.bias) || needs_gradient(residual));
 }
 
 at::Tensor fused_batch_norm_relu(const BatchNorm2d& norm, const at::Tensor& x_nchw,
