@@ -77,7 +77,8 @@ class C10dCommunicator final : public Communicator {
       for (int rank = 0; rank < caller_.rank_info.world_size; ++rank)
         all[0].push_back(at::empty_like(mine[0]));
       group_->allgather(all, mine)->wait();
-      for (at::Tensor& one : all[0]) one = one.to(tensor.device());
+      for (at::Tensor& one : all[0])
+        one = one.to(tensor.device());  // count_if_moved() counts the host wait
       return std::move(all[0]);
     });
   }

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Checks that code which can make the host wait for a GPU counts it: a tensor is read through device/host_read.hpp, or
-count_host_wait() is called in one of the lines before."""
+count_host_wait() is called for it in one of the lines before."""
 
 import re
 
@@ -15,7 +15,7 @@ HARMLESS = re.compile(r"/\*non_blocking=\*/true|^\s*\w+\.to\(\w+\);$")
 # Comments that say why a line needs no count.
 REASON = re.compile(r"// .*(?:counts the host wait|is on the host)")
 COUNT = re.compile(r"count_(?:host_wait|if_moved)\(")
-LINES_BEFORE = 8
+LINES_BEFORE = 3
 ALLOWED = {
     "lib/device/host_read.cpp": "it counts",
     "lib/device/host_read.hpp": "it counts",
@@ -28,10 +28,13 @@ ALLOWED = {
 
 def uncounted(text):
     lines, code = text.splitlines(), tree.without_comments(text).splitlines()
+    counted = []  # the lines of counts that no read has used
     for number, line in enumerate(code):
+        if COUNT.search(line):
+            counted.append(number)
         if not READ.search(line) or HARMLESS.search(lines[number]) or REASON.search(lines[number]):
             continue
-        if not any(COUNT.search(one) for one in code[max(number - LINES_BEFORE, 0):number + 1]):
+        if not counted or counted.pop() < number - LINES_BEFORE:
             yield number + 1, lines[number].strip()
 
 

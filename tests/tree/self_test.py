@@ -366,6 +366,8 @@ class HostReads(Planted):
 
     def test_reads_that_are_counted_or_wait_for_nothing_pass(self):
         self.expect(self.found('count_host_wait("a");', "", "return loss.item<float>();"))
+        self.expect(self.found('count_host_wait("a");', "x = loss.item<float>();", "y = loss.item<float>();"), "a.cpp:3:")
+        self.expect(self.found('count_host_wait("a");', "", "", "", "x = loss.item<float>();"), "a.cpp:5:")
         self.expect(self.found("return device::value_of<float>(loss, kPlace);", "x = x.to(at::kFloat);", "// loss.item<float>()"))
         self.expect(self.found("part.to(device, /*non_blocking=*/true);", "layers_.to(device);"))
         self.expect(self.found("return sums_.cpu();  // its caller counts the host wait"))

@@ -117,10 +117,10 @@ TimeSplit split_of(const events::Timing& timing) {
                          Part{BottleneckKind::transfer, timing.h2d_s},
                          Part{BottleneckKind::communication, timing.allreduce_exposed_s},
                          Part{BottleneckKind::checkpoint, timing.checkpoint_s}};
-  const double passes_s = timing.forward_s + timing.backward_s + timing.graph_s;
-  const std::array work{
-      Part{BottleneckKind::compute, passes_s}, Part{BottleneckKind::optimizer, timing.optimizer_s},
-      Part{BottleneckKind::evaluation, timing.eval_s}, Part{BottleneckKind::host, timing.other_s}};
+  const std::array work{Part{BottleneckKind::compute, passes_s(timing)},
+                        Part{BottleneckKind::optimizer, timing.optimizer_s},
+                        Part{BottleneckKind::evaluation, timing.eval_s},
+                        Part{BottleneckKind::host, timing.other_s}};
   TimeSplit split{largest(waits)};
   for (const Part& each : waits) split.waits_s += each.seconds;
   const Part& labor = largest(work);
@@ -151,10 +151,9 @@ std::optional<PerfectLoader> perfect_loader(const BottleneckInputs& facts) {
   if (facts.context.replay_step_s && !facts.context.levers.detect_anomaly) {
     // Adds the time that the loader's threads took from concurrent steps: at most their computing
     // time.
-    const double passes_s = timing.forward_s + timing.backward_s;
     const auto& usage = facts.context.usage;
     const double loader_s = usage ? usage->loader_cores.value_or(0) * training_s : 0;
-    won_s += std::clamp(passes_s - batches * *facts.context.replay_step_s, 0.0, loader_s);
+    won_s += std::clamp(passes_s(timing) - batches * *facts.context.replay_step_s, 0.0, loader_s);
     perfect.replayed = facts.context.replay_steps.value_or(1);
   }
   won_s = std::min(won_s, training_s);

@@ -12,10 +12,6 @@ constexpr std::int64_t kFewestSteps = 10;  // per epoch with a larger batch
 constexpr double kTinyStep = 1e-3;         // in seconds
 constexpr std::int64_t kTinyBatch = 8;
 
-double passes_s(const BottleneckInputs& facts) {
-  return facts.timing.forward_s + facts.timing.backward_s;
-}
-
 /// Returns the seconds of all that computes in a step: the device phases except the copies and the
 /// exchange of gradients, and what belongs to no phase.
 double computing_s(const events::Timing& timing) {
@@ -41,7 +37,7 @@ bool cores_are_contended(const BottleneckInputs& facts) {
 /// run.
 Gain replayed(const BottleneckInputs& facts, double ratio, double most) {
   const double wall_s = facts.timing.wall_s;
-  const double slow_s = wall_s - passes_s(facts) * (1 - ratio * (1 + kReplayMargin));
+  const double slow_s = wall_s - passes_s(facts.timing) * (1 - ratio * (1 + kReplayMargin));
   return {.low = std::min(wall_s / std::max(slow_s, 1e-9), most), .high = most, .replayed = true};
 }
 
@@ -125,7 +121,7 @@ Gain of_loading(const BottleneckInputs& facts) {
   if (shares_cores && cores_are_contended(facts)) {
     if (!context.replay_step_s || context.levers.detect_anomaly) return unknown();
     const double least_s = facts.batches() * *context.replay_step_s * (1 - kReplayMargin);
-    const double shorter = std::min(least_s / std::max(passes_s(facts), 1e-9), 1.0);
+    const double shorter = std::min(least_s / std::max(passes_s(facts.timing), 1e-9), 1.0);
     // Everything that computes in the step may be slowed down as much as the passes.
     won_s += computing_s(timing) * (1 - shorter);
   }
@@ -144,7 +140,7 @@ Gain of_larger_batch(const BottleneckInputs& facts, double factor) {
   const double per_row = (*ratio - 1) / (tried - 1);
   const double step = 1 + per_row * (factor - 1);
   const double share = std::clamp(step / factor, 1 / factor, 2.0);
-  const double passes = passes_s(facts);
+  const double passes = passes_s(facts.timing);
   const double rest_s = facts.timing.wall_s - passes;
   const double least_s = passes * share * (1 - kReplayMargin) + rest_s / factor;
   return replayed(facts, share, std::min(facts.timing.wall_s / least_s, factor));
@@ -164,8 +160,8 @@ Gain of_threads(const BottleneckInputs& facts, int threads) {
 
 Gain of_no_anomaly_checks(const BottleneckInputs& facts) {
   const auto& step_s = facts.context.replay_step_s;
-  if (!step_s || !(passes_s(facts) > 0)) return unknown();
-  const double ratio = facts.batches() * *step_s / passes_s(facts);
+  if (!step_s || !(passes_s(facts.timing) > 0)) return unknown();
+  const double ratio = facts.batches() * *step_s / passes_s(facts.timing);
   // Metrics and the update are checked as well.
   const double most = std::max(1 / std::max(ratio * (1 - kReplayMargin), 1e-3), 1.0);
   return replayed(facts, ratio, most);
@@ -176,7 +172,7 @@ Gain of_bf16(const BottleneckInputs& facts) {
   const auto ratio = step_s ? ratio_of(facts, *step_s) : std::nullopt;
   if (!ratio) {
     const events::Timing& timing = facts.timing;
-    return without(facts, passes_s(facts) + timing.eval_s + timing.h2d_s);
+    return without(facts, passes_s(facts.timing) + timing.eval_s + timing.h2d_s);
   }
   return replayed(facts, *ratio, std::max(1 / (*ratio * (1 - kReplayMargin)), 1.0));
 }

@@ -11,6 +11,12 @@ inline constexpr double kNotableWait = 0.15;
 inline constexpr double kNotableWork = 0.40;
 inline constexpr double kNotableEvaluation = 1.0 / 3;
 
+/// Returns the seconds of forward and backward passes. A step of a CUDA graph counts as a whole,
+/// because its parts are not known.
+inline double passes_s(const events::Timing& timing) {
+  return timing.forward_s + timing.backward_s + timing.graph_s;
+}
+
 /// The measurements, and the part of the time that decides.
 struct BottleneckInputs {
   const events::Timing& timing;

@@ -52,6 +52,7 @@ void ProgressReporter::on_run_begin(LoopState& state) {
   if (!state.resumed) return;
   begun_ = state.begun;
   reported_steps_ = state.position.global_step;
+  if (!state.resumed_in_epoch) logged_.reset();  // the epoch that it is part of starts again
   if (logged_) values_.start(log_point_);
   if (!state.other_world) return;
   progress_mark_ = now();

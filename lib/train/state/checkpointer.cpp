@@ -19,16 +19,26 @@ namespace fs = std::filesystem;
 
 constexpr auto kPause = std::chrono::milliseconds(2);
 
-/// Returns the path of an empty file next to a part. It says that the rank gives up, so that rank 0
-/// does not wait. An empty file fits on a full disk.
+/// Return the path of an empty file next to a part. It says that the rank gives up, or that it
+/// refuses to save its state, so that rank 0 does not wait. An empty file fits on a full disk.
 fs::path failure_sign(const fs::path& part) { return fs::path(part).concat(".failed"); }
+fs::path refusal_sign(const fs::path& part) { return fs::path(part).concat(".refused"); }
+
+/// Returns whether the exception that is being handled says that the state diverged.
+bool is_refusal() {
+  try {
+    throw;
+  } catch (const Error& error) {
+    return error.kind() == ErrorKind::diverged;
+  } catch (...) {
+    return false;
+  }
+}
 
 /// Consecutive failures before the run ends; the time limit keeps frequent saves from ending it
 /// while somebody frees space.
 constexpr int kMostFailures = 3;
 constexpr double kLongestFailing = 300;  // seconds
-
-std::string size_of(std::uint64_t bytes) { return human_bytes(bytes); }
 
 /// Measures the time that the training waits for a save.
 class Exposed {
@@ -60,8 +70,7 @@ WriteOutcome CheckpointWriter::run(const WriteJob& job) {
       follow(job, outcome);
     }
   } catch (const std::exception& error) {
-    const auto* own = dynamic_cast<const Error*>(&error);
-    outcome.refused = own != nullptr && own->kind() == ErrorKind::diverged;
+    outcome.refused = is_refusal();
     const std::string text = error.what();
     outcome.failure = text.substr(0, text.find("\nhint: "));
   } catch (...) {
@@ -95,7 +104,7 @@ void CheckpointWriter::publish(const WriteJob& job, const fs::path& checkpoint) 
   manifest.parts.clear();
   for (int rank = 0; rank < options_.place.world_size; ++rank) {
     const fs::path part = checkpoint::Store::part(checkpoint, rank);
-    await(part, failure_sign(part));
+    await(part, Awaited::part);
     manifest.parts.push_back(
         {part.filename().string(), fs::file_size(part), container::stored_checksum(part)});
   }
@@ -135,24 +144,27 @@ void CheckpointWriter::tidy(const fs::path& checkpoint) {
 void CheckpointWriter::follow(const WriteJob& job, WriteOutcome& outcome) {
   const fs::path checkpoint = options_.folder / outcome.name;
   const fs::path part = checkpoint::Store::part(checkpoint, options_.place.rank);
-  await(checkpoint, {});
+  await(checkpoint, Awaited::folder);
   try {
     await_state(job);
     container::write(part, job.entries, job.meta);
     outcome.committed = true;
   } catch (...) {
-    std::ofstream{failure_sign(part)};
+    std::ofstream{is_refusal() ? refusal_sign(part) : failure_sign(part)};
     throw;
   }
 }
 
-void CheckpointWriter::await(const fs::path& path, const fs::path& sign_of_failure) const {
+void CheckpointWriter::await(const fs::path& path, Awaited kind) const {
   const auto deadline =
       std::chrono::steady_clock::now() + std::chrono::duration<double>(options_.part_deadline_s);
   std::error_code ignored;
   while (!fs::exists(path, ignored)) {
     ENSURE(resource, !cancelled_, "the save was canceled");
-    ENSURE(resource, sign_of_failure.empty() || !fs::exists(sign_of_failure, ignored),
+    const bool of_rank = kind == Awaited::part;
+    ENSURE(diverged, !of_rank || !fs::exists(refusal_sign(path), ignored),
+           "the state for {} diverged", path.filename().string());
+    ENSURE(resource, !of_rank || !fs::exists(failure_sign(path), ignored),
            "another rank could not write {}", path.filename().string());
     ENSURE(resource, std::chrono::steady_clock::now() < deadline,
            "{} was not written within {:g} s", printable(path.string()), options_.part_deadline_s);
@@ -228,13 +240,13 @@ void CheckpointSaver::check_space(std::uint64_t bytes) const {
   if (failure) return;  // the first save will report the failure
   ENSURE(resource, space.available >= bytes,
          "a checkpoint takes about {}, but the disk of {} has {} left\nhint: free disk space{}",
-         size_of(bytes), printable(session_.run_dir.string()), size_of(space.available),
+         human_bytes(bytes), printable(session_.run_dir.string()), human_bytes(space.available),
          saving_.weights_only ? "" : ", or set checkpoint.save_weights_only=true");
   if (space.available >= kAtOnce * bytes) return;
   session_.emit(events::Warning{
       fmt::format("the disk of {} has {} left, but up to {} checkpoints of {} exist at a time",
-                  printable(session_.run_dir.string()), size_of(space.available), kAtOnce,
-                  size_of(bytes)),
+                  printable(session_.run_dir.string()), human_bytes(space.available), kAtOnce,
+                  human_bytes(bytes)),
       {}});
 }
 
@@ -308,7 +320,7 @@ void CheckpointSaver::settle() {
 
 void CheckpointSaver::report(const WriteOutcome& outcome) {
   if (!leads()) {
-    if (!outcome.committed && !cancelled_)
+    if (!outcome.committed && !outcome.refused && !cancelled_)
       session_.emit(events::Warning{fmt::format("rank {}: cannot save its part of {}: {}",
                                                 place_.rank, outcome.name, outcome.failure),
                                     {}});

@@ -74,7 +74,8 @@ class CheckpointWriter {
   void await_state(const WriteJob& job) const;
   void await_history(const WriteJob& job) const;
   void tidy(const std::filesystem::path& checkpoint);
-  void await(const std::filesystem::path& path, const std::filesystem::path& sign_of_failure) const;
+  enum class Awaited { folder, part };
+  void await(const std::filesystem::path& path, Awaited kind) const;
 
   Options options_;
   const std::atomic<bool>& cancelled_;

@@ -58,7 +58,7 @@ std::string obstacle_to_save(const std::vector<container::Entry>& entries, std::
 class HostCopies {
  public:
   /// `copied` is null if all tensors are on the host.
-  explicit HostCopies(at::Device device, std::unique_ptr<device::Event> copied = nullptr)
+  HostCopies(at::Device device, std::unique_ptr<device::Event> copied)
       : device_(device), copied_(std::move(copied)) {}
   HostCopies(const HostCopies&) = delete;
   HostCopies& operator=(const HostCopies&) = delete;

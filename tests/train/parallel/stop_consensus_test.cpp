@@ -99,7 +99,7 @@ TEST_CASE("StopConsensus: all ranks learn the saves that have ended on rank 0 at
   std::array<std::vector<std::int32_t>, kWorld> seen;
   (void)exchanges_of(
       {.world = kWorld,
-       .steps = 30,
+       .steps = 60,
        .after =
            [&](int rank, int, StopConsensus& consensus, double) {
              seen.at(static_cast<std::size_t>(rank)).push_back(consensus.ended_saves());

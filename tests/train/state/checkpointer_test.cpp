@@ -295,6 +295,28 @@ TEST_CASE("CheckpointSaver: two ranks write one checkpoint, and both know that i
   }
 }
 
+TEST_CASE(
+    "CheckpointWriter: if the state of another rank diverged, rank 0 refuses the checkpoint") {
+  const TempFolder folder;
+  std::atomic<bool> canceled = false;
+  const auto write = [&](int rank, const std::string& obstacle) {
+    train::CheckpointWriter writer({.folder = folder.path() / "checkpoints", .place = {rank, 2}},
+                                   canceled);
+    train::WriteJob job{.meta = Json::object()};
+    job.manifest.global_step = 3;
+    job.manifest.world_size = 2;
+    job.obstacle = [obstacle] { return obstacle; };
+    return writer.run(job);
+  };
+  auto other = std::async(std::launch::async, [&] { return write(1, "it is not finite"); });
+  const train::WriteOutcome first = write(0, "");
+  const train::WriteOutcome second = other.get();
+  CHECK_FALSE((first.committed || second.committed));
+  CHECK((first.refused && second.refused));
+  CHECK(first.failure == "the state for rank_1.part diverged");
+  CHECK(second.failure == "it is not finite");
+}
+
 TEST_CASE("CheckpointSaver: ranks that know of the end of a save do not exchange it again") {
   RankGroup group(2);
   TempFolder folder;

@@ -116,6 +116,17 @@ TEST_CASE("Checkpointer: a run that resumes with an open log point is equal to t
   }
 }
 
+TEST_CASE("Checkpointer: an open log point of an epoch that starts again is dropped") {
+  LateRun whole(3);
+  whole.run();
+  LateRun resumed(3);
+  resumed.resume = whole.checkpoints().at(7);
+  resumed.resume_epoch = train::PartialEpoch::restart;
+  resumed.run();
+  CHECK(resumed.noting->seen == resumed.lines());
+  CHECK(resumed.lines().front().first == 10);
+}
+
 TEST_CASE("Checkpointer: a checkpoint is written after the line of the last log point") {
   LateRun run(3);
   bool was_open = false;

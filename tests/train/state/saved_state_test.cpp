@@ -34,7 +34,7 @@ std::filesystem::path save(const TempFolder& folder, int ranks) {
   manifest.global_step = 7;
   manifest.world_size = ranks;
   for (int rank = 0; rank < ranks; ++rank) {
-    train::HostCopies copies(at::kCPU);
+    train::HostCopies copies(at::kCPU, nullptr);
     copies.take(train::saved_by(state(3, static_cast<float>(rank)), rank));
     const auto part = checkpoint::Store::part(path, rank);
     container::write(part, copies.entries(), {{"training", {{"rank", rank}}}});
@@ -113,7 +113,7 @@ TEST_CASE("restore: state owned by one rank is found in any part, for any number
   manifest.global_step = 7;
   manifest.world_size = 4;
   for (int rank = 0; rank < 4; ++rank) {
-    train::HostCopies copies(at::kCPU);
+    train::HostCopies copies(at::kCPU, nullptr);
     const at::Tensor value = torch::full({2}, static_cast<float>(rank + 1));
     copies.take({{"optimizer/p" + std::to_string(rank), value}});
     const auto part = checkpoint::Store::part(path, rank);
@@ -138,7 +138,7 @@ TEST_CASE("restore: state owned by one rank is found in any part, for any number
 
 TEST_CASE("HostCopies: tensors of any layout are copied contiguously, and buffers are reused") {
   const at::Tensor tensor = torch::arange(6, torch::kFloat).view({2, 3}).t();
-  train::HostCopies copies(at::kCPU);
+  train::HostCopies copies(at::kCPU, nullptr);
   copies.take({{"a", tensor}});
   const auto entries = copies.entries();
   REQUIRE(entries.size() == 1);
@@ -153,7 +153,7 @@ TEST_CASE("HostCopies: tensors of any layout are copied contiguously, and buffer
 }
 
 TEST_CASE("HostCopies: the memory is whole pages, and a smaller state reuses it") {
-  train::HostCopies copies(at::kCPU);
+  train::HostCopies copies(at::kCPU, nullptr);
   const auto is_whole = [](std::uint64_t number) {
     return number % static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)) == 0;
   };
@@ -172,7 +172,7 @@ TEST_CASE("HostCopies: the memory is whole pages, and a smaller state reuses it"
 }
 
 TEST_CASE("obstacle_to_save: a state with non-finite weights or too many skipped steps") {
-  train::HostCopies copies(at::kCPU);
+  train::HostCopies copies(at::kCPU, nullptr);
   const auto obstacle = [&](const at::Tensor& weight, float skipped) {
     copies.take({{"model/fc1.weight", weight},
                  {"optimizer/fc1.weight.exp_avg", torch::full({2}, INFINITY)},

@@ -44,7 +44,7 @@ struct RankState {
 
   /// Writes the part of this rank.
   void save(const std::filesystem::path& checkpoint) const {
-    train::HostCopies copies(at::kCPU);
+    train::HostCopies copies(at::kCPU, nullptr);
     copies.take(training.tensors());
     const int rank = session.communicator.rank_info().rank;
     container::write(checkpoint::Store::part(checkpoint, rank), copies.entries(),
