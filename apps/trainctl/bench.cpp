@@ -172,7 +172,7 @@ void write_bench(const BenchOutcome& bench, const Json& document, const BenchFla
     for (const std::string& technique : bench.not_compared)
       cases.push_back({.group = group + " gate",
                        .name = technique,
-                       .problem = "skipped",
+                       .result = report::CaseResult::skipped,
                        .message = "not compared: the baseline has no such setting"});
     write_atomically(flags.junit, report::junit_text("trainctl bench", cases));
   }

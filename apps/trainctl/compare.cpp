@@ -65,7 +65,7 @@ std::string compare_junit(const std::optional<report::LossComparison>& losses,
   if (losses) {
     report::JunitCase equal{.group = "compare", .name = "equal losses"};
     if (losses->difference) {
-      equal.problem = "failure";
+      equal.result = report::CaseResult::failure;
       equal.message =
           "the losses differ at " + one_line(report::to_text(*losses->difference, first));
     }

@@ -98,7 +98,7 @@ CacheChoice choose_cache(const CacheNeed& need, const CacheBudget& budget) {
          "the {0} images need about {1}, but only {2} of dataset.cache.budget is left\nhint: "
          "raise dataset.cache.budget, free some memory, or set dataset.cache.mode to auto, which "
          "caches what fits",
-         &wanted == &encoded ? "encoded" : "decoded", human_bytes(wanted.bytes),
+         wanted.tier == CacheTier::encoded ? "encoded" : "decoded", human_bytes(wanted.bytes),
          human_bytes(budget.left));
   return wanted;
 }

@@ -38,8 +38,8 @@ std::string case_text(const JunitCase& one) {
   const std::string head =
       fmt::format("  <testcase classname=\"{}\" name=\"{}\" time=\"{}\"", attribute(one.group),
                   attribute(one.name), case_seconds(one.seconds));
-  if (one.problem.empty()) return head + "/>\n";
-  return fmt::format("{}>\n    <{} message=\"{}\"/>\n  </testcase>\n", head, one.problem,
+  if (one.result == CaseResult::passed) return head + "/>\n";
+  return fmt::format("{}>\n    <{} message=\"{}\"/>\n  </testcase>\n", head, enum_name(one.result),
                      attribute(one.message));
 }
 
@@ -52,15 +52,15 @@ double seconds_of(const BenchRow& row) {
 }  // namespace
 
 std::string junit_text(const std::string& suite, std::span<const JunitCase> cases) {
-  const auto count = [&](const char* problem) {
-    return std::ranges::count(cases, problem, &JunitCase::problem);
+  const auto count = [&](CaseResult result) {
+    return std::ranges::count(cases, result, &JunitCase::result);
   };
   double seconds = 0;
   for (const JunitCase& one : cases) seconds += std::isfinite(one.seconds) ? one.seconds : 0;
   const std::string numbers = fmt::format(
       "name=\"{}\" tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"{}\" time=\"{}\"",
-      attribute(suite), cases.size(), count("failure"), count("error"), count("skipped"),
-      case_seconds(seconds));
+      attribute(suite), cases.size(), count(CaseResult::failure), count(CaseResult::error),
+      count(CaseResult::skipped), case_seconds(seconds));
   std::string text = fmt::format(
       "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n <testsuite {}>\n", numbers);
   for (const JunitCase& one : cases) text += case_text(one);
@@ -73,12 +73,12 @@ std::vector<JunitCase> bench_cases(std::span<const BenchRow> rows,
   for (const BenchRow& row : rows) {
     JunitCase one{.group = group, .name = row.technique, .seconds = seconds_of(row)};
     if (row.failure) {
-      one.problem = "error";
+      one.result = CaseResult::error;
       one.message =
           fmt::format("exit {}: {}", row.failure->exit_code, one_line(row.failure->message));
     }
     if (row.trials.empty() && !row.failure) {
-      one.problem = "skipped";
+      one.result = CaseResult::skipped;
       one.message = "never ran";
     }
     cases.push_back(std::move(one));
@@ -87,7 +87,7 @@ std::vector<JunitCase> bench_cases(std::span<const BenchRow> rows,
     JunitCase one{.group = group + " gate",
                   .name = finding.technique + ": " + finding.condition.text};
     if (finding.verdict != Verdict::pass)
-      one.problem = finding.verdict == Verdict::fail ? "failure" : "skipped";
+      one.result = finding.verdict == Verdict::fail ? CaseResult::failure : CaseResult::skipped;
     one.message = (finding.verdict == Verdict::inconclusive ? "inconclusive: " : "") + finding.why;
     cases.push_back(std::move(one));
   }

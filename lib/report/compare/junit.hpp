@@ -4,12 +4,18 @@
 
 namespace trainctl::report {
 
+/// `passed` has no element in the report; the others are named like theirs.
+enum class CaseResult { passed, failure, error, skipped };
+constexpr std::array<const char*, 4> enum_names(CaseResult) {
+  return {"passed", "failure", "error", "skipped"};
+}
+
 /// One test case in the test report of a CI system.
 struct JunitCase {
   std::string group;  // "bench mnist.yaml"
   std::string name;
   double seconds = 0;
-  std::string problem = {};  // "failure", "error" or "skipped"; empty: passed
+  CaseResult result = CaseResult::passed;
   std::string message = {};  // why it failed, could not run, or was skipped
 };
 

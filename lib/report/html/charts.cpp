@@ -75,8 +75,8 @@ Html names_below(const StackedBars& chart, const PlotArea& area) {
   Html names;
   for (std::size_t i = 0; i < chart.bars.size(); i += every) {
     const double at = (static_cast<double>(i) + 0.5) / static_cast<double>(chart.bars.size());
-    names +=
-        svg_text(area.x(at), area.height - area.bottom + 15, "middle", clip(chart.bars[i], 12));
+    names += svg_text(area.x(at), area.height - area.bottom + 15, Anchor::middle,
+                      clip(chart.bars[i], 12));
   }
   return svg_group("ticks", names);
 }
@@ -142,7 +142,7 @@ Html cell_of(const Grid& grid, std::size_t row, std::size_t column, std::int64_t
                          {{"fill-opacity", fmt::format("{:.3f}", opacity)}});
   if (chart.counts.size() > kMostNumbered) return shapes;
   const Html number =
-      svg_text(grid.x(column) + grid.cell / 2, grid.y(row) + grid.cell / 2 + 3, "middle",
+      svg_text(grid.x(column) + grid.cell / 2, grid.y(row) + grid.cell / 2 + 3, Anchor::middle,
                count >= 10000 ? fmt::format("{}k", count / 1000) : std::to_string(count));
   return shapes + svg_group(opacity > 0.7 ? "on-dark" : "on-light", number);
 }
@@ -161,9 +161,9 @@ Html rows_of(const Grid& grid) {
     }
     if (row % every != 0) continue;
     const double middle = static_cast<double>(row) * grid.cell + grid.cell / 2;
-    names += svg_text(grid.area.left - 5, grid.area.top + middle + 3.5, "end",
+    names += svg_text(grid.area.left - 5, grid.area.top + middle + 3.5, Anchor::end,
                       clip(chart.names[row], 9));
-    names += svg_text(grid.area.left + middle, grid.y(classes) + 13, "middle",
+    names += svg_text(grid.area.left + middle, grid.y(classes) + 13, Anchor::middle,
                       clip(chart.names[row], classes <= 10 ? 6 : 4));
   }
   return svg_group("heat", cells) + svg_group("ticks", names);
@@ -185,8 +185,8 @@ Html heat_map(const HeatMap& chart) {
   grid.cell = std::min(grid.cell, 40.0);
   grid.area.height = grid.y(classes) + grid.area.bottom;
   const Html labels = svg_group(
-      "label", svg_text(grid.x(classes), grid.area.height - 4, "end", chart.column_label) +
-                   svg_text(2, grid.area.height - 4, "start", chart.row_label));
+      "label", svg_text(grid.x(classes), grid.area.height - 4, Anchor::end, chart.column_label) +
+                   svg_text(2, grid.area.height - 4, Anchor::start, chart.row_label));
   const Html back = svg_rect(
       "plate", {grid.x(0), grid.y(0), grid.x(classes) - grid.x(0), grid.y(classes) - grid.y(0)});
   std::int64_t right = 0;
@@ -223,8 +223,8 @@ std::string text_of(const IntervalRows::Row& row) {
 
 Html name_of(const IntervalRows::Row& row, double y, const PlotArea& area, RowLayout layout) {
   const Html text = layout.names_above
-                        ? svg_text(area.left, y - 11, "start", clip(row.name, 70))
-                        : svg_text(area.left - 8, y + 3.5, "end", clip(row.name, kShortName));
+                        ? svg_text(area.left, y - 11, Anchor::start, clip(row.name, 70))
+                        : svg_text(area.left - 8, y + 3.5, Anchor::end, clip(row.name, kShortName));
   return svg_group(layout.names_above ? "ticks halo" : "ticks", text);
 }
 
@@ -329,13 +329,13 @@ Html axis_of(const Board& board, std::size_t axis) {
   const ParallelChart::Axis& definition = board.chart.axes[axis];
   const Axis& scale = board.scales[axis];
   const bool is_last = axis + 1 == board.chart.axes.size();
-  const char* side = is_last ? "start" : "end";
+  const Anchor side = is_last ? Anchor::start : Anchor::end;
   Html ticks;
   for (std::size_t i = 0; i < scale.ticks.size(); ++i) {
     const double y = board.area.y(scale.place(scale.ticks[i]));
     ticks += svg_text(x + (is_last ? 6 : -6), y + 3.5, side, tick_at(definition, scale, i));
   }
-  const char* anchor = axis == 0 ? "start" : is_last ? "end" : "middle";
+  const Anchor anchor = axis == 0 ? Anchor::start : is_last ? Anchor::end : Anchor::middle;
   const double at = axis == 0 ? 2 : is_last ? board.area.width - 2 : x;
   // Names of neighboring axes alternate between two heights, because they are often long.
   const double name_y = board.area.height - (axis % 2 == 0 ? 20.0 : 6.0);

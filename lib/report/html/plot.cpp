@@ -130,8 +130,9 @@ std::string coordinate(double value) {
 
 std::string color_class(std::size_t number) { return fmt::format("c{}", number % kSeriesColors); }
 
-Html svg_text(double x, double y, const char* anchor, std::string_view text) {
-  return element("text", {{"x", coordinate(x)}, {"y", coordinate(y)}, {"text-anchor", anchor}},
+Html svg_text(double x, double y, Anchor anchor, std::string_view text) {
+  return element("text",
+                 {{"x", coordinate(x)}, {"y", coordinate(y)}, {"text-anchor", enum_name(anchor)}},
                  text);
 }
 
@@ -165,16 +166,16 @@ Html frame(const PlotArea& area, const Axis& x, const Axis& y, const PlotLabels&
   for (const double tick : y.ticks) {
     const double at = area.y(y.place(tick));
     grid += svg_line(area.x(0), at, area.x(1), at);
-    ticks += svg_text(area.left - 6, at + 3.5, "end", tick_text(tick, y));
+    ticks += svg_text(area.left - 6, at + 3.5, Anchor::end, tick_text(tick, y));
   }
   const double below = area.height - area.bottom;
   for (const double tick : x.ticks) {
     const double at = area.x(x.place(tick));
     grid += svg_line(at, below, at, below + 4);
-    ticks += svg_text(at, below + 15, "middle", tick_text(tick, x));
+    ticks += svg_text(at, below + 15, Anchor::middle, tick_text(tick, x));
   }
-  ticks += svg_group("label", svg_text(area.x(1), area.height - 4, "end", labels.x) +
-                                  svg_text(2, 11, "start", labels.y));
+  ticks += svg_group("label", svg_text(area.x(1), area.height - 4, Anchor::end, labels.x) +
+                                  svg_text(2, 11, Anchor::start, labels.y));
   const Html base = svg_group("base", svg_line(area.x(0), below, area.x(1), below));
   return svg_group("grid", grid) + base + svg_group("ticks", ticks);
 }

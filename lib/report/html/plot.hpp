@@ -2,6 +2,8 @@
 
 #include "report/html/html.hpp"
 
+#include <array>
+
 namespace trainctl::report {
 
 enum class AxisScaling { linear, logarithmic };
@@ -55,8 +57,10 @@ inline constexpr std::size_t kSeriesColors = 10;
 /// Returns the CSS class of a series; the colors repeat after the last one.
 std::string color_class(std::size_t number);
 
-/// `anchor` is the point of the text at x: "start", "middle" or "end".
-Html svg_text(double x, double y, const char* anchor, std::string_view text);
+/// The point of a text that is at x.
+enum class Anchor { start, middle, end };
+constexpr std::array<const char*, 3> enum_names(Anchor) { return {"start", "middle", "end"}; }
+Html svg_text(double x, double y, Anchor anchor, std::string_view text);
 Html svg_title(std::string_view text);
 Html svg_line(double x1, double y1, double x2, double y2);
 /// Returns shapes in a group with one CSS class.
