@@ -137,3 +137,26 @@ TEST_CASE("layers: with bf16-mixed, inputs of 16 bits and of 32 bits are accepte
     }
   }
 }
+
+TEST_CASE("layers: dropout of recurrent layers draws from the generator that checkpoints contain") {
+  const at::Tensor x = ramp({6, 8});
+  const auto output = [&x](stage::Model& layer) {
+    at::manual_seed(3);
+    return layer.forward(x).detach();
+  };
+  for (const std::string type : {"rnn", "gru", "lstm"}) {
+    INFO(type);
+    const std::string size = "{hidden_size: 4, num_layers: 3, bidirectional: true, output: last";
+    at::manual_seed(1);
+    const Built plain = make(type, size + "}", {6, 8});
+    at::manual_seed(1);
+    const Built dropping = make(type, size + ", dropout: 0.5}", {6, 8});
+    CHECK(output(*dropping.layer).equal(output(*dropping.layer)));
+    CHECK(mismatch(output(*dropping.layer), output(*plain.layer)) != "");
+    dropping.layer->set_mode(stage::RunMode::evaluate);
+    CHECK(mismatch(output(*dropping.layer), output(*plain.layer)) == "");
+    const auto parameters = plain.layer->parameters();
+    for (std::size_t i = 0; i < parameters.size(); ++i)
+      CHECK(dropping.layer->parameters()[i].name == parameters[i].name);
+  }
+}
