@@ -81,7 +81,7 @@ def run(options):
             if options.retry_failed:
                 state.forget_failed(stage.name)
             begun = datetime.datetime.now()
-            left = run_stage(stage, context, state, left_s, report=lambda line: print(line, flush=True), first=left_s == options.seconds)
+            left = run_stage(stage, context, state, left_s, report=lambda line: print(line, flush=True))
             state.document.setdefault("complete", {})[stage.name] = left == 0
             state.save()
             left_s -= (datetime.datetime.now() - begun).total_seconds()

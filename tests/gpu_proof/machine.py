@@ -157,7 +157,8 @@ def torch_folder(python):
 
 
 class Context:
-    """The options of a call, and helpers that keep its deadline. The runner sets `deadline`, `stage` and `check`."""
+    """The options of a call, and helpers that keep its deadline. The runner sets `deadline`, `stage`, `check` and
+    `has_run`: whether the call has started a check."""
 
     def __init__(self, options):
         self.device, self.quick = options.device, options.quick
@@ -166,7 +167,7 @@ class Context:
         self.build = pathlib.Path(options.build).resolve() if options.build else self._default_build()
         self.program = self.build / "bin/trainctl"
         self.airbench, self.rounds = options.airbench, options.rounds
-        self.deadline, self.stage, self.check = time.monotonic() + 60, "", ""
+        self.deadline, self.stage, self.check, self.has_run = time.monotonic() + 60, "", "", False
         self.python = python_with_torch()
         self.torch = os.environ.get("TRAINCTL_TORCH_ROOT") or (torch_folder(self.python) if self.python else None)
         self.nvml = energy_counter(self.device)

@@ -57,20 +57,20 @@ def pending(stage, context, state):
     return left
 
 
-def run_stage(stage, context, state, budget_s, report=print, clock=time.monotonic, first=True):
-    """Runs the pending checks of a stage for at most `budget_s` seconds, and returns the number of checks that are left. If nothing has
-    run in this call yet (`first`), the first check starts even if it may need more time."""
+def run_stage(stage, context, state, budget_s, report=print, clock=time.monotonic):
+    """Runs the pending checks of a stage for at most `budget_s` seconds, and returns the number of checks that are left. The first
+    check of a call (`context.has_run` is false) starts even if it may need more time."""
     start = clock()
     context.deadline = start + min(budget_s, stage.seconds)
     context.stage = stage.name
     todo = pending(stage, context, state)
     for number, one in enumerate(todo):
         left = context.deadline - clock()
-        if left < one.seconds and not (first and number == 0):
+        if left < one.seconds and context.has_run:
             report(f"{stage.name}: {len(todo) - number} checks are left for the next call")
             return len(todo) - number
         state.begin(stage.name, one.name)
-        context.check = one.name
+        context.check, context.has_run = one.name, True
         begun = clock()
         try:
             outcome = evaluate(context, one)

@@ -29,7 +29,7 @@ SETTINGS = {"device": "cuda", "quick": False}
 
 
 class FakeContext:
-    deadline, stage, check = 0, "", ""
+    deadline, stage, check, has_run = 0, "", "", False
 
     def log(self, text):
         self.logged = text
@@ -80,7 +80,9 @@ class Resumes(Folder):
 
     def test_a_later_stage_of_a_call_starts_only_what_fits(self):
         stage = runner.Stage("fake", "", lambda _: [self.check("long", seconds=90)], 100)
-        self.assertEqual(runner.run_stage(stage, FakeContext(), self.state, 50, self.lines.append, lambda: self.time, first=False), 1)
+        context = FakeContext()
+        context.has_run = True
+        self.assertEqual(runner.run_stage(stage, context, self.state, 50, self.lines.append, lambda: self.time), 1)
         self.assertEqual(self.ran, [])
 
     def test_a_check_without_time_is_tried_again_and_fails_after_two_calls(self):

@@ -117,7 +117,18 @@ TEST_CASE("optimizer.groups: another optimizer excludes lr_scale, and a schedule
              Contains("remove 'lr_scale' and 'weight_decay' from the group"));
   CHECK_THAT(problems("scheduler: constant"),
              Contains("a group with 'scheduler' needs its own 'optimizer'"));
-  CHECK_THAT(problems("optimizer: {type: sgd, nesterov: 3}"), Contains("nesterov"));
+  CHECK_THAT(problems("optimizer: {type: sgd, nesterov: true}"),
+             Contains("nesterov needs momentum above 0"));
+  CHECK_THAT(problems("optimizer: {type: adam, groups: [{match: ['*'], lr_scale: 2, optimizer: "
+                      "sgd}]}"),
+             Contains("remove 'lr_scale' and 'weight_decay' from the group"));
+  for (const char* scheduler :
+       {"reduce_lr_on_plateau", "one_cycle_lr",
+        "{type: sequential_lr, schedulers: [constant, one_cycle_lr], milestones: [1]}"}) {
+    INFO(scheduler);
+    CHECK_THAT(problems(std::string("optimizer: sgd, scheduler: ") + scheduler),
+               Contains("must not monitor a value or set the momentum"));
+  }
   CHECK(problems("optimizer: {type: sgd, lr: 0.1}, scheduler: {type: linear_lr, total_iters: 3}")
             .empty());
 }

@@ -68,7 +68,7 @@ TEST_CASE("build_optimizer: each group's optimizer gives the weights that it giv
     optimizer->set_position(step / 10, step);
     optimizer->step();
     muon->set_lr(0.2 * share);
-    sgd->set_lr(0.2 * share * (0.5 / 0.2));
+    sgd->set_lr(0.5 * (0.2 * share / 0.2));
     adamw->set_lr(0.01 * (1 - std::min(step, 4) / 4.0));
     for (const auto& one : {&muon, &sgd, &adamw}) (*one)->step();
     for (std::size_t i = 0; i < apart.size(); ++i) {
@@ -153,5 +153,9 @@ TEST_CASE("build_optimizer: groups that cannot be built are errors") {
   CHECK_THROWS_WITH(
       failing("{match: [fc], optimizer: {type: sgd, groups: [{match: [conv], lr_scale: 2}]}}"),
       Contains("'conv' matches no trained parameter"));
+  CHECK_THROWS_WITH(
+      build("muon", "{adamw_on: [fc], groups: [{match: [fc], optimizer: sgd}]}", network()),
+      Contains("parameters that no group's optimizer updates") &&
+          Contains("adamw_on: 'fc' matches no trained parameter"));
   CHECK_NOTHROW(failing("{match: [norm], optimizer: sgd}"));  // a network may have no norms
 }

@@ -8,7 +8,7 @@
 #include "spec/options/model.hpp"
 #include "spec/options/sampler.hpp"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -226,6 +226,17 @@ std::vector<Refusal> readable_refusals(const Checker& checker, const ModelInput&
   return options.layers.empty() ? std::vector<Refusal>{} : options.refusals(input);
 }
 
+void check_view_size(Checker& checker, const std::vector<std::int64_t>& shape) {
+  const auto& views = checker.experiment().trainer.test_time_augmentation;
+  if (!views || !checker.is_valid("trainer.test_time_augmentation")) return;
+  if (shape.size() == 3 && views->translate < std::min(shape[1], shape[2])) return;
+  checker.error("trainer.test_time_augmentation",
+                fmt::format("test-time augmentation needs images that are larger than 'translate', "
+                            "but the samples have the shape {}",
+                            fmt::join(shape, "x")),
+                "remove 'test_time_augmentation', or set 'translate' to less");
+}
+
 void check_file(Checker& checker) {
   const config::Stage& model = checker.experiment().model;
   const auto* script = model.get_if<model::Torchscript>();
@@ -261,6 +272,7 @@ void check_model(const Loaded& loaded, const std::optional<ModelInput>& input,
   if (loaded.tree.broken) return;
   Checker checker(loaded.experiment, loaded.tree, diagnostics);
   check_file(checker);
+  if (input) check_view_size(checker, input->shape);
   const config::Stage& model = loaded.experiment.model;
   if (!input || !model || !takes(model, input->kind.inputs)) return;
   if (std::ranges::any_of(input->shape, [](std::int64_t size) { return size < 1; })) return;

@@ -23,33 +23,48 @@
 namespace trainctl::spec {
 namespace {
 
-void check_optimizer(Checker& checker) {
-  const auto* sgd = checker.experiment().optimizer.get_if<optimizer::Sgd>();
+void check_nesterov(Checker& checker, const config::Stage& stage, const std::string& path) {
+  const auto* sgd = stage.get_if<optimizer::Sgd>();
   if (sgd == nullptr || !sgd->nesterov) return;
-  if (!checker.is_valid({"optimizer.momentum", "optimizer.dampening"})) return;
+  if (!checker.is_valid(path + ".momentum") || !checker.is_valid(path + ".dampening")) return;
   if (sgd->momentum == 0) {
-    checker.error("optimizer.nesterov", "nesterov needs momentum above 0", "add 'momentum: 0.9'");
+    checker.error(path + ".nesterov", "nesterov needs momentum above 0", "add 'momentum: 0.9'");
   } else if (sgd->dampening != 0) {
-    checker.error("optimizer.nesterov",
+    checker.error(path + ".nesterov",
                   fmt::format("nesterov needs dampening 0, got {}", sgd->dampening),
                   "remove 'dampening'");
   }
 }
 
-void check_optimizer_groups(Checker& checker) {
-  const auto* base = base_of<optimizer::Base>(checker.experiment().optimizer);
-  if (base == nullptr || !checker.is_valid("optimizer.groups")) return;
+/// A group's scheduler sets one rate and nothing else.
+bool sets_more_than_rate(const config::Stage& scheduler) {
+  const auto* sequence = scheduler.get_if<scheduler::SequentialLr>();
+  return scheduler.options_type == typeid(scheduler::ReduceLrOnPlateau) ||
+         scheduled_momentum(scheduler) ||
+         (sequence != nullptr && std::ranges::any_of(sequence->schedulers, sets_more_than_rate));
+}
+
+/// Checks an optimizer and those of its groups.
+void check_optimizer(Checker& checker, const config::Stage& stage, const std::string& path) {
+  check_nesterov(checker, stage, path);
+  const auto* base = base_of<optimizer::Base>(stage);
+  if (base == nullptr || !checker.is_valid(path + ".groups")) return;
   for (std::size_t i = 0; i < base->groups.size(); ++i) {
     const optimizer::ParameterRule& group = base->groups[i];
-    const std::string path = fmt::format("optimizer.groups.{}", i);
+    const std::string place = fmt::format("{}.groups.{}", path, i);
     if (group.optimizer && (group.lr_scale != 1 || group.weight_decay)) {
-      checker.error(path + ".optimizer",
+      checker.error(place + ".optimizer",
                     "a group with 'optimizer' takes learning rate and weight decay from there",
                     "remove 'lr_scale' and 'weight_decay' from the group");
     } else if (group.scheduler && !group.optimizer) {
-      checker.error(path + ".scheduler", "a group with 'scheduler' needs its own 'optimizer'",
+      checker.error(place + ".scheduler", "a group with 'scheduler' needs its own 'optimizer'",
                     "add 'optimizer', or remove 'scheduler'");
+    } else if (group.scheduler && sets_more_than_rate(group.scheduler)) {
+      checker.error(place + ".scheduler",
+                    "the scheduler of a group must not monitor a value or set the momentum",
+                    "choose another one, or make it the scheduler of the experiment");
     }
+    check_optimizer(checker, group.optimizer, place + ".optimizer");
   }
 }
 
@@ -305,8 +320,7 @@ void check_monitors(Checker& checker) {
 
 void check_stages(Checker& checker) {
   check_monitors(checker);
-  check_optimizer(checker);
-  check_optimizer_groups(checker);
+  check_optimizer(checker, checker.experiment().optimizer, "optimizer");
   check_loss(checker);
   check_nll(checker);
   check_mixing(checker);

@@ -153,6 +153,15 @@ void check_averaging(Checker& checker) {
   if (trainer.swa) check_start("swa", trainer.swa->start_epoch);
 }
 
+void check_views(Checker& checker) {
+  const auto& views = checker.experiment().trainer.test_time_augmentation;
+  if (!views || !checker.is_valid("trainer.test_time_augmentation")) return;
+  if (views->horizontal_flip || views->translate > 0) return;
+  checker.error("trainer.test_time_augmentation",
+                "test-time augmentation without 'horizontal_flip' and 'translate' has one view",
+                "write 'horizontal_flip: true', or remove 'test_time_augmentation'");
+}
+
 /// Returns the number of updates of an average in a run of `steps` steps.
 std::int64_t updates_of(std::int64_t steps, std::int64_t first_step, std::int64_t every) {
   return std::max<std::int64_t>(0, steps - first_step) / every;
@@ -207,6 +216,7 @@ void check_trainer(Checker& checker) {
   check_precision(checker);
   check_deterministic(checker);
   check_averaging(checker);
+  check_views(checker);
   if (checker.experiment().loader.batch_size.automatic)
     checker.warning("loader.batch_size",
                     fmt::format("'trainctl run' finds the batch size by trials; before that, "

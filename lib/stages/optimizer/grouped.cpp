@@ -46,7 +46,7 @@ class GroupedOptimizer final : public stage::Optimizer {
   void set_lr(double lr) override {
     for (const Part& part : parts_) {
       if (part.scheduler == nullptr)
-        part.optimizer->set_lr(lr * (part.optimizer->initial_lr() / initial_lr()));
+        part.optimizer->set_lr(part.optimizer->initial_lr() * (lr / initial_lr()));
     }
   }
   void set_position(std::int64_t epoch, std::int64_t global_step) override {
@@ -134,7 +134,9 @@ std::unique_ptr<stage::Optimizer> build_optimizer(const stage::Catalog& catalog,
       "one of them the optimizer, and remove its group",
       stage.type);
   std::vector<Part> parts;
-  parts.push_back({catalog.optimizers.build(stage, rest), nullptr});
+  in_context("parameters that no group's optimizer updates", [&] {
+    parts.push_back({catalog.optimizers.build(stage, rest), nullptr});
+  });
   for (std::size_t i = 0; i < groups.size(); ++i) {
     const stage::OptimizerContext part = part_of(context, owners, i);
     if (part.parameters.empty()) continue;

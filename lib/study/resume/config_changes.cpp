@@ -6,7 +6,7 @@
 #include "config/schema/dump.hpp"
 #include "config/tree/node.hpp"
 #include "config/tree/yaml.hpp"
-#include "spec/options/scheduler.hpp"
+#include "spec/options/base_of.hpp"
 #include "spec/plugins.hpp"
 
 #include <algorithm>
@@ -128,6 +128,14 @@ bool depends_on_length(const config::Stage& stage) {
          is_automatic(stage, &scheduler::OneCycleLr::total_steps);
 }
 
+/// Returns whether that holds for a scheduler of the optimizer's groups, at any depth.
+bool groups_depend_on_length(const config::Stage& optimizer) {
+  const auto* options = spec::base_of<spec::optimizer::Base>(optimizer);
+  return options != nullptr && std::ranges::any_of(options->groups, [](const auto& group) {
+           return depends_on_length(group.scheduler) || groups_depend_on_length(group.optimizer);
+         });
+}
+
 /// Returns the effect of a change of device or detect_anomaly. A GPU has its own random generator,
 /// order of sums, scale factor and check for bad gradients, and cannot resume from a state without
 /// them.
@@ -161,7 +169,7 @@ void adjust_effect(ConfigChange& change, const spec::Experiment& now, const std:
     change.effect = ChangeEffect::harmless;
   if (change.path == "distributed.type") change.effect = effect_of_type(change);
   const bool is_length = change.path == "trainer.max_epochs" || change.path == "trainer.max_steps";
-  if (is_length && depends_on_length(now.scheduler)) {
+  if (is_length && (depends_on_length(now.scheduler) || groups_depend_on_length(now.optimizer))) {
     change.effect = ChangeEffect::not_bitwise;
     change.why = "the learning-rate schedule has another length";
   }

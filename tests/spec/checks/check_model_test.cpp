@@ -29,6 +29,24 @@ std::string sequential(const std::string& layers) {
 
 }  // namespace
 
+TEST_CASE("test_time_augmentation: needs a view, and images that it can move", "[spec]") {
+  const auto problems = [](const std::string& views, std::vector<std::int64_t> shape) {
+    trainctl::config::Diagnostics diagnostics;
+    const TempFolder folder;
+    std::ofstream(folder / "model.yaml") << kValidYaml;
+    const Loaded loaded = read_experiment(folder / "model.yaml",
+                                          {"trainer.test_time_augmentation=" + views}, diagnostics);
+    check_model(loaded, ModelInput{{}, std::move(shape), 10}, diagnostics);
+    return diagnostics.render();
+  };
+  CHECK_THAT(problems("{translate: 27}", {1, 28, 28}), !Contains("test-time augmentation"));
+  CHECK_THAT(problems("{translate: 28}", {1, 28, 28}),
+             Contains("larger than 'translate', but the samples have the shape 1x28x28"));
+  CHECK_THAT(problems("{}", {784}), Contains("but the samples have the shape 784"));
+  CHECK_THAT(problems_of({"trainer.test_time_augmentation={horizontal_flip: false}"}),
+             Contains("has one view"));
+}
+
 TEST_CASE("sequential: layers that fit the data have no problems", "[spec]") {
   CHECK(problems_with(sequential("{type: conv2d, out_channels: 4, kernel_size: 5, stride: 2}, "
                                  "batch_norm2d, relu, {type: max_pool2d, kernel_size: 2}, "

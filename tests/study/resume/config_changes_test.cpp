@@ -116,6 +116,8 @@ TEST_CASE("config_changes: a longer run is not bitwise if the schedule depends o
         "scheduler={type: linear_lr, total_iters: auto}",
         "scheduler={type: constant, interval: step, warmup: 0.1}",
         "scheduler={type: polynomial_lr, total_iters: auto}", "scheduler=wsd",
+        "optimizer={type: muon, groups: [{match: [bias], optimizer: {type: adam, groups: [{match: "
+        "['*'], optimizer: sgd, scheduler: wsd}]}}]}",
         "scheduler={type: sequential_lr, schedulers: [{type: step_lr, step_size: 1}, "
         "cosine_annealing_lr], milestones: [2]}"}) {
     INFO(open);
@@ -132,6 +134,7 @@ TEST_CASE("config_changes: a longer run is not bitwise if the schedule depends o
         "scheduler={type: step_lr, step_size: 2}",
         "scheduler={type: cosine_annealing_lr, t_max: 4}",
         "scheduler={type: one_cycle_lr, total_steps: 4}",
+        "optimizer={type: muon, groups: [{match: [bias], optimizer: sgd, scheduler: linear_lr}]}",
         "scheduler={type: sequential_lr, schedulers: [{type: linear_lr}, constant], milestones: "
         "[2]}"}) {
     INFO(closed);
