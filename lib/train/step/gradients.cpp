@@ -17,9 +17,12 @@
 #include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <optional>
+#include <vector>
 
 namespace trainctl::train {
 namespace {
@@ -86,11 +89,15 @@ at::Tensor GradScaler::scale(const at::Tensor& loss) const {
 
 void GradScaler::unscale(at::TensorList gradients) {
   const at::NoGradGuard guard;
-  if (scales() || gradients.empty()) return divide_and_check(gradients);
+  if (scales()) return divide_and_check(gradients);
+  std::vector<at::Tensor> filled;  // an empty tensor has no largest magnitude
+  std::ranges::copy_if(gradients, std::back_inserter(filled),
+                       [](const at::Tensor& gradient) { return gradient.numel() > 0; });
+  if (filled.empty()) return divide_and_check({});
   // One number per gradient takes a read; dividing all by 1 would also write them. The largest
   // magnitude is not finite if one of them is not.
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  check(at::stack(at::_foreach_norm(gradients, kInfinity)));
+  check(at::stack(at::_foreach_norm(filled, kInfinity)));
 }
 
 void GradScaler::check(const at::Tensor& magnitudes) {

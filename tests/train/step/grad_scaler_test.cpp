@@ -110,6 +110,19 @@ TEST_CASE("GradScaler: a GPU finds a value that is not finite in any place", "[g
   check_every_place(at::Device(at::kCUDA, 0));
 }
 
+TEST_CASE("GradScaler: without scaling gradients without elements are accepted") {
+  GradScaler scaler(at::kCPU, GradScaler::Scaling::none);
+  const at::Tensor none = torch::empty({0, 3});
+  for (const float value : {1.0F, kInf}) {
+    scaler.unscale({none, torch::full({2}, value)});
+    CHECK(scaler.found_inf().item<float>() == (value == kInf ? 1 : 0));
+  }
+  scaler.unscale({none});
+  CHECK(scaler.found_inf().item<float>() == 0);
+  scaler.unscale({});
+  CHECK(scaler.found_inf().item<float>() == 0);
+}
+
 TEST_CASE("GradScaler: check() finds a norm that is not finite, in place of all gradients") {
   GradScaler scaler(at::kCPU, GradScaler::Scaling::none, GradScaler::AfterNonFinite::stops);
   scaler.check(at::full({}, 1e200, at::kDouble));
