@@ -8,8 +8,6 @@
 
 #include <algorithm>
 #include <numeric>
-#include <string_view>
-#include <utility>
 
 namespace trainctl::config {
 namespace {

@@ -8,8 +8,6 @@
 #include <array>
 #include <cctype>
 #include <cstdlib>
-#include <optional>
-#include <string_view>
 
 namespace trainctl::config {
 

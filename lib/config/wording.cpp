@@ -7,8 +7,6 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <cstddef>
-#include <optional>
 #include <tuple>
 
 // Names that users of PyTorch, Lightning, timm and the Hugging Face Trainer know, with our keys.

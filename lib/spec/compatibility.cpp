@@ -7,9 +7,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <optional>
-#include <string_view>
 
 namespace trainctl::spec {
 namespace {

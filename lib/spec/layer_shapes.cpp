@@ -6,9 +6,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <functional>
 #include <numeric>
-#include <utility>
 
 namespace trainctl::spec {
 namespace layer {

@@ -12,10 +12,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cstddef>
 #include <iterator>
-#include <utility>
 
 namespace trainctl::spec {
 namespace {

@@ -8,10 +8,7 @@
 #include <dlfcn.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdlib>
-#include <string_view>
-#include <utility>
 
 namespace trainctl::spec {
 namespace {

@@ -10,11 +10,6 @@
 #include "log/log.hpp"
 #include "study/resume/run_history.hpp"
 
-#include <algorithm>
-#include <map>
-#include <system_error>
-#include <utility>
-
 namespace trainctl::app {
 namespace {
 

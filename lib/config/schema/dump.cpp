@@ -8,9 +8,6 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
-#include <optional>
-#include <string_view>
-#include <utility>
 
 namespace trainctl::config {
 namespace {

@@ -12,10 +12,7 @@
 #include <charconv>
 #include <cmath>
 #include <limits>
-#include <optional>
-#include <string_view>
 #include <system_error>
-#include <utility>
 
 namespace trainctl::config {
 namespace {

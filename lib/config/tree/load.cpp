@@ -9,9 +9,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <optional>
 #include <system_error>
-#include <utility>
 
 namespace trainctl::config {
 namespace {

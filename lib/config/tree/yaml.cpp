@@ -13,8 +13,6 @@
 #include <cctype>
 #include <sstream>
 #include <unordered_map>
-#include <utility>
-#include <vector>
 
 // Only this source uses yaml-cpp. Its event interface, unlike its node interface, reports tags,
 // aliases and anchors with positions, and the handler can stop the parser early on a hostile file.

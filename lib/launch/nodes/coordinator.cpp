@@ -5,10 +5,8 @@
 #include "base/strings.hpp"
 #include "log/log.hpp"
 
-#include <algorithm>
 #include <chrono>
 #include <csignal>
-#include <variant>
 
 namespace trainctl::launch {
 

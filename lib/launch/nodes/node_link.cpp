@@ -12,7 +12,6 @@
 
 #include <cerrno>
 #include <type_traits>
-#include <utility>
 
 namespace trainctl::launch {
 namespace {

@@ -8,12 +8,8 @@
 
 #include <poll.h>
 
-#include <algorithm>
 #include <cmath>
-#include <csignal>
 #include <limits>
-#include <variant>
-#include <vector>
 
 namespace trainctl::launch {
 namespace {

@@ -11,7 +11,6 @@
 
 #include <cerrno>
 #include <cstring>
-#include <utility>
 
 namespace trainctl::launch {
 namespace {

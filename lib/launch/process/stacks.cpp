@@ -21,12 +21,9 @@
 #include <charconv>
 #include <chrono>
 #include <csignal>
-#include <cstdint>
 #include <cstring>
 #include <fstream>
-#include <string_view>
 #include <system_error>
-#include <utility>
 
 namespace trainctl::launch {
 namespace {

@@ -10,12 +10,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <initializer_list>
 #include <iterator>
-#include <memory>
 
 namespace trainctl::launch {
 namespace {

@@ -18,9 +18,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <optional>
 #include <thread>
-#include <utility>
 
 namespace trainctl::launch {
 namespace {

@@ -13,7 +13,6 @@
 #include <cerrno>
 #include <mutex>
 #include <thread>
-#include <utility>
 
 namespace trainctl::launch {
 namespace {

@@ -9,11 +9,8 @@
 
 #include <sys/socket.h>
 
-#include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
 
 namespace trainctl::launch {
 namespace {

@@ -11,14 +11,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
-#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <thread>
-#include <utility>
-#include <variant>
 
 namespace trainctl::launch {
 namespace {

@@ -13,9 +13,7 @@
 
 #include <poll.h>
 
-#include <algorithm>
 #include <cmath>
-#include <utility>
 
 namespace trainctl::launch {
 namespace {

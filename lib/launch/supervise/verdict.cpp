@@ -8,15 +8,12 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 
-#include <algorithm>
-#include <array>
 #include <csignal>
 #include <deque>
 #include <fstream>
 #include <iterator>
 #include <ranges>
 #include <tuple>
-#include <utility>
 
 namespace trainctl::launch {
 namespace {

@@ -1,8 +1,5 @@
 #include "spec/checks/checks.hpp"
 
-#include <algorithm>
-#include <utility>
-
 namespace trainctl::spec {
 namespace {
 

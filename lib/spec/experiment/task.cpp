@@ -5,9 +5,6 @@
 #include "base/json.hpp"
 #include "base/strings.hpp"
 
-#include <algorithm>
-#include <span>
-
 namespace trainctl::spec {
 namespace {
 

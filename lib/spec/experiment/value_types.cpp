@@ -8,8 +8,6 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <cstddef>
-#include <utility>
 
 namespace trainctl::spec {
 namespace {

@@ -6,10 +6,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
-#include <memory>
-#include <string_view>
 
 namespace trainctl::spec::scheduler {
 

@@ -11,10 +11,6 @@
 #include "study/resume/config_changes.hpp"
 #include "study/run/run.hpp"
 
-#include <algorithm>
-#include <array>
-#include <set>
-
 namespace trainctl::study {
 namespace {
 

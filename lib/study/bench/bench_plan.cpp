@@ -11,11 +11,6 @@
 #include "study/bench/baseline.hpp"
 #include "study/resume/config_changes.hpp"
 
-#include <algorithm>
-#include <cstdint>
-#include <set>
-#include <variant>
-
 namespace trainctl::study {
 namespace {
 

@@ -5,7 +5,6 @@
 #include "base/strings.hpp"
 #include "launch/supervise/verdict.hpp"
 
-#include <algorithm>
 #include <csignal>
 
 namespace trainctl::study {

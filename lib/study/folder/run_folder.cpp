@@ -17,14 +17,9 @@
 #include <array>
 #include <cctype>
 #include <cerrno>
-#include <cstddef>
-#include <cstdint>
 #include <cstdlib>
 #include <cstring>
-#include <functional>
-#include <string_view>
 #include <system_error>
-#include <utility>
 
 namespace trainctl::study {
 namespace {

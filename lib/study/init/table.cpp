@@ -8,11 +8,7 @@
 #include "spec/options/dataset.hpp"
 #include "study/init/starter.hpp"
 
-#include <algorithm>
 #include <cmath>
-#include <map>
-#include <memory>
-#include <optional>
 
 namespace trainctl::study {
 namespace {

@@ -16,16 +16,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cmath>
 #include <ctime>
 #include <fstream>
-#include <optional>
 #include <sstream>
-#include <string>
-#include <string_view>
 #include <system_error>
-#include <vector>
 
 namespace trainctl::study {
 

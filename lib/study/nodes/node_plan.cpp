@@ -14,14 +14,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <limits>
 #include <thread>
-#include <utility>
-#include <vector>
 
 namespace trainctl::study {
 namespace {

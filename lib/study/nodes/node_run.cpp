@@ -11,11 +11,7 @@
 #include <poll.h>
 
 #include <chrono>
-#include <csignal>
 #include <thread>
-#include <utility>
-#include <variant>
-#include <vector>
 
 namespace trainctl::study {
 namespace {

@@ -6,13 +6,9 @@
 #include "report/text/table.hpp"
 #include "spec/experiment/task.hpp"
 
-#include <algorithm>
 #include <bit>
 #include <cmath>
-#include <map>
-#include <string_view>
 #include <system_error>
-#include <utility>
 
 namespace trainctl::study {
 namespace {

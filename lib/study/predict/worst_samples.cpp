@@ -13,12 +13,6 @@
 
 #include <fmt/format.h>
 
-#include <cstdint>
-#include <optional>
-#include <span>
-#include <utility>
-#include <vector>
-
 namespace trainctl::study {
 namespace {
 

@@ -11,9 +11,7 @@
 #include "spec/experiment/experiment.hpp"
 #include "weights/import.hpp"
 
-#include <algorithm>
 #include <cctype>
-#include <filesystem>
 #include <system_error>
 
 namespace trainctl::study {

@@ -4,11 +4,8 @@
 #include "base/machine/machine.hpp"
 #include "spec/experiment/distributed.hpp"
 
-#include <algorithm>
 #include <cmath>
 #include <numeric>
-#include <string>
-#include <utility>
 
 namespace trainctl::study {
 namespace {

@@ -18,11 +18,6 @@
 #include "study/workers/devices.hpp"
 #include "study/workers/worker_tasks.hpp"
 
-#include <algorithm>
-#include <array>
-#include <cstdint>
-#include <utility>
-
 namespace trainctl::study {
 namespace {
 

@@ -9,11 +9,6 @@
 #include "spec/options/base_of.hpp"
 #include "spec/plugins.hpp"
 
-#include <algorithm>
-#include <array>
-#include <set>
-#include <typeinfo>
-
 namespace trainctl::study {
 namespace {
 

@@ -10,7 +10,6 @@
 #include "study/resume/config_changes.hpp"
 
 #include <system_error>
-#include <utility>
 
 namespace trainctl::study {
 namespace {

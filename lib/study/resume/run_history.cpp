@@ -10,10 +10,8 @@
 
 #include <algorithm>
 #include <array>
-#include <functional>
 #include <limits>
 #include <system_error>
-#include <utility>
 
 namespace trainctl::study {
 namespace {

@@ -7,14 +7,8 @@
 #include "launch/process/signals.hpp"
 #include "launch/supervise/verdict.hpp"
 
-#include <algorithm>
 #include <csignal>
-#include <cstddef>
-#include <memory>
-#include <set>
 #include <system_error>
-#include <utility>
-#include <variant>
 
 namespace trainctl::study {
 namespace {

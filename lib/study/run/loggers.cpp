@@ -8,13 +8,8 @@
 #include "report/sinks/prometheus_sink.hpp"
 #include "spec/options/logger.hpp"
 
-#include <algorithm>
-#include <array>
 #include <bit>
 #include <chrono>
-#include <cstdint>
-#include <memory>
-#include <variant>
 
 namespace trainctl::study {
 namespace {

@@ -20,12 +20,9 @@
 #include "study/workers/devices.hpp"
 #include "study/workers/worker_launch.hpp"
 
-#include <algorithm>
 #include <chrono>
 #include <system_error>
 #include <thread>
-#include <utility>
-#include <variant>
 
 namespace trainctl::study {
 

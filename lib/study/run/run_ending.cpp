@@ -14,12 +14,9 @@
 
 #include <fmt/ranges.h>
 
-#include <algorithm>
-#include <array>
 #include <chrono>
 #include <cmath>
 #include <system_error>
-#include <utility>
 
 namespace trainctl::study {
 namespace {

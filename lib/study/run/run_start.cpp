@@ -24,11 +24,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
 #include <cstdlib>
-#include <string_view>
 #include <system_error>
-#include <utility>
 
 namespace trainctl::study {
 namespace {

@@ -7,13 +7,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <map>
-#include <optional>
-#include <string_view>
-#include <utility>
-#include <vector>
-
 namespace trainctl::study {
 namespace {
 

@@ -11,12 +11,8 @@
 #include "spec/experiment/experiment.hpp"
 #include "study/resume/config_changes.hpp"
 
-#include <algorithm>
 #include <cmath>
 #include <numeric>
-#include <optional>
-#include <set>
-#include <utility>
 
 namespace trainctl::study {
 namespace {

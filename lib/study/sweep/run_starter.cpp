@@ -12,15 +12,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cmath>
-#include <csignal>
-#include <cstddef>
 #include <cstdlib>
 #include <numeric>
-#include <string_view>
-#include <utility>
 
 namespace trainctl::study {
 namespace {

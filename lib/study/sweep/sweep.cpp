@@ -12,14 +12,11 @@
 #include "report/text/table.hpp"
 #include "study/folder/folder_lock.hpp"
 
-#include <algorithm>
-#include <array>
 #include <chrono>
 #include <cmath>
 #include <csignal>
 #include <set>
 #include <thread>
-#include <utility>
 
 namespace trainctl::study {
 namespace {

@@ -9,11 +9,7 @@
 #include "study/folder/folder_lock.hpp"
 #include "study/sweep/sweep.hpp"
 
-#include <algorithm>
 #include <csignal>
-#include <cstdint>
-#include <map>
-#include <vector>
 
 namespace trainctl::study {
 namespace {

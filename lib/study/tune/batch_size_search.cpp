@@ -11,9 +11,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
-#include <utility>
-
 namespace trainctl::study {
 namespace {
 

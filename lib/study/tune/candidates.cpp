@@ -8,10 +8,6 @@
 
 #include <fmt/ranges.h>
 
-#include <algorithm>
-#include <array>
-#include <utility>
-
 namespace trainctl::study {
 namespace {
 

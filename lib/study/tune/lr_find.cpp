@@ -7,7 +7,6 @@
 #include "study/bench/trials.hpp"
 
 #include <cmath>
-#include <cstdint>
 #include <limits>
 
 namespace trainctl::study {

@@ -4,9 +4,7 @@
 #include "base/statistics.hpp"
 #include "base/strings.hpp"
 
-#include <algorithm>
 #include <cmath>
-#include <cstddef>
 
 namespace trainctl::study {
 

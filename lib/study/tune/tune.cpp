@@ -6,10 +6,6 @@
 #include "launch/supervise/verdict.hpp"
 #include "study/tune/candidates.hpp"
 
-#include <algorithm>
-#include <utility>
-#include <vector>
-
 namespace trainctl::study {
 namespace {
 

@@ -13,11 +13,9 @@
 #include "study/tune/tune.hpp"
 #include "study/workers/worker_launch.hpp"
 
-#include <algorithm>
 #include <cmath>
 #include <csignal>
 #include <system_error>
-#include <utility>
 
 namespace trainctl::study {
 namespace {

@@ -14,14 +14,8 @@
 
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
 #include <cmath>
-#include <cstdint>
 #include <cstdlib>
-#include <map>
-#include <optional>
-#include <string_view>
 
 namespace trainctl::study {
 namespace {

@@ -16,13 +16,8 @@
 #include "study/workers/worker_launch.hpp"
 #include "weights/import.hpp"
 
-#include <algorithm>
-#include <array>
 #include <csignal>
-#include <functional>
 #include <system_error>
-#include <utility>
-#include <variant>
 
 namespace trainctl::study {
 namespace {
