@@ -2,6 +2,7 @@
 
 #include "base/json.hpp"
 #include "base/numbers.hpp"
+#include "base/strings.hpp"
 
 #include <unistd.h>
 

@@ -1,5 +1,7 @@
 #include "weights/import.hpp"
 
+#include "base/error.hpp"
+#include "base/files.hpp"
 #include "base/hash.hpp"
 #include "base/json.hpp"
 #include "base/safetensors.hpp"

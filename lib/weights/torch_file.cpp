@@ -1,7 +1,9 @@
 #include "weights/torch_file.hpp"
 
+#include "base/error.hpp"
 #include "base/numbers.hpp"
 #include "base/safetensors.hpp"
+#include "base/strings.hpp"
 #include "weights/pickle.hpp"
 
 #include <fmt/format.h>

@@ -1,6 +1,7 @@
 #include "weights/torch_writer.hpp"
 
 #include "base/numbers.hpp"
+#include "base/strings.hpp"
 
 #include <zlib.h>
 

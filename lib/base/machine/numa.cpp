@@ -3,6 +3,7 @@
 #include "base/machine/machine.hpp"
 #include "base/machine/procfs.hpp"
 #include "base/numbers.hpp"
+#include "base/strings.hpp"
 
 #include <sched.h>
 

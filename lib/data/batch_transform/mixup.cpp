@@ -1,5 +1,6 @@
 #include "data/batch_transform/mixup.hpp"
 
+#include "base/error.hpp"
 #include "data/core/registry.hpp"
 #include "spec/options/batch_transform.hpp"
 

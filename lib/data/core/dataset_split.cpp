@@ -1,9 +1,12 @@
 #include "data/core/dataset_split.hpp"
 
 #include "base/hash.hpp"
+#include "base/strings.hpp"
 #include "base/url.hpp"
 #include "data/core/pipeline.hpp"
+#include "data/formats/file_reader.hpp"
 #include "data/formats/folder_scan.hpp"
+#include "data/formats/image_files.hpp"
 
 #include <system_error>
 

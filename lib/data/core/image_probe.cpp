@@ -1,6 +1,8 @@
 #include "data/core/image_probe.hpp"
 
+#include "base/error.hpp"
 #include "data/cache/cached_dataset.hpp"
+#include "data/image/codec/decoder.hpp"
 
 namespace trainctl::data {
 namespace {

@@ -1,8 +1,10 @@
 #include "data/core/memory_dataset.hpp"
 
+#include "base/error.hpp"
 #include "base/hash.hpp"
 #include "base/machine/allocator.hpp"
 #include "base/machine/machine.hpp"
+#include "base/strings.hpp"
 #include "data/formats/mapped_file.hpp"
 
 #include <cstring>

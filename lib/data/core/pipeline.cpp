@@ -1,5 +1,7 @@
 #include "data/core/pipeline.hpp"
 
+#include "base/machine/machine.hpp"
+#include "data/cache/cached_dataset.hpp"
 #include "data/cache/device_cache.hpp"
 #include "data/core/dataset_split.hpp"
 #include "data/core/image_probe.hpp"

@@ -1,5 +1,9 @@
 #include "data/dataset/cifar.hpp"
 
+#include "base/error.hpp"
+#include "base/strings.hpp"
+#include "base/url.hpp"
+#include "data/core/memory_dataset.hpp"
 #include "data/core/registry.hpp"
 #include "data/dataset/fetch_advice.hpp"
 #include "data/formats/archive.hpp"

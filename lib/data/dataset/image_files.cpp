@@ -1,8 +1,12 @@
+#include "base/error.hpp"
 #include "base/numbers.hpp"
+#include "base/strings.hpp"
 #include "base/url.hpp"
 #include "data/core/dataset_split.hpp"
+#include "data/core/registry.hpp"
 #include "data/formats/csv_reader.hpp"
 #include "data/formats/folder_scan.hpp"
+#include "data/formats/manifest.hpp"
 #include "data/formats/mapped_file.hpp"
 #include "spec/options/dataset.hpp"
 

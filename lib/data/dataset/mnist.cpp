@@ -1,5 +1,8 @@
 #include "data/dataset/mnist.hpp"
 
+#include "base/files.hpp"
+#include "base/strings.hpp"
+#include "base/url.hpp"
 #include "data/core/registry.hpp"
 #include "data/dataset/fetch_advice.hpp"
 #include "data/formats/archive.hpp"

@@ -1,5 +1,7 @@
 #include "data/formats/npy.hpp"
 
+#include "base/error.hpp"
+#include "data/core/memory_dataset.hpp"
 #include "data/core/registry.hpp"
 #include "spec/options/dataset.hpp"
 

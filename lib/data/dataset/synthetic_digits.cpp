@@ -1,6 +1,7 @@
 #include "data/dataset/synthetic_digits.hpp"
 
 #include "base/machine/machine.hpp"
+#include "base/random.hpp"
 #include "data/core/parallel.hpp"
 #include "data/core/registry.hpp"
 #include "spec/options/dataset.hpp"

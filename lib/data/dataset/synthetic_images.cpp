@@ -1,4 +1,6 @@
+#include "base/error.hpp"
 #include "base/hash.hpp"
+#include "base/random.hpp"
 #include "data/core/registry.hpp"
 #include "spec/options/dataset.hpp"
 

@@ -1,9 +1,13 @@
 #include "data/dataset/synthetic_photographs.hpp"
 
+#include "base/error.hpp"
+#include "base/files.hpp"
 #include "base/machine/machine.hpp"
+#include "base/strings.hpp"
 #include "data/core/parallel.hpp"
 #include "data/core/registry.hpp"
 #include "data/core/run_control.hpp"
+#include "data/formats/cache_file.hpp"
 #include "data/formats/folder_scan.hpp"
 #include "data/image/codec/jpeg.hpp"
 #include "data/remote/cached_object.hpp"

@@ -1,11 +1,14 @@
 #include "data/formats/table.hpp"
 
+#include "base/error.hpp"
 #include "base/machine/machine.hpp"
 #include "base/numbers.hpp"
+#include "base/strings.hpp"
 #include "data/core/registry.hpp"
 #include "data/formats/csv_reader.hpp"
 #include "data/formats/file_reader.hpp"
 #include "data/formats/labels.hpp"
+#include "spec/options/dataset.hpp"
 
 namespace trainctl::data {
 namespace {

@@ -1,6 +1,8 @@
+#include "base/error.hpp"
 #include "base/hash.hpp"
 #include "base/numbers.hpp"
 #include "data/core/registry.hpp"
+#include "data/formats/mapped_file.hpp"
 #include "data/formats/npy.hpp"
 #include "spec/options/dataset.hpp"
 

@@ -4,6 +4,7 @@
 #include "base/url.hpp"
 #include "data/core/registry.hpp"
 #include "data/formats/archive.hpp"
+#include "data/formats/cache_file.hpp"
 #include "data/formats/manifest.hpp"
 #include "data/remote/local_tier.hpp"
 

@@ -1,6 +1,8 @@
 #include "data/formats/archive.hpp"
 
+#include "base/error.hpp"
 #include "base/numbers.hpp"
+#include "base/strings.hpp"
 #include "data/formats/file_reader.hpp"
 
 #include <zlib.h>

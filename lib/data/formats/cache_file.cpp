@@ -1,5 +1,7 @@
 #include "data/formats/cache_file.hpp"
 
+#include "base/error.hpp"
+#include "base/files.hpp"
 #include "base/hash.hpp"
 #include "data/formats/file_reader.hpp"
 

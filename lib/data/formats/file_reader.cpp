@@ -3,6 +3,7 @@
 #include "base/url.hpp"
 #include "data/core/run_control.hpp"
 #include "data/remote/local_tier.hpp"
+#include "data/remote/object_store.hpp"
 
 #include <fcntl.h>
 #include <linux/openat2.h>

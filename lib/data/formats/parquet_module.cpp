@@ -1,4 +1,6 @@
+#include "base/error.hpp"
 #include "base/machine/machine.hpp"
+#include "base/strings.hpp"
 #include "data/formats/npy.hpp"
 #include "data/formats/table.hpp"
 

@@ -3,7 +3,9 @@
 #include "base/machine/machine.hpp"
 #include "base/numbers.hpp"
 #include "base/shared_library.hpp"
+#include "base/strings.hpp"
 #include "data/core/dataset_split.hpp"
+#include "data/core/memory_dataset.hpp"
 #include "data/formats/file_reader.hpp"
 #include "data/formats/labels.hpp"
 

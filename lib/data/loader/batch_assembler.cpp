@@ -1,6 +1,7 @@
 #include "data/loader/batch_assembler.hpp"
 
 #include "data/core/image_probe.hpp"
+#include "data/formats/file_reader.hpp"
 #include "data/read_ahead/read_ahead.hpp"
 #include "data/remote/local_tier.hpp"
 

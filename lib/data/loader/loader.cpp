@@ -1,5 +1,6 @@
 #include "data/loader/loader.hpp"
 
+#include "base/machine/machine.hpp"
 #include "base/machine/numa.hpp"
 #include "base/numbers.hpp"
 #include "data/core/run_control.hpp"

@@ -2,6 +2,7 @@
 
 #include "base/numbers.hpp"
 #include "base/statistics.hpp"
+#include "base/strings.hpp"
 
 #include <fmt/format.h>
 

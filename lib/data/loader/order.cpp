@@ -1,5 +1,6 @@
 #include "data/loader/order.hpp"
 
+#include "base/error.hpp"
 #include "base/numbers.hpp"
 #include "spec/experiment/value_types.hpp"
 

@@ -3,6 +3,7 @@
 #include "base/hash.hpp"
 #include "base/url.hpp"
 #include "config/schema/dump.hpp"
+#include "config/schema/reader.hpp"
 #include "config/tree/yaml.hpp"
 #include "data/formats/cache_file.hpp"
 #include "spec/load.hpp"

@@ -1,5 +1,6 @@
 #include "data/read_ahead/read_ahead.hpp"
 
+#include "base/error.hpp"
 #include "base/machine/machine.hpp"
 #include "data/formats/file_reader.hpp"
 

@@ -1,5 +1,6 @@
 #include "data/read_ahead/read_window.hpp"
 
+#include "base/error.hpp"
 #include "data/formats/file_reader.hpp"
 
 #include <fcntl.h>

@@ -1,6 +1,8 @@
 #include "data/remote/object_store.hpp"
 
+#include "base/error.hpp"
 #include "base/numbers.hpp"
+#include "base/strings.hpp"
 #include "base/url.hpp"
 #include "data/formats/file_reader.hpp"
 #include "data/remote/transfers.hpp"

@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "base/numbers.hpp"
+#include "base/strings.hpp"
 
 #include <array>
 #include <random>

@@ -1,5 +1,6 @@
 #include "data/image/color.hpp"
 
+#include "base/error.hpp"
 #include "data/core/registry.hpp"
 #include "data/transform/parameters.hpp"
 #include "spec/options/transform.hpp"

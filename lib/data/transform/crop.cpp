@@ -1,5 +1,6 @@
 #include "data/transform/crop.hpp"
 
+#include "base/error.hpp"
 #include "data/core/registry.hpp"
 #include "data/image/resize.hpp"
 #include "data/transform/parameters.hpp"

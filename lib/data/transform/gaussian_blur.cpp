@@ -1,5 +1,7 @@
 #include "data/transform/gaussian_blur.hpp"
 
+#include "base/error.hpp"
+#include "base/random.hpp"
 #include "data/core/registry.hpp"
 #include "data/image/pixel_math.hpp"
 #include "data/transform/parameters.hpp"

@@ -1,4 +1,8 @@
 
+#include "data/image/geometry.hpp"
+
+#include "base/error.hpp"
+#include "base/random.hpp"
 #include "data/core/registry.hpp"
 #include "data/image/warp.hpp"
 #include "data/transform/parameters.hpp"

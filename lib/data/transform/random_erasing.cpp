@@ -1,4 +1,7 @@
+#include "base/error.hpp"
+#include "base/random.hpp"
 #include "data/core/registry.hpp"
+#include "data/image/geometry.hpp"
 #include "data/transform/parameters.hpp"
 #include "spec/options/transform.hpp"
 

@@ -1,5 +1,6 @@
 #include "data/image/resize.hpp"
 
+#include "base/error.hpp"
 #include "data/core/registry.hpp"
 #include "data/transform/crop.hpp"
 #include "data/transform/parameters.hpp"

@@ -1,5 +1,8 @@
+#include "base/strings.hpp"
 #include "report/compare/comparison.hpp"
 #include "report/html/curves.hpp"
+#include "report/text/format.hpp"
+#include "report/text/table.hpp"
 
 namespace trainctl::report {
 namespace {

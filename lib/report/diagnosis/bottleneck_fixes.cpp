@@ -1,5 +1,7 @@
 #include "base/numbers.hpp"
+#include "base/strings.hpp"
 #include "report/diagnosis/bottleneck_rules.hpp"
+#include "report/text/format.hpp"
 
 namespace trainctl::report::fixes {
 namespace {

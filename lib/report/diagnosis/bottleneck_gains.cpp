@@ -1,4 +1,5 @@
 #include "base/numbers.hpp"
+#include "base/strings.hpp"
 #include "report/diagnosis/bottleneck_rules.hpp"
 
 namespace trainctl::report {

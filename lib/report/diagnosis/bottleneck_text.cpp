@@ -1,6 +1,8 @@
 #include "base/machine/resource_usage.hpp"
 #include "base/numbers.hpp"
+#include "base/strings.hpp"
 #include "report/diagnosis/bottleneck_rules.hpp"
+#include "report/text/format.hpp"
 
 namespace trainctl::report {
 namespace {

@@ -1,6 +1,7 @@
 #include "report/diagnosis/gpu_grade.hpp"
 
 #include "base/numbers.hpp"
+#include "base/strings.hpp"
 #include "report/text/format.hpp"
 
 #include <fmt/format.h>

@@ -1,6 +1,7 @@
 #include "report/diagnosis/machine_grade.hpp"
 
 #include "base/numbers.hpp"
+#include "base/strings.hpp"
 
 #include <fmt/format.h>
 

@@ -1,5 +1,7 @@
 #include "report/html/charts.hpp"
 
+#include "base/strings.hpp"
+#include "report/compare/statistics.hpp"
 #include "report/html/plot.hpp"
 #include "report/text/format.hpp"
 

@@ -3,6 +3,8 @@
 #include "base/numbers.hpp"
 #include "report/html/charts.hpp"
 #include "report/html/curves.hpp"
+#include "report/html/line_chart.hpp"
+#include "report/html/page.hpp"
 #include "report/html/run_page.hpp"
 
 namespace trainctl::report {

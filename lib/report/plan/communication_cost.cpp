@@ -1,5 +1,6 @@
 #include "report/plan/communication_cost.hpp"
 
+#include "base/error.hpp"
 #include "report/text/table.hpp"
 
 #include <charconv>

@@ -1,7 +1,10 @@
 #include "report/record/run_result.hpp"
 
+#include "base/strings.hpp"
 #include "events/pipe.hpp"
 #include "report/diagnosis/bottleneck.hpp"
+#include "report/diagnosis/ranks.hpp"
+#include "report/text/format.hpp"
 
 namespace trainctl::report {
 namespace {

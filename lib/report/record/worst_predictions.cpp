@@ -1,5 +1,6 @@
 #include "report/record/worst_predictions.hpp"
 
+#include "base/error.hpp"
 #include "base/numbers.hpp"
 #include "report/text/table.hpp"
 

@@ -2,6 +2,7 @@
 
 #include "base/numbers.hpp"
 #include "report/diagnosis/bottleneck.hpp"
+#include "report/text/table.hpp"
 
 namespace trainctl::report {
 namespace {

@@ -2,6 +2,7 @@
 
 #include "report/record/run_files.hpp"
 #include "report/sinks/sink.hpp"
+#include "report/text/progress_bar.hpp"
 #include "report/text/run_summary.hpp"
 
 namespace trainctl::report {

@@ -1,6 +1,9 @@
+#include "base/error.hpp"
 #include "base/files.hpp"
 #include "base/numbers.hpp"
+#include "base/strings.hpp"
 #include "report/sinks/sink.hpp"
+#include "report/text/format.hpp"
 
 #include <fcntl.h>
 #include <signal.h>

@@ -1,5 +1,13 @@
+#include "base/error.hpp"
+#include "base/files.hpp"
+#include "base/json.hpp"
+#include "base/strings.hpp"
+#include "report/diagnosis/ranks.hpp"
 #include "report/html/run_page.hpp"
+#include "report/record/run_files.hpp"
+#include "report/record/run_record.hpp"
 #include "report/sinks/sink.hpp"
+#include "report/text/table.hpp"
 
 #include <fmt/ranges.h>
 

@@ -1,5 +1,6 @@
 #include "report/sinks/prometheus_sink.hpp"
 
+#include "base/error.hpp"
 #include "base/files.hpp"
 
 #include <cmath>

@@ -1,7 +1,9 @@
 #include "report/text/run_summary.hpp"
 
+#include "base/error.hpp"
 #include "base/numbers.hpp"
 #include "report/diagnosis/bottleneck.hpp"
+#include "report/diagnosis/ranks.hpp"
 #include "report/record/run_files.hpp"
 
 #include <cstdlib>

@@ -1,5 +1,6 @@
 #include "report/text/verify_resume.hpp"
 
+#include "base/error.hpp"
 #include "report/text/table.hpp"
 
 #include <algorithm>

@@ -1,5 +1,6 @@
 #include "data/image/codec/png.hpp"
 
+#include "base/error.hpp"
 #include "base/files.hpp"
 #include "base/strings.hpp"
 
