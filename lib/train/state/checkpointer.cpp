@@ -104,7 +104,7 @@ void CheckpointWriter::publish(const WriteJob& job, const fs::path& checkpoint) 
   manifest.parts.clear();
   for (int rank = 0; rank < options_.place.world_size; ++rank) {
     const fs::path part = checkpoint::Store::part(checkpoint, rank);
-    await(part, Awaited::part);
+    await(part, rank);
     manifest.parts.push_back(
         {part.filename().string(), fs::file_size(part), container::stored_checksum(part)});
   }
@@ -144,7 +144,7 @@ void CheckpointWriter::tidy(const fs::path& checkpoint) {
 void CheckpointWriter::follow(const WriteJob& job, WriteOutcome& outcome) {
   const fs::path checkpoint = options_.folder / outcome.name;
   const fs::path part = checkpoint::Store::part(checkpoint, options_.place.rank);
-  await(checkpoint, Awaited::folder);
+  await(checkpoint, std::nullopt);
   try {
     await_state(job);
     container::write(part, job.entries, job.meta);
@@ -155,16 +155,15 @@ void CheckpointWriter::follow(const WriteJob& job, WriteOutcome& outcome) {
   }
 }
 
-void CheckpointWriter::await(const fs::path& path, Awaited kind) const {
+void CheckpointWriter::await(const fs::path& path, std::optional<int> rank) const {
   const auto deadline =
       std::chrono::steady_clock::now() + std::chrono::duration<double>(options_.part_deadline_s);
   std::error_code ignored;
   while (!fs::exists(path, ignored)) {
     ENSURE(resource, !cancelled_, "the save was canceled");
-    const bool of_rank = kind == Awaited::part;
-    ENSURE(diverged, !of_rank || !fs::exists(refusal_sign(path), ignored),
-           "the state for {} diverged", path.filename().string());
-    ENSURE(resource, !of_rank || !fs::exists(failure_sign(path), ignored),
+    ENSURE(diverged, !rank || !fs::exists(refusal_sign(path), ignored),
+           "the state of rank {} diverged", *rank);
+    ENSURE(resource, !rank || !fs::exists(failure_sign(path), ignored),
            "another rank could not write {}", path.filename().string());
     ENSURE(resource, std::chrono::steady_clock::now() < deadline,
            "{} was not written within {:g} s", printable(path.string()), options_.part_deadline_s);

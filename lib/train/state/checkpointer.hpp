@@ -74,8 +74,8 @@ class CheckpointWriter {
   void await_state(const WriteJob& job) const;
   void await_history(const WriteJob& job) const;
   void tidy(const std::filesystem::path& checkpoint);
-  enum class Awaited { folder, part };
-  void await(const std::filesystem::path& path, Awaited kind) const;
+  /// `rank` is the one that writes the part; nullopt: rank 0 creates the folder.
+  void await(const std::filesystem::path& path, std::optional<int> rank) const;
 
   Options options_;
   const std::atomic<bool>& cancelled_;

@@ -313,7 +313,7 @@ TEST_CASE(
   const train::WriteOutcome second = other.get();
   CHECK_FALSE((first.committed || second.committed));
   CHECK((first.refused && second.refused));
-  CHECK(first.failure == "the state for rank_1.part diverged");
+  CHECK(first.failure == "the state of rank 1 diverged");
   CHECK(second.failure == "it is not finite");
 }
 
