@@ -1,4 +1,5 @@
 #include "spec/layer_shapes.hpp"
+#include "stage/checkpoint.hpp"
 #include "stage/forward_context.hpp"
 #include "stages/builtin.hpp"
 #include "stages/support.hpp"
@@ -107,6 +108,20 @@ TEST_CASE("layers: recomputed blocks in nested lists have equal gradients, also 
   const auto [flat, width] = make("residual", "{layers: [tanh]}", {5, 8});
   CHECK_FALSE(flat->has_blocks());
   CHECK_FALSE(flat->checkpoint_activations());
+}
+
+TEST_CASE("layers: a recomputed instance_norm2d does not update its averages twice") {
+  const auto averages = [](bool recomputes) {
+    const auto [layer, shape] = make("instance_norm2d", "{track_running_stats: true}", {2, 3, 4});
+    const at::Tensor x = ramp({2, 3, 4}).requires_grad_();
+    const auto segment = [&layer = *layer](const at::Tensor& in) { return layer.forward(in); };
+    (recomputes ? stage::checkpoint(segment, x) : segment(x)).pow(2).sum().backward();
+    return layer->buffers();
+  };
+  const auto once = averages(false);
+  const auto again = averages(true);
+  for (std::size_t i = 0; i < once.size(); ++i) CHECK(again[i].tensor.equal(once[i].tensor));
+  CHECK_FALSE(once[0].tensor.eq(0).any().item<bool>());
 }
 
 TEST_CASE("layers: with bf16-mixed, inputs of 16 bits and of 32 bits are accepted") {

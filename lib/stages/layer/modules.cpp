@@ -1,4 +1,5 @@
 #include "spec/options/layer.hpp"
+#include "stage/checkpoint.hpp"
 #include "stages/builtin.hpp"
 #include "stages/model/blocks/batch_norm.hpp"
 #include "stages/model/blocks/fused_batch_norm.hpp"
@@ -214,9 +215,11 @@ class InstanceNorm2dLayer final : public LayeredModule {
   }
 
   at::Tensor forward(const at::Tensor& inputs_nchw) override {
-    return at::instance_norm(inputs_nchw, affine_.weight, affine_.bias, running_mean_, running_var_,
-                             training() || !options_.track_running_stats, options_.momentum,
-                             options_.eps, /*cudnn_enabled=*/true);
+    const bool counted = stage::is_recomputing();  // in the averages
+    return at::instance_norm(
+        inputs_nchw, affine_.weight, affine_.bias, counted ? at::Tensor() : running_mean_,
+        counted ? at::Tensor() : running_var_, training() || !options_.track_running_stats,
+        options_.momentum, options_.eps, /*cudnn_enabled=*/true);
   }
 
  private:
