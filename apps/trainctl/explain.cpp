@@ -1,5 +1,6 @@
 #include "config/schema/explain.hpp"
 
+#include "cli/help.hpp"
 #include "cli/verb.hpp"
 #include "config/wording.hpp"
 #include "report/diagnosis/bottleneck_rules.hpp"

@@ -1,3 +1,4 @@
+#include "cli/help.hpp"
 #include "cli/verb.hpp"
 #include "data/formats/mapped_file.hpp"
 #include "program.hpp"

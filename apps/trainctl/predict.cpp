@@ -6,7 +6,6 @@
 #include "launch/process/signals.hpp"
 #include "launch/supervise/supervisor.hpp"
 #include "launch/supervise/verdict.hpp"
-#include "report/text/task_results.hpp"
 #include "study/predict/predictions.hpp"
 
 #include <csignal>
@@ -184,28 +183,6 @@ int predict(const PredictFlags& flags, Context& context) {
   return 0;
 }
 
-struct EvalFlags {
-  TaskArguments task;
-  std::string out;
-};
-
-int evaluate(const EvalFlags& flags, Context& context) {
-  keep_running_without_output(LostOutput::is_error);
-  const study::RunRequest request = task_request(flags.task, spec::TaskKind::evaluate, context);
-  print_warnings(context);
-  const launch::SignalGuard guard;  // until the scratch folder is removed
-  std::optional<study::ScratchFolder> scratch;
-  if (flags.out.empty()) scratch.emplace(study::temporary_folder());
-  study::RunOutcome outcome = run_task(request, scratch ? scratch->path() : fs::path(flags.out),
-                                       scratch ? Tables::none : Tables::files, context);
-  if (outcome.ending.exit_code != 0)
-    return report_failed_task(outcome, scratch ? &*scratch : nullptr, context);
-  ENSURE(unexpected, outcome.record.evaluated.has_value(), "no rank reported its metrics");
-  if (context.json) return print_json(outcome.result);
-  put(stdout, report::evaluation_text(outcome.record, style_for(context, stdout)));
-  return 0;
-}
-
 }  // namespace
 
 void add_predict(CLI::App& program, Context& context) {
@@ -234,19 +211,6 @@ void add_predict(CLI::App& program, Context& context) {
       "Examples:\n"
       "  trainctl predict runs/mnist-ffn/latest --checkpoint best --out digits.csv\n"
       "  trainctl predict runs/cats-dogs/latest --checkpoint best --input new/ --out new.csv");
-}
-
-void add_eval(CLI::App& program, Context& context) {
-  const auto [verb, flags] = add_verb(
-      program, context,
-      {"eval", "evaluate a checkpoint on one split", kTrainGroup, WorkingDirectory::existing},
-      evaluate);
-  add_task_arguments(verb, flags.task, context);
-  add_options(verb, {{"--out", flags.out, "DIR",
-                      "write results and logs to a new or empty folder (default: only print)"}});
-  verb.footer(
-      "Example:\n"
-      "  trainctl eval runs/mnist-ffn/latest --checkpoint best --split test");
 }
 
 }  // namespace trainctl::app

@@ -89,7 +89,10 @@ class Tables {
 
 void print_sweep(const report::Sweep& sweep, int exit_code, const study::SweepPage& page,
                  const Context& context) {
-  if (context.json) return (void)print_json(report::sweep_document(sweep, exit_code));
+  if (context.json) {
+    print_json(report::sweep_document(sweep, exit_code));
+    return;
+  }
   const std::vector<report::SweepRow> rows = report::sweep_rows(sweep);
   const std::string table =
       report::to_text(report::sweep_table(sweep, rows), style_for(context, stdout));

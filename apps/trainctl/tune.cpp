@@ -46,7 +46,10 @@ void write_files(const fs::path& patch, const report::TuneReport& report,
 
 void print_report(const report::TuneReport& report, const report::TuneCommands& commands,
                   const Context& context) {
-  if (context.json) return (void)print_json(report::tune_document(report, commands));
+  if (context.json) {
+    print_json(report::tune_document(report, commands));
+    return;
+  }
   if (context.quiet) {
     for (const report::TunePatchEntry& entry : report.patch)
       print(printable(entry.change.key + "=" + entry.change.value));

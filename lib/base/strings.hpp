@@ -1,6 +1,7 @@
 #pragma once
 
-#include <algorithm>
+#include "base/enums.hpp"
+
 #include <concepts>
 #include <cstddef>
 #include <optional>
@@ -89,21 +90,5 @@ std::string exact_text(double value);
 
 /// Parses the result of exact_text(); empty for any other text.
 std::optional<double> exact_double(std::string_view text);
-
-/// Returns the name of an enumerator. The namespace of an enum defines the names in their order:
-/// constexpr std::array<const char*, 2> enum_names(Mode) { return {"min", "max"}; }
-template <class Enum>
-constexpr const char* enum_name(Enum value) {
-  return enum_names(value)[static_cast<std::size_t>(value)];
-}
-
-/// Returns the enumerator with the name, if there is one.
-template <class Enum>
-constexpr std::optional<Enum> enum_called(std::string_view name) {
-  const auto names = enum_names(Enum());
-  const auto* found = std::ranges::find(names, name);
-  return found == names.end() ? std::nullopt
-                              : std::optional(static_cast<Enum>(found - names.begin()));
-}
 
 }  // namespace trainctl

@@ -4,7 +4,7 @@
 
 #include "base/clock.hpp"
 #include "base/machine/machine.hpp"
-#include "base/stack_signal.hpp"
+#include "base/machine/stack_signal.hpp"
 #include "events/heartbeat.hpp"
 #include "events/pipe.hpp"
 #include "launch/nodes/node_supervisor.hpp"

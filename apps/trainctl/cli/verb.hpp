@@ -31,7 +31,7 @@
 #include <vector>
 
 // What the source of a command needs: the declaration of its function, the context, functions that
-// declare options, and the headers that nearly every command includes. And the texts of --help.
+// declare options, and the headers that nearly every command includes.
 
 namespace trainctl::app {
 
@@ -197,17 +197,5 @@ spec::Loaded load_checked(const ConfigArguments& arguments, Context& context,
 /// Calls study::check_model(). Throws Error(resource) if this build has no engine.
 void check_model(const spec::Loaded& loaded, const study::TrainingSamples& samples,
                  config::Diagnostics& diagnostics);
-
-/// Returns the --help text of the program or one command. It does not depend on the CLI11 version.
-std::string help_text(const CLI::App& app);
-
-/// Returns "trainctl run [CONFIG] [key=value ...] [options]".
-std::string usage_line(const CLI::App& app);
-
-/// Returns the message for a usage error: with the nearest command or flag for an unknown one, and
-/// with the override to write for a flag that is an experiment key (`--lr 0.1`). `argv` is the
-/// whole command line.
-std::string usage_error(const CLI::App& program, const CLI::ParseError& error,
-                        const std::vector<std::string>& argv);
 
 }  // namespace trainctl::app

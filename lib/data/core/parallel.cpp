@@ -1,6 +1,6 @@
 #include "data/core/parallel.hpp"
 
-#include "base/stack_signal.hpp"
+#include "base/machine/stack_signal.hpp"
 
 #include <pthread.h>
 #include <sys/resource.h>

@@ -3,8 +3,8 @@
 #include "base/clock.hpp"
 #include "base/error.hpp"
 #include "base/machine/procfs.hpp"
+#include "base/machine/stack_signal.hpp"
 #include "base/numbers.hpp"
-#include "base/stack_signal.hpp"
 #include "base/strings.hpp"
 #include "log/log.hpp"
 

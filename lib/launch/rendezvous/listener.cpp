@@ -397,10 +397,10 @@ struct Listener::State {
           (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)) {
         // poll() keeps reporting the socket; without a pause the supervisor would be busy with it.
         accepts_from = now + kNoDescriptorPauseS;
-        return warnings.add(
-            fmt::format("cannot accept a connection yet: {}\nhint: raise `ulimit -n`",
-                        std::strerror(errno)),
-            now);
+        warnings.add(fmt::format("cannot accept a connection yet: {}\nhint: raise `ulimit -n`",
+                                 std::strerror(errno)),
+                     now);
+        return;
       }
       if (!accepted_socket.valid() && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
       if (!accepted_socket.valid()) continue;  // the peer closed it before accept()

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "base/strings.hpp"
+#include "base/enums.hpp"
 
 #include <array>
 

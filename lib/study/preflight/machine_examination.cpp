@@ -63,19 +63,9 @@ std::optional<std::uint64_t> value_in(const fs::path& file, const std::string& k
   return std::nullopt;
 }
 
-std::vector<fs::path> folders_in(const fs::path& folder) {
-  std::vector<fs::path> found;
-  std::error_code failure;
-  for (fs::directory_iterator at(folder, failure), end; !failure && at != end;
-       at.increment(failure))
-    found.push_back(at->path());
-  std::ranges::sort(found);
-  return found;
-}
-
 void read_cores(const fs::path& root, MachineReadings& readings) {
   const fs::path cpus = root / "sys/devices/system/cpu";
-  for (const fs::path& cpu : folders_in(cpus)) {
+  for (const fs::path& cpu : paths_in(cpus)) {
     const std::string governor = first_in(cpu / "cpufreq/scaling_governor");
     if (!governor.empty()) ++readings.governors[governor];
   }
@@ -147,7 +137,7 @@ void read_limits(const fs::path& root, MachineReadings& readings) {
   readings.open_files = files[0];
   readings.open_files_hard = files[1];
   readings.locked_bytes = limits_of(file, "Max locked memory")[0];
-  readings.has_infiniband = !folders_in(root / "sys/class/infiniband").empty();
+  readings.has_infiniband = !paths_in(root / "sys/class/infiniband").empty();
   for (const char* name : {"OMP_WAIT_POLICY", "OMP_NUM_THREADS", "OMP_PROC_BIND", "GOMP_SPINCOUNT",
                            "GOMP_CPU_AFFINITY", "MKL_NUM_THREADS"}) {
     if (const char* value = std::getenv(name)) readings.environment[name] = value;
@@ -231,7 +221,7 @@ bool is_nvidia_gpu(const fs::path& device) {
 }
 
 void read_gpus(const ReadingsRequest& request, MachineReadings& readings) {
-  for (const fs::path& device : folders_in(request.root / "sys/bus/pci/devices")) {
+  for (const fs::path& device : paths_in(request.root / "sys/bus/pci/devices")) {
     if (!is_nvidia_gpu(device)) continue;
     const auto speed = [&](const char* file) {  // "16.0 GT/s PCIe"
       return number_of<double>(first_in(device / file)).value_or(0);

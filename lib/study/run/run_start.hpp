@@ -10,8 +10,8 @@
 #include "spec/load.hpp"
 #include "study/resume/resume.hpp"
 #include "study/resume/run_history.hpp"
+#include "study/run/restarts.hpp"
 #include "study/run/run.hpp"
-#include "study/run/run_ending.hpp"
 
 #include <cstdint>
 #include <map>

@@ -125,8 +125,10 @@ class TuneRecord {
     const auto same = std::ranges::find_if(patch, [&](const TunePatchEntry& entry) {
       return entry.change.key == candidate.change.key;
     });
-    if (same == patch.end())
-      return patch.push_back({candidate.change, runs.gain(), candidate.reason});
+    if (same == patch.end()) {
+      patch.push_back({candidate.change, runs.gain(), candidate.reason});
+      return;
+    }
     same->change.value = candidate.change.value;
     same->gain = product(same->gain, runs.gain());
   }

@@ -2,7 +2,7 @@
 #include "checkpoint/saves.hpp"
 #include "study/bench/trials.hpp"
 #include "study/fake_run.hpp"
-#include "study/run/run_ending.hpp"
+#include "study/run/restarts.hpp"
 #include "support/catch.hpp"
 #include "support/put_text.hpp"
 

@@ -1,5 +1,6 @@
+#include "study/run/restarts.hpp"
+
 #include "base/error.hpp"
-#include "study/run/run_ending.hpp"
 #include "support/catch.hpp"
 
 #include <utility>
