@@ -176,7 +176,7 @@ class RmsNormLayer final : public LayeredModule {
  private:
   std::vector<std::int64_t> shape_;
   std::optional<double> eps_;
-  at::Tensor weight_;
+  std::optional<at::Tensor> weight_;  // rms_norm accepts no undefined tensor
 };
 
 Affine scale_and_shift(const Scope& scope, std::int64_t channels) {
