@@ -35,8 +35,9 @@ std::unique_ptr<stage::Optimizer> optimizer_of(const Plan& plan, FakeRun& run) {
   if (plan.strategy != spec::Strategy::zero1) return build();
   context.owned =
       train::owned_by(train::owners_of(context.parameters, place.world_size), place.rank);
-  return std::make_unique<train::ShardedOptimizer>(build(), context.parameters, *run.communicator,
-                                                   /*cap_bytes=*/64);
+  return std::make_unique<train::ShardedOptimizer>(
+      build(), context.parameters, *run.communicator,
+      train::ShardedOptimizer::Sharing{64, train::ShardedOptimizer::Exchange::all_gathers});
 }
 
 void set_up(const Plan& plan, FakeRun& run, int rank) {

@@ -109,8 +109,9 @@ std::unique_ptr<stage::Optimizer> build_optimizer(const StageSetup& setup,
   if (experiment.distributed.type != spec::Strategy::zero1 || place.world_size == 1) return build();
   trained.owned =
       train::owned_by(train::owners_of(trained.parameters, place.world_size), place.rank);
-  return std::make_unique<train::ShardedOptimizer>(build(), trained.parameters, *setup.communicator,
-                                                   buckets_of(experiment.distributed).cap_bytes);
+  return std::make_unique<train::ShardedOptimizer>(
+      build(), trained.parameters, *setup.communicator,
+      train::ShardedOptimizer::Sharing{buckets_of(experiment.distributed).cap_bytes});
 }
 
 /// Divides the batches of the model among the devices, with a replica on each device but the first.

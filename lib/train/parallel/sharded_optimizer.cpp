@@ -68,16 +68,19 @@ std::vector<at::Tensor> take(std::deque<at::Tensor>& stream, std::size_t most) {
 
 ShardedOptimizer::ShardedOptimizer(std::unique_ptr<stage::Optimizer> inner,
                                    std::vector<stage::NamedTensor> parameters,
-                                   dist::Communicator& communicator, std::size_t cap_bytes)
+                                   dist::Communicator& communicator, const Sharing& sharing)
     : inner_(std::move(inner)), parameters_(std::move(parameters)), communicator_(communicator) {
   const auto world_size = static_cast<std::size_t>(communicator.rank_info().world_size);
   if (world_size == 1) return;
+  const std::size_t cap_bytes = sharing.cap_bytes;
+  const bool on_cpu = parameters_.front().tensor.is_cpu();
+  const Exchange exchange =
+      sharing.exchange.value_or(on_cpu ? Exchange::broadcasts : Exchange::all_gathers);
   std::vector<Stream> left = streams();
   const auto is_left = [](const Stream& stream) { return !stream.empty(); };
   const auto count = [&] { return static_cast<std::size_t>(std::ranges::count_if(left, is_left)); };
-  if (parameters_.front().tensor.is_cpu()) add_large(left, cap_bytes);
   const std::size_t share = std::max(cap_bytes / world_size / kAlignment, std::size_t{1});
-  while (count() > 0 && 2 * count() >= world_size) {
+  while (exchange == Exchange::all_gathers && count() > 0 && 2 * count() >= world_size) {
     std::vector<std::vector<at::Tensor>> parts;
     for (Stream& stream : left) parts.push_back(take(stream, share * kAlignment));
     add_packed(std::nullopt, std::move(parts));

@@ -22,17 +22,23 @@ std::vector<int> owners_of(const std::vector<stage::NamedTensor>& parameters, in
 std::vector<bool> owned_by(const std::vector<int>& owners, int rank);
 
 /// ZeRO stage 1 (Rajbhandari et al. 2020): each rank's optimizer updates a share of the parameters,
-/// keeps state only for them, and sends them to the other ranks after a step. All-gathers of equal
-/// parts send them through one buffer. Broadcasts send, in place if they are large, the parameters
-/// that most ranks could only pad, and on a CPU all large ones, because copying costs more there
-/// than a message. The results equal those without it, bit for bit.
+/// keeps state only for them, and sends them to the other ranks after a step. The results equal
+/// those without it, bit for bit.
 class ShardedOptimizer final : public stage::Optimizer {
  public:
-  /// `inner` must be built with owned_by(owners, rank). The communicator must outlive it. The
-  /// buffer takes up to `cap_bytes`.
+  /// All-gathers send equal parts of all ranks through one buffer, and broadcasts the rest, which
+  /// most ranks could only pad. Broadcasts send large parameters in place, and small ones of a rank
+  /// together. A GPU copies faster than it launches messages. On a CPU, Gloo copies the result of
+  /// an all-gather once more.
+  enum class Exchange { broadcasts, all_gathers };
+  struct Sharing {
+    std::size_t cap_bytes = 0;              // of the buffer
+    std::optional<Exchange> exchange = {};  // nullopt: all_gathers on a GPU
+  };
+  /// `inner` must be built with owned_by(owners, rank). The communicator must outlive it.
   ShardedOptimizer(std::unique_ptr<stage::Optimizer> inner,
                    std::vector<stage::NamedTensor> parameters, dist::Communicator& communicator,
-                   std::size_t cap_bytes);
+                   const Sharing& sharing);
 
   /// Returns the optimizer of this rank's share, for callers that call `share` afterward.
   stage::Optimizer& own() { return *inner_; }

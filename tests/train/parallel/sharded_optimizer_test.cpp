@@ -78,7 +78,7 @@ TEST_CASE("ShardedOptimizer: zero_grad clears the gradients of all parameters, n
   auto inner = std::make_unique<FakeSgd>();
   inner->parameters = {model.bias};
   const auto alone = dist::make_single();
-  train::ShardedOptimizer optimizer(std::move(inner), model.parameters(), *alone, 1024);
+  train::ShardedOptimizer optimizer(std::move(inner), model.parameters(), *alone, {1024});
   model.weight.mutable_grad() = torch::ones({3, 6});
   model.bias.mutable_grad() = torch::ones({3});
   const at::Tensor gradient = model.weight.grad();
@@ -90,6 +90,8 @@ TEST_CASE("ShardedOptimizer: zero_grad clears the gradients of all parameters, n
 }
 
 TEST_CASE("ShardedOptimizer: all ranks receive the updates with any buffer size") {
+  using Exchange = train::ShardedOptimizer::Exchange;
+  const auto exchange = GENERATE(Exchange::broadcasts, Exchange::all_gathers);
   for (const std::size_t cap : {std::size_t{64}, std::size_t{128}, std::size_t{1} << 20}) {
     RankGroup group(3);
     group.run_all([&](int rank, std::unique_ptr<dist::Communicator> gloo) {
@@ -101,7 +103,8 @@ TEST_CASE("ShardedOptimizer: all ranks receive the updates with any buffer size"
       for (std::size_t i = 0; i < parameters.size(); ++i) {
         if (owned[i]) inner->parameters.push_back(parameters[i].tensor);
       }
-      train::ShardedOptimizer optimizer(std::move(inner), parameters, communicator, cap);
+      train::ShardedOptimizer optimizer(std::move(inner), parameters, communicator,
+                                        {cap, exchange});
       for (int step = 1; step <= 2; ++step) {
         optimizer.step();
         for (const auto& [name, tensor] : parameters)
@@ -116,9 +119,11 @@ TEST_CASE("ShardedOptimizer: all ranks receive the updates with any buffer size"
       expect(optimizer.take_stats().payload_bytes == 0, "bytes were reported twice");
       optimizer.count_repeated();
       expect(optimizer.take_stats().payload_bytes == bytes, "a replayed step counts");
-      expect(std::ranges::count(exchanges, std::string("all-gather of the weights")) > 0,
-             "small parameters are gathered");
-      expect(cap < std::size_t{1} << 20 || exchanges.size() == 2, "one collective for each step");
+      const bool gathers = exchange == Exchange::all_gathers;
+      expect(std::ranges::count(exchanges, std::string("all-gather of the weights")) > 0 == gathers,
+             "weights are gathered");
+      expect(cap < std::size_t{1} << 20 || exchanges.size() == (gathers ? 2 : 6),
+             "in each step one collective, or one for each rank");
     });
   }
 }
