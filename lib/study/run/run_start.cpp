@@ -14,6 +14,7 @@
 #include "spec/plugins.hpp"
 #include "study/folder/run_folder.hpp"
 #include "study/resume/config_changes.hpp"
+#include "study/run/run_ending.hpp"
 #include "study/workers/devices.hpp"
 #include "weights/import.hpp"
 
