@@ -229,12 +229,14 @@ std::vector<Refusal> readable_refusals(const Checker& checker, const ModelInput&
 void check_view_size(Checker& checker, const std::vector<std::int64_t>& shape) {
   const auto& views = checker.experiment().trainer.test_time_augmentation;
   if (!views || !checker.is_valid("trainer.test_time_augmentation")) return;
+  if (shape.size() == 3 && std::ranges::any_of(shape, [](std::int64_t size) { return size < 1; }))
+    return;  // images whose size is not known
   if (shape.size() == 3 && views->translate < std::min(shape[1], shape[2])) return;
   checker.error("trainer.test_time_augmentation",
                 fmt::format("test-time augmentation needs images that are larger than 'translate', "
                             "but the samples have the shape {}",
                             fmt::join(shape, "x")),
-                "remove 'test_time_augmentation', or set 'translate' to less");
+                "remove 'test_time_augmentation', or reduce 'translate'");
 }
 
 void check_file(Checker& checker) {

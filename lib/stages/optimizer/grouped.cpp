@@ -45,8 +45,10 @@ class GroupedOptimizer final : public stage::Optimizer {
   }
   void set_lr(double lr) override {
     for (const Part& part : parts_) {
-      if (part.scheduler == nullptr)
-        part.optimizer->set_lr(part.optimizer->initial_lr() * (lr / initial_lr()));
+      if (part.scheduler) continue;
+      // Rounding must not change the rate of parts that begin with the rate of the scheduler.
+      const double initial = part.optimizer->initial_lr();
+      part.optimizer->set_lr(initial == initial_lr() ? lr : initial * (lr / initial_lr()));
     }
   }
   void set_position(std::int64_t epoch, std::int64_t global_step) override {
