@@ -55,9 +55,9 @@ TEST_CASE("metric_text: numbers have the same format in every report") {
   CHECK(metric_text(0.0000123) == "1.23e-05");
   CHECK(metric_text(1234.56) == "1234.6");
   CHECK(metric_text(std::numeric_limits<double>::quiet_NaN()) == "nan");
-  CHECK(exact_text(0.1) == "0.1");
-  CHECK(exact_text(1.0 / 3) == "0.3333333333333333");
-  CHECK(exact_text(-std::numeric_limits<double>::infinity()) == "-inf");
+  CHECK(report::exact_text(0.1) == "0.1");
+  CHECK(report::exact_text(1.0 / 3) == "0.3333333333333333");
+  CHECK(report::exact_text(-std::numeric_limits<double>::infinity()) == "-inf");
   CHECK(rate_text(31214.4) == "31,214");
   CHECK(rate_text(6.66) == "6.7");
   CHECK(percent_text(0.314) == "31");
