@@ -121,6 +121,22 @@ TEST_CASE("captured steps: accumulation, clipping, scaler and EMA have the resul
   CHECK(counts.replays == kEpochs * usual_batches(samples, 4, accumulate) - warm_ups);
 }
 
+TEST_CASE("captured steps: a learning rate that stays on the host makes the results differ") {
+  const auto digest = [](const Prepare& prepare) {
+    const FakeRun::Sizes sizes{.samples = 48, .batch = 4, .val_samples = 0};
+    const RankRun result = run_alone(sizes, [&](FakeRun& run, int rank) {
+      prepare(run, rank);
+      run.real_optimizer = nullptr;
+      run.optimizer.repeatable = true;  // a false claim: a replay repeats the recorded rate
+    });
+    return result.finished.parameter_digest;
+  };
+  GraphCounts counts;
+  CHECK(digest([&](FakeRun& run, int) { capture(run, counts); }) !=
+        digest([](FakeRun& run, int) { run_on_device(run); }));
+  CHECK(counts.replays > 0);
+}
+
 TEST_CASE("captured steps: steps that are skipped are equal to eager mode") {
   const std::int64_t accumulate = GENERATE(1, 3);
   const auto precision = GENERATE(spec::Precision::full, spec::Precision::fp16_mixed);
