@@ -152,7 +152,7 @@ TEST_CASE("ranks: work and exchange that are not known are shown as such, not as
   CHECK_THAT(ranks_verdict(rows), Contains("not known") && Contains("cuda_graphs=false"));
   const Table table = ranks_table(rows);
   CHECK(table.rows()[0] ==
-        std::vector<std::string>{"0", "1.00 s", "50.0 ms", "-", "-", "4.0 KiB", "-", "-"});
+        std::vector<std::string>{"0", "node7", "1.00 s", "50.0 ms", "-", "-", "4.0 KiB", "-", "-"});
   const Json first = ranks_json(rows)[0];
   for (const char* key : {"work_s", "allreduce_exposed_s", "overlap", "slowdown"})
     CHECK(first.at(key).is_null());
