@@ -12,7 +12,9 @@
 #include "support/put_text.hpp"
 #include "support/temp_folder.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <fstream>
 
 using namespace trainctl;
 using namespace trainctl::report;
@@ -46,6 +48,18 @@ bool any_contains(const std::vector<std::string>& notes, const std::string& part
   return false;
 }
 
+/// Returns a line with as many cells as epochs.csv has columns: the first one, then the same cell
+/// in all others.
+std::string epoch_line(const fs::path& run, const std::string& first, const std::string& others) {
+  std::string line;
+  std::ifstream file(run / "epochs.csv");
+  std::getline(file, line);
+  const auto columns = std::ranges::count(line, ',');
+  line = first;
+  for (auto i = columns; i > 0; --i) line += "," + others;
+  return line;
+}
+
 }  // namespace
 
 TEST_CASE("read_run: a run folder is read back as written") {
@@ -71,10 +85,8 @@ TEST_CASE("read_run: a run folder is read back as written") {
 TEST_CASE("read_run: damaged lines are reported, and other lines are kept") {
   TempFolder folder;
   write_run(folder.path());
-  {
-    std::ofstream(folder / "epochs.csv", std::ios::app)
-        << "4,1,2\nx" << std::string(23, ',') << "\n";
-  }
+  const std::string damaged = epoch_line(folder.path(), "x", "");
+  std::ofstream(folder / "epochs.csv", std::ios::app) << "4,1,2\n" << damaged << "\n";
   {
     std::ofstream(folder / "metrics.jsonl", std::ios::app)
         << "{broken\n{\"type\":\"step\",\"step\":50}\n{\"type\":\"step\",\"epoch\":4,\"step\":400,"
@@ -99,8 +111,7 @@ TEST_CASE("read_run: damaged lines are reported, and other lines are kept") {
 TEST_CASE("read_run: many damaged lines give few notes") {
   TempFolder folder;
   write_run(folder.path());
-  std::string line = "4";
-  for (int column = 0; column < 23; ++column) line += ",bad";
+  const std::string line = epoch_line(folder.path(), "4", "bad");
   {
     std::ofstream epochs(folder / "epochs.csv", std::ios::app);
     for (int i = 0; i < 3000; ++i) epochs << line << "\n";
