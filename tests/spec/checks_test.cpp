@@ -133,6 +133,30 @@ TEST_CASE("optimizer.groups: another optimizer excludes lr_scale, and a schedule
             .empty());
 }
 
+TEST_CASE("optimizer.groups: the scheduler of a group is checked like that of the run", "[spec]") {
+  const auto group = [](const std::string& scheduler) {
+    return "optimizer={type: muon, groups: [{match: [bias], optimizer: sgd, scheduler: " +
+           scheduler + "}]}";
+  };
+  CHECK_THAT(problems_of({group("{type: multi_step_lr, milestones: [2, 30]}")}),
+             Contains("warning: the milestone at 30 is never reached: the run has 5 epochs"));
+  CHECK_THAT(problems_of({group("{type: constant, warmup: 5}")}),
+             Contains("the warm-up of 5 epochs must be shorter than the run of 5 epochs"));
+  CHECK_THAT(problems_of({group("{type: sequential_lr, schedulers: [constant], milestones: [2]}")}),
+             Contains("1 schedulers need 0 milestones, got 1"));
+  const std::string inner =
+      "{type: adam, groups: [{match: [bias], optimizer: sgd, scheduler: wsd}]}";
+  for (const std::string& optimizer :
+       {group("cosine_annealing_lr"), group("{type: linear_lr, total_iters: auto}"),
+        group("{type: sequential_lr, schedulers: [constant, wsd], milestones: [2]}"),
+        "optimizer={type: muon, groups: [{match: [bias], optimizer: " + inner + "}]}"}) {
+    INFO(optimizer);
+    CHECK_THAT(problems_of({"~trainer.max_epochs", "trainer.max_time=1h", optimizer}),
+               Contains("the length of the run, which is unknown if only trainer.max_time is set"));
+    CHECK(problems_of({optimizer}).empty());
+  }
+}
+
 TEST_CASE("nesterov: requires momentum and no dampening", "[spec]") {
   CHECK_THAT(problems_of({"optimizer={type: sgd, nesterov: true}"}),
              Contains("nesterov needs momentum above 0"));

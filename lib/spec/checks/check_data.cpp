@@ -209,7 +209,7 @@ void check_length(Checker& checker, std::optional<std::int64_t> samples, int ran
                         "trainer.overfit_batches", "trainer.accumulate_grad_batches"});
   const RunLength length =
       schedule_length(checker.experiment(), knows_epoch ? samples : std::nullopt, ranks);
-  check_scheduler(checker, length);
+  check_schedulers(checker, length);
   check_averages(checker, length);
 }
 

@@ -54,8 +54,9 @@ class Checker {
 void check_averages(Checker& checker, const RunLength& length);
 /// Checks the section `distributed`.
 void check_distributed(Checker& checker);
-/// Checks the schedule against the length of the run.
-void check_scheduler(Checker& checker, const RunLength& length);
+/// Checks the schedulers of the experiment and of its optimizer's groups against the length of the
+/// run.
+void check_schedulers(Checker& checker, const RunLength& length);
 /// Checks monitors, optimizer, loss, metrics, splits, cache, remote storage and sampler.
 void check_stages(Checker& checker);
 /// Checks the section `trainer`.

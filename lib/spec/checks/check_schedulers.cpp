@@ -1,5 +1,6 @@
 #include "base/numbers.hpp"
 #include "spec/checks/checks.hpp"
+#include "spec/options/base_of.hpp"
 #include "spec/stage_headers.hpp"
 
 #include <fmt/format.h>
@@ -12,32 +13,46 @@ namespace {
 using scheduler::counted;
 using scheduler::Interval;
 
-void check_milestones(Checker& checker, const std::vector<std::int64_t>& milestones,
-                      Interval interval, std::optional<std::int64_t> run) {
+/// A scheduler of the experiment, and the path of its options in the file.
+struct Place {
+  const config::Stage& stage;
+  std::string path;
+};
+
+/// The length of the run in the unit of a scheduler; nullopt if unknown.
+struct Run {
+  Interval unit;
+  std::optional<std::int64_t> intervals;
+
+  [[nodiscard]] std::string text() const { return counted(*intervals, unit); }
+};
+
+void check_milestones(Checker& checker, const std::string& path,
+                      const std::vector<std::int64_t>& milestones, const Run& run) {
   for (std::size_t i = 0; i < milestones.size(); ++i) {
-    const std::string path = fmt::format("scheduler.milestones.{}", i);
+    const std::string place = fmt::format("{}.milestones.{}", path, i);
     if (i > 0 && milestones[i] <= milestones[i - 1]) {
-      checker.error(path, fmt::format("milestones must be in ascending order, but {} follows {}",
-                                      milestones[i], milestones[i - 1]));
-    } else if (run && milestones[i] >= *run) {
-      checker.warning(path, fmt::format("the milestone at {} is never reached: the run has {}",
-                                        milestones[i], counted(*run, interval)));
+      checker.error(place, fmt::format("milestones must be in ascending order, but {} follows {}",
+                                       milestones[i], milestones[i - 1]));
+    } else if (run.intervals && milestones[i] >= *run.intervals) {
+      checker.warning(place, fmt::format("the milestone at {} is never reached: the run has {}",
+                                         milestones[i], run.text()));
     }
   }
 }
 
-void check_drops(Checker& checker, const config::Stage& stage, std::optional<std::int64_t> run) {
-  const auto* step = stage.get_if<scheduler::StepLr>();
-  const auto* plateau = stage.get_if<scheduler::ReduceLrOnPlateau>();
-  if (const auto* options = stage.get_if<scheduler::MultiStepLr>())
-    check_milestones(checker, options->milestones, options->interval, run);
-  if (step != nullptr && run && step->step_size >= *run) {
-    checker.warning("scheduler.step_size",
+void check_drops(Checker& checker, const Place& place, const Run& run) {
+  const auto* step = place.stage.get_if<scheduler::StepLr>();
+  const auto* plateau = place.stage.get_if<scheduler::ReduceLrOnPlateau>();
+  if (const auto* options = place.stage.get_if<scheduler::MultiStepLr>())
+    check_milestones(checker, place.path, options->milestones, run);
+  if (step != nullptr && run.intervals && step->step_size >= *run.intervals) {
+    checker.warning(place.path + ".step_size",
                     fmt::format("the learning rate never drops: step_size is {}, the run has {}",
-                                step->step_size, counted(*run, step->interval)));
+                                step->step_size, run.text()));
   }
   if (plateau != nullptr && plateau->interval == Interval::step) {
-    checker.error("scheduler.interval",
+    checker.error(place.path + ".interval",
                   "reduce_lr_on_plateau counts epochs: it monitors one value per epoch",
                   "write 'interval: epoch'");
   }
@@ -56,14 +71,14 @@ OpenLength open_length(const config::Stage& stage, const char* key,
   return {key, options != nullptr && (options->*member).is_auto()};
 }
 
-void check_end(Checker& checker, const config::Stage& stage) {
+void check_end(Checker& checker, const Place& place) {
+  const auto& [stage, path] = place;
   const Trainer& trainer = checker.experiment().trainer;
   const bool ends = trainer.epoch_limit() || trainer.max_steps;
   if (ends || !checker.is_valid("trainer")) return;
   if (stage.options_type == typeid(scheduler::Wsd)) {
     checker.error(
-        "scheduler",
-        "wsd needs the length of the run, which is unknown if only trainer.max_time is set",
+        path, "wsd needs the length of the run, which is unknown if only trainer.max_time is set",
         "set 'trainer.max_epochs' or 'trainer.max_steps'");
   }
   for (const OpenLength& length :
@@ -72,7 +87,7 @@ void check_end(Checker& checker, const config::Stage& stage) {
         open_length(stage, "total_iters", &scheduler::PolynomialLr::total_iters),
         open_length(stage, "total_steps", &scheduler::OneCycleLr::total_steps)}) {
     if (!length.open) continue;
-    checker.error(fmt::format("scheduler.{}", length.key),
+    checker.error(fmt::format("{}.{}", path, length.key),
                   fmt::format("'{}: auto' needs the length of the run, which is unknown if only "
                               "trainer.max_time is set",
                               length.key),
@@ -80,13 +95,17 @@ void check_end(Checker& checker, const config::Stage& stage) {
   }
 }
 
-std::optional<std::int64_t> intervals(const Checker& checker, const RunLength& length,
-                                      Interval interval) {
-  if (!checker.is_valid({"trainer.max_epochs", "trainer.max_steps"})) return std::nullopt;
-  return interval == Interval::epoch ? length.known_epochs() : length.steps;
+Run run_of(const Checker& checker, const RunLength& length, Interval unit) {
+  if (!checker.is_valid({"trainer.max_epochs", "trainer.max_steps"})) return {unit, std::nullopt};
+  return {unit, unit == Interval::epoch ? length.known_epochs() : length.steps};
 }
 
+/// Checks a scheduler that cycles the momentum of the experiment's optimizer, also in a sequence.
 void check_momentum(Checker& checker, const config::Stage& stage, const std::string& path) {
+  if (const auto* sequence = stage.get_if<scheduler::SequentialLr>()) {
+    for (std::size_t i = 0; i < sequence->schedulers.size(); ++i)
+      check_momentum(checker, sequence->schedulers[i], fmt::format("{}.schedulers.{}", path, i));
+  }
   const auto* cycle = stage.get_if<scheduler::OneCycleLr>();
   const bool cycles = cycle != nullptr && cycle->cycle_momentum;
   if (!cycles || !checker.is_valid(path) || !checker.is_valid("optimizer")) return;
@@ -104,21 +123,21 @@ void check_momentum(Checker& checker, const config::Stage& stage, const std::str
                 "write 'cycle_momentum: false', or choose another optimizer");
 }
 
-void check_sequence(Checker& checker, const scheduler::SequentialLr& options,
-                    const RunLength& length) {
+void check_sequence(Checker& checker, const std::string& path,
+                    const scheduler::SequentialLr& options, const RunLength& length) {
   const std::size_t wanted = options.schedulers.size() - 1;
   if (options.milestones.size() != wanted) {
-    checker.error("scheduler.milestones",
+    checker.error(path + ".milestones",
                   fmt::format("{} schedulers need {} milestone{}, got {}", wanted + 1, wanted,
                               plural(wanted), options.milestones.size()),
                   "write the intervals at which the second and later schedulers start");
   }
-  check_milestones(checker, options.milestones, options.interval,
-                   intervals(checker, length, options.interval));
+  check_milestones(checker, path, options.milestones, run_of(checker, length, options.interval));
   for (std::size_t i = 0; i < options.schedulers.size(); ++i) {
-    check_momentum(checker, options.schedulers[i], fmt::format("scheduler.schedulers.{}", i));
+    const std::string place = fmt::format("{}.schedulers.{}", path, i);
+    if (i == wanted) check_end(checker, {options.schedulers[i], place});
     if (options.schedulers[i].options_type != typeid(scheduler::ReduceLrOnPlateau)) continue;
-    checker.error(fmt::format("scheduler.schedulers.{}", i),
+    checker.error(place,
                   "reduce_lr_on_plateau monitors a value, so it cannot be part of a sequence",
                   "choose another scheduler");
   }
@@ -129,49 +148,66 @@ bool is_whole(double value) {
   return std::abs(value - std::round(value)) < kRounding * std::max(1.0, value);
 }
 
-void check_warmup(Checker& checker, const scheduler::Warmup& options, const RunLength& length) {
+void check_warmup(Checker& checker, const std::string& path, const scheduler::Warmup& options,
+                  const RunLength& length) {
   using Unit = scheduler::WarmupLength::Unit;
   const Trainer& trainer = checker.experiment().trainer;
   const scheduler::WarmupLength& warmup = options.warmup;
-  const std::optional<std::int64_t> run = intervals(checker, length, options.interval);
+  const Run run = run_of(checker, length, options.interval);
   std::optional<double> epochs;
   if (warmup.unit == Unit::epochs) epochs = warmup.value;
-  if (warmup.unit == Unit::run && run) epochs = warmup.value * static_cast<double>(*run);
+  if (warmup.unit == Unit::run && run.intervals)
+    epochs = warmup.value * static_cast<double>(*run.intervals);
   if (options.interval == Interval::epoch && epochs && !is_whole(*epochs))
     return checker.error(
-        "scheduler.warmup",
+        path + ".warmup",
         fmt::format("a warm-up of {:.4g} epochs ends within an epoch, but the scheduler "
                     "counts epochs",
                     *epochs),
         "write 'interval: step', or a whole number of epochs");
   const bool ends = trainer.epoch_limit() || trainer.max_steps;
   if (warmup.unit == Unit::run && !ends && checker.is_valid("trainer"))
-    return checker.error("scheduler.warmup",
+    return checker.error(path + ".warmup",
                          "'warmup' is a fraction of the run, whose length is unknown if only "
                          "trainer.max_time is set",
                          "write a number of steps or epochs, or set 'trainer.max_epochs'");
   const auto rise =
-      scheduler::intervals_of(warmup, {options.interval, length.steps_per_epoch, run});
-  if (!run || !rise || *rise == 0 || *rise < *run) return;
-  checker.error("scheduler.warmup",
+      scheduler::intervals_of(warmup, {options.interval, length.steps_per_epoch, run.intervals});
+  if (!run.intervals || !rise || *rise == 0 || *rise < *run.intervals) return;
+  checker.error(path + ".warmup",
                 fmt::format("the warm-up of {} must be shorter than the run of {}",
-                            counted(*rise, options.interval), counted(*run, options.interval)));
+                            counted(*rise, options.interval), run.text()));
+}
+
+void check_schedule(Checker& checker, const Place& place, const RunLength& length) {
+  if (!checker.is_valid(place.path)) return;
+  if (const auto* sequence = place.stage.get_if<scheduler::SequentialLr>())
+    check_sequence(checker, place.path, *sequence, length);
+  const scheduler::Warmup* options = scheduler::warmup_of(place.stage);
+  if (options == nullptr) return;
+  check_warmup(checker, place.path, *options, length);
+  check_drops(checker, place, run_of(checker, length, options->interval));
+  check_end(checker, place);
+}
+
+void check_groups(Checker& checker, const Place& optimizer, const RunLength& length) {
+  const auto* options = base_of<optimizer::Base>(optimizer.stage);
+  if (options == nullptr) return;
+  for (std::size_t i = 0; i < options->groups.size(); ++i) {
+    const optimizer::ParameterRule& group = options->groups[i];
+    const std::string path = fmt::format("{}.groups.{}", optimizer.path, i);
+    check_schedule(checker, {group.scheduler, path + ".scheduler"}, length);
+    check_groups(checker, {group.optimizer, path + ".optimizer"}, length);
+  }
 }
 
 }  // namespace
 
-void check_scheduler(Checker& checker, const RunLength& length) {
-  const config::Stage& stage = checker.experiment().scheduler;
-  if (!checker.is_valid("scheduler")) return;
-  if (const auto* sequence = stage.get_if<scheduler::SequentialLr>())
-    check_sequence(checker, *sequence, length);
-  const scheduler::Warmup* options = scheduler::warmup_of(stage);
-  if (options == nullptr) return;
-  const std::optional<std::int64_t> run = intervals(checker, length, options->interval);
-  check_warmup(checker, *options, length);
-  check_drops(checker, stage, run);
-  check_momentum(checker, stage, "scheduler");
-  check_end(checker, stage);
+void check_schedulers(Checker& checker, const RunLength& length) {
+  const Experiment& experiment = checker.experiment();
+  check_schedule(checker, {experiment.scheduler, "scheduler"}, length);
+  check_momentum(checker, experiment.scheduler, "scheduler");
+  check_groups(checker, {experiment.optimizer, "optimizer"}, length);
 }
 
 }  // namespace trainctl::spec
