@@ -20,10 +20,32 @@ struct DividedSet {
   Parts parts;  // indexed by spec::Part
 };
 
+std::size_t part_index(spec::Part part) { return static_cast<std::size_t>(part); }
+
+/// Requests the parts of spec::Part, or the folds followed by test.
 PartitionRequest partition_request(const spec::SplitOptions& options, std::int64_t samples) {
   PartitionRequest request{.samples = samples, .shares = options.shares(), .seed = options.seed};
   for (const char* name : enum_names(spec::Part())) request.part_names.emplace_back(name);
+  if (!options.folds) return request;
+  ENSURE(config, *options.folds <= samples,
+         "there must be at most as many folds as samples, got {} folds and {} samples\nhint: lower "
+         "the number of folds (--folds, or dataset.split.folds)",
+         *options.folds, samples);
+  request.shares.assign(static_cast<std::size_t>(*options.folds), options.share(spec::Part::val));
+  request.part_names.clear();
+  for (std::int64_t fold = 0; fold < *options.folds; ++fold)
+    request.part_names.push_back(fmt::format("fold {}", fold));
+  request.shares.push_back(options.test);
+  request.part_names.emplace_back("test");
   return request;
+}
+
+/// Returns the part to which a part of partition_request() belongs.
+std::size_t part_of_request(const spec::SplitOptions& options, std::size_t requested) {
+  if (!options.folds) return requested;
+  const auto number = static_cast<std::int64_t>(requested);
+  if (number == *options.folds) return part_index(spec::Part::test);
+  return part_index(number == options.fold ? spec::Part::val : spec::Part::train);
 }
 
 void check_layout(const Layout& layout, std::int64_t classes, const spec::SplitOptions& options) {
@@ -68,8 +90,6 @@ std::shared_ptr<const DividedSet> open_divided(const spec::DataSplit& split,
   part.source->value = std::static_pointer_cast<const void>(std::shared_ptr<const DividedSet>(set));
   return set;
 }
-
-std::size_t part_index(spec::Part part) { return static_cast<std::size_t>(part); }
 
 constexpr std::uint64_t kMostListBytes = std::uint64_t{1} << 30;
 
@@ -149,15 +169,24 @@ void GroupColumn::add(std::string_view text) {
 Parts divide(const spec::SplitOptions& options, std::int64_t samples,
              const std::vector<std::int64_t>& labels, const std::vector<std::uint32_t>& groups,
              const std::vector<std::string>& class_names) {
-  PartitionRequest request = partition_request(options, samples);
-  request.strata = labels;
-  request.groups = groups;
-  request.stratum_name = [&](std::int64_t stratum) {
-    const auto at = static_cast<std::size_t>(stratum);
-    return at < class_names.size() ? "class '" + printable(class_names[at]) + "'"
-                                   : fmt::format("class {}", stratum);
-  };
-  return in_context("dataset.split", [&] { return partition(request); });
+  const Parts requested = in_context("dataset.split", [&] {
+    PartitionRequest request = partition_request(options, samples);
+    request.strata = labels;
+    request.groups = groups;
+    request.stratum_name = [&](std::int64_t stratum) {
+      const auto at = static_cast<std::size_t>(stratum);
+      return at < class_names.size() ? "class '" + printable(class_names[at]) + "'"
+                                     : fmt::format("class {}", stratum);
+    };
+    return partition(request);
+  });
+  Parts parts(enum_names(spec::Part()).size());
+  for (std::size_t i = 0; i < requested.size(); ++i) {
+    std::vector<std::int64_t>& part = parts[part_of_request(options, i)];
+    part.insert(part.end(), requested[i].begin(), requested[i].end());
+  }
+  for (std::vector<std::int64_t>& part : parts) std::ranges::sort(part);
+  return parts;
 }
 
 std::shared_ptr<const Dataset> part_of_set(const spec::DataSplit& split, const Catalog& catalog) {
@@ -174,9 +203,11 @@ void keep_part(Facts& facts, const spec::DataSplit& split, const Catalog& catalo
     facts.samples = std::ssize(open_divided(split, catalog)->parts[part_index(part.part)]);
     return;
   }
-  facts.samples = in_context("dataset.split", [&] {
-    return part_sizes(partition_request(part.options, facts.samples))[part_index(part.part)];
-  });
+  const std::vector<std::int64_t> sizes = in_context(
+      "dataset.split", [&] { return part_sizes(partition_request(part.options, facts.samples)); });
+  facts.samples = 0;
+  for (std::size_t i = 0; i < sizes.size(); ++i)
+    facts.samples += part_of_request(part.options, i) == part_index(part.part) ? sizes[i] : 0;
 }
 
 std::string division_digest(const spec::DataSplit& train) {
@@ -198,7 +229,10 @@ Json split_document(const spec::DataSplit& train) {
   return {{"schema", "trainctl.split/2"},
           {"data_fingerprint", set->whole->fingerprint()},
           {"seed", options.seed},
-          {"shares", {{"val", options.val}, {"test", options.test}}},
+          {"shares",
+           {{"val", options.share(spec::Part::val)}, {"test", options.share(spec::Part::test)}}},
+          {"folds", options.folds ? Json(*options.folds) : Json(nullptr)},
+          {"fold", options.folds ? Json(options.fold) : Json(nullptr)},
           {"stratify", options.stratify},
           {"group_by", options.group_by ? Json(*options.group_by) : Json(nullptr)},
           {"samples", samples},

@@ -30,8 +30,27 @@ config::Stage with_split(config::Stage stage, const SplitOptions& split) {
   return stage;
 }
 
+/// Returns false and reports an error if the keys of a cross-validation do not fit together.
+bool check_folds(Checker& checker, const SplitOptions& split) {
+  if (split.folds && split.val > 0) {
+    checker.error("dataset.split.val", "with 'folds', one of the folds is val, so 'val' must be 0",
+                  "remove 'val', or remove 'folds' and 'fold'");
+    return false;
+  }
+  if (split.fold < split.folds.value_or(1)) return true;
+  checker.error("dataset.split.fold",
+                split.folds
+                    ? fmt::format("dataset.split.fold must be below 'folds', got {} of {}",
+                                  split.fold, *split.folds)
+                    : fmt::format("dataset.split.fold is {}, but 'folds' is not set", split.fold),
+                split.folds ? fmt::format("folds are numbered from 0 to {}", *split.folds - 1)
+                            : "set 'folds' to the number of folds, or remove 'fold'");
+  return false;
+}
+
 /// Returns false and reports an error if train, or both val and test, would get no samples.
 bool check_shares(Checker& checker, const SplitOptions& split) {
+  if (!check_folds(checker, split)) return false;
   if (split.val + split.test >= 1) {
     checker.error("dataset.split",
                   fmt::format("the fractions of val and test must sum to less than 1, got {}",
@@ -39,7 +58,7 @@ bool check_shares(Checker& checker, const SplitOptions& split) {
                   "the rest is for train; write, for example, split: {val: 0.2, test: 0.1}");
     return false;
   }
-  if (split.val + split.test > 0) return true;
+  if (split.folds || split.val + split.test > 0) return true;
   checker.error("dataset.split", "dataset.split must set val or test to a fraction above 0",
                 "write, for example, split: {val: 0.2}");
   return false;
@@ -64,13 +83,16 @@ void take_part(Checker& checker, std::optional<DataSplit>& split, const PartOfSe
   const std::string name = enum_name(part.part);
   const std::string path = "dataset." + name;
   const Dataset& data = checker.experiment().dataset;
-  if (split && split->dataset)
+  if (split && split->dataset) {
+    const std::string key = part.part == Part::val && part.options.folds ? "folds" : name;
     return checker.error(
         path,
         fmt::format("{} must not name a data set: dataset.split.{} takes its samples from "
                     "dataset.train",
-                    path, name),
-        fmt::format("remove 'split.{}', or remove all keys except 'transforms' here", name));
+                    path, key),
+        fmt::format("remove 'split.{}'{}, or remove all keys except 'transforms' here", key,
+                    key == "folds" ? " (set by sweep --folds)" : ""));
+  }
   // `val: ~` reserves samples that no validation uses.
   const config::Node* written = checker.find(path);
   if (written != nullptr && written->is_null()) return;
@@ -97,11 +119,12 @@ void apply_split(Experiment& experiment, const config::Node& tree,
     data.train.dataset = with_split(data.train.dataset, *data.split);
     data.train.part = part;
     part.part = Part::val;
-    if (data.split->val > 0) take_part(checker, data.val, part);
+    const bool has_val = data.split->share(Part::val) > 0;
+    if (has_val) take_part(checker, data.val, part);
     part.part = Part::test;
     // A test split that the file does not name has the transforms of val. If `val: ~` means that
     // there is no val, there is no such test split either.
-    const bool left_out = data.split->val > 0 && !data.val && !data.test;
+    const bool left_out = has_val && !data.val && !data.test;
     if (data.split->test > 0 && !left_out) take_part(checker, data.test, part);
   }
   const auto check = [&](const char* path, const config::Stage& stage, Part part) {

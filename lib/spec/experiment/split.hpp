@@ -33,9 +33,14 @@ struct SplitOptions {
   std::uint64_t seed = 0;
   bool stratify = false;
   std::optional<std::string> group_by;
+  std::optional<std::int64_t> folds;
+  std::int64_t fold = 0;
 
   /// Returns the share of each part in the order of `Part`; they sum to 1.
-  [[nodiscard]] std::vector<double> shares() const { return {1 - val - test, val, test}; }
+  [[nodiscard]] std::vector<double> shares() const {
+    const double of_val = folds ? (1 - test) / static_cast<double>(*folds) : val;
+    return {1 - of_val - test, of_val, test};
+  }
   [[nodiscard]] double share(Part part) const { return shares()[static_cast<std::size_t>(part)]; }
 
   bool operator==(const SplitOptions&) const = default;
@@ -54,6 +59,12 @@ struct SplitOptions {
     options.field("group_by", &SplitOptions::group_by, {.not_empty = true, .example = "patient"},
                   "Column of a table or list; rows with the same value, such as all images of one "
                   "patient, stay in one part. It is a feature only if 'features' lists it.");
+    options.field(
+        "folds", &SplitOptions::folds, {.at_least = 2, .at_most = 1000, .example = "5"},
+        "Divides the samples outside test into equal folds for k-fold cross-validation: "
+        "one fold is val, the others are train. Replaces 'val'; 'sweep --folds' sets it.");
+    options.field("fold", &SplitOptions::fold, {.at_least = 0},
+                  "With 'folds': the number of the fold that is val, from 0.");
   }
 };
 

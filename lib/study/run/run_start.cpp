@@ -67,8 +67,10 @@ Json split_entry(const spec::Dataset& dataset) {
   if (!dataset.split) return nullptr;
   const spec::SplitOptions& split = *dataset.split;
   return {{"file", spec::kSplitFile},
-          {"val", split.val},
+          {"val", split.share(spec::Part::val)},
           {"test", split.test},
+          {"folds", split.folds ? Json(*split.folds) : Json(nullptr)},
+          {"fold", split.folds ? Json(split.fold) : Json(nullptr)},
           {"seed", split.seed},
           {"stratify", split.stratify},
           {"group_by", split.group_by ? Json(*split.group_by) : Json(nullptr)}};

@@ -271,3 +271,103 @@ TEST_CASE("split: a part without transforms uses those of train, if none is rand
                         "'random_horizontal_flip' is random\nhint: set transforms that are not "
                         "random in dataset.val.transforms"));
 }
+
+namespace {
+
+/// Divides into folds once for each fold. Returns the val samples of each, after a check that the
+/// parts are disjoint and complete and that test is the same for all folds.
+Parts folds_of(spec::SplitOptions options, std::int64_t samples,
+               const std::vector<std::int64_t>& labels,
+               const std::vector<std::uint32_t>& groups = {}) {
+  Parts folds;
+  std::vector<std::int64_t> test;
+  for (options.fold = 0; options.fold < *options.folds; ++options.fold) {
+    const Parts parts = divide(options, samples, labels, groups, {});
+    std::vector<std::int64_t> all;
+    for (const auto& part : parts) {
+      REQUIRE(std::ranges::is_sorted(part));
+      all.insert(all.end(), part.begin(), part.end());
+    }
+    std::ranges::sort(all);
+    std::vector<std::int64_t> expected(static_cast<std::size_t>(samples));
+    std::iota(expected.begin(), expected.end(), std::int64_t{0});
+    REQUIRE(all == expected);
+    if (options.fold > 0) REQUIRE(parts[2] == test);
+    test = parts[2];
+    folds.push_back(parts[1]);
+  }
+  std::set<std::int64_t> seen(test.begin(), test.end());
+  for (const auto& fold : folds) seen.insert(fold.begin(), fold.end());
+  REQUIRE(std::ssize(seen) == samples);  // every sample is in exactly one fold, or in test
+  return folds;
+}
+
+}  // namespace
+
+TEST_CASE("split: every sample is in exactly one fold, whose sizes differ by at most one") {
+  for (const std::int64_t folds : {2, 3, 5, 10}) {
+    for (const std::int64_t samples : {10, 11, 37, 250}) {
+      for (const std::uint64_t seed : {0U, 1U, 99U}) {
+        CAPTURE(folds, samples, seed);
+        const spec::SplitOptions options{.seed = seed, .folds = folds};
+        const Parts parts = folds_of(options, samples, {});
+        const auto [least, most] =
+            std::ranges::minmax(parts, {}, [](const auto& part) { return part.size(); });
+        CHECK(most.size() - least.size() <= 1);
+        CHECK(folds_of(options, samples, {}) == parts);
+        if (samples > 20) CHECK(folds_of({.seed = seed + 1, .folds = folds}, samples, {}) != parts);
+        CHECK(std::ssize(folds_of({.test = 0.2, .seed = seed, .folds = 2}, samples, {})) == 2);
+      }
+    }
+  }
+}
+
+TEST_CASE("split: stratified folds have equal class counts, and groups stay in one fold") {
+  std::vector<std::int64_t> labels;
+  std::vector<std::uint32_t> groups;
+  for (std::uint32_t i = 0; i < 103; ++i) {
+    labels.push_back(i % 7 < 2 ? 1 : 0);
+    groups.push_back(i / 4);
+  }
+  for (const std::uint64_t seed : {0U, 1U, 2U}) {
+    const spec::SplitOptions options{.seed = seed, .stratify = true, .folds = 5};
+    std::set<std::ptrdiff_t> counts;
+    for (const auto& fold : folds_of(options, 103, labels))
+      counts.insert(std::ranges::count_if(
+          fold, [&](std::int64_t i) { return labels[static_cast<std::size_t>(i)] == 1; }));
+    CHECK(*counts.rbegin() - *counts.begin() <= 1);
+    std::set<std::uint32_t> seen;
+    for (const auto& fold : folds_of({.seed = seed, .folds = 5}, 103, {}, groups)) {
+      std::set<std::uint32_t> own;
+      for (const std::int64_t i : fold) own.insert(groups[static_cast<std::size_t>(i)]);
+      for (const std::uint32_t group : own) CHECK(seen.insert(group).second);
+    }
+  }
+}
+
+TEST_CASE("split: more folds than samples are an error") {
+  CHECK(failure_of([] { (void)divide({.folds = 6}, 5, {}, {}, {}); }) ==
+        "2: dataset.split: there must be at most as many folds as samples, got 6 folds and 5 "
+        "samples\nhint: lower the number of folds (--folds, or dataset.split.folds)");
+  CHECK_THAT(failure_of([] {
+               (void)divide({.stratify = true, .folds = 3}, 5, {0, 0, 0, 1, 1}, {}, {"a", "b"});
+             }),
+             Contains("at least 3 samples, one for each part, but class 'b' has 2"));
+}
+
+TEST_CASE("split: one fold of a data set is val, with the facts that validate reports") {
+  for (const int fold : {0, 2}) {
+    const spec::Experiment e = split_experiment(
+        "{train: {type: synthetic_digits, samples: 101}, split: {folds: 3, fold: " +
+        std::to_string(fold) + "}}");
+    const auto val = build_pipeline(*e.dataset.val).dataset;
+    CHECK(val->size() == (fold == 0 ? 34 : 33));
+    CHECK(check_dataset(*e.dataset.val).facts->samples == val->size());
+    CHECK(check_dataset(e.dataset.train).facts->samples == 101 - val->size());
+    const Json document = split_document(e.dataset.train);
+    CHECK(document["folds"] == 3);
+    CHECK(document["fold"] == fold);
+    CHECK(document["samples"] ==
+          Json({{"train", 101 - val->size()}, {"val", val->size()}, {"test", 0}}));
+  }
+}

@@ -101,3 +101,26 @@ TEST_CASE("split: the resolved experiment has the same parts when read again", "
     CHECK(data.split == loaded.experiment.dataset.split);
   }
 }
+
+TEST_CASE("split: folds take the place of val") {
+  const auto folded = [](const std::string& split) {
+    return "dataset={train: {type: synthetic_digits}, split: " + split + "}";
+  };
+  const spec::Dataset data = dataset_of({folded("{folds: 4, fold: 3, test: 0.2}")});
+  REQUIRE(data.val);
+  CHECK(data.val->part->part == spec::Part::val);
+  CHECK(data.test->part->part == spec::Part::test);
+  CHECK(data.split->share(spec::Part::val) == Approx(0.2));
+  CHECK(data.split->share(spec::Part::train) == Approx(0.6));
+  CHECK_THAT(problems_of({folded("{folds: 4, val: 0.2}")}),
+             Contains("with 'folds', one of the folds is val, so 'val' must be 0"));
+  CHECK_THAT(problems_of({folded("{folds: 4, fold: 4}")}),
+             Contains("dataset.split.fold must be below 'folds', got 4 of 4") &&
+                 Contains("folds are numbered from 0 to 3"));
+  CHECK_THAT(problems_of({folded("{val: 0.2, fold: 1}")}),
+             Contains("dataset.split.fold is 1, but 'folds' is not set"));
+  CHECK_THAT(problems_of({folded("{folds: 1}")}), Contains("at least 2"));
+  CHECK_THAT(problems_of({"dataset.split={folds: 5}"}),
+             Contains("dataset.split.folds takes its samples from dataset.train") &&
+                 Contains("remove 'split.folds' (set by sweep --folds), or remove all keys"));
+}
