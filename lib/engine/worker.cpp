@@ -15,6 +15,7 @@
 #include "events/pipe.hpp"
 #include "spec/load.hpp"
 #include "train/loop/train_loop.hpp"
+#include "train/step/captured_step.hpp"
 
 #include <ATen/Context.h>
 #include <torch/version.h>
@@ -339,7 +340,9 @@ int Worker::run_training() {
     const StartedRun run{experiment,          data,    loaders, *built.model, schedule,
                          request_.world_size, threads, layout,  loading,      recompute,
                          place.backends};
-    emit_start(describe(run, options.monitor), emit_);
+    events::RunStarted started = describe(run, options.monitor);
+    started.captures_steps = train::records_steps(session, options);
+    emit_start(started, emit_);
   }
   resume_or_start(loop, session, experiment);
   const events::Finished finished =

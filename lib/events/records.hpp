@@ -146,6 +146,7 @@ struct RunStarted {
   std::string channels_last_why;  // "configured", "97 % of the operations are ..."
   bool recomputes = false;        // activation checkpointing
   std::string recomputes_why;     // "activations need about ..."; empty: requested by the user
+  bool captures_steps = false;    // as CUDA graphs, unless the capture fails
   std::string precision;
   std::string fp32_precision;      // "ieee", "tf32", "bf16": of float32 products and convolutions
   std::string fp32_precision_why;  // "trainer.float32_matmul_precision is high"

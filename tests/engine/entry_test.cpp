@@ -30,6 +30,7 @@ TEST_CASE("engine: trains from a run folder and emits events") {
   CHECK(started->steps_per_epoch == 10);
   CHECK(started->num_threads_why == "configured");
   CHECK(started->monitor == "val/loss");
+  CHECK_FALSE(started->captures_steps);  // on a CPU
   CHECK(started->data_fingerprints.contains("val"));
   REQUIRE(std::holds_alternative<events::Finished>(ended.events.back()));
   CHECK(ended.find<events::Finished>()->epochs == 2);

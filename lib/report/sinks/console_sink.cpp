@@ -57,6 +57,7 @@ class ConsoleSink final : public Sink {
     } else if (const auto* started = std::get_if<events::RunStarted>(&event)) {
       max_epochs_ = started->max_epochs;
       table_.set_max_epochs(started->max_epochs);
+      table_.show_graphs(started->captures_steps);
       bar_.set_max_epochs(started->max_epochs);
       if (!started->recomputes_why.empty())
         print_lines({"trainer.activation_checkpointing: " + printable(started->recomputes_why)});
@@ -150,8 +151,8 @@ double EpochTable::other_share(const EpochEnded& epoch) const {
   return rest_s / epoch.timing.wall_s;
 }
 
-// Sets the priorities by the first epoch: the largest part is dropped last. Validation may start in
-// a later epoch.
+// Sets the priorities by the first epoch: the largest part is dropped last. Validation and steps of
+// CUDA graphs may start in a later epoch.
 void EpochTable::rank_parts(const EpochEnded& first) {
   std::vector<Field*> parts;
   for (Field& field : fields_) {
@@ -162,7 +163,8 @@ void EpochTable::rank_parts(const EpochEnded& first) {
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const int place = static_cast<int>(i);
     parts[i]->leave_out = i == 0 ? kLargestPart : i < 3 ? kLargePart + place : kSmallPart + place;
-    const bool may_come = parts[i]->seconds == &Timing::eval_s && validates();
+    const bool may_come = parts[i]->seconds == &Timing::graph_s ||
+                          (parts[i]->seconds == &Timing::eval_s && validates());
     if (!(first.timing.*parts[i]->seconds > 0) && !may_come) parts[i]->leave_out = kZeroPart;
   }
 }
@@ -180,8 +182,8 @@ void EpochTable::choose_fields(const EpochEnded& first) {
   fields_.push_back({"time", 7, 0, [](const EpochEnded& e) { return time_text(e.timing.wall_s); }});
   for (const events::TimingPhase& phase : events::kTimingPhases) {
     const bool is_transfer = phase.seconds == &Timing::h2d_s;
-    const bool is_rare = phase.seconds == &Timing::graph_s;  // only on a GPU
-    if (!phase.column.empty() && (!is_rare || first.timing.*phase.seconds > 0))
+    const bool is_graph = phase.seconds == &Timing::graph_s;
+    if (!phase.column.empty() && (!is_graph || options_.shows_graphs))
       add_phase(is_transfer ? options_.transfer_name : std::string(phase.column), phase.seconds);
   }
   add_other();

@@ -11,6 +11,7 @@ struct EpochTableOptions {
   std::vector<std::string> metrics;  // in column order; empty: those of the first epoch
   Style style;
   std::string transfer_name = "h2d";  // header of the Timing::h2d_s column; see transfer_name()
+  bool shows_graphs = false;          // whether Timing::graph_s has a column
 };
 
 /// The table that `run` prints as epochs end: the header once, then one line per epoch. Budget
@@ -23,6 +24,7 @@ class EpochTable {
 
   /// Only has an effect before the first epoch.
   void set_max_epochs(std::int64_t epochs) { options_.max_epochs = epochs; }
+  void show_graphs(bool shows) { options_.shows_graphs = shows; }
   void set_transfer_name(std::string name) { options_.transfer_name = std::move(name); }
   /// Returns one or more lines with newlines; the first call includes the header.
   std::string add(const events::EpochEnded& epoch);

@@ -94,6 +94,21 @@ TEST_CASE("ConsoleSink: rows are results, and the bar and warnings are messages"
   sink->close();
 }
 
+TEST_CASE("ConsoleSink: the worker decides whether the table has a column of CUDA graphs") {
+  for (const bool captures : {false, true}) {
+    std::string out;
+    const auto sink = make_console_sink({.results = [&](std::string_view text) { out += text; },
+                                         .messages = [](std::string_view) {},
+                                         .results_style = {.width = 160},
+                                         .messages_style = {},
+                                         .progress = ProgressMode::none,
+                                         .metrics = {}});
+    sink->on_event(0, events::RunStarted{.captures_steps = captures});
+    sink->on_event(0, invented::epoch(0));
+    CHECK((out.find(" graph") != std::string::npos) == captures);
+  }
+}
+
 TEST_CASE("ConsoleSink: one line reports whether auto enables activation checkpointing") {
   std::string err;
   const auto sink = make_console_sink({.results = [](std::string_view) {},

@@ -414,7 +414,9 @@ TEST_CASE("cuda_graphs: norms that are logged at every step prevent the capture"
   capture.run.optimizer.repeatable = true;
   capture.options.log_norms = true;
   CHECK_FALSE(train::capture_obstacle(capture.session(), capture.options).has_value());
+  CHECK(train::records_steps(capture.session(), capture.options));
   capture.options.log_every = 1;
+  CHECK_FALSE(train::records_steps(capture.session(), capture.options));
   CHECK_THAT(train::capture_obstacle(capture.session(), capture.options).value_or("none"),
              Contains("trainer.log_norms"));
 }
