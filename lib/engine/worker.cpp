@@ -137,6 +137,7 @@ struct StartedRun {
   const data::LoadingChoice& loading;
   const train::RecomputeChoice& recompute;
   const train::BackendSettings& backends;
+  bool captures_steps = false;
 };
 
 events::RunStarted describe(const StartedRun& run, const std::string& monitor) {
@@ -168,6 +169,7 @@ events::RunStarted describe(const StartedRun& run, const std::string& monitor) {
   started.num_workers_why = run.loading.why;
   started.recomputes = run.recompute.recomputes;
   started.recomputes_why = run.recompute.why;
+  started.captures_steps = run.captures_steps;
   started.fp32_precision = run.backends.fp32_precision;
   started.fp32_precision_why = run.backends.fp32_precision_why;
   started.benchmark = run.backends.benchmark;
@@ -337,12 +339,11 @@ int Worker::run_training() {
                                .earlier_waits = {}};  // the start of the process belongs to the run
   train::TrainLoop loop(session, options);
   if (request_.rank == 0) {
-    const StartedRun run{experiment,          data,    loaders, *built.model, schedule,
-                         request_.world_size, threads, layout,  loading,      recompute,
-                         place.backends};
-    events::RunStarted started = describe(run, options.monitor);
-    started.captures_steps = train::records_steps(session, options);
-    emit_start(started, emit_);
+    const StartedRun run{experiment,   data,           loaders,
+                         *built.model, schedule,       request_.world_size,
+                         threads,      layout,         loading,
+                         recompute,    place.backends, train::records_steps(session, options)};
+    emit_start(describe(run, options.monitor), emit_);
   }
   resume_or_start(loop, session, experiment);
   const events::Finished finished =
