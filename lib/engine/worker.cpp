@@ -338,13 +338,11 @@ int Worker::run_training() {
                                .cores = cores_of_rank(request_.local_world_size),
                                .earlier_waits = {}};  // the start of the process belongs to the run
   train::TrainLoop loop(session, options);
-  if (request_.rank == 0) {
-    const StartedRun run{experiment,   data,           loaders,
-                         *built.model, schedule,       request_.world_size,
-                         threads,      layout,         loading,
-                         recompute,    place.backends, train::records_steps(session, options)};
-    emit_start(describe(run, options.monitor), emit_);
-  }
+  const StartedRun run{experiment,   data,           loaders,
+                       *built.model, schedule,       request_.world_size,
+                       threads,      layout,         loading,
+                       recompute,    place.backends, train::records_steps(session, options)};
+  if (request_.rank == 0) emit_start(describe(run, options.monitor), emit_);
   resume_or_start(loop, session, experiment);
   const events::Finished finished =
       run_to_end({loop, options, *built.model, shape, experiment.loader.batch_size});
