@@ -37,13 +37,16 @@ def check(root):
         return [f"{GLOSSARY}: is missing"]
     words, exceptions, violations = read_glossary(tree.read(root, GLOSSARY))
     rules = [(re.compile(rf"(?<![a-z])(?:{pattern})(?![a-z])"), pattern, instead) for pattern, instead in words]
+    # One search through a whole file is much faster than one for each word and line.
+    any_word = re.compile(r"(?<![a-z])(?:" + "|".join(pattern for pattern, _ in words) + ")(?![a-z])")
     used = set()
     for path in tree.files(root):
         is_text = path.suffix in TEXT or "." not in path.name  # scripts have no suffix
         if str(path) == GLOSSARY or {"golden", "seeds"} & set(path.parts) or not is_text:
             continue
         allowed = {(place, pattern) for place, pattern in exceptions if path.is_relative_to(place)}
-        for number, line in enumerate(tree.read(root, path).splitlines(), 1):
+        whole = tree.read(root, path)
+        for number, line in enumerate(whole.splitlines() if any_word.search(words_of(whole)) else (), 1):
             text = words_of(line)
             for rule, pattern, instead in rules:
                 match = rule.search(text)
