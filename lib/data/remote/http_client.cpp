@@ -245,10 +245,16 @@ class CurlClient final : public HttpClient {
     api.set(easy, CURLOPT_HEADERFUNCTION, take<add_header>);
     api.set(easy, CURLOPT_HEADERDATA, &receiver);
     if (request.range) api.set(easy, CURLOPT_RANGE, range_text(*request.range).c_str());
+    if (request.method.empty()) return;
+    api.set(easy, CURLOPT_CUSTOMREQUEST, request.method.c_str());
+    api.set(easy, CURLOPT_POSTFIELDS, request.body.data());
+    api.set(easy, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(request.body.size()));
   }
 
   static void add_headers(CURL* easy, const HttpRequest& request, HeaderList& headers) {
     add("Accept-Encoding: identity", headers);
+    if (!request.body.empty()) add("Expect:", headers);  // curl would wait for the server's consent
+    for (const std::string& line : request.headers) add(line, headers);
     if (request.signing) {
       for (const std::string& line : sigv4_headers(request, std::time(nullptr))) add(line, headers);
     }

@@ -24,14 +24,17 @@ struct Signing {
   std::string session_token;  // empty: no token
 };
 
-/// A GET request.
+/// A request: a GET without a body, unless `method` says otherwise.
 struct HttpRequest {
   std::string url;
   std::optional<ByteRange> range;
   std::optional<Signing> signing;
   double timeout_s = 60;
   std::uint64_t max_body_bytes =
-      0;  // of a response with status 200 or 206; longer ones are aborted
+      0;                    // of a response with status 200 or 206; longer ones are aborted
+  std::string method = {};  // "POST", "PUT"; empty: GET
+  std::string body = {};    // sent with `method`
+  std::vector<std::string> headers = {};  // further ones, "Name: value"
 };
 
 /// The response to a request, or the error that prevented a response.

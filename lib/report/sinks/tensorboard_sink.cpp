@@ -22,13 +22,6 @@ void paint_cell(double share, std::size_t cells, std::vector<unsigned char>& lin
 using tensorboard::Moment;
 using tensorboard::Scalars;
 
-Scalars scalars_of(const events::StepLogged& step) {
-  Scalars scalars{{"step/train_loss", step.loss}, {"step/lr", step.lr}};
-  if (step.grad_norm) scalars.emplace_back("step/grad_norm", *step.grad_norm);
-  if (step.param_norm) scalars.emplace_back("step/param_norm", *step.param_norm);
-  return scalars;
-}
-
 /// Adds data_wait_s as a fraction of the wall time under time_share/data_wait, and the values that
 /// are not times under other tags.
 void add_timing(const events::Timing& timing, Scalars& scalars) {
@@ -50,14 +43,6 @@ void add_timing(const events::Timing& timing, Scalars& scalars) {
       scalars.emplace_back("time_share/" + name.substr(0, name.size() - 2), *value / timing.wall_s);
     }
   }
-}
-
-Scalars scalars_of(const events::EpochEnded& epoch) {
-  Scalars scalars(epoch.metrics.begin(), epoch.metrics.end());
-  scalars.emplace_back("lr", epoch.lr);
-  scalars.emplace_back("epoch", static_cast<double>(epoch.epoch + 1));
-  add_timing(epoch.timing, scalars);
-  return scalars;
 }
 
 int code_of(const Json& result) {
@@ -219,6 +204,21 @@ class TensorboardSink final : public Sink {
 };
 
 }  // namespace
+
+Scalars scalars_of(const events::StepLogged& step) {
+  Scalars scalars{{"step/train_loss", step.loss}, {"step/lr", step.lr}};
+  if (step.grad_norm) scalars.emplace_back("step/grad_norm", *step.grad_norm);
+  if (step.param_norm) scalars.emplace_back("step/param_norm", *step.param_norm);
+  return scalars;
+}
+
+Scalars scalars_of(const events::EpochEnded& epoch) {
+  Scalars scalars(epoch.metrics.begin(), epoch.metrics.end());
+  scalars.emplace_back("lr", epoch.lr);
+  scalars.emplace_back("epoch", static_cast<double>(epoch.epoch + 1));
+  add_timing(epoch.timing, scalars);
+  return scalars;
+}
 
 void MatrixRows::add(const events::TableRow& row) {
   if (row.epoch != epoch_) rows_.clear();

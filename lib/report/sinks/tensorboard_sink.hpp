@@ -28,6 +28,11 @@ class MatrixRows {
   std::map<std::int64_t, std::vector<std::int64_t>> rows_;
 };
 
+/// Returns the numbers of a logged step, or of an epoch, by their tags such as `step/lr` or
+/// `time_share/data_wait`. The logger `mlflow` uses the same names.
+tensorboard::Scalars scalars_of(const events::StepLogged& step);
+tensorboard::Scalars scalars_of(const events::EpochEnded& epoch);
+
 /// The options of make_tensorboard_sink().
 struct TensorboardOptions {
   std::filesystem::path folder;  // folder of the event files; created if missing

@@ -1,6 +1,7 @@
 #include "base/files.hpp"
 #include "base/machine/machine.hpp"
 #include "base/strings.hpp"
+#include "base/url.hpp"
 #include "spec/checks/checks.hpp"
 #include "spec/options/layer.hpp"
 #include "spec/options/logger.hpp"
@@ -56,6 +57,24 @@ void check_prometheus(Checker& checker, const config::Stage& stage, const std::s
         path + ".file",
         fmt::format("folder '{}' does not exist", printable(file->parent_path().string())),
         "create it, or write the folder of node_exporter's --collector.textfile.directory");
+  }
+}
+
+void check_mlflow(Checker& checker, const config::Stage& stage, const std::string& path) {
+  const std::string uri = mlflow_uri(stage.as<logger::Mlflow>().tracking_uri);
+  const std::string key = path + ".tracking_uri";
+  if (uri.empty()) {
+    checker.error(path, "the logger 'mlflow' needs the URL of a tracking server",
+                  "write 'tracking_uri: http://HOST:5000', or set MLFLOW_TRACKING_URI");
+  } else if (!uri.starts_with("http://") && !uri.starts_with("https://")) {
+    checker.error(key,
+                  fmt::format("the URL of the tracking server must start with http:// or https://, "
+                              "got '{}'",
+                              printable(without_userinfo(uri))),
+                  "start 'mlflow server' for a folder or a data base, and write its URL");
+  } else if (without_userinfo(uri) != uri) {
+    checker.error(key, "the URL of the tracking server must not contain a user or a password",
+                  "set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD");
   }
 }
 
@@ -128,6 +147,12 @@ void check_kernels_of(const config::Stage& stage, const std::string& path, Check
 
 }  // namespace
 
+std::string mlflow_uri(const std::optional<std::string>& tracking_uri) {
+  if (tracking_uri) return *tracking_uri;
+  const char* uri = std::getenv("MLFLOW_TRACKING_URI");
+  return uri == nullptr ? "" : uri;
+}
+
 void check_loggers(const Loaded& loaded, config::Diagnostics& diagnostics) {
   Checker checker(loaded.experiment, loaded.tree, diagnostics);
   std::set<std::string> seen;
@@ -143,6 +168,7 @@ void check_loggers(const Loaded& loaded, config::Diagnostics& diagnostics) {
     if (!seen.insert(stage.type).second)
       checker.error(path, fmt::format("the logger '{}' is listed twice", stage.type),
                     "remove one of them");
+    if (stage.type == "mlflow") check_mlflow(checker, stage, path);
     if (stage.type == "prometheus") check_prometheus(checker, stage, path);
   }
 }

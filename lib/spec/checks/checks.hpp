@@ -87,6 +87,10 @@ void check_against_data(const Loaded& loaded, const std::optional<SplitFacts>& t
 void check_model(const Loaded& loaded, const std::optional<ModelInput>& input,
                  config::Diagnostics& diagnostics);
 
+/// Returns the URL of the tracking server of the logger `mlflow`: its option, or the environment's
+/// MLFLOW_TRACKING_URI; empty without both.
+std::string mlflow_uri(const std::optional<std::string>& tracking_uri);
+
 /// Checks the loggers on the machine that runs them: a command that does not exist, a missing
 /// folder, a logger that would write its files twice. Problems go into `diagnostics`. Not for
 /// workers, which may run elsewhere.

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -58,6 +59,39 @@ struct Html {
 struct Jsonl {
   static constexpr auto kSummary =
       "metrics.jsonl in the run folder: a JSON line every log_every_n_steps steps and every epoch.";
+};
+
+struct Mlflow {
+  static constexpr auto kSummary =
+      "A run of an MLflow tracking server: parameters, metrics, the config, result.json and "
+      "report.html.";
+
+  std::optional<std::string> tracking_uri;
+  std::optional<std::string> experiment_name;
+  std::optional<std::string> run_name;
+  std::map<std::string, std::string> tags;
+  bool log_artifacts = true;
+  double stop_after_s = 10;
+
+  static void describe(auto& options) {
+    options.field("tracking_uri", &Mlflow::tracking_uri,
+                  {.not_empty = true, .example = "http://mlflow.example:5000"},
+                  "URL of the server, without user and password. Absent: the environment variable "
+                  "MLFLOW_TRACKING_URI.");
+    options.field("experiment_name", &Mlflow::experiment_name,
+                  {.not_empty = true, .example = "mnist"},
+                  "MLflow experiment, which is created if missing. Absent: MLFLOW_EXPERIMENT_NAME, "
+                  "or the key name of this file.");
+    options.field("run_name", &Mlflow::run_name, {.not_empty = true, .example = "baseline"},
+                  "Name of the run. Absent: MLFLOW_RUN_NAME, or the name of the run folder.");
+    options.field("tags", &Mlflow::tags, {.example = "{team: vision}"},
+                  "Tags of the run, in addition to those that trainctl sets.");
+    options.field("log_artifacts", &Mlflow::log_artifacts,
+                  "Uploads config.resolved.yaml, result.json and report.html, if the server serves "
+                  "artifacts.");
+    options.field("stop_after_s", &Mlflow::stop_after_s, {.at_least = 0, .at_most = 3600},
+                  "Seconds to wait at the end of the run until the server has received the rest.");
+  }
 };
 
 struct Prometheus {

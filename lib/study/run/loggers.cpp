@@ -3,13 +3,20 @@
 #include "base/clock.hpp"
 #include "base/error.hpp"
 #include "base/hash.hpp"
+#include "base/strings.hpp"
 #include "config/schema/dump.hpp"
+#include "data/core/run_control.hpp"
+#include "data/remote/http_client.hpp"
 #include "launch/process/signals.hpp"
+#include "report/html/html.hpp"
+#include "report/sinks/mlflow_sink.hpp"
 #include "report/sinks/prometheus_sink.hpp"
+#include "spec/checks/checks.hpp"
 #include "spec/options/logger.hpp"
 
 #include <bit>
 #include <chrono>
+#include <cstdlib>
 
 namespace trainctl::study {
 namespace {
@@ -85,6 +92,120 @@ std::unique_ptr<report::Sink> make_exec(const config::Stage& stage, const Logger
   made.now = [] { return steady_clock().now(); };
   made.is_stop_requested = launch::is_stop_requested;
   return report::make_exec_sink(std::move(made));
+}
+
+std::string environment_value(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+/// Returns the commit of the Git repository that contains the folder; empty without one.
+std::string git_commit(fs::path folder) {
+  constexpr std::uint64_t kMostBytes = 16 << 20;
+  const auto text_of = [](const fs::path& file) {
+    return is_file(file) ? read_file(file, kMostBytes, ReadFailure::resource) : std::string();
+  };
+  while (!is_folder(folder / ".git")) {
+    if (!folder.has_relative_path()) return {};
+    folder = folder.parent_path();
+  }
+  constexpr std::string_view kReference = "ref: ";
+  const std::string head(trimmed(text_of(folder / ".git/HEAD")));
+  if (!head.starts_with(kReference)) return head;
+  const std::string name = head.substr(kReference.size());
+  const std::string commit(trimmed(text_of(folder / ".git" / name)));
+  if (!commit.empty()) return commit;
+  for (const std::string& line : split(text_of(folder / ".git/packed-refs"), '\n')) {
+    if (line.ends_with(" " + name)) return line.substr(0, line.find(' '));
+  }
+  return {};
+}
+
+/// Returns the header that authenticates at a tracking server, from the variables that MLflow's own
+/// clients read; empty without them.
+std::string mlflow_authorization() {
+  const std::string token = environment_value("MLFLOW_TRACKING_TOKEN");
+  if (!token.empty()) return "Authorization: Bearer " + token;
+  const std::string user = environment_value("MLFLOW_TRACKING_USERNAME");
+  if (user.empty()) return {};
+  return "Authorization: Basic " +
+         report::base64(user + ":" + environment_value("MLFLOW_TRACKING_PASSWORD"));
+}
+
+/// Sends requests through libcurl, which is loaded by the first of them.
+class CurlTransport {
+ public:
+  report::mlflow::Reply operator()(const report::mlflow::Call& call, const std::stop_token& token) {
+    constexpr double kTimeout = 30;
+    constexpr std::uint64_t kMostReplyBytes = 16 << 20;
+    if (!client_) client_ = data::curl_client();
+    const data::StopScope scope(token);
+    data::HttpRequest request{
+        .url = call.url,
+        .range = {},
+        .signing = {},
+        .timeout_s = kTimeout,
+        .max_body_bytes = kMostReplyBytes,
+        .method = call.method,
+        .body = call.body,
+        .headers = {"Content-Type: " + std::string(call.method == "PUT" ? "application/octet-stream"
+                                                                        : "application/json")}};
+    if (!authorization_.empty()) request.headers.push_back(authorization_);
+    data::HttpResponse response = client_->perform(request);
+    const int status = response.failure.empty() ? response.status : 0;
+    return {status, std::move(response.body), std::move(response.failure)};
+  }
+
+ private:
+  std::string authorization_ = mlflow_authorization();
+  std::shared_ptr<data::HttpClient> client_;
+};
+
+report::mlflow::NewRun new_mlflow_run(const spec::logger::Mlflow& options,
+                                      const LoggerContext& context) {
+  const auto first_of = [](std::initializer_list<std::string> values) {
+    const auto* found = std::ranges::find_if(values, [](const auto& one) { return !one.empty(); });
+    return found == values.end() ? std::string() : *found;
+  };
+  const std::string user =
+      first_of({environment_value("LOGNAME"), environment_value("USER"), "unknown"});
+  report::mlflow::NewRun run{
+      .experiment =
+          first_of({options.experiment_name.value_or(""),
+                    environment_value("MLFLOW_EXPERIMENT_NAME"), context.loaded.experiment.name}),
+      .name = first_of({options.run_name.value_or(""), environment_value("MLFLOW_RUN_NAME"),
+                        context.run_dir.filename().string()}),
+      .user = user,
+      .start_ms = static_cast<std::int64_t>(wall_time() * 1000),
+      .tags = {{"mlflow.user", user},
+               {"mlflow.source.type", "LOCAL"},
+               {"trainctl.version", context.version},
+               {"trainctl.host", context.host},
+               {"trainctl.run_dir", context.run_dir.string()}}};
+  if (!context.loaded.files.empty())
+    run.tags.emplace_back("mlflow.source.name", context.loaded.files.front().path.string());
+  if (const std::string commit = git_commit(fs::current_path()); !commit.empty())
+    run.tags.emplace_back("mlflow.source.git.commit", commit);
+  run.tags.insert(run.tags.end(), options.tags.begin(), options.tags.end());
+  return run;
+}
+
+std::unique_ptr<report::Sink> make_mlflow(const config::Stage& stage,
+                                          const LoggerContext& context) {
+  const auto& options = stage.as<spec::logger::Mlflow>();
+  report::MlflowOptions made;
+  made.uri = spec::mlflow_uri(options.tracking_uri);
+  made.transport = CurlTransport();
+  made.run = new_mlflow_run(options, context);
+  made.params = report::mlflow::flattened(config_of(context.loaded));
+  made.run_dir = context.run_dir;
+  made.config = config::dump(spec::resolved_tree(context.loaded));
+  made.log_artifacts = options.log_artifacts;
+  made.stop_after_s = options.stop_after_s;
+  made.wall_time = wall_time;
+  made.now = [] { return steady_clock().now(); };
+  made.is_stop_requested = launch::is_stop_requested;
+  return report::make_mlflow_sink(std::move(made));
 }
 
 std::unique_ptr<report::Sink> make_console(const config::Stage& /*stage*/,
