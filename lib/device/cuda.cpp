@@ -46,7 +46,7 @@ class CudaEvent final : public Event {
         event_(use == EventUse::timing ? cudaEventDefault : cudaEventDisableTiming) {}
 
   void record() override { event_.record(c10::cuda::getCurrentCUDAStream(device_)); }
-  [[nodiscard]] bool done() const override { return event_.query(); }
+  [[nodiscard]] bool is_done() const override { return event_.query(); }
   void wait() override { event_.synchronize(); }
   void block() override { event_.block(c10::cuda::getCurrentCUDAStream(device_)); }
   [[nodiscard]] double seconds_after(const Event& earlier) const override {
@@ -105,7 +105,7 @@ class CudaFeed final : public Feed {
       set_up_kernel(options, device);
     } else if (options.normalization) {
       const auto table = [device](const auto& values) {
-        return moved(at::tensor(values).view({1, -1, 1, 1}), device, kTables);
+        return copy_to(at::tensor(values).view({1, -1, 1, 1}), device, kTables);
       };
       mean_ = table(options.normalization->mean);
       std_ = table(options.normalization->std);
@@ -118,7 +118,8 @@ class CudaFeed final : public Feed {
   CudaFeed(const CudaFeed&) = delete;
   CudaFeed& operator=(const CudaFeed&) = delete;
   ~CudaFeed() override {
-    if (!copied_.all_settled()) (void)lock_.release();  // the process ends, and unlocks the pages
+    // If a copy still reads the pages, the process is about to end, which unlocks them.
+    if (!copied_.drain_in_destructor()) (void)lock_.release();
   }
 
   void drain() override { copied_.drain(); }
@@ -159,7 +160,7 @@ class CudaFeed final : public Feed {
   void set_up_kernel(const FeedOptions& options, at::Device device) {
     for (const FeedPart& part : parts_) {
       if (part.kind != FeedPart::Kind::image) continue;
-      values_ = moved(at::tensor(gather_values(options, part.shape[1])), device, kTables);
+      values_ = copy_to(at::tensor(gather_values(options, part.shape[1])), device, kTables);
       gather_ = gather_of(options, part);
       gather_.values = values_.const_data_ptr<float>();
     }

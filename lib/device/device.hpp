@@ -85,7 +85,7 @@ class Event {
   /// Marks the end of all work that is launched on the current stream so far.
   virtual void record() = 0;
   /// Returns whether that work is done; true before the first record(). Any thread may call it.
-  [[nodiscard]] virtual bool done() const = 0;
+  [[nodiscard]] virtual bool is_done() const = 0;
   /// Returns when that work is done.
   virtual void wait() = 0;
   /// Makes later work on the current stream wait for that work; the host does not wait.

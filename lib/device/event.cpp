@@ -28,7 +28,7 @@ class EventTimes final : public EventTimer {
 
   const std::vector<double>& end_step() override {
     close_step();
-    while (!pending_.empty() && pending_.front().last().done()) add_first();
+    while (!pending_.empty() && pending_.front().last().is_done()) add_first();
     return seconds_;
   }
 
@@ -82,15 +82,15 @@ class EventTimes final : public EventTimer {
 }  // namespace
 
 void await(Event& event, std::string_view place) {
-  if (event.done()) return;
+  if (event.is_done()) return;
   count_host_wait(place);
   event.wait();
 }
 
-bool settled(Event& event) noexcept {
+bool wait_in_destructor(Event& event) noexcept {
   try {
     if (std::uncaught_exceptions() == 0) event.wait();
-    return event.done();
+    return event.is_done();
   } catch (...) {  // the device has failed
     return false;
   }
@@ -118,8 +118,8 @@ void PendingCopies::drain() {
   for (const auto& event : events_) await(*event, "copies of the last batches of an epoch");
 }
 
-bool PendingCopies::all_settled() noexcept {
-  return std::ranges::all_of(events_, [](const auto& event) { return settled(*event); });
+bool PendingCopies::drain_in_destructor() noexcept {
+  return std::ranges::all_of(events_, [](const auto& event) { return wait_in_destructor(*event); });
 }
 
 void LateValues::start(const at::Tensor& values) {

@@ -22,7 +22,7 @@ void await(Event& event, std::string_view place);
 
 /// Returns whether the work before the event is done, for destructors. Waits for it first, unless
 /// an exception passes: a collective with a lost rank may then block the device for good.
-bool settled(Event& event) noexcept;
+bool wait_in_destructor(Event& event) noexcept;
 
 /// Creates the events of a class, all with the same options.
 using EventFactory = std::function<std::unique_ptr<Event>()>;
@@ -45,8 +45,8 @@ class PendingCopies {
   void advance();
   /// Waits for all copies.
   void drain();
-  /// Returns whether all copies are done, like settled().
-  bool all_settled() noexcept;
+  /// Returns whether all copies are done, like wait_in_destructor().
+  bool drain_in_destructor() noexcept;
 
  private:
   std::vector<std::unique_ptr<Event>> events_;
@@ -65,7 +65,7 @@ class LateValues {
   /// Starts to copy `values`, float64 with the same size in every call.
   void start(const at::Tensor& values);
   /// Returns whether read() would return without waiting.
-  [[nodiscard]] bool ready() const { return is_immediate() || copied_->done(); }
+  [[nodiscard]] bool is_ready() const { return is_immediate() || copied_->is_done(); }
   /// Returns the values of the last start(), which are valid until the next one. Counts a host wait
   /// at `place` if the device has not computed them yet.
   [[nodiscard]] std::span<const double> read(std::string_view place);

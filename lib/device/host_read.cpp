@@ -4,7 +4,7 @@
 
 namespace trainctl::device {
 
-at::Tensor moved(const at::Tensor& tensor, at::Device to, std::string_view place) {
+at::Tensor copy_to(const at::Tensor& tensor, at::Device to, std::string_view place) {
   if (tensor.device() == to) return tensor;
   if (tensor.is_cpu() || to.is_cpu()) count_host_wait(place);
   return tensor.to(to);

@@ -35,7 +35,7 @@ std::optional<at::Tensor> weights_of(const std::vector<double>& values, const ch
          values.size(), count);
   ENSURE(config, std::any_of(values.begin(), values.end(), [](double w) { return w > 0; }),
          "{} must not be all zeros\nhint: give at least one class a weight above 0", key);
-  return device::moved(at::tensor(values, at::kFloat), device, "weights of the classes");
+  return device::copy_to(at::tensor(values, at::kFloat), device, "weights of the classes");
 }
 
 at::Tensor weight_of(const at::Tensor& classes, const std::optional<at::Tensor>& weights,
@@ -55,9 +55,9 @@ std::optional<double> least_logit(double threshold, const stage::MetricContext& 
 }
 
 Answers answers_of(const at::Tensor& logits, const at::Tensor& targets, double above) {
-  return {widen(logits.detach()).gt(above), says_yes(targets)};
+  return {widen(logits.detach()).gt(above), is_positive(targets)};
 }
 
-at::Tensor says_yes(const at::Tensor& targets) { return targets.gt(spec::metric::kEvenChance); }
+at::Tensor is_positive(const at::Tensor& targets) { return targets.gt(spec::metric::kEvenChance); }
 
 }  // namespace trainctl::stages

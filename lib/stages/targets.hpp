@@ -50,6 +50,6 @@ std::optional<double> least_logit(double threshold, const stage::MetricContext& 
 Answers answers_of(const at::Tensor& logits, const at::Tensor& targets, double above);
 
 /// Returns whether each target is above 0.5.
-at::Tensor says_yes(const at::Tensor& targets);
+at::Tensor is_positive(const at::Tensor& targets);
 
 }  // namespace trainctl::stages

@@ -77,7 +77,7 @@ TEST_CASE("PendingCopies: the host waits only at the limit of copies that are no
   }
   CHECK(gpu.waits == 20 - most);
   CHECK(host_waits_since(before) == Waits{{std::string(device::PendingCopies::kPlace), 20 - most}});
-  CHECK(copies.all_settled());
+  CHECK(copies.drain_in_destructor());
   CHECK(gpu.finished.load() == 20);
   for (int batch = 0; batch < 20; ++batch) {
     copies.current().record();
@@ -118,11 +118,11 @@ TEST_CASE("LateValues: values are read when they are ready, or with a counted wa
   const at::Tensor values = torch::tensor({1.5, -2.0}, torch::kDouble);
   late.start(values);
   values.fill_(7);  // later work
-  CHECK_FALSE(late.ready());
+  CHECK_FALSE(late.is_ready());
   const auto before = host_waits();
   SECTION("ready") {
     gpu.finish_all();
-    CHECK(late.ready());
+    CHECK(late.is_ready());
     CHECK(late.read("a test")[1] == -2);
     CHECK(host_waits_since(before).empty());
   }
@@ -136,17 +136,17 @@ TEST_CASE("LateValues: values are read when they are ready, or with a counted wa
   device::LateValues immediate(nullptr);
   CHECK(immediate.is_immediate());
   immediate.start(values);
-  CHECK((immediate.ready() && immediate.read("a test")[1] == 7));
+  CHECK((immediate.is_ready() && immediate.read("a test")[1] == 7));
 }
 
-TEST_CASE("settled: a failing run does not wait for the device") {
+TEST_CASE("wait_in_destructor: a failing run does not wait for the device") {
   FakeDevice gpu;
   const auto event = gpu.event();
   event->record();
   struct AtEnd {
     device::Event& event;
     bool& settled;
-    ~AtEnd() { settled = device::settled(event); }
+    ~AtEnd() { settled = device::wait_in_destructor(event); }
   };
   bool settled = true;
   try {
@@ -156,6 +156,6 @@ TEST_CASE("settled: a failing run does not wait for the device") {
     CHECK_FALSE(settled);
     CHECK(gpu.waits == 0);
   }
-  CHECK(device::settled(*event));
+  CHECK(device::wait_in_destructor(*event));
   CHECK(gpu.waits == 1);
 }

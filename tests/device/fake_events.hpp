@@ -26,7 +26,7 @@ class FakeEvent final : public trainctl::device::Event {
  public:
   explicit FakeEvent(FakeDevice& device) : device_(device) {}
   void record() override { at_ = ++device_.launched; }
-  [[nodiscard]] bool done() const override { return at_ <= device_.finished; }
+  [[nodiscard]] bool is_done() const override { return at_ <= device_.finished; }
   void wait() override {
     ++device_.waits;
     device_.finish(at_);

@@ -73,7 +73,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("dampened_step: weights equal those of sgd with dampening") {
+TEST_CASE("run_dampened_step: weights equal those of sgd with dampening") {
   const auto leaves = [] {
     Tensors all{{"early", at::arange(6, at::kFloat).view({2, 3})}, {"late", at::ones({4})}};
     for (const auto& [name, tensor] : all) tensor.requires_grad_(true);
@@ -96,7 +96,7 @@ TEST_CASE("dampened_step: weights equal those of sgd with dampening") {
     }
     optimizer->step();
     group.collect();
-    stages::dampened_step(group, started, {.momentum = 0.9, .dampening = 0.5});
+    stages::run_dampened_step(group, started, {.momentum = 0.9, .dampening = 0.5});
     for (std::size_t i = 0; i < found.size(); ++i) {
       INFO(found[i].name << " after step " << step);
       CHECK(mismatch(found[i].tensor.detach(), expected[i].tensor.detach()) == "");

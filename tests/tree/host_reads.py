@@ -44,7 +44,7 @@ def check(root):
         if path.parts[0] != "lib" or path.parts[1] not in FOLDERS or str(path) in ALLOWED:
             continue
         violations += [f"{path}:{number}: the host may wait for a GPU here, and nothing counts it: {line}\n"
-                       "  read the tensor with device::on_host() or device::value_of()" for number, line in uncounted(tree.read(root, path))]
+                       "  read the tensor with device::copy_to_host() or device::value_of()" for number, line in uncounted(tree.read(root, path))]
     return violations
 
 

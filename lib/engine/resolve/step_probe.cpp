@@ -85,8 +85,8 @@ device::DeviceBatch made_up_batch(const stage::ModelContext& model, std::int64_t
     case spec::Targets::numbers: batch.targets = at::rand({rows, model.outputs}); break;
     case spec::Targets::tokens: batch.targets = draw_classes(shape); break;
   }
-  batch.inputs = device::moved(batch.inputs, device, kPlace);
-  batch.targets = device::moved(batch.targets, device, kPlace);
+  batch.inputs = device::copy_to(batch.inputs, device, kPlace);
+  batch.targets = device::copy_to(batch.targets, device, kPlace);
   return batch;
 }
 

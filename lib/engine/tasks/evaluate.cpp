@@ -69,7 +69,7 @@ class PartWriter {
            fmt::join(logits.sizes(), ", "));
     const at::Tensor valid = logits.narrow(0, 0, batch.valid);
     const at::Tensor host =
-        device::on_host(valid, "outputs of a batch").to(at::kFloat).contiguous();
+        device::copy_to_host(valid, "outputs of a batch").to(at::kFloat).contiguous();
     append(logits_, {static_cast<const char*>(host.const_data_ptr()), host.nbytes()});
     if (targets_.file.valid()) {
       const auto* targets = reinterpret_cast<const char*>(batch.fields[roles_.target].data());

@@ -176,7 +176,7 @@ int replay(const TaskSetup& setup) {
 
   const device::DeviceBatch batch = device::with_tensors(
       numerics.batch,
-      [&](const at::Tensor& tensor) { return device::moved(tensor, setup.device, kPlace); });
+      [&](const at::Tensor& tensor) { return device::copy_to(tensor, setup.device, kPlace); });
   train::ForwardOptions forward = train::forward_options(setup.experiment.trainer);
   forward.channels_last =
       setup.experiment.trainer.channels_last.value_or(numerics.record.channels_last);

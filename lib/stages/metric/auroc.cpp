@@ -36,9 +36,9 @@ ScoreCounts joined(const ScoreCounts& a, const ScoreCounts& b) {
           at::cat({a.negative, b.negative}, 1)};
 }
 
-ScoreCounts moved(const ScoreCounts& points, at::Device to) {
+ScoreCounts copy_to(const ScoreCounts& points, at::Device to) {
   const auto move = [to](const at::Tensor& tensor) {
-    return device::moved(tensor, to, "scores of a metric");
+    return device::copy_to(tensor, to, "scores of a metric");
   };
   return {move(points.scores), move(points.positive), move(points.negative)};
 }
@@ -130,7 +130,7 @@ class Auroc final : public stage::GrowingMetric {
   void update(const at::Tensor& logits, const at::Tensor& targets) override {
     const at::Tensor exact = logits.detach().to(at::kDouble);
     if (targets_ == spec::Targets::numbers) {
-      rows_.push_back(at::cat({exact, says_yes(targets).to(at::kDouble)}, 1));
+      rows_.push_back(at::cat({exact, is_positive(targets).to(at::kDouble)}, 1));
     } else {
       rows_.push_back(
           at::cat({log_odds_of_classes(exact), targets.detach().to(at::kDouble).unsqueeze(1)}, 1));
@@ -138,7 +138,8 @@ class Auroc final : public stage::GrowingMetric {
     scores_ += exact.numel();
     if (scores_ <= options_.max_scores) return;
     // On the host, because CUDA has no deterministic kernel for scatter_add.
-    points_ = moved(binned_by_quantile(moved(points(), at::kCPU), options_.bins), number_.device());
+    points_ =
+        copy_to(binned_by_quantile(copy_to(points(), at::kCPU), options_.bins), number_.device());
     rows_.clear();
     scores_ = 0;
   }
@@ -158,7 +159,7 @@ class Auroc final : public stage::GrowingMetric {
   }
 
   void merge(const at::Tensor& sums) override {
-    const at::Tensor all = device::moved(sums, number_.device(), "scores of a metric");
+    const at::Tensor all = device::copy_to(sums, number_.device(), "scores of a metric");
     const auto count =
         static_cast<std::int64_t>(device::value_of<double>(all[0], "scores of a metric"));
     const auto part = [&](std::int64_t i) {
@@ -173,7 +174,7 @@ class Auroc final : public stage::GrowingMetric {
 
   /// NaN if no class has both positive and negative rows.
   [[nodiscard]] double value() const override {
-    const ScoreCounts host = sorted(moved(points(), at::kCPU));
+    const ScoreCounts host = sorted(copy_to(points(), at::kCPU));
     double weighed = 0;
     double weights = 0;
     for (std::int64_t c = 0; c < classes_; ++c) {

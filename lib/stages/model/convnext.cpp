@@ -86,11 +86,11 @@ class ConvnextTiny final : public LayeredModule {
   }
 
   at::Tensor forward(const at::Tensor& inputs_nchw) override {
-    at::Tensor x = stem_norm_.over_channels(stem_(inputs_nchw));
+    at::Tensor x = stem_norm_.normalize_channels(stem_(inputs_nchw));
     for (const Stage& stage : stages_) {
       x = through_blocks(stage.blocks, std::move(x));
       if (!stage.downsampling) continue;
-      x = stage.downsampling->conv(stage.downsampling->norm.over_channels(x));
+      x = stage.downsampling->conv(stage.downsampling->norm.normalize_channels(x));
     }
     constexpr std::array<std::int64_t, 2> kSpace{2, 3};
     return head_(norm_(at::mean(x, at::IntArrayRef(kSpace))));

@@ -89,7 +89,7 @@ std::vector<std::size_t> divide(const std::vector<ParameterRule>& groups,
   for (std::size_t group = 0; group < groups.size(); ++group) {
     if (!groups[group].optimizer) continue;
     for (const std::string& pattern : groups[group].match) {
-      for (const std::size_t i : chosen("groups", pattern, parameters)) owners[i] = group;
+      for (const std::size_t i : match_parameters("groups", pattern, parameters)) owners[i] = group;
     }
   }
   return owners;

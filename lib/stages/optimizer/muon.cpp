@@ -31,7 +31,7 @@ void check_patterns(const spec::optimizer::Muon& options, const stage::Optimizer
   const std::vector<std::string> defaults = spec::optimizer::Muon().adamw_on;
   for (const std::string& pattern : options.adamw_on) {
     if (std::ranges::find(defaults, pattern) == defaults.end())
-      (void)chosen("adamw_on", pattern, context.parameters);
+      (void)match_parameters("adamw_on", pattern, context.parameters);
   }
 }
 

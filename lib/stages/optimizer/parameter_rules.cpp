@@ -54,8 +54,8 @@ bool chooses(const std::string& pattern, const stage::NamedTensor& parameter) {
   return weights::names(pattern, parameter.name);
 }
 
-std::vector<std::size_t> chosen(const char* key, const std::string& pattern,
-                                const Parameters& parameters) {
+std::vector<std::size_t> match_parameters(const char* key, const std::string& pattern,
+                                          const Parameters& parameters) {
   std::vector<std::size_t> matching;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     if (chooses(pattern, parameters[i])) matching.push_back(i);
@@ -91,14 +91,14 @@ std::vector<ParameterSetting> parameter_settings(const spec::optimizer::Base& op
   std::vector<ParameterSetting> settings(parameters.size(), {1, options.weight_decay, state});
   if (options.layer_decay < 1) scale_layers(options.layer_decay, parameters, settings);
   for (const std::string& pattern : options.no_weight_decay_on) {
-    for (const std::size_t i : chosen("no_weight_decay_on", pattern, parameters))
+    for (const std::size_t i : match_parameters("no_weight_decay_on", pattern, parameters))
       settings[i].weight_decay = 0;
   }
   for (const spec::optimizer::ParameterRule& rule : options.groups) {
     if (rule.optimizer) continue;  // its parameters are not among these
     std::vector<bool> member(parameters.size(), false);
     for (const std::string& pattern : rule.match) {
-      for (const std::size_t i : chosen("groups", pattern, parameters)) member[i] = true;
+      for (const std::size_t i : match_parameters("groups", pattern, parameters)) member[i] = true;
     }
     for (std::size_t i = 0; i < parameters.size(); ++i) {
       if (!member[i]) continue;

@@ -31,8 +31,8 @@ bool chooses(const std::string& pattern, const stage::NamedTensor& parameter);
 
 /// Returns the indices of the parameters that the pattern matches. Throws Error(config) naming
 /// `key` if there are none, unless the pattern is "bias" or "norm".
-std::vector<std::size_t> chosen(const char* key, const std::string& pattern,
-                                const std::vector<stage::NamedTensor>& parameters);
+std::vector<std::size_t> match_parameters(const char* key, const std::string& pattern,
+                                          const std::vector<stage::NamedTensor>& parameters);
 
 /// Returns the layer of a parameter: its name up to the first part that ends with a digit, or else
 /// the first part. "encoder.layers.encoder_layer_3.ln_1.weight" ->

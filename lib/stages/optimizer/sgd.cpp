@@ -38,8 +38,8 @@ void mark(const ParameterGroup& group, const at::Tensor& started) {
 
 }  // namespace
 
-void dampened_step(const ParameterGroup& group, const at::Tensor& started,
-                   const Dampening& dampening) {
+void run_dampened_step(const ParameterGroup& group, const at::Tensor& started,
+                       const Dampening& dampening) {
   const at::NoGradGuard guard;
   const Tensors gradients =
       group.weight_decay() > 0
@@ -78,7 +78,7 @@ class FusedSgd final : public FusedOptimizer {
 
   void update(ParameterGroup& group, std::size_t index) override {
     if (dampens() && !group.device().is_cpu()) {
-      dampened_step(group, started_[index], {options_.momentum, options_.dampening});
+      run_dampened_step(group, started_[index], {options_.momentum, options_.dampening});
     } else if (dampens() && any_first(group, started_[index])) {
       step_one_by_one(group, started_[index]);
     } else {

@@ -13,7 +13,7 @@ struct Dampening {
 /// knows which parameters have had their first step: `started` (bool [members], on the device),
 /// which this call updates. The group's only state is the momentum. The fused kernel cannot be
 /// used: it has one switch for a whole list, set by the host.
-void dampened_step(const ParameterGroup& group, const at::Tensor& started,
-                   const Dampening& dampening);
+void run_dampened_step(const ParameterGroup& group, const at::Tensor& started,
+                       const Dampening& dampening);
 
 }  // namespace trainctl::stages

@@ -25,7 +25,7 @@ class ReduceLrOnPlateau final : public WarmedUp {
                                  : -std::numeric_limits<double>::infinity()) {}
 
   void observe(std::int64_t epoch, double monitored) override {
-    if (warming_up(epoch)) return;
+    if (is_warming_up(epoch)) return;
     if (improves(monitored)) {
       best_ = monitored;
       bad_epochs_ = 0;

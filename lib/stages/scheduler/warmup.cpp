@@ -60,7 +60,9 @@ std::int64_t WarmedUp::length_or_rest(const config::Auto<std::int64_t>& length,
   return in_context(fmt::format("'{}' is auto", key), [&] { return intervals_after_warmup(); });
 }
 
-bool WarmedUp::warming_up(std::int64_t epoch) const { return intervals(epoch) < warmup_intervals_; }
+bool WarmedUp::is_warming_up(std::int64_t epoch) const {
+  return intervals(epoch) < warmup_intervals_;
+}
 
 std::int64_t WarmedUp::intervals(std::int64_t epochs) const {
   return warmup_options_.interval == Interval::epoch ? epochs : epochs * context_.steps_per_epoch;

@@ -32,7 +32,7 @@ class WarmedUp : public stage::Scheduler {
   /// Returns the intervals since the end of the warm-up; negative during the warm-up.
   [[nodiscard]] std::int64_t since_warmup(std::int64_t epoch, std::int64_t global_step) const;
   /// Returns whether the epoch begins during the warm-up.
-  [[nodiscard]] bool warming_up(std::int64_t epoch) const;
+  [[nodiscard]] bool is_warming_up(std::int64_t epoch) const;
 
  private:
   [[nodiscard]] std::int64_t intervals(std::int64_t epochs) const;

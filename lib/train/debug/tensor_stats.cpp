@@ -44,7 +44,7 @@ void fold(std::span<const Value> values, events::TensorSummary& into) {
 
 template <class Value>
 void fold_as(at::ScalarType type, const at::Tensor& tensor, events::TensorSummary& into) {
-  const at::Tensor host = device::on_host(tensor, "summary of a tensor").to(type).contiguous();
+  const at::Tensor host = device::copy_to_host(tensor, "summary of a tensor").to(type).contiguous();
   fold(std::span<const Value>(host.const_data_ptr<Value>(), static_cast<std::size_t>(host.numel())),
        into);
 }

@@ -146,7 +146,7 @@ std::vector<events::TableRow> collect_tables(const Evaluation& on) {
     const std::string name = on.split + "/" + metric->name();
     on.communicator.sum(metric->sums(), name);
     const at::Tensor table =
-        device::on_host(metric->sums(), kPlace).to(at::kLong).view({count, -1});
+        device::copy_to_host(metric->sums(), kPlace).to(at::kLong).view({count, -1});
     for (std::int64_t row = 0; row < count; ++row) {
       const auto* counts = table.const_data_ptr<std::int64_t>() + row * table.size(1);
       rows.push_back({name, 0, row, {counts, counts + table.size(1)}});

@@ -66,7 +66,7 @@ void ProgressReporter::on_epoch_begin(LoopState& state) {
 }
 
 void ProgressReporter::on_step_end(LoopState& state) {
-  if (values_.ready()) emit_line(state);
+  if (values_.is_ready()) emit_line(state);
   if (logs_step(options_, state)) log(state);
   if (!state.diverged) show(events::Phase::train, state.position, phases_.now());
 }

@@ -125,7 +125,7 @@ void HostCopies::take(const std::vector<stage::NamedTensor>& tensors) {
 }
 
 HostCopies::~HostCopies() {
-  if (!copied_ || device::settled(*copied_)) return;
+  if (!copied_ || device::wait_in_destructor(*copied_)) return;
   (void)lock_.release();  // the device may still write to the memory until the process ends
   (void)new std::vector<stage::NamedTensor>(std::move(copies_));
 }

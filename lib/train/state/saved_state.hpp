@@ -68,7 +68,7 @@ class HostCopies {
   /// complete and no longer in use.
   void take(const std::vector<stage::NamedTensor>& tensors);
   /// Returns whether the copies of the last take() are complete. Any thread may call it.
-  [[nodiscard]] bool complete() const { return !copied_ || copied_->done(); }
+  [[nodiscard]] bool complete() const { return !copied_ || copied_->is_done(); }
   /// Returns the entries of the last take(). They point into the copies.
   [[nodiscard]] std::vector<container::Entry> entries() const { return container_entries(copies_); }
   /// Whether the copies are complete only some time after take().

@@ -266,7 +266,7 @@ void TrainingState::average_sync_state(const SavedState& saved) const {
     for (std::size_t part = 1; part <= saved.others(); ++part) {
       for (const stage::NamedTensor& other : saved.tensors_of(part, name))
         if (other.name.empty())
-          kept.tensor.add_(device::moved(other.tensor, kept.tensor.device(), kRestoredPlace));
+          kept.tensor.add_(device::copy_to(other.tensor, kept.tensor.device(), kRestoredPlace));
     }
     kept.tensor.div_(saved.manifest().world_size);
     parts_.session.communicator.broadcast(kept.tensor, "broadcast of '" + name + "'");

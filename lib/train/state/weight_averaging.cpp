@@ -73,8 +73,8 @@ void WeightAverager::make_chunks() {
   }
   if (chunks.empty()) return;
   const auto bytes = static_cast<std::int64_t>(chunks.size() * sizeof(device::AverageChunk));
-  chunks_ = device::moved(at::from_blob(chunks.data(), {bytes}, at::kByte), weights_[0].device(),
-                          "table of the weights to average");
+  chunks_ = device::copy_to(at::from_blob(chunks.data(), {bytes}, at::kByte), weights_[0].device(),
+                            "table of the weights to average");
 }
 
 void WeightAverager::move_averages(double share) {

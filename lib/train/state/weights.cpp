@@ -23,7 +23,7 @@ namespace trainctl::train {
 namespace {
 
 at::Tensor on_host(const at::Tensor& tensor) {
-  return device::on_host(tensor.detach(), "weights for a file or a digest").contiguous();
+  return device::copy_to_host(tensor.detach(), "weights for a file or a digest").contiguous();
 }
 
 struct DtypeName {
@@ -139,7 +139,7 @@ std::string not_finite(const std::vector<stage::NamedTensor>& weights) {
         at::linalg_vector_norm(tensor, std::numeric_limits<double>::infinity()).to(at::kDouble));
   }
   if (largest.empty()) return {};
-  const at::Tensor values = device::on_host(at::stack(largest), "check of the weights");
+  const at::Tensor values = device::copy_to_host(at::stack(largest), "check of the weights");
   const std::span<const double> read(values.const_data_ptr<double>(), largest.size());
   const auto bad =
       std::find_if_not(read.begin(), read.end(), [](double value) { return std::isfinite(value); });

@@ -148,7 +148,7 @@ at::Tensor normalize_over_ranks(const at::Tensor& x, const Affine& affine,
 
 at::Tensor BatchNorm2d::operator()(const at::Tensor& x_nchw, stage::RunMode mode) const {
   const bool training = trains(mode);
-  if (training && stage::batch_of_ranks().sum != nullptr) return over_ranks(x_nchw);
+  if (training && stage::batch_of_ranks().sum != nullptr) return forward_over_ranks(x_nchw);
   const RunningAverages averages =
       training ? count_batch(x_nchw) : RunningAverages{running_mean, running_var};
   return at::batch_norm(x_nchw, weight, bias, averages.mean, averages.var, training,
@@ -165,7 +165,7 @@ RunningAverages BatchNorm2d::count_batch(const at::Tensor& x_nchw) const {
   return {running_mean, running_var};
 }
 
-at::Tensor BatchNorm2d::over_ranks(const at::Tensor& x_nchw) const {
+at::Tensor BatchNorm2d::forward_over_ranks(const at::Tensor& x_nchw) const {
   const stage::BatchOfRanks ranks = stage::batch_of_ranks();
   const BatchStatistics batch = batch_statistics(x_nchw, ranks);
   ENSURE(config, !x_nchw.is_cpu() || device::value_of<double>(batch.count, "rows of a batch") > 1,

@@ -43,7 +43,7 @@ struct BatchNorm2d {
 
   /// Normalizes by the statistics of all ranks' rows, in training if stage::batch_of_ranks() has a
   /// sum. All ranks get the same running averages.
-  [[nodiscard]] at::Tensor over_ranks(const at::Tensor& x_nchw) const;
+  [[nodiscard]] at::Tensor forward_over_ranks(const at::Tensor& x_nchw) const;
 };
 
 /// Creates a layer with weight 1, bias 0, mean 0 and variance 1.

@@ -107,7 +107,7 @@ at::Tensor LayerNorm::operator()(const at::Tensor& x) const {
   return at::layer_norm(x, weight.sizes(), weight, bias, eps);
 }
 
-at::Tensor LayerNorm::over_channels(const at::Tensor& x_nchw) const {
+at::Tensor LayerNorm::normalize_channels(const at::Tensor& x_nchw) const {
   return (*this)(x_nchw.permute({0, 2, 3, 1})).permute({0, 3, 1, 2});
 }
 

@@ -104,7 +104,7 @@ struct LayerNorm {
 
   [[nodiscard]] at::Tensor operator()(const at::Tensor& x) const;
   /// Normalizes the channels of each pixel.
-  [[nodiscard]] at::Tensor over_channels(const at::Tensor& x_nchw) const;
+  [[nodiscard]] at::Tensor normalize_channels(const at::Tensor& x_nchw) const;
 };
 
 /// Creates a layer of the given shape with weight 1 and bias 0.
