@@ -10,6 +10,7 @@ import re
 import shutil
 import signal
 import sqlite3
+import statistics
 import subprocess
 import tempfile
 import time
@@ -52,7 +53,7 @@ class Sweeping(Smoke):
 
     def results(self, document):
         """Returns the fields of each run that must not depend on how often it was stopped."""
-        return {run["id"]: (run["overrides"], run["seed"], run["status"], run["metrics"], run["value"], run["epochs"])
+        return {run["id"]: (run["overrides"], run["seed"], run["fold"], run["status"], run["metrics"], run["value"], run["epochs"])
                 for run in document["runs"]}
 
     def histories(self, document):
@@ -160,6 +161,50 @@ class Grids(Sweeping):
         values = {(run["group"], run["seed"]): run["value"] for run in document["runs"]}
         differences = [values[other["group"], seed] - values[best["group"], seed] for seed in range(2)]
         self.assertAlmostEqual(other["difference"]["mean"], sum(differences) / 2, places=9)
+
+    def test_each_setting_runs_once_for_each_fold_and_is_ranked_by_their_mean(self):
+        words = ["~dataset.val", "--folds", "3", "trainer.max_epochs=1"]
+        document = self.sweep(*words, "optimizer.lr=0.1,0.0001", "--csv", "lines.csv")
+        self.assertEqual([run["fold"] for run in document["runs"]], [0, 1, 2, 0, 1, 2])
+        seen = []
+        for one in document["runs"][:3]:
+            split = json.loads((pathlib.Path(one["run_dir"]) / "split.json").read_text())
+            self.assertEqual((split["folds"], split["fold"], split["samples"]),
+                             (3, one["fold"], {"train": 200, "val": 100, "test": 0}))
+            seen += split["val"]
+        self.assertEqual(sorted(seen), list(range(300)))
+        best, other = document["summary"]
+        values = [run["value"] for run in document["runs"] if run["group"] == best["group"]]
+        self.assertEqual(best["folds"], values)
+        self.assertAlmostEqual(best["value"]["mean"], statistics.mean(values), places=9)
+        self.assertAlmostEqual(best["value"]["deviation"], statistics.stdev(values), places=9)
+        half = 4.302652729911275 * statistics.stdev(values) / 3 ** 0.5  # t.ppf(0.975, 2)
+        for end, sign in zip(best["value"]["ci95"], (-1, 1)):
+            self.assertAlmostEqual(end, best["value"]["mean"] + sign * half, places=7)
+        self.assertEqual(other["difference"]["count"], 3)
+        with open(self.folder / "lines.csv", newline="") as lines:
+            self.assertEqual([row["fold"] for row in csv.DictReader(lines)], ["0", "1", "2"] * 2)
+        page = (self.folder / "sweep/report.html").read_text()
+        self.assertIn("deviation", page)
+        # A new setting is added to the sweep, and other folds are other runs.
+        more = self.sweep(*words, "optimizer.lr=0.1,0.0001,0.01", "--resume")
+        self.assertEqual([run["id"] for run in more["runs"]], [f"{i:04}" for i in range(1, 10)])
+        self.assertEqual(more["runs"][:6], document["runs"])
+
+    def test_folds_replace_val_of_the_split_and_nothing_else(self):
+        document = self.sweep("~dataset.val", "++dataset.split={val: 0.3, test: 0.1, seed: 2, stratify: true}", "--folds", "2",
+                              "trainer.max_epochs=1")
+        sizes = [json.loads((pathlib.Path(one["run_dir"]) / "split.json").read_text())["samples"] for one in document["runs"]]
+        self.assertEqual(sizes, [{"train": 135, "val": 135, "test": 30}] * 2)
+        code, _, err = run(self.folder, "sweep", "tiny.yaml", "--folds", "2", "--out", "fixed")
+        self.assertEqual(code, 2, err)
+        self.assertIn("dataset.val must not name a data set: dataset.split.folds takes its samples", err)
+        for words, what in ((["--folds", "1"], "must be an integer from 2 to 1000"),
+                            (["--folds", "301"], "at most as many folds as samples, got 301 folds and 300 samples"),
+                            (["++dataset.split.fold=0,1"], "must be varied with --folds")):
+            code, _, err = run(self.folder, "sweep", "tiny.yaml", "~dataset.val", *words, "--out", "other")
+            self.assertEqual(code, 2, err)
+            self.assertIn(what, err)
 
     def test_a_list_may_vary_the_seed_but_not_together_with_seeds(self):
         (self.folder / "runs.yaml").write_text("- {seed: 1}\n- {seed: 2}\n- {seed: 1}\n")
@@ -307,7 +352,7 @@ class Stops(Sweeping):
 
 
 class Kills(Sweeping):
-    WORDS = ["optimizer.lr=0.1,0.03", "--seeds", "3,4", "trainer.max_epochs=2"]
+    WORDS = ["~dataset.val", "--folds", "2", "--seeds", "3,4", "trainer.max_epochs=2"]
 
     def test_killed_at_any_moment_no_run_is_lost_or_made_twice(self):
         began = time.monotonic()

@@ -180,7 +180,8 @@ MeanInterval mean_interval(std::span<const double> values) {
   result.mean = mean(finite);
   if (finite.size() < 2) return result;
   const auto count = static_cast<double>(finite.size());
-  result.ci95 = around(*result.mean, std::sqrt(variance(finite) / count), count - 1);
+  result.deviation = std::sqrt(variance(finite));
+  result.ci95 = around(*result.mean, *result.deviation / std::sqrt(count), count - 1);
   return result;
 }
 

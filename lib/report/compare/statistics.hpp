@@ -77,9 +77,10 @@ std::string gain_text(const Speedup& gain);
 
 /// A mean and the confidence interval of the true mean.
 struct MeanInterval {
-  std::size_t count = 0;              // number of finite values
-  std::optional<double> mean = {};    // absent: no values
-  std::optional<Interval> ci95 = {};  // Student's t for normal values; needs two values
+  std::size_t count = 0;                 // number of finite values
+  std::optional<double> mean = {};       // absent: no values
+  std::optional<double> deviation = {};  // sample standard deviation; needs two values
+  std::optional<Interval> ci95 = {};     // Student's t for normal values; needs two values
 };
 
 /// Ignores values that are not finite.

@@ -6,6 +6,7 @@
 #include "report/html/line_chart.hpp"
 #include "report/html/page.hpp"
 #include "report/html/run_page.hpp"
+#include "report/search/sweep.hpp"
 
 namespace trainctl::report {
 namespace {
@@ -264,10 +265,7 @@ std::string interval_text(const Json& value) {
                      metric_text(ci[1].get<double>()));
 }
 
-std::string mean_text(const Json& value) {
-  const double mean = number_at(value, "mean");
-  return std::isnan(mean) ? "-" : metric_text(mean);
-}
+std::string known_text(double number) { return std::isnan(number) ? "-" : metric_text(number); }
 
 std::string difference_text(const Json& row) {
   if (const Json& is_reference = member(row, "reference"); is_reference == Json(true))
@@ -293,14 +291,29 @@ std::string runs_text(const Json& row) {
 Html sweep_summary(const Json& sweep, const std::string& metric) {
   const Json& rows = member(sweep, "summary");
   if (!rows.is_array() || rows.empty()) return {};
-  Table table({"rank", left("settings"), "mean " + metric, "95 % interval", "difference [95 %]",
-               left("runs"), left("status")});
+  const Json& first = member(rows[0], "folds");
+  const std::size_t folds = first.is_array() ? first.size() : 0;
+  const std::size_t shown = folds <= kMostFoldColumns ? folds : 0;
+  std::vector<Column> columns{"rank", left("settings"), "mean " + metric};
+  if (folds > 0) columns.push_back({"deviation"});
+  columns.insert(columns.end(), {"95 % interval", "difference [95 %]"});
+  for (std::size_t fold = 0; fold < shown; ++fold)
+    columns.push_back({fmt::format("fold {}", fold)});
+  columns.insert(columns.end(), {left("runs"), left("status")});
+  Table table(std::move(columns));
   const std::set<std::string> keys = varied_keys(rows);
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const Json& row = rows[i];
     const Json& value = member(row, "value");
-    table.add({std::to_string(i + 1), setting_text(row, keys), mean_text(value),
-               interval_text(value), difference_text(row), runs_text(row), text_at(row, "status")});
+    std::vector<std::string> cells{std::to_string(i + 1), setting_text(row, keys),
+                                   known_text(number_at(value, "mean"))};
+    if (folds > 0) cells.push_back(known_text(number_at(value, "deviation")));
+    cells.insert(cells.end(), {interval_text(value), difference_text(row)});
+    const std::vector<double> of_folds = numbers_at(row, "folds");
+    for (std::size_t fold = 0; fold < shown; ++fold)
+      cells.push_back(fold < of_folds.size() ? known_text(of_folds[fold]) : "-");
+    cells.insert(cells.end(), {runs_text(row), text_at(row, "status")});
+    table.add(std::move(cells));
   }
   return html_table(table);
 }

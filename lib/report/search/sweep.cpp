@@ -19,16 +19,20 @@ SweepStatus status_of(const Runs& runs) {
   return SweepStatus::ok;
 }
 
-/// Returns the monitor's values of the completed runs, or of all runs if none has completed.
+/// Returns the monitor's values of the runs by seed, or in a cross-validation by fold. The values
+/// of a fold are averaged over its seeds, since only different folds have different samples.
 std::map<std::uint64_t, double> values_of(const Runs& runs) {
-  std::map<std::uint64_t, double> values;
+  std::map<std::uint64_t, std::vector<double>> found;
   for (const SweepRun* run : runs) {
-    if (run->value && run->status != SweepStatus::failed) values[run->seed] = *run->value;
+    const std::uint64_t key = run->fold ? static_cast<std::uint64_t>(*run->fold) : run->seed;
+    if (run->value && run->status != SweepStatus::failed) found[key].push_back(*run->value);
   }
+  std::map<std::uint64_t, double> values;
+  for (const auto& [key, of_key] : found) values[key] = mean(of_key);
   return values;
 }
 
-/// Compares the seeds that both have.
+/// Compares the folds or seeds that both have.
 MeanInterval difference_of(const Runs& base, const Runs& runs) {
   const std::map<std::uint64_t, double> of_base = values_of(base);
   std::vector<double> before;
@@ -53,7 +57,13 @@ SweepRow row_of(std::size_t group, const Runs& runs) {
     row.wall_s += run->wall_s / static_cast<double>(runs.size());
   }
   std::vector<double> values;
-  for (const auto& [seed, value] : values_of(runs)) values.push_back(value);
+  for (const SweepRun* run : runs)
+    row.folds.resize(
+        std::max(row.folds.size(), static_cast<std::size_t>(run->fold.value_or(-1) + 1)));
+  for (const auto& [key, value] : values_of(runs)) {
+    values.push_back(value);
+    if (!row.folds.empty()) row.folds.at(key) = value;
+  }
   row.value = mean_interval(values);
   return row;
 }
@@ -140,14 +150,20 @@ std::string tied_text(const std::vector<SweepRow>& rows) {
   if (compared > 0)
     return fmt::format(
         "{} of {} other settings cannot be distinguished from the reference: the 95 % interval of "
-        "the difference (of runs with the same seed) includes 0.\n",
-        tied, compared);
+        "the difference (of runs with the same {}) includes 0.\n",
+        tied, compared, rows.front().folds.empty() ? "seed" : "fold");
   if (reference == nullptr || !has_one_seed) return "";
   return "One seed shows no variance, so the order of similar settings may be chance: add "
          "--seeds 0,1,2.\n";
 }
 
-Json mean_json(const MeanInterval& value) { return JSON_FIELDS(value, mean, ci95, count); }
+Json mean_json(const MeanInterval& value) {
+  return JSON_FIELDS(value, mean, deviation, ci95, count);
+}
+
+std::string value_text(const std::optional<double>& value) {
+  return value ? metric_text(*value) : "-";
+}
 
 Json overrides_json(const Overrides& overrides) {
   Json object = Json::object();
@@ -161,8 +177,8 @@ Json overrides_json(const Overrides& overrides) {
 
 Json run_json(const SweepRun& run) {
   return joined({{{"id", run.id}, {"overrides", overrides_json(run.overrides)}},
-                 JSON_FIELDS(run, seed, status, exit_code, message, metrics, value, epochs, wall_s,
-                             pruned_at, group, run_dir)});
+                 JSON_FIELDS(run, seed, fold, status, exit_code, message, metrics, value, epochs,
+                             wall_s, pruned_at, group, run_dir)});
 }
 
 Json row_json(const SweepRow& row, std::size_t rank, const Sweep& sweep) {
@@ -170,18 +186,27 @@ Json row_json(const SweepRow& row, std::size_t rank, const Sweep& sweep) {
   for (const SweepRun& run : sweep.runs) {
     if (run.group == row.group) ids.push_back(run.id);
   }
+  Json folds = Json::array();
+  for (const std::optional<double>& value : row.folds) folds.push_back(json_value(value));
   return joined({{{"rank", rank},
                   {"group", row.group},
                   {"overrides", overrides_json(row.overrides)},
                   {"status", enum_name(row.status)},
                   {"runs", ids},
                   {"value", mean_json(row.value)},
+                  {"folds", folds},
                   {"difference", mean_json(row.difference)},
                   {"reference", row.is_reference}},
                  JSON_FIELDS(row, tied, epochs, wall_s)});
 }
 
 }  // namespace
+
+std::size_t folds_of(const Sweep& sweep) {
+  int folds = 0;
+  for (const SweepRun& run : sweep.runs) folds = std::max(folds, run.fold.value_or(-1) + 1);
+  return static_cast<std::size_t>(folds);
+}
 
 std::vector<std::string> sweep_keys(const Sweep& sweep) {
   std::vector<std::string> keys;
@@ -214,16 +239,26 @@ Table sweep_table(const Sweep& sweep, const std::vector<SweepRow>& rows) {
   const std::vector<std::string> keys = sweep_keys(sweep);
   std::vector<Column> columns{"rank"};
   for (const std::string& name : short_names(keys)) columns.push_back({printable(name)});
-  columns.insert(columns.end(), {printable(sweep.monitor), "95 % interval", "difference [95 %]",
-                                 "runs", "epochs", "time", left("status")});
+  const std::size_t folds = folds_of(sweep);
+  columns.push_back({printable(sweep.monitor)});
+  if (folds > 0) columns.push_back({"deviation"});
+  columns.insert(columns.end(), {"95 % interval", "difference [95 %]"});
+  const std::size_t shown = folds <= kMostFoldColumns ? folds : 0;
+  for (std::size_t fold = 0; fold < shown; ++fold)
+    columns.push_back({fmt::format("fold {}", fold)});
+  columns.insert(columns.end(), {"runs", "epochs", "time", left("status")});
   Table table(std::move(columns));
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const SweepRow& row = rows[i];
     std::vector<std::string> cells{std::to_string(i + 1)};
     for (const std::string& key : keys) cells.push_back(printable(override_of(row.overrides, key)));
+    cells.push_back(value_text(row.value.mean));
+    if (folds > 0) cells.push_back(value_text(row.value.deviation));
+    cells.insert(cells.end(), {interval_text(row.value), difference_text(row)});
+    for (std::size_t fold = 0; fold < shown; ++fold)
+      cells.push_back(value_text(row.folds.at(fold)));
     cells.insert(cells.end(),
-                 {row.value.mean ? metric_text(*row.value.mean) : "-", interval_text(row.value),
-                  difference_text(row), std::to_string(row.runs), std::to_string(row.epochs),
+                 {std::to_string(row.runs), std::to_string(row.epochs),
                   row.wall_s > 0 ? human_duration(row.wall_s) : "-", status_text(row)});
     table.add(std::move(cells));
   }
@@ -233,10 +268,12 @@ Table sweep_table(const Sweep& sweep, const std::vector<SweepRow>& rows) {
 std::string sweep_notes(const Sweep& sweep, const std::vector<SweepRow>& rows) {
   std::string text = fmt::format("{} runs: {}.\n", sweep.runs.size(), counts_text(sweep));
   text += fmt::format(
-      "{} ({} is better): the best epoch of each run, averaged over the seeds. 95 % interval: the "
-      "confidence interval of this mean (Student's t). Difference: compared with the row "
+      "{} ({} is better): the best epoch of each run, averaged over the {}. 95 % interval: the "
+      "confidence interval of this mean (Student's t{}). Difference: compared with the row "
       "'reference', with its 95 % confidence interval. Time: mean of the runs.\n",
-      printable(sweep.monitor), sweep.better == Better::lower ? "lower" : "higher");
+      printable(sweep.monitor), sweep.better == Better::lower ? "lower" : "higher",
+      folds_of(sweep) > 0 ? "folds" : "seeds",
+      folds_of(sweep) > 0 ? "; approximate, since folds share training samples" : "");
   text += tied_text(rows);
   for (const SweepRun& run : sweep.runs) {
     if (run.status != SweepStatus::failed) continue;
@@ -266,6 +303,7 @@ Json sweep_document(const Sweep& sweep, int exit_code) {
           {"exit_code", exit_code},
           {"counts", counts},
           {"tied", tied},
+          {"folds", folds_of(sweep)},
           {"runs", json_list(sweep.runs, run_json)},
           {"summary", summary}};
 }
@@ -276,7 +314,9 @@ Table sweep_results(const Sweep& sweep) {
   for (const SweepRun& run : sweep.runs) {
     for (const auto& [name, value] : run.metrics) add_new(metrics, name);
   }
+  const bool has_folds = folds_of(sweep) > 0;
   std::vector<Column> columns{"id", "status", "exit_code", "seed"};
+  if (has_folds) columns.push_back({"fold"});
   columns.insert(columns.end(), keys.begin(), keys.end());
   columns.push_back("best " + sweep.monitor);
   columns.insert(columns.end(), metrics.begin(), metrics.end());
@@ -286,6 +326,7 @@ Table sweep_results(const Sweep& sweep) {
     std::vector<std::string> cells{run.id, enum_name(run.status),
                                    run.exit_code ? std::to_string(*run.exit_code) : "",
                                    std::to_string(run.seed)};
+    if (has_folds) cells.push_back(run.fold ? std::to_string(*run.fold) : "");
     for (const std::string& key : keys) cells.push_back(override_of(run.overrides, key));
     cells.push_back(run.value ? exact_text(*run.value) : "");
     for (const std::string& name : metrics) {

@@ -14,11 +14,12 @@ constexpr std::array<const char*, 5> enum_names(SweepStatus) {
 /// Pairs of a key of the experiment file and its value as YAML.
 using Overrides = std::vector<std::pair<std::string, std::string>>;
 
-/// One run of a sweep: a setting with one seed.
+/// One run of a sweep: a setting with one seed and, in a cross-validation, one fold.
 struct SweepRun {
   std::string id;         // "0007"
-  std::size_t group = 0;  // shared by runs that differ only in the seed
+  std::size_t group = 0;  // shared by runs that differ only in seed and fold
   std::uint64_t seed = 0;
+  std::optional<int> fold;
   Overrides overrides;
   SweepStatus status = SweepStatus::pending;
   std::optional<int> exit_code;
@@ -47,7 +48,7 @@ struct Sweep {
   std::vector<SweepRun> runs;
 };
 
-/// One setting over its seeds.
+/// One setting over its seeds or folds.
 struct SweepRow {
   std::size_t group = 0;
   Overrides overrides;
@@ -55,12 +56,19 @@ struct SweepRow {
   std::size_t runs = 0;
   std::int64_t epochs = 0;  // minimum of its runs
   double wall_s = 0;        // mean of its runs
-  MeanInterval value;       // of the monitor
-  MeanInterval difference;  // from the reference row, seed by seed
+  MeanInterval value;       // of the monitor, over the folds or else the seeds
+  /// In a cross-validation: the value of each fold, averaged over the seeds.
+  std::vector<std::optional<double>> folds;
+  MeanInterval difference;  // from the reference row, fold by fold or else seed by seed
   bool is_reference = false;
   std::optional<bool> tied;  // equal within the noise; needs two seeds
 };
 
+/// The most folds for which a table has a column each.
+inline constexpr std::size_t kMostFoldColumns = 10;
+
+/// Returns the number of folds of a cross-validation; 0 without one.
+std::size_t folds_of(const Sweep& sweep);
 /// Returns the keys that any run sets, in order of appearance.
 std::vector<std::string> sweep_keys(const Sweep& sweep);
 /// Returns the value of a key; empty if it is not set.
@@ -72,7 +80,7 @@ std::size_t runs_with(const Sweep& sweep, SweepStatus status);
 std::vector<SweepRow> sweep_rows(const Sweep& sweep);
 
 /// Returns a table of rank, a column for each varied key, the monitor with its interval,
-/// difference, epochs, time, status.
+/// difference, epochs, time, status. A cross-validation adds the deviation and the folds.
 Table sweep_table(const Sweep& sweep, const std::vector<SweepRow>& rows);
 /// Returns plain text: what the columns mean, how many settings are tied, which runs failed and
 /// why.

@@ -10,7 +10,7 @@
 namespace trainctl::study {
 namespace {
 
-constexpr int kVersion = 1;
+constexpr int kVersion = 2;
 constexpr int kBusyMs = 5000;  // another program may be reading the file
 constexpr const char* kTables = R"(
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -18,6 +18,7 @@ CREATE TABLE runs (
   number INTEGER PRIMARY KEY,
   config TEXT NOT NULL,
   seed TEXT NOT NULL,
+  fold INTEGER NOT NULL,
   position INTEGER,
   overrides TEXT NOT NULL,
   status TEXT NOT NULL DEFAULT 'pending'
@@ -33,7 +34,7 @@ CREATE TABLE runs (
   wall_s REAL NOT NULL DEFAULT 0,
   value REAL,
   metrics TEXT NOT NULL DEFAULT '{}',
-  UNIQUE (config, seed));
+  UNIQUE (config, seed, fold));
 CREATE TABLE rungs (
   run INTEGER NOT NULL REFERENCES runs (number),
   rung INTEGER NOT NULL,
@@ -203,7 +204,8 @@ class LedgerDatabase {
              "the sweep database {} has version {}, but this trainctl supports version {}\nhint: "
              "use the trainctl that wrote it, or choose another --out",
              printable(file_.string()), version, kVersion);
-      if (version == 0) execute((std::string(kTables) + "PRAGMA user_version = 1;").c_str());
+      if (version == 0)
+        execute(fmt::format("{}PRAGMA user_version = {};", kTables, kVersion).c_str());
     });
   }
 
@@ -241,12 +243,13 @@ std::vector<std::pair<std::string, double>> metrics_in(const std::string& text) 
 
 constexpr const char* kSelect =
     "SELECT number, config, seed, overrides, status, target, rung, retries, holder, result_before, "
-    "exit_code, message, epochs, wall_s, value, metrics FROM runs ";
+    "exit_code, message, epochs, wall_s, value, metrics, fold FROM runs ";
+constexpr int kNoFold = -1;  // not NULL, because two NULLs are different in UNIQUE
 
 LedgerRun run_in(const Statement& row, const fs::path& file) {
   LedgerRun run;
   run.number = row.number(0);
-  run.plan = {row.text(1), std::stoull(row.text(2)), overrides_in(row.text(3))};
+  run.plan = {row.text(1), std::stoull(row.text(2)), overrides_in(row.text(3)), {}};
   run.status = status_called(row.text(4), run.number, file);
   run.target = row.integer(5);
   run.rung = row.integer(6);
@@ -259,6 +262,7 @@ LedgerRun run_in(const Statement& row, const fs::path& file) {
   run.wall_s = row.real(13);
   run.value = row.real_or_none(14);
   run.metrics = metrics_in(row.text(15));
+  if (row.integer(16) != kNoFold) run.plan.fold = row.integer(16);
   return run;
 }
 
@@ -319,14 +323,16 @@ std::size_t Ledger::define(const Json& definition, std::span<const PlannedRun> r
     std::int64_t position = 0;
     for (const PlannedRun& run : runs) {
       const std::string seed = std::to_string(run.seed);
+      const int fold = run.fold.value_or(kNoFold);
       const std::string overrides = text_of(run.overrides);
       const int is_new = database_->run(
-          "INSERT INTO runs (config, seed, overrides) VALUES (?, ?, ?) "
-          "ON CONFLICT (config, seed) DO NOTHING",
-          run.config, seed, overrides);
+          "INSERT INTO runs (config, seed, fold, overrides) VALUES (?, ?, ?, ?) "
+          "ON CONFLICT (config, seed, fold) DO NOTHING",
+          run.config, seed, fold, overrides);
       added += is_new > 0 ? 1 : 0;
-      database_->run("UPDATE runs SET position = ?, overrides = ? WHERE config = ? AND seed = ?",
-                     position++, overrides, run.config, seed);
+      database_->run(
+          "UPDATE runs SET position = ?, overrides = ? WHERE config = ? AND seed = ? AND fold = ?",
+          position++, overrides, run.config, seed, fold);
     }
   });
   return added;

@@ -19,11 +19,12 @@ std::string sqlite_version();
 
 class LedgerDatabase;
 
-/// A planned run of a sweep. Two entries with the same config and seed are the same run.
+/// A planned run of a sweep. Two entries with the same config, seed and fold are the same run.
 struct PlannedRun {
-  std::string config;  // hash of the resolved experiment without its seed
+  std::string config;  // hash of the resolved experiment without its seed, with fold 0
   std::uint64_t seed = 0;
   report::Overrides overrides;
+  std::optional<int> fold = {};  // with --folds
 };
 
 /// The state of a run in the ledger.

@@ -163,8 +163,9 @@ RunStarter::RunStarter(const SweepContext& context, int jobs, const launch::Sign
 
 std::vector<std::string> RunStarter::command(const SweepJob& job) const {
   std::vector<std::string> words{context_.invocation.executable.string(), "run",
-                                 config_of(run_of(job).config).string(),
-                                 fmt::format("seed={}", job.seed)};
+                                 config_of(job.plan.config).string(),
+                                 fmt::format("seed={}", job.plan.seed)};
+  if (job.plan.fold) words.push_back(fmt::format("dataset.split.fold={}", *job.plan.fold));
   for (const char* word : {"--resume", "auto", "--quiet", "--progress", "none", "--color", "never"})
     words.emplace_back(word);
   words.insert(words.end(), {"--run-dir", job.run_dir.string()});
@@ -181,17 +182,9 @@ fs::path RunStarter::config_of(const std::string& hash) const {
   return file;
 }
 
-const PlannedRun& RunStarter::run_of(const SweepJob& job) const {
-  const auto run = std::ranges::find_if(context_.sweep.runs, [&](const PlannedRun& each) {
-    return each.seed == job.seed && each.overrides == job.overrides;
-  });
-  ASSERT(run != context_.sweep.runs.end());
-  return *run;
-}
-
 int RunStarter::gpus_of(const SweepJob& job) const {
   if (gpus_ == 0) return 0;
-  const int wanted = context_.sweep.devices.at(run_of(job).config);
+  const int wanted = context_.sweep.devices.at(job.plan.config);
   return wanted >= 0 ? wanted : std::max(1, gpus_ / jobs_);
 }
 

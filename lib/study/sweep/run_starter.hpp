@@ -100,7 +100,6 @@ class RunStarter {
 
   [[nodiscard]] std::vector<std::string> command(const SweepJob& job) const;
   [[nodiscard]] std::filesystem::path config_of(const std::string& hash) const;
-  [[nodiscard]] const PlannedRun& run_of(const SweepJob& job) const;
   [[nodiscard]] int gpus_of(const SweepJob& job) const;
 
   SweepContext context_;

@@ -23,7 +23,7 @@ namespace {
 
 using report::SweepStatus;
 
-/// The runs of one setting, which differ only in their seeds and advance together.
+/// The runs of one setting, which differ only in seed and fold, and advance together.
 using SeedGroup = std::vector<const LedgerRun*>;
 
 std::vector<SeedGroup> settings_of(const std::vector<LedgerRun>& runs) {
@@ -222,8 +222,7 @@ class SweepLoop {
     ledger_.claim(run->number, lock_line(this_process()), result_hash(folder));
     Running running{*run, nullptr, hooks_.clock.now()};
     try {
-      running.process =
-          hooks_.start({run->number, run->plan.seed, run->plan.overrides, folder, limit_of(*run)});
+      running.process = hooks_.start({run->number, run->plan, folder, limit_of(*run)});
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::resource) throw;
       record(*run, {.exit_code = error.exit_code(), .message = one_line(error.what())});

@@ -56,8 +56,7 @@ struct SweepPlan {
 /// One start of a run.
 struct SweepJob {
   std::int64_t number = 0;
-  std::uint64_t seed = 0;
-  report::Overrides overrides;
+  PlannedRun plan;
   fs::path run_dir;
   std::optional<std::int64_t> until_epoch;  // absent: to its end
 };

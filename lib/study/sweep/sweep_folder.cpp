@@ -70,6 +70,7 @@ report::SweepRun run_record(const LedgerRun& run, std::size_t group,
   record.id = run_id(run.number);
   record.group = group;
   record.seed = run.plan.seed;
+  record.fold = run.plan.fold;
   for (const auto& [key, value] : run.plan.overrides) {
     const std::string bare = key.substr(std::min(key.find_first_not_of('+'), key.size()));
     if (bare != "seed")
@@ -221,12 +222,13 @@ void SweepPage::write(const report::Sweep& sweep) {
 std::string progress_line(const LedgerRun& run, const PlannedSweep& sweep) {
   const report::SweepRun record = run_record(run, 0, {});
   const auto planned = std::ranges::find_if(sweep.runs, [&](const PlannedRun& one) {
-    return one.config == run.plan.config && one.seed == run.plan.seed;
+    return one.config == run.plan.config && one.seed == run.plan.seed && one.fold == run.plan.fold;
   });
   // The numbers continue when a sweep is extended, so they may exceed the number of its runs.
   const auto position = planned - sweep.runs.begin() + 1;
-  return fmt::format("run {} ({} of {})  {}  seed {}  {}\n", record.id, position, sweep.runs.size(),
-                     printable(setting_text(record)), record.seed,
+  return fmt::format("run {} ({} of {})  {}  seed {}{}  {}\n", record.id, position,
+                     sweep.runs.size(), printable(setting_text(record)), record.seed,
+                     record.fold ? fmt::format("  fold {}", *record.fold) : "",
                      printable(state_text(record, sweep.ranking.monitor)));
 }
 

@@ -192,3 +192,72 @@ TEST_CASE("sweep page: runs are sorted by their best epochs") {
   REQUIRE(best != std::string::npos);
   CHECK(best < runs.find("0001"));
 }
+
+namespace {
+
+/// Returns two settings with five folds each, as runs of one seed or of several.
+Sweep five_folds(std::uint64_t seeds) {
+  Sweep sweep = empty_sweep();
+  for (const std::size_t group : {0U, 1U}) {
+    for (std::uint64_t seed = 0; seed < seeds; ++seed) {
+      for (int fold = 0; fold < 5; ++fold) {
+        // The seeds of a fold differ by values that cancel in their mean.
+        const double noise = seeds > 1 ? 0.02 * static_cast<double>(seed) - 0.01 : 0;
+        sweep.runs.push_back(
+            invented(group, seed, 0.90 - 0.1 * static_cast<double>(group) + 0.01 * fold + noise));
+        sweep.runs.back().fold = fold;
+      }
+    }
+  }
+  return sweep;
+}
+
+}  // namespace
+
+TEST_CASE("sweep: a cross-validation shows each fold, the mean, the deviation and the interval") {
+  const Sweep sweep = five_folds(1);
+  const auto rows = sweep_rows(sweep);
+  REQUIRE(rows.size() == 2);
+  // numpy: std(ddof=1) = 0.0158114; scipy: t.ppf(0.975, 4) * 0.0158114 / sqrt(5) = 0.0196324.
+  CHECK(rows[0].value.mean == Approx(0.92));
+  CHECK(rows[0].value.deviation == Approx(0.0158114).epsilon(1e-5));
+  CHECK(rows[0].value.ci95->low == Approx(0.92 - 0.0196324).epsilon(1e-5));
+  CHECK(rows[0].value.ci95->high == Approx(0.92 + 0.0196324).epsilon(1e-5));
+  CHECK(rows[0].folds.size() == 5);
+  CHECK(rows[0].folds[3] == Approx(0.93));
+  CHECK(rows[1].difference.count == 5);
+  CHECK(rows[1].difference.mean == Approx(-0.1));
+  check_golden("report/sweep_folds.txt",
+               to_text(sweep_table(sweep, rows), {}) + sweep_notes(sweep, rows));
+  const Json document = sweep_document(sweep, 0);
+  CHECK(document["folds"] == 5);
+  CHECK(document["runs"][4]["fold"] == 4);
+  CHECK(document["summary"][0]["folds"].size() == 5);
+  CHECK(document["summary"][0]["value"]["deviation"].get<double>() == Approx(0.0158114));
+  const std::string csv = to_csv(sweep_results(sweep));
+  CHECK_THAT(csv, StartsWith("id,status,exit_code,seed,fold,"));
+  const std::string page = sweep_page(document, {}, "folds");
+  CHECK_THAT(page, Contains("deviation") && Contains("fold 4") && Contains("0.0158"));
+}
+
+TEST_CASE("sweep: the values of a fold are averaged over its seeds before the interval") {
+  const auto one = sweep_rows(five_folds(1));
+  const auto two = sweep_rows(five_folds(2));
+  CHECK(two[0].runs == 10);
+  CHECK(two[0].value.count == 5);
+  CHECK(two[0].value.mean == Approx(*one[0].value.mean));
+  CHECK(two[0].value.deviation == Approx(*one[0].value.deviation));
+}
+
+TEST_CASE("sweep: a fold that failed has no value, and many folds have no columns") {
+  Sweep sweep = five_folds(1);
+  sweep.runs[2].status = SweepStatus::failed;
+  sweep.runs[2].value.reset();
+  const auto rows = sweep_rows(sweep);
+  CHECK(rows[1].status == SweepStatus::failed);
+  CHECK(rows[1].value.count == 4);
+  CHECK_FALSE(rows[1].folds[2]);
+  CHECK(sweep_document(sweep, 5)["summary"][1]["folds"][2].is_null());
+  sweep.runs.back().fold = 11;
+  CHECK_FALSE(Contains("fold 0").match(to_text(sweep_table(sweep, sweep_rows(sweep)), {})));
+}

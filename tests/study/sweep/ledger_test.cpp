@@ -197,6 +197,22 @@ TEST_CASE("Ledger: a new definition keeps all runs and lists only its own") {
   CHECK(ledger.runs()[1].status == SweepStatus::ok);
 }
 
+TEST_CASE("Ledger: runs that differ only in the fold are separate runs") {
+  const TempFolder folder;
+  std::vector<PlannedRun> plan;
+  for (const int fold : {0, 1, 2}) plan.push_back({"c0", 7, {}, fold});
+  plan.push_back({"c0", 7, {}, {}});
+  {
+    Ledger ledger(folder / "sweep.sqlite");
+    CHECK(ledger.define(kind("grid"), plan) == 4);
+    CHECK(ledger.define(kind("grid"), plan) == 0);
+  }
+  std::vector<std::optional<int>> folds;
+  for (const LedgerRun& run : Ledger(folder / "sweep.sqlite").runs())
+    folds.push_back(run.plan.fold);
+  CHECK(folds == std::vector<std::optional<int>>{0, 1, 2, std::nullopt});
+}
+
 TEST_CASE("Ledger: a process killed after any call leaves the state of that call") {
   for (std::size_t steps = 0; steps <= life().size(); ++steps) {
     CAPTURE(steps);

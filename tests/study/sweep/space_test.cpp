@@ -1,5 +1,5 @@
 #include "base/error.hpp"
-#include "study/sweep/planned_sweep.hpp"
+#include "study/sweep/sweep_space.hpp"
 #include "support/catch.hpp"
 #include "support/put_text.hpp"
 #include "support/temp_folder.hpp"
