@@ -17,6 +17,10 @@ if(NOT TRAINCTL_PORTABLE)
   set(exclude_libraries EXCLUDE_FROM_ALL)
 endif()
 install(TARGETS ${targets} COMPONENT program RUNTIME_DEPENDENCY_SET small)
+if(TARGET trainctl_sentencepiece)
+  set_target_properties(trainctl_sentencepiece PROPERTIES INSTALL_RPATH "$ORIGIN")
+  install(TARGETS trainctl_sentencepiece RUNTIME_DEPENDENCY_SET small LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT program)
+endif()
 install(RUNTIME_DEPENDENCY_SET small COMPONENT libraries ${exclude_libraries}
   PRE_EXCLUDE_REGEXES "^(libc|libm|libdl|librt|libpthread|libgcc_s|libstdc\\+\\+|ld-linux.*|libtorch.*|libc10.*|libcud.*|libnccl.*)\\.so"
   POST_EXCLUDE_REGEXES "/(torch|nvidia)/")

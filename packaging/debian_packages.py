@@ -46,7 +46,8 @@ def needed(path):
 def loaded(build):
     """Returns the paths of the shared libraries that the program and its engines load, and that Debian packages contain."""
     build = pathlib.Path(build)
-    waiting = [build / "bin/trainctl", *(build / "lib").glob("libtrainctl_engine*.so"), *(build / "lib").glob("libtrainctl_parquet.so")]
+    modules = [path for name in ("engine*", "parquet", "sentencepiece") for path in (build / "lib").glob(f"libtrainctl_{name}.so")]
+    waiting = [build / "bin/trainctl", *modules]
     found = {}
     while waiting:
         for name in needed(waiting.pop()):

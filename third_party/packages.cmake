@@ -19,6 +19,10 @@ find_library(TRAINCTL_OPENCV_IMGCODECS opencv_imgcodecs)
 # Optional: io_uring reads cold data; without it, threads do.
 find_path(TRAINCTL_URING_INCLUDE liburing.h)
 find_library(TRAINCTL_URING uring)
+# Optional, for `tokenizer: sentencepiece`. The program loads a module with it when it is first needed.
+find_path(TRAINCTL_SENTENCEPIECE_INCLUDE sentencepiece_trainer.h)
+find_library(TRAINCTL_SENTENCEPIECE sentencepiece)
+find_library(TRAINCTL_SENTENCEPIECE_TRAIN sentencepiece_train)
 find_path(TRAINCTL_XXHASH_INCLUDE xxhash.h REQUIRED)
 # Provides CRC-32C with the instructions of the CPU at run time.
 find_path(TRAINCTL_ISAL_INCLUDE isa-l/crc.h REQUIRED)

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 
 // The kinds of samples that models and losses distinguish.
 
@@ -22,6 +23,10 @@ struct Answers {};
 struct SampleKind {
   Inputs inputs = Inputs::images;
   Targets targets = Targets::classes;
+  /// Size of the vocabulary of token inputs whose targets are no tokens; otherwise 0, because the
+  /// number of outputs is then the vocabulary.
+  std::int64_t vocab_size = 0;
+  bool operator==(const SampleKind&) const = default;
 };
 
 /// The labels of two mixed samples with their shares, which batch_transforms produce.

@@ -106,7 +106,7 @@ class Describes(CommandLine):
         self.assertEqual((document["schema"], document["health"]), ("trainctl.doctor/2", "broken"))
         findings = {one["name"]: one for one in document["findings"]}
         self.assertLessEqual({"system", "cpu", "memory", "disk", "limits", "engine", "libtorch", "gpu", "threads", "data", "images",
-                              "opencv", "arrow", "libcurl", "reading"}, set(findings))
+                              "opencv", "arrow", "sentencepiece", "libcurl", "reading"}, set(findings))
         self.assertEqual(findings["libtorch"]["health"], "broken")
         self.assert_has(findings["libtorch"]["hint"], "scripts/setup")
         self.assertEqual(findings["threads"]["health"], "degraded")
@@ -115,12 +115,12 @@ class Describes(CommandLine):
         self.assert_starts(findings["reading"]["found"], "io_uring is ")
         self.assert_starts(findings["sweeps"]["found"], "SQLite 3.")
         libraries = document["libraries"]
-        self.assertLessEqual({"SQLite", "libjpeg-turbo", "libpng", "zlib", "opencv", "arrow", "libcurl"}, set(libraries))
+        self.assertLessEqual({"SQLite", "libjpeg-turbo", "libpng", "zlib", "opencv", "arrow", "sentencepiece", "libcurl"}, set(libraries))
         self.assertIsInstance(libraries["libpng"], str)
         text = self.program("doctor").out
         self.assert_starts(text, "trainctl 0.")
         self.assert_has(text, "libtorch")
-        for library in ("opencv", "arrow", "libcurl"):
+        for library in ("opencv", "arrow", "sentencepiece", "libcurl"):
             self.assert_has(text, f"  {'ok' if libraries[library] else 'absent':<9} {library:<13} ")
 
 

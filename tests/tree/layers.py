@@ -30,6 +30,7 @@ LIBRARIES = {
     "zstd": r"zstd\.h",
     "liburing": r"liburing\.h|liburing/",
     "Arrow": r"arrow/|parquet/",
+    "SentencePiece": r"sentencepiece_\w+\.h",
     "CUDA": r"cuda[a-zA-Z0-9_]*\.h|nvml\.h|nvToolsExt\.h|nvtx3/|(c10|ATen)/cuda/",
     "NCCL": r"nccl\.h",
     "c10d": r"torch/csrc/distributed/|gloo/",

@@ -43,7 +43,7 @@ AddVerb add_report, add_lr_find, add_top, add_checkpoint, add_verify_resume, add
 AddVerb add_plan, add_show_config, add_schema, add_explain, add_list, add_doctor, add_completion;
 AddVerb add_version, add_init;
 // Commands below `trainctl checkpoint` and `trainctl data` that have their own source.
-AddVerb add_checkpoint_export, add_checkpoint_import, add_data_pack;
+AddVerb add_checkpoint_export, add_checkpoint_import, add_data_pack, add_data_tokenize;
 
 /// Headings of `trainctl --help`.
 inline constexpr const char* kTrainGroup = "Train and measure";

@@ -438,13 +438,15 @@ void add_stats(CLI::App& data, Context& context) {
 }  // namespace
 
 void add_data(CLI::App& program, Context& context) {
-  CLI::App& verb = add_verb_group(
-      program, context, {"data", "inspect, measure and pack the input data", kConfigGroup});
+  CLI::App& verb =
+      add_verb_group(program, context,
+                     {"data", "inspect, measure, pack and tokenize the input data", kConfigGroup});
   add_data_bench(verb, context);
   add_hash(verb, context);
   add_data_pack(verb, context);
   add_show(verb, context);
   add_stats(verb, context);
+  add_data_tokenize(verb, context);
 }
 
 }  // namespace trainctl::app

@@ -1,65 +1,12 @@
 #include "base/machine/machine.hpp"
+#include "cli/long_task.hpp"
 #include "cli/verb.hpp"
 #include "data/core/pipeline.hpp"
 #include "data/pack/make_pack.hpp"
 #include "data/pack/pack_format.hpp"
 
-#include <csignal>
-
 namespace trainctl::app {
 namespace {
-
-/// Progress of a counted task on stderr: one line that is redrawn on a terminal, as tqdm does, else
-/// one line every 10 s.
-class CounterLine {
- public:
-  CounterLine(const Context& context, std::string label)
-      : label_(std::move(label)),
-        mode_(progress_for(context)),
-        style_(style_for(context, stderr)),
-        write_(writer_for(stderr)) {}
-  /// Clears the line on the terminal.
-  ~CounterLine() {
-    if (on_terminal_) write_("\r\x1b[K");
-  }
-  CounterLine(const CounterLine&) = delete;
-  CounterLine& operator=(const CounterLine&) = delete;
-
-  void update(std::int64_t done, std::int64_t total) {
-    constexpr double kRedrawEvery = 0.1;
-    constexpr double kPlainEvery = 10;
-    if (mode_ == report::ProgressMode::none) return;
-    if (first_ < 0) first_ = done - 1;
-    const double time = steady_clock().now();
-    const bool terminal = mode_ == report::ProgressMode::tty;
-    if (time - drawn_ < (terminal ? kRedrawEvery : kPlainEvery)) return;
-    drawn_ = time;
-    on_terminal_ = terminal;
-    const std::string line = text(done, total, time - started_);
-    write_(terminal ? "\r" + line + "\x1b[K" : line + "\n");
-  }
-
- private:
-  [[nodiscard]] std::string text(std::int64_t done, std::int64_t total, double elapsed) const {
-    constexpr int kBarWidth = 10;
-    const double rate = static_cast<double>(done - first_) / std::max(elapsed, 1e-9);
-    const double share =
-        static_cast<double>(done) / static_cast<double>(std::max<std::int64_t>(total, 1));
-    const double left = rate > 0 ? static_cast<double>(total - done) / rate : 0;
-    return fmt::format("{} {:3.0f}%|{}| {}/{} [{}<{}, {:.1f} it/s]", label_, share * 100,
-                       report::bar_text(share, kBarWidth, style_.glyphs), done, total,
-                       report::clock_text(elapsed), report::clock_text(left), rate);
-  }
-
-  std::string label_;
-  report::ProgressMode mode_;
-  report::Style style_;
-  report::Write write_;
-  double started_ = steady_clock().now();
-  double drawn_ = started_;
-  std::int64_t first_ = -1;  // count when the work began
-  bool on_terminal_ = false;
-};
 
 struct PackArguments {
   ConfigArguments config;
@@ -92,44 +39,19 @@ data::PackOptions options_of(const PackArguments& arguments) {
   return options;
 }
 
-volatile std::sig_atomic_t stop_signal = 0;
-
-/// Records SIGINT and SIGTERM during its lifetime; a second signal ends the program immediately.
-class NotedSignals {
- public:
-  NotedSignals() {
-    struct sigaction noted {};
-    noted.sa_handler = [](int number) { stop_signal = number; };
-    noted.sa_flags = static_cast<int>(SA_RESETHAND);
-    for (const int number : {SIGINT, SIGTERM}) ::sigaction(number, &noted, nullptr);
-  }
-  ~NotedSignals() {
-    for (const int number : {SIGINT, SIGTERM}) std::signal(number, SIG_DFL);
-  }
-  NotedSignals(const NotedSignals&) = delete;
-  NotedSignals& operator=(const NotedSignals&) = delete;
-};
-
 /// Packs until a signal arrives. The packed part is saved, and the signal then ends the program.
 data::PackReport pack_until_stopped(const data::Dataset& dataset, const PackArguments& arguments,
                                     const data::PackOptions& options, Context& context) {
-  const auto progress = [](CounterLine& line) {
-    return [&line](std::int64_t done, std::int64_t total) {
-      ENSURE(interrupted, stop_signal == 0, "stopped");
-      line.update(done, total);
-    };
-  };
-  try {
-    const NotedSignals noted;
-    CounterLine checks(context, "check the unfinished file");
-    CounterLine packs(context, "pack");
-    return data::make_pack(dataset, arguments.out, options, {progress(checks), progress(packs)});
-  } catch (const Error& error) {
-    if (error.kind() != ErrorKind::interrupted) throw;
-  }
-  put(stderr, "stopped: run the same command again to resume\n");
-  std::raise(stop_signal);
-  throw Error(ErrorKind::interrupted, "stopped");
+  data::PackReport report;
+  run_until_signal(
+      [&] {
+        CounterLine checks(context, "check the unfinished file");
+        CounterLine packs(context, "pack");
+        report =
+            data::make_pack(dataset, arguments.out, options, {checks.progress(), packs.progress()});
+      },
+      "stopped: run the same command again to resume\n");
+  return report;
 }
 
 void print_report(const data::PackReport& report, const PackArguments& arguments,

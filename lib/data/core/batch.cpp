@@ -68,13 +68,15 @@ bool set_input(Roles& roles, const Layout& layout) {
   if (!rows && !tokens) return false;
   roles.kind.inputs = rows ? Inputs::numbers : Inputs::tokens;
   roles.input = rows ? *rows : *tokens;
+  roles.kind.vocab_size = layout[roles.input].vocab_size;
   roles.input_shape = row_of(layout[roles.input].shape);
   return layout[roles.input].dtype == (rows ? Dtype::f32 : Dtype::i64);
 }
 
 bool set_target(Roles& roles, const Layout& layout) {
-  const bool tokens = roles.kind.inputs == Inputs::tokens;
-  const auto target = find(layout, tokens ? "targets" : "label");
+  const auto next_tokens = find(layout, "targets");
+  const bool tokens = roles.kind.inputs == Inputs::tokens && next_tokens.has_value();
+  const auto target = tokens ? next_tokens : find(layout, "label");
   if (!target) return false;
   roles.target = *target;
   const Field& field = layout[*target];

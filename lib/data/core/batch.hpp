@@ -23,6 +23,7 @@ struct Field {
   std::string name;
   Dtype dtype = Dtype::u8;
   std::vector<std::int64_t> shape;
+  std::int64_t vocab_size = 0;  // token ids are less; 0: the field has no tokens, or not known
 
   [[nodiscard]] std::size_t bytes() const;  // bytes of one sample
   bool operator==(const Field&) const = default;

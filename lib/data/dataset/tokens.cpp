@@ -1,9 +1,11 @@
+#include "base/enums.hpp"
 #include "base/error.hpp"
 #include "base/hash.hpp"
 #include "base/numbers.hpp"
 #include "data/core/registry.hpp"
 #include "data/formats/mapped_file.hpp"
 #include "data/formats/npy.hpp"
+#include "data/text/tokenize.hpp"
 #include "spec/options/dataset.hpp"
 
 namespace trainctl::data {
@@ -32,6 +34,7 @@ class TokenDataset final : public Dataset {
            file_.name(), size, item_bytes_);
     stream_ = file_.bytes().subspan(header);
     const auto tokens = static_cast<std::int64_t>(stream_.size() / item_bytes_);
+    if (header == 0) follow_record(tokens);
     ENSURE(data, tokens > options.sequence_length,
            "{} ends at byte {} after {} token{}, but a sample needs {} ('sequence_length' + "
            "1)\nhint: reduce 'sequence_length'",
@@ -79,6 +82,26 @@ class TokenDataset final : public Dataset {
                     "tokens\nhint: set 'header_bytes: {}', and 'dtype' to the type of the file, "
                     "uint16 (u2) or uint32 (u4)",
                     file_.name(), header.type(), header.data_at));
+  }
+
+  /// Checks the options against the record that `data tokenize` has written, and takes the size of
+  /// the vocabulary from it.
+  void follow_record(std::int64_t tokens) {
+    const std::optional<TokenRecord> record = read_token_record(options_.path);
+    if (!record) return;
+    ENSURE(config, record->dtype == options_.dtype,
+           "{} has tokens of type {}, as its record says, but 'dtype' is {}\nhint: set 'dtype: {}'",
+           file_.name(), enum_name(record->dtype), enum_name(options_.dtype),
+           enum_name(record->dtype));
+    ENSURE(data, record->tokens == tokens,
+           "{} has {} tokens, but its record says {}: the file was cut off or replaced\nhint: run "
+           "trainctl data tokenize again, or remove {}.json",
+           file_.name(), tokens, record->tokens, file_.name());
+    ENSURE(config, options_.vocab_size.value_or(record->vocab_size) >= record->vocab_size,
+           "'vocab_size' is {}, but the tokenizer of {} has a vocabulary of {}\nhint: remove "
+           "'vocab_size'",
+           *options_.vocab_size, file_.name(), record->vocab_size);
+    if (!options_.vocab_size) options_.vocab_size = record->vocab_size;
   }
 
   template <class Item>

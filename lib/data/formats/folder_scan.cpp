@@ -25,11 +25,11 @@ class Scanner {
     ENSURE(data, is_folder(root_),
            "the folder {} does not exist\nhint: correct 'root' of the data set", shown(root_));
     Entries top = look_into("");
-    ENSURE(data, !top.folders.empty(), "{} must contain class folders, as in {}/<class>/<image>",
-           shown(root_), shown(root_));
+    ENSURE(data, !top.folders.empty(), "{} must contain class folders, as in {}/<class>/<{}>",
+           shown(root_), shown(root_), options_.of.one);
     for (const std::string& name : top.folders) add_class(name);
-    ENSURE(data, scan_.files.files.size() > 0, "{} contains no images in its {} class folders",
-           shown(root_), top.folders.size());
+    ENSURE(data, scan_.files.files.size() > 0, "{} contains no {} in its {} class folders",
+           shown(root_), options_.of.many, top.folders.size());
     scan_.files.labels = numbered_labels(labels_, std::move(top.folders));
     return std::move(scan_);
   }
@@ -58,9 +58,11 @@ class Scanner {
     const std::size_t before = scan_.files.files.size();
     add_files(name);
     ENSURE(data, options_.empty == EmptyClasses::allow || scan_.files.files.size() > before,
-           "the class folder {} contains no images (.jpg .jpeg .png .webp .bmp .tif .tiff)\nhint: "
-           "remove it, or set allow_empty: true in the options of the data set",
-           shown(root_ / name));
+           "the class folder {} contains no {} ({})\nhint: remove it{}", shown(root_ / name),
+           options_.of.many, options_.of.suffixes,
+           options_.of.matches == has_image_suffix
+               ? ", or set allow_empty: true in the options of the data set"
+               : "");
     labels_.resize(scan_.files.files.size(), classes_++);
   }
 
@@ -104,7 +106,7 @@ class Scanner {
   void sort_in(const fs::directory_entry& entry, bool takes_images, Entries& entries) const {
     std::error_code failure;
     std::string name = entry.path().filename().string();
-    const bool image = takes_images && has_image_suffix(name);
+    const bool image = takes_images && options_.of.matches(name);
     const bool folder = entry.is_directory(failure);
     if (entry.is_symlink(failure) && (folder || image)) {
       ENSURE(

@@ -9,10 +9,21 @@ enum class EmptyClasses { refuse, allow };
 /// Whether a scan reads the stamp of each file.
 enum class Stamps { take, leave };
 
+/// The files that a scan looks for, with their names in messages.
+struct ScannedFiles {
+  bool (*matches)(std::string_view name);
+  const char* one;
+  const char* many;
+  const char* suffixes;
+};
+inline constexpr ScannedFiles kImageFiles{has_image_suffix, "image", "images",
+                                          ".jpg .jpeg .png .webp .bmp .tif .tiff"};
+
 struct ScanOptions {
   DataRoot::Links links = DataRoot::Links::refuse;
   EmptyClasses empty = EmptyClasses::refuse;
   Stamps stamps = Stamps::take;  // `leave` lists names only and skips the stat() of each file
+  const ScannedFiles& of = kImageFiles;
 };
 
 /// The images of a folder, and the folders that a cached manifest depends on.
@@ -21,9 +32,9 @@ struct FolderScan {
   std::vector<PathStamp> folders;
 };
 
-/// Lists the images in class folders, with torchvision ImageFolder's order of classes and files: a
-/// class is a direct subfolder of `root`; classes are sorted by name, files by folder and name.
-/// Throws Error(data).
+/// Lists the images, or other files, in class folders, with torchvision ImageFolder's order of
+/// classes and files: a class is a direct subfolder of `root`; classes are sorted by name, files by
+/// folder and name. Throws Error(data).
 FolderScan scan_class_folders(const std::filesystem::path& root, const ScanOptions& options);
 
 /// Lists all images below `root` in the same order: those directly in `root` first, then folder by

@@ -5,6 +5,7 @@
 #include "data/image/codec/opencv.hpp"
 #include "data/loader/host_memory.hpp"
 #include "data/read_ahead/read_queue.hpp"
+#include "data/text/tokenizer.hpp"
 
 #include <dlfcn.h>
 #include <jpeglib.h>
@@ -53,7 +54,8 @@ std::vector<Library> linked_libraries() {
 
 std::vector<Library> loaded_libraries() {
   return {module_of("opencv", kOpencvLibrary, kOpencvVersionSymbol),
-          module_of("arrow", kParquetLibrary, kParquetVersionSymbol), curl()};
+          module_of("arrow", kParquetLibrary, kParquetVersionSymbol),
+          module_of("sentencepiece", kSentencePieceLibrary, kSentencePieceVersionSymbol), curl()};
 }
 
 bool reads_through_uring() {

@@ -74,12 +74,14 @@ device::DeviceBatch made_up_batch(const stage::ModelContext& model, std::int64_t
                                   at::Device device) {
   std::vector<std::int64_t> shape = model.input_shape;
   shape.insert(shape.begin(), rows);
-  const auto draw_classes = [&](at::IntArrayRef of) {
-    return at::randint(std::max<std::int64_t>(model.outputs, 1), of, at::kLong);
+  const auto draw = [](std::int64_t below, at::IntArrayRef of) {
+    return at::randint(std::max<std::int64_t>(below, 1), of, at::kLong);
   };
+  const auto draw_classes = [&](at::IntArrayRef of) { return draw(model.outputs, of); };
+  const std::int64_t tokens = model.kind.vocab_size > 0 ? model.kind.vocab_size : model.outputs;
   device::DeviceBatch batch;
   batch.valid = batch.global_valid = rows;
-  batch.inputs = model.kind.inputs == spec::Inputs::tokens ? draw_classes(shape) : at::randn(shape);
+  batch.inputs = model.kind.inputs == spec::Inputs::tokens ? draw(tokens, shape) : at::randn(shape);
   switch (model.kind.targets) {
     case spec::Targets::classes: batch.targets = draw_classes({rows}); break;
     case spec::Targets::numbers: batch.targets = at::rand({rows, model.outputs}); break;

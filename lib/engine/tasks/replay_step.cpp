@@ -43,7 +43,8 @@ Enum called(const std::string& name) {
 stage::ModelContext shape_of(const StepRecord& record) {
   return {{record.input_shape.begin(), record.input_shape.end()},
           record.outputs,
-          {called<spec::Inputs>(record.inputs), called<spec::Targets>(record.targets)}};
+          {called<spec::Inputs>(record.inputs), called<spec::Targets>(record.targets),
+           record.vocab_size}};
 }
 
 /// The model with the weights of the dump.

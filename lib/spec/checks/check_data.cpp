@@ -108,8 +108,11 @@ void check_inputs(Checker& checker, Inputs inputs) {
   if (!model || takes(model, inputs) || !checker.is_valid("model.type")) return;
   const char* hint = "choose model mlp or linear";
   if (inputs == Inputs::tokens)
-    hint = "choose model gpt, or model sequential with an embedding as its first layer";
-  if (takes(model, Inputs::tokens)) hint = "choose a dataset of type tokens, or another model";
+    hint =
+        "choose model gpt (for a dataset of type tokens), or model sequential with an embedding as "
+        "its first layer";
+  if (takes(model, Inputs::tokens))
+    hint = "choose a dataset of type tokens or text, or another model";
   checker.error("model",
                 fmt::format("the model '{}' takes {}, but the samples of dataset.train are {}",
                             model.type, taken_by(model), enum_name(inputs)),

@@ -13,7 +13,7 @@ constexpr std::array kKeys{"schema",     "kind",    "split",       "weights",
                            "input",      "learned", "model_input", "trained_on",
                            "division",   "resume",  "replay",      "accepts_data_change",
                            "until_epoch"};
-constexpr std::array kInputKeys{"inputs", "targets", "shape", "outputs"};
+constexpr std::array kInputKeys{"inputs", "targets", "shape", "outputs", "vocab_size"};
 constexpr std::array kLearnedKeys{"targets", "outputs", "labeled"};
 constexpr std::array kSplits{"train", "val", "test"};
 
@@ -69,10 +69,12 @@ LearnedTargets parse_learned(const Json& json) {
 }
 
 Json json_of(const ModelInput& input) {
-  return {{"inputs", enum_name(input.kind.inputs)},
-          {"targets", enum_name(input.kind.targets)},
-          {"shape", input.shape},
-          {"outputs", input.outputs}};
+  Json json{{"inputs", enum_name(input.kind.inputs)},
+            {"targets", enum_name(input.kind.targets)},
+            {"shape", input.shape},
+            {"outputs", input.outputs}};
+  if (input.kind.vocab_size > 0) json["vocab_size"] = input.kind.vocab_size;
+  return json;
 }
 
 ModelInput parse_input(const Json& json) {
@@ -82,14 +84,15 @@ ModelInput parse_input(const Json& json) {
   ENSURE(config, json.contains("shape") && json["shape"].is_array() && !json["shape"].empty(),
          "'shape' must be a list of numbers");
   for (const Json& extent : json["shape"]) input.shape.push_back(size_of(extent, "shape"));
+  if (json.contains("vocab_size"))
+    input.kind.vocab_size = size_of(json["vocab_size"], "vocab_size");
   return input;
 }
 
 }  // namespace
 
 bool operator==(const ModelInput& one, const ModelInput& other) {
-  return one.kind.inputs == other.kind.inputs && one.kind.targets == other.kind.targets &&
-         one.shape == other.shape && one.outputs == other.outputs;
+  return one.kind == other.kind && one.shape == other.shape && one.outputs == other.outputs;
 }
 
 const char* name_of(TaskKind kind) { return enum_name(kind); }

@@ -240,11 +240,60 @@ struct Tokens {
                   "Tokens per sample; the targets are shifted by one token.");
     options.field("stride", &Tokens::stride, {.at_least = 1, .example = "512"},
                   "Tokens from the start of one sample to the next; absent: sequence_length.");
-    options.field("vocab_size", &Tokens::vocab_size,
-                  {.at_least = 2, .at_most = 4'294'967'296, .example = "50257"},
-                  "Size of the vocabulary; a token id of this size or more is an error.");
+    options.field(
+        "vocab_size", &Tokens::vocab_size,
+        {.at_least = 2, .at_most = 4'294'967'296, .example = "50257"},
+        "Size of the vocabulary; a token id of this size or more is an error. Absent: the "
+        "size that `trainctl data tokenize` recorded next to the file, if it did.");
     options.field("header_bytes", &Tokens::header_bytes, {.at_least = 0},
                   "Bytes before the first token.");
+  }
+};
+
+enum class TokenizerType { bytes, sentencepiece };
+constexpr std::array<const char*, 2> enum_names(TokenizerType) {
+  return {"bytes", "sentencepiece"};
+}
+
+struct Text {
+  static constexpr auto kSummary =
+      "Texts with one class each, as rows of token ids of one length: a table with columns for "
+      "text "
+      "and label, or one folder of text files per class.";
+
+  std::filesystem::path path;
+  std::string text = "text";
+  std::string label = "label";
+  std::string delimiter = ",";
+  std::vector<std::string> classes;
+  TokenizerType tokenizer = TokenizerType::bytes;
+  std::optional<std::filesystem::path> model;
+  std::int64_t max_length = 0;
+  std::optional<std::int64_t> padding_id;
+
+  static void describe(auto& options) {
+    options.field(
+        "path", &Text::path, {.required = true, .example = "data/reviews/train.csv"},
+        "A .csv or .parquet table, or a folder that contains one folder of .txt files for "
+        "each class; classes of folders are sorted by name.");
+    options.field("text", &Text::text, {.not_empty = true}, "Column of a table with the text.");
+    options.field("label", &Text::label, {.not_empty = true}, "Column of a table with the class.");
+    options.field("delimiter", &Text::delimiter, {.not_empty = true},
+                  "Character that separates the fields of a .csv table, one byte.");
+    options.field("classes", &Text::classes, {.example = "[negative, positive]"},
+                  "Class names in the order of their indices; absent: the names found, sorted. Set "
+                  "it if train and val do not contain the same classes.");
+    options.field("tokenizer", &Text::tokenizer,
+                  "bytes: each byte of the text is a token, 0 to 255; sentencepiece: the pieces of "
+                  "a SentencePiece model.");
+    options.field("model", &Text::model, {.example = "data/reviews/tokenizer.model"},
+                  "The SentencePiece model, for example from `trainctl data tokenize --train`.");
+    options.field("max_length", &Text::max_length,
+                  {.required = true, .at_least = 1, .at_most = 16'777'216, .example = "256"},
+                  "Tokens per sample: of longer texts, only the first tokens are read; shorter "
+                  "ones are padded at the end.");
+    options.field("padding_id", &Text::padding_id, {.at_least = 0, .example = "0"},
+                  "Token id of the padding; absent: the padding piece of the model, else 0.");
   }
 };
 

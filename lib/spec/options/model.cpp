@@ -63,7 +63,12 @@ std::vector<Refusal> Gpt::refusals(const ModelInput& input) const {
     all.push_back({fmt::format("width must be a multiple of heads ({}), got {}", heads, width),
                    fmt::format("write a multiple of {}", heads), "width"});
   }
-  if (input.outputs == 0) {
+  if (input.kind.targets != Targets::tokens) {
+    all.push_back(
+        {fmt::format("gpt predicts the next token at each position, but the targets are {}",
+                     enum_name(input.kind.targets)),
+         "choose model sequential with an embedding as its first layer"});
+  } else if (input.outputs == 0) {
     all.push_back({"gpt needs the vocabulary size",
                    "add 'vocab_size: 50257' to dataset.train for GPT-2's tokenizer, or the size of "
                    "yours"});
@@ -94,7 +99,8 @@ std::vector<Refusal> Sequential::refusals(const ModelInput& input) const {
   if (input.outputs == 0)
     return {{"the model needs the vocabulary size", "add 'vocab_size' to dataset.train"}};
   LayerWalk walk;
-  const auto shape = walk.through(layers, {input.shape, tokens, input.outputs}, "layers.");
+  const auto shape =
+      walk.through(layers, {input.shape, tokens, input.outputs, input.kind.vocab_size}, "layers.");
   std::vector<Refusal> all = walk.refusals();
   if (!all.empty() || !shape || *shape == wanted(input)) return all;
   const bool extents = shape->size() != wanted(input).size();

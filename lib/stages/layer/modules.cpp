@@ -42,11 +42,15 @@ class EmbeddingLayer final : public LayeredModule {
   EmbeddingLayer(const spec::layer::Embedding& options, const stage::LayerContext& context)
       : weight_(add_parameter(
             "weight",
-            at::empty({context.input.outputs, options.embedding_dim}, at::kFloat).normal_())) {}
+            at::empty({rows_for(context.input), options.embedding_dim}, at::kFloat).normal_())) {}
 
   at::Tensor forward(const at::Tensor& tokens) override { return at::embedding(weight_, tokens); }
 
  private:
+  static std::int64_t rows_for(const spec::layer::LayerInput& input) {
+    return input.vocab_size > 0 ? input.vocab_size : input.outputs;
+  }
+
   at::Tensor weight_;
 };
 

@@ -10,7 +10,8 @@ spec::layer::LayerInput checked_input(const spec::model::Sequential& options,
                                       const stage::ModelContext& context) {
   checked_features(context);
   throw_first(options.refusals(model_input(context)));
-  return {context.input_shape, context.kind.inputs == spec::Inputs::tokens, context.outputs};
+  return {context.input_shape, context.kind.inputs == spec::Inputs::tokens, context.outputs,
+          context.kind.vocab_size};
 }
 
 }  // namespace

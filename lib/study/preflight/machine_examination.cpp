@@ -384,9 +384,11 @@ GradeLine optional_library(const data::Library& library) {
     const char* reads;
     const char* hint;
   };
-  constexpr std::array<Use, 3> kUses{
+  constexpr std::array<Use, 4> kUses{
       {{"opencv", "WebP, BMP and TIFF", "install OpenCV (scripts/setup) and build again"},
        {"arrow", "Parquet", "run scripts/setup --arrow and build again"},
+       {"sentencepiece", "SentencePiece models",
+        "install libsentencepiece-dev (scripts/setup) and build again"},
        {"libcurl", "http and s3 paths", "install libcurl (Debian: libcurl4)"}}};
   const auto* use = std::ranges::find(kUses, library.name, &Use::name);
   const char* reads = use == kUses.end() ? "some data" : use->reads;

@@ -237,6 +237,7 @@ StepRecord NumericsDump::record_of(const Divergence& divergence) const {
   record.inputs = enum_names(roles.kind.inputs).at(static_cast<std::size_t>(roles.kind.inputs));
   record.targets = enum_names(roles.kind.targets).at(static_cast<std::size_t>(roles.kind.targets));
   record.input_shape.assign(roles.input_shape.begin(), roles.input_shape.end());
+  record.vocab_size = roles.kind.vocab_size;
   record.outputs = roles.outputs(session_.train.classes());
   record.weights_before = divergence.weights_kept;
   record.buffers_before =

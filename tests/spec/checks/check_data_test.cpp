@@ -171,7 +171,7 @@ TEST_CASE("models: samples of a kind that the model does not take are an error w
   CHECK_THAT(
       with("gpt", Inputs::images),
       Contains("the model 'gpt' takes tokens, but the samples of dataset.train are images") &&
-          Contains("choose a dataset of type tokens, or another model"));
+          Contains("choose a dataset of type tokens or text, or another model"));
 }
 
 TEST_CASE("token targets: a loss or metric that does not support sequences is an error", "[spec]") {
