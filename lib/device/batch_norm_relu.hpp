@@ -26,7 +26,7 @@ struct BatchMoments : PixelRows {
   float momentum = 0;
 };
 
-/// Batch normalization, an optional addition, and relu:
+/// Batch normalization, an optional addition, and an optional relu:
 /// y = relu((x - mean) / sqrt(var + eps) * weight + bias + residual).
 struct BatchNormRelu : PixelRows {
   const void* residual = nullptr;  // [rows, channels]; null: nothing is added
@@ -35,6 +35,7 @@ struct BatchNormRelu : PixelRows {
   const float* weight = nullptr;   // [channels]
   const float* bias = nullptr;     // [channels]
   float eps = 0;
+  bool relu = true;   // false: y is the argument of relu
   void* y = nullptr;  // [rows, channels]
 };
 
@@ -254,7 +255,7 @@ TRAINCTL_HOST_DEVICE void lane_norm_relu(const BatchNormRelu& job, std::int64_t 
         for (int i = 0; i < kPackOf<T>; ++i) {
           float value = normalize(channels, y.values[i], i);
           if constexpr (kAdds) value += static_cast<float>(all.second.values[i]);
-          y.values[i] = value <= 0 ? 0 : value;  // NaN stays
+          y.values[i] = job.relu && value <= 0 ? 0 : value;  // NaN stays
         }
         store<kPackOf<T>>(static_cast<T*>(job.y) + place, y);
       });
@@ -268,13 +269,15 @@ struct NormReluSums {
   Floats<T> scaled;
 };
 
-/// Returns g: the gradient of y where y, rounded like the result of the forward pass, is above 0.
-/// `shows` is y with a residual, else x.
+/// Returns g: the gradient of y where y, rounded like the result of the forward pass, is above 0;
+/// without relu everywhere. `shows` is y with a residual, else x.
 template <bool kAdds, class T>
-TRAINCTL_HOST_DEVICE Floats<T> gradient_before_relu(const NormChannels<T>& channels,
+TRAINCTL_HOST_DEVICE Floats<T> gradient_before_relu(const BatchNormRelu& job,
+                                                    const NormChannels<T>& channels,
                                                     const Elements<T>& gradient,
                                                     const Elements<T>& shows) {
   Floats<T> g = convert<T>(gradient);
+  if (!job.relu) return g;
   const Floats<T> values = convert<T>(shows);
   for (int i = 0; i < kPackOf<T>; ++i) {
     float y = values.values[i];
@@ -301,8 +304,8 @@ TRAINCTL_HOST_DEVICE NormReluSums<T> lane_norm_relu_sums(const BatchNormReluBack
         return all;
       },
       [&](std::int64_t place, const ElementTriple<T>& all) {
-        const Floats<T> g =
-            gradient_before_relu<kAdds, T>(channels, all.first, kAdds ? all.third : all.second);
+        const Floats<T> g = gradient_before_relu<kAdds, T>(job, channels, all.first,
+                                                           kAdds ? all.third : all.second);
         const Floats<T> x = convert<T>(all.second);
         for (int i = 0; i < kCount; ++i) {
           sums.plain.values[i] += g.values[i];
@@ -339,7 +342,8 @@ TRAINCTL_HOST_DEVICE void lane_norm_relu_gradients(const BatchNormReluBackward& 
       },
       [&](std::int64_t place, const ElementPair<T>& all) {
         Floats<T> out = convert<T>(all.first);
-        if constexpr (!kAdds) out = gradient_before_relu<false, T>(channels, all.first, all.second);
+        if constexpr (!kAdds)
+          out = gradient_before_relu<false, T>(job, channels, all.first, all.second);
         const Floats<T> x = convert<T>(all.second);
         for (int i = 0; i < kCount; ++i) {
           const float centered = x.values[i] - channels.mean.values[i];

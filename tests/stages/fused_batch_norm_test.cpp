@@ -35,6 +35,7 @@ const std::vector<at::ScalarType> kPixelTypes{at::kFloat, at::kBFloat16, at::kHa
 /// What a layer computes from.
 struct NormCase {
   at::Tensor x, residual, weight, bias, y_grad;
+  bool relu = true;
 };
 
 constexpr double kEps = 1e-3;
@@ -99,21 +100,23 @@ Results train_step(const NormCase& values, at::Device device, at::ScalarType typ
 }
 
 Results fused_step(const NormCase& values, at::Device device = at::kCPU) {
-  return train_step(values, device, values.x.scalar_type(), at::kFloat,
-                    [](const BatchNorm2d& norm, const at::Tensor& x, const at::Tensor& residual) {
-                      const at::Tensor y = stages::fused_batch_norm_relu(norm, x, kTrain, residual);
-                      CHECK(y.is_contiguous(kPixels));
-                      CHECK(y.scalar_type() == x.scalar_type());
-                      return y;
-                    });
+  return train_step(
+      values, device, values.x.scalar_type(), at::kFloat,
+      [&](const BatchNorm2d& norm, const at::Tensor& x, const at::Tensor& residual) {
+        const at::Tensor y = stages::fused_batch_norm(norm, x, kTrain, {residual, values.relu});
+        CHECK(y.is_contiguous(kPixels));
+        CHECK(y.scalar_type() == x.scalar_type());
+        return y;
+      });
 }
 
 /// PyTorch's results in float64.
 Results torch_step(const NormCase& values) {
   return train_step(values, at::kCPU, at::kDouble, at::kDouble,
-                    [](const BatchNorm2d& norm, const at::Tensor& x, const at::Tensor& residual) {
-                      const at::Tensor y = norm(x, kTrain);
-                      return at::relu(residual.defined() ? y + residual : y);
+                    [&](const BatchNorm2d& norm, const at::Tensor& x, const at::Tensor& residual) {
+                      at::Tensor y = norm(x, kTrain);
+                      if (residual.defined()) y = y + residual;
+                      return values.relu ? at::relu(y) : y;
                     });
 }
 
@@ -133,16 +136,24 @@ Tolerance norm_tolerance(at::ScalarType type) {
   return {.relative = 1e-2, .absolute = 1e-2};
 }
 
-std::string text_of(const Shape& shape, at::ScalarType type, bool adds) {
-  return fmt::format("{} x {} x {} x {}, type {}, {} residual", shape.rows, shape.channels,
-                     shape.height, shape.width, c10::toString(type), adds ? "with" : "without");
+/// What follows the normalization.
+struct Epilogue {
+  bool adds;
+  bool relu;
+};
+constexpr Epilogue kEpilogues[] = {{false, true}, {true, true}, {false, false}, {true, false}};
+
+std::string text_of(const Shape& shape, at::ScalarType type, const Epilogue& epilogue) {
+  return fmt::format("{} x {} x {} x {}, type {}, {} residual, {} relu", shape.rows, shape.channels,
+                     shape.height, shape.width, c10::toString(type),
+                     epilogue.adds ? "with" : "without", epilogue.relu ? "with" : "without");
 }
 
 bool has_norm_kernels() { return at::globalContext().hasCUDA() && device::kernels_built(); }
 
 }  // namespace
 
-TEST_CASE("fused_batch_norm_relu: results, averages and gradients equal PyTorch's in float64") {
+TEST_CASE("fused_batch_norm: results, averages and gradients equal PyTorch's in float64") {
   at::manual_seed(1);
   // One pack of channels, fewer than a warp, numbers that are no power of two, several tiles.
   for (const Shape& shape : {Shape{5, 8, 1, 1},
@@ -152,9 +163,10 @@ TEST_CASE("fused_batch_norm_relu: results, averages and gradients equal PyTorch'
                              {2, 264, 4, 4},
                              {5, 520, 1, 2}}) {
     for (const at::ScalarType type : kPixelTypes) {
-      for (const bool adds : {false, true}) {
-        INFO(text_of(shape, type, adds));
-        const NormCase values = make_case(shape, type, adds);
+      for (const Epilogue& epilogue : kEpilogues) {
+        INFO(text_of(shape, type, epilogue));
+        NormCase values = make_case(shape, type, epilogue.adds);
+        values.relu = epilogue.relu;
         const Results found = fused_step(values);
         const Results expected = torch_step(values);
         check_results(found, expected, norm_tolerance(type));
@@ -163,7 +175,7 @@ TEST_CASE("fused_batch_norm_relu: results, averages and gradients equal PyTorch'
   }
 }
 
-TEST_CASE("fused_batch_norm_relu: a batch has more rows than a grid takes at once") {
+TEST_CASE("fused_batch_norm: a batch has more rows than a grid takes at once") {
   at::manual_seed(13);
   const Shape shape{5, 8, 170, 170};
   const device::NormReluGrid grid = device::norm_relu_grid(5 * 170 * 170, 2);
@@ -183,13 +195,13 @@ TEST_CASE("batch_moments: outliers and a large mean do not cancel the variance")
   values.x[7][4][139][139] = 1e6F;
   const BatchNorm2d norm = make_layer(values, at::kCPU);
   const BatchNorm2d exact = make_layer(values, at::kCPU, at::kDouble);
-  stages::fused_batch_norm_relu(norm, values.x, kTrain);
+  stages::fused_batch_norm(norm, values.x, kTrain);
   CHECK(exact(values.x.to(at::kDouble), kTrain).defined());
   CHECK(mismatch(norm.running_mean, exact.running_mean.to(at::kFloat), {.relative = 1e-6}) == "");
   CHECK(mismatch(norm.running_var, exact.running_var.to(at::kFloat), {.relative = 1e-5}) == "");
 }
 
-TEST_CASE("fused_batch_norm_relu: evaluation uses the running averages") {
+TEST_CASE("fused_batch_norm: evaluation uses the running averages") {
   at::manual_seed(3);
   const at::NoGradGuard guard;
   for (const bool adds : {false, true}) {
@@ -197,21 +209,21 @@ TEST_CASE("fused_batch_norm_relu: evaluation uses the running averages") {
     const BatchNorm2d norm = make_layer(values, at::kCPU);
     norm.running_mean.copy_(at::randn({16}));
     norm.running_var.copy_(at::rand({16}) + 0.1);
-    const at::Tensor found =
-        stages::fused_batch_norm_relu(norm, values.x, kEvaluate, values.residual);
+    const at::Tensor found = stages::fused_batch_norm(norm, values.x, kEvaluate, {values.residual});
     const at::Tensor y = norm(values.x, kEvaluate);
     CHECK(mismatch(found, at::relu(adds ? y + values.residual : y)) == "");
+    CHECK(mismatch(stages::fused_batch_norm(norm, values.x, kEvaluate, {.relu = false}), y) == "");
     CHECK(norm.num_batches_tracked.item<std::int64_t>() == 0);
   }
 }
 
-TEST_CASE("fused_batch_norm_relu: a repeated forward pass does not update the averages") {
+TEST_CASE("fused_batch_norm: a repeated forward pass does not update the averages") {
   at::manual_seed(4);
   const NormCase values = make_case({3, 8, 4, 4}, at::kFloat, false);
   const BatchNorm2d norm = make_layer(values, at::kCPU);
   const at::Tensor x = values.x.clone().requires_grad_();
   const at::Tensor y = stage::checkpoint(
-      [&](const at::Tensor& in) { return stages::fused_batch_norm_relu(norm, in, kTrain); }, x);
+      [&](const at::Tensor& in) { return stages::fused_batch_norm(norm, in, kTrain); }, x);
   const at::Tensor mean = norm.running_mean.clone();
   y.backward(values.y_grad);
   CHECK(norm.num_batches_tracked.item<std::int64_t>() == 1);
@@ -219,7 +231,7 @@ TEST_CASE("fused_batch_norm_relu: a repeated forward pass does not update the av
   CHECK(mismatch(x.grad(), torch_step(values)[3]) == "");
 }
 
-TEST_CASE("fused_batch_norm_relu: gradients in another memory format are accepted") {
+TEST_CASE("fused_batch_norm: gradients in another memory format are accepted") {
   at::manual_seed(5);
   NormCase values = make_case({3, 8, 4, 4}, at::kFloat, true);
   values.y_grad = values.y_grad.contiguous();
@@ -228,11 +240,11 @@ TEST_CASE("fused_batch_norm_relu: gradients in another memory format are accepte
   check_results(fused_step(values), torch_step(values), norm_tolerance(at::kFloat));
 }
 
-TEST_CASE("fused_batch_norm_relu: an input without gradient gives those of the layer only") {
+TEST_CASE("fused_batch_norm: an input without gradient gives those of the layer only") {
   at::manual_seed(6);
   const NormCase values = make_case({3, 8, 4, 4}, at::kFloat, false);
   const BatchNorm2d norm = make_layer(values, at::kCPU);
-  stages::fused_batch_norm_relu(norm, values.x, kTrain).backward(values.y_grad);
+  stages::fused_batch_norm(norm, values.x, kTrain).backward(values.y_grad);
   const Results expected = torch_step(values);
   CHECK(mismatch(norm.weight.grad(), expected[4]) == "");
   CHECK(mismatch(norm.bias.grad(), expected[5]) == "");
@@ -245,7 +257,7 @@ TEST_CASE("batch norm: a frozen weight leaves the statistics of the batch in use
   for (const bool fuses : {false, true}) {
     const BatchNorm2d norm = make_layer(values, at::kCPU);
     norm.weight.set_requires_grad(false);
-    const at::Tensor y = fuses ? stages::fused_batch_norm_relu(norm, values.x, kTrain)
+    const at::Tensor y = fuses ? stages::fused_batch_norm(norm, values.x, kTrain)
                                : stages::batch_norm_relu(norm, values.x, kTrain);
     y.backward(values.y_grad);
     CHECK(mismatch(y.detach().contiguous(), expected[0]) == "");
@@ -257,7 +269,7 @@ TEST_CASE("batch norm: a frozen weight leaves the statistics of the batch in use
   }
 }
 
-TEST_CASE("fused_batch_norm_relu: NaN and infinity are not hidden by relu") {
+TEST_CASE("fused_batch_norm: NaN and infinity are not hidden by relu") {
   at::manual_seed(7);
   for (const float bad :
        {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
@@ -272,20 +284,19 @@ TEST_CASE("fused_batch_norm_relu: NaN and infinity are not hidden by relu") {
   }
 }
 
-TEST_CASE(
-    "fused_batch_norm_relu: one value per channel is an error, and so is a second derivative") {
+TEST_CASE("fused_batch_norm: one value per channel is an error, and so is a second derivative") {
   at::manual_seed(8);
   const NormCase one = make_case({1, 8, 1, 1}, at::kFloat, false);
-  CHECK_THROWS_WITH(stages::fused_batch_norm_relu(make_layer(one, at::kCPU), one.x, kTrain),
+  CHECK_THROWS_WITH(stages::fused_batch_norm(make_layer(one, at::kCPU), one.x, kTrain),
                     Contains("more than one value per channel"));
   const NormCase values = make_case({2, 8, 2, 2}, at::kFloat, false);
   const at::Tensor x = values.x.clone().requires_grad_();
-  const at::Tensor y = stages::fused_batch_norm_relu(make_layer(values, at::kCPU), x, kTrain);
+  const at::Tensor y = stages::fused_batch_norm(make_layer(values, at::kCPU), x, kTrain);
   CHECK_THROWS_WITH(torch::autograd::grad({y.sum()}, {x}, {}, true, /*create_graph=*/true),
                     Contains("no second derivative"));
 }
 
-TEST_CASE("batch_norm_relu: a CPU uses PyTorch's operators, with bitwise equal results") {
+TEST_CASE("batch norm: a CPU uses PyTorch's operators, with bitwise equal results") {
   at::manual_seed(9);
   for (const bool adds : {false, true}) {
     const NormCase values = make_case({3, 16, 5, 4}, at::kFloat, adds);
@@ -301,6 +312,8 @@ TEST_CASE("batch_norm_relu: a CPU uses PyTorch's operators, with bitwise equal r
     };
     const Results found = step(false), expected = step(true);
     for (std::size_t i = 0; i < found.size(); ++i) CHECK(at::equal(found[i], expected[i]));
+    CHECK(at::equal(stages::batch_norm(make_layer(values, at::kCPU), values.x, kTrain),
+                    make_layer(values, at::kCPU)(values.x, kTrain)));
   }
 }
 
@@ -338,15 +351,14 @@ TEST_CASE("norm_relu_grid: covers all channels and rows with blocks of 256 threa
   }
 }
 
-TEST_CASE(
-    "fused_batch_norm_relu: without a CUDA compiler the kernels report why they are missing") {
+TEST_CASE("fused_batch_norm: without a CUDA compiler the kernels report why they are missing") {
   if (device::kernels_built()) skip("this build has kernels");
   CHECK_THAT(device::launch_batch_moments({}, nullptr), Contains("no CUDA compiler was found"));
   CHECK_THAT(device::launch_batch_norm_relu({}, nullptr), Contains("no CUDA compiler was found"));
   CHECK_THAT(device::launch_batch_norm_relu_backward({}, nullptr), Contains("no CUDA compiler"));
 }
 
-TEST_CASE("fused_batch_norm_relu: the GPU kernels match the CPU and are deterministic",
+TEST_CASE("fused_batch_norm: the GPU kernels match the CPU and are deterministic",
           "[gpu][kernels]") {
   if (!has_norm_kernels()) skip("no GPU, or no kernels");
   at::manual_seed(10);
@@ -357,9 +369,10 @@ TEST_CASE("fused_batch_norm_relu: the GPU kernels match the CPU and are determin
                              {5, 2048, 7, 7},
                              {16, 64, 56, 56}}) {
     for (const at::ScalarType type : kPixelTypes) {
-      for (const bool adds : {false, true}) {
-        INFO(text_of(shape, type, adds));
-        const NormCase values = make_case(shape, type, adds);
+      for (const Epilogue& epilogue : kEpilogues) {
+        INFO(text_of(shape, type, epilogue));
+        NormCase values = make_case(shape, type, epilogue.adds);
+        values.relu = epilogue.relu;
         const Results found = fused_step(values, at::kCUDA);
         Tolerance tolerance = norm_tolerance(type);
         if (type == at::kFloat) tolerance = {.relative = 1e-4, .absolute = 1e-4};
@@ -372,8 +385,7 @@ TEST_CASE("fused_batch_norm_relu: the GPU kernels match the CPU and are determin
 }
 
 // Without [kernels]: the sanitizer's cases allocate memory directly, which a capture refuses.
-TEST_CASE("fused_batch_norm_relu: a CUDA graph repeats a step and its update of the averages",
-          "[gpu]") {
+TEST_CASE("fused_batch_norm: a CUDA graph repeats a step and its update of the averages", "[gpu]") {
   if (!has_norm_kernels()) skip("no GPU, or no fused kernels");
   at::manual_seed(12);
   const NormCase values = make_case({4, 64, 14, 14}, at::kBFloat16, true);
@@ -385,7 +397,7 @@ TEST_CASE("fused_batch_norm_relu: a CUDA graph repeats a step and its update of 
     const auto step = [&] {
       for (const at::Tensor& leaf : {x, residual, norm.weight, norm.bias})
         leaf.mutable_grad().reset();
-      stages::fused_batch_norm_relu(norm, x, kTrain, residual).backward(y_grad);
+      stages::fused_batch_norm(norm, x, kTrain, {residual}).backward(y_grad);
     };
     const auto graph = device::make_step_graph(at::Device(at::kCUDA, 0));
     for (int i = 0; i < 5 - captured; ++i) graph->warm_up(step);

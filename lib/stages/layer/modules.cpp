@@ -141,7 +141,8 @@ class BatchNorm2dLayer final : public LayeredModule {
         relu_follows_(context.relu_follows) {}
 
   at::Tensor forward(const at::Tensor& inputs_nchw) override {
-    return relu_follows_ ? batch_norm_relu(norm_, inputs_nchw, mode()) : norm_(inputs_nchw, mode());
+    return relu_follows_ ? batch_norm_relu(norm_, inputs_nchw, mode())
+                         : batch_norm(norm_, inputs_nchw, mode());
   }
 
  private:

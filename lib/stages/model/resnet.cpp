@@ -108,7 +108,7 @@ at::Tensor ResidualUnit::operator()(const at::Tensor& x_nchw, stage::RunMode mod
   out = conv(out);
   if (!squeeze && fuses_batch_norm(norm, out, mode))
     return batch_norm_relu(norm, out, mode, shortcut(x_nchw, mode));
-  out = norm(out, mode);
+  out = batch_norm(norm, out, mode);
   if (squeeze) out = (*squeeze)(std::move(out));
   out.add_(shortcut(x_nchw, mode));
   return at::relu_(out);

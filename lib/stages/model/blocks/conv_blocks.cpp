@@ -35,7 +35,7 @@ at::Tensor apply(Nonlinearity nonlinearity, at::Tensor x) {
 at::Tensor ConvNorm::operator()(const at::Tensor& x_nchw, stage::RunMode mode) const {
   const at::Tensor x = conv(x_nchw);
   if (nonlinearity == Nonlinearity::relu) return batch_norm_relu(norm, x, mode);
-  return apply(nonlinearity, norm(x, mode));
+  return apply(nonlinearity, batch_norm(norm, x, mode));
 }
 
 ConvNorm make_conv_norm(const Scope& conv, const Scope& norm, const ConvNormPlan& plan) {

@@ -44,6 +44,7 @@ at::Tensor empty_pixels(const at::Tensor& x) { return at::empty(x.sizes(), x.opt
 struct Arguments {
   at::Tensor x, residual, weight, bias, mean, var;
   double eps = 0;
+  bool relu = true;
 };
 
 template <class Job>
@@ -64,6 +65,7 @@ Job job_of(const Arguments& arguments) {
   job.weight = arguments.weight.const_data_ptr<float>();
   job.bias = arguments.bias.const_data_ptr<float>();
   job.eps = static_cast<float>(arguments.eps);
+  job.relu = arguments.relu;
   return job;
 }
 
@@ -91,18 +93,20 @@ struct BatchNormReluFunction : torch::autograd::Function<BatchNormReluFunction> 
   // NOLINTNEXTLINE(readability-function-size): libtorch passes each input as an argument
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x,
                             const std::optional<at::Tensor>& residual, const at::Tensor& weight,
-                            const at::Tensor& bias, const Moments& moments, double eps) {
+                            const at::Tensor& bias, const Moments& moments, double eps, bool relu) {
     const Arguments arguments{x.detach(),
                               residual ? residual->detach() : at::Tensor(),
                               make_aligned(weight.detach()),
                               make_aligned(bias.detach()),
                               moments.mean,
                               moments.var,
-                              eps};
+                              eps,
+                              relu};
     const at::Tensor y = compute(arguments);
     context->save_for_backward(
         {x, residual ? y : at::Tensor(), weight, bias, moments.mean, moments.var});
     context->saved_data["eps"] = eps;
+    context->saved_data["relu"] = relu;
     return y;
   }
 
@@ -116,7 +120,8 @@ struct BatchNormReluFunction : torch::autograd::Function<BatchNormReluFunction> 
                               make_aligned(saved[3]),
                               saved[4],
                               saved[5],
-                              context->saved_data["eps"].toDouble()};
+                              context->saved_data["eps"].toDouble(),
+                              context->saved_data["relu"].toBool()};
     const at::Tensor y_grad = make_pixel_rows(gradients[0]);
     const at::Tensor weight_grad = at::empty_like(arguments.weight);
     const at::Tensor bias_grad = at::empty_like(arguments.bias);
@@ -138,7 +143,7 @@ struct BatchNormReluFunction : torch::autograd::Function<BatchNormReluFunction> 
       job.residual_grad = residual_grad.mutable_data_ptr();
     }
     run(job, arguments.x.device());
-    return {x_grad, residual_grad, weight_grad, bias_grad, {}, {}};
+    return {x_grad, residual_grad, weight_grad, bias_grad, {}, {}, {}};
   }
 };
 
@@ -187,27 +192,35 @@ bool fuses_batch_norm(const BatchNorm2d& norm, const at::Tensor& x_nchw, stage::
                                           needs_gradient(norm.bias) || needs_gradient(residual));
 }
 
-at::Tensor fused_batch_norm_relu(const BatchNorm2d& norm, const at::Tensor& x_nchw,
-                                 stage::RunMode mode, const at::Tensor& residual) {
+at::Tensor fused_batch_norm(const BatchNorm2d& norm, const at::Tensor& x_nchw, stage::RunMode mode,
+                            const NormEpilogue& epilogue) {
+  const at::Tensor& residual = epilogue.residual;
   if (!norm.trains(mode))
     return compute({x_nchw.detach(), residual.defined() ? residual.detach() : residual,
                     make_aligned(norm.weight.detach()), make_aligned(norm.bias.detach()),
                     make_aligned(norm.running_mean), make_aligned(norm.running_var),
-                    norm.options.eps});
+                    norm.options.eps, epilogue.relu});
   const auto added = residual.defined() ? std::optional(residual) : std::nullopt;
-  return record_operator("trainctl::batch_norm_relu", {x_nchw, norm.weight, norm.bias}, [&] {
+  const char* name = epilogue.relu ? "trainctl::batch_norm_relu" : "trainctl::batch_norm";
+  return record_operator(name, {x_nchw, norm.weight, norm.bias}, [&] {
     return BatchNormReluFunction::apply(x_nchw, added, norm.weight, norm.bias,
-                                        batch_moments(norm, x_nchw), norm.options.eps);
+                                        batch_moments(norm, x_nchw), norm.options.eps,
+                                        epilogue.relu);
   });
 }
 
 at::Tensor batch_norm_relu(const BatchNorm2d& norm, const at::Tensor& x_nchw, stage::RunMode mode,
                            const at::Tensor& residual) {
   if (fuses_batch_norm(norm, x_nchw, mode, residual))
-    return fused_batch_norm_relu(norm, x_nchw, mode, residual);
+    return fused_batch_norm(norm, x_nchw, mode, {.residual = residual});
   at::Tensor out = norm(x_nchw, mode);
   if (residual.defined()) out.add_(residual);
   return at::relu_(out);
+}
+
+at::Tensor batch_norm(const BatchNorm2d& norm, const at::Tensor& x_nchw, stage::RunMode mode) {
+  if (!fuses_batch_norm(norm, x_nchw, mode)) return norm(x_nchw, mode);
+  return fused_batch_norm(norm, x_nchw, mode, {.relu = false});
 }
 
 }  // namespace trainctl::stages
