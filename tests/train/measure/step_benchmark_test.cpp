@@ -157,10 +157,12 @@ TEST_CASE("replay_batch: settings whose steps exceed the budget are skipped") {
 }
 
 TEST_CASE("replay_batch: a run that uses all cores is compared with one thread") {
-  if (at::get_num_threads() < 2) skip("one thread");
+  const int before = at::get_num_threads();
+  at::set_num_threads(2);
   Probe probe(4);
   probe.run.clock = std::make_shared<SteppingClock>(0.001);
-  const auto found = probe.replay(9, 2, at::get_num_threads());
+  const auto found = probe.replay(9, 2, 2);
+  at::set_num_threads(before);
   REQUIRE(found);
   REQUIRE(found->other_threads);
   CHECK(found->other_threads->value == 1);

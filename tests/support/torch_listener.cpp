@@ -2,10 +2,15 @@
 // seed from the operating system, and a test without at::manual_seed draws other numbers in each
 // process. TRAINCTL_TEST_SEED=N chooses another seed: a test whose outcome depends on the seed is
 // wrong.
+//
+// It also makes libtorch use one thread, unless OMP_NUM_THREADS is set. The threads of libgomp spin
+// while they wait for each other, so tests that run next to each other take up to 28 times as much
+// CPU time with two threads, and the tensors are too small to gain from them.
 #define CATCH_CONFIG_EXTERNAL_INTERFACES
 #include "support/catch.hpp"
 
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Parallel.h>
 
 #include <cstdlib>
 #include <mutex>
@@ -18,10 +23,11 @@ using ListenerBase = Catch::EventListenerBase;
 using ListenerBase = Catch::TestEventListenerBase;
 #endif
 
-class SeedBeforeEachTest final : public ListenerBase {
+class PrepareEachTest final : public ListenerBase {
  public:
   using ListenerBase::ListenerBase;
   void testCaseStarting(const Catch::TestCaseInfo& /*test*/) override {
+    if (std::getenv("OMP_NUM_THREADS") == nullptr) at::set_num_threads(1);
     const char* text = std::getenv("TRAINCTL_TEST_SEED");
     at::Generator generator = at::detail::getDefaultCPUGenerator();
     const std::scoped_lock lock(generator.mutex());
@@ -31,4 +37,4 @@ class SeedBeforeEachTest final : public ListenerBase {
 
 }  // namespace
 
-CATCH_REGISTER_LISTENER(SeedBeforeEachTest)
+CATCH_REGISTER_LISTENER(PrepareEachTest)
