@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Generates the small data sets of the configs that need your own data: tables, arrays, lists of images, tar shards, a text.
+"""Generates the small data sets of the configs that need your own data: tables, arrays, lists of images, tar shards, texts.
 
 usage: configs/make_data.py [FOLDER]     (else $TRAINCTL_DATA, else data/ next to configs/)
 
-Needs only Python, and keeps existing folders. The numbers are the same on every machine; the text is not, because it is the
+Needs only Python, and keeps existing folders. The numbers are the same on every machine; the set `text` is not, because it is the
 source of Python's own library."""
 
 import array
@@ -109,7 +109,21 @@ def text(folder, _):
     (folder / "val.bin").write_bytes(tokens[cut:].tobytes())
 
 
-SETS = (houses, multi_label, distillation, shapes, text)
+def sentences(folder, draw):
+    """Writes sentences of three made-up languages, whose words have other orders of consonants and vowels; the class is the language."""
+    letters = {"c": "bdfgklmnprst", "v": "aeiou"}
+    languages = {"aru": ("v", "vcv", "vccv"), "dako": ("cv", "cvcv", "ccv"), "mek": ("cvc", "cvcc", "ccvc")}
+    words = {name: ["".join(draw.choice(letters[letter]) for letter in draw.choice(shapes) * 2) for _ in range(80)]
+             for name, shapes in languages.items()}
+    for name, count in (("train", 1200), ("val", 300)):
+        lines = ["text,language"]
+        for _ in range(count):
+            language = draw.choice(sorted(languages))
+            lines.append(" ".join(draw.choice(words[language]) for _ in range(draw.randrange(2, 7))) + "," + language)
+        (folder / f"{name}.csv").write_text("\n".join(lines) + "\n")
+
+
+SETS = (houses, multi_label, distillation, shapes, text, sentences)
 
 
 def make(root, sets=SETS):

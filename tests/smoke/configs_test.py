@@ -278,7 +278,7 @@ class SpeedConfigs(Stepping):
 
 class TableAndTextConfigs(Stepping):
     FOLDERS = ("tabular", "text")
-    SETS = (make_data.houses, make_data.multi_label, make_data.text)
+    SETS = (make_data.houses, make_data.multi_label, make_data.text, make_data.sentences)
     WORDS = {"text/gpt2_small.yaml": ("model.layers=1", "dataset.train.sequence_length=64")}
 
     def step(self, config, *words):

@@ -49,7 +49,7 @@ std::size_t part_of_request(const spec::SplitOptions& options, std::size_t reque
 }
 
 void check_layout(const Layout& layout, std::int64_t classes, const spec::SplitOptions& options) {
-  ENSURE(config, find_field(layout, "tokens") == layout.size(),
+  ENSURE(config, find_field(layout, "targets") == layout.size(),
          "dataset.split cannot divide tokens: neighboring samples belong to one text\nhint: set "
          "dataset.val to a token file with different text");
   const bool classed = classes > 0 && std::ranges::find(layout, kClassLabel) != layout.end();

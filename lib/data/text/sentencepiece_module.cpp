@@ -91,8 +91,13 @@ void train(const TrainingOptions& options, const std::function<std::optional<std
   Lines lines(next);
   const auto status = sentencepiece::SentencePieceTrainer::Train(settings, &lines, &model);
   lines.rethrow();
-  ENSURE(config, status.ok(), "SentencePiece cannot train a model: {}",
-         printable(status.message()));
+  if (status.ok()) return;
+  // The message begins with a place in SentencePiece's source and the condition in brackets.
+  const std::string message = status.message();
+  const std::size_t bracket = message.find("] ");
+  throw Error(ErrorKind::config,
+              "SentencePiece cannot train a model: " +
+                  printable(bracket == message.npos ? message : message.substr(bracket + 2)));
 }
 
 }  // namespace

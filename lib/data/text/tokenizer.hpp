@@ -45,7 +45,7 @@ struct TrainingOptions {
 };
 
 /// Trains a SentencePiece model and returns the content of its file. It restores every text exactly
-/// (bytes stand in for characters without a piece, nothing is normalized), its first pieces are
+/// (bytes encode characters without a piece, nothing is normalized), its first pieces are
 /// padding, the end of a text and the unknown piece, and equal inputs give equal models. `next`
 /// returns the next line, or nothing at the end. Throws Error(config).
 std::string train_sentencepiece(const TrainingOptions& options,
