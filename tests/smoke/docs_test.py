@@ -27,7 +27,7 @@ BLOCK = re.compile(r'^(?P<note><!-- not run: [^\n]+ -->\n\s*)?(?P<indent>[ ]*)``
 TITLE = re.compile(r'title="([^"]+)"')
 # Matches `optimizer.lr=0.1`, `trainer.devices: auto` or `loader.num_workers` in a sentence or a table.
 INLINE = re.compile(r"`((?:%s)\.[a-z_0-9]+(?:\.[a-z_0-9]+)*)(?:`|=|: )" % "|".join(
-    "dataset loader model weights optimizer scheduler early_stopping trainer distributed checkpoint".split()))
+    "dataset loader model weights loss optimizer scheduler early_stopping trainer distributed checkpoint profiler".split()))
 JSON_KEYS = {"model.memory", "model.speed"}  # keys of documents that look like keys of an experiment
 KNOWN = {"console", "yaml", "python", "text", "json", "diff", "toml", "csv"}
 

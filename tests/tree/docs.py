@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Checks that the documents are current: the table of ranks names the existing folders, links lead somewhere, decisions are
-numbered, the timing phases are described."""
+numbered, the timing phases are described, stages in sentences and tables have the options that are written with them."""
 
+import json
 import os
 import re
 from pathlib import Path
@@ -13,6 +14,10 @@ LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)(?:#[^)]*)?\)")
 README_LIMIT = 120
 PHASES = "lib/events/timing_fields.def"
 PHASE = re.compile(r'^TIMING_PHASE\(\w+, (\w+), \w+, "(\w*)"', re.M)
+SCHEMA = "configs/schema.json"
+INLINE = re.compile(r"`[^`\n]+`")
+# Matches { type: NAME, option: value, ... } without nested braces.
+STAGE = re.compile(r"\{ ?type: (\w+)((?:, \w+: (?:\[[^][{}]*\]|[^][{},]+))*) ?\}")
 COLUMNS, RANGES = "docs/reference/run-folder.md", "docs/how-to/profile.md"
 
 
@@ -68,9 +73,26 @@ def check_phases(root):
                          if name and f"`{name}`" not in tree.read(root, RANGES)]
 
 
+def check_stages(root):
+    """Compares each stage in inline code, such as `{ type: sgd, lr: 0.1 }`, with the schema of experiment files."""
+    if not (Path(root) / SCHEMA).is_file():
+        return []
+    known = {}
+    for name, schema in json.loads(tree.read(root, SCHEMA))["$defs"].items():
+        known.setdefault(name.rpartition(".")[2], []).append(set(schema.get("properties", ())))
+    violations = []
+    for path in tree.files(root, ".md"):
+        for number, line in enumerate(tree.read(root, path).splitlines(), 1):
+            for name, options in STAGE.findall(" ".join(INLINE.findall(line))):
+                written = set(re.findall(r", (\w+): ", options))
+                if not any(written <= options for options in known.get(name, [])):
+                    violations.append(f"{path}:{number}: no stage {name} has the options: {', '.join(sorted(written)) or 'none'}")
+    return violations
+
+
 def check(root):
     return (check_table(root) + check_links(root) + check_orphans(root) + check_decisions(root) + check_readme(root) +
-            check_phases(root))
+            check_phases(root) + check_stages(root))
 
 
 if __name__ == "__main__":

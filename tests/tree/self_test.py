@@ -334,6 +334,14 @@ class Needed(unittest.TestCase):
 
 
 class Docs(Planted):
+    def test_stages_in_docs_have_the_options_of_the_schema(self):
+        schema = '{"$defs": {"optimizer.sgd": {"properties": {"type": {}, "lr": {}, "betas": {}}}}}'
+        page = f"{TABLE}\nwrite `{{ type: sgd, lr: 0.1, betas: [0.9, 1] }}`, `[{{ type: sgd }}]`, %s\n"
+        files = {"configs/schema.json": schema, "docs/architecture.md": page % "{ type: adam }"}
+        self.expect(docs.check(self.tree_of(**files)))
+        files["docs/architecture.md"] = page % "`{ type: sgd, rate: 1 }` `{ type: adam }`"
+        self.expect(docs.check(self.tree_of(**files)), "no stage sgd has the options: rate", "no stage adam has the options: none")
+
     def test_outdated_docs_are_reported(self):
         self.expect(docs.check(self.tree_of()))
         self.expect(docs.check(self.tree_of(**{"lib/extra/x.hpp": ""})), "lib/extra is not in the table")
