@@ -19,15 +19,6 @@ namespace {
 const std::vector<std::string> kSmall{"resnet18",           "resnet_cifar",
                                       "mobilenet_v2",       "mobilenet_v3_small",
                                       "mobilenet_v3_large", "efficientnet_b0"};
-const std::vector<std::string> kLarge{"resnet34",        "resnet50",        "resnet101",
-                                      "resnet152",       "se_resnet50",     "efficientnet_b1",
-                                      "efficientnet_b2", "efficientnet_b3", "efficientnet_b4"};
-
-std::vector<std::string> all_models() {
-  std::vector<std::string> all = kSmall;
-  all.insert(all.end(), kLarge.begin(), kLarge.end());
-  return all;
-}
 
 std::unique_ptr<stage::Model> make(const std::string& type, const std::string& options,
                                    const stage::ModelContext& context) {
@@ -112,7 +103,11 @@ TEST_CASE("convnets: seeded weights, statistics and logits equal torchvision's")
 }
 
 TEST_CASE("convnets: every parameter gets a gradient") {
-  for (const std::string& type : all_models()) {
+  // Deeper and wider members of a family run the same blocks; the test above checks their weights
+  // and logits.
+  std::vector<std::string> types = kSmall;
+  types.insert(types.end(), {"resnet50", "se_resnet50"});
+  for (const std::string& type : types) {
     INFO(type);
     // Stochastic depth could drop a block, and then its gradients would be 0.
     const std::string options =
