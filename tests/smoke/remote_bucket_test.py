@@ -5,6 +5,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import tempfile
 import unittest
 from unittest import mock
 
@@ -48,25 +49,31 @@ KEYS = "access_key: '${secret:TEST_S3_KEY}', secret_key: '${secret:TEST_S3_SECRE
 
 
 class Bucket(Remote):
-    def setUp(self):
-        super().setUp()
-        self.stages = write_everything(self.data)
-        crop = "transforms: [{type: center_crop, size: 8}]"
-        self.stages["image_folder"] = "{type: image_folder, root: ROOT/images, %s}" % crop
-        self.stages["webdataset"] = '{type: webdataset, shards: ["ROOT/s-*.tar"], %s}' % crop
-        self.log = self.folder / "moto.log"
-        self.url, server = serve(self.launch, self.log, "/moto-api/")
-        self.addCleanup(server.wait)
-        self.addCleanup(server.terminate)
-        # moto requires signed requests from here on.
-        made = subprocess.run([MOTO, "-c", PREPARE, self.url, self.data], stdout=subprocess.PIPE, text=True, check=True)
-        self.key, self.secret = made.stdout.split()
-        patch = mock.patch.dict(os.environ, TEST_S3_KEY=self.key, TEST_S3_SECRET=self.secret)
-        patch.start()
-        self.addCleanup(patch.stop)
+    """All tests of a class read from one server, which takes seconds to start."""
 
-    def launch(self, port):
-        with open(self.log, "w", encoding="utf-8") as log:
+    @classmethod
+    def setUpClass(cls):
+        scratch = tempfile.TemporaryDirectory(prefix="trainctl-bucket-")
+        cls.addClassCleanup(scratch.cleanup)
+        cls.served, cls.log = pathlib.Path(scratch.name) / "data", pathlib.Path(scratch.name) / "moto.log"
+        cls.served.mkdir()
+        cls.stages = write_everything(cls.served)
+        crop = "transforms: [{type: center_crop, size: 8}]"
+        cls.stages["image_folder"] = "{type: image_folder, root: ROOT/images, %s}" % crop
+        cls.stages["webdataset"] = '{type: webdataset, shards: ["ROOT/s-*.tar"], %s}' % crop
+        cls.url, server = serve(cls.launch, cls.log, "/moto-api/")
+        cls.addClassCleanup(server.wait)
+        cls.addClassCleanup(server.terminate)
+        # moto requires signed requests from here on.
+        made = subprocess.run([MOTO, "-c", PREPARE, cls.url, cls.served], stdout=subprocess.PIPE, text=True, check=True)
+        cls.key, cls.secret = made.stdout.split()
+        patch = mock.patch.dict(os.environ, TEST_S3_KEY=cls.key, TEST_S3_SECRET=cls.secret)
+        patch.start()
+        cls.addClassCleanup(patch.stop)
+
+    @classmethod
+    def launch(cls, port):
+        with open(cls.log, "w", encoding="utf-8") as log:
             return subprocess.Popen([MOTO, "-m", "moto.server", "-p", str(port)], stdout=log, stderr=log)
 
     def remote(self, keys=KEYS):
@@ -80,7 +87,7 @@ class Bucket(Remote):
 class InABucket(Bucket):
     def test_every_source_is_the_same_as_from_the_disk_and_the_second_run_asks_for_nothing(self):
         for name, stage in self.stages.items():
-            expected = self.hash(stage.replace("ROOT", str(self.data)))
+            expected = self.hash(stage.replace("ROOT", str(self.served)))
             bucket = stage.replace("ROOT/images,", "s3://photos,").replace("ROOT", "s3://bucket")
             before = self.requests()
             self.assertEqual(self.hash(bucket, "{mode: none, local: tier}", self.remote()), expected, name)
@@ -118,7 +125,7 @@ class InABucket(Bucket):
         self.assertIn("${secret:TEST_S3_SECRET}", said)
         self.assertNotIn(self.secret, said)
         for file in self.folder.rglob("*"):
-            if file.is_file() and file != self.log:
+            if file.is_file():
                 self.assertNotIn(self.secret.encode(), file.read_bytes(), file)
 
 
@@ -140,7 +147,7 @@ class TrainedFromABucket(Bucket):
         said += self.run_on(stage, "second")
         self.assertEqual(self.requests() - before, 3)
         self.assertNotIn(self.secret, said)
-        files = [file for file in self.folder.rglob("*") if file.is_file() and file != self.log]
+        files = [file for file in self.folder.rglob("*") if file.is_file()]
         self.assertTrue([file for file in files if "first" in str(file)])
         for file in files:
             self.assertNotIn(self.secret.encode(), file.read_bytes(), file)
