@@ -28,13 +28,17 @@ class SchemaFile(Front):
 
     def test_broken_configs_are_refused(self):
         right = "dataset: { train: synthetic_digits }\nmodel: mlp\noptimizer: adam\n"
-        self.assertEqual(self.validated(self.write("right.yaml", right)).returncode, 0)
-        for what, (line, key) in BROKEN.items():
+        files = [self.write("right.yaml", right)]
+        for number, (line, _) in enumerate(BROKEN.values()):
+            kept = "".join(row for row in right.splitlines(keepends=True) if not row.startswith(line.partition(":")[0]))
+            files.append(self.write(f"broken{number}.yaml", kept + line + "\n"))
+        done = self.validated(*files)
+        self.assertEqual(done.returncode, 1, done.stdout)
+        self.assertNotIn("right.yaml", done.stdout)
+        for number, (what, (_, key)) in enumerate(BROKEN.items()):
             with self.subTest(what):
-                kept = "".join(row for row in right.splitlines(keepends=True) if not row.startswith(line.partition(":")[0]))
-                done = self.validated(self.write("broken.yaml", kept + line + "\n"))
-                self.assertEqual(done.returncode, 1, done.stdout)
-                self.assertIn(key, done.stdout)
+                said = done.stdout.partition(f"broken{number}.yaml::")[2].partition(".yaml::")[0]
+                self.assertIn(key, said, done.stdout)
 
 
 if __name__ == "__main__":
