@@ -209,28 +209,25 @@ class FileSizeLimit(Smoke):
 
 
 class EndlessStart(Smoke):
-    """The first forward pass of a scripted model never returns."""
+    """The first forward pass of a scripted model never returns. Two runs and a plan wait for the limit at the same time."""
 
     SCRIPT = SOURCE / "tests/golden/torch/endless_script.pt"
 
-    def model(self):
+    def test_runs_and_a_plan_end_as_hung(self):
         digest = hashlib.sha256(self.SCRIPT.read_bytes()).hexdigest()
-        return [f"model={{type: torchscript, path: {self.SCRIPT}, sha256: {digest}}}", "+trainer.hang_timeout=1s"]
-
-    def test_a_run_ends_as_hung(self):
-        result = self.train(*self.model(), code=8)
-        self.assertEqual((result["verdict"], result["first_failure"]["phase"]), ("hang", "startup"))
-        self.assertRegex(result["message"], r"no progress for .* during startup; the limit is 10.0 s .*hang_timeout")
-
-    def test_a_run_of_two_ranks_ends_as_hung(self):
-        result = self.train(*self.model(), "trainer.devices=2", "loader.batch_size=25", code=8)
-        self.assertEqual((result["verdict"], result["world_size"]), ("hang", 2))
-        self.assertRegex(self.err, r"rank [01] of 2")
-
-    def test_a_plan_ends_as_hung(self):
-        code, out, err = run(self.folder, "plan", "digits.yaml", *self.model())
-        self.assertEqual(code, 8, out + err)
-        self.assertIn("error: cannot measure the model: ", err)
+        model = [f"model={{type: torchscript, path: {self.SCRIPT}, sha256: {digest}}}", "+trainer.hang_timeout=1s"]
+        commands = {"one": ["run", "--run-dir", "one"], "two": ["run", "--run-dir", "two", "trainer.devices=2", "loader.batch_size=25"],
+                    "plan": ["plan"]}
+        processes = {name: start(self.folder, words[0], "digits.yaml", *model, *words[1:]) for name, words in commands.items()}
+        said = {name: process.communicate(timeout=480) for name, process in processes.items()}
+        for name, process in processes.items():
+            self.assertEqual(process.returncode, 8, (name, said[name]))
+        one, two = (json.loads((self.folder / name / "result.json").read_text()) for name in ("one", "two"))
+        self.assertEqual((one["verdict"], one["first_failure"]["phase"]), ("hang", "startup"))
+        self.assertRegex(one["message"], r"no progress for .* during startup; the limit is 10.0 s .*hang_timeout")
+        self.assertEqual((two["verdict"], two["world_size"]), ("hang", 2))
+        self.assertRegex(said["two"][1], r"rank [01] of 2")
+        self.assertIn("error: cannot measure the model: ", said["plan"][1])
 
 
 class OutOfMemory(Smoke):
