@@ -87,7 +87,7 @@ class GateOnRealRuns(Sleepy):
             self.failing("--baseline", "base.json", "--fail-on", GATE)
 
     def test_rows_that_the_baseline_lacks_are_reported_as_not_compared(self):
-        short = ["trainer.max_epochs=1", "dataset.train.samples=50", "--repeats", "3"]
+        short = ["trainer.max_epochs=1", "dataset.train.samples=50", "--repeats", "1"]
         self.bench(*short, "--workers", "0", "--save", "base.json")
         gate = ["--baseline", "base.json", "--fail-on", "train/loss>+1%"]
         document = self.bench(*short, "--workers", "0,1", *gate, "--junit", "junit.xml")
