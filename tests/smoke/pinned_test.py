@@ -74,7 +74,7 @@ class MemoryFormatOfImages(Smoke):
             self.assertEqual(choices, [(value, "configured")])
 
     def test_all_runs_of_tune_have_the_format_of_the_first(self):
-        code, out, err = run(self.folder, "tune", "convolutions.yaml", "--budget", "30s", "--repeats", "3", "--json")
+        code, out, err = run(self.folder, "tune", "convolutions.yaml", *SHORT, "--budget", "15s", "--repeats", "3", "--json")
         self.assertIn(code, (0, 4), out + err)
         folders = sorted((self.folder / "runs/tune/convolutions").glob("2*/runs/2*"))
         self.assertGreater(len(folders), 1, err)
