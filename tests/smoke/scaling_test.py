@@ -118,7 +118,7 @@ class LinkAndForecast(Smoke):
         self.assertEqual([row["ranks"] for row in scaling["rows"]], [1, 4, 64, 1024])
 
     def test_a_link_that_cannot_be_measured_leaves_the_findings(self):
-        code, out, err = run(self.folder, "doctor", "--link", "--devices", "2", "--json")
+        code, out, err = run(self.folder, "doctor", "--json")
         sound = json.loads(out)["findings"]
         memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
         most = memory // (256 << 20)
