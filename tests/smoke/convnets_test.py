@@ -73,7 +73,8 @@ class PhotographNetworks(Smoke):
             self.skipTest("set TRAINCTL_DATA to a folder with imagenet-sample/")
 
     def trained(self, config):
-        result = self.train("trainer.max_epochs=1", "+trainer.limit_train_batches=4", "dataset.train.transforms.0.size=96",
+        result = self.train("trainer.max_epochs=1", "+trainer.limit_train_batches=4", "++loader.batch_size=8", "+trainer.num_threads=1",
+                            "++trainer.channels_last=false", "dataset.train.transforms.0.size=96",
                             config=SOURCE / "configs/imagenet-sample" / config)
         self.assertEqual((result["verdict"], result["steps"]), ("ok", 4))
         self.assertLess(result["train"]["loss"], 5)
