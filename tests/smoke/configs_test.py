@@ -27,7 +27,7 @@ WITHOUT_A_CONFIG = {}
 
 # The kind of stage that a key holds: at the top level, in a split, or among the options of another stage.
 KINDS = {"model": "model", "loss": "loss", "optimizer": "optimizer", "scheduler": "scheduler", "early_stopping": "stopper",
-         "metrics": "metric", "train": "dataset", "val": "dataset", "test": "dataset", "source": "dataset", "sampler": "sampler",
+         "metrics": "metric", "train": "dataset", "val": "dataset", "test": "dataset", "source": "dataset", "sources": "dataset", "sampler": "sampler",
          "transforms": "transform", "batch_transforms": "batch_transform", "layers": "layer", "shortcut": "layer",
          "schedulers": "scheduler", "loggers": "logger"}
 LISTS = {"loggers", "metrics", "transforms", "batch_transforms", "layers", "shortcut", "schedulers"}  # options with these names need not be lists

@@ -50,6 +50,19 @@ class Packs(Front):
         self.assert_has(again.out, "300 samples (raw), 300 of them already stored")
         self.refused("data", "pack", source, "--out", pack)
 
+    def test_a_pack_of_several_sources_gives_their_batches_and_is_stale_when_one_changes(self):
+        for folder in ("first", "second"):
+            self.copy_seeds(f"{folder}/a", "420", "444")
+            self.copy_seeds(f"{folder}/b", "progressive")
+        parts = ("{type: subset, source: {type: image_folder, root: first}, range: [0, 2]}", "{type: image_folder, root: second}")
+        resize = "transforms: [{type: resize, size: [8, 8]}]"
+        source = self.config("source.yaml", f"{{type: concat, sources: [{', '.join(parts)}], {resize}}}")
+        self.assert_has(self.program("data", "pack", source, "--out", self.folder / "both.pack", code=0).out, "5 samples")
+        packed = self.config("packed.yaml", f"{{type: pack, path: both.pack, {resize}}}")
+        self.assertEqual(self.digest(packed), self.digest(source))
+        shutil.copy(self.folder / "second/a/444.jpg", self.folder / "second/b/progressive.jpg")
+        self.assert_has(self.refused("data", "hash", packed, code=9), "both.pack is stale", "second/b")
+
     def test_options_without_effect_are_refused_and_a_cut_pack_is_a_data_error(self):
         source = self.config("source.yaml", "{type: synthetic_digits, samples: 100}")
         pack = self.folder / "digits.pack"

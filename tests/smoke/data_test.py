@@ -50,6 +50,24 @@ class Hashes(DataVerbs):
         self.assertNotEqual(self.hash(self.config, "seed=1")["digest"], expected["digest"])
         self.assertEqual(self.hash(self.config, "--epochs", "1")["epochs"][0], expected["epochs"][0])
 
+    def test_the_digest_of_weighted_sources_is_the_same_for_any_workers_ranks_and_cache(self):
+        stage = ("{type: concat, weights: [3, 1], sources: [{type: synthetic_digits, samples: 300}, {type: subset, classes: ['1', '7'], "
+                 "source: {type: synthetic_digits, split: test, samples: 400}}, {type: synthetic_digits, seed: 5, samples: 90}], "
+                 "transforms: [{type: random_crop, size: 28, padding: 2}]}")
+        refused = self.refused("validate", self.config, f"dataset.train={stage}")
+        self.assert_has(refused, "'weights' must have one weight per source, got 2 weights for 3 sources")
+        stage = stage.replace("[3, 1]", "[3, 1, 2]")
+        self.assert_has(self.refused("validate", self.config, f"dataset.train={stage}"), "has 10 classes, and sources.1 (subset) has 1, 7")
+        stage = "dataset.train=" + stage.replace("classes: ['1', '7']", "fraction: 0.2, stratify: true")
+        expected = self.hash(self.config, stage)
+        self.assertNotEqual(expected["epochs"][0], expected["epochs"][1])
+        for words in (["--workers", "0"], ["--workers", "3", "--prefetch-factor", "1"], ["--world-size", "3", "--workers", "2"],
+                      ["dataset.cache.mode=none"], ["dataset.cache.mode=encoded"], ["dataset.cache.mode=decoded"]):
+            self.assertEqual(self.hash(self.config, stage, *words)["digest"], expected["digest"], words)
+        self.assertNotEqual(self.hash(self.config, stage.replace("[3, 1, 2]", "[3, 1, 1]"))["digest"], expected["digest"])
+        for word in ("loader.sampler=class_balanced", "loader.shuffle=false"):
+            self.assert_has(self.refused("validate", self.config, stage, word), "the 'weights' of dataset.train draw samples at random")
+
     def test_a_missing_verb_and_a_number_out_of_range_are_usage_errors(self):
         self.refused("data")
         self.assert_has(self.refused("data", "hash", self.config, "--workers", "300"), "'300' must be an integer from 0 to 256")

@@ -43,10 +43,18 @@ def write_everything(folder):
                 label.write_text(str(i % 2))
                 tar.add(folder / f"images/{i % 2}/{i} .png", f"{i:03}.png")
                 tar.add(label, f"{i:03}.cls")
+    for name in ("some", "more"):
+        (folder / f"{name}.csv").write_text("".join(f"{name}/{i}.png,{i % 2}\n" for i in range(20)))
+        (folder / name).mkdir()
+        for i in range(20):
+            (folder / f"{name}/{i}.png").write_bytes(png(100 * len(name) + 50 * (name == "more") + i))
+    parts = "sources: [{type: image_list, path: ROOT/some.csv}, " \
+            "{type: subset, source: {type: image_list, path: ROOT/more.csv}, range: [4, 14]}], weights: [1, 1]"
     crop = "transforms: [{type: center_crop, size: 8}]"
     return {
         "mnist": "{type: mnist, root: ROOT}",
         "npy": "{type: npy, images: ROOT/x.npy, labels: ROOT/y.npy}",
         "image_list": "{type: image_list, path: ROOT/list.csv, %s}" % crop,
+        "concat": "{type: concat, %s, %s}" % (parts, crop),
         "webdataset": '{type: webdataset, shards: ["ROOT/s-{0..1}.tar"], %s}' % crop,
     }

@@ -105,6 +105,7 @@ class CachedDataset final : public Dataset, public ImageStore, public Fetchable 
   [[nodiscard]] Footprint footprint() const override { return source_->footprint(); }
   void fill(std::span<const std::int64_t> indices, Rows rows) const override;
   [[nodiscard]] const ImageStore* images() const override { return this; }
+  [[nodiscard]] Mixture mixture() const override { return source_->mixture(); }
   [[nodiscard]] std::string fingerprint() const override { return source_->fingerprint(); }
   [[nodiscard]] const Fetchable* fetchable() const override {
     return source_->fetchable() != nullptr ? this : nullptr;

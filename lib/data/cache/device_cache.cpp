@@ -29,6 +29,7 @@ class HeldDataset final : public Dataset, public ImageStore {
     source_->fill(indices, rows);
   }
   [[nodiscard]] const ImageStore* images() const override { return this; }
+  [[nodiscard]] Mixture mixture() const override { return source_->mixture(); }
   [[nodiscard]] std::string fingerprint() const override { return source_->fingerprint(); }
 
   [[nodiscard]] StoredImage read(std::int64_t index,

@@ -55,6 +55,12 @@ struct Footprint {
   std::uint64_t mapped = 0;  // mapped files: shared between processes and reclaimable
 };
 
+/// Groups of samples that an epoch draws in given proportions, such as the sources of `concat`.
+struct Mixture {
+  std::vector<double> weights;        // of each group; empty: an epoch has every sample once
+  std::vector<std::uint32_t> groups;  // of each sample
+};
+
 /// A data set whose samples may still have to be downloaded. Called from several threads.
 class Fetchable {
  public:
@@ -90,8 +96,13 @@ class Dataset {
   [[nodiscard]] virtual const ImageStore* images() const { return nullptr; }
   /// Null when all samples are on this machine.
   [[nodiscard]] virtual const Fetchable* fetchable() const { return nullptr; }
+  /// Applies to training, if it shuffles.
+  [[nodiscard]] virtual Mixture mixture() const { return {}; }
   /// Returns a digest of the content (not of the path), for the manifest.
   [[nodiscard]] virtual std::string fingerprint() const = 0;
+  /// Returns a digest of the samples and their order that ignores modification times, so that
+  /// copying or touching image files keeps it.
+  [[nodiscard]] virtual std::string membership() const { return fingerprint(); }
 };
 
 /// Returns the name of a sample of the data set for messages.

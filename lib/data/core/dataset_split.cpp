@@ -213,7 +213,7 @@ void keep_part(Facts& facts, const spec::DataSplit& split, const Catalog& catalo
 std::string division_digest(const spec::DataSplit& train) {
   const auto set = open_divided(train, catalog_in_use());
   Hasher hasher;
-  hasher.add(membership_digest(*set->whole));
+  hasher.add(set->whole->membership());
   for (const std::vector<std::int64_t>& samples : set->parts)
     hasher.add(static_cast<std::uint64_t>(samples.size())),
         hasher.add(std::as_bytes(std::span(samples)));
@@ -276,12 +276,16 @@ class Subset final : public Dataset, public ImageStore, public ImageRanges, publ
   [[nodiscard]] const Fetchable* fetchable() const override {
     return dataset_->fetchable() == nullptr ? nullptr : this;
   }
-  [[nodiscard]] std::string fingerprint() const override {
-    Hasher hasher;
-    hasher.add(dataset_->fingerprint());
-    hasher.add(std::as_bytes(std::span(indices_)));
-    return hasher.hex();
+  [[nodiscard]] Mixture mixture() const override {
+    Mixture whole = dataset_->mixture();
+    if (whole.weights.empty()) return whole;
+    Mixture mixture{std::move(whole.weights), {}};
+    for (const std::int64_t index : indices_)
+      mixture.groups.push_back(whole.groups[static_cast<std::size_t>(index)]);
+    return mixture;
   }
+  [[nodiscard]] std::string fingerprint() const override { return digest(dataset_->fingerprint()); }
+  [[nodiscard]] std::string membership() const override { return digest(dataset_->membership()); }
 
   [[nodiscard]] StoredImage read(std::int64_t index,
                                  std::vector<std::byte>& scratch) const override {
@@ -320,6 +324,12 @@ class Subset final : public Dataset, public ImageStore, public ImageRanges, publ
  private:
   [[nodiscard]] std::int64_t at(std::int64_t index) const {
     return indices_.at(static_cast<std::size_t>(index));
+  }
+  [[nodiscard]] std::string digest(const std::string& of_whole) const {
+    Hasher hasher;
+    hasher.add(of_whole);
+    hasher.add(std::as_bytes(std::span(indices_)));
+    return hasher.hex();
   }
   [[nodiscard]] const ImageRanges& whole_ranges() const { return *dataset_->images()->ranges(); }
 

@@ -105,7 +105,7 @@ class ImageFileDataset final : public Dataset,
   [[nodiscard]] std::string fingerprint() const override { return digest(files_.stamps); }
 
   /// Returns the fingerprint without modification times.
-  [[nodiscard]] std::string membership() const {
+  [[nodiscard]] std::string membership() const override {
     std::vector<FileStamp> stamps = files_.stamps;
     for (FileStamp& stamp : stamps) stamp.mtime_ns = 0;
     return digest(stamps);
@@ -197,11 +197,6 @@ std::shared_ptr<const Dataset> image_file_dataset(DataRoot root, ImageFiles file
                                                   std::function<void()> forget) {
   return std::make_shared<const ImageFileDataset>(std::move(root), std::move(files),
                                                   std::move(forget));
-}
-
-std::string membership_digest(const Dataset& dataset) {
-  const auto* files = dynamic_cast<const ImageFileDataset*>(&dataset);
-  return files == nullptr ? dataset.fingerprint() : files->membership();
 }
 
 }  // namespace trainctl::data

@@ -71,8 +71,4 @@ bool has_image_suffix(std::string_view name);
 std::shared_ptr<const Dataset> image_file_dataset(DataRoot root, ImageFiles files,
                                                   std::function<void()> forget);
 
-/// Returns a digest of the samples and their order that ignores modification times, so that copying
-/// or touching image files keeps it. For data sets without image files, the fingerprint.
-std::string membership_digest(const Dataset& dataset);
-
 }  // namespace trainctl::data

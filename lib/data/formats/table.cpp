@@ -319,6 +319,11 @@ std::vector<ColumnStats> table_columns(const Table& options, const OpenTable& op
 
 bool learns_from_data(const config::Stage& dataset) {
   using spec::dataset::Csv, spec::dataset::Parquet;
+  if (const auto* concat = dataset.get_if<spec::dataset::Concat>())
+    return std::ranges::any_of(concat->sources,
+                               [](const config::Stage& one) { return learns_from_data(one); });
+  if (const auto* part = dataset.get_if<spec::dataset::Subset>())
+    return learns_from_data(part->source);
   if (dataset.options_type == typeid(Csv)) return learns_from_data(dataset.as<Csv>());
   return dataset.options_type == typeid(Parquet) && learns_from_data(dataset.as<Parquet>());
 }

@@ -58,7 +58,12 @@ std::int64_t sample_of(const Extent& extent, std::int64_t row, const Permutation
 
 Orders::Orders(const Dataset& dataset, const LoaderOptions& options)
     : samples_(dataset.size()), kind_(options.order), seed_(options.seed) {
-  if (options.sampling) sampler_.emplace(dataset, *options.sampling);
+  if (options.sampling) {
+    sampler_.emplace(dataset, *options.sampling);
+  } else if (kind_ == Order::shuffled) {
+    const Mixture mixture = dataset.mixture();
+    if (!mixture.weights.empty()) mixture_.emplace(mixture);
+  }
 }
 
 std::shared_ptr<const Permutation> Orders::get(std::int64_t epoch) const {
@@ -66,10 +71,13 @@ std::shared_ptr<const Permutation> Orders::get(std::int64_t epoch) const {
   const std::lock_guard lock(mutex_);
   CachedOrder& cached = cached_[epoch % 2];
   if (cached.epoch == epoch) return cached.order;
-  Permutation order(sampler_ ? 0 : static_cast<std::size_t>(samples_));
+  Permutation order;
   if (sampler_) {
     order = sampler_->draw(seed_, epoch);
+  } else if (mixture_) {
+    order = mixture_->draw(seed_, epoch);
   } else {
+    order.resize(static_cast<std::size_t>(samples_));
     shuffle(order, seed_, epoch);
   }
   cached = {epoch, std::make_shared<const Permutation>(std::move(order))};

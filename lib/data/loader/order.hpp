@@ -104,6 +104,7 @@ class Orders {
   Order kind_;
   std::uint64_t seed_;
   std::optional<ClassSampler> sampler_;
+  std::optional<MixtureSampler> mixture_;
   mutable std::mutex mutex_;
   mutable CachedOrder cached_[2];  // of even and odd epochs
 };

@@ -1,6 +1,7 @@
 #include "data/loader/sampling.hpp"
 
 #include "base/error.hpp"
+#include "data/core/partition.hpp"
 
 #include <algorithm>
 #include <numeric>
@@ -90,6 +91,36 @@ Permutation ClassSampler::draw(std::uint64_t seed, std::int64_t epoch) const {
     const std::uint32_t begin = label == 0 ? 0 : ends_[label - 1];
     sample = members_[begin + words.below(ends_[label] - begin)];
   }
+  return order;
+}
+
+MixtureSampler::MixtureSampler(const Mixture& mixture) : members_(mixture.weights.size()) {
+  for (std::size_t sample = 0; sample < mixture.groups.size(); ++sample)
+    members_.at(mixture.groups[sample]).push_back(static_cast<std::uint32_t>(sample));
+  PartitionRequest request{.samples = std::ssize(mixture.groups)};
+  double sum = 0;
+  for (std::size_t group = 0; group < members_.size(); ++group)
+    sum += members_[group].empty() ? 0 : mixture.weights[group];
+  ENSURE(config, sum > 0, "only sources without samples have 'weights' above 0");
+  for (std::size_t group = 0; group < members_.size(); ++group) {
+    request.shares.push_back(members_[group].empty() ? 0 : mixture.weights[group] / sum);
+    request.part_names.push_back(fmt::format("sources.{}", group));
+  }
+  counts_ = part_sizes(request);
+}
+
+Permutation MixtureSampler::draw(std::uint64_t seed, std::int64_t epoch) const {
+  Permutation order;
+  WordStream words(seed, epoch, EpochStream::sampling);
+  for (std::size_t group = 0; group < members_.size(); ++group) {
+    Permutation members = members_[group];
+    for (std::int64_t left = counts_[group]; left > 0; left -= std::ssize(members)) {
+      shuffle_with(members, words);
+      order.insert(order.end(), members.begin(),
+                   members.begin() + std::min(left, std::ssize(members)));
+    }
+  }
+  shuffle_with(order, words);
   return order;
 }
 

@@ -39,6 +39,22 @@ class ClassSampler {
   std::vector<double> cumulative_;      // cumulative shares of the classes
 };
 
+/// Draws epoch orders with the proportions of a mixture. Holds 4 bytes per sample.
+class MixtureSampler {
+ public:
+  /// Throws Error(config) when a group with a weight above 0 would get no position.
+  explicit MixtureSampler(const Mixture& mixture);
+
+  /// Draws the order of an epoch, with as many positions as there are samples. Each group has its
+  /// share of the positions. No sample of a group is drawn twice before all others of the group
+  /// were drawn. A pure function of seed and epoch, the same on every machine.
+  [[nodiscard]] Permutation draw(std::uint64_t seed, std::int64_t epoch) const;
+
+ private:
+  std::vector<Permutation> members_;  // the samples of each group
+  std::vector<std::int64_t> counts_;  // the positions of each group in an epoch
+};
+
 /// Reads the labels of all samples, without images; each label must be one number.
 std::vector<std::int64_t> read_labels(const Dataset& dataset);
 

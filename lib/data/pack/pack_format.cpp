@@ -7,6 +7,7 @@
 #include "config/tree/yaml.hpp"
 #include "data/formats/cache_file.hpp"
 #include "spec/load.hpp"
+#include "spec/options/dataset.hpp"
 #include "spec/plugins.hpp"
 
 #include <sys/stat.h>
@@ -63,6 +64,12 @@ void add_texts(const config::Node& node, std::vector<fs::path>& paths) {
 std::vector<fs::path> paths_of(const config::Stage& stage) {
   using config::ValueType;
   std::vector<fs::path> paths;
+  const auto add_source = [&](const config::Stage& source) {
+    for (fs::path& path : paths_of(source)) paths.push_back(std::move(path));
+  };
+  if (const auto* concat = stage.get_if<spec::dataset::Concat>())
+    std::ranges::for_each(concat->sources, add_source);
+  if (const auto* part = stage.get_if<spec::dataset::Subset>()) add_source(part->source);
   for (const config::Field& field : stage.schema->fields) {
     const bool list = field.type.type == ValueType::list && field.type.item;
     if ((list ? field.type.item->type : field.type.type) != ValueType::path) continue;

@@ -233,8 +233,24 @@ void check_remote(Checker& checker) {
                 "'access_key' and 'secret_key' must be set together", "set both, or neither");
 }
 
+/// Returns whether the data set draws its samples by the weights of their sources.
+bool is_weighted(const config::Stage& dataset) {
+  if (const auto* concat = dataset.get_if<dataset::Concat>()) return !concat->weights.empty();
+  const auto* subset = dataset.get_if<dataset::Subset>();
+  return subset != nullptr && is_weighted(subset->source);
+}
+
 void check_sampler(Checker& checker) {
   const Loader& loader = checker.experiment().loader;
+  if (is_weighted(checker.experiment().dataset.train.dataset) &&
+      (loader.sampler || !loader.shuffle)) {
+    const char* key = loader.sampler ? "sampler" : "shuffle";
+    return checker.error(fmt::format("loader.{}", key),
+                         fmt::format("the 'weights' of dataset.train draw samples at random, which "
+                                     "'{}' contradicts",
+                                     loader.sampler ? "sampler" : "shuffle: false"),
+                         "remove one of them");
+  }
   if (!loader.sampler || loader.shuffle) return;
   checker.error("loader.shuffle",
                 "'sampler' draws samples at random, but 'shuffle: false' keeps their order",

@@ -346,6 +346,62 @@ struct Pack {
   }
 };
 
+struct Subset {
+  static constexpr auto kSummary =
+      "Some samples of another data set: listed ones, those of some classes, or a random fraction.";
+
+  config::Stage source;
+  std::vector<std::int64_t> indices;
+  std::optional<std::array<std::int64_t, 2>> range;
+  std::optional<std::filesystem::path> file;
+  std::vector<std::string> classes;
+  std::optional<double> fraction;
+  bool stratify = false;
+  std::uint64_t seed = 0;
+
+  static void describe(auto& options) {
+    options.stage("source", &Subset::source, "dataset",
+                  {.required = true, .example = "{type: mnist, root: data/mnist}"},
+                  "The data set that contains the samples.");
+    options.field("indices", &Subset::indices, {.at_least = 0, .example = "[0, 5, 7]"},
+                  "Numbers of the samples, from 0; the subset has this order.");
+    options.field("range", &Subset::range, {.at_least = 0, .example = "[0, 1000]"},
+                  "First sample, and the sample after the last one.");
+    options.field("file", &Subset::file, {.example = "data/clean.txt"},
+                  "Text file with the number of one sample per line; the subset has this order.");
+    options.field("classes", &Subset::classes, {.example = "[cat, dog]"},
+                  "Keeps only the samples of these classes, which get the labels 0, 1, ... in this "
+                  "order. Numbers, if the source does not name its classes.");
+    options.field("fraction", &Subset::fraction, {.above = 0, .at_most = 1, .example = "0.1"},
+                  "Random fraction of the samples that the other options select.");
+    options.field("stratify", &Subset::stratify,
+                  "With 'fraction': draws the same fraction of each class.");
+    options.field("seed", &Subset::seed, {.at_least = 0},
+                  "Seed of 'fraction'; independent of the run's seed.");
+  }
+};
+
+struct Concat {
+  static constexpr auto kSummary =
+      "The samples of several data sets with the same fields and classes, as torch's "
+      "ConcatDataset; optionally drawn in given proportions.";
+
+  std::vector<config::Stage> sources;
+  std::vector<double> weights;
+
+  static void describe(auto& options) {
+    options.stages("sources", &Concat::sources, "dataset",
+                   {.required = true,
+                    .not_empty = true,
+                    .example = "[{type: mnist, root: data/mnist}, synthetic_digits]"},
+                   "The data sets. Classes with the same name are the same class.");
+    options.field("weights", &Concat::weights, {.at_least = 0, .example = "[3, 1]"},
+                  "Proportions of the sources in an epoch of training, whose length is the number "
+                  "of all samples. A source repeats or omits samples to get its share. Absent: "
+                  "every sample once.");
+  }
+};
+
 struct SyntheticDigits {
   static constexpr auto kSummary =
       "Digits rendered by trainctl itself: 28x28 gray, 10 classes, 60,000 + 10,000 samples; "

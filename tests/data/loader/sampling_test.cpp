@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cmath>
+#include <numeric>
 
 using namespace trainctl;
 using namespace trainctl::data;
@@ -115,4 +116,51 @@ TEST_CASE("loader_options: the sampler is used in training, not in evaluation or
   CHECK(!loader_options(experiment, Role::evaluate, {}).sampling);
   experiment.trainer.overfit_batches = 2;
   CHECK(!loader_options(experiment, Role::train, {}).sampling);
+}
+
+namespace {
+
+/// Returns how often each sample is drawn in an epoch.
+std::vector<int> times_drawn(const MixtureSampler& sampler, std::size_t samples,
+                             std::int64_t epoch) {
+  std::vector<int> times(samples);
+  for (const std::uint32_t sample : sampler.draw(3, epoch)) ++times.at(sample);
+  return times;
+}
+
+}  // namespace
+
+TEST_CASE("MixtureSampler: each group gets its share, and its samples take turns") {
+  Mixture mixture{{1, 3}, {}};
+  for (std::uint32_t i = 0; i < 90; ++i) mixture.groups.push_back(i < 80 ? 0 : 1);
+  const MixtureSampler sampler(mixture);
+  for (const std::int64_t epoch : {0, 1, 2}) {
+    const auto times = times_drawn(sampler, 90, epoch);
+    CHECK(std::accumulate(times.begin(), times.begin() + 80, 0) == 23);  // a quarter of 90
+    CHECK(std::accumulate(times.begin() + 80, times.end(), 0) == 67);
+    CHECK(std::all_of(times.begin(), times.begin() + 80, [](int n) { return n <= 1; }));
+    CHECK(std::all_of(times.begin() + 80, times.end(), [](int n) { return n == 6 || n == 7; }));
+  }
+  CHECK(sampler.draw(3, 0) == sampler.draw(3, 0));
+  CHECK(sampler.draw(3, 0) != sampler.draw(3, 1));
+  CHECK(sampler.draw(3, 0) != sampler.draw(4, 0));
+}
+
+TEST_CASE("MixtureSampler: proportions like the sizes draw every sample once") {
+  Mixture mixture{{2, 1}, {}};
+  for (std::uint32_t i = 0; i < 30; ++i) mixture.groups.push_back(i % 3 == 0 ? 1 : 0);
+  const auto times = times_drawn(MixtureSampler(mixture), 30, 5);
+  CHECK(std::ranges::all_of(times, [](int n) { return n == 1; }));
+}
+
+TEST_CASE("MixtureSampler: a share of no sample is an error, a group without samples is not") {
+  CHECK(MixtureSampler({{1, 5}, {0, 0}}).draw(0, 0).size() == 2);
+  CHECK_THAT(failure_of([] {
+               (void)MixtureSampler({{1000, 1}, {0, 0, 1}});
+             }),
+             Contains("sources.1 would have no samples"));
+  CHECK_THAT(failure_of([] {
+               (void)MixtureSampler({{0, 5}, {0, 0}});
+             }),
+             Contains("only sources without samples"));
 }
