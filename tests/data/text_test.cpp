@@ -22,10 +22,10 @@ void need_sentencepiece() {
   if (!has_sentencepiece()) skip("this build does not read SentencePiece models");
 }
 
-/// Several megabytes of lines of different lengths, so that they are more than one piece.
+/// More than a megabyte of lines of different lengths, so that they are more than one piece.
 std::string long_text() {
   std::string text;
-  for (int i = 0; text.size() < 2'500'000; ++i)
+  for (int i = 0; text.size() < 1'300'000; ++i)
     text += "line " + std::to_string(i) + std::string(static_cast<std::size_t>(i % 97), 'x') + "\n";
   return text;
 }

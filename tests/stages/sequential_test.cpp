@@ -57,6 +57,13 @@ TEST_CASE("sequential: evaluation turns dropout off, also in a residual layer") 
   CHECK(model->forward(x).equal(model->forward(x)));
 }
 
+TEST_CASE("sequential: the embedding of texts with classes covers their vocabulary") {
+  const auto model = make("[{type: embedding, embedding_dim: 4}, flatten, linear]",
+                          {{5}, 3, {spec::Inputs::tokens, spec::Targets::classes, 256}});
+  CHECK(model->parameters()[0].tensor.sizes() == at::IntArrayRef({256, 4}));
+  CHECK(model->forward(at::randint(256, {2, 5}, at::kLong)).sizes() == at::IntArrayRef({2, 3}));
+}
+
 TEST_CASE("sequential: an embedding with a linear layer gives logits for each token") {
   const auto model = make("[{type: embedding, embedding_dim: 4}, linear]", {{7}, 9, kText});
   CHECK(model->forward(at::randint(9, {2, 7}, at::kLong)).sizes() == at::IntArrayRef({2, 7, 9}));

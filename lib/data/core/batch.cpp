@@ -77,7 +77,9 @@ bool set_target(Roles& roles, const Layout& layout) {
   const auto next_tokens = find(layout, "targets");
   const bool tokens = roles.kind.inputs == Inputs::tokens && next_tokens.has_value();
   const auto target = tokens ? next_tokens : find(layout, "label");
-  if (!target) return false;
+  const bool lacks_vocabulary =
+      roles.kind.inputs == Inputs::tokens && !tokens && roles.kind.vocab_size == 0;
+  if (!target || lacks_vocabulary) return false;
   roles.target = *target;
   const Field& field = layout[*target];
   if (tokens) {

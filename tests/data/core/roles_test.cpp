@@ -58,6 +58,17 @@ TEST_CASE("roles_of: tokens have targets of the same length") {
   CHECK(roles.outputs(50257) == 50257);
 }
 
+TEST_CASE("roles_of: tokens with a class need a vocabulary, which is not the number of outputs") {
+  const Roles roles = roles_of({{"tokens", Dtype::i64, {16}, 256}, kClass});
+  CHECK(roles.kind.inputs == Inputs::tokens);
+  CHECK(roles.kind.targets == Targets::classes);
+  CHECK(roles.kind.vocab_size == 256);
+  CHECK(roles.target_shape.empty());
+  CHECK(roles.outputs(3) == 3);
+  CHECK_FALSE(has_same_inputs({{"tokens", Dtype::i64, {16}, 256}, kClass},
+                              {{"tokens", Dtype::i64, {16}, 300}, kClass}));
+}
+
 TEST_CASE("roles_of: fields without a valid input and target are an error") {
   for (const Layout& layout :
        std::vector<Layout>{{},

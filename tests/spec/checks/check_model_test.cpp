@@ -11,6 +11,7 @@ using namespace trainctl::spec;
 namespace {
 
 constexpr SampleKind kText{Inputs::tokens, Targets::tokens};
+constexpr SampleKind kTexts{Inputs::tokens, Targets::classes, /*vocab_size=*/256};
 const ModelInput kDigits{{}, {1, 28, 28}, 10};
 
 /// Returns the problems of the model with such samples; the config itself may be wrong, too.
@@ -257,6 +258,11 @@ TEST_CASE("models: samples of a size that the model does not take are an error",
                  Contains("a sample has 9 tokens, but the model's longest sequence is 8") &&
                  Contains("add 'vocab_size: 50257' to dataset.train"));
   CHECK(problems_with("gpt", ModelInput{kText, {9}, 50}).empty());
+  CHECK_THAT(problems_with("gpt", ModelInput{kTexts, {9}, 3}),
+             Contains("gpt predicts the next token at each position, but the targets are classes"));
+  CHECK(problems_with(sequential("{type: embedding, embedding_dim: 8}, flatten, linear"),
+                      ModelInput{kTexts, {9}, 3})
+            .empty());
 }
 
 TEST_CASE("convolutional models: images must be large enough for the downsampling", "[spec]") {

@@ -34,6 +34,7 @@ spec::Experiment experiment(const std::string& dataset) {
 
 TEST_CASE("task: survives a round trip with any characters in its paths") {
   const spec::ModelInput rows{{spec::Inputs::numbers, spec::Targets::numbers}, {5, 2}, 3};
+  const spec::ModelInput texts{{spec::Inputs::tokens, spec::Targets::classes, 256}, {8}, 3};
   for (const Task& task :
        {Task{TaskKind::evaluate, "test", "runs/a \"b\"\n/best.safetensors"},
         Task{TaskKind::predict, "train", "x.pth"},
@@ -45,7 +46,8 @@ TEST_CASE("task: survives a round trip with any characters in its paths") {
         Task{.resume = "/runs/a \"b\"/checkpoints/epoch=0003-step=000938"},
         Task{.resume = "/runs/a/checkpoints/epoch=0003-step=000938", .accepts_data_change = true},
         Task{.kind = TaskKind::evaluate, .trained_on = "00ff", .division = "ff00"},
-        Task{.kind = TaskKind::check, .model_input = rows}, Task{.until_epoch = 3}, Task{}}) {
+        Task{.kind = TaskKind::check, .model_input = rows},
+        Task{.kind = TaskKind::check, .model_input = texts}, Task{.until_epoch = 3}, Task{}}) {
     CHECK(spec::parse_task(spec::dump_task(task)) == task);
   }
 }
