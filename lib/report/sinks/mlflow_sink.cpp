@@ -77,12 +77,12 @@ class MlflowSender {
     thread_.request_stop();
     thread_.join();
     unsent_ += waiting_.size() + sending_.size();
-    if (is_refused_ || (unsent_ == 0 && first_.empty() && last_.empty())) return;
-    report(
-        fmt::format("the logger mlflow did not send everything to {} in time: {} value{} of "
-                    "metrics {} missing there, and the status of the run may be wrong",
-                    options_.uri, with_thousands(static_cast<long long>(unsent_)), plural(unsent_),
-                    unsent_ == 1 ? "is" : "are"));
+    const bool is_complete = first_.empty() && last_.empty();
+    if (is_refused_ || (unsent_ == 0 && is_complete)) return;
+    report(fmt::format("the logger mlflow could not send {} value{} of metrics to {}{}",
+                       with_thousands(static_cast<long long>(unsent_)), plural(unsent_),
+                       options_.uri,
+                       is_complete ? "" : ", and the status of the run there is not up to date"));
   }
 
   std::vector<std::string> take_news() {
