@@ -228,8 +228,9 @@ Facts subset_facts(const spec::dataset::Subset& options) {
 
 std::string field_text(const Field& field) {
   constexpr std::array kTypes{"uint8", "int64", "float32"};
-  return fmt::format("{} {} [{}]", field.name, kTypes.at(static_cast<std::size_t>(field.dtype)),
-                     fmt::join(field.shape, ", "));
+  return fmt::format("{} {} [{}]{}", field.name, kTypes.at(static_cast<std::size_t>(field.dtype)),
+                     fmt::join(field.shape, ", "),
+                     field.vocab_size > 0 ? fmt::format(" of {} tokens", field.vocab_size) : "");
 }
 
 std::string layout_text(const Layout& layout) {
@@ -258,6 +259,8 @@ struct SourcePair {
         field.shape[0] = field.shape[1] = 0;
         other.shape[0] = other.shape[1] = 0;
       }
+      if (field.vocab_size == 0) field.vocab_size = other.vocab_size;
+      if (other.vocab_size == 0) other.vocab_size = field.vocab_size;
       fits = field == other;
     }
     ENSURE(config, fits,

@@ -190,15 +190,17 @@ int wanted_slots(const LoaderOptions& options) {
   return loaded + options.in_flight;
 }
 
-/// Two epochs are in use at the same time; samplers also group all samples by class.
-std::uint64_t order_bytes(std::int64_t samples, const LoaderOptions& options) {
+/// Two epochs are in use at the same time; samplers also group all samples by class or source.
+std::uint64_t order_bytes(const Dataset& dataset, const LoaderOptions& options) {
   constexpr std::uint64_t kEach = sizeof(Permutation::value_type);
+  const std::int64_t samples = dataset.size();
   const auto all = static_cast<std::uint64_t>(samples);
   if (options.sampling) {
     const std::int64_t drawn = options.sampling->num_samples.value_or(samples);
     return kEach * (all + 2 * static_cast<std::uint64_t>(drawn));
   }
-  return options.order == Order::sequential ? 0 : kEach * 2 * all;
+  if (options.order == Order::sequential) return 0;
+  return kEach * (2 * all + dataset.mixture().groups.size());
 }
 
 /// Returns the size of the stored image, its pixels if it is decoded, the buffers between
@@ -248,7 +250,7 @@ MemoryPlan memory_plan(const Pipeline& pipeline, const LoaderOptions& options,
   const ImageSizes sizes = probe_image_sizes(pipeline);
   MemoryPlan plan;
   plan.slots_wanted = wanted_slots(options);
-  plan.orders = order_bytes(pipeline.dataset->size(), options);
+  plan.orders = order_bytes(*pipeline.dataset, options);
   plan.cache_need = cache_need(pipeline, sizes);
   plan.threads = std::max(options.num_workers, 1);
   plan.scratch = scratch_bytes(pipeline, sizes);
