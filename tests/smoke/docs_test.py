@@ -5,12 +5,13 @@
 ```yaml title="NAME"   is written to NAME, like any block with a title
 ```yaml                is part of an experiment file: every key in it exists
 
-<!-- not run: REASON --> above a block skips the block. configs/ and data/ are those of the repository. Keys in sentences and
-tables, such as `trainer.devices`, must exist."""
+<!-- not run: REASON --> above a block skips the block. configs/ and data/ are those of the repository, except that fewer samples are
+generated (SMALLER). Keys in sentences and tables, such as `trainer.devices`, must exist."""
 
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import tempfile
 import unittest
@@ -28,6 +29,10 @@ TITLE = re.compile(r'title="([^"]+)"')
 # Matches `optimizer.lr=0.1`, `trainer.devices: auto` or `loader.num_workers` in a sentence or a table.
 INLINE = re.compile(r"`((?:%s)\.[a-z_0-9]+(?:\.[a-z_0-9]+)*)(?:`|=|: )" % "|".join(
     "dataset loader model weights loss optimizer scheduler early_stopping trainer distributed checkpoint profiler".split()))
+# What is replaced in the most frequent configs. Their whole sets and measurements at the start would take most of the time of this test.
+SMALLER = {"quickstart.yaml": [("    split: train ", "    samples: 6000\n    split: train "), ("    split: test ", "    samples: 1000\n    split: test "),
+                               ("trainer: { ", "trainer: { num_threads: 1, ")],
+           "photographs.yaml": [("samples: 1000 ", "samples: 200 ")]}
 JSON_KEYS = {"model.memory", "model.speed"}  # keys of documents that look like keys of an experiment
 KNOWN = {"console", "yaml", "python", "text", "json", "diff", "toml", "csv"}
 
@@ -73,10 +78,22 @@ def keys_of(value, above=""):
 
 
 class Pages(support.Front):
+    @classmethod
+    def setUpClass(cls):
+        shared = tempfile.TemporaryDirectory(prefix="trainctl-docs-")
+        cls.addClassCleanup(shared.cleanup)
+        cls.shared = pathlib.Path(shared.name)
+        shutil.copytree(support.SOURCE / "configs", cls.shared / "configs")
+        for name, changes in SMALLER.items():
+            path = cls.shared / "configs" / name
+            for whole, smaller in changes:
+                assert path.read_text().count(whole) == 1, f"{name} must contain '{whole}' once"
+                path.write_text(path.read_text().replace(whole, smaller))
+        (cls.shared / "data").symlink_to(os.environ.get("TRAINCTL_DATA") or support.SOURCE / "data")
+
     def enter(self):
-        (self.folder / "configs").symlink_to(support.SOURCE / "configs")
-        data = os.environ.get("TRAINCTL_DATA") or str(support.SOURCE / "data")
-        (self.folder / "data").symlink_to(data)
+        for name in ("configs", "data"):
+            (self.folder / name).symlink_to(self.shared / name)
 
     def run_page(self, page):
         self.enter()
