@@ -15,7 +15,9 @@
 #include "stages/model/blocks/fused_blocks.hpp"
 
 #include <fmt/format.h>
-#include <torch/torch.h>
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/cuda.h>
+#include <torch/types.h>
 
 #include <functional>
 #include <string>

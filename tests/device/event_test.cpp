@@ -4,7 +4,7 @@
 #include "device/fake_events.hpp"
 #include "support/catch.hpp"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <map>
 #include <numeric>

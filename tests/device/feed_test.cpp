@@ -5,7 +5,7 @@
 #include "support/catch.hpp"
 #include "support/close.hpp"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <cstring>
 

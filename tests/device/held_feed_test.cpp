@@ -10,7 +10,7 @@
 #include "spec/options/transform.hpp"
 #include "support/catch.hpp"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 using namespace trainctl;
 using namespace trainctl::data::testing;

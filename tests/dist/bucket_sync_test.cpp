@@ -5,7 +5,7 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <torch/csrc/autograd/variable.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <algorithm>
 #include <cstddef>

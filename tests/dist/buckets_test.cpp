@@ -3,7 +3,7 @@
 #include "support/catch.hpp"
 #include "support/rank_group.hpp"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <numeric>
 #include <string>

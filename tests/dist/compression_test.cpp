@@ -5,7 +5,7 @@
 #include "support/rank_group.hpp"
 
 #include <ATen/CPUGeneratorImpl.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <limits>
 #include <string>
@@ -20,23 +20,23 @@ namespace {
 constexpr int kWorld = 3;
 
 /// Returns random values, so that every matrix has full rank.
-at::Tensor noise(at::IntArrayRef shape, std::size_t seed) {
+at::Tensor normal_noise(at::IntArrayRef shape, std::size_t seed) {
   return torch::randn(shape, at::detail::createCPUGenerator(seed));
 }
 
 using Tensors = std::vector<at::Tensor>;
 
 Tensors network() {
-  return {noise({40, 30}, 1).requires_grad_(), noise({40}, 2).requires_grad_(),
-          noise({16, 40}, 3).requires_grad_()};
+  return {normal_noise({40, 30}, 1).requires_grad_(), normal_noise({40}, 2).requires_grad_(),
+          normal_noise({16, 40}, 3).requires_grad_()};
 }
 
-/// Returns the gradient that loss_of() gives for parameter i.
+/// Returns the gradient that compressed_loss() gives for parameter i.
 at::Tensor gradient(const Tensors& p, std::size_t i, int rank, int step) {
-  return noise(p[i].sizes(), 1000 + 100 * i + static_cast<std::size_t>(10 * rank + step));
+  return normal_noise(p[i].sizes(), 1000 + 100 * i + static_cast<std::size_t>(10 * rank + step));
 }
 
-at::Tensor loss_of(const Tensors& p, int rank, int step) {
+at::Tensor compressed_loss(const Tensors& p, int rank, int step) {
   at::Tensor loss = torch::zeros({});
   for (std::size_t i = 0; i < p.size(); ++i)
     loss = loss + (p[i] * gradient(p, i, rank, step)).sum();
@@ -49,16 +49,16 @@ at::Tensor mean_gradient(const Tensors& p, std::size_t i, int step) {
   return sum.detach() / kWorld;
 }
 
-void clear(const Tensors& p) {
+void clear_gradients(const Tensors& p) {
   for (const at::Tensor& tensor : p) {
     if (tensor.grad().defined()) tensor.mutable_grad().zero_();
   }
 }
 
 void step_once(dist::GradSync& sync, const Tensors& p, int rank, int step) {
-  clear(p);
+  clear_gradients(p);
   sync.before_forward();
-  sync.backward(loss_of(p, rank, step));
+  sync.backward(compressed_loss(p, rank, step));
 }
 
 Tensors gradients_of(const Tensors& p) {
@@ -157,9 +157,9 @@ TEST_CASE("PowerSGD: a non-finite vector leaves the errors of all buckets unchan
     step_once(*sync, p, rank, 0);
     Tensors before;
     for (const dist::SyncTensor& kept : sync->state()) before.push_back(kept.tensor.clone());
-    clear(p);
+    clear_gradients(p);
     sync->before_forward();
-    at::Tensor loss = loss_of(p, rank, 1);
+    at::Tensor loss = compressed_loss(p, rank, 1);
     if (rank == 1) loss = loss + (p[1] * std::numeric_limits<float>::quiet_NaN()).sum();
     sync->backward(loss);
     expect(!p[1].grad().isfinite().any().item<bool>(), "the step is invalid");
@@ -217,12 +217,13 @@ TEST_CASE("gradient compression: bf16 buckets take two bytes per element for eve
 TEST_CASE("gradient compression: every element of a large bf16 bucket is averaged") {
   RankGroup group(2);
   group.run_all([](int rank, std::unique_ptr<dist::Communicator> communicator) {
-    const Tensors p{noise({300, 333}, 1).requires_grad_(), noise({77}, 2).requires_grad_()};
+    const Tensors p{normal_noise({300, 333}, 1).requires_grad_(),
+                    normal_noise({77}, 2).requires_grad_()};
     dist::BucketOptions options;
     options.compression = Compression::bf16;
     const auto sync = communicator->sync_gradients(p, options);
     sync->before_forward();
-    sync->backward(loss_of(p, rank, 0));
+    sync->backward(compressed_loss(p, rank, 0));
     for (std::size_t i = 0; i < p.size(); ++i) {
       const at::Tensor mean = (gradient(p, i, 0, 0) + gradient(p, i, 1, 0)) / 2;
       expect(torch::allclose(p[i].grad(), mean, 0, 4e-2), "every element is averaged");
@@ -255,7 +256,7 @@ TEST_CASE("GradSync: the first step with unused parameters is an error that name
     const Tensors p = network();
     const auto sync = communicator->sync_gradients(p, options_of(Compression::none));
     step_once(*sync, p, rank, 0);
-    clear(p);
+    clear_gradients(p);
     sync->before_forward();
     sync->backward((p[2] * 2).sum());
   });
@@ -274,7 +275,7 @@ TEST_CASE(
     const Tensors p = network();
     const auto sync = communicator->sync_gradients(p, options_of(Compression::none));
     sync->before_forward();
-    sync->backward(rank == 0 ? loss_of(p, rank, 0) : (p[2] * 2).sum());
+    sync->backward(rank == 0 ? compressed_loss(p, rank, 0) : (p[2] * 2).sum());
   });
   CHECK_THAT(message_of(thrown[0], ErrorKind::rank_failed),
              Contains("all-reduce of the gradients"));
@@ -290,7 +291,7 @@ TEST_CASE("find_unused: unused parameters contribute zeros") {
       options.find_unused = true;
       const auto sync = communicator->sync_gradients(p, options);
       for (int step = 0; step < 3; ++step) {
-        clear(p);
+        clear_gradients(p);
         sync->before_forward();
         at::Tensor loss = (p[2] * 2).sum();
         if (rank == 0) loss = loss + (p[0] * 4).sum();

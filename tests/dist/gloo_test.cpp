@@ -4,7 +4,7 @@
 #include "support/catch.hpp"
 #include "support/rank_group.hpp"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 using namespace trainctl;
 
@@ -16,7 +16,7 @@ std::vector<at::Tensor> parameters_of(int rank) {
           torch::full({3}, 0.5 * rank, torch::requires_grad())};
 }
 
-at::Tensor loss_of(const std::vector<at::Tensor>& p, double input) {
+at::Tensor squared_loss(const std::vector<at::Tensor>& p, double input) {
   return (at::linear(torch::full({1, 2}, input), p[0], p[1]) * torch::tensor({1.0F, 2.0F, 3.0F}))
       .sum();
 }
@@ -33,7 +33,7 @@ TEST_CASE("make_single: collectives of a single rank leave its values unchanged"
   auto p = parameters_of(0);
   const auto sync = alone->sync_gradients(p, {});
   sync->before_forward();
-  CHECK(sync->backward(loss_of(p, 2.0)) == 0.0);
+  CHECK(sync->backward(squared_loss(p, 2.0)) == 0.0);
   CHECK(torch::equal(p[1].grad(), torch::tensor({1.0F, 2.0F, 3.0F})));
 }
 
@@ -69,9 +69,9 @@ TEST_CASE("Reducer: broadcasts rank 0's weights and averages gradients, also wit
       for (at::Tensor& tensor : p) {
         if (tensor.grad().defined()) tensor.mutable_grad().zero_();
       }
-      if (step == 1) loss_of(p, 10.0).backward();  // accumulated, not reduced yet
+      if (step == 1) squared_loss(p, 10.0).backward();  // accumulated, not reduced yet
       sync->before_forward();
-      expect(sync->backward(loss_of(p, 1.0 + rank)) >= 0.0, "seconds below 0");
+      expect(sync->backward(squared_loss(p, 1.0 + rank)) >= 0.0, "seconds below 0");
       if (step == 0) first[static_cast<std::size_t>(rank)] = p[0].grad().clone();
     }
   });
@@ -116,7 +116,7 @@ TEST_CASE("Gloo: a rank lost during backward is an error that names the gradient
     const auto sync = communicator->sync_gradients(p, {});
     if (rank == 1) return;
     sync->before_forward();
-    sync->backward(loss_of(p, 1.0));
+    sync->backward(squared_loss(p, 1.0));
   });
   CHECK_THAT(message_of(thrown[0], ErrorKind::rank_failed),
              Contains("all-reduce of the gradients"));

@@ -4,7 +4,7 @@
 #include "support/rank_group.hpp"
 
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <stdexcept>
 #include <string>

@@ -13,14 +13,14 @@ using train::largest_outputs;
 
 namespace {
 
-constexpr const char* kLayers =
+constexpr const char* kPooledLayers =
     "{layers: [{type: adaptive_avg_pool2d, output_size: 16}, {type: conv2d, out_channels: 3, "
     "kernel_size: 1}, {type: conv2d, out_channels: 2, kernel_size: 1}, flatten, linear]}";
 
 const std::vector<std::int64_t> kLargest{1000, 3, 16, 16};
 
-std::unique_ptr<stage::Model> build(const std::string& type, const std::string& options,
-                                    const stage::ModelContext& context) {
+std::unique_ptr<stage::Model> seeded_model(const std::string& type, const std::string& options,
+                                           const stage::ModelContext& context) {
   at::manual_seed(1);
   return stages::builtin_catalog().models.build(stage_from("model", type, options), context);
 }
@@ -36,7 +36,7 @@ struct Failing final : FakeModel {
 }  // namespace
 
 TEST_CASE("largest_outputs: sizes for a whole batch are computed from one row") {
-  const auto model = build("sequential", kLayers, {{1, 8, 8}, 5});
+  const auto model = seeded_model("sequential", kPooledLayers, {{1, 8, 8}, 5});
   const auto outputs = largest_outputs(*model, at::zeros({1, 1, 8, 8}), {}, 1000);
   REQUIRE(outputs.size() == 3);  // the logits are less than a hundredth
   CHECK(outputs[0].where == "1");
@@ -51,7 +51,7 @@ TEST_CASE("largest_outputs: sizes for a whole batch are computed from one row") 
 }
 
 TEST_CASE("largest_outputs: mixed precision reports the dtypes of the run") {
-  const auto model = build("sequential", kLayers, {{1, 8, 8}, 5});
+  const auto model = seeded_model("sequential", kPooledLayers, {{1, 8, 8}, 5});
   const train::ForwardOptions half{.precision = spec::Precision::bf16_mixed};
   const auto outputs = largest_outputs(*model, at::zeros({1, 1, 8, 8}), half, 10);
   REQUIRE_FALSE(outputs.empty());
@@ -60,7 +60,7 @@ TEST_CASE("largest_outputs: mixed precision reports the dtypes of the run") {
 }
 
 TEST_CASE("largest_outputs: buffers are unchanged, and a failure leaves no callbacks") {
-  const auto model = build("resnet18", "{}", {{3, 32, 32}, 10});
+  const auto model = seeded_model("resnet18", "{}", {{3, 32, 32}, 10});
   const at::Tensor before = model->buffers().front().tensor.clone();
   const auto outputs = largest_outputs(*model, at::randn({1, 3, 32, 32}), {}, 64);
   REQUIRE(outputs.size() == 5);

@@ -22,8 +22,8 @@ constexpr const char* kConvnet =
     "4, kernel_size: 3, stride: 2, padding: 1}, {type: adaptive_avg_pool2d, output_size: 1}, "
     "flatten, linear]}";
 
-std::unique_ptr<stage::Model> build(const std::string& type, const std::string& options,
-                                    const stage::ModelContext& context) {
+std::unique_ptr<stage::Model> timed_model(const std::string& type, const std::string& options,
+                                          const stage::ModelContext& context) {
   at::manual_seed(1);
   return stages::builtin_catalog().models.build(stage_from("model", type, options), context);
 }
@@ -66,7 +66,7 @@ double all_gflops(const std::vector<LayerRow>& rows) {
 
 TEST_CASE(
     "LayerTimes: each layer has its operator, operations, output shape and share of the step") {
-  const auto model = build("sequential", kConvnet, {{1, 10, 10}, 5});
+  const auto model = timed_model("sequential", kConvnet, {{1, 10, 10}, 5});
   const auto rows = rows_of(*model, at::randn({2, 1, 10, 10}), 3);
   const double first = 2.0 * 2 * 8 * 1 * 3 * 3 * 8 * 8;  // 2 N K C R S P Q
   const double second = 2.0 * 2 * 4 * 8 * 3 * 3 * 4 * 4;
@@ -91,7 +91,7 @@ TEST_CASE(
 }
 
 TEST_CASE("LayerTimes: operations sum to those of the step, also with recomputation") {
-  const auto model = build("resnet18", "{}", {{3, 32, 32}, 10});
+  const auto model = timed_model("resnet18", "{}", {{3, 32, 32}, 10});
   const at::Tensor input = at::randn({2, 3, 32, 32});
   double counted = 0;
   {
@@ -115,7 +115,7 @@ TEST_CASE("LayerTimes: frozen and unused layers have rows") {
   CHECK(row(rows, "bias").kind == "linear");
   CHECK(row(rows, "weight").kind.empty());
   CHECK(row(rows, "weight").share == 0);
-  const auto frozen = build("sequential", kConvnet, {{1, 10, 10}, 5});
+  const auto frozen = timed_model("sequential", kConvnet, {{1, 10, 10}, 5});
   for (const auto& [name, tensor] : frozen->parameters())
     tensor.requires_grad_(name.starts_with("5"));
   const auto halves = rows_of(*frozen, at::randn({2, 1, 10, 10}));
@@ -124,8 +124,8 @@ TEST_CASE("LayerTimes: frozen and unused layers have rows") {
 }
 
 TEST_CASE("LayerTimes: an embedding shared with the output layer has one row") {
-  const auto gpt = build("gpt", "{layers: 1, heads: 2, width: 16, context: 8}",
-                         {{8}, 10, {spec::Inputs::tokens, spec::Targets::tokens}});
+  const auto gpt = timed_model("gpt", "{layers: 1, heads: 2, width: 16, context: 8}",
+                               {{8}, 10, {spec::Inputs::tokens, spec::Targets::tokens}});
   const auto rows = rows_of(*gpt, at::zeros({2, 8}, at::kLong));
   CHECK(std::ranges::count(rows, "wte", &LayerRow::layer) == 1);
   CHECK(row(rows, "wte").calls == 2);
@@ -133,7 +133,7 @@ TEST_CASE("LayerTimes: an embedding shared with the output layer has one row") {
 }
 
 TEST_CASE("LayerTimes: the fused cross entropy's backward pass belongs to the loss") {
-  const auto model = build("sequential", kConvnet, {{1, 10, 10}, 5});
+  const auto model = timed_model("sequential", kConvnet, {{1, 10, 10}, 5});
   const TickingClock clock;
   train::LayerTimes times(*model, at::kCPU, clock);
   {
@@ -164,7 +164,7 @@ TEST_CASE("AnomalyDetector: the fused cross entropy is reported as one operator"
 }
 
 TEST_CASE("LayerTimes: values are means over the steps, and no callbacks remain") {
-  const auto model = build("sequential", kConvnet, {{1, 10, 10}, 5});
+  const auto model = timed_model("sequential", kConvnet, {{1, 10, 10}, 5});
   const at::Tensor input = at::randn({2, 1, 10, 10});
   CHECK_FALSE(at::hasCallbacks());
   const auto one = rows_of(*model, input, 1);
@@ -175,7 +175,7 @@ TEST_CASE("LayerTimes: values are means over the steps, and no callbacks remain"
 }
 
 TEST_CASE("LayerTimes: results are unchanged while AnomalyDetector is active") {
-  const auto model = build("sequential", kConvnet, {{1, 10, 10}, 5});
+  const auto model = timed_model("sequential", kConvnet, {{1, 10, 10}, 5});
   const at::Tensor input = at::randn({2, 1, 10, 10});
   const auto alone = rows_of(*model, input);
   train::AnomalyDetector watch(*model);

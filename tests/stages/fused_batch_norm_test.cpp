@@ -12,7 +12,8 @@
 #include <ATen/Context.h>
 #include <c10/core/ScalarType.h>
 #include <fmt/format.h>
-#include <torch/torch.h>
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/types.h>
 
 #include <limits>
 #include <string>

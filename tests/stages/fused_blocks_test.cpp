@@ -11,7 +11,8 @@
 
 #include <ATen/Context.h>
 #include <ATen/record_function.h>
-#include <torch/torch.h>
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/types.h>
 
 #include <algorithm>
 #include <memory>

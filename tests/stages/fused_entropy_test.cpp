@@ -8,7 +8,8 @@
 #include "support/close.hpp"
 
 #include <ATen/Context.h>
-#include <torch/torch.h>
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/types.h>
 
 #include <limits>
 #include <optional>

@@ -25,14 +25,15 @@ struct Built {
   spec::layer::Shape output;  // shape inference's answer
 };
 
-Built make(const std::string& type, const std::string& options, const spec::layer::Shape& shape) {
+Built make_layers(const std::string& type, const std::string& options,
+                  const spec::layer::Shape& shape) {
   const config::Stage stage = stages_test::stage("layer", type, options);
   const spec::layer::LayerInput input{shape, /*tokens=*/false, /*outputs=*/3};
   return {stages::builtin_catalog().layers.build(stage, {input}),
           spec::step_of(stage, input).shape};
 }
 
-void check_close(const at::Tensor& found, const Json& expected) {
+void check_layer(const at::Tensor& found, const Json& expected) {
   const at::Tensor numbers = tensor(expected);
   CHECK(mismatch(found, numbers, share_of_largest(numbers, 1e-5)) == "");
 }
@@ -54,23 +55,23 @@ TEST_CASE("layers: seeded weights, names, outputs and gradients equal PyTorch's"
     INFO(one["type"] << " " << one["options"]);
     at::manual_seed(golden["seed"]);
     const auto [layer, shape] =
-        make(one["type"], one["options"].dump(), stages_test::shape_of(one["input_shape"]));
+        make_layers(one["type"], one["options"].dump(), stages_test::shape_of(one["input_shape"]));
     stages_test::check_names(layer->parameters(), one["parameters"]);
     stages_test::check_names(layer->buffers(), one["buffers"]);
     stages_test::perturb(*layer);
     at::Tensor x = ramp(stages_test::shape_of(one["input_shape"])).requires_grad_();
     const at::Tensor output = layer->forward(x);
-    check_close(output.detach(), one["output"]);
+    check_layer(output.detach(), one["output"]);
     CHECK(output.sizes().slice(1) == at::IntArrayRef(shape));
     (output * ramp(shape)).sum().backward();
-    check_close(x.grad(), one["gradients"]["input"]);
+    check_layer(x.grad(), one["gradients"]["input"]);
     for (const auto& [name, parameter] : layer->parameters()) {
       INFO(name);
-      check_close(parameter.grad(), one["gradients"][name]);
+      check_layer(parameter.grad(), one["gradients"][name]);
     }
     layer->set_mode(stage::RunMode::evaluate);
     const at::NoGradGuard guard;
-    check_close(layer->forward(x), one["evaluated"]);
+    check_layer(layer->forward(x), one["evaluated"]);
   }
 }
 
@@ -83,7 +84,7 @@ TEST_CASE("layers: dropout inside a layer is random in training and off in evalu
            {"gru", "{hidden_size: 4, num_layers: 2, dropout: 0.5}"},
            {"lstm", "{hidden_size: 4, num_layers: 2, dropout: 0.5}"}}) {
     INFO(type);
-    const auto [layer, shape] = make(type, options, {6, 8});
+    const auto [layer, shape] = make_layers(type, options, {6, 8});
     const at::NoGradGuard guard;
     CHECK_FALSE(layer->forward(x).equal(layer->forward(x)));
     layer->set_mode(stage::RunMode::evaluate);
@@ -93,10 +94,11 @@ TEST_CASE("layers: dropout inside a layer is random in training and off in evalu
 
 TEST_CASE("layers: recomputed blocks in nested lists have equal gradients, also with dropout") {
   const std::string encoder = "{type: transformer_encoder_layer, nhead: 2, dim_feedforward: 8}";
-  const auto [layer, shape] = make("concat",
-                                   "{dim: 2, branches: [{layers: [{type: residual, layers: [" +
-                                       encoder + "]}]}, {layers: [" + encoder + ", tanh]}]}",
-                                   {5, 8});
+  const auto [layer, shape] =
+      make_layers("concat",
+                  "{dim: 2, branches: [{layers: [{type: residual, layers: [" + encoder +
+                      "]}]}, {layers: [" + encoder + ", tanh]}]}",
+                  {5, 8});
   CHECK(shape == spec::layer::Shape{5, 16});
   const at::Tensor x = ramp({5, 8}).requires_grad_();  // otherwise nothing is recomputed
   const auto kept = gradients(*layer, x);
@@ -105,14 +107,15 @@ TEST_CASE("layers: recomputed blocks in nested lists have equal gradients, also 
   CHECK(layer->checkpoint_activations());
   const auto recomputed = gradients(*layer, x);
   for (std::size_t i = 0; i < kept.size(); ++i) CHECK(recomputed[i].equal(kept[i]));
-  const auto [flat, width] = make("residual", "{layers: [tanh]}", {5, 8});
+  const auto [flat, width] = make_layers("residual", "{layers: [tanh]}", {5, 8});
   CHECK_FALSE(flat->has_blocks());
   CHECK_FALSE(flat->checkpoint_activations());
 }
 
 TEST_CASE("layers: a recomputed instance_norm2d does not update its averages twice") {
   const auto averages = [](bool recomputes) {
-    const auto [layer, shape] = make("instance_norm2d", "{track_running_stats: true}", {2, 3, 4});
+    const auto [layer, shape] =
+        make_layers("instance_norm2d", "{track_running_stats: true}", {2, 3, 4});
     const at::Tensor x = ramp({2, 3, 4}).requires_grad_();
     const auto segment = [&layer = *layer](const at::Tensor& in) { return layer.forward(in); };
     (recomputes ? stage::checkpoint(segment, x) : segment(x)).pow(2).sum().backward();
@@ -140,7 +143,7 @@ TEST_CASE("layers: with bf16-mixed, inputs of 16 bits and of 32 bits are accepte
            {"concat", "{branches: [{layers: [{type: linear, out_features: 8}]}, {layers: []}]}"}}) {
     for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
       INFO(type << " of " << at::toString(dtype));
-      const auto [layer, shape] = make(type, options, {6, 8});
+      const auto [layer, shape] = make_layers(type, options, {6, 8});
       layer->set_mode(stage::RunMode::evaluate);
       const at::Tensor x = ramp({6, 8}).requires_grad_();
       const at::Tensor exact = layer->forward(x).detach();
@@ -163,9 +166,9 @@ TEST_CASE("layers: dropout of recurrent layers draws from the generator that che
     INFO(type);
     const std::string size = "{hidden_size: 4, num_layers: 3, bidirectional: true, output: last";
     at::manual_seed(1);
-    const Built plain = make(type, size + "}", {6, 8});
+    const Built plain = make_layers(type, size + "}", {6, 8});
     at::manual_seed(1);
-    const Built dropping = make(type, size + ", dropout: 0.5}", {6, 8});
+    const Built dropping = make_layers(type, size + ", dropout: 0.5}", {6, 8});
     CHECK(output(*dropping.layer).equal(output(*dropping.layer)));
     CHECK(mismatch(output(*dropping.layer), output(*plain.layer)) != "");
     dropping.layer->set_mode(stage::RunMode::evaluate);

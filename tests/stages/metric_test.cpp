@@ -23,21 +23,21 @@ using stages_test::tensor;
 
 namespace {
 
-std::unique_ptr<stage::Metric> make(const std::string& type, const std::string& options,
-                                    stage::MetricContext context = {6}) {
+std::unique_ptr<stage::Metric> make_metric(const std::string& type, const std::string& options,
+                                           stage::MetricContext context = {6}) {
   return stages::builtin_catalog().metrics.build(stages_test::stage("metric", type, options),
                                                  context);
 }
 
-std::unique_ptr<stage::Metric> make(const std::string& type, const std::string& options,
-                                    std::int64_t classes) {
-  return make(type, options, stage::MetricContext{classes});
+std::unique_ptr<stage::Metric> make_metric(const std::string& type, const std::string& options,
+                                           std::int64_t classes) {
+  return make_metric(type, options, stage::MetricContext{classes});
 }
 
 /// Makes a metric for `labels` yes/no labels per row.
 std::unique_ptr<stage::Metric> make_multilabel(const std::string& type, const std::string& options,
                                                std::int64_t labels) {
-  return make(type, options, {labels, at::kCPU, spec::Targets::numbers});
+  return make_metric(type, options, {labels, at::kCPU, spec::Targets::numbers});
 }
 
 stage::MetricContext context_for(const at::Tensor& logits, const at::Tensor& targets) {
@@ -45,16 +45,16 @@ stage::MetricContext context_for(const at::Tensor& logits, const at::Tensor& tar
           targets.is_floating_point() ? spec::Targets::numbers : spec::Targets::classes};
 }
 
-void check_cases(const Json& cases, const at::Tensor& logits, const at::Tensor& targets) {
+void check_metrics(const Json& cases, const at::Tensor& logits, const at::Tensor& targets) {
   REQUIRE_FALSE(cases.empty());
   for (const Json& run : cases) {
     INFO(run["type"] << " " << run["options"]);
     const stage::MetricContext context = context_for(logits, targets);
-    const auto whole = make(run["type"], run["options"].dump(), context);
+    const auto whole = make_metric(run["type"], run["options"].dump(), context);
     CHECK(std::isnan(whole->value()));
     whole->update(logits, targets);
     CHECK(whole->value() == Approx(run["value"].get<double>()).epsilon(1e-5));
-    const auto parts = make(run["type"], run["options"].dump(), context);
+    const auto parts = make_metric(run["type"], run["options"].dump(), context);
     for (const auto& [begin, end] :
          {std::pair<std::int64_t, std::int64_t>(0, 5), {5, 6}, {6, logits.size(0)}}) {
       parts->update(logits.slice(0, begin, end), targets.slice(0, begin, end));
@@ -68,17 +68,18 @@ void check_cases(const Json& cases, const at::Tensor& logits, const at::Tensor& 
 
 TEST_CASE("metrics: values equal PyTorch's and scikit-learn's, in one batch or in three") {
   const Json golden = stages_test::golden("metrics");
-  check_cases(golden["cases"], tensor(golden["logits"]), tensor(golden["targets"], at::kLong));
+  check_metrics(golden["cases"], tensor(golden["logits"]), tensor(golden["targets"], at::kLong));
   const Json& two = golden["of_two"];
-  check_cases(two["cases"], tensor(two["logits"]), tensor(two["targets"], at::kLong));
+  check_metrics(two["cases"], tensor(two["logits"]), tensor(two["targets"], at::kLong));
   const Json& expected = golden["of_numbers"];
-  check_cases(expected["cases"], tensor(expected["logits"]), tensor(expected["targets"]));
+  check_metrics(expected["cases"], tensor(expected["logits"]), tensor(expected["targets"]));
 }
 
 TEST_CASE("metrics: multilabel values equal scikit-learn's, in one batch or in three") {
   const Json golden = stages_test::golden("answers");
-  check_cases(golden["cases"], tensor(golden["logits"]), tensor(golden["targets"]));
-  check_cases(golden["rare_cases"], tensor(golden["rare_logits"]), tensor(golden["rare_targets"]));
+  check_metrics(golden["cases"], tensor(golden["logits"]), tensor(golden["targets"]));
+  check_metrics(golden["rare_cases"], tensor(golden["rare_logits"]),
+                tensor(golden["rare_targets"]));
 }
 
 TEST_CASE("metrics: multilabel sums of two ranks give the value of all rows") {
@@ -137,7 +138,7 @@ TEST_CASE("auroc: values equal scikit-learn's for ties and for log-odds of any s
     const at::Tensor logits = tensor(run["logits"]);
     const at::Tensor targets = tensor(run["targets"], answers ? at::kFloat : at::kLong);
     const std::string options = "{average: " + run["average"].get<std::string>() + "}";
-    const auto build = [&] { return make("auroc", options, context_for(logits, targets)); };
+    const auto build = [&] { return make_metric("auroc", options, context_for(logits, targets)); };
     const auto whole = build();
     whole->update(logits, targets);
     CHECK(whole->value() == Approx(run["value"].get<double>()).epsilon(1e-12));
@@ -167,8 +168,8 @@ TEST_CASE("auroc: beyond max_scores the value is that of quantile bins, for scor
         at::cat({at::zeros({20'000, 1}, at::kDouble), at::randn({20'000, 1}, at::kDouble) + gain},
                 1) *
         scale;
-    const auto exact = make("auroc", "{}", 2);
-    const auto binned = make("auroc", "{max_scores: 3000, bins: 1000}", 2);
+    const auto exact = make_metric("auroc", "{}", 2);
+    const auto binned = make_metric("auroc", "{max_scores: 3000, bins: 1000}", 2);
     for (std::int64_t row = 0; row < 20'000; row += 1000) {
       for (const auto* metric : {&exact, &binned})
         (*metric)->update(logits.slice(0, row, row + 1000), targets.slice(0, row, row + 1000));
@@ -177,7 +178,7 @@ TEST_CASE("auroc: beyond max_scores the value is that of quantile bins, for scor
     CHECK(binned->value() != exact->value());
     CHECK(binned->value() == Approx(exact->value()).margin(0.002));
     CHECK(binned->sums().numel() < exact->sums().numel() / 3);
-    const auto resumed = make("auroc", "{max_scores: 3000, bins: 1000}", 2);
+    const auto resumed = make_metric("auroc", "{max_scores: 3000, bins: 1000}", 2);
     stage::merge(*resumed, binned->sums());
     CHECK(resumed->value() == binned->value());
   }
@@ -186,7 +187,7 @@ TEST_CASE("auroc: beyond max_scores the value is that of quantile bins, for scor
 TEST_CASE("auroc: a discarded batch does not count, and a NaN score gives NaN") {
   const at::Tensor logits = tensor(Json{{0, 1}, {0, 3}, {0, 2}, {0, -1}});
   const at::Tensor targets = tensor(Json{1, 0, 1, 0}, at::kLong);
-  const auto metric = make("auroc", "{}", 2);
+  const auto metric = make_metric("auroc", "{}", 2);
   metric->update(logits, targets);
   CHECK(metric->value() == 0.5);
   metric->update(tensor(Json{{0, 9}}), tensor(Json{0}, at::kLong));
@@ -201,18 +202,18 @@ TEST_CASE("auroc: a discarded batch does not count, and a NaN score gives NaN") 
 
 TEST_CASE("metrics: options for the other kind of labels are an error") {
   for (const std::string type : {"accuracy", "precision", "recall", "f1"})
-    CHECK_THROWS_WITH(make(type, "{threshold: 0.3}"), Contains("this data has classes"));
+    CHECK_THROWS_WITH(make_metric(type, "{threshold: 0.3}"), Contains("this data has classes"));
   CHECK_THROWS_WITH(make_multilabel("f1", "{average: binary}", 2),
                     Contains("the labels are numbers\nhint: set 'average: macro'"));
 }
 
 TEST_CASE("f1: average=binary with more than two classes is an error") {
-  CHECK_THROWS_WITH(make("f1", "{average: binary}"), Contains("the data has 6 classes"));
+  CHECK_THROWS_WITH(make_metric("f1", "{average: binary}"), Contains("the data has 6 classes"));
 }
 
 TEST_CASE("r2: constant targets give 1 for exact predictions, otherwise 0") {
   const at::Tensor targets = at::full({100, 1}, 0.1);
-  const auto score = make("r2", "{}", 1);
+  const auto score = make_metric("r2", "{}", 1);
   score->update(targets + 0.3, targets);
   CHECK(score->value() == 0);
   score->reset();
@@ -230,8 +231,8 @@ TEST_CASE("mode_for: losses and errors are minimized, and other metrics maximize
 }
 
 TEST_CASE("accuracy: the sums of two ranks give the value of all rows") {
-  const auto one = make("accuracy", "{}", 2);
-  const auto other = make("accuracy", "{}", 2);
+  const auto one = make_metric("accuracy", "{}", 2);
+  const auto other = make_metric("accuracy", "{}", 2);
   one->update(tensor(Json{{0.1, 0.9}, {0.8, 0.2}}), tensor(Json{1, 1}, at::kLong));
   other->update(tensor(Json{{0.1, 0.9}, {0.2, 0.8}, {0.6, 0.4}}), tensor(Json{1, 1, 0}, at::kLong));
   CHECK(one->sums().scalar_type() == at::kDouble);
@@ -240,7 +241,7 @@ TEST_CASE("accuracy: the sums of two ranks give the value of all rows") {
 }
 
 TEST_CASE("accuracy: reset() discards earlier batches") {
-  const auto metric = make("accuracy", "{}", 2);
+  const auto metric = make_metric("accuracy", "{}", 2);
   CHECK(std::isnan(metric->value()));
   metric->update(tensor(Json{{0.1, 0.9}, {0.8, 0.2}}), tensor(Json{1, 1}, at::kLong));
   CHECK(metric->value() == 0.5);
@@ -251,7 +252,7 @@ TEST_CASE("accuracy: reset() discards earlier batches") {
 }
 
 TEST_CASE("accuracy: works in inference mode, and sums keep no autograd graph") {
-  const auto metric = make("accuracy", "{}", 2);
+  const auto metric = make_metric("accuracy", "{}", 2);
   const at::Tensor targets = tensor(Json{1, 1}, at::kLong);
   {
     const c10::InferenceMode guard;
@@ -263,29 +264,29 @@ TEST_CASE("accuracy: works in inference mode, and sums keep no autograd graph") 
 }
 
 TEST_CASE("top_k_accuracy: the metric's name contains k") {
-  CHECK(make("accuracy", "{}")->name() == "accuracy");
-  CHECK(make("top_k_accuracy", "{}")->name() == "top_5_accuracy");
-  CHECK(make("top_k_accuracy", "{k: 2}")->name() == "top_2_accuracy");
+  CHECK(make_metric("accuracy", "{}")->name() == "accuracy");
+  CHECK(make_metric("top_k_accuracy", "{}")->name() == "top_5_accuracy");
+  CHECK(make_metric("top_k_accuracy", "{k: 2}")->name() == "top_2_accuracy");
 }
 
 TEST_CASE("metric_name: equals the metric's name in the engine") {
   for (const std::string type : {"accuracy", "top_k_accuracy"}) {
-    CHECK(spec::metric_name(stages_test::stage("metric", type)) == make(type, "{}")->name());
+    CHECK(spec::metric_name(stages_test::stage("metric", type)) == make_metric(type, "{}")->name());
   }
 }
 
 TEST_CASE("top_k_accuracy: k greater than the number of classes is an error") {
-  CHECK_THROWS_WITH(make("top_k_accuracy", "{k: 7}"),
+  CHECK_THROWS_WITH(make_metric("top_k_accuracy", "{k: 7}"),
                     "metric 'top_k_accuracy': k must be at most 6, the number of classes, got 7");
 }
 
 TEST_CASE("confusion_matrix: counts the predictions of each class") {
-  const auto matrix = make("confusion_matrix", "{}", 3);
+  const auto matrix = make_metric("confusion_matrix", "{}", 3);
   matrix->update(tensor(Json{{9, 0, 0}, {0, 9, 0}, {9, 0, 0}, {0, 0, 9}}),
                  tensor(Json{0, 1, 1, 1}, at::kLong));
   CHECK(matrix->table_rows() == 3);
   CHECK(matrix->sums().equal(tensor(Json{1, 0, 0, 1, 1, 1, 0, 0, 0}).to(at::kDouble)));
   matrix->reset();
   CHECK(matrix->sums().sum().item<double>() == 0);
-  CHECK_THROWS_WITH(make("confusion_matrix", "{}", 2001), Contains("at most 2000"));
+  CHECK_THROWS_WITH(make_metric("confusion_matrix", "{}", 2001), Contains("at most 2000"));
 }

@@ -14,8 +14,8 @@ using stages_test::tensor;
 
 namespace {
 
-std::unique_ptr<stage::Model> make(const std::string& type, const std::string& options,
-                                   const stage::ModelContext& context) {
+std::unique_ptr<stage::Model> make_model(const std::string& type, const std::string& options,
+                                         const stage::ModelContext& context) {
   return stages::builtin_catalog().models.build(stages_test::stage("model", type, options),
                                                 context);
 }
@@ -27,8 +27,8 @@ TEST_CASE("models: seeded names, shapes, weights and logits equal PyTorch's") {
   for (const Json& run : golden["cases"]) {
     INFO(run["type"] << " " << run["options"]);
     at::manual_seed(golden["seed"]);
-    const auto model =
-        make(run["type"], run["options"].dump(), {shape_of(run["input_shape"]), run["classes"]});
+    const auto model = make_model(run["type"], run["options"].dump(),
+                                  {shape_of(run["input_shape"]), run["classes"]});
     const auto parameters = model->parameters();
     REQUIRE(parameters.size() == run["parameters"].size());
     for (std::size_t i = 0; i < parameters.size(); ++i) {
@@ -49,7 +49,7 @@ TEST_CASE("models: the same seed gives the same weights, and another seed gives 
   const stage::ModelContext context{{1, 28, 28}, 10};
   const auto first_weight = [&](std::uint64_t seed) {
     at::manual_seed(seed);
-    return make("lenet", "{}", context)->parameters()[0].tensor;
+    return make_model("lenet", "{}", context)->parameters()[0].tensor;
   };
   CHECK(first_weight(1).equal(first_weight(1)));
   CHECK_FALSE(first_weight(1).equal(first_weight(2)));
@@ -58,7 +58,7 @@ TEST_CASE("models: the same seed gives the same weights, and another seed gives 
 TEST_CASE("models: every parameter of linear, mlp and lenet gets a gradient") {
   for (const std::string type : {"linear", "mlp", "lenet"}) {
     INFO(type);
-    const auto model = make(type, "{}", {{3, 32, 32}, 7});
+    const auto model = make_model(type, "{}", {{3, 32, 32}, 7});
     const at::Tensor logits = model->forward(at::randn({2, 3, 32, 32}));
     CHECK(logits.sizes() == at::IntArrayRef({2, 7}));
     logits.sum().backward();
@@ -70,7 +70,7 @@ TEST_CASE("models: every parameter of linear, mlp and lenet gets a gradient") {
 }
 
 TEST_CASE("mlp: dropout is random in training and off in evaluation") {
-  const auto model = make("mlp", "{hidden: [64], dropout: 0.5}", {{1, 4, 4}, 3});
+  const auto model = make_model("mlp", "{hidden: [64], dropout: 0.5}", {{1, 4, 4}, 3});
   const at::Tensor x = at::randn({2, 1, 4, 4});
   CHECK_FALSE(model->forward(x).equal(model->forward(x)));
   model->set_mode(stage::RunMode::evaluate);
@@ -78,22 +78,22 @@ TEST_CASE("mlp: dropout is random in training and off in evaluation") {
 }
 
 TEST_CASE("lenet: an image size other than 28x28 or 32x32 is an error") {
-  CHECK_NOTHROW(make("lenet", "{}", {{1, 28, 28}, 10}));
-  CHECK_NOTHROW(make("lenet", "{}", {{4, 32, 32}, 10}));
+  CHECK_NOTHROW(make_model("lenet", "{}", {{1, 28, 28}, 10}));
+  CHECK_NOTHROW(make_model("lenet", "{}", {{4, 32, 32}, 10}));
   CHECK_THROWS_WITH(
-      make("lenet", "{}", {{3, 64, 64}, 10}),
+      make_model("lenet", "{}", {{3, 64, 64}, 10}),
       "model 'lenet': the input is 64x64, but lenet needs 28x28 or 32x32\nhint: resize "
       "the images or choose model mlp");
-  CHECK_THROWS_WITH(make("lenet", "{}", {{1, 28, 32}, 10}), Contains("the input is 28x32"));
-  CHECK_THROWS_WITH(make("lenet", "{}", {{784}, 10}),
+  CHECK_THROWS_WITH(make_model("lenet", "{}", {{1, 28, 32}, 10}), Contains("the input is 28x32"));
+  CHECK_THROWS_WITH(make_model("lenet", "{}", {{784}, 10}),
                     Contains("the shape 784, but lenet needs images of the shape C x H x W"));
 }
 
 TEST_CASE("models: an input without a shape, or data without classes, is an error") {
   for (const std::string type : {"linear", "mlp", "lenet"}) {
-    CHECK_THROWS_WITH(make(type, "{}", {{}, 10}), Contains("the input has no shape"));
-    CHECK_THROWS_WITH(make(type, "{}", {{1, 0, 28}, 10}), Contains("the shape 1x0x28"));
-    CHECK_THROWS_WITH(make(type, "{}", {{1, 28, 28}, 0}),
+    CHECK_THROWS_WITH(make_model(type, "{}", {{}, 10}), Contains("the input has no shape"));
+    CHECK_THROWS_WITH(make_model(type, "{}", {{1, 0, 28}, 10}), Contains("the shape 1x0x28"));
+    CHECK_THROWS_WITH(make_model(type, "{}", {{1, 28, 28}, 0}),
                       Contains("but the data has no classes or targets"));
   }
 }

@@ -15,7 +15,8 @@ using stages_test::tensor;
 
 namespace {
 
-std::unique_ptr<stage::Scheduler> make(const std::string& type, const std::string& options) {
+std::unique_ptr<stage::Scheduler> make_one_cycle(const std::string& type,
+                                                 const std::string& options) {
   return stages::builtin_catalog().schedulers.build(stages_test::stage("scheduler", type, options),
                                                     {0.1, 3, 10});
 }
@@ -33,7 +34,7 @@ TEST_CASE("one_cycle_lr: learning rate and momentum equal PyTorch's") {
   REQUIRE(golden["initial_lr"] == 0.1);
   for (const Json& run : golden["cases"]) {
     INFO(run["options"]);
-    const auto scheduler = make("one_cycle_lr", run["options"].dump());
+    const auto scheduler = make_one_cycle("one_cycle_lr", run["options"].dump());
     CHECK(scheduler->cycles_momentum());
     for (std::int64_t step = 0; step < golden["steps"]; ++step) {
       INFO("step " << step);
@@ -69,15 +70,15 @@ TEST_CASE("one_cycle_lr: optimizers with a cycled momentum end at PyTorch's weig
 }
 
 TEST_CASE("one_cycle_lr: cycle_momentum=false leaves the momentum unchanged") {
-  CHECK(make("one_cycle_lr", "{}")->cycles_momentum());
-  const auto plain = make("one_cycle_lr", "{cycle_momentum: false}");
+  CHECK(make_one_cycle("one_cycle_lr", "{}")->cycles_momentum());
+  const auto plain = make_one_cycle("one_cycle_lr", "{cycle_momentum: false}");
   CHECK_FALSE(plain->cycles_momentum());
   CHECK_FALSE(plain->momentum(0, 3));
-  CHECK_FALSE(make("step_lr", "{step_size: 2}")->cycles_momentum());
+  CHECK_FALSE(make_one_cycle("step_lr", "{step_size: 2}")->cycles_momentum());
 }
 
 TEST_CASE("one_cycle_lr: momentum is highest during warm-up and after the end") {
-  const auto cycle = make("one_cycle_lr", "{warmup: 10}");
+  const auto cycle = make_one_cycle("one_cycle_lr", "{warmup: 10}");
   for (const std::int64_t step : {0, 5, 10}) CHECK(*cycle->momentum(0, step) == Approx(0.95));
   CHECK(*cycle->momentum(0, 15) == Approx(0.85));  // the rate rises for 0.3 * 20 - 1 steps
   CHECK(*cycle->momentum(0, 29) == Approx(0.95));
@@ -85,7 +86,7 @@ TEST_CASE("one_cycle_lr: momentum is highest during warm-up and after the end") 
 }
 
 TEST_CASE("sequential_lr: momentum is set only while one_cycle_lr is active") {
-  const auto sequence = make(
+  const auto sequence = make_one_cycle(
       "sequential_lr", "{schedulers: [constant, one_cycle_lr], milestones: [10], interval: step}");
   CHECK(sequence->cycles_momentum());
   CHECK_FALSE(sequence->momentum(0, 9));
@@ -95,10 +96,11 @@ TEST_CASE("sequential_lr: momentum is set only while one_cycle_lr is active") {
 
 TEST_CASE("sequential_lr: the last momentum of one_cycle_lr remains for the next scheduler") {
   const std::string cut = "total_steps: 20}";
-  const auto cycle = make("one_cycle_lr", "{" + cut);
+  const auto cycle = make_one_cycle("one_cycle_lr", "{" + cut);
   const auto check = [&](const std::string& milestones, std::int64_t begin) {
-    const auto sequence = make("sequential_lr", "{schedulers: [{type: one_cycle_lr, " + cut +
-                                                    ", {type: constant}], " + milestones + "}");
+    const auto sequence =
+        make_one_cycle("sequential_lr", "{schedulers: [{type: one_cycle_lr, " + cut +
+                                            ", {type: constant}], " + milestones + "}");
     const double left = *cycle->momentum((begin - 1) / 10, begin - 1);
     CHECK(left > 0.85);
     CHECK(left < 0.95);
@@ -117,7 +119,7 @@ TEST_CASE("one_cycle_lr: a first phase of at most one step gives finite rates an
                               "total_steps: 10, pct_start: 0.5, three_phase: true",
                               "total_steps: 10, pct_start: 0.1, anneal_strategy: linear"}) {
     INFO(options);
-    const auto cycle = make("one_cycle_lr", std::string("{") + options + "}");
+    const auto cycle = make_one_cycle("one_cycle_lr", std::string("{") + options + "}");
     for (std::int64_t step = 0; step < 30; ++step) {
       INFO("step " << step);
       const double rate = cycle->lr(step / 10, step);
@@ -127,7 +129,7 @@ TEST_CASE("one_cycle_lr: a first phase of at most one step gives finite rates an
     }
     CHECK(cycle->lr(2, 29) == Approx(0.1 / 25 / 1e4));
   }
-  const auto sudden = make("one_cycle_lr", "{total_steps: 10, pct_start: 0.1}");
+  const auto sudden = make_one_cycle("one_cycle_lr", "{total_steps: 10, pct_start: 0.1}");
   CHECK(sudden->lr(0, 0) == Approx(0.1));  // the increase ends in its first step
 }
 

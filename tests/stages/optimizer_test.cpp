@@ -18,8 +18,9 @@ using stages_test::tensor;
 
 namespace {
 
-std::unique_ptr<stage::Optimizer> make(const std::string& type, const std::string& options,
-                                       std::vector<stage::NamedTensor> parameters) {
+std::unique_ptr<stage::Optimizer> make_optimizer(const std::string& type,
+                                                 const std::string& options,
+                                                 std::vector<stage::NamedTensor> parameters) {
   return stages::builtin_catalog().optimizers.build(stages_test::stage("optimizer", type, options),
                                                     {std::move(parameters)});
 }
@@ -35,7 +36,7 @@ std::vector<stage::NamedTensor> leaves(const Json& start) {
 /// Compares the weights after the recorded steps with PyTorch's.
 void check_replay(const Json& golden, const Json& run, const std::string& form) {
   const auto parameters = leaves(golden["start"]);
-  const auto optimizer = make(run["type"], run["options"].dump(), parameters);
+  const auto optimizer = make_optimizer(run["type"], run["options"].dump(), parameters);
   std::size_t kept = 0;
   for (std::size_t step = 1; step <= golden["gradients"].size(); ++step) {
     optimizer->zero_grad();
@@ -76,7 +77,7 @@ TEST_CASE("muon: steps in bfloat16 match torch.optim.Muon's") {
     const std::vector<stage::NamedTensor> parameters{
         {"wide.weight", leaf(tensor(golden["matrices"][0]))},
         {"tall.weight", leaf(tensor(golden["matrices"][1]))}};
-    const auto optimizer = make("muon", run["options"].dump(), parameters);
+    const auto optimizer = make_optimizer("muon", run["options"].dump(), parameters);
     std::size_t kept = 0;
     for (std::size_t step = 1; step <= golden["matrix_gradients"].size(); ++step) {
       for (std::size_t i = 0; i < parameters.size(); ++i)
@@ -102,7 +103,7 @@ TEST_CASE("muon: iterations run in bfloat16, or in float32 on request") {
   const at::Tensor gradient = tensor(stages_test::golden("optimizers")["matrix_gradients"][0][0]);
   const auto step_of = [&](const std::string& options) {
     const at::Tensor weight = leaf(at::zeros({8, 24}));
-    const auto optimizer = make("muon", options, {{"weight", weight}});
+    const auto optimizer = make_optimizer("muon", options, {{"weight", weight}});
     weight.mutable_grad() = gradient.clone();
     optimizer->step();
     return weight.detach();
@@ -124,7 +125,7 @@ TEST_CASE("muon: flatten_filters updates a filter as the matrix with a row per o
   const at::Tensor gradient = at::randn({8, 3, 3, 3});
   const auto step_of = [&](const std::string& options, const at::Tensor& given) {
     const at::Tensor weight = leaf(at::zeros_like(given));
-    const auto optimizer = make("muon", options, {{"weight", weight}});
+    const auto optimizer = make_optimizer("muon", options, {{"weight", weight}});
     weight.mutable_grad() = given.clone();
     optimizer->step();
     return weight.detach();
@@ -144,7 +145,7 @@ TEST_CASE("muon: normalize_weights scales matrices to the root of their rows bef
   const at::Tensor gradient = at::randn({8, 3, 3, 3});
   const auto after_step = [&](const at::Tensor& from, const std::string& more) {
     const at::Tensor weight = leaf(from);
-    const auto optimizer = make(
+    const auto optimizer = make_optimizer(
         "muon", "{lr: 0.1, weight_decay: 0, flatten_filters: true" + more + "}", {{"w", weight}});
     weight.mutable_grad() = gradient.clone();
     optimizer->step();
@@ -166,8 +167,8 @@ TEST_CASE("optimizers: a parameter without a gradient is skipped and has its own
     const std::vector<stage::NamedTensor> both{{"early", leaf(at::ones({3}))},
                                                {"late", leaf(at::ones({3}))}};
     const std::vector<stage::NamedTensor> alone{{"late", leaf(at::ones({3}))}};
-    const auto joint = make(type, options, both);
-    const auto single = make(type, options, alone);
+    const auto joint = make_optimizer(type, options, both);
+    const auto single = make_optimizer(type, options, alone);
 
     both[0].tensor.mutable_grad() = at::full({3}, 0.5);
     joint->step();
@@ -188,7 +189,7 @@ TEST_CASE("optimizers: a parameter without a gradient is skipped and has its own
 TEST_CASE("optimizers: a step without gradients changes nothing") {
   for (const std::string type : {"adam", "adamw", "sgd"}) {
     const std::vector<stage::NamedTensor> parameters{{"weight", leaf(at::ones({3}))}};
-    const auto optimizer = make(type, "{lr: 0.1}", parameters);
+    const auto optimizer = make_optimizer(type, "{lr: 0.1}", parameters);
     optimizer->zero_grad();
     optimizer->step();
     CHECK(parameters[0].tensor.equal(at::ones({3})));
@@ -197,7 +198,7 @@ TEST_CASE("optimizers: a step without gradients changes nothing") {
 
 TEST_CASE("optimizers: a gradient with other strides than its parameter is an error") {
   const at::Tensor weight = leaf(at::ones({2, 3, 4, 4}).contiguous(at::MemoryFormat::ChannelsLast));
-  const auto optimizer = make("adam", "{}", {{"conv.weight", weight}});
+  const auto optimizer = make_optimizer("adam", "{}", {{"conv.weight", weight}});
   weight.mutable_grad() = at::ones({2, 3, 4, 4});
   CHECK_THROWS_WITH(optimizer->step(), Contains("'conv.weight'") && Contains("and [48, 16, 4, 1]"));
   weight.mutable_grad() = at::ones({2, 3, 4, 4}).contiguous(at::MemoryFormat::ChannelsLast);
@@ -207,7 +208,7 @@ TEST_CASE("optimizers: a gradient with other strides than its parameter is an er
 
 TEST_CASE("optimizers: strides of dimensions of size 1 may differ") {
   const at::Tensor weight = leaf(at::ones({6, 1, 5, 5}));
-  const auto optimizer = make("sgd", "{lr: 1}", {{"conv1.weight", weight}});
+  const auto optimizer = make_optimizer("sgd", "{lr: 1}", {{"conv1.weight", weight}});
   const at::Tensor gradient = at::ones({150}).as_strided({6, 1, 5, 5}, {25, 1, 5, 1});
   weight.mutable_grad() = gradient;
   optimizer->step();
@@ -219,8 +220,8 @@ TEST_CASE("optimizers: channels-last parameters get the updates of contiguous on
   const at::Tensor gradient = at::randn({4, 3, 2, 2});
   const at::Tensor plain = leaf(start);
   const at::Tensor last = leaf(start.contiguous(at::MemoryFormat::ChannelsLast));
-  const auto one = make("adamw", "{lr: 0.1}", {{"w", plain}});
-  const auto other = make("adamw", "{lr: 0.1}", {{"w", last}});
+  const auto one = make_optimizer("adamw", "{lr: 0.1}", {{"w", plain}});
+  const auto other = make_optimizer("adamw", "{lr: 0.1}", {{"w", last}});
   plain.mutable_grad() = gradient;
   last.mutable_grad() = gradient.contiguous(at::MemoryFormat::ChannelsLast);
   for (int i = 0; i < 3; ++i) {
@@ -233,7 +234,7 @@ TEST_CASE("optimizers: channels-last parameters get the updates of contiguous on
 TEST_CASE("zero_grad: gradients are cleared in place, and views into a bucket stay views") {
   at::Tensor bucket = at::ones({6});
   const at::Tensor weight = leaf(at::ones({2, 3}));
-  const auto optimizer = make("adam", "{}", {{"weight", weight}});
+  const auto optimizer = make_optimizer("adam", "{}", {{"weight", weight}});
   weight.mutable_grad() = bucket.view({2, 3});
   optimizer->zero_grad();
   CHECK(bucket.equal(at::zeros({6})));
@@ -246,7 +247,7 @@ TEST_CASE("optimizers: a step keeps no references to gradients") {
     INFO(type);
     const at::Tensor weight = leaf(at::ones({2, 3}));
     const at::Tensor bias = leaf(at::ones({3}));
-    const auto optimizer = make(type, "{}", {{"weight", weight}, {"bias", bias}});
+    const auto optimizer = make_optimizer(type, "{}", {{"weight", weight}, {"bias", bias}});
     for (int step = 0; step < 2; ++step) {
       weight.mutable_grad() = at::ones({2, 3});
       bias.mutable_grad() = at::ones({3});
@@ -261,7 +262,7 @@ TEST_CASE("optimizers: parameters of different dtypes are updated together") {
   const std::vector<stage::NamedTensor> parameters{{"single", leaf(at::ones({3}))},
                                                    {"double", leaf(at::ones({3}, at::kDouble))},
                                                    {"last", leaf(at::ones({2}))}};
-  const auto optimizer = make("sgd", "{lr: 0.5}", parameters);
+  const auto optimizer = make_optimizer("sgd", "{lr: 0.5}", parameters);
   for (const auto& [name, parameter] : parameters)
     parameter.mutable_grad() = at::ones_like(parameter);
   optimizer->step();
@@ -272,22 +273,22 @@ TEST_CASE("optimizers: parameters of different dtypes are updated together") {
 }
 
 TEST_CASE("optimizers: initial_lr() is the configured rate") {
-  CHECK(make("sgd", "{lr: 0.3}", {{"w", leaf(at::ones({1}))}})->initial_lr() == 0.3);
-  CHECK(make("adamw", "{}", {{"w", leaf(at::ones({1}))}})->initial_lr() == 1e-3);
+  CHECK(make_optimizer("sgd", "{lr: 0.3}", {{"w", leaf(at::ones({1}))}})->initial_lr() == 0.3);
+  CHECK(make_optimizer("adamw", "{}", {{"w", leaf(at::ones({1}))}})->initial_lr() == 1e-3);
 }
 
 TEST_CASE("optimizers: no parameters, or nesterov without momentum, is an error") {
-  CHECK_THROWS_WITH(make("adam", "{}", {}),
+  CHECK_THROWS_WITH(make_optimizer("adam", "{}", {}),
                     "optimizer 'adam': there is nothing to train: every parameter is frozen");
   CHECK_THROWS_WITH(
-      make("sgd", "{nesterov: true}", {{"w", leaf(at::ones({1}))}}),
+      make_optimizer("sgd", "{nesterov: true}", {{"w", leaf(at::ones({1}))}}),
       Contains("nesterov needs momentum above 0 and dampening 0, got momentum 0 and dampening 0"));
 }
 
 TEST_CASE("lamb: parameters exempt from weight decay get Adam's steps") {
   const auto bias_after = [](const std::string& more) {
     const at::Tensor bias = leaf(at::full({3}, 5.0));
-    const auto optimizer = make("lamb", "{lr: 0.1, " + more + "}", {{"fc.bias", bias}});
+    const auto optimizer = make_optimizer("lamb", "{lr: 0.1, " + more + "}", {{"fc.bias", bias}});
     bias.mutable_grad() = at::ones({3});
     optimizer->step();
     return bias[0].item<double>();

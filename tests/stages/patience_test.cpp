@@ -11,14 +11,14 @@ namespace {
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
-std::unique_ptr<stage::Stopper> make(const std::string& options) {
+std::unique_ptr<stage::Stopper> make_patience(const std::string& options) {
   return stages::builtin_catalog().stoppers.build(
       stages_test::stage("stopper", "patience", options), {});
 }
 
 /// Returns one character per epoch: + improved, . not improved, ! stopped, * improved and stopped.
 std::string decisions(const std::string& options, const std::vector<double>& values) {
-  const auto stopper = make(options);
+  const auto stopper = make_patience(options);
   std::string out;
   for (std::size_t epoch = 0; epoch < values.size(); ++epoch) {
     const auto decision = stopper->observe(static_cast<std::int64_t>(epoch), values[epoch]);
@@ -65,23 +65,23 @@ TEST_CASE("patience: stops after the given number of validations without improve
 }
 
 TEST_CASE("patience: the reason gives the monitored value, the threshold and the best value") {
-  const auto impatient = make("{patience: 2}");
+  const auto impatient = make_patience("{patience: 2}");
   impatient->observe(0, 0.25);
   impatient->observe(1, 0.5);
   CHECK(impatient->observe(2, 0.5).reason ==
         "val/loss has not improved for 2 validations (best 0.25 in epoch 1)");
 
-  CHECK(make("{patience: 1}")->observe(0, kNan).reason ==
+  CHECK(make_patience("{patience: 1}")->observe(0, kNan).reason ==
         "val/loss has not improved for 1 validation (no finite value yet)");
-  CHECK(make("{stopping_threshold: 0.5}")->observe(0, 0.25).reason ==
+  CHECK(make_patience("{stopping_threshold: 0.5}")->observe(0, 0.25).reason ==
         "val/loss reached 0.25 (stopping_threshold 0.5)");
-  CHECK(make("{divergence_threshold: 2}")->observe(0, 3).reason ==
+  CHECK(make_patience("{divergence_threshold: 2}")->observe(0, 3).reason ==
         "val/loss is 3, worse than divergence_threshold 2");
 }
 
 TEST_CASE("patience: monitor() and restore_best() return the configured values") {
-  CHECK(make("{}")->monitor() == "val/loss");
-  CHECK(make("{monitor: val/accuracy}")->monitor() == "val/accuracy");
-  CHECK_FALSE(make("{}")->restore_best());
-  CHECK(make("{restore_best: true}")->restore_best());
+  CHECK(make_patience("{}")->monitor() == "val/loss");
+  CHECK(make_patience("{monitor: val/accuracy}")->monitor() == "val/accuracy");
+  CHECK_FALSE(make_patience("{}")->restore_best());
+  CHECK(make_patience("{restore_best: true}")->restore_best());
 }

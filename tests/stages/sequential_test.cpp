@@ -9,9 +9,10 @@ using namespace trainctl;
 
 namespace {
 
-constexpr spec::SampleKind kText{spec::Inputs::tokens, spec::Targets::tokens};
+constexpr spec::SampleKind kTokens{spec::Inputs::tokens, spec::Targets::tokens};
 
-std::unique_ptr<stage::Model> make(const std::string& layers, const stage::ModelContext& context) {
+std::unique_ptr<stage::Model> make_sequential(const std::string& layers,
+                                              const stage::ModelContext& context) {
   return stages::builtin_catalog().models.build(
       stages_test::stage("model", "sequential", "{layers: " + layers + "}"), context);
 }
@@ -25,9 +26,9 @@ std::vector<std::string> names(const std::vector<stage::NamedTensor>& tensors) {
 }  // namespace
 
 TEST_CASE("sequential: names of parameters and buffers equal those of nn.Sequential") {
-  const auto model =
-      make("[{type: conv2d, out_channels: 4, kernel_size: 3}, batch_norm2d, relu, flatten, linear]",
-           {{1, 6, 6}, 3});
+  const auto model = make_sequential(
+      "[{type: conv2d, out_channels: 4, kernel_size: 3}, batch_norm2d, relu, flatten, linear]",
+      {{1, 6, 6}, 3});
   CHECK(names(model->parameters()) ==
         std::vector<std::string>{"0.weight", "0.bias", "1.weight", "1.bias", "4.weight", "4.bias"});
   CHECK(names(model->buffers()) ==
@@ -36,7 +37,7 @@ TEST_CASE("sequential: names of parameters and buffers equal those of nn.Sequent
 }
 
 TEST_CASE("sequential: every parameter gets a gradient, also in a residual layer") {
-  const auto model = make(
+  const auto model = make_sequential(
       "[{type: residual, layers: [{type: conv2d, out_channels: 4, kernel_size: 1}, tanh, "
       "{type: residual, layers: [batch_norm2d]}], shortcut: [{type: conv2d, out_channels: 4, "
       "kernel_size: 1}]}, flatten, linear]",
@@ -50,7 +51,8 @@ TEST_CASE("sequential: every parameter gets a gradient, also in a residual layer
 }
 
 TEST_CASE("sequential: evaluation turns dropout off, also in a residual layer") {
-  const auto model = make("[{type: residual, layers: [dropout]}, flatten, linear]", {{2, 8, 8}, 3});
+  const auto model =
+      make_sequential("[{type: residual, layers: [dropout]}, flatten, linear]", {{2, 8, 8}, 3});
   const at::Tensor x = at::randn({2, 2, 8, 8});
   CHECK_FALSE(model->forward(x).equal(model->forward(x)));
   model->set_mode(stage::RunMode::evaluate);
@@ -65,21 +67,24 @@ TEST_CASE("sequential: the embedding of texts with classes covers their vocabula
 }
 
 TEST_CASE("sequential: an embedding with a linear layer gives logits for each token") {
-  const auto model = make("[{type: embedding, embedding_dim: 4}, linear]", {{7}, 9, kText});
+  const auto model =
+      make_sequential("[{type: embedding, embedding_dim: 4}, linear]", {{7}, 9, kTokens});
   CHECK(model->forward(at::randint(9, {2, 7}, at::kLong)).sizes() == at::IntArrayRef({2, 7, 9}));
 }
 
 TEST_CASE("sequential: log_softmax gives log-probabilities over the classes") {
-  const auto model = make("[flatten, log_softmax]", {{1, 1, 4}, 4});
+  const auto model = make_sequential("[flatten, log_softmax]", {{1, 1, 4}, 4});
   const at::Tensor logits = at::randn({3, 1, 1, 4});
   CHECK(model->forward(logits).equal(logits.flatten(1).log_softmax(1)));
 }
 
 TEST_CASE("sequential: a layer that does not fit its input is an error with its position") {
   CHECK_THROWS_WITH(
-      make("[relu, {type: max_pool2d, kernel_size: 9}, flatten, linear]", {{3, 8, 8}, 3}),
+      make_sequential("[relu, {type: max_pool2d, kernel_size: 9}, flatten, linear]",
+                      {{3, 8, 8}, 3}),
       Contains("model 'sequential': layer 1 (max_pool2d) cannot take an input of shape 3x8x8: a "
                "window of 9x9 is larger "
                "than its input"));
-  CHECK_THROWS_WITH(make("[flatten, linear]", {{3, 0, 8}, 3}), Contains("the shape 3x0x8"));
+  CHECK_THROWS_WITH(make_sequential("[flatten, linear]", {{3, 0, 8}, 3}),
+                    Contains("the shape 3x0x8"));
 }

@@ -8,7 +8,7 @@
 #include "support/temp_folder.hpp"
 #include "train/loop/train_loop.hpp"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <array>
 #include <cmath>

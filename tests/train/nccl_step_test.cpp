@@ -3,7 +3,8 @@
 #include "support/rank_group.hpp"
 
 #include <ATen/Context.h>
-#include <torch/torch.h>
+#include <torch/cuda.h>
+#include <torch/types.h>
 
 #include <chrono>
 #include <cstddef>

@@ -12,6 +12,7 @@
 #include <ATen/ops/isfinite.h>
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
+#include <ATen/record_function.h>
 
 #include <cmath>
 #include <limits>

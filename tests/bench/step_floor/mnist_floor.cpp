@@ -6,7 +6,8 @@
 #include <ATen/Parallel.h>
 #include <ATen/ops/_foreach_add.h>
 #include <ATen/ops/_fused_adam.h>
-#include <torch/torch.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 #include <zlib.h>
 
 #include <algorithm>

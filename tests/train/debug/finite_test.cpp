@@ -3,7 +3,7 @@
 #include "train/state/weights.hpp"
 
 #include <ATen/Parallel.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <cmath>
 #include <limits>

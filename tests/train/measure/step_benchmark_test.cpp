@@ -4,6 +4,8 @@
 #include "train/fake_run.hpp"
 #include "train/state/saved_state.hpp"
 
+#include <ATen/Parallel.h>
+
 using namespace trainctl;
 using train::ReplayCost;
 

@@ -4,7 +4,8 @@
 #include "train/fake_run.hpp"
 
 #include <ATen/Context.h>
-#include <torch/torch.h>
+#include <torch/cuda.h>
+#include <torch/types.h>
 
 #include <memory>
 #include <utility>

@@ -2,7 +2,7 @@
 #include "support/catch.hpp"
 #include "train/state/saved_state.hpp"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <vector>
 

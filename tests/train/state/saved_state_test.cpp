@@ -6,7 +6,7 @@
 #include "support/catch.hpp"
 #include "support/temp_folder.hpp"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 #include <unistd.h>
 
 #include <cmath>

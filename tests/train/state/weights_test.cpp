@@ -4,7 +4,7 @@
 #include "support/catch.hpp"
 #include "support/temp_folder.hpp"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <cmath>
 

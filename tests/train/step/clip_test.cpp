@@ -3,7 +3,7 @@
 #include "train/step/gradients.hpp"
 
 #include <torch/nn/utils/clip_grad.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <cmath>
 

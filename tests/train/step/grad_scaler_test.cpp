@@ -3,7 +3,7 @@
 
 #include <ATen/Context.h>
 #include <ATen/core/grad_mode.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <cmath>
 #include <limits>
