@@ -29,10 +29,10 @@ class Texts {
   [[nodiscard]] std::int64_t size() const { return std::ssize(labels.rows) / kLabelBytes; }
   /// Returns the position of a sample for messages.
   [[nodiscard]] std::string place(std::size_t i) const {
-    return root_ ? shown(root_->folder() / files_[i]) : places_[i];
+    return root_ ? shown(root_->folder() / files_[i]) : table_->describe(places_[i]);
   }
   [[nodiscard]] std::string text(std::size_t i) const {
-    if (!root_) return rows_[i];
+    if (!root_) return texts_[i];
     const FileReader file = root_->open(std::string(files_[i]));
     std::string text(file.size(), '\0');
     file.read(0, std::as_writable_bytes(std::span(text)));
@@ -55,29 +55,31 @@ class Texts {
   }
 
   void read_table(const Text& options) {
-    spec::dataset::Csv csv;
-    csv.delimiter = options.delimiter;
-    csv.missing_markers.clear();
+    csv_.delimiter = options.delimiter;
+    csv_.missing_markers.clear();
     const bool parquet = lower_case(options.path.extension().string()) == ".parquet";
-    const auto rows = parquet ? open_parquet(options.path) : open_csv(csv, options.path);
-    spec::dataset::Table table;
-    table.label = options.label;
-    table.features = {options.text};
-    const TableColumns columns(table, *rows);
+    table_ = parquet ? open_parquet(options.path) : open_csv(csv_, options.path);
+    spec::dataset::Table wanted;
+    wanted.label = options.label;
+    wanted.features = {options.text};
+    const TableColumns columns(wanted, *table_);
     std::vector<std::string> classes;
-    std::vector<std::string> label_places;
-    while (rows->next()) {
-      rows_.push_back(rows->text(columns.place(0)).value_or(""));
-      places_.push_back(rows->place(columns.place(0)));
-      classes.push_back(rows->text(columns.label_column()).value_or(""));
-      label_places.push_back(rows->place(columns.label_column()));
+    std::vector<TablePlace> class_places;
+    while (table_->next()) {
+      texts_.push_back(table_->text(columns.place(0)).value_or(""));
+      places_.push_back(table_->where(columns.place(0)));
+      classes.push_back(table_->text(columns.label_column()).value_or(""));
+      class_places.push_back(table_->where(columns.label_column()));
     }
-    ENSURE(data, !rows_.empty(), "{} has no rows", rows->name());
-    labels = class_labels(classes, options.classes, [&](std::size_t i) { return label_places[i]; });
+    ENSURE(data, !texts_.empty(), "{} has no rows", table_->name());
+    labels = class_labels(classes, options.classes,
+                          [&](std::size_t i) { return table_->describe(class_places[i]); });
   }
 
-  std::vector<std::string> rows_;
-  std::vector<std::string> places_;
+  spec::dataset::Csv csv_;  // must outlive the table
+  std::unique_ptr<TableRows> table_;
+  std::vector<std::string> texts_;
+  std::vector<TablePlace> places_;
   NameList files_;
   std::optional<DataRoot> root_;
 };

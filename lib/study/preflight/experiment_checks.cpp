@@ -22,9 +22,10 @@ std::string described(const data::Facts& facts) {
     return fmt::format("{}", fmt::join(image->shape, "x"));
   std::vector<std::string> fields;
   for (const data::Field& field : facts.layout) {
-    fields.push_back(field.shape.empty()
-                         ? fmt::format("{} (one number)", field.name)
-                         : fmt::format("{} ({})", field.name, fmt::join(field.shape, "x")));
+    std::string what = "one number";
+    if (!field.shape.empty()) what = fmt::format("{}", fmt::join(field.shape, "x"));
+    if (field.vocab_size > 0) what += fmt::format(" of a vocabulary of {}", field.vocab_size);
+    fields.push_back(fmt::format("{} ({})", field.name, what));
   }
   return fmt::format("{}", fmt::join(fields, ", "));
 }
