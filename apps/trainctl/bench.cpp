@@ -5,7 +5,7 @@
 #include "cli/verb.hpp"
 #include "report/compare/bench_scaling.hpp"
 #include "report/compare/junit.hpp"
-#include "report/html/study_pages.hpp"
+#include "report/html/bench_page.hpp"
 #include "spec/experiment/experiment.hpp"
 #include "spec/experiment/value_types.hpp"
 #include "study/bench/baseline.hpp"

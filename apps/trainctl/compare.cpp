@@ -2,7 +2,7 @@
 #include "cli/verb.hpp"
 #include "report/compare/comparison.hpp"
 #include "report/compare/junit.hpp"
-#include "report/html/study_pages.hpp"
+#include "report/html/comparison_page.hpp"
 #include "study/bench/baseline.hpp"
 
 namespace trainctl::app {

@@ -1,8 +1,10 @@
 #include "cli/run_arguments.hpp"
 #include "cli/verb.hpp"
 #include "report/compare/comparison.hpp"
+#include "report/html/bench_page.hpp"
+#include "report/html/comparison_page.hpp"
 #include "report/html/run_page.hpp"
-#include "report/html/study_pages.hpp"
+#include "report/html/sweep_page.hpp"
 #include "report/record/run_files.hpp"
 #include "study/predict/worst_samples.hpp"
 

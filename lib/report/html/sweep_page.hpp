@@ -1,17 +1,8 @@
 #pragma once
 
-#include "report/compare/comparison.hpp"
-
-// Pages about more than one run.
+#include "report/record/run_files.hpp"
 
 namespace trainctl::report {
-
-/// Returns the page that compares groups of runs.
-std::string comparison_page(const RunComparison& compared);
-
-/// Returns the page of a document "trainctl.bench/2": total times and speedups with their
-/// intervals, losses, rows. Throws Error(config) for another document.
-std::string bench_page(const Json& bench, const std::string& title);
 
 /// A run of a sweep with the files of its folder.
 struct SweptRun {

@@ -451,6 +451,15 @@ double number_at(const Json& object, std::string_view key) {
   return std::nan("");
 }
 
+std::vector<double> numbers_at(const Json& object, std::string_view key) {
+  std::vector<double> numbers;
+  const Json& list = member(object, key);
+  if (!list.is_array()) return numbers;
+  for (const Json& value : list)
+    numbers.push_back(value.is_number() ? value.get<double>() : std::nan(""));
+  return numbers;
+}
+
 std::optional<double> finite_at(const Json& object, std::string_view key) {
   const Json& value = member(object, key);
   return value.is_number() ? std::optional(value.get<double>()) : std::nullopt;

@@ -77,6 +77,8 @@ double number_at(const Json& object, std::string_view key);
 const Json& member(const Json& object, std::string_view key);
 /// Returns a number; nullopt if it is missing or not finite.
 std::optional<double> finite_at(const Json& object, std::string_view key);
+/// Returns a list of numbers, with NaN for each other entry; empty if it is missing.
+std::vector<double> numbers_at(const Json& object, std::string_view key);
 
 // Timing::h2d_s is the time of copies to a GPU. On a CPU no copy is needed, and it is the time of
 // converting a batch to the model's number format. Tables and texts distinguish the two; the key in

@@ -4,7 +4,7 @@
 #include "base/files.hpp"
 #include "base/strings.hpp"
 #include "log/log.hpp"
-#include "report/html/study_pages.hpp"
+#include "report/html/sweep_page.hpp"
 #include "report/text/format.hpp"
 #include "study/folder/folder_lock.hpp"
 #include "study/sweep/sweep.hpp"

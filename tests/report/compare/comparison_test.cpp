@@ -1,7 +1,9 @@
 #include "report/compare/comparison.hpp"
 
 #include "base/error.hpp"
-#include "report/html/study_pages.hpp"
+#include "report/html/bench_page.hpp"
+#include "report/html/comparison_page.hpp"
+#include "report/html/sweep_page.hpp"
 #include "report/invented.hpp"
 #include "report/search/sweep.hpp"
 #include "report/sinks/sink.hpp"

@@ -1,6 +1,6 @@
 #include "report/search/sweep.hpp"
 
-#include "report/html/study_pages.hpp"
+#include "report/html/sweep_page.hpp"
 #include "support/catch.hpp"
 #include "support/golden.hpp"
 
