@@ -60,8 +60,8 @@ TEST_CASE("sequential: evaluation turns dropout off, also in a residual layer") 
 }
 
 TEST_CASE("sequential: the embedding of texts with classes covers their vocabulary") {
-  const auto model = make("[{type: embedding, embedding_dim: 4}, flatten, linear]",
-                          {{5}, 3, {spec::Inputs::tokens, spec::Targets::classes, 256}});
+  const auto model = make_sequential("[{type: embedding, embedding_dim: 4}, flatten, linear]",
+                                     {{5}, 3, {spec::Inputs::tokens, spec::Targets::classes, 256}});
   CHECK(model->parameters()[0].tensor.sizes() == at::IntArrayRef({256, 4}));
   CHECK(model->forward(at::randint(256, {2, 5}, at::kLong)).sizes() == at::IntArrayRef({2, 3}));
 }
