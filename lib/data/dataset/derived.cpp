@@ -33,7 +33,7 @@ auto read_source(const Map& map, const config::Stage& source) {
   });
 }
 
-Facts facts_of(const Dataset& dataset) {
+Facts known_facts(const Dataset& dataset) {
   return {dataset.size(), dataset.classes(), dataset.layout(), dataset.class_names()};
 }
 
@@ -207,7 +207,7 @@ Selection select_samples(const spec::dataset::Subset& options, const Facts& sour
 std::shared_ptr<const Dataset> make_subset(const spec::dataset::Subset& options) {
   const auto source = read_source(catalog_in_use().datasets, options.source);
   const Selection selection =
-      select_samples(options, facts_of(*source), [&] { return read_labels(*source); });
+      select_samples(options, known_facts(*source), [&] { return read_labels(*source); });
   auto chosen = subset(source, selection.samples);
   if (options.classes.empty()) return chosen;
   return std::make_shared<const Relabeled>(chosen, selection.labels, options.classes);
@@ -488,7 +488,7 @@ std::shared_ptr<const Dataset> make_concat(const spec::dataset::Concat& options)
            "{} has 'weights', but only the outer 'concat' may have weights\nhint: multiply the "
            "weights and list all sources in one 'concat'",
            names[i]);
-    facts.push_back(facts_of(*sources.back()));
+    facts.push_back(known_facts(*sources.back()));
   }
   const Facts whole = combine(facts, names);
   for (std::size_t i = 0; i < sources.size(); ++i) {
