@@ -141,11 +141,14 @@ TEST_CASE("tokenize: text for SentencePiece must be UTF-8, and its models must b
   need_sentencepiece();
   const TempFolder folder;
   auto options = options_of(folder, std::string(1'200'000, '\n') + "caf\xe9\n");
+  (void)tokenized(options);
+  const std::string before = get_text(options.out);
   options.tokenizer = TokenizerType::sentencepiece;
   options.model = kGolden / "unigram.model";
   CHECK_THAT(failure(options),
              StartsWith("9: ") && Contains("a.txt: byte 1200003 is not valid UTF-8: byte 0xe9"));
-  CHECK_FALSE(std::filesystem::exists(options.out));
+  CHECK(get_text(options.out) == before);
+  CHECK(read_token_record(options.out)->tokenizer == "bytes");
   put_text(folder / "bad.model", get_text(*options.model).substr(0, 100));
   options.model = folder / "bad.model";
   CHECK_THAT(failure(options),

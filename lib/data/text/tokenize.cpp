@@ -146,12 +146,14 @@ TokenRecord record_of(const Tokenizer& tokenizer, const TokenizeOptions& options
   return record;
 }
 
-/// Writes the tokens of one part. The record of an older file goes first, because it must never
-/// describe a newer one.
+/// Writes the tokens of one part. The record of an older file is removed before the file is
+/// replaced, because it must never describe a newer one.
 void write_tokens(const fs::path& path, const std::function<void(int fd)>& write) {
-  std::error_code ignored;
-  fs::remove(record_path(path), ignored);
-  write_atomically(path, write);
+  write_atomically(path, [&](int fd) {
+    write(fd);
+    std::error_code ignored;
+    fs::remove(record_path(path), ignored);
+  });
 }
 
 }  // namespace
