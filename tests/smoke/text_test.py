@@ -74,8 +74,7 @@ class Trains(Front):
 
     def setUp(self):
         super().setUp()
-        libraries = self.program("version", "--json", code=0).json["libraries"]
-        if not libraries["sentencepiece"][:1].isdigit():
+        if not self.program("doctor", "--json").json["libraries"]["sentencepiece"]:
             self.skipTest("this build has no SentencePiece")
 
     def tokenize(self, text, *words, **options):
@@ -83,11 +82,11 @@ class Trains(Front):
 
     def test_a_trained_model_is_the_same_again_and_its_tokens_are_those_of_a_given_model(self):
         text = self.write("a.txt", lines(500))
-        for kind in ("unigram", "bpe"):
+        for kind, pieces in (("unigram", 290), ("bpe", 310)):
             model, again = self.folder / f"{kind}.model", self.folder / f"{kind}_2.model"
-            options = ("--train", "--vocab-size", "300", "--model-type", kind)
+            options = ("--train", "--vocab-size", str(pieces), "--model-type", kind)
             document = self.tokenize(text, *options, "--model", model, "--out", self.folder / f"{kind}.bin", code=0).json
-            self.assertEqual(document["vocab_size"], 300)
+            self.assertEqual(document["vocab_size"], pieces)
             self.assertLess(document["tokens"], document["bytes"] / 2)
             self.tokenize(text, *options, "--model", again, "--out", self.folder / f"{kind}_2.bin", code=0)
             self.assertEqual(model.read_bytes(), again.read_bytes())
