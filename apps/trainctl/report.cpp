@@ -1,3 +1,4 @@
+#include "base/machine/machine.hpp"
 #include "cli/run_arguments.hpp"
 #include "cli/verb.hpp"
 #include "report/compare/comparison.hpp"
@@ -6,7 +7,10 @@
 #include "report/html/run_page.hpp"
 #include "report/html/sweep_page.hpp"
 #include "report/record/run_files.hpp"
+#include "report/sinks/tensorboard_sink.hpp"
 #include "study/predict/worst_samples.hpp"
+
+#include <chrono>
 
 namespace trainctl::app {
 namespace {
@@ -15,6 +19,7 @@ struct ReportFlags {
   std::vector<std::string> words;
   std::string out;
   study::WorstRequest worst;
+  bool tensorboard = false;
 };
 
 /// A page, its kind, and its file.
@@ -23,6 +28,7 @@ struct Made {
   std::string page;
   fs::path file;
   std::vector<std::string> notes;
+  fs::path events = {};  // the event file for TensorBoard; empty: none was written
 };
 
 constexpr std::array kSweepFiles{"sweep.json", "result.json", "results.json"};
@@ -63,6 +69,16 @@ Made made_of_file(const fs::path& file) {
           {}};
 }
 
+/// Writes the pictures at the last step of the run. Returns the event file.
+fs::path write_pictures(const report::RunFiles& run,
+                        const std::vector<report::WorstSample>& worst) {
+  using Seconds = std::chrono::duration<double>;
+  const double now = Seconds(std::chrono::system_clock::now().time_since_epoch()).count();
+  const std::int64_t step = run.epochs.empty() ? 0 : run.epochs.back().global_step;
+  return report::write_worst_pictures(run.folder / "tensorboard", read_machine().host, {now, step},
+                                      worst);
+}
+
 Made made_of_run(const ReportFlags& flags, Context& context) {
   const report::RunFiles run = report::read_run(flags.words.front());
   const study::PrintLine warn = [&](const std::string& line) {
@@ -70,7 +86,9 @@ Made made_of_run(const ReportFlags& flags, Context& context) {
   };
   const report::RunPageExtras extras =
       study::run_page_extras(run, flags.worst, {context.diagnostics, warn});
-  return {"run", report::run_page(run, extras), run.folder / "report.html", run.notes};
+  Made made{"run", report::run_page(run, extras), run.folder / "report.html", run.notes};
+  if (flags.tensorboard) made.events = write_pictures(run, extras.worst);
+  return made;
 }
 
 Made made_of_runs(const std::vector<std::string>& words) {
@@ -94,6 +112,7 @@ Made made_of(const ReportFlags& flags, Context& context) {
   const bool is_one = flags.words.size() == 1 && path_exists(first);
   ENSURE(config, flags.worst.count == 0 || (is_one && report::is_run_folder(first)),
          "--worst requires exactly one run folder");
+  ENSURE(config, !flags.tensorboard || flags.worst.count > 0, "--tensorboard requires --worst");
   if (!is_one) return made_of_runs(flags.words);
   if (is_file(first)) return made_of_file(first);
   if (const auto sweep = sweep_file(first)) return made_of_sweep(*sweep);
@@ -118,6 +137,7 @@ int make_report(ReportFlags flags, Context& context) {
       put(stderr, fmt::format("warning: {}\n", printable(note)));
   }
   print(printable(made.file.string()));
+  if (!made.events.empty()) print(printable(made.events.string()));
   return 0;
 }
 
@@ -138,7 +158,9 @@ void add_report(CLI::App& program, Context& context) {
                {"--predictions", flags.worst.predictions, "FILE",
                 "CSV file of 'trainctl predict' (default: predictions.csv of the run)"},
                {"--split", flags.worst.split, "SPLIT",
-                "split of the predictions: train, val or test (default: val)"}});
+                "split of the predictions: train, val or test (default: val)"},
+               {"--tensorboard", flags.tensorboard,
+                "also write the pictures of --worst to tensorboard/ of the run"}});
   verb.footer(
       "Uses only what the runs have recorded. Default of --out: report.html in the folder of the\n"
       "run or sweep, NAME.html next to the benchmark NAME.json, or ./comparison.html for several\n"

@@ -227,3 +227,19 @@ TEST_CASE("TensorBoard: images of matrices are written at the end of the epoch")
   sink->close();
   CHECK(any_has(records_of(golden::read(files_in(folder.path()).at(0))), "a png"));
 }
+
+TEST_CASE("TensorBoard: the worst predictions are pictures with their rank and classes") {
+  TempFolder folder;
+  const std::string png = std::string(16, 'x') + std::string("\0\0\1\2\0\0\0\5", 8);
+  const WorstSample first{.name = "a", .label = "cat", .predicted = "dog", .png = png};
+  const WorstSample without{.name = "b", .label = "cat", .predicted = "cat"};
+  const auto file =
+      write_worst_pictures(folder / "tensorboard", "node7", {1000, 9}, {first, without, first});
+  const auto records = records_of(golden::read(file));
+  REQUIRE(records.size() == 3);
+  CHECK(records[1] == tb::image_event({1000, 9}, "worst_predictions/01 label cat predicted dog",
+                                      {.width = 258, .height = 5, .png = png}));
+  CHECK_THAT(records[2], Contains("worst_predictions/03 "));
+  CHECK_THROWS_WITH(write_worst_pictures(folder.path(), "node7", {1000, 9}, {without}),
+                    Contains("there are no pictures"));
+}

@@ -103,6 +103,23 @@ class EventFiles(Smoke):
         self.assertEqual((width, height, magic), (160, 160, b"\x89PNG\r\n\x1a\n".hex()))
         self.assertEqual(len(events["histograms"]["step_seconds"]), 2)
 
+    def test_tensorboard_shows_the_worst_predictions(self):
+        self.train("loggers=[csv]", *SHORT, "trainer.max_epochs=1")
+        predictions = self.run_dir / "predictions.csv"
+        code, out, err = run(self.folder, "predict", self.run_dir, "--checkpoint", "best", "--out", predictions)
+        self.assertEqual(code, 0, out + err)
+        code, out, err = run(self.folder, "report", self.run_dir, "--worst", 3, "--tensorboard")
+        self.assertEqual(code, 0, out + err)
+        page, events = out.split()
+        self.assertEqual((page, pathlib.Path(events).parent), (str(self.run_dir / "report.html"), self.run_dir / "tensorboard"))
+        images = self.read_back(self.run_dir / "tensorboard")["images"]
+        self.assertEqual([tag.split()[:2] for tag in sorted(images)], [[f"worst_predictions/0{i}", "label"] for i in (1, 2, 3)])
+        for (width, height, magic), in images.values():
+            self.assertEqual((width, height, magic), (28, 28, b"\x89PNG\r\n\x1a\n".hex()))
+        code, _, err = run(self.folder, "report", self.run_dir, "--tensorboard")
+        self.assertEqual(code, 2)
+        self.assertIn("--tensorboard requires --worst", err)
+
     def test_a_resumed_run_has_one_history(self):
         self.train(*self.LOGGERS, "trainer.max_epochs=1")
         code, out, err = run(self.folder, "run", "digits.yaml", *self.LOGGERS, "--run-dir", self.run_dir, "--resume", "auto",

@@ -1,5 +1,7 @@
 #include "report/sinks/tensorboard_sink.hpp"
 
+#include "base/error.hpp"
+#include "base/strings.hpp"
 #include "report/record/run_record.hpp"
 
 #include <cmath>
@@ -203,6 +205,20 @@ class TensorboardSink final : public Sink {
   std::map<std::string, MatrixRows> matrices_;
 };
 
+/// Returns a PNG file as a picture; its size is at a fixed place of the file.
+tensorboard::Picture picture_of_png(const std::string& png) {
+  constexpr std::size_t kWidthAt = 16;
+  constexpr std::size_t kHeightAt = 20;
+  ASSERT(png.size() > kHeightAt + 4);
+  const auto number_at = [&](std::size_t at) {
+    int number = 0;
+    for (std::size_t i = 0; i < 4; ++i)
+      number = number * 256 + static_cast<unsigned char>(png[at + i]);
+    return number;
+  };
+  return {number_at(kWidthAt), number_at(kHeightAt), png};
+}
+
 }  // namespace
 
 Scalars scalars_of(const events::StepLogged& step) {
@@ -251,6 +267,26 @@ Raster MatrixRows::draw() const {
 
 std::unique_ptr<Sink> make_tensorboard_sink(TensorboardOptions options) {
   return std::make_unique<TensorboardSink>(std::move(options));
+}
+
+std::filesystem::path write_worst_pictures(const std::filesystem::path& folder,
+                                           const std::string& host, Moment moment,
+                                           const std::vector<WorstSample>& samples) {
+  ENSURE(config, std::ranges::any_of(samples, [](const auto& one) { return !one.png.empty(); }),
+         "there are no pictures of the worst predictions\nhint: use --worst for a run on images "
+         "whose data set still exists");
+  make_folder(folder);
+  tensorboard::EventFile file(tensorboard::next_file(folder, moment.wall_time, host),
+                              moment.wall_time);
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    const WorstSample& sample = samples[i];
+    if (sample.png.empty()) continue;
+    const std::string tag = fmt::format("worst_predictions/{:02} label {} predicted {}", i + 1,
+                                        printable(sample.label), printable(sample.predicted));
+    file.append(tensorboard::image_event(moment, tag, picture_of_png(sample.png)));
+  }
+  file.sync();
+  return file.path();
 }
 
 }  // namespace trainctl::report

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "report/html/run_page.hpp"
 #include "report/sinks/sink.hpp"
 #include "report/sinks/tensorboard_file.hpp"
 
@@ -51,5 +52,12 @@ struct TensorboardOptions {
 /// A resumed run records its first step, so that readers discard later values. Records are synced
 /// at each epoch; records that a full disk rejects wait in a Backlog.
 std::unique_ptr<Sink> make_tensorboard_sink(TensorboardOptions options);
+
+/// Writes the pictures of samples, the worst first, into a new event file of the folder, with tags
+/// such as "worst_predictions/01 label 7 predicted 2". Returns the file. Throws Error(config) if no
+/// sample has a picture, Error(resource) if the file cannot be written.
+std::filesystem::path write_worst_pictures(const std::filesystem::path& folder,
+                                           const std::string& host, tensorboard::Moment moment,
+                                           const std::vector<WorstSample>& samples);
 
 }  // namespace trainctl::report

@@ -3,12 +3,12 @@
 #include "base/clock.hpp"
 #include "base/error.hpp"
 #include "base/hash.hpp"
-#include "base/strings.hpp"
 #include "config/schema/dump.hpp"
 #include "data/core/run_control.hpp"
 #include "data/remote/http_client.hpp"
 #include "launch/process/signals.hpp"
 #include "report/html/html.hpp"
+#include "report/record/run_files.hpp"
 #include "report/sinks/mlflow_sink.hpp"
 #include "report/sinks/prometheus_sink.hpp"
 #include "spec/checks/checks.hpp"
@@ -99,26 +99,12 @@ std::string environment_value(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-/// Returns the commit of the Git repository that contains the folder; empty without one.
-std::string git_commit(fs::path folder) {
-  constexpr std::uint64_t kMostBytes = 16 << 20;
-  const auto text_of = [](const fs::path& file) {
-    return is_file(file) ? read_file(file, kMostBytes, ReadFailure::resource) : std::string();
-  };
-  while (!is_folder(folder / ".git")) {
-    if (!folder.has_relative_path()) return {};
-    folder = folder.parent_path();
-  }
-  constexpr std::string_view kReference = "ref: ";
-  const std::string head(trimmed(text_of(folder / ".git/HEAD")));
-  if (!head.starts_with(kReference)) return head;
-  const std::string name = head.substr(kReference.size());
-  const std::string commit(trimmed(text_of(folder / ".git" / name)));
-  if (!commit.empty()) return commit;
-  for (const std::string& line : split(text_of(folder / ".git/packed-refs"), '\n')) {
-    if (line.ends_with(" " + name)) return line.substr(0, line.find(' '));
-  }
-  return {};
+/// Returns the Git commit of the experiment file, which the manifest has; empty without one.
+std::string git_commit(const fs::path& run_dir) {
+  const fs::path file = run_dir / "manifest.json";
+  if (!is_file(file)) return {};
+  const Json git = report::read_document(file).value("git", Json());
+  return git.is_object() ? git.value("commit", "") : "";
 }
 
 /// Returns the header that authenticates at a tracking server, from the variables that MLflow's own
@@ -184,7 +170,7 @@ report::mlflow::NewRun new_mlflow_run(const spec::logger::Mlflow& options,
                {"trainctl.run_dir", context.run_dir.string()}}};
   if (!context.loaded.files.empty())
     run.tags.emplace_back("mlflow.source.name", context.loaded.files.front().path.string());
-  if (const std::string commit = git_commit(fs::current_path()); !commit.empty())
+  if (const std::string commit = git_commit(context.run_dir); !commit.empty())
     run.tags.emplace_back("mlflow.source.git.commit", commit);
   run.tags.insert(run.tags.end(), options.tags.begin(), options.tags.end());
   return run;
