@@ -1,5 +1,5 @@
 """Tests the logger mlflow with the server of MLflow and with servers that fail, and the example for Weights & Biases with the real
-package in its offline mode. Needs TRAINCTL_BINARY and .trackers-venv (scripts/setup --checks)."""
+package in its offline mode. Needs TRAINCTL_BINARY, and .trackers-venv (scripts/setup --checks) or TRAINCTL_TRACKERS_PYTHON."""
 
 import contextlib
 import http.server
@@ -17,8 +17,8 @@ from unittest import mock
 
 from support import SOURCE, Smoke, main, run
 
-PYTHON = SOURCE / ".trackers-venv/bin/python"
-NO_PACKAGES = "no .trackers-venv: scripts/setup --checks makes one"
+PYTHON = pathlib.Path(os.environ.get("TRAINCTL_TRACKERS_PYTHON") or SOURCE / ".trackers-venv/bin/python")
+NO_PACKAGES = "no .trackers-venv: scripts/setup --checks makes one, or set TRAINCTL_TRACKERS_PYTHON"
 SHORT = ["dataset.train.samples=400", "dataset.val.samples=100", "trainer.log_every_n_steps=2"]
 HISTORY = """
 import json, struct, sys
