@@ -18,7 +18,7 @@ using mlflow::testing::FakeServer;
 
 namespace {
 
-constexpr double kTimeout = 60;
+constexpr double kDeadlineS = 60;
 
 /// The options of a sink that sends to a server in memory, without waits.
 struct Tracked {
@@ -31,7 +31,7 @@ struct Tracked {
     options.run = {
         .experiment = "digits", .name = "night", .user = "ann", .start_ms = 5, .tags = {}};
     options.run_dir = folder.path();
-    options.stop_after_s = kTimeout;
+    options.stop_after_s = kDeadlineS;
     options.send_every_s = options.first_pause_s = options.longest_pause_s = 0.001;
     options.wall_time = [] { return 1000.0; };
     options.now = [] { return steady_clock().now(); };
@@ -166,7 +166,7 @@ TEST_CASE("MlflowSink: a server that fails for a while costs one warning and no 
   sink->on_tick(0);
   sink->on_event(0, events::StepLogged{.global_step = 1, .loss = 1});
   // The sink is only ended once the server has recovered, because it soon gives up after the end.
-  const double limit = steady_clock().now() + kTimeout;
+  const double limit = steady_clock().now() + kDeadlineS;
   while (run.server.calls("log-batch").size() < 4 && steady_clock().now() < limit)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   const auto warnings = Tracked::end(*sink, {{"exit_code", 0}});
