@@ -322,7 +322,8 @@ class MlflowSink final : public Sink {
     if (options_.log_artifacts) {
       upload("result.json", to_pretty(result) + "\n");
       const auto page = options_.run_dir / "report.html";
-      if (is_file(page))
+      std::error_code unknown;  // the size is then the largest number
+      if (is_file(page) && std::filesystem::file_size(page, unknown) <= kMostPageBytes)
         upload("report.html", read_file(page, kMostPageBytes, ReadFailure::resource));
     }
     tasks.emplace_back(

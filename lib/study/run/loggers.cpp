@@ -282,8 +282,12 @@ HParams hparams_of(const spec::Loaded& loaded) {
 
 Sinks make_loggers(const LoggerContext& context) {
   Sinks sinks;
-  for (const config::Stage& stage : context.loaded.experiment.loggers)
-    sinks.push_back(make_sink(stage, context));
+  // mlflow comes last, because it uploads the page that html has written.
+  for (const bool is_mlflow : {false, true}) {
+    for (const config::Stage& stage : context.loaded.experiment.loggers) {
+      if ((stage.type == "mlflow") == is_mlflow) sinks.push_back(make_sink(stage, context));
+    }
+  }
   return sinks;
 }
 

@@ -101,6 +101,15 @@ TEST_CASE("MlflowSink: a run has parameters, metrics, files and a status") {
   CHECK(Json::parse(golden::read(run.folder / "mlflow.json"))["run_id"] == "abc");
 }
 
+TEST_CASE("MlflowSink: a page that is too large is left out, and the status is sent") {
+  Tracked run;
+  std::ofstream(run.folder / "report.html") << "<html>";
+  std::filesystem::resize_file(run.folder / "report.html", std::uint64_t{65} << 20);
+  CHECK(run.train(1).empty());
+  CHECK(run.server.calls("report.html").empty());
+  CHECK(run.server.bodies("runs/update").back()["status"] == "FINISHED");
+}
+
 TEST_CASE("MlflowSink: a request has at most 1,000 metrics, in order") {
   Tracked run;
   CHECK(run.train(1200).empty());

@@ -45,6 +45,17 @@ TEST_CASE("make_loggers: one listener for each logger") {
   CHECK(make_loggers(context_for(folder.path(), none)).empty());
 }
 
+TEST_CASE("make_loggers: mlflow comes after html, whose page it uploads") {
+  TempFolder folder;
+  const spec::Loaded loaded =
+      with_loggers("[{type: mlflow, tracking_uri: \"http://127.0.0.1:9\", stop_after_s: 0}, html]");
+  const Sinks sinks = make_loggers(context_for(folder.path(), loaded));
+  REQUIRE(sinks.size() == 2);
+  sinks.back()->on_end({{"exit_code", 0}});
+  sinks.back()->finish();
+  CHECK_THAT(sinks.back()->take_warning().value_or(""), Contains("mlflow"));
+}
+
 TEST_CASE("command logger: the start event contains the config") {
   TempFolder folder;
   const auto got = folder / "got";
