@@ -306,10 +306,14 @@ class MlflowSink final : public Sink {
     if (!added.empty()) client.log(run, {}, added, {});
   }
 
-  /// Returns the uploads of the results and the status; none if a restart follows.
+  /// Returns the uploads of the results and the status; none if a restart follows. The next attempt
+  /// after a divergence is not a restart but another run on the server, because mlflow.json has
+  /// moved with the files of this one.
   std::deque<MlflowSender::Task> last_tasks(const Json& result) const {
     std::deque<MlflowSender::Task> tasks;
-    if (result.value("will_restart", false)) return tasks;
+    const bool has_diverged =
+        result.value("exit_code", Json()) == static_cast<int>(ErrorKind::diverged);
+    if (result.value("will_restart", false) && !has_diverged) return tasks;
     const auto upload = [&tasks](std::string name, std::string bytes) {
       tasks.emplace_back(
           [name = std::move(name), bytes = std::move(bytes)](

@@ -131,6 +131,7 @@ TEST_CASE("MlflowSink: the status is that of the end of the run") {
   CHECK(status({{"exit_code", 75}}) == "KILLED");
   CHECK(status({{"exit_code", 143}}) == "KILLED");
   CHECK(status({{"exit_code", 7}, {"will_restart", true}}) == "RUNNING");
+  CHECK(status({{"exit_code", 6}, {"will_restart", true}}) == "FAILED");  // another attempt follows
 }
 
 TEST_CASE("MlflowSink: a resumed run continues the run on the server") {
