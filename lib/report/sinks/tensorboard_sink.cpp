@@ -209,7 +209,7 @@ class TensorboardSink final : public Sink {
 tensorboard::Picture picture_of_png(const std::string& png) {
   constexpr std::size_t kWidthAt = 16;
   constexpr std::size_t kHeightAt = 20;
-  ASSERT(png.size() > kHeightAt + 4);
+  ASSERT(png.size() >= kHeightAt + 4);
   const auto number_at = [&](std::size_t at) {
     int number = 0;
     for (std::size_t i = 0; i < 4; ++i)
