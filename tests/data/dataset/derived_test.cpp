@@ -116,7 +116,7 @@ TEST_CASE("subset: classes are selected and numbered in the order of the option"
   CHECK(labels_of(*birds) == std::vector<std::int64_t>{1, 1, 1, 1, 0, 0, 0, 0});
   CHECK(stored(*birds, 0) == "birdscrow0");
   CHECK(stored(*birds, 7) == "birdsowl3");
-  CHECK(birds->images()->name(7) == "owl/3.jpg");
+  CHECK_THAT(birds->images()->name(7), EndsWith("owl/3.jpg"));
   // Classes without names are selected by their number.
   const auto sevens = opened(subset_of(digits(200), "classes: [\"7\", \"1\"], range: [0, 100]"));
   const auto whole = labels_of(*opened(digits(100)));
