@@ -41,7 +41,7 @@ def stages_of(value, kind=None):
         return {(kind, value)} if kind else set()
     if not isinstance(value, dict):
         return set()
-    found = {(kind, value["type"])} if kind else set()
+    found = {(kind, value["type"])} if kind and "type" in value else set()  # a part of dataset.train has no type
     for key, below in value.items():
         found |= stages_of(below, None if key in LISTS and not isinstance(below, list) else KINDS.get(key))
     return found
