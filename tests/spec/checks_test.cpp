@@ -16,6 +16,14 @@ TEST_CASE("class weights: at least one must not be 0", "[spec]") {
   CHECK(problems_of({"loss={type: cross_entropy, weight: [0, 1]}"}).empty());
 }
 
+TEST_CASE("concat: weights of an evaluated split are an error", "[spec]") {
+  const std::string source = "{type: synthetic_digits, samples: 9}";
+  const std::string sources = "type: concat, sources: [" + source + ", " + source + "]";
+  CHECK_THAT(problems_of({"dataset.val={" + sources + ", weights: [1, 2]}"}),
+             Contains("'weights' apply only to dataset.train"));
+  CHECK(problems_of({"dataset.val={" + sources + "}"}).empty());
+}
+
 TEST_CASE("nll: a model that outputs logits causes a warning", "[spec]") {
   const char* expected = "nll takes log-probabilities, but this model outputs logits";
   CHECK_THAT(problems_of({"loss=nll"}), Contains(expected));

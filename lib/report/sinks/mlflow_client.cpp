@@ -51,9 +51,24 @@ Json number(double value) {
   return value;
 }
 
+/// Returns each key once, with its last value: MLflow refuses a request that repeats one.
+Pairs without_repeats(const Pairs& pairs) {
+  Pairs kept;
+  for (const auto& [key, value] : pairs) {
+    const auto same = std::ranges::find(kept, key, [](const auto& pair) { return pair.first; });
+    if (same == kept.end()) {
+      kept.emplace_back(key, value);
+    } else {
+      same->second = value;
+    }
+  }
+  return kept;
+}
+
 Json list_of(const Pairs& pairs) {
   Json list = Json::array();
-  for (const auto& [key, value] : pairs) list.push_back({{"key", key}, {"value", value}});
+  for (const auto& [key, value] : without_repeats(pairs))
+    list.push_back({{"key", key}, {"value", cut(value, kMostValueBytes)}});
   return list;
 }
 
@@ -119,7 +134,7 @@ std::string key_of(std::string_view name) {
 Pairs flattened(const Json& config) {
   Pairs pairs;
   add_values(config, "", pairs);
-  return pairs;
+  return without_repeats(pairs);
 }
 
 Client::Client(std::string uri, Transport transport)

@@ -184,7 +184,11 @@ class MlflowSender {
     const Json stored{{"tracking_uri", options_.uri},
                       {"experiment_id", run_->experiment_id},
                       {"run_id", run_->id}};
-    write_atomically(options_.run_dir / kIdFile, to_pretty(stored) + "\n");
+    try {
+      write_atomically(options_.run_dir / kIdFile, to_pretty(stored) + "\n");
+    } catch (const Error& error) {
+      report(fmt::format("a resumed run will be a new run in MLflow: {}", error.what()));
+    }
   }
 
   // A task that the server refuses is not repeated.

@@ -240,6 +240,18 @@ bool is_weighted(const config::Stage& dataset) {
   return subset != nullptr && is_weighted(subset->source);
 }
 
+/// An evaluation reads every sample once.
+void check_evaluated_weights(Checker& checker) {
+  const Dataset& data = checker.experiment().dataset;
+  for (const auto& [path, split] :
+       {std::pair("dataset.val", &data.val), {"dataset.test", &data.test}}) {
+    if (!*split || (*split)->part || !is_weighted((*split)->dataset)) continue;
+    checker.error(path,
+                  "'weights' apply only to dataset.train: an evaluation reads every sample once",
+                  "remove 'weights'");
+  }
+}
+
 void check_sampler(Checker& checker) {
   const Loader& loader = checker.experiment().loader;
   if (is_weighted(checker.experiment().dataset.train.dataset) &&
@@ -345,6 +357,7 @@ void check_stages(Checker& checker) {
   check_cache(checker);
   check_remote(checker);
   check_sampler(checker);
+  check_evaluated_weights(checker);
 }
 
 }  // namespace trainctl::spec

@@ -52,6 +52,18 @@ TEST_CASE("MLflow: a configuration becomes parameters by path") {
   CHECK(pairs[5].second == std::string(5999, 'x'));
 }
 
+TEST_CASE("MLflow: a key that occurs twice is sent once") {
+  const Pairs pairs = flattened({{"a?", 1}, {"a!", 2}});
+  REQUIRE(pairs.size() == 1);
+  CHECK(pairs[0] == std::pair<std::string, std::string>("a_", "2"));
+  FakeServer server;
+  NewRun run = kRun;
+  run.tags = {{"mlflow.user", "ann"}, {"team", "b"}, {"mlflow.user", "bob"}};
+  (void)client_of(server).create(run);
+  CHECK(Json::parse(server.calls().back().body)["tags"] ==
+        Json::parse(R"([{"key":"mlflow.user","value":"bob"},{"key":"team","value":"b"}])"));
+}
+
 TEST_CASE("MLflow: a run is created in the experiment of this name") {
   FakeServer server;
   const Run run = client_of(server).create(kRun);

@@ -110,6 +110,16 @@ TEST_CASE("MlflowSink: a page that is too large is left out, and the status is s
   CHECK(run.server.bodies("runs/update").back()["status"] == "FINISHED");
 }
 
+TEST_CASE("MlflowSink: a run folder that cannot be written costs only a warning") {
+  Tracked tracked;
+  tracked.options.run_dir = tracked.folder.path() / "gone";
+  const auto warnings = tracked.train(3);
+  REQUIRE(!warnings.empty());
+  CHECK_THAT(warnings.front(),
+             Catch::Matchers::StartsWith("a resumed run will be a new run in MLflow: "));
+  CHECK(tracked.server.bodies("runs/update").back()["status"] == "FINISHED");
+}
+
 TEST_CASE("MlflowSink: a request has at most 1,000 metrics, in order") {
   Tracked run;
   CHECK(run.train(1200).empty());
