@@ -21,7 +21,7 @@ TEST_CASE("concat: weights of an evaluated split are an error", "[spec]") {
   const std::string sources = "type: concat, sources: [" + source + ", " + source + "]";
   CHECK_THAT(problems_of({"dataset.val={" + sources + ", weights: [1, 2]}"}),
              Contains("'weights' apply only to dataset.train"));
-  CHECK(problems_of({"dataset.val={" + sources + "}"}).empty());
+  CHECK_THAT(problems_of({"dataset.val={" + sources + "}"}), !Contains("'weights'"));
 }
 
 TEST_CASE("nll: a model that outputs logits causes a warning", "[spec]") {
