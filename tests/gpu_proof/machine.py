@@ -19,6 +19,7 @@ from runner import OutOfTime
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 KEPT_OUTPUT = 4000    # characters of a command's output in the reason of a failure
+REHEARSAL_FACTOR = 5  # on the limits of commands: a rehearsal runs on machines that others use, too
 RESERVE_S = 5         # the time that a call needs to store what it has found
 
 
@@ -220,6 +221,8 @@ class Context:
         """Waits for a process and returns its output. At the limit its process group is killed: OutOfTime is raised if the call's own
         time is used up, else code is None."""
         begun, left = time.monotonic(), self.left()
+        if self.device == "cpu":
+            timeout *= REHEARSAL_FACTOR
         try:
             out, err = process.communicate(timeout=max(1, min(timeout, left)))
             code = process.returncode
