@@ -137,7 +137,7 @@ class InstalledWheel(Front):
         self.assertGreaterEqual(len(libraries), 2)
         for library in libraries:
             folders = re.search(r"R(?:UN)?PATH\).*\[(.*)\]", done("readelf", "-d", library))[1].split(":")
-            self.assertIn("$ORIGIN/../../" + ("pyarrow" if "parquet" in library.name else "torch/lib"), folders)
+            self.assertIn("$ORIGIN/../../" + next((place for name, place in PLACES.items() if name in library.name), "torch/lib"), folders)
             self.assertEqual([folder for folder in folders if not folder.startswith("$ORIGIN")], [])
 
     def test_arrow_is_that_of_pyarrow(self):
