@@ -17,7 +17,7 @@ import time
 
 import page
 
-KEPT = re.compile(r"^(?:setup|quickstart|test): |^Finished |tests passed|tests failed|Total Test time")
+KEPT = re.compile(r"^(?:setup|quickstart|test): |^Finished |tests passed|tests failed|Total Test time|\*\*\*(?:Failed|Timeout|Exception)")
 
 
 def clone_of(folder):

@@ -14,6 +14,7 @@ from support import MISSING_TORCH, SOURCE, Front, main, python_with_torch
 
 TOOLS = SOURCE / ".package-venv/bin"
 PYTHON = python_with_torch()
+PLACES = {"parquet": "pyarrow", "sentencepiece": "trainctl.libs"}  # what these libraries need is there, not in torch
 FEW = ["dataset.train.samples=500", "dataset.val.samples=100", "trainer.max_epochs=1", "+trainer.accelerator=cpu"]
 USE = """
 import json, pathlib, pickle, sys
