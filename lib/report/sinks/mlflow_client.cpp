@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "base/strings.hpp"
+#include "report/record/run_files.hpp"
 
 #include <algorithm>
 #include <cctype>
@@ -67,17 +68,9 @@ Pairs without_repeats(const Pairs& pairs) {
 
 Json list_of(const Pairs& pairs) {
   Json list = Json::array();
-  for (const auto& [key, value] : without_repeats(pairs))
+  for (const auto& [key, value] : pairs)
     list.push_back({{"key", key}, {"value", cut(value, kMostValueBytes)}});
   return list;
-}
-
-/// Returns the text of a key, or an empty text if it is missing or no text.
-std::string text_at(const Json& object, const char* key) {
-  const auto found = object.is_object() ? object.find(key) : object.end();
-  return object.is_object() && found != object.end() && found->is_string()
-             ? found->get<std::string>()
-             : std::string();
 }
 
 Json parsed(const std::string& body) { return Json::parse(body, nullptr, false); }
@@ -204,7 +197,7 @@ Run Client::create(const NewRun& run) {
                   {"run_name", run.name},
                   {"user_id", run.user},
                   {"start_time", run.start_ms},
-                  {"tags", list_of(run.tags)}});
+                  {"tags", list_of(without_repeats(run.tags))}});
   return read([&] { return run_of(*reply); });
 }
 

@@ -1,4 +1,5 @@
 #include "base/files.hpp"
+#include "base/machine/environment.hpp"
 #include "base/machine/machine.hpp"
 #include "base/strings.hpp"
 #include "base/url.hpp"
@@ -148,9 +149,7 @@ void check_kernels_of(const config::Stage& stage, const std::string& path, Check
 }  // namespace
 
 std::string mlflow_uri(const std::optional<std::string>& tracking_uri) {
-  if (tracking_uri) return *tracking_uri;
-  const char* uri = std::getenv("MLFLOW_TRACKING_URI");
-  return uri == nullptr ? "" : uri;
+  return tracking_uri ? *tracking_uri : environment_value("MLFLOW_TRACKING_URI");
 }
 
 void check_loggers(const Loaded& loaded, config::Diagnostics& diagnostics) {

@@ -258,8 +258,7 @@ constexpr std::array<const char*, 2> enum_names(TokenizerType) {
 struct Text {
   static constexpr auto kSummary =
       "Texts with one class each, as rows of token ids of one length: a table with columns for "
-      "text "
-      "and label, or one folder of text files per class.";
+      "text and label, or one folder of text files per class.";
 
   std::filesystem::path path;
   std::string text = "text";

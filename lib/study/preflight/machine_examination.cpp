@@ -1,6 +1,7 @@
 #include "study/preflight/machine_examination.hpp"
 
 #include "base/machine/allocator.hpp"
+#include "base/machine/environment.hpp"
 #include "base/machine/gpus.hpp"
 #include "base/machine/machine.hpp"
 #include "base/machine/procfs.hpp"
@@ -266,11 +267,6 @@ using report::Grade;
 using report::grade_line;
 using report::GradeLine;
 
-std::string variable_text(const char* variable) {
-  const char* value = std::getenv(variable);
-  return value == nullptr ? "" : value;
-}
-
 GradeLine system(const Machine& machine) {
   return grade_line(
       "system", Grade::ok,
@@ -308,7 +304,7 @@ std::string torch_version(const fs::path& root) {
 }
 
 GradeLine torch(const ProgramParts& program) {
-  const std::string from_env = variable_text("TRAINCTL_TORCH_ROOT");
+  const std::string from_env = environment_value("TRAINCTL_TORCH_ROOT");
   const fs::path root = !from_env.empty() ? fs::path(from_env) : program.torch_lib.parent_path();
   const std::string source = !from_env.empty() ? "TRAINCTL_TORCH_ROOT" : "set at build time";
   const std::string hint =
@@ -362,7 +358,7 @@ GradeLine allocators() {
 }
 
 GradeLine data_root() {
-  const std::string root = variable_text("TRAINCTL_DATA");
+  const std::string root = environment_value("TRAINCTL_DATA");
   if (root.empty())
     return grade_line("data", Grade::ok, "TRAINCTL_DATA is not set; configs use data/");
   if (is_folder(root)) return grade_line("data", Grade::ok, printable(root) + " (TRAINCTL_DATA)");

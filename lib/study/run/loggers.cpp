@@ -3,6 +3,7 @@
 #include "base/clock.hpp"
 #include "base/error.hpp"
 #include "base/hash.hpp"
+#include "base/machine/environment.hpp"
 #include "config/schema/dump.hpp"
 #include "data/core/run_control.hpp"
 #include "data/remote/http_client.hpp"
@@ -16,7 +17,6 @@
 
 #include <bit>
 #include <chrono>
-#include <cstdlib>
 
 namespace trainctl::study {
 namespace {
@@ -92,11 +92,6 @@ std::unique_ptr<report::Sink> make_exec(const config::Stage& stage, const Logger
   made.now = [] { return steady_clock().now(); };
   made.is_stop_requested = launch::is_stop_requested;
   return report::make_exec_sink(std::move(made));
-}
-
-std::string environment_value(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
 }
 
 /// Returns the Git commit of the experiment file, which the manifest has; empty without one.

@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 #include "base/hash.hpp"
 #include "base/machine/allocator.hpp"
+#include "base/machine/environment.hpp"
 #include "base/machine/gpus.hpp"
 #include "base/machine/numa.hpp"
 #include "base/numbers.hpp"
@@ -22,11 +23,6 @@ namespace {
 
 // libgomp reads it when it is loaded, so it must be set before the worker's exec.
 constexpr const char* kOmpThreads = "OMP_NUM_THREADS";
-
-std::string value_of(const char* name) {
-  const char* const value = std::getenv(name);
-  return value == nullptr ? std::string() : std::string(value);
-}
 
 int cores_here(const WorkerLaunch& workers) {
   return workers.cores > 0 ? workers.cores : workers.machine.cores;
@@ -265,7 +261,7 @@ void add_allocator(spec::Allocator asked, launch::LaunchSpec& launch) {
          "trainer.allocator is {}, but the dynamic linker cannot find {}\nhint: install it "
          "(Debian: {}), add its folder to LD_LIBRARY_PATH, or set trainer.allocator=system",
          library->name, library->file, library->package);
-  const std::string preloads = value_of(kPreload);
+  const std::string preloads = environment_value(kPreload);
   launch.environment[kPreload] = file->string() + (preloads.empty() ? "" : ":" + preloads);
   for (const AllocatorSetting& setting : kSettings) {
     if (setting.allocator != asked) continue;
@@ -276,16 +272,16 @@ void add_allocator(spec::Allocator asked, launch::LaunchSpec& launch) {
 
 // libgomp gives GOMP_SPINCOUNT precedence, and accepts both words for an infinite count.
 std::string spin_variable() {
-  const std::string count = value_of("GOMP_SPINCOUNT");
+  const std::string count = environment_value("GOMP_SPINCOUNT");
   if (is_word(count, "infinite") || is_word(count, "infinity")) return "GOMP_SPINCOUNT=" + count;
-  const std::string policy = value_of("OMP_WAIT_POLICY");
+  const std::string policy = environment_value("OMP_WAIT_POLICY");
   return count.empty() && is_word(policy, "active") ? "OMP_WAIT_POLICY=" + policy : "";
 }
 
 std::string slow_variable() {
   const std::string spins = spin_variable();
   if (!spins.empty()) return spins;
-  return value_of("CUDA_LAUNCH_BLOCKING") == "1" ? "CUDA_LAUNCH_BLOCKING=1" : "";
+  return environment_value("CUDA_LAUNCH_BLOCKING") == "1" ? "CUDA_LAUNCH_BLOCKING=1" : "";
 }
 
 }  // namespace trainctl::study
