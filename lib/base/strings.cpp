@@ -67,6 +67,13 @@ std::size_t utf8_length(std::string_view text) {
   return overlong || outside ? 0 : length;
 }
 
+std::string_view utf8_start(std::string_view text, std::size_t most_bytes) {
+  if (text.size() <= most_bytes) return text;
+  while (most_bytes > 0 && (static_cast<unsigned char>(text[most_bytes]) & 0xC0) == 0x80)
+    --most_bytes;
+  return text.substr(0, most_bytes);
+}
+
 int edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::vector<int>> cost(a.size() + 1, std::vector<int>(b.size() + 1));
   for (std::size_t i = 0; i <= a.size(); ++i) cost[i][0] = static_cast<int>(i);

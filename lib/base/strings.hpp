@@ -32,6 +32,8 @@ inline std::string_view as_text(std::span<const std::byte> bytes) {
 /// Returns the length in bytes of the valid UTF-8 character at the front of a non-empty text; 0 if
 /// the character is invalid.
 std::size_t utf8_length(std::string_view text);
+/// Returns the longest start of valid UTF-8 text with whole characters and at most that many bytes.
+std::string_view utf8_start(std::string_view text, std::size_t most_bytes);
 
 /// Escapes control bytes and invalid UTF-8 as \xNN, so that a file or class name cannot send
 /// commands to a terminal or forge a log line.

@@ -378,9 +378,7 @@ const Alias* find_alias(std::string_view word) {
 std::string quote(std::string_view text) {
   std::string safe = printable(text.substr(0, 4 * kLongestQuote));
   if (safe.size() <= kLongestQuote) return "'" + safe + "'";
-  std::size_t end = kLongestQuote;
-  while (end > 0 && (static_cast<unsigned char>(safe[end]) & 0xC0) == 0x80) --end;
-  return "'" + safe.substr(0, end) + "...'";
+  return fmt::format("'{}...'", utf8_start(safe, kLongestQuote));
 }
 
 std::string list_some(const std::vector<std::string>& words) {

@@ -43,6 +43,14 @@ TEST_CASE("utf8_length: it is the number of bytes, and 0 for an invalid characte
   CHECK(utf8_length("\xC0\x80") == 0);
 }
 
+TEST_CASE("utf8_start: characters stay whole") {
+  CHECK(utf8_start("plain", 5) == "plain");
+  CHECK(utf8_start("plain", 3) == "pla");
+  CHECK(utf8_start("a\xE2\x82\xAC", 4) == "a\xE2\x82\xAC");
+  CHECK(utf8_start("a\xE2\x82\xAC" "b", 3) == "a");
+  CHECK(utf8_start("\xE2\x82\xAC", 2).empty());
+}
+
 TEST_CASE("shell_word: a word is quoted only if necessary") {
   CHECK(shell_word("optimizer.lr=0.1,1e-3") == "optimizer.lr=0.1,1e-3");
   CHECK(shell_word("~early_stopping") == "'~early_stopping'");

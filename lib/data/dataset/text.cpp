@@ -122,6 +122,7 @@ class TextDataset final : public Dataset {
       const auto index = static_cast<std::size_t>(indices[i]);
       if (!rows[0].empty()) fill_tokens(index, rows[0].data() + i * length_ * sizeof(std::int64_t));
       constexpr std::size_t kLabel = sizeof(std::int64_t);
+      if (rows[1].empty()) continue;
       std::memcpy(rows[1].data() + i * kLabel, labels_.rows.data() + index * kLabel, kLabel);
     }
   }

@@ -246,6 +246,7 @@ class CurlClient final : public HttpClient {
     api.set(easy, CURLOPT_HEADERDATA, &receiver);
     if (request.range) api.set(easy, CURLOPT_RANGE, range_text(*request.range).c_str());
     if (request.method.empty()) return;
+    ASSERT(!request.signing);  // sigv4_headers() signs a GET without a body
     api.set(easy, CURLOPT_CUSTOMREQUEST, request.method.c_str());
     api.set(easy, CURLOPT_POSTFIELDS, request.body.data());
     api.set(easy, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(request.body.size()));

@@ -281,12 +281,8 @@ void train_tokenizer(const TokenizeOptions& options, const TrainingOptions& trai
         rest = piece.text;
         check_utf8(rest, [&](std::uint64_t byte) { return reader.place(piece, byte); });
       }
-      std::size_t end = std::min(rest.find('\n'), rest.size());
-      if (end > kLongest) {
-        end = kLongest;
-        while ((static_cast<unsigned char>(rest[end]) & 0xC0U) == 0x80U) --end;
-      }
-      std::string text(rest.substr(0, end));
+      const std::string text(utf8_start(rest.substr(0, rest.find('\n')), kLongest));
+      const std::size_t end = text.size();
       rest.remove_prefix(std::min(rest.size(), end + (end < rest.size() && rest[end] == '\n')));
       if (line++ % step == 0 && !text.empty()) return text;
     }

@@ -27,21 +27,13 @@ std::string percent_encoded(std::string_view text, std::string_view kept) {
   return encoded;
 }
 
-/// Cuts a text before the character that would exceed the limit.
-std::string cut(std::string text, std::size_t most_bytes) {
-  if (text.size() <= most_bytes) return text;
-  while (most_bytes > 0 && (text[most_bytes] & 0xC0) == 0x80) --most_bytes;
-  text.resize(most_bytes);
-  return text;
-}
-
 void add_values(const Json& value, const std::string& path, Pairs& pairs) {
   if (value.is_object() && !value.empty()) {
     for (const auto& [key, below] : value.items())
       add_values(below, path.empty() ? key : path + "." + key, pairs);
   } else {
     const std::string text = value.is_string() ? value.get<std::string>() : to_line(value);
-    pairs.emplace_back(key_of(path), cut(text, kMostValueBytes));
+    pairs.emplace_back(key_of(path), utf8_start(text, kMostValueBytes));
   }
 }
 
@@ -69,7 +61,7 @@ Pairs without_repeats(const Pairs& pairs) {
 Json list_of(const Pairs& pairs) {
   Json list = Json::array();
   for (const auto& [key, value] : pairs)
-    list.push_back({{"key", key}, {"value", cut(value, kMostValueBytes)}});
+    list.push_back({{"key", key}, {"value", utf8_start(value, kMostValueBytes)}});
   return list;
 }
 
