@@ -8,7 +8,7 @@
 #include "report/plan/communication_cost.hpp"
 #include "study/preflight/machine_examination.hpp"
 #include "study/sweep/ledger.hpp"
-#include "study/workers/worker_tasks.hpp"
+#include "study/workers/worker_jobs.hpp"
 
 namespace trainctl::app {
 namespace {

@@ -14,7 +14,7 @@ namespace trainctl::app {
 namespace {
 
 struct PredictFlags {
-  TaskArguments task;
+  JobArguments job;
   std::string out;
   std::string outputs;
   std::string format;
@@ -63,15 +63,15 @@ void check_pictures(const Headers& headers) {
 
 Headers read_headers(const study::RunRequest& request) {
   const spec::Experiment& experiment = request.loaded.experiment;
-  const spec::Task& task = request.task;
-  if (task.input.empty()) return {facts_of(experiment, "train"), facts_of(experiment, task.split)};
-  Headers headers{facts_of(experiment, "train"), facts_of_input(experiment, task.input)};
+  const spec::Job& job = request.job;
+  if (job.input.empty()) return {facts_of(experiment, "train"), facts_of(experiment, job.split)};
+  Headers headers{facts_of(experiment, "train"), facts_of_input(experiment, job.input)};
   check_pictures(headers);
   return headers;
 }
 
 /// Returns what the model was trained on, and whether the labels of the data are of the same kind.
-spec::LearnedTargets learned_targets_of(const Headers& headers, const spec::Task& task) {
+spec::LearnedTargets learned_targets_of(const Headers& headers, const spec::Job& job) {
   const data::Facts& train = headers.train;
   const data::Facts& found = headers.predicted;
   const data::Roles roles = data::roles_of(train.layout);
@@ -81,28 +81,28 @@ spec::LearnedTargets learned_targets_of(const Headers& headers, const spec::Task
   // Classes without names are identified by their number.
   const bool same_names = train.class_names.empty() || found.class_names.empty() ||
                           train.class_names == found.class_names;
-  const bool labeled = task.input.empty() && train.layout == found.layout &&
+  const bool labeled = job.input.empty() && train.layout == found.layout &&
                        train.classes == found.classes && same_names;
   return {roles.kind.targets, roles.outputs(train.classes), labeled};
 }
 
 /// Warns about labels that exist but are not written.
 void warn_of_labels(const study::RunRequest& request, Context& context) {
-  const spec::Task& task = request.task;
-  if (!task.input.empty() || task.learned->labeled) return;
-  const spec::DataSplit& split = spec::split_called(request.loaded.experiment, task.split);
+  const spec::Job& job = request.job;
+  if (!job.input.empty() || job.learned->labeled) return;
+  const spec::DataSplit& split = spec::split_called(request.loaded.experiment, job.split);
   context.diagnostics.warning(
       split.dataset.position,
       fmt::format(
           "the output has no labels: the labels of dataset.{} do not match the {} of dataset.train",
-          task.split, enum_name(task.learned->targets)));
+          job.split, enum_name(job.learned->targets)));
 }
 
 /// Plans the output file from the headers, before anything is computed.
 study::PredictionPlan plan_for(const PredictFlags& flags, const study::RunRequest& request,
                                const Headers& headers) {
   const data::Facts& predicted = headers.predicted;
-  const spec::LearnedTargets& learned = *request.task.learned;
+  const spec::LearnedTargets& learned = *request.job.learned;
   study::PredictionRequest wanted{flags.out, {}, flags.format, flags.force};
   if (!flags.outputs.empty()) wanted.outputs = trainctl::split(flags.outputs, ',');
   study::PredictionPlan plan =
@@ -156,17 +156,17 @@ void print_summary(const study::PredictionPlan& plan, const study::RunOutcome& o
 int predict(const PredictFlags& flags, Context& context) {
   keep_running_without_output(LostOutput::is_tolerated);
   ENSURE(config, !flags.out.empty(), "--out is required: a file that ends in .csv, .npy or .jsonl");
-  study::RunRequest request = task_request(flags.task, spec::TaskKind::predict, context);
+  study::RunRequest request = job_request(flags.job, spec::JobKind::predict, context);
   const Headers headers = read_headers(request);
-  request.task.learned = learned_targets_of(headers, request.task);
+  request.job.learned = learned_targets_of(headers, request.job);
   const study::PredictionPlan plan = plan_for(flags, request, headers);
   warn_of_labels(request, context);
   print_warnings(context);
   launch::SignalGuard guard;  // until the scratch folder is removed
   // The scratch folder is next to the output file, since the files of the ranks take as much space.
   study::ScratchFolder scratch(fs::absolute(plan.file).parent_path());
-  study::RunOutcome outcome = run_task(request, scratch.path(), Tables::none, context);
-  if (outcome.ending.exit_code != 0) return report_failed_task(outcome, &scratch, context);
+  study::RunOutcome outcome = run_job(request, scratch.path(), Tables::none, context);
+  if (outcome.ending.exit_code != 0) return report_failed_job(outcome, &scratch, context);
   try {
     ENSURE(unexpected, outcome.record.evaluated.has_value(), "no rank reported its predictions");
     const int ranks = static_cast<int>(outcome.record.hellos.size());
@@ -179,7 +179,7 @@ int predict(const PredictFlags& flags, Context& context) {
                                 scratch.path().string()));
     throw;
   }
-  print_summary(plan, outcome, flags.task.input, context);
+  print_summary(plan, outcome, flags.job.input, context);
   return 0;
 }
 
@@ -191,9 +191,9 @@ void add_predict(CLI::App& program, Context& context) {
                {"predict", "write a checkpoint's outputs for each sample to a file", kTrainGroup,
                 WorkingDirectory::existing},
                predict);
-  add_task_arguments(verb, flags.task, context);
+  add_job_arguments(verb, flags.job, context);
   add_options(verb,
-              {{"--input", flags.task.input, "PATH",
+              {{"--input", flags.job.input, "PATH",
                 "predict images instead of a split: a folder, a list file or one image",
                 CLI::Validator(
                     [](const std::string& path) { return path.empty() ? "it is empty" : ""; }, "")},

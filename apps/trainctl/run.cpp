@@ -8,7 +8,7 @@
 #include "log/log.hpp"
 #include "program.hpp"
 #include "report/text/run_summary.hpp"
-#include "report/text/task_results.hpp"
+#include "report/text/job_results.hpp"
 #include "study/folder/run_folder.hpp"
 #include "study/nodes/node_plan.hpp"
 #include "study/nodes/node_run.hpp"
@@ -16,7 +16,7 @@
 #include "study/run/loggers.hpp"
 #include "study/run/step_replay.hpp"
 #include "study/tune/batch_size_search.hpp"
-#include "study/workers/worker_tasks.hpp"
+#include "study/workers/worker_jobs.hpp"
 
 #include <sys/socket.h>
 #include <unistd.h>
@@ -291,7 +291,7 @@ study::RunRequest request_for(const RunFlags& flags, const std::vector<std::stri
   if (!flags.resume.empty()) request.resume = study::parse_resume(flags.resume);
   if (request.resume && flags.accept_data_change)
     request.resume->if_data_changed = study::IfDataChanged::restart_epoch;
-  if (flags.until_epoch > 0) request.task.until_epoch = flags.until_epoch;
+  if (flags.until_epoch > 0) request.job.until_epoch = flags.until_epoch;
   if (flags.break_lock) request.folder.if_locked = study::IfLocked::take_over;
   return request;
 }
@@ -376,8 +376,8 @@ int replay_step(const RunFlags& flags, Context& context) {
   const study::RunRequest request = study::replay_request(invocation, std::move(plan));
   const launch::SignalGuard guard;  // until the scratch folder is removed
   study::ScratchFolder scratch(study::temporary_folder());
-  study::RunOutcome outcome = run_task(request, scratch.path(), Tables::none, context);
-  if (outcome.ending.exit_code != 0) return report_failed_task(outcome, &scratch, context);
+  study::RunOutcome outcome = run_job(request, scratch.path(), Tables::none, context);
+  if (outcome.ending.exit_code != 0) return report_failed_job(outcome, &scratch, context);
   ENSURE(unexpected, outcome.record.replayed.has_value(), "no rank reported the repeated step");
   replay.step = *outcome.record.replayed;
   if (context.json) return print_json(report::replay_document(replay));

@@ -13,7 +13,7 @@ namespace trainctl::app {
 namespace {
 
 int start_engine(const std::string& run_dir, const launch::WorkerEnv& environment) {
-  const spec::Task task = spec::read_task(run_dir);
+  const spec::Job job = spec::read_job(run_dir);
   const std::string& accelerator = environment.accelerator;
   const std::string& address = environment.group_address;
   const bool on_gpu = accelerator == "gpu";
@@ -22,7 +22,7 @@ int start_engine(const std::string& run_dir, const launch::WorkerEnv& environmen
                    find_engine_library(on_gpu).value_or("not found").string());
   const TrainctlEngineRequest request{
       .run_dir = run_dir.c_str(),
-      .mode = spec::name_of(task.kind),
+      .mode = spec::name_of(job.kind),
       .rank = environment.rank,
       .world_size = environment.world_size,
       .local_rank = environment.local_rank,

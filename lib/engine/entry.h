@@ -9,7 +9,7 @@
 
 struct TrainctlEngineRequest {
   const char* run_dir; /* with config.resolved.yaml; checkpoints/ and logs/ are written there */
-  const char* mode;    /* the kind of task.json, see spec/experiment/task.hpp; or "exchange",
+  const char* mode;    /* the kind of task.json, see spec/experiment/job.hpp; or "exchange",
                           with only store_fd, see engine/entry.cpp */
   int rank;
   int world_size;

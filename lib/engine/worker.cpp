@@ -106,10 +106,10 @@ void write_split(const TrainctlEngineRequest& request, const spec::Experiment& e
 
 /// Returns the choices of the run that this run resumes, if there is one.
 EarlierChoices choices_before(const fs::path& run_dir) {
-  const spec::Task task = spec::read_task(run_dir);
-  if (task.resume.empty()) return {};
+  const spec::Job job = spec::read_job(run_dir);
+  if (job.resume.empty()) return {};
   return in_context("--resume", [&] {
-    const checkpoint::Manifest saved = checkpoint::read_manifest(task.resume);
+    const checkpoint::Manifest saved = checkpoint::read_manifest(job.resume);
     return EarlierChoices{threads_of(saved), channels_last_of(saved)};
   });
 }
@@ -230,12 +230,12 @@ bool Worker::interrupted() const {
 int Worker::run() {
   const data::ProgressCount progress(heartbeat_ != nullptr ? &heartbeat_->loaded : nullptr);
   enter(events::Phase::startup);
-  using spec::TaskKind;
-  const TaskKind kind = spec::kind_called(request_.mode);
-  if (kind == TaskKind::train) return run_training();
-  if (kind == TaskKind::link || kind == TaskKind::gpu) return run_on_device(kind);
-  if (kind == TaskKind::evaluate || kind == TaskKind::predict) return run_evaluation();
-  return run_task(kind);
+  using spec::JobKind;
+  const JobKind kind = spec::kind_called(request_.mode);
+  if (kind == JobKind::train) return run_training();
+  if (kind == JobKind::link || kind == JobKind::gpu) return run_on_device(kind);
+  if (kind == JobKind::evaluate || kind == JobKind::predict) return run_evaluation();
+  return run_job(kind);
 }
 
 Worker::Setup Worker::set_up() {
@@ -252,22 +252,22 @@ Worker::Setup Worker::set_up() {
   return place;
 }
 
-int Worker::run_task(spec::TaskKind kind) {
+int Worker::run_job(spec::JobKind kind) {
   const Setup place = set_up();
-  const TaskSetup setup{request_, place.experiment, place.device, emit_};
-  if (kind == spec::TaskKind::replay) return replay(setup);
-  if (kind == spec::TaskKind::script) return export_script(setup);
-  if (kind == spec::TaskKind::check) return check_model(setup);
+  const JobSetup setup{request_, place.experiment, place.device, emit_};
+  if (kind == spec::JobKind::replay) return replay(setup);
+  if (kind == spec::JobKind::script) return export_script(setup);
+  if (kind == spec::JobKind::check) return check_model(setup);
   return request_.world_size > 1 ? measure_shared_steps(setup) : measure(setup);
 }
 
-int Worker::run_on_device(spec::TaskKind kind) {
+int Worker::run_on_device(spec::JobKind kind) {
   const bool on_gpu =
       request_.accelerator != nullptr && std::string_view(request_.accelerator) == "gpu";
   const at::Device device = device::choose_device(
       on_gpu ? spec::Accelerator::gpu : spec::Accelerator::cpu, request_.local_rank);
   emit_(hello(request_.rank, device));
-  if (kind == spec::TaskKind::link) return measure_link(request_, device, emit_);
+  if (kind == spec::JobKind::link) return measure_link(request_, device, emit_);
   const train::EventSink emit = [this](const events::Event& event) {
     ++global_step_;
     enter(events::Phase::train);  // each check counts as a step, whose time is limited
@@ -298,7 +298,7 @@ int Worker::run_training() {
   const LoadingContext batches{probe, data, threads.step_s, request_.local_rank};
   const data::LoadingChoice loading = choose_loading(batches, *communicator);
   const RunLoaders loaders = build_loaders(batches, loading);
-  const TaskSetup trial{request_, experiment, device, emit_};
+  const JobSetup trial{request_, experiment, device, emit_};
   const train::RecomputeChoice recompute = decide_recompute(
       {trial, data.train, request_.local_world_size, ring_bytes(loaders)}, *communicator);
   place.experiment.trainer.activation_checkpointing = mode_of(recompute);
@@ -315,7 +315,7 @@ int Worker::run_training() {
                     /*operation=*/0xffff);
   at::manual_seed(stream.next_u64());
   train::Options options = train::options_from(experiment, device, request_.world_size);
-  options.until_epoch = spec::read_task(run_dir).until_epoch;
+  options.until_epoch = spec::read_job(run_dir).until_epoch;
   const OriginContext origin{
       run_dir, device, threads.threads, layout.channels_last, place.backends, data.fingerprints};
   const train::Session session{.model = *built.model,
@@ -358,15 +358,15 @@ int Worker::run_training() {
 
 void Worker::resume_or_start(train::TrainLoop& loop, const train::Session& session,
                              const spec::Experiment& experiment) {
-  const spec::Task task = spec::read_task(request_.run_dir);
-  if (task.resume.empty()) return write_split(request_, experiment);
+  const spec::Job job = spec::read_job(request_.run_dir);
+  if (job.resume.empty()) return write_split(request_, experiment);
   using train::PartialEpoch;
   const checkpoint::Manifest saved =
-      in_context("--resume", [&] { return checkpoint::read_manifest(task.resume); });
+      in_context("--resume", [&] { return checkpoint::read_manifest(job.resume); });
   const std::string changed =
-      task.accepts_data_change ? changed_data(saved, session.origin) : std::string();
+      job.accepts_data_change ? changed_data(saved, session.origin) : std::string();
   in_context("--resume", [&] {
-    loop.resume(task.resume, changed.empty() ? PartialEpoch::resume : PartialEpoch::restart);
+    loop.resume(job.resume, changed.empty() ? PartialEpoch::resume : PartialEpoch::restart);
   });
   global_step_ = loop.state().position.global_step;
   const bool is_local =
@@ -389,7 +389,7 @@ void Worker::resume_or_start(train::TrainLoop& loop, const train::Session& sessi
     why_not += (why_not.empty() ? "" : "; ") + changed;
   }
   const train::Position next = loop.state().next();
-  emit_(events::Resumed{.path = task.resume.string(),
+  emit_(events::Resumed{.path = job.resume.string(),
                         .epoch = next.epoch,
                         .step_in_epoch = next.step_in_epoch,
                         .global_step = next.global_step,

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "engine/entry.h"
-#include "spec/experiment/task.hpp"
+#include "spec/experiment/job.hpp"
 #include "train/debug/memory_report.hpp"
 #include "train/loop/evaluator.hpp"
 #include "train/measure/backends.hpp"
@@ -35,9 +35,9 @@ class Worker {
 
   int run_training();
   int run_evaluation();                    // defined in evaluate.cpp
-  int run_on_device(spec::TaskKind kind);  // without an experiment
-  int run_task(spec::TaskKind kind);
-  /// Does the first steps of every task: reads the experiment, chooses the device and emits Hello.
+  int run_on_device(spec::JobKind kind);  // without an experiment
+  int run_job(spec::JobKind kind);
+  /// Does the first steps of every job: reads the experiment, chooses the device and emits Hello.
   Setup set_up();
   /// Returns a callback that reports progress after each batch of an evaluation and stops all ranks
   /// together.
@@ -45,7 +45,7 @@ class Worker {
                                         std::int64_t batches);
   [[nodiscard]] int exit_code_for(const events::Finished& finished) const;
   [[nodiscard]] bool interrupted() const;
-  /// If the task names a checkpoint, resumes from it and reports that.
+  /// If the job names a checkpoint, resumes from it and reports that.
   void resume_or_start(train::TrainLoop& loop, const train::Session& session,
                        const spec::Experiment& experiment);
   void enter(events::Phase phase);

@@ -2,7 +2,7 @@
 #include "checkpoint/verify.hpp"
 #include "device/device.hpp"
 #include "engine/engine_run.hpp"
-#include "spec/experiment/task.hpp"
+#include "spec/experiment/job.hpp"
 #include "support/catch.hpp"
 
 #include <csignal>
@@ -43,8 +43,8 @@ TEST_CASE("resume: a run stopped by a signal ends with the digests of an uninter
   TempFolder folder;
   REQUIRE(run_engine(folder, kSmall, SIGTERM).code == 75);
   const std::filesystem::path last = std::filesystem::canonical(folder / "checkpoints/last");
-  std::ofstream(folder / spec::kTaskFile)
-      << spec::dump_task({.kind = spec::TaskKind::train, .resume = last});
+  std::ofstream(folder / spec::kJobFile)
+      << spec::dump_job({.kind = spec::JobKind::train, .resume = last});
   const Ended ended = run_engine(folder, kSmall);
   REQUIRE(ended.code == 0);
   const auto* resumed = ended.find<events::Resumed>();
@@ -77,8 +77,8 @@ TEST_CASE("auroc: a resumed epoch has the value of an uninterrupted one") {
   TempFolder folder;
   REQUIRE(run_engine(folder, config, SIGTERM).code == 75);
   const std::filesystem::path last = std::filesystem::canonical(folder / "checkpoints/last");
-  std::ofstream(folder / spec::kTaskFile)
-      << spec::dump_task({.kind = spec::TaskKind::train, .resume = last});
+  std::ofstream(folder / spec::kJobFile)
+      << spec::dump_job({.kind = spec::JobKind::train, .resume = last});
   CHECK(areas(run_engine(folder, config)) == expected);
 }
 
@@ -86,8 +86,8 @@ TEST_CASE("resume: the number of threads is kept and not probed again") {
   TempFolder folder;
   REQUIRE(run_engine(folder, kSmall, SIGTERM).code == 75);
   const std::filesystem::path last = std::filesystem::canonical(folder / "checkpoints/last");
-  std::ofstream(folder / spec::kTaskFile)
-      << spec::dump_task({.kind = spec::TaskKind::train, .resume = last});
+  std::ofstream(folder / spec::kJobFile)
+      << spec::dump_job({.kind = spec::JobKind::train, .resume = last});
   const std::string text = kSmall;
   const Ended ended = run_engine(folder, text.substr(0, text.rfind(", num_threads")) + " }\n");
   REQUIRE(ended.code == 0);
@@ -105,8 +105,8 @@ TEST_CASE("resume: another GPU or CUDA version is reported as not bitwise") {
   manifest.facts["gpu"] = "NVIDIA X";
   manifest.facts["cuda"] = "runtime 13.0";
   container::write(last / checkpoint::kManifestName, {}, checkpoint::to_json(manifest));
-  std::ofstream(folder / spec::kTaskFile)
-      << spec::dump_task({.kind = spec::TaskKind::train, .resume = last});
+  std::ofstream(folder / spec::kJobFile)
+      << spec::dump_job({.kind = spec::JobKind::train, .resume = last});
   const Ended ended = run_engine(folder, kSmall);
   REQUIRE(ended.code == 0);
   REQUIRE(ended.find<events::Resumed>() != nullptr);
@@ -122,8 +122,8 @@ TEST_CASE("resume: with accepted data changes, the epoch restarts with a warning
   checkpoint::Manifest manifest = checkpoint::read_manifest(last);
   manifest.facts["data.train"] = "earlier";
   container::write(last / checkpoint::kManifestName, {}, checkpoint::to_json(manifest));
-  std::ofstream(folder / spec::kTaskFile) << spec::dump_task(
-      {.kind = spec::TaskKind::train, .resume = last, .accepts_data_change = true});
+  std::ofstream(folder / spec::kJobFile) << spec::dump_job(
+      {.kind = spec::JobKind::train, .resume = last, .accepts_data_change = true});
   const Ended ended = run_engine(folder, kSmall);
   REQUIRE(ended.code == 0);
   REQUIRE(ended.find<events::Warning>() != nullptr);

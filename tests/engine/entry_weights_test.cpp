@@ -1,6 +1,6 @@
 #include "base/safetensors.hpp"
 #include "engine/engine_run.hpp"
-#include "spec/experiment/task.hpp"
+#include "spec/experiment/job.hpp"
 #include "support/catch.hpp"
 
 #include <filesystem>
@@ -68,10 +68,10 @@ TEST_CASE("evaluate: metrics equal those of the training run, and predict writes
     if (const auto* epoch = std::get_if<events::EpochEnded>(&event))
       for (const auto& [name, value] : epoch->metrics) expected[name] = value;
   }
-  for (const auto kind : {spec::TaskKind::evaluate, spec::TaskKind::predict}) {
+  for (const auto kind : {spec::JobKind::evaluate, spec::JobKind::predict}) {
     TempFolder folder;
-    std::ofstream(folder / spec::kTaskFile)
-        << spec::dump_task({kind, "val", trained / "checkpoints/last.safetensors"});
+    std::ofstream(folder / spec::kJobFile)
+        << spec::dump_job({kind, "val", trained / "checkpoints/last.safetensors"});
     const Ended ended = run_engine(folder, kSmall, 0, spec::name_of(kind));
     REQUIRE(ended.code == 0);
     const auto* reported = ended.find<events::Evaluated>();
@@ -83,8 +83,8 @@ TEST_CASE("evaluate: metrics equal those of the training run, and predict writes
     for (const auto& [name, value] : reported->metrics) CHECK(value == expected.at(name));
     CHECK(std::holds_alternative<events::Finished>(ended.events.back()));
     const auto logits = spec::part_file(folder.path(), "logits", 0);
-    REQUIRE(std::filesystem::exists(logits) == (kind == spec::TaskKind::predict));
-    if (kind == spec::TaskKind::evaluate) continue;
+    REQUIRE(std::filesystem::exists(logits) == (kind == spec::JobKind::predict));
+    if (kind == spec::JobKind::evaluate) continue;
     CHECK(std::filesystem::file_size(logits) == 100 * 10 * sizeof(float));
     CHECK(std::filesystem::file_size(spec::part_file(folder.path(), "targets", 0)) == 100 * 8);
   }
@@ -94,9 +94,9 @@ TEST_CASE("predict: a split without labels writes no targets and has no metrics"
   TempFolder trained;
   REQUIRE(run_engine(trained, kSmall).code == 0);
   TempFolder folder;
-  spec::Task task{spec::TaskKind::predict, "val", trained / "checkpoints/last.safetensors"};
-  task.learned = spec::LearnedTargets{spec::Targets::classes, 10, /*labeled=*/false};
-  std::ofstream(folder / spec::kTaskFile) << spec::dump_task(task);
+  spec::Job job{spec::JobKind::predict, "val", trained / "checkpoints/last.safetensors"};
+  job.learned = spec::LearnedTargets{spec::Targets::classes, 10, /*labeled=*/false};
+  std::ofstream(folder / spec::kJobFile) << spec::dump_job(job);
   const Ended ended = run_engine(folder, kSmall, 0, "predict");
   REQUIRE(ended.code == 0);
   const auto* reported = ended.find<events::Evaluated>();
@@ -109,23 +109,23 @@ TEST_CASE("predict: a split without labels writes no targets and has no metrics"
   CHECK_FALSE(std::filesystem::exists(spec::part_file(folder.path(), "targets", 0)));
 }
 
-TEST_CASE("engine: check and export do not open the data if the task states the model's input") {
+TEST_CASE("engine: check and export do not open the data if the job states the model's input") {
   TempFolder trained;
   REQUIRE(run_engine(trained, kSmall).code == 0);
   std::string config = kSmall;
   const std::string_view data = "{ type: synthetic_digits, split: train, samples: 300 }";
   config.replace(config.find(data), data.size(), "{ type: csv, path: absent.csv, label: y }");
   const spec::ModelInput digits{{spec::Inputs::images, spec::Targets::classes}, {1, 28, 28}, 10};
-  for (const auto kind : {spec::TaskKind::check, spec::TaskKind::script}) {
-    spec::Task task{.kind = kind, .weights = trained / "checkpoints/last.safetensors"};
+  for (const auto kind : {spec::JobKind::check, spec::JobKind::script}) {
+    spec::Job job{.kind = kind, .weights = trained / "checkpoints/last.safetensors"};
     INFO(spec::name_of(kind));
     TempFolder folder;
-    std::ofstream(folder / spec::kTaskFile) << spec::dump_task(task);
+    std::ofstream(folder / spec::kJobFile) << spec::dump_job(job);
     CHECK(run_engine(folder, config, 0, spec::name_of(kind)).code == 9);
-    task.model_input = digits;
-    std::ofstream(folder / spec::kTaskFile) << spec::dump_task(task);
+    job.model_input = digits;
+    std::ofstream(folder / spec::kJobFile) << spec::dump_job(job);
     CHECK(run_engine(folder, config, 0, spec::name_of(kind)).code == 0);
-    const bool checks = kind == spec::TaskKind::check;
+    const bool checks = kind == spec::JobKind::check;
     CHECK(std::filesystem::exists(folder / (checks ? spec::kProblemsFile : spec::kScriptFile)));
   }
 }
@@ -134,8 +134,8 @@ TEST_CASE("evaluate: weights of another shape are an error, also in the last lay
   TempFolder trained;
   REQUIRE(run_engine(trained, kSmall).code == 0);
   TempFolder folder;
-  std::ofstream(folder / spec::kTaskFile) << spec::dump_task(
-      {spec::TaskKind::evaluate, "val", trained / "checkpoints/last.safetensors"});
+  std::ofstream(folder / spec::kJobFile) << spec::dump_job(
+      {spec::JobKind::evaluate, "val", trained / "checkpoints/last.safetensors"});
   std::string config = kSmall;
   config.replace(config.find("[16]"), 4, "[17]");
   const Ended unfit = run_engine(folder, config, 0, "evaluate");

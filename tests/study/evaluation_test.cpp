@@ -16,7 +16,7 @@ study::Sinks no_sinks(const fs::path& /*run_dir*/) { return {}; }
 study::RunRequest request(const TempFolder& folder, const std::string& script) {
   study::RunRequest request = fake_run::request(folder, script);
   std::ofstream(folder / "best.safetensors") << "weights";
-  request.task = {spec::TaskKind::evaluate, "val", folder / "best.safetensors"};
+  request.job = {spec::JobKind::evaluate, "val", folder / "best.safetensors"};
   return request;
 }
 
@@ -36,14 +36,14 @@ std::string one_split() {
 
 }  // namespace
 
-TEST_CASE("evaluation: passes the task to its worker and writes a result.json of its kind") {
+TEST_CASE("evaluation: passes the job to its worker and writes a result.json of its kind") {
   TempFolder folder;
   const study::RunOutcome outcome =
       study::run_experiment(request(folder, one_split()), no_sinks, steady_clock());
   CHECK(outcome.ending.exit_code == 0);
-  const spec::Task task = spec::read_task(outcome.folder);
-  CHECK(task.kind == spec::TaskKind::evaluate);
-  CHECK(task.weights == folder / "best.safetensors");
+  const spec::Job job = spec::read_job(outcome.folder);
+  CHECK(job.kind == spec::JobKind::evaluate);
+  CHECK(job.weights == folder / "best.safetensors");
   CHECK_FALSE(fs::exists(outcome.folder / "checkpoints"));
   const Json result =
       Json::parse(read_file(outcome.folder / "result.json", 1 << 20, ReadFailure::resource));
@@ -68,7 +68,7 @@ TEST_CASE("evaluation: the result of a failure has all keys without values") {
 TEST_CASE("evaluation: an invalid weights file is an error before a worker starts") {
   TempFolder folder;
   study::RunRequest broken = request(folder, "touch \"$0.started\"\n");
-  broken.task.weights = folder / "nothing.pth";
+  broken.job.weights = folder / "nothing.pth";
   std::ofstream(folder / "nothing.pth") << "PK\x03\x04 and no archive";
   const study::RunOutcome outcome = study::run_experiment(broken, no_sinks, steady_clock());
   CHECK(outcome.ending.exit_code == 10);

@@ -113,8 +113,8 @@ TEST_CASE("resume: a failed run resumes from its checkpoint in its folder, and i
   const auto resumed = run(resume_request(request, failed.folder));
   CHECK(resumed.folder == failed.folder);
   CHECK(resumed.ending.exit_code == 0);
-  const std::string task = text_of(resumed.folder / "task.2");
-  CHECK(spec::parse_task(task).resume ==
+  const std::string job = text_of(resumed.folder / "task.2");
+  CHECK(spec::parse_job(job).resume ==
         fs::canonical(resumed.folder) / "checkpoints" / saves::name_of(10));
   const Json& result = resumed.result;
   CHECK(result["resumed_from"]["step"] == 10);
@@ -208,7 +208,7 @@ TEST_CASE("resume: auto without a checkpoint starts from the beginning in the sa
   const auto resumed = run(resume_request(request, failed.folder));
   CHECK(resumed.ending.exit_code == 0);
   CHECK(lines_in(resumed.folder / "epochs.csv") == 2);
-  CHECK_FALSE(fs::exists(resumed.folder / spec::kTaskFile));
+  CHECK_FALSE(fs::exists(resumed.folder / spec::kJobFile));
 }
 
 TEST_CASE("resume: a finished run does not restart, and the message names the limit to raise") {
@@ -234,7 +234,7 @@ TEST_CASE("resume: a finished run does not restart, and the message names the li
   CHECK(raise({"trainer.max_epochs=9", "trainer.max_steps=10"}) ==
         "already complete: raise trainer.max_steps (10 of 10 steps are done)");
   auto part = resume_request(with(request, {"trainer.max_epochs=9"}), first.folder);
-  part.task.until_epoch = 1;
+  part.job.until_epoch = 1;
   CHECK(run(part).complete == "already complete: raise --until-epoch (1 of 1 epochs are done)");
   const auto longer = run(resume_request(with(request, {"trainer.max_epochs=2"}), first.folder));
   CHECK(longer.complete.empty());
@@ -261,11 +261,11 @@ TEST_CASE("resume: a run that ended at --until-epoch prints the command to conti
   auto request = with(fake_run::request(folder, hello() + fake_run::emit(invented::epoch(0)) +
                                                     copy_checkpoint(folder, 10) + finished()),
                       {"trainer.max_epochs=2"});
-  request.task.until_epoch = 1;
+  request.job.until_epoch = 1;
   const auto part = run(request);
   CHECK(part.ending.exit_code == 0);
   CHECK_THAT(part.ending.resume_command, EndsWith(part.folder.string() + " --resume auto"));
-  request.task.until_epoch = 2;
+  request.job.until_epoch = 2;
   CHECK(run(request).ending.resume_command.empty());
 }
 
@@ -395,19 +395,19 @@ TEST_CASE("resume: accepted other data is checked by the worker and recorded") {
   const std::string other =
       fake_run::emit(events::Hello{.host = "here", .device = "cpu"}) +
       fake_run::emit(events::RunStarted{.data_fingerprints = {{"train", "bb"}}});
-  const std::string task = "cp \"$3/task.json\" \"$3/task.$N\"\n";
+  const std::string job = "cp \"$3/task.json\" \"$3/task.$N\"\n";
   const auto request = fake_run::request(
       folder, with_start_count(folder, "if [ $N = 1 ]; then " + hello() +
-                                           copy_checkpoint(folder, 10) + kKillSelf + "fi\n" + task +
+                                           copy_checkpoint(folder, 10) + kKillSelf + "fi\n" + job +
                                            other + fake_run::emit(events::Resumed{}) + finished()));
   const auto failed = run(request);
   auto refused = resume_request(request, failed.folder);
   CHECK_THAT(run(refused).ending.message, Contains("--accept-data-change"));
-  CHECK_FALSE(spec::parse_task(text_of(failed.folder / "task.2")).accepts_data_change);
+  CHECK_FALSE(spec::parse_job(text_of(failed.folder / "task.2")).accepts_data_change);
   refused.resume->if_data_changed = study::IfDataChanged::restart_epoch;
   const auto accepted = run(refused);
   CHECK(accepted.ending.exit_code == 0);
-  CHECK(spec::parse_task(text_of(failed.folder / "task.3")).accepts_data_change);
+  CHECK(spec::parse_job(text_of(failed.folder / "task.3")).accepts_data_change);
   const Json manifest = Json::parse(text_of(failed.folder / "manifest.json"));
   CHECK(manifest["data_fingerprints"]["train"] == "bb");
 }
@@ -420,7 +420,7 @@ TEST_CASE("resume: a new run has no data to accept") {
   request.resume = study::ResumeRequest{.if_data_changed = study::IfDataChanged::restart_epoch};
   const auto outcome = run(request);
   CHECK(outcome.ending.exit_code == 0);
-  CHECK_FALSE(fs::exists(outcome.folder / spec::kTaskFile));
+  CHECK_FALSE(fs::exists(outcome.folder / spec::kJobFile));
 }
 
 TEST_CASE("resume: data is compared with that of the checkpoint, not of a later start") {

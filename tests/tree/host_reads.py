@@ -21,8 +21,8 @@ ALLOWED = {
     "lib/device/host_read.hpp": "it counts",
     "lib/device/cuda.cpp": "device::await() counts for its events, and throw_kernel_error() belongs to a failed run",
     "lib/device/device.cpp": "`doctor` compares products, and no run calls it",
-    "lib/engine/tasks/measure_link.cpp": "it measures a link, and no run calls it",
-    "lib/engine/tasks/test_gpu.cpp": "it tests a GPU, and no run calls it",
+    "lib/engine/jobs/measure_link.cpp": "it measures a link, and no run calls it",
+    "lib/engine/jobs/test_gpu.cpp": "it tests a GPU, and no run calls it",
 }
 
 

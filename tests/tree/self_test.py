@@ -379,7 +379,7 @@ class HostReads(Planted):
         self.expect(self.found("return device::value_of<float>(loss, kPlace);", "x = x.to(at::kFloat);", "// loss.item<float>()"))
         self.expect(self.found("part.to(device, /*non_blocking=*/true);", "layers_.to(device);"))
         self.expect(self.found("return sums_.cpu();  // its caller counts the host wait"))
-        self.expect(self.found("loss.item<float>();", path="lib/engine/tasks/test_gpu.cpp"))
+        self.expect(self.found("loss.item<float>();", path="lib/engine/jobs/test_gpu.cpp"))
         self.expect(self.found("json.item();", path="lib/report/a.cpp"))
 
 

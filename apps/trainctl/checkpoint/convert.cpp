@@ -3,7 +3,7 @@
 #include "cli/run_arguments.hpp"
 #include "cli/verb.hpp"
 #include "program.hpp"
-#include "study/workers/worker_tasks.hpp"
+#include "study/workers/worker_jobs.hpp"
 #include "weights/torch_writer.hpp"
 
 namespace trainctl::app {

@@ -70,7 +70,7 @@ std::string resolved(const std::string& word, study::RunNeeds needs) {
 }
 
 /// Replaces a run folder with its experiment and its checkpoint.
-void take_run_folder(TaskArguments& arguments) {
+void take_run_folder(JobArguments& arguments) {
   const study::RunNeeds needs = needs_of(arguments.checkpoint);
   if (!arguments.run_dir.empty()) arguments.run_dir = resolved(arguments.run_dir, needs);
   const fs::path folder = resolved(arguments.config.file, needs);
@@ -106,17 +106,17 @@ std::string checkpoints_in(const fs::path& folder) {
   return names.empty() ? "none" : shortened(names);
 }
 
-/// Warns about a damaged task file: resuming would write it again, but an evaluation only reads.
-void warn_of_damaged_task(const fs::path& run_dir) {
-  const std::string damage = study::task_damage(run_dir);
+/// Warns about a damaged job file: resuming would write it again, but an evaluation only reads.
+void warn_of_damaged_job(const fs::path& run_dir) {
+  const std::string damage = study::job_damage(run_dir);
   if (!damage.empty() && study::is_run_folder(run_dir))
     log::get().warn(
         "{}: {} is damaged ({}); the run has checkpoints, so it is treated as a training run",
-        printable(run_dir.string()), spec::kTaskFile, one_line(damage));
+        printable(run_dir.string()), spec::kJobFile, one_line(damage));
 }
 
 /// Returns the checkpoint of the newest run of the experiment that has it.
-fs::path of_newest_run(const TaskArguments& arguments, const std::string& experiment,
+fs::path of_newest_run(const JobArguments& arguments, const std::string& experiment,
                        const Context& context) {
   const std::string& name = arguments.checkpoint;
   const study::RunNeeds needs = needs_of(name);
@@ -134,7 +134,7 @@ fs::path of_newest_run(const TaskArguments& arguments, const std::string& experi
         name, printable(experiment), printable((fs::absolute(kRuns)).string()));
 }
 
-fs::path of_run(const TaskArguments& arguments) {
+fs::path of_run(const JobArguments& arguments) {
   const auto found = study::weights_named(arguments.run_dir, arguments.checkpoint);
   const fs::path folder = fs::path(arguments.run_dir) / "checkpoints";
   ENSURE(config, found.has_value(), "{} does not exist; the run's checkpoints: {}",
@@ -151,7 +151,7 @@ fs::path of_folder(const std::string& requested) {
   }
 }
 
-fs::path checkpoint_file(const TaskArguments& arguments, const std::string& experiment,
+fs::path checkpoint_file(const JobArguments& arguments, const std::string& experiment,
                          const Context& context) {
   const std::string& requested = arguments.checkpoint;
   ENSURE(
@@ -169,7 +169,7 @@ fs::path checkpoint_file(const TaskArguments& arguments, const std::string& expe
 }
 
 /// Returns whether the checkpoint can be found without the name of the experiment.
-bool needs_no_experiment(const TaskArguments& arguments) {
+bool needs_no_experiment(const JobArguments& arguments) {
   return !is_link_name(arguments.checkpoint) || !arguments.run_dir.empty();
 }
 
@@ -181,20 +181,20 @@ void expect_selectable(const fs::path& checkpoint, const weights::Selection& sel
          printable(checkpoint.string()));
 }
 
-/// Records in the task which data the weights were trained on, from the manifest of the checkpoint
+/// Records in the job which data the weights were trained on, from the manifest of the checkpoint
 /// or of its run folder. A weights file outside a run folder has neither.
-void record_training_data(spec::Task& task) {
+void record_training_data(spec::Job& job) {
   std::map<std::string, std::string> recorded;
-  if (is_folder(task.weights))
-    recorded = study::recorded_fingerprints(checkpoint::read_manifest(task.weights));
+  if (is_folder(job.weights))
+    recorded = study::recorded_fingerprints(checkpoint::read_manifest(job.weights));
   if (recorded.empty())
-    recorded = study::recorded_fingerprints(task.weights.parent_path().parent_path());
-  task.trained_on = recorded["train"];
-  task.division = recorded["split"];
+    recorded = study::recorded_fingerprints(job.weights.parent_path().parent_path());
+  job.trained_on = recorded["train"];
+  job.division = recorded["split"];
 }
 
 /// Returns the path in the form of data set paths; empty without --input.
-fs::path input_of(const TaskArguments& arguments) {
+fs::path input_of(const JobArguments& arguments) {
   if (arguments.input.empty()) return {};
   return fs::absolute(arguments.input).lexically_normal();
 }
@@ -260,7 +260,7 @@ fs::path one_checkpoint(const std::string& path) {
   return newest->path;
 }
 
-void add_task_arguments(CLI::App& verb, TaskArguments& arguments, Context& context) {
+void add_job_arguments(CLI::App& verb, JobArguments& arguments, Context& context) {
   add_config_arguments(verb, arguments.config, context);
   CLI::Option* const words = verb.get_option("words");
   words->type_name("[CONFIG|RUN] [key=value ...]");
@@ -282,28 +282,28 @@ void add_task_arguments(CLI::App& verb, TaskArguments& arguments, Context& conte
   add_split_argument(verb, arguments.split);
 }
 
-study::RunRequest task_request(TaskArguments arguments, spec::TaskKind kind, Context& context) {
+study::RunRequest job_request(JobArguments arguments, spec::JobKind kind, Context& context) {
   take_run_folder(arguments);
   const weights::Selection selection = selection_of(arguments.selection);
   if (needs_no_experiment(arguments)) checkpoint_file(arguments, "", context);  // to fail early
   const auto purpose =
-      kind == spec::TaskKind::predict ? study::Purpose::predicting : study::Purpose::evaluating;
+      kind == spec::JobKind::predict ? study::Purpose::predicting : study::Purpose::evaluating;
   study::RunRequest request = study::make_request(invocation_of(arguments.config, context), {},
                                                   context.diagnostics, purpose);
-  spec::Task task{kind, arguments.split,
+  spec::Job job{kind, arguments.split,
                   checkpoint_file(arguments, request.loaded.experiment.name, context),
                   input_of(arguments)};
-  warn_of_damaged_task(task.weights.parent_path().parent_path());
-  record_training_data(task);
-  if (arguments.accept_data_change) task.division.clear();
-  request.task = task;
+  warn_of_damaged_job(job.weights.parent_path().parent_path());
+  record_training_data(job);
+  if (arguments.accept_data_change) job.division.clear();
+  request.job = job;
   request.weights = selection;
-  expect_selectable(task.weights, selection);
-  if (task.input.empty()) spec::split_called(request.loaded.experiment, task.split);  // may throw
+  expect_selectable(job.weights, selection);
+  if (job.input.empty()) spec::split_called(request.loaded.experiment, job.split);  // may throw
   return request;
 }
 
-study::RunOutcome run_task(study::RunRequest request, const fs::path& folder, Tables tables,
+study::RunOutcome run_job(study::RunRequest request, const fs::path& folder, Tables tables,
                            const Context& context) {
   request.folder.fixed = folder;
   const auto make_sinks = [&](const fs::path& run_dir) {
@@ -316,7 +316,7 @@ study::RunOutcome run_task(study::RunRequest request, const fs::path& folder, Ta
   return study::run_experiment(request, make_sinks, steady_clock());
 }
 
-int report_failed_task(study::RunOutcome& outcome, study::ScratchFolder* scratch,
+int report_failed_job(study::RunOutcome& outcome, study::ScratchFolder* scratch,
                        const Context& context) {
   if (scratch != nullptr && launch::is_stop_code(outcome.ending.exit_code)) {
     outcome.ending.run_dir.clear();

@@ -36,7 +36,7 @@ fs::path checkpoints_folder(const std::string& path);
 fs::path one_checkpoint(const std::string& path);
 
 /// The arguments of `eval` and `predict`: an experiment or a run folder, and a checkpoint.
-struct TaskArguments {
+struct JobArguments {
   ConfigArguments config;
   std::string checkpoint;
   std::string run_dir;
@@ -47,21 +47,21 @@ struct TaskArguments {
 };
 
 /// Adds CONFIG, the overrides, --checkpoint, --run-dir and --split.
-void add_task_arguments(CLI::App& verb, TaskArguments& arguments, Context& context);
+void add_job_arguments(CLI::App& verb, JobArguments& arguments, Context& context);
 
-/// Returns the run request of the task; everything is checked except the folder. Throws
+/// Returns the run request of the job; everything is checked except the folder. Throws
 /// Error(config) that lists the available checkpoints.
-study::RunRequest task_request(TaskArguments arguments, spec::TaskKind kind, Context& context);
+study::RunRequest job_request(JobArguments arguments, spec::JobKind kind, Context& context);
 
-/// Runs the task in `folder`, which is kept and printed if the task fails. Progress goes to stderr.
+/// Runs the job in `folder`, which is kept and printed if the job fails. Progress goes to stderr.
 /// With `Tables::files`, metrics that are tables are written to files in the folder.
 enum class Tables { none, files };
-study::RunOutcome run_task(study::RunRequest request, const fs::path& folder, Tables tables,
+study::RunOutcome run_job(study::RunRequest request, const fs::path& folder, Tables tables,
                            const Context& context);
 
-/// Prints why a task failed and keeps the scratch folder unless a signal was the reason. Returns
+/// Prints why a job failed and keeps the scratch folder unless a signal was the reason. Returns
 /// the exit code.
-int report_failed_task(study::RunOutcome& outcome, study::ScratchFolder* scratch,
+int report_failed_job(study::RunOutcome& outcome, study::ScratchFolder* scratch,
                        const Context& context);
 
 }  // namespace trainctl::app

@@ -4,7 +4,7 @@
 #include "launch/process/isolated_process.hpp"
 #include "program.hpp"
 #include "spec/plugins.hpp"
-#include "study/workers/worker_tasks.hpp"
+#include "study/workers/worker_jobs.hpp"
 
 #include <dlfcn.h>
 #include <unistd.h>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "engine/tasks/tasks.hpp"
+#include "engine/jobs/jobs.hpp"
 #include "train/measure/auto_settings.hpp"
 
 #include <cstdint>
@@ -9,7 +9,7 @@ namespace trainctl::engine {
 
 /// The input for resolving trainer.activation_checkpointing in this process.
 struct RecomputeContext {
-  const TaskSetup& setup;
+  const JobSetup& setup;
   const data::Pipeline& train;
   int ranks_here = 1;             // ranks that share the host's memory
   std::uint64_t still_taken = 0;  // bytes of host memory that the loaders will allocate

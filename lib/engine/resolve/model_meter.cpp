@@ -31,7 +31,7 @@ std::int64_t gradient_bytes(const stage::Model& model) {
   return bytes;
 }
 
-RunStages stages_of(const TaskSetup& setup, const stage::Catalog& catalog,
+RunStages stages_of(const JobSetup& setup, const stage::Catalog& catalog,
                     const data::Pipeline& pipeline, dist::Communicator& communicator) {
   spec::Experiment experiment = setup.experiment;
   experiment.weights.reset();  // their values do not change the cost
@@ -43,7 +43,7 @@ RunStages stages_of(const TaskSetup& setup, const stage::Catalog& catalog,
 }
 
 /// A captured step would keep its memory, so steps run eagerly.
-train::Options options_of(const TaskSetup& setup) {
+train::Options options_of(const JobSetup& setup) {
   train::Options options = train::options_from(setup.experiment, setup.device);
   options.cuda_graphs = {false};
   return options;
@@ -67,7 +67,7 @@ train::Session session_of(RunStages& stages, data::Loader& loader, dist::Communi
 
 }  // namespace
 
-ModelMeter::ModelMeter(const TaskSetup& setup, const data::Pipeline& pipeline,
+ModelMeter::ModelMeter(const JobSetup& setup, const data::Pipeline& pipeline,
                        std::unique_ptr<dist::Communicator> communicator)
     : device_(setup.device),
       memory_(std::make_unique<train::MemoryMeter>(setup.device)),

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "engine/setup/run_components.hpp"
-#include "engine/tasks/tasks.hpp"
+#include "engine/jobs/jobs.hpp"
 #include "train/measure/resource_counters.hpp"
 #include "train/step/step_runner.hpp"
 
@@ -53,7 +53,7 @@ class ModelMeter {
  public:
   /// The ranks of `communicator` synchronize gradients as in a run. Throws like a run if model and
   /// data do not fit.
-  ModelMeter(const TaskSetup& setup, const data::Pipeline& pipeline,
+  ModelMeter(const JobSetup& setup, const data::Pipeline& pipeline,
              std::unique_ptr<dist::Communicator> communicator = dist::make_single());
 
   /// Runs steps with `rows` samples and returns the cost of a step.

@@ -13,7 +13,7 @@
 #include "device/device.hpp"
 #include "log/log.hpp"
 #include "spec/experiment/experiment.hpp"
-#include "spec/experiment/task.hpp"
+#include "spec/experiment/job.hpp"
 #include "spec/options/scheduler.hpp"
 #include "spec/plugins.hpp"
 #include "stage/plugin_entry.hpp"
@@ -135,21 +135,21 @@ data::Pipeline build_unlabeled(const spec::Experiment& experiment,
 
 /// Throws if `dataset.split` now selects other training samples than those that the weights were
 /// trained on, because the other parts may contain some of these.
-void expect_same_division(const spec::Experiment& experiment, const spec::Task& task) {
+void expect_same_division(const spec::Experiment& experiment, const spec::Job& job) {
   const spec::DataSplit& train = experiment.dataset.train;
-  if (task.division.empty() || !train.part || !task.input.empty()) return;
+  if (job.division.empty() || !train.part || !job.input.empty()) return;
   const std::string now = in_context("dataset.train", [&] { return data::division_digest(train); });
-  ENSURE(checkpoint, now == task.division,
+  ENSURE(checkpoint, now == job.division,
          "dataset.split divides other data than in training, so dataset.{} may contain training "
          "samples (fingerprint of the split in training: {}, now: {})\nhint: restore the old data, "
          "make the new samples a separate data set in dataset.test, or add --accept-data-change",
-         task.split, printable(task.division), now);
+         job.split, printable(job.division), now);
 }
 
 }  // namespace
 
-stage::ModelContext model_context(const spec::Experiment& experiment, const spec::Task& task) {
-  if (const auto& input = task.model_input) return {input->shape, input->outputs, input->kind};
+stage::ModelContext model_context(const spec::Experiment& experiment, const spec::Job& job) {
+  if (const auto& input = job.model_input) return {input->shape, input->outputs, input->kind};
   data::mount_remote(experiment.dataset);
   return model_context_of(
       in_context("dataset.train", [&] { return data::build_pipeline(experiment.dataset.train); }));
@@ -193,17 +193,17 @@ RunData open_data(const spec::Experiment& experiment, data::Shard shard, int ran
   return out;
 }
 
-RunData open_split(const spec::Experiment& experiment, const spec::Task& task, data::Shard shard) {
+RunData open_split(const spec::Experiment& experiment, const spec::Job& job, data::Shard shard) {
   data::mount_remote(experiment.dataset);
-  expect_same_division(experiment, task);
+  expect_same_division(experiment, job);
   RunData out;
   out.shard = shard;
-  out.learned = task.learned;
-  const bool is_part = task.input.empty();
-  in_context(is_part ? "dataset." + task.split : "predict", [&] {
-    out.train = is_part ? data::build_pipeline(spec::evaluated_split(experiment, task.split))
-                        : build_unlabeled(experiment, task.input);
-    const bool as_training = !is_part || task.split == "train";
+  out.learned = job.learned;
+  const bool is_part = job.input.empty();
+  in_context(is_part ? "dataset." + job.split : "predict", [&] {
+    out.train = is_part ? data::build_pipeline(spec::evaluated_split(experiment, job.split))
+                        : build_unlabeled(experiment, job.input);
+    const bool as_training = !is_part || job.split == "train";
     for (std::size_t i = 0; i < out.train.transforms.size(); ++i) {
       ENSURE(config, !as_training || !out.train.transforms[i]->random(),
              "transform '{}' is random, so the outputs would differ each time\nhint: add "
@@ -214,18 +214,18 @@ RunData open_split(const spec::Experiment& experiment, const spec::Task& task, d
   return out;
 }
 
-std::string changed_statistics(const spec::Experiment& experiment, const spec::Task& task) {
-  if (task.trained_on.empty() || !task.input.empty() ||
-      !data::learns_from_data(spec::split_called(experiment, task.split).dataset))
+std::string changed_statistics(const spec::Experiment& experiment, const spec::Job& job) {
+  if (job.trained_on.empty() || !job.input.empty() ||
+      !data::learns_from_data(spec::split_called(experiment, job.split).dataset))
     return {};
   const std::string now = in_context("dataset.train", [&] {
     return data::build_dataset(experiment.dataset.train, data::catalog_in_use())->fingerprint();
   });
-  if (now == task.trained_on) return {};
+  if (now == job.trained_on) return {};
   return fmt::format(
       "dataset.train has changed since training, so dataset.{} is encoded with other means, "
       "deviations or categories (fingerprint of dataset.train in training: {}, now: {})",
-      task.split, printable(task.trained_on), now);
+      job.split, printable(job.trained_on), now);
 }
 
 RunStages build_stages(const StageSetup& setup) {

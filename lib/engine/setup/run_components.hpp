@@ -5,7 +5,7 @@
 #include "engine/entry.h"
 #include "events/records.hpp"
 #include "spec/experiment/experiment.hpp"
-#include "spec/experiment/task.hpp"
+#include "spec/experiment/job.hpp"
 #include "stage/registry.hpp"
 
 #include <filesystem>
@@ -31,23 +31,23 @@ struct RunData {
 /// Returns the model context for one sample of a pipeline.
 stage::ModelContext model_context_of(const data::Pipeline& pipeline);
 
-/// Returns the model context from the task, or else from dataset.train, which is then opened.
+/// Returns the model context from the job, or else from dataset.train, which is then opened.
 /// Throws Error(data).
-stage::ModelContext model_context(const spec::Experiment& experiment, const spec::Task& task);
+stage::ModelContext model_context(const spec::Experiment& experiment, const spec::Job& job);
 
 /// Throws Error(data), or Error(config) if the splits do not fit together.
 RunData open_data(const spec::Experiment& experiment, data::Shard shard, int ranks_here,
                   at::Device device);
 
-/// Opens one split, or the task's input, for an evaluation, as the training data of the result:
+/// Opens one split, or the job's input, for an evaluation, as the training data of the result:
 /// without batch transforms and without a cache. Throws Error(config) for random transforms, and
 /// Error(checkpoint) if `dataset.split` divides other data than in the run that trained the
 /// weights.
-RunData open_split(const spec::Experiment& experiment, const spec::Task& task, data::Shard shard);
+RunData open_split(const spec::Experiment& experiment, const spec::Job& job, data::Shard shard);
 
 /// Returns a sentence if statistics of the training data, such as means, differ from those of the
 /// run that trained the weights; empty if they are equal, or if that run did not record them.
-std::string changed_statistics(const spec::Experiment& experiment, const spec::Task& task);
+std::string changed_statistics(const spec::Experiment& experiment, const spec::Job& job);
 
 /// The loaders of a run.
 struct RunLoaders {

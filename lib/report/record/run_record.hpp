@@ -20,7 +20,7 @@ struct RunRecord {
   std::vector<events::CheckpointSaved> checkpoints;
   std::optional<events::Resumed> resumed;  // set if this start resumed
   std::optional<events::StoppedEarly> stopped_early;
-  std::optional<events::Evaluated> evaluated;  // for tasks other than training
+  std::optional<events::Evaluated> evaluated;  // for jobs other than training
   std::optional<events::Replayed> replayed;    // for a replayed step
   std::vector<events::TableRow> tables;        // of the last epoch that has any
   std::vector<std::string> warnings;

@@ -7,7 +7,7 @@
 #include "checkpoint/store.hpp"
 #include "config/tree/yaml.hpp"
 #include "report/record/run_files.hpp"
-#include "spec/experiment/task.hpp"
+#include "spec/experiment/job.hpp"
 #include "study/resume/resume.hpp"
 
 #include <sys/stat.h>
@@ -163,7 +163,7 @@ std::string yaml_damage(const fs::path& file) {
   return problems.error_count() > 0 || tree.broken || !is_map ? "it is not a YAML map" : "";
 }
 
-std::string task_file_damage(const fs::path& file) { return task_damage(file.parent_path()); }
+std::string job_file_damage(const fs::path& file) { return job_damage(file.parent_path()); }
 
 std::string damage_of(const fs::path& file,
                       const std::function<std::string(const fs::path&)>& check) {
@@ -216,7 +216,7 @@ std::vector<DamagedFile> find_damaged(const fs::path& run_dir) {
     const char* name;
     std::string (*check)(const fs::path&);
   };
-  constexpr std::array kFiles{File{spec::kTaskFile, task_file_damage},
+  constexpr std::array kFiles{File{spec::kJobFile, job_file_damage},
                               File{"result.json", json_damage}, File{"manifest.json", json_damage},
                               File{kResolved, yaml_damage}};
   std::vector<DamagedFile> damaged;
@@ -323,9 +323,9 @@ std::optional<fs::path> weights_named(const fs::path& run_dir, const std::string
                                                           : checkpoint::Link::last);
 }
 
-std::string task_damage(const fs::path& run_dir) {
+std::string job_damage(const fs::path& run_dir) {
   try {
-    (void)spec::read_task(run_dir);
+    (void)spec::read_job(run_dir);
     return "";
   } catch (const Error& error) {
     return error.message();  // without the name of the file
@@ -334,7 +334,7 @@ std::string task_damage(const fs::path& run_dir) {
 
 bool is_training(const fs::path& run_dir) {
   try {
-    return spec::read_task(run_dir).kind == spec::TaskKind::train;
+    return spec::read_job(run_dir).kind == spec::JobKind::train;
   } catch (const Error&) {
     return has_checkpoint(run_dir);
   }

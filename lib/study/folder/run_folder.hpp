@@ -45,7 +45,7 @@ bool has_checkpoint(const fs::path& run_dir);
 std::optional<fs::path> weights_named(const fs::path& run_dir, const std::string& name);
 
 /// Returns why task.json of the run cannot be used; empty if it can, or does not exist.
-std::string task_damage(const fs::path& run_dir);
+std::string job_damage(const fs::path& run_dir);
 
 /// Returns whether the folder belongs to a training run, not to an evaluation. If task.json is
 /// damaged, a run with checkpoints counts as training.
@@ -121,7 +121,7 @@ std::optional<NamedRun> lookup_run(const std::string& word, const fs::path& root
 /// Returns the folder that lookup_run() finds. Throws Error(config) that names what was searched.
 fs::path find_run(const std::string& word, const fs::path& root);
 
-/// A temporary folder for a task whose files were not requested. It is removed with this object,
+/// A temporary folder for a job whose files were not requested. It is removed with this object,
 /// unless keep() was called.
 class ScratchFolder {
  public:

@@ -4,7 +4,7 @@
 #include "base/json.hpp"
 #include "base/strings.hpp"
 #include "report/text/table.hpp"
-#include "spec/experiment/task.hpp"
+#include "spec/experiment/job.hpp"
 
 #include <bit>
 #include <cmath>

@@ -8,7 +8,7 @@
 #include "data/image/codec/png.hpp"
 #include "data/loader/loader.hpp"
 #include "report/record/worst_predictions.hpp"
-#include "spec/experiment/task.hpp"
+#include "spec/experiment/job.hpp"
 #include "study/preflight/experiment_checks.hpp"
 
 #include <fmt/format.h>

@@ -16,7 +16,7 @@
 #include "study/preflight/experiment_checks.hpp"
 #include "study/preflight/rank_plan.hpp"
 #include "study/workers/devices.hpp"
-#include "study/workers/worker_tasks.hpp"
+#include "study/workers/worker_jobs.hpp"
 
 namespace trainctl::study {
 namespace {

@@ -6,7 +6,7 @@
 #include "checkpoint/store.hpp"
 #include "checkpoint/verify.hpp"
 #include "report/record/run_files.hpp"
-#include "spec/experiment/task.hpp"
+#include "spec/experiment/job.hpp"
 #include "study/resume/config_changes.hpp"
 
 #include <system_error>
@@ -66,11 +66,11 @@ void expect_training_run(const fs::path& run_dir) {
   ENSURE(config, is_new || is_run_folder(run_dir) || path_exists(run_dir / kCheckpoints),
          "cannot resume {}: it is not empty and not a run folder", shown);
   if (is_training(run_dir)) return;
-  const std::string damage = task_damage(run_dir);
+  const std::string damage = job_damage(run_dir);
   ENSURE(config, damage.empty(),
          "cannot resume {}: its {} is damaged ({}) and it has no checkpoints\nhint: remove the "
          "folder, or choose another --run-dir",
-         shown, spec::kTaskFile, damage);
+         shown, spec::kJobFile, damage);
   THROW(config, "cannot resume {}: it is an evaluation, not a training run", shown);
 }
 

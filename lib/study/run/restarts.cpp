@@ -19,7 +19,7 @@ std::optional<std::int64_t> step_of(const ResumeOrigin& origin) {
 
 const std::vector<spec::Fallback>& fallbacks(const RunRequest& request) {
   static const std::vector<spec::Fallback> kNone;
-  if (request.task.kind != spec::TaskKind::train) return kNone;
+  if (request.job.kind != spec::JobKind::train) return kNone;
   return request.loaded.experiment.trainer.on_divergence;
 }
 
@@ -157,8 +157,8 @@ RunRequest Attempts::current() const {
 
 RunRequest Attempts::changed(const std::vector<std::string>& changes) const {
   RunRequest next = request_;
-  next.task.resume.clear();
-  next.task.accepts_data_change = false;
+  next.job.resume.clear();
+  next.job.accepts_data_change = false;
   config::Diagnostics problems;  // already reported when the file was loaded
   next.loaded = spec::overridden(request_.loaded, changes, problems);
   problems.throw_if_errors();

@@ -49,9 +49,9 @@ std::string reached_limit(const RunRequest& request, const checkpoint::Manifest&
   if (trainer.max_steps && manifest.global_step >= *trainer.max_steps)
     return fmt::format("raise trainer.max_steps ({} of {} steps are done)",
                        with_thousands(manifest.global_step), with_thousands(*trainer.max_steps));
-  if (request.task.until_epoch && done >= *request.task.until_epoch)
+  if (request.job.until_epoch && done >= *request.job.until_epoch)
     return fmt::format("raise --until-epoch ({} of {} epochs are done)", done,
-                       *request.task.until_epoch);
+                       *request.job.until_epoch);
   return "";
 }
 
@@ -107,7 +107,7 @@ bool wait_for_memory(const FreeMemory& before, launch::SignalGuard& guard, const
 
 void check_nodes(const RunRequest& request) {
   const int nodes = request.loaded.experiment.trainer.num_nodes;
-  const bool trains = request.task.kind == spec::TaskKind::train;
+  const bool trains = request.job.kind == spec::JobKind::train;
   ENSURE(config, !trains || request.nodes || nodes == 1,
          "trainer.num_nodes is {}, but only 'trainctl run' with --rdzv-endpoint and --node-rank "
          "starts ranks on several nodes\nhint: add these flags to 'trainctl run', or set "

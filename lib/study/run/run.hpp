@@ -5,7 +5,7 @@
 #include "report/record/run_record.hpp"
 #include "report/record/run_result.hpp"
 #include "report/sinks/sink.hpp"
-#include "spec/experiment/task.hpp"
+#include "spec/experiment/job.hpp"
 #include "spec/load.hpp"
 #include "study/folder/run_folder.hpp"
 #include "study/nodes/node_plan.hpp"
@@ -36,8 +36,8 @@ struct RunRequest : Invocation {
   spec::Loaded loaded;
   TrainingSamples samples;  // read from the data headers when the experiment was loaded
   FolderRequest folder;
-  spec::Task task;                      // training by default
-  weights::Selection weights;           // which weights of the task's file are used
+  spec::Job job;                      // training by default
+  weights::Selection weights;           // which weights of the job's file are used
   std::optional<ResumeRequest> resume;  // for training: how to resume an existing run
   std::string batch_size_why;     // set if loader.batch_size was auto and trials chose the size
   std::optional<NodePlan> nodes;  // placement among several nodes; absent: this machine only

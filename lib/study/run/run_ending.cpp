@@ -30,7 +30,7 @@ std::string below(const fs::path& run_dir, const fs::path& path) {
 
 bool is_part(const RunRequest& request) {
   const auto limit = request.loaded.experiment.trainer.epoch_limit();
-  return request.task.until_epoch && (!limit || *request.task.until_epoch < *limit);
+  return request.job.until_epoch && (!limit || *request.job.until_epoch < *limit);
 }
 
 bool accepts(const spec::Loaded& loaded, const std::string& setting) {

@@ -116,7 +116,7 @@ void RunEvents::take(int rank, const events::Event& event) {
   record_.add(rank, event);
   write_if_possible([&] { log_choices(folder_, rank, event); });
   if (const auto* started = std::get_if<events::RunStarted>(&event)) {
-    if (!start_.request.task.accepts_data_change)  // otherwise the worker reports it
+    if (!start_.request.job.accepts_data_change)  // otherwise the worker reports it
       expect_same_data(start_.past.fingerprints, started->data_fingerprints);
     // Versions and data are known from here on; before, the manifest contained only the request.
     write_if_possible(on_started_);

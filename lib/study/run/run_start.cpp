@@ -182,8 +182,8 @@ int world_size_of(const RunRequest& request) {
 namespace {
 
 Start start_at(RunRequest request, const fs::path& folder, ResumeOrigin origin) {
-  request.task.resume = origin.checkpoint;
-  request.task.accepts_data_change =
+  request.job.resume = origin.checkpoint;
+  request.job.accepts_data_change =
       !origin.checkpoint.empty() && request.resume &&
       request.resume->if_data_changed == IfDataChanged::restart_epoch;
   PriorState past = continue_run(request.loaded, folder, std::move(origin), world_size_of(request));
@@ -392,13 +392,13 @@ void write_config(const Start& start, const fs::path& folder) {
   write_atomically(folder / "config.resolved.yaml", resolved(start.request));
 }
 
-void write_task(const spec::Task& task, const fs::path& folder) {
+void write_job(const spec::Job& job, const fs::path& folder) {
   std::error_code ignored;
-  const fs::path file = folder / spec::kTaskFile;
-  if (task == spec::Task{}) {
+  const fs::path file = folder / spec::kJobFile;
+  if (job == spec::Job{}) {
     fs::remove(file, ignored);
   } else {
-    write_atomically(file, spec::dump_task(task));
+    write_atomically(file, spec::dump_job(job));
   }
 }
 
@@ -419,10 +419,10 @@ ManifestInput manifest_before(const Start& start) {
 }
 
 void import_weights(const RunRequest& request, const fs::path& folder) {
-  if (request.task.kind == spec::TaskKind::replay) return;  // the dump contains its weights
-  if (request.task.kind != spec::TaskKind::train) {
+  if (request.job.kind == spec::JobKind::replay) return;  // the dump contains its weights
+  if (request.job.kind != spec::JobKind::train) {
     in_context("--checkpoint", [&] {
-      const fs::path& path = request.task.weights;  // a file, or a checkpoint folder
+      const fs::path& path = request.job.weights;  // a file, or a checkpoint folder
       if (!fs::is_directory(path)) return import_file(path, request.weights, folder);
       checkpoint::export_weights(path, checkpoint::Weights::validated,
                                  folder / weights::kImportedName);

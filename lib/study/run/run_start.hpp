@@ -6,7 +6,7 @@
 #include "checkpoint/folder.hpp"
 #include "events/records.hpp"
 #include "report/record/run_record.hpp"
-#include "spec/experiment/task.hpp"
+#include "spec/experiment/job.hpp"
 #include "spec/load.hpp"
 #include "study/resume/resume.hpp"
 #include "study/resume/run_history.hpp"
@@ -119,9 +119,9 @@ GitState git_state(const fs::path& folder);
 /// all functions below.
 void write_config(const Start& start, const fs::path& folder);
 
-/// Writes the workers' task, and removes the task of an earlier start. Plain training has no task
+/// Writes the workers' job, and removes the job of an earlier start. Plain training has no job
 /// file.
-void write_task(const spec::Task& task, const fs::path& folder);
+void write_job(const spec::Job& job, const fs::path& folder);
 
 /// Environment variable with the folder of the original experiment file, for configs that lie
 /// elsewhere, such as those of a sweep's runs.

@@ -133,8 +133,8 @@ RunRequest replay_request(const Invocation& invocation, ReplayPlan plan) {
   spec::Loaded loaded = spec::overridden(std::move(plan.loaded), overrides, problems);
   problems.throw_if_errors();
   RunRequest request = make_request(invocation, std::move(loaded));
-  request.task.kind = spec::TaskKind::replay;
-  request.task.replay = plan.replay.dump;
+  request.job.kind = spec::JobKind::replay;
+  request.job.replay = plan.replay.dump;
   return request;
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "report/text/task_results.hpp"
+#include "report/text/job_results.hpp"
 #include "study/run/run.hpp"
 
 #include <string>

@@ -6,7 +6,7 @@
 #include "launch/supervise/verdict.hpp"
 #include "log/log.hpp"
 #include "report/record/run_files.hpp"
-#include "report/text/task_results.hpp"
+#include "report/text/job_results.hpp"
 #include "spec/experiment/experiment.hpp"
 #include "study/resume/run_history.hpp"
 #include "study/run/run_events.hpp"
@@ -67,7 +67,7 @@ class SupervisedRun {
   }
 
  private:
-  [[nodiscard]] bool trains() const { return start_.request.task.kind == spec::TaskKind::train; }
+  [[nodiscard]] bool trains() const { return start_.request.job.kind == spec::JobKind::train; }
 
   // Failures are reported by the ending, and a later failure does not replace the first.
   template <class Body>
@@ -95,7 +95,7 @@ class SupervisedRun {
     write_provisional_result();
     reserved_.emplace(outcome_.folder / "result.json", kResultBytes);
     make_folder(outcome_.folder / "logs");
-    write_task(start_.request.task, outcome_.folder);
+    write_job(start_.request.job, outcome_.folder);
     write_config(start_, outcome_.folder);
     manifest_.plugins = plugin_files(start_.request.loaded.experiment.plugins);
     write_manifest();

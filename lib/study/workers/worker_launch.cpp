@@ -246,7 +246,7 @@ launch::LaunchSpec launch_spec(const NodeLaunch& node) {
   launch.argv.insert(launch.argv.end(), static_cast<std::size_t>(request.verbosity), "-v");
   launch.world_size = node.devices.ranks * (request.nodes ? request.nodes->nodes : 1);
   if (request.nodes) place(node, launch);
-  const bool saves = request.task.kind == spec::TaskKind::train;
+  const bool saves = request.job.kind == spec::JobKind::train;
   if (!saves) launch.stop_grace_s = launch.grace_s;
   return launch;
 }

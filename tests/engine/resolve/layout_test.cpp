@@ -2,7 +2,7 @@
 #include "checkpoint/manifest.hpp"
 #include "checkpoint/verify.hpp"
 #include "engine/engine_run.hpp"
-#include "spec/experiment/task.hpp"
+#include "spec/experiment/job.hpp"
 #include "support/catch.hpp"
 #include "train/measure/auto_settings.hpp"
 
@@ -87,8 +87,8 @@ TEST_CASE("channels_last auto: a resumed run uses the format recorded in its che
   REQUIRE(run_engine(folder, config_of(kConvolutions, "channels_last: true"), SIGTERM).code == 75);
   const std::filesystem::path last = std::filesystem::canonical(folder / "checkpoints/last");
   CHECK(checkpoint::read_manifest(last).facts.at("channels_last") == "true");
-  std::ofstream(folder / spec::kTaskFile)
-      << spec::dump_task({.kind = spec::TaskKind::train, .resume = last});
+  std::ofstream(folder / spec::kJobFile)
+      << spec::dump_job({.kind = spec::JobKind::train, .resume = last});
   const Ended ended = run_engine(folder, config_of(kConvolutions));
   REQUIRE(ended.code == 0);
   CHECK(ended.find<events::RunStarted>()->channels_last);
@@ -103,8 +103,8 @@ TEST_CASE("channels_last: a resumed run with another format is reported as not b
   TempFolder folder;
   REQUIRE(run_engine(folder, config_of(kConvolutions, "channels_last: false"), SIGTERM).code == 75);
   const std::filesystem::path last = std::filesystem::canonical(folder / "checkpoints/last");
-  std::ofstream(folder / spec::kTaskFile)
-      << spec::dump_task({.kind = spec::TaskKind::train, .resume = last});
+  std::ofstream(folder / spec::kJobFile)
+      << spec::dump_job({.kind = spec::JobKind::train, .resume = last});
   const Ended ended = run_engine(folder, config_of(kConvolutions, "channels_last: true"));
   REQUIRE(ended.code == 0);
   CHECK_THAT(ended.find<events::Resumed>()->why_not,

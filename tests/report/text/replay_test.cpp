@@ -1,4 +1,4 @@
-#include "report/text/task_results.hpp"
+#include "report/text/job_results.hpp"
 #include "support/catch.hpp"
 
 #include <cmath>

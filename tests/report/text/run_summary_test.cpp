@@ -2,7 +2,7 @@
 
 #include "report/invented.hpp"
 #include "report/record/run_result.hpp"
-#include "report/text/task_results.hpp"
+#include "report/text/job_results.hpp"
 #include "support/catch.hpp"
 #include "support/golden.hpp"
 

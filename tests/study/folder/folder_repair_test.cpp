@@ -1,6 +1,6 @@
 #include "base/error.hpp"
 #include "checkpoint/saves.hpp"
-#include "spec/experiment/task.hpp"
+#include "spec/experiment/job.hpp"
 #include "study/folder/folder_lock.hpp"
 #include "study/folder/run_folder.hpp"
 #include "study/resume/resume.hpp"
@@ -41,7 +41,7 @@ TEST_CASE("rename_damaged_files: damaged files are renamed and reported") {
 TEST_CASE("rename_damaged_files: valid and missing files are unchanged") {
   TempFolder run;
   CHECK(study::rename_damaged_files(run.path()).empty());
-  put_text(run / "task.json", spec::dump_task({.until_epoch = 3}));
+  put_text(run / "task.json", spec::dump_job({.until_epoch = 3}));
   put_text(run / "result.json", "{}");
   put_text(run / "config.resolved.yaml", "name: x\n");
   CHECK(study::rename_damaged_files(run.path()).empty());

@@ -1,6 +1,6 @@
 #include "base/error.hpp"
 #include "checkpoint/saves.hpp"
-#include "spec/experiment/task.hpp"
+#include "spec/experiment/job.hpp"
 #include "study/folder/run_folder.hpp"
 #include "support/catch.hpp"
 #include "support/put_text.hpp"
@@ -119,9 +119,9 @@ TEST_CASE("is_training: with a damaged task.json a run with checkpoints is train
   TempFolder root;
   make_run(root / "r");
   CHECK(study::is_training(root / "r"));
-  CHECK(study::task_damage(root / "r").empty());
-  put_text(root / "r" / spec::kTaskFile, "{");
-  CHECK_FALSE(study::task_damage(root / "r").empty());
+  CHECK(study::job_damage(root / "r").empty());
+  put_text(root / "r" / spec::kJobFile, "{");
+  CHECK_FALSE(study::job_damage(root / "r").empty());
   CHECK_FALSE(study::is_training(root / "r"));
   save_checkpoint(root / "r", 10);
   CHECK(study::is_training(root / "r"));

@@ -2,7 +2,7 @@
 
 #include "base/error.hpp"
 #include "base/json.hpp"
-#include "spec/experiment/task.hpp"
+#include "spec/experiment/job.hpp"
 #include "support/catch.hpp"
 #include "support/temp_folder.hpp"
 

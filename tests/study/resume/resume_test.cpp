@@ -2,7 +2,7 @@
 
 #include "base/error.hpp"
 #include "checkpoint/saves.hpp"
-#include "spec/experiment/task.hpp"
+#include "spec/experiment/job.hpp"
 #include "support/catch.hpp"
 #include "support/put_text.hpp"
 #include "support/temp_folder.hpp"
@@ -264,8 +264,8 @@ TEST_CASE("resumed_folder: rejects folders that are not training runs") {
                       [&] { study::resumed_folder(requested, study::parse_resume("auto")); }),
              Contains("not a run folder"));
   requested.fixed = make_run(root / "evaluated", {});
-  put_text(*requested.fixed / spec::kTaskFile,
-           spec::dump_task({spec::TaskKind::evaluate, "val", "best.safetensors"}));
+  put_text(*requested.fixed / spec::kJobFile,
+           spec::dump_job({spec::JobKind::evaluate, "val", "best.safetensors"}));
   CHECK_THAT(error_of(ErrorKind::config,
                       [&] { study::resumed_folder(requested, study::parse_resume("auto")); }),
              Contains("evaluation"));

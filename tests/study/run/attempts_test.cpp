@@ -142,9 +142,9 @@ TEST_CASE("attempts: only training is restarted, and trials are not") {
   const study::RunRequest asked =
       request(folder, "lr: 7", {"trainer.on_divergence=[optimizer.lr=0.01]"});
   const report::RunResult diverged{.verdict = "diverged", .exit_code = 6};
-  for (const auto kind : {spec::TaskKind::evaluate, spec::TaskKind::predict}) {
+  for (const auto kind : {spec::JobKind::evaluate, spec::JobKind::predict}) {
     study::RunRequest other = asked;
-    other.task.kind = kind;
+    other.job.kind = kind;
     study::Attempts attempts(other, folder / "nowhere");
     CHECK_FALSE(attempts.after(diverged));
     CHECK(attempts.with_last(diverged).empty());

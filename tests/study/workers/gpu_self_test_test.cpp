@@ -1,6 +1,6 @@
 #include "base/error.hpp"
 #include "study/fake_run.hpp"
-#include "study/workers/worker_tasks.hpp"
+#include "study/workers/worker_jobs.hpp"
 #include "support/catch.hpp"
 
 #include <string>
@@ -24,7 +24,7 @@ std::string begin_of_test() {
 
 }  // namespace
 
-TEST_CASE("GPU self-test: workers get a task without an experiment, and their checks are kept") {
+TEST_CASE("GPU self-test: workers get a job without an experiment, and their checks are kept") {
   const std::string checks =
       "grep -q '\"kind\": \"gpu\"' \"$3/task.json\" || exit 1\n"
       "test ! -e \"$3/config.resolved.yaml\" || exit 1\n";

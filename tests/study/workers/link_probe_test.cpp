@@ -1,6 +1,6 @@
 #include "base/error.hpp"
 #include "study/fake_run.hpp"
-#include "study/workers/worker_tasks.hpp"
+#include "study/workers/worker_jobs.hpp"
 #include "support/catch.hpp"
 
 #include <string>
@@ -29,7 +29,7 @@ std::string measured_line(int ranks) {
 
 }  // namespace
 
-TEST_CASE("link probe: workers get a task and a store but no experiment") {
+TEST_CASE("link probe: workers get a job and a store but no experiment") {
   const std::string checks =
       "grep -q '\"kind\": \"link\"' \"$3/task.json\" || exit 1\n"
       "test ! -e \"$3/config.resolved.yaml\" || exit 1\n"

@@ -1,6 +1,6 @@
 #include "base/error.hpp"
 #include "study/fake_run.hpp"
-#include "study/workers/worker_tasks.hpp"
+#include "study/workers/worker_jobs.hpp"
 #include "support/catch.hpp"
 
 #include <cstdlib>
@@ -47,8 +47,8 @@ class Variable {
   std::optional<std::string> before_;
 };
 
-/// Returns a script line that continues only for a task of that kind.
-std::string if_task_is(const std::string& kind) {
+/// Returns a script line that continues only for a job of that kind.
+std::string if_job_is(const std::string& kind) {
   return R"(grep -q '"kind": ")" + kind + R"("' "$3/task.json" || exit 1)" + "\n";
 }
 
@@ -57,9 +57,9 @@ std::string if_task_is(const std::string& kind) {
 TEST_CASE("model cost: a separate worker measures in a folder with the resolved config") {
   CHECK(measure("test -s \"$3/config.resolved.yaml\" || exit 1\n" + measured_line()).parameters ==
         1234);
-  CHECK(measure(if_task_is("measure") + measured_line()).measured_batches ==
+  CHECK(measure(if_job_is("measure") + measured_line()).measured_batches ==
         std::vector<std::int64_t>{4, 8});
-  CHECK(measure(if_task_is("probe") + measured_line(), true).device == "cpu");
+  CHECK(measure(if_job_is("probe") + measured_line(), true).device == "cpu");
 }
 
 TEST_CASE(
@@ -73,7 +73,7 @@ TEST_CASE(
       "test -n \"$TRAINCTL_STORE_FD\" || exit 1\n"
       "grep -q 'batch_size: 8' \"$3/config.resolved.yaml\" || exit 1\n"
       "grep -q 'devices: 2' \"$3/config.resolved.yaml\" || exit 1\n" +
-      if_task_is("probe") + fake_run::emit(events::Hello{.host = "here", .device = "cpu"}) +
+      if_job_is("probe") + fake_run::emit(events::Hello{.host = "here", .device = "cpu"}) +
       "test \"$RANK\" != 0 || " + fake_run::emit(timed) +
       fake_run::emit(events::Finished{.stop_reason = "measured"});
   const study::RunRequest request = fake_run::request(folder, script);

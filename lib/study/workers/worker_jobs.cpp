@@ -1,4 +1,4 @@
-#include "study/workers/worker_tasks.hpp"
+#include "study/workers/worker_jobs.hpp"
 
 #include "base/clock.hpp"
 #include "base/json.hpp"
@@ -8,7 +8,7 @@
 #include "launch/process/signals.hpp"
 #include "launch/supervise/supervisor.hpp"
 #include "launch/supervise/verdict.hpp"
-#include "spec/experiment/task.hpp"
+#include "spec/experiment/job.hpp"
 #include "study/folder/folder_lock.hpp"
 #include "study/folder/run_folder.hpp"
 #include "study/preflight/experiment_checks.hpp"
@@ -22,31 +22,31 @@
 namespace trainctl::study {
 namespace {
 
-enum class TaskDevice { of_run, cpu };
+enum class JobDevice { of_run, cpu };
 
-/// A short task on the experiment's model that worker processes run instead of training.
-struct ModelTask {
+/// A short job on the experiment's model that worker processes run instead of training.
+struct ModelJob {
   const spec::Loaded& loaded;
   fs::path executable;  // started as `trainctl worker`
-  spec::Task task;
+  spec::Job job;
   const char* purpose;  // "measures the model"; for the message if the process is killed
   const char* hint;     // what to do if memory is short
-  TaskDevice device = TaskDevice::of_run;
+  JobDevice device = JobDevice::of_run;
   int ranks = 1;  // ranks that run it together, at most the devices of the run
 };
 
-using OnTaskEvent = std::function<void(const events::Event&)>;
+using OnJobEvent = std::function<void(const events::Event&)>;
 
-launch::LaunchSpec launch_spec(const ModelTask& task, const fs::path& folder) {
-  const spec::Experiment& experiment = task.loaded.experiment;
+launch::LaunchSpec launch_spec(const ModelJob& job, const fs::path& folder) {
+  const spec::Experiment& experiment = job.loaded.experiment;
   const Machine machine = read_machine();
   const DeviceChoice devices =
-      task.device == TaskDevice::cpu
+      job.device == JobDevice::cpu
           ? DeviceChoice{}
           : devices_of_run(experiment, machine, [] { return launch::probe_gpus(); });
   launch::LaunchSpec launch =
-      worker_launch({task.executable, folder, experiment.trainer, machine, devices});
-  launch.world_size = task.ranks;
+      worker_launch({job.executable, folder, experiment.trainer, machine, devices});
+  launch.world_size = job.ranks;
   return launch;
 }
 
@@ -63,37 +63,37 @@ std::string log_of(const events::RankFailure& failure) {
   return line;
 }
 
-std::string cause_of(const launch::Outcome& outcome, const ModelTask& task) {
+std::string cause_of(const launch::Outcome& outcome, const ModelJob& job) {
   const auto& failure = outcome.first_failure;
   if (!failure) return outcome.message;
   if (was_killed(outcome))
     return fmt::format(
-        "the process that {} was killed by SIGKILL, possibly out of memory\nhint: {}", task.purpose,
-        task.hint);
+        "the process that {} was killed by SIGKILL, possibly out of memory\nhint: {}", job.purpose,
+        job.hint);
   const std::string& message = failure->message.empty() ? outcome.message : failure->message;
   const std::string_view cause = without_hint(message);
   return fmt::format("{}{}{}", cause, log_of(*failure), message.substr(cause.size()));
 }
 
-Error failure_of(const launch::Outcome& outcome, const ModelTask& task) {
+Error failure_of(const launch::Outcome& outcome, const ModelJob& job) {
   const auto kind = static_cast<ErrorKind>(outcome.exit_code);
   const bool for_memory = kind == ErrorKind::rank_failed && was_killed(outcome);
-  return {for_memory ? ErrorKind::resource : kind, cause_of(outcome, task)};
+  return {for_memory ? ErrorKind::resource : kind, cause_of(outcome, job)};
 }
 
-/// Runs the task in `folder`, a scratch folder. Throws the error that a run would end with if its
+/// Runs the job in `folder`, a scratch folder. Throws the error that a run would end with if its
 /// device is missing or if model and data do not fit, and Error(resource) when there is not enough
 /// memory.
-void run_model_task(const ModelTask& task, const fs::path& folder, const OnTaskEvent& on_event) {
+void run_model_job(const ModelJob& job, const fs::path& folder, const OnJobEvent& on_event) {
   const launch::SignalGuard guard;
   const FolderLock lock(folder);
   make_folder(folder / "logs");
-  write_atomically(folder / "config.resolved.yaml", spec::dump_resolved(task.loaded));
-  write_atomically(folder / spec::kTaskFile, spec::dump_task(task.task));
+  write_atomically(folder / "config.resolved.yaml", spec::dump_resolved(job.loaded));
+  write_atomically(folder / spec::kJobFile, spec::dump_job(job.job));
   const launch::Outcome outcome = launch::supervise(
-      launch_spec(task, folder), [&](int /*rank*/, const events::Event& event) { on_event(event); },
+      launch_spec(job, folder), [&](int /*rank*/, const events::Event& event) { on_event(event); },
       [] {}, steady_clock());
-  if (outcome.exit_code != 0) throw failure_of(outcome, task);
+  if (outcome.exit_code != 0) throw failure_of(outcome, job);
 }
 
 constexpr std::array kPatternKeys{"optimizer.no_weight_decay_on", "optimizer.groups",
@@ -113,11 +113,11 @@ void add_problems(const fs::path& file, const config::Node& tree,
   }
 }
 
-events::Measured measured_by(const ModelTask& task) {
+events::Measured measured_by(const ModelJob& job) {
   const launch::SignalGuard guard;  // until the scratch folder is removed
   const ScratchFolder folder(temporary_folder());
   std::optional<events::Measured> measured;
-  run_model_task(task, folder.path(), [&](const events::Event& event) {
+  run_model_job(job, folder.path(), [&](const events::Event& event) {
     if (const auto* found = std::get_if<events::Measured>(&event)) measured = *found;
   });
   ENSURE(unexpected, measured.has_value(), "the worker exited without a measurement");
@@ -139,14 +139,14 @@ Error failure_of(const launch::Outcome& outcome, const char* activity) {
   return {static_cast<ErrorKind>(outcome.exit_code), fmt::format("cannot {}: {}", activity, cause)};
 }
 
-/// Runs a task that needs no experiment in processes of this machine, in a temporary folder. The
+/// Runs a job that needs no experiment in processes of this machine, in a temporary folder. The
 /// caller holds a SignalGuard.
-launch::Outcome run_on_devices(const LinkRequest& request, const spec::Task& task,
-                               std::optional<double> hang_timeout_s, const OnTaskEvent& on_event) {
+launch::Outcome run_on_devices(const LinkRequest& request, const spec::Job& job,
+                               std::optional<double> hang_timeout_s, const OnJobEvent& on_event) {
   const ScratchFolder folder(temporary_folder());
   const FolderLock lock(folder.path());
   make_folder(folder.path() / "logs");
-  write_atomically(folder.path() / spec::kTaskFile, spec::dump_task(task));
+  write_atomically(folder.path() / spec::kJobFile, spec::dump_job(job));
   const spec::Trainer trainer = trainer_for(request);
   const Machine machine = read_machine();
   const DeviceChoice devices =
@@ -201,21 +201,21 @@ void check_model(const spec::Loaded& loaded, const std::optional<spec::ModelInpu
       offered.push_back({{"name", entry.name}, {"dtype", entry.dtype}, {"shape", entry.shape}});
     write_atomically(folder.path() / spec::kOfferedFile, to_line(offered));
   }
-  run_model_task({.loaded = loaded,
+  run_model_job({.loaded = loaded,
                   .executable = executable,
-                  .task = {.kind = spec::TaskKind::check, .model_input = input},
+                  .job = {.kind = spec::JobKind::check, .model_input = input},
                   .purpose = "builds the model",
                   .hint = "use a smaller model",
-                  .device = TaskDevice::cpu},
+                  .device = JobDevice::cpu},
                  folder.path(), [](const events::Event&) {});
   add_problems(folder.path() / spec::kProblemsFile, loaded.tree, diagnostics);
 }
 
 events::Measured measure_model(const MeasureRequest& request) {
-  const auto kind = request.times_steps ? spec::TaskKind::probe : spec::TaskKind::measure;
+  const auto kind = request.times_steps ? spec::JobKind::probe : spec::JobKind::measure;
   return measured_by({.loaded = request.loaded,
                       .executable = request.executable,
-                      .task = {.kind = kind},
+                      .job = {.kind = kind},
                       .purpose = "measures the model",
                       .hint = "lower loader.batch_size, or leave the model out with --no-model"});
 }
@@ -232,7 +232,7 @@ events::Measured measure_shared_steps(const MeasureRequest& request, const event
   loaded.experiment.loader.batch_size = alone.measured_batches.back();
   return measured_by({.loaded = loaded,
                       .executable = request.executable,
-                      .task = {.kind = spec::TaskKind::probe},
+                      .job = {.kind = spec::JobKind::probe},
                       .purpose = "times the steps of several ranks",
                       .hint = "lower loader.batch_size, or leave --devices out",
                       .ranks = ranks});
@@ -252,7 +252,7 @@ events::LinkMeasured measure_link(const LinkRequest& request) {
     if (const auto* found = std::get_if<events::LinkMeasured>(&event)) measured = *found;
   };
   const launch::Outcome outcome =
-      run_on_devices(request, {.kind = spec::TaskKind::link}, std::nullopt, on_event);
+      run_on_devices(request, {.kind = spec::JobKind::link}, std::nullopt, on_event);
   if (outcome.exit_code != 0) throw failure_of(outcome, "measure the link");
   ENSURE(unexpected, measured.has_value(), "the workers exited without a link measurement");
   return *measured;
@@ -266,7 +266,7 @@ report::GpuTest test_gpus(const LinkRequest& request) {
     if (const auto* found = std::get_if<events::GpuChecked>(&event)) add_check(test, *found);
   };
   const launch::Outcome outcome =
-      run_on_devices(request, {.kind = spec::TaskKind::gpu}, kCheckS, on_event);
+      run_on_devices(request, {.kind = spec::JobKind::gpu}, kCheckS, on_event);
   if (launch::is_stop_code(outcome.exit_code)) throw failure_of(outcome, "test the GPUs");
   if (outcome.exit_code == 0) return test;
   const auto& failure = outcome.first_failure;
@@ -284,14 +284,14 @@ checkpoint::Exported export_script(const ScriptExport& request) {
   checkpoint::Exported exported =
       checkpoint::export_weights(request.checkpoint, request.weights, weights);
   const spec::Loaded loaded = experiment_of(request.checkpoint, exported.manifest);
-  spec::Task task{.kind = spec::TaskKind::script, .weights = weights};
-  task.model_input = read_model_input(loaded.experiment);
-  run_model_task({.loaded = loaded,
+  spec::Job job{.kind = spec::JobKind::script, .weights = weights};
+  job.model_input = read_model_input(loaded.experiment);
+  run_model_job({.loaded = loaded,
                   .executable = request.executable,
-                  .task = std::move(task),
+                  .job = std::move(job),
                   .purpose = "exports the model",
                   .hint = "export .safetensors or .pth, which need no model",
-                  .device = TaskDevice::cpu},
+                  .device = JobDevice::cpu},
                  folder.path(), [](const events::Event&) {});
   publish(folder.path() / spec::kScriptFile, to);
   return exported;

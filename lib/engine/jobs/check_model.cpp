@@ -2,7 +2,7 @@
 #include "base/files.hpp"
 #include "base/json.hpp"
 #include "engine/setup/run_components.hpp"
-#include "engine/tasks/tasks.hpp"
+#include "engine/jobs/jobs.hpp"
 #include "stages/optimizer/grouped.hpp"
 #include "train/state/weights.hpp"
 
@@ -37,10 +37,10 @@ void check_weights(const spec::Weights& weights, const stage::Model& model, std:
 
 }  // namespace
 
-int check_model(const TaskSetup& setup) {
+int check_model(const JobSetup& setup) {
   const std::filesystem::path run_dir = setup.request.run_dir;
   const spec::Experiment& experiment = setup.experiment;
-  const stage::ModelContext shape = model_context(experiment, spec::read_task(run_dir));
+  const stage::ModelContext shape = model_context(experiment, spec::read_job(run_dir));
   const stage::Catalog catalog = catalog_in_use();
   Json problems = Json::array();
   const auto collect = [&problems](const char* key, const auto& check) {

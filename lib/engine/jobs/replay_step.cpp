@@ -3,7 +3,7 @@
 #include "base/strings.hpp"
 #include "device/host_read.hpp"
 #include "engine/setup/run_components.hpp"
-#include "engine/tasks/tasks.hpp"
+#include "engine/jobs/jobs.hpp"
 #include "stages/optimizer/grouped.hpp"
 #include "train/debug/numerics_file.hpp"
 #include "train/debug/tensor_stats.hpp"
@@ -55,7 +55,7 @@ struct Subject {
   std::vector<std::string> initialized;  // weights that are missing in the dump
 };
 
-Subject build_subject(const TaskSetup& setup, const Numerics& numerics) {
+Subject build_subject(const JobSetup& setup, const Numerics& numerics) {
   const spec::Experiment& experiment = setup.experiment;
   const stage::ModelContext shape = shape_of(numerics.record);
   Subject subject{catalog_in_use(), nullptr, nullptr, {}};
@@ -83,7 +83,7 @@ Subject build_subject(const TaskSetup& setup, const Numerics& numerics) {
 }
 
 /// Returns why the results may differ in their bits; empty if no reason is known.
-std::string what_differs(const TaskSetup& setup, const StepRecord& record) {
+std::string what_differs(const JobSetup& setup, const StepRecord& record) {
   const Machine machine = read_machine();
   const spec::Precision precision = setup.experiment.trainer.precision;
   const std::string now = enum_names(precision).at(static_cast<std::size_t>(precision));
@@ -103,7 +103,7 @@ std::string what_differs(const TaskSetup& setup, const StepRecord& record) {
 }
 
 /// Sets the generators to the recorded states, or if these do not fit the device, to the seed.
-void set_random(const TaskSetup& setup, const Numerics& numerics, std::vector<std::string>& notes) {
+void set_random(const JobSetup& setup, const Numerics& numerics, std::vector<std::string>& notes) {
   at::manual_seed(setup.experiment.seed);
   if (numerics.random.empty()) return;
   try {
@@ -116,7 +116,7 @@ void set_random(const TaskSetup& setup, const Numerics& numerics, std::vector<st
 
 /// Returns the name of a weight that becomes non-finite in one step of the experiment's optimizer,
 /// starting without state; empty if none does, or if no such step would run.
-std::string non_finite_weight_after_step(const TaskSetup& setup, const Subject& subject,
+std::string non_finite_weight_after_step(const JobSetup& setup, const Subject& subject,
                                          const train::RepeatedStep& step) {
   if (!step.is_finite()) return {};
   const stage::OptimizerContext trained{train::trained_parameters(*subject.model)};
@@ -158,14 +158,14 @@ events::Replayed described(const Numerics& numerics) {
 
 }  // namespace
 
-int replay(const TaskSetup& setup) {
-  const spec::Task task = spec::read_task(setup.request.run_dir);
-  Numerics numerics = train::read_numerics(task.replay);
+int replay(const JobSetup& setup) {
+  const spec::Job job = spec::read_job(setup.request.run_dir);
+  Numerics numerics = train::read_numerics(job.replay);
   const StepRecord& record = numerics.record;
   ENSURE(config, numerics.batch.inputs.defined(),
          "cannot replay {}: the file contains no batch, because the run did not diverge in a "
          "training step ({})",
-         printable(task.replay.string()), printable(record.cause));
+         printable(job.replay.string()), printable(record.cause));
   const auto& threads = setup.experiment.trainer.num_threads.value;
   at::set_num_threads(
       threads.value_or(static_cast<int>(std::max<std::int64_t>(record.num_threads, 1))));

@@ -3,7 +3,7 @@
 #include "engine/failure.hpp"
 #include "engine/resolve/step_probe.hpp"
 #include "engine/setup/run_components.hpp"
-#include "engine/tasks/tasks.hpp"
+#include "engine/jobs/jobs.hpp"
 #include "train/state/weights.hpp"
 
 #include <ATen/ops/allclose.h>
@@ -186,16 +186,16 @@ void write_script(stage::Model& model, const stage::ModelContext& shape,
 
 }  // namespace
 
-int export_script(const TaskSetup& setup) {
+int export_script(const JobSetup& setup) {
   const std::filesystem::path run_dir = setup.request.run_dir;
-  const spec::Task task = spec::read_task(run_dir);
-  const stage::ModelContext shape = model_context(setup.experiment, task);
+  const spec::Job job = spec::read_job(run_dir);
+  const stage::ModelContext shape = model_context(setup.experiment, job);
   at::manual_seed(setup.experiment.seed);
   const stage::Catalog catalog = catalog_in_use();
   const auto model = catalog.models.build(setup.experiment.model, shape);
   model->to(at::kCPU);
   events::WeightsSet loaded;
-  train::load_weights(*model, task.weights, {.whole = true}, loaded);
+  train::load_weights(*model, job.weights, {.whole = true}, loaded);
   write_script(*model, shape, run_dir / spec::kScriptFile);
   setup.emit(events::Finished{0, 0, {}, {}, "exported"});
   return 0;

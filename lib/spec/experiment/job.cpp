@@ -1,4 +1,4 @@
-#include "spec/experiment/task.hpp"
+#include "spec/experiment/job.hpp"
 
 #include "base/error.hpp"
 #include "base/files.hpp"
@@ -95,65 +95,65 @@ bool operator==(const ModelInput& one, const ModelInput& other) {
   return one.kind == other.kind && one.shape == other.shape && one.outputs == other.outputs;
 }
 
-const char* name_of(TaskKind kind) { return enum_name(kind); }
+const char* name_of(JobKind kind) { return enum_name(kind); }
 
-TaskKind kind_called(const std::string& name) {
-  const auto found = enum_called<TaskKind>(name);
+JobKind kind_called(const std::string& name) {
+  const auto found = enum_called<JobKind>(name);
   ENSURE(config, found.has_value(), "unknown kind '{}'", printable(name));
   return *found;
 }
 
-std::string dump_task(const Task& task) {
+std::string dump_job(const Job& job) {
   Json json{{"schema", kSchema},
-            {"kind", name_of(task.kind)},
-            {"split", task.split},
-            {"weights", task.weights.string()}};
-  if (!task.input.empty()) json["input"] = task.input.string();
-  if (!task.replay.empty()) json["replay"] = task.replay.string();
-  if (task.learned) json["learned"] = json_of(*task.learned);
-  if (task.model_input) json["model_input"] = json_of(*task.model_input);
-  if (!task.trained_on.empty()) json["trained_on"] = task.trained_on;
-  if (!task.division.empty()) json["division"] = task.division;
-  if (!task.resume.empty()) json["resume"] = task.resume.string();
-  if (task.accepts_data_change) json["accepts_data_change"] = true;
-  if (task.until_epoch) json["until_epoch"] = *task.until_epoch;
+            {"kind", name_of(job.kind)},
+            {"split", job.split},
+            {"weights", job.weights.string()}};
+  if (!job.input.empty()) json["input"] = job.input.string();
+  if (!job.replay.empty()) json["replay"] = job.replay.string();
+  if (job.learned) json["learned"] = json_of(*job.learned);
+  if (job.model_input) json["model_input"] = json_of(*job.model_input);
+  if (!job.trained_on.empty()) json["trained_on"] = job.trained_on;
+  if (!job.division.empty()) json["division"] = job.division;
+  if (!job.resume.empty()) json["resume"] = job.resume.string();
+  if (job.accepts_data_change) json["accepts_data_change"] = true;
+  if (job.until_epoch) json["until_epoch"] = *job.until_epoch;
   return to_pretty(json) + "\n";
 }
 
-Task parse_task(std::string_view text) {
+Job parse_job(std::string_view text) {
   const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   check_keys(json, kKeys);
   ENSURE(config, text_of(json, "schema") == kSchema, "the schema must be {}", kSchema);
-  Task task{kind_called(text_of(json, "kind")), text_of(json, "split"), text_of(json, "weights")};
-  ENSURE(config, std::ranges::find(kSplits, task.split) != kSplits.end(), "unknown split '{}'",
-         printable(task.split));
-  if (json.contains("input")) task.input = text_of(json, "input");
-  if (json.contains("replay")) task.replay = text_of(json, "replay");
-  if (json.contains("learned")) task.learned = parse_learned(json["learned"]);
-  if (json.contains("model_input")) task.model_input = parse_input(json["model_input"]);
-  if (json.contains("trained_on")) task.trained_on = text_of(json, "trained_on");
-  if (json.contains("division")) task.division = text_of(json, "division");
-  if (json.contains("resume")) task.resume = text_of(json, "resume");
+  Job job{kind_called(text_of(json, "kind")), text_of(json, "split"), text_of(json, "weights")};
+  ENSURE(config, std::ranges::find(kSplits, job.split) != kSplits.end(), "unknown split '{}'",
+         printable(job.split));
+  if (json.contains("input")) job.input = text_of(json, "input");
+  if (json.contains("replay")) job.replay = text_of(json, "replay");
+  if (json.contains("learned")) job.learned = parse_learned(json["learned"]);
+  if (json.contains("model_input")) job.model_input = parse_input(json["model_input"]);
+  if (json.contains("trained_on")) job.trained_on = text_of(json, "trained_on");
+  if (json.contains("division")) job.division = text_of(json, "division");
+  if (json.contains("resume")) job.resume = text_of(json, "resume");
   if (json.contains("accepts_data_change"))
-    task.accepts_data_change = flag_of(json, "accepts_data_change");
-  if (json.contains("until_epoch")) task.until_epoch = size_of(json["until_epoch"], "until_epoch");
-  ENSURE(config, !task.until_epoch || task.kind == TaskKind::train,
+    job.accepts_data_change = flag_of(json, "accepts_data_change");
+  if (json.contains("until_epoch")) job.until_epoch = size_of(json["until_epoch"], "until_epoch");
+  ENSURE(config, !job.until_epoch || job.kind == JobKind::train,
          "'until_epoch' applies only to training");
-  ENSURE(config, task.resume.empty() || task.resume.is_absolute(),
+  ENSURE(config, job.resume.empty() || job.resume.is_absolute(),
          "'resume' must be an absolute path");
-  ENSURE(config, task.resume.empty() || task.kind == TaskKind::train,
+  ENSURE(config, job.resume.empty() || job.kind == JobKind::train,
          "'resume' applies only to training");
-  ENSURE(config, !task.accepts_data_change || !task.resume.empty(),
+  ENSURE(config, !job.accepts_data_change || !job.resume.empty(),
          "'accepts_data_change' applies only to a resumed run");
-  return task;
+  return job;
 }
 
-Task read_task(const std::filesystem::path& run_dir) {
+Job read_job(const std::filesystem::path& run_dir) {
   constexpr std::uint64_t kMostBytes = 1 << 16;
-  const std::filesystem::path file = run_dir / kTaskFile;
+  const std::filesystem::path file = run_dir / kJobFile;
   if (!path_exists(file)) return {};
   const std::string text = read_file(file, kMostBytes, ReadFailure::config);
-  return in_context(kTaskFile, [&] { return parse_task(text); });
+  return in_context(kJobFile, [&] { return parse_job(text); });
 }
 
 const DataSplit& split_called(const Experiment& experiment, const std::string& split) {

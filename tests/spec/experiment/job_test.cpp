@@ -1,4 +1,4 @@
-#include "spec/experiment/task.hpp"
+#include "spec/experiment/job.hpp"
 
 #include "base/error.hpp"
 #include "spec/load.hpp"
@@ -8,14 +8,14 @@
 #include <fstream>
 
 using namespace trainctl;
-using spec::Task;
-using spec::TaskKind;
+using spec::Job;
+using spec::JobKind;
 
 namespace {
 
 std::string error_of(const std::string& text) {
   try {
-    spec::parse_task(text);
+    spec::parse_job(text);
   } catch (const Error& error) {
     CHECK(error.kind() == ErrorKind::config);
     return error.what();
@@ -32,35 +32,35 @@ spec::Experiment experiment(const std::string& dataset) {
 
 }  // namespace
 
-TEST_CASE("task: survives a round trip with any characters in its paths") {
+TEST_CASE("job: survives a round trip with any characters in its paths") {
   const spec::ModelInput rows{{spec::Inputs::numbers, spec::Targets::numbers}, {5, 2}, 3};
   const spec::ModelInput texts{{spec::Inputs::tokens, spec::Targets::classes, 256}, {8}, 3};
-  for (const Task& task :
-       {Task{TaskKind::evaluate, "test", "runs/a \"b\"\n/best.safetensors"},
-        Task{TaskKind::predict, "train", "x.pth"},
-        Task{TaskKind::predict, "val", "x.pth", "new \"pictures\"/"},
-        Task{.kind = TaskKind::predict,
+  for (const Job& job :
+       {Job{JobKind::evaluate, "test", "runs/a \"b\"\n/best.safetensors"},
+        Job{JobKind::predict, "train", "x.pth"},
+        Job{JobKind::predict, "val", "x.pth", "new \"pictures\"/"},
+        Job{.kind = JobKind::predict,
         .learned = spec::LearnedTargets{spec::Targets::numbers, 3, false}},
-        Task{.kind = TaskKind::replay, .replay = "runs/a/diverged/step=000003/rank_0.part"},
-        Task{.learned = spec::LearnedTargets{spec::Targets::classes, 1000, true}},
-        Task{.resume = "/runs/a \"b\"/checkpoints/epoch=0003-step=000938"},
-        Task{.resume = "/runs/a/checkpoints/epoch=0003-step=000938", .accepts_data_change = true},
-        Task{.kind = TaskKind::evaluate, .trained_on = "00ff", .division = "ff00"},
-        Task{.kind = TaskKind::check, .model_input = rows},
-        Task{.kind = TaskKind::check, .model_input = texts}, Task{.until_epoch = 3}, Task{}}) {
-    CHECK(spec::parse_task(spec::dump_task(task)) == task);
+        Job{.kind = JobKind::replay, .replay = "runs/a/diverged/step=000003/rank_0.part"},
+        Job{.learned = spec::LearnedTargets{spec::Targets::classes, 1000, true}},
+        Job{.resume = "/runs/a \"b\"/checkpoints/epoch=0003-step=000938"},
+        Job{.resume = "/runs/a/checkpoints/epoch=0003-step=000938", .accepts_data_change = true},
+        Job{.kind = JobKind::evaluate, .trained_on = "00ff", .division = "ff00"},
+        Job{.kind = JobKind::check, .model_input = rows},
+        Job{.kind = JobKind::check, .model_input = texts}, Job{.until_epoch = 3}, Job{}}) {
+    CHECK(spec::parse_job(spec::dump_job(job)) == job);
   }
 }
 
-TEST_CASE("read_task: a folder without a task is for training") {
+TEST_CASE("read_job: a folder without a job is for training") {
   TempFolder folder;
-  CHECK(spec::read_task(folder.path()) == Task{});
-  const Task task{TaskKind::evaluate, "val", "best.safetensors"};
-  std::ofstream(folder / spec::kTaskFile) << spec::dump_task(task);
-  CHECK(spec::read_task(folder.path()) == task);
+  CHECK(spec::read_job(folder.path()) == Job{});
+  const Job job{JobKind::evaluate, "val", "best.safetensors"};
+  std::ofstream(folder / spec::kJobFile) << spec::dump_job(job);
+  CHECK(spec::read_job(folder.path()) == job);
 }
 
-TEST_CASE("parse_task: the error for an invalid task has the reason") {
+TEST_CASE("parse_job: the error for an invalid job has the reason") {
   const auto with = [](const std::string& kind, const std::string& split,
                        const std::string& more = "") {
     return R"({"schema":"trainctl.task/2","kind":)" + kind + R"(,"split":)" + split +

@@ -2,7 +2,7 @@
 #include "base/statistics.hpp"
 #include "device/device.hpp"
 #include "engine/setup/run_components.hpp"
-#include "engine/tasks/tasks.hpp"
+#include "engine/jobs/jobs.hpp"
 
 #include <ATen/ops/zeros.h>
 

@@ -1,5 +1,5 @@
 #include "engine/engine_run.hpp"
-#include "spec/experiment/task.hpp"
+#include "spec/experiment/job.hpp"
 #include "support/catch.hpp"
 #include "train/debug/numerics_file.hpp"
 
@@ -23,10 +23,10 @@ std::filesystem::path saved_step(const TempFolder& folder) {
 }
 
 events::Replayed replay_of(const TempFolder& folder, const std::filesystem::path& step) {
-  spec::Task task;
-  task.kind = spec::TaskKind::replay;
-  task.replay = step;
-  std::ofstream(folder / spec::kTaskFile) << spec::dump_task(task);
+  spec::Job job;
+  job.kind = spec::JobKind::replay;
+  job.replay = step;
+  std::ofstream(folder / spec::kJobFile) << spec::dump_job(job);
   const engine_run::Ended ended = run_engine(folder, "", 0, "replay");
   REQUIRE(ended.code == 0);
   const auto* replayed = ended.find<events::Replayed>();

@@ -127,7 +127,7 @@ class PartWriter {
 /// Returns an experiment that reads each sample of the split once and in order: limits, samplers
 /// and the like are for training. An unreadable sample must fail, because a replacement would get
 /// its prediction.
-spec::Experiment for_whole_split(spec::Experiment experiment, const spec::Task& task) {
+spec::Experiment for_whole_split(spec::Experiment experiment, const spec::Job& job) {
   experiment.trainer.limit_train_batches = {};
   experiment.trainer.limit_val_batches = {};
   experiment.trainer.overfit_batches = 0;
@@ -135,7 +135,7 @@ spec::Experiment for_whole_split(spec::Experiment experiment, const spec::Task& 
   experiment.loader.shuffle = false;
   experiment.loader.drop_last = false;
   experiment.loader.sampler = {};
-  if (task.kind == spec::TaskKind::predict) experiment.dataset.on_error = spec::OnError::fail;
+  if (job.kind == spec::JobKind::predict) experiment.dataset.on_error = spec::OnError::fail;
   return experiment;
 }
 
@@ -169,13 +169,13 @@ std::optional<bool> recorded_layout(const fs::path& weights) {
   return channels_last_of(checkpoint::read_manifest(weights));
 }
 
-events::Evaluated describe(const spec::Task& task, const data::Loader& loader,
+events::Evaluated describe(const spec::Job& job, const data::Loader& loader,
                            const stage::ModelContext& model) {
   const auto target = static_cast<std::size_t>(model.kind.targets);
   events::Evaluated event;
-  event.split = task.input.empty() ? task.split : "input";
-  event.labeled = !task.learned || task.learned->labeled;
-  event.checkpoint = task.weights.string();
+  event.split = job.input.empty() ? job.split : "input";
+  event.labeled = !job.learned || job.learned->labeled;
+  event.checkpoint = job.weights.string();
   event.samples = loader.samples();
   event.outputs = model.outputs;
   event.targets = enum_names(model.kind.targets).at(target);
@@ -187,17 +187,17 @@ events::Evaluated describe(const spec::Task& task, const data::Loader& loader,
 
 int Worker::run_evaluation() {
   const fs::path run_dir = request_.run_dir;
-  const spec::Task task = spec::read_task(run_dir);
+  const spec::Job job = spec::read_job(run_dir);
   const Setup place = set_up();
-  spec::Experiment experiment = for_whole_split(place.experiment, task);
-  const RunData data = open_split(experiment, task, {request_.rank, request_.world_size});
+  spec::Experiment experiment = for_whole_split(place.experiment, job);
+  const RunData data = open_split(experiment, job, {request_.rank, request_.world_size});
   if (request_.rank == 0) {
-    if (std::string changed = changed_statistics(experiment, task); !changed.empty())
+    if (std::string changed = changed_statistics(experiment, job); !changed.empty())
       emit_(events::Warning{std::move(changed), {}});
   }
   const stage::Catalog catalog = catalog_in_use();
   const stage::ModelContext shape = data.model_context();
-  const bool predicts = task.kind == spec::TaskKind::predict;
+  const bool predicts = job.kind == spec::JobKind::predict;
   ENSURE(config, !predicts || shape.kind.targets != spec::Targets::tokens,
          "predict requires a model with one output per sample, but this model has one per token");
   const auto communicator =
@@ -207,15 +207,15 @@ int Worker::run_evaluation() {
                          .model = shape,
                          .device = place.device,
                          .local_world_size = request_.local_world_size,
-                         .before = {.threads = {}, .channels_last = recorded_layout(task.weights)},
+                         .before = {.threads = {}, .channels_last = recorded_layout(job.weights)},
                          .trains = false};
   experiment.trainer.channels_last.value = resolve_layout(run, *communicator).channels_last;
   const train::ThreadChoice threads = choose_threads(run, *communicator);
   const LoadingContext batches{run, data, threads.step_s, request_.local_rank};
   const auto loader = build_evaluation_loader(batches, choose_loading(batches, *communicator));
-  RunStages evaluated = build_evaluated(run, run_dir, task.weights);
+  RunStages evaluated = build_evaluated(run, run_dir, job.weights);
 
-  events::Evaluated event = describe(task, *loader, shape);
+  events::Evaluated event = describe(job, *loader, shape);
   std::optional<PartWriter> parts;
   if (predicts) {
     parts.emplace(run_dir, request_.rank,

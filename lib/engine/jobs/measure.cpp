@@ -144,7 +144,7 @@ double backward_share(const events::Measured& measured) {
 
 /// Times steps like a run, in which all ranks share the cores: the number of threads is chosen for
 /// the steps that are timed.
-void time_steps(const TaskSetup& setup, ModelMeter& meter, events::Measured& measured) {
+void time_steps(const JobSetup& setup, ModelMeter& meter, events::Measured& measured) {
   const std::int64_t rows = measured.measured_batches.back();
   spec::Experiment experiment = setup.experiment;
   experiment.loader.batch_size = rows;
@@ -163,12 +163,12 @@ void time_steps(const TaskSetup& setup, ModelMeter& meter, events::Measured& mea
 }
 
 /// `before` is the resident memory of the process before a model was built, in bytes.
-events::Measured measured_on(const TaskSetup& setup, const data::Pipeline& pipeline,
+events::Measured measured_on(const JobSetup& setup, const data::Pipeline& pipeline,
                              std::int64_t before) {
   const spec::Experiment& experiment = setup.experiment;
   ModelMeter meter(setup, pipeline);
   const std::int64_t batch_size = experiment.loader.batch_size;
-  const bool times = spec::kind_called(setup.request.mode) == spec::TaskKind::probe;
+  const bool times = spec::kind_called(setup.request.mode) == spec::JobKind::probe;
   const auto [steps, flops] = [&] {
     // cuDNN keeps the kernel that it chose first for a shape, also for the steps that are timed.
     std::optional<train::BenchmarkOff> many_batch_sizes;
@@ -216,7 +216,7 @@ data::Pipeline training_samples(const spec::Experiment& experiment) {
 
 }  // namespace
 
-int measure(const TaskSetup& setup) {
+int measure(const JobSetup& setup) {
   spec::Experiment experiment = setup.experiment;
   const std::int64_t process_bytes = resident("VmRSS:");
   if (experiment.trainer.num_threads.value)
@@ -228,7 +228,7 @@ int measure(const TaskSetup& setup) {
   experiment.trainer.channels_last.value =
       resolve_layout({setup.experiment, catalog, model_context_of(pipeline), setup.device}, *alone)
           .channels_last;
-  const TaskSetup resolved{setup.request, experiment, setup.device, setup.emit};
+  const JobSetup resolved{setup.request, experiment, setup.device, setup.emit};
   const int ranks = spec::placement_of(experiment.trainer, read_machine()).ranks_here;
   const train::RecomputeChoice recompute =
       decide_recompute({.setup = resolved, .train = pipeline, .ranks_here = ranks}, *alone);
@@ -245,7 +245,7 @@ int measure(const TaskSetup& setup) {
 
 namespace {
 
-events::Measured described(const TaskSetup& setup, const TimedStep& step, int num_threads) {
+events::Measured described(const JobSetup& setup, const TimedStep& step, int num_threads) {
   events::Measured measured;
   measured.device = setup.device.str();
   measured.batch_size = setup.experiment.loader.batch_size;
@@ -261,7 +261,7 @@ events::Measured described(const TaskSetup& setup, const TimedStep& step, int nu
 
 }  // namespace
 
-int measure_shared_steps(const TaskSetup& setup) {
+int measure_shared_steps(const JobSetup& setup) {
   spec::Experiment experiment = setup.experiment;
   const data::Pipeline pipeline = training_samples(experiment);
   auto communicator =
@@ -271,7 +271,7 @@ int measure_shared_steps(const TaskSetup& setup) {
                            setup.request.local_world_size};
   const train::ThreadChoice threads = choose_threads(probe, *communicator);
   experiment.trainer.channels_last.value = resolve_layout(probe, *communicator).channels_last;
-  const TaskSetup resolved{setup.request, experiment, setup.device, setup.emit};
+  const JobSetup resolved{setup.request, experiment, setup.device, setup.emit};
   ModelMeter meter(resolved, pipeline, std::move(communicator));
   const CoreUseMeter others;
   const TimedStep step = meter.time(experiment.loader.batch_size);

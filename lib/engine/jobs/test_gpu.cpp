@@ -5,7 +5,7 @@
 #include "device/pixel_conversion.hpp"
 #include "engine/failure.hpp"
 #include "engine/setup/run_components.hpp"
-#include "engine/tasks/tasks.hpp"
+#include "engine/jobs/jobs.hpp"
 
 #include <ATen/Context.h>
 #include <ATen/core/Reduction.h>
@@ -116,7 +116,7 @@ void check_memory(const TestedDevice& subject, GpuChecked& checked) {
 }
 
 /// Allows TF32 in products of float32 matrices during its lifetime, or excludes it. Restores
-/// libtorch's default, because no other code of this task has changed it.
+/// libtorch's default, because no other code of this job has changed it.
 class MatmulPrecision {
  public:
   explicit MatmulPrecision(bool tf32) {

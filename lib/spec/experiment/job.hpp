@@ -11,7 +11,7 @@
 #include <string>
 #include <string_view>
 
-// The task of the workers in a run folder, if it is not training: a small file next to the resolved
+// The job of the workers in a run folder, if it is not training: a small file next to the resolved
 // experiment, which the supervisor writes and every rank reads.
 
 namespace trainctl::spec {
@@ -20,16 +20,16 @@ namespace trainctl::spec {
 /// diverged run; `link`: times all-reduces, without an experiment; `gpu`: tests the devices,
 /// without an experiment; `script`: exports the model with the weights as TorchScript; `check`:
 /// compares the experiment's settings for parameters with the model.
-enum class TaskKind { train, evaluate, predict, measure, probe, replay, link, gpu, script, check };
-constexpr std::array<const char*, 10> enum_names(TaskKind) {
+enum class JobKind { train, evaluate, predict, measure, probe, replay, link, gpu, script, check };
+constexpr std::array<const char*, 10> enum_names(JobKind) {
   return {"train",  "evaluate", "predict", "measure", "probe",
           "replay", "link",     "gpu",     "script",  "check"};
 }
 
 /// Returns the name of the kind in the file and in the engine's request.
-const char* name_of(TaskKind kind);
+const char* name_of(JobKind kind);
 /// Throws Error(config) for an unknown name.
-TaskKind kind_called(const std::string& name);
+JobKind kind_called(const std::string& name);
 
 /// The labels of dataset.train that the model of a prediction was trained on.
 struct LearnedTargets {
@@ -44,8 +44,8 @@ struct LearnedTargets {
 bool operator==(const ModelInput& one, const ModelInput& other);
 
 /// The content of task.json.
-struct Task {
-  TaskKind kind = TaskKind::train;
+struct Job {
+  JobKind kind = JobKind::train;
   std::string split = "val";                   // "train", "val", "test"
   std::filesystem::path weights = {};          // the checkpoint, as the user wrote it
   std::filesystem::path input = {};            // images without labels that replace the split
@@ -61,23 +61,23 @@ struct Task {
   bool accepts_data_change = false;   // with `resume`: changed data restarts the interrupted epoch
   std::optional<std::int64_t> until_epoch = {};  // for training: the end of this part of the run
 
-  bool operator==(const Task&) const = default;
+  bool operator==(const Job&) const = default;
 };
 
-inline constexpr const char* kTaskFile = "task.json";
-/// The file in the run folder that the task `script` writes.
+inline constexpr const char* kJobFile = "task.json";
+/// The file in the run folder that the job `script` writes.
 inline constexpr const char* kScriptFile = "model.pt";
-/// The file that the task `check` reads, with the tensors of the weights file, and the file that it
+/// The file that the job `check` reads, with the tensors of the weights file, and the file that it
 /// writes.
 inline constexpr const char* kOfferedFile = "offered.json";
 inline constexpr const char* kProblemsFile = "problems.json";
 
-/// Returns the JSON text of the task.
-std::string dump_task(const Task& task);
-/// Throws Error(config) if the text is not from dump_task().
-Task parse_task(std::string_view text);
-/// Returns the task of a run folder, or training if the file does not exist.
-Task read_task(const std::filesystem::path& run_dir);
+/// Returns the JSON text of the job.
+std::string dump_job(const Job& job);
+/// Throws Error(config) if the text is not from dump_job().
+Job parse_job(std::string_view text);
+/// Returns the job of a run folder, or training if the file does not exist.
+Job read_job(const std::filesystem::path& run_dir);
 
 /// Returns dataset.train, .val or .test. Throws Error(config) if the experiment has no such split.
 const DataSplit& split_called(const Experiment& experiment, const std::string& split);
