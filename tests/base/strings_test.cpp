@@ -47,7 +47,9 @@ TEST_CASE("utf8_start: characters stay whole") {
   CHECK(utf8_start("plain", 5) == "plain");
   CHECK(utf8_start("plain", 3) == "pla");
   CHECK(utf8_start("a\xE2\x82\xAC", 4) == "a\xE2\x82\xAC");
-  CHECK(utf8_start("a\xE2\x82\xAC" "b", 3) == "a");
+  CHECK(utf8_start("a\xE2\x82\xAC"
+                   "b",
+                   3) == "a");
   CHECK(utf8_start("\xE2\x82\xAC", 2).empty());
 }
 

@@ -172,6 +172,11 @@ std::optional<TokenRecord> read_token_record(const fs::path& tokens) {
                           shown(path), kSchema, shown(tokens)));
 }
 
+std::uint64_t first_val_byte(std::uint64_t bytes, double val_fraction) {
+  const double train = static_cast<double>(bytes) * (1 - val_fraction);
+  return val_fraction > 0 ? static_cast<std::uint64_t>(std::ceil(train)) : bytes;
+}
+
 PieceReader::PieceReader(std::vector<fs::path> inputs, double val_fraction, bool bytes)
     : inputs_(std::move(inputs)), cuts_anywhere_(bytes) {
   constexpr std::uint64_t kAll = ~std::uint64_t{0};
@@ -180,8 +185,7 @@ PieceReader::PieceReader(std::vector<fs::path> inputs, double val_fraction, bool
     ENSURE(data, size > 0, "{} is empty", shown(input));
     bytes_ += size;
   }
-  const double train = static_cast<double>(bytes_) * (1 - val_fraction);
-  val_begin_ = val_fraction > 0 ? static_cast<std::uint64_t>(std::ceil(train)) : bytes_;
+  val_begin_ = first_val_byte(bytes_, val_fraction);
 }
 
 PieceReader::~PieceReader() = default;

@@ -82,6 +82,9 @@ struct TokenizeReport {
 
 using TokenizeProgress = std::function<void(std::int64_t done, std::int64_t total)>;
 
+/// Returns the byte of all inputs at which the part for validation begins, if tokens are bytes.
+std::uint64_t first_val_byte(std::uint64_t bytes, double val_fraction);
+
 /// Writes the tokens of the inputs to a file in the format of the data set `tokens`, with its
 /// record, and replaces both files if they exist. Each line of a text is encoded separately, with
 /// its line break. The files do not depend on the number of workers, and the memory does not depend

@@ -6,6 +6,7 @@
 #include "config/schema/dump.hpp"
 #include "data/dataset/mnist.hpp"
 #include "data/formats/file_reader.hpp"
+#include "data/text/tokenize.hpp"
 #include "spec/options/dataset.hpp"
 
 #include <algorithm>
@@ -52,12 +53,10 @@ dataset:
     path: {0}
     # {1} in sequences of {2}.
     sequence_length: {2}
-    # Each byte of the text is a token. These commands, run where `init` was run, write the tokens:
+    # Each byte of the text is a token. This command, run where `init` was run, writes the tokens:
     # {6}
-    # {7}
-    vocab_size: 256
   # The last tenth of the text is for validation.
-  val: {{ type: tokens, path: {3}, sequence_length: {2}, vocab_size: 256 }}
+  val: {{ type: tokens, path: {3}, sequence_length: {2} }}
 
 {4}# A small GPT-2: 4 layers of width 128. GPT-2 itself has 12 layers, 12 heads and width 768.
 model: {{ type: gpt, layers: 4, heads: 4, width: 128, context: {2}, dropout: 0.1 }}
@@ -74,29 +73,31 @@ Starter text_starter(const StarterRequest& request) {
   ENSURE(data, bytes >= 2000, "{} has {}, but a text of at least 2,000 bytes is needed",
          data::shown(request.data), counted(bytes, "byte"));
   (void)start_of_text(request.data);
-  const long long train = bytes * 9 / 10;
+  // Rounded as by `data tokenize`, which the command runs.
+  const auto train = static_cast<long long>(data::first_val_byte(bytes, 0.1));
   const long long val = bytes - train;
   long long length = 128;
   while (val <= 8 * length) length /= 2;  // at least eight sequences for validation
   const std::string stem = (request.file.parent_path() / request.data.stem()).string();
-  const auto command = [&](const char* cut, long long tokens, const char* end) {
-    ENSURE(config, request.force || !fs::exists(fs::symlink_status(stem + end)),
-           "{} already exists\nhint: allow to replace it with --force", data::shown(stem + end));
-    return fmt::format("{} -c {} -- {} | iconv -f latin1 -t utf-16le > {}", cut, tokens,
-                       shell_word(request.data.string()), shell_word(stem + end));
-  };
-  const std::string first = command("head", train, "_train.bin");
-  const std::string second = command("tail", val, "_val.bin");
-  return {
-      {{"tokens", "the bytes of the text (256 possible values)"},
-       {"training", counted(train, "token")},
-       {"validation", counted(val, "token")}},
-      starter_head(request) +
-          fmt::format(kTextYaml, path_value(stem + "_train.bin", request.file),
-                      counted(train, "token"), length, path_value(stem + "_val.bin", request.file),
-                      starter_loader(train / length, 32, {}), train < 10'000'000 ? 10 : 1,
-                      printable(first), printable(second)),
-      {first, second}};
+  const std::array files{stem + "_train.bin", stem + "_val.bin"};
+  for (const std::string& file : files)
+    ENSURE(config, request.force || !fs::exists(fs::symlink_status(file)),
+           "{} already exists\nhint: allow to replace it with --force", data::shown(file));
+  std::vector<std::string> words{"trainctl", "data",      "tokenize", "--out",
+                                 files[0],   "--val-out", files[1]};
+  if (request.force) words.emplace_back("--force");
+  // The name may begin with '-'.
+  words.insert(words.end(), {"--", request.data.string()});
+  const std::string command = shell_command(words);
+  return {{{"tokens", "the bytes of the text (256 possible values)"},
+           {"training", counted(train, "token")},
+           {"validation", counted(val, "token")}},
+          starter_head(request) + fmt::format(kTextYaml, path_value(files[0], request.file),
+                                              counted(train, "token"), length,
+                                              path_value(files[1], request.file),
+                                              starter_loader(train / length, 32, {}),
+                                              train < 10'000'000 ? 10 : 1, printable(command)),
+          {command}};
 }
 
 }  // namespace
