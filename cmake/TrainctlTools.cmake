@@ -1,11 +1,7 @@
 # Uses a compiler cache and a faster linker if the machine has them.
 find_program(TRAINCTL_CCACHE ccache)
 if(TRAINCTL_CCACHE)
-  # A precompiled header contains times and defines: without this sloppiness every torch source would miss the cache. It also contains
-  # checksums of its headers with their comments, by which "#pragma once" knows them, so comments must count in the cache.
-  set(_launcher "${CMAKE_COMMAND}" -E env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1 CCACHE_COMMENTS=1
-      "CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime" "${TRAINCTL_CCACHE}")
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${_launcher})
+  set(CMAKE_CXX_COMPILER_LAUNCHER "${CMAKE_SOURCE_DIR}/cmake/ccache.sh" "${CMAKE_SOURCE_DIR}" "${TRAINCTL_CCACHE}")
 endif()
 
 find_program(TRAINCTL_MOLD mold)

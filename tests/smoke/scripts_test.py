@@ -294,5 +294,29 @@ class Fuzz(unittest.TestCase):
             self.assertIn(words, done.stderr)
 
 
+@unittest.skipUnless(shutil.which("ccache") and shutil.which("g++"), "no ccache or no g++ here")
+class CompilerCache(unittest.TestCase):
+    """cmake/ccache.sh, with which CMake starts the compiler."""
+
+    def test_a_precompiled_header_is_made_of_the_headers_of_today(self):
+        with tempfile.TemporaryDirectory(prefix="trainctl-ccache-") as name:
+            folder = Path(name)
+            (folder / "pch.hxx").write_text('#include "value.hpp"\n')
+            (folder / "pch.hxx.cxx").write_text("")
+            output = folder / "pch.hxx.gch"
+            command = [ROOT / "cmake/ccache.sh", folder, shutil.which("ccache"), "g++", "-x", "c++-header", "-include", folder / "pch.hxx",
+                       "-o", output, "-c", folder / "pch.hxx.cxx"]
+
+            def compiled(member):
+                (folder / "value.hpp").write_text(f"struct Value {{ int {member}; }};\n")
+                subprocess.run(command, check=True, env={**os.environ, "CCACHE_DIR": str(folder / "cache")})
+                return output.read_bytes()
+
+            first = compiled("old_member")
+            compiled("old_member")
+            output.write_bytes(first)  # as after a change of branch and back
+            self.assertIn(b"new_member", compiled("new_member"))
+
+
 if __name__ == "__main__":
     sys.exit(0 if unittest.main(exit=False).result.wasSuccessful() else 1)
