@@ -10,7 +10,6 @@
 #include "data/core/run_control.hpp"
 #include "engine/failure.hpp"
 #include "engine/resolve/activation_checkpointing.hpp"
-#include "engine/resolve/loader_workers.hpp"
 #include "engine/setup/provenance.hpp"
 #include "events/pipe.hpp"
 #include "spec/load.hpp"
@@ -347,8 +346,10 @@ int Worker::run_training() {
   const events::Finished finished =
       run_to_end({loop, options, *built.model, shape, experiment.loader.batch_size});
   global_step_ = finished.global_step;
-  enter(events::Phase::shutdown);
   loop.drop_graph();
+  const bool is_whole = finished.stop_reason != "signal" && finished.stop_reason != "until_epoch";
+  if (data.test && is_whole) test_weights({loop, session, batches, loading, place});
+  enter(events::Phase::shutdown);
   communicator->shutdown();
   emit_(finished);
   if (finished.stop_reason == "signal" && loop.state().end_is_saved && !interrupted())

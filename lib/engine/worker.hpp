@@ -1,6 +1,7 @@
 #pragma once
 
 #include "engine/entry.h"
+#include "engine/resolve/loader_workers.hpp"
 #include "spec/experiment/job.hpp"
 #include "train/debug/memory_report.hpp"
 #include "train/loop/evaluator.hpp"
@@ -39,10 +40,22 @@ class Worker {
   int run_job(spec::JobKind kind);
   /// Does the first steps of every job: reads the experiment, chooses the device and emits Hello.
   Setup set_up();
+  /// The end of a training whose weights are tested.
+  struct TestSetup {
+    train::TrainLoop& loop;
+    const train::Session& session;
+    const LoadingContext& batches;
+    const data::LoadingChoice& loading;
+    const Setup& place;
+  };
+  /// Evaluates dataset.test with the best weights of the run (trainer.test) and reports the
+  /// metrics. A signal cancels the test, which is then only reported. Defined in evaluate.cpp.
+  void test_weights(const TestSetup& setup);
   /// Returns a callback that reports progress after each batch of an evaluation and stops all ranks
-  /// together.
+  /// together. Without the epoch of a training, the batches count as steps.
   train::Evaluator::Watch watch_batches(dist::Communicator& communicator, const Setup& place,
-                                        std::int64_t batches);
+                                        std::int64_t batches,
+                                        std::optional<std::int64_t> epoch = {});
   [[nodiscard]] int exit_code_for(const events::Finished& finished) const;
   [[nodiscard]] bool interrupted() const;
   /// If the job names a checkpoint, resumes from it and reports that.

@@ -194,6 +194,16 @@ struct StepLogged {
   std::optional<double> param_norm;
 };
 
+/// Reports a validation within an epoch (trainer.val_check_interval), or the test after training
+/// (trainer.test).
+struct Validated {
+  std::int64_t epoch = 0;
+  std::int64_t global_step = 0;
+  Metrics metrics;        // of this split only
+  bool improved = false;  // the monitored value is the best so far
+  std::string split = "val";
+};
+
 /// Reports the results of an epoch: one row of the epoch table.
 struct EpochEnded {
   std::int64_t epoch = 0;
@@ -427,6 +437,6 @@ struct Replayed {
 using Event =
     std::variant<Hello, WeightsSet, RunStarted, Progress, StepLogged, EpochEnded, TableRow,
                  CheckpointSaved, StoppedEarly, Evaluated, Warning, Failed, Finished, Measured,
-                 Resumed, Replayed, RankEpoch, LinkMeasured, GpuChecked>;
+                 Resumed, Replayed, RankEpoch, LinkMeasured, GpuChecked, Validated>;
 
 }  // namespace trainctl::events

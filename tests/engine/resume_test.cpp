@@ -3,6 +3,7 @@
 #include "support/catch.hpp"
 #include "support/manual_clock.hpp"
 
+#include <algorithm>
 #include <memory>
 
 using namespace trainctl;
@@ -23,6 +24,67 @@ TEST_CASE("resume: a run stopped during validation repeats that validation") {
   for (const Variant& variant : variants()) {
     INFO(variant.optimizer << " with " << variant.scheduler);
     check_same(interrupted(variant, in_validation(1)), uninterrupted(variant));
+  }
+}
+
+namespace {
+
+const std::vector<Variant>& validating_variants() {
+  static const std::vector<Variant> all{
+      {.optimizer = "adamw",
+       .optimizer_options = "{lr: 0.05}",
+       .ema = true,
+       .dropout = 0.3,
+       .validation_interval = 2},
+      {.scheduler = "reduce_lr_on_plateau",
+       .scheduler_options = "{patience: 0, threshold: 0.5}",
+       .accumulate = 2,
+       .validation_interval = 1}};
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("val_check_interval: a stop at any step or in any validation changes nothing") {
+  for (const Variant& variant : validating_variants()) {
+    const RunTrace expected = uninterrupted(variant);
+    const std::int64_t steps = 6 / variant.accumulate;
+    for (std::int64_t step = 1; step <= 2 * steps; ++step) {
+      INFO(variant.optimizer << " stopped after step " << step);
+      check_same(interrupted(variant, after_step(step)), expected);
+    }
+    for (int number = 1; number <= 6; ++number) {  // two of three are within an epoch
+      INFO(variant.optimizer << " stopped in validation " << number);
+      check_same(interrupted(variant, in_validation(number)), expected);
+    }
+  }
+}
+
+TEST_CASE("val_check_interval: a run killed after a save repeats no validation of its history") {
+  const Variant variant = validating_variants()[0];
+  const RunTrace expected = uninterrupted(variant);
+  at::manual_seed(5);
+  const auto first = make(variant);
+  first->options.saving->every_n_steps = 1;
+  first->options.saving->top_k = -1;
+  first->run();
+  std::vector<std::int64_t> all;
+  for (const auto& validated : first->all<events::Validated>())
+    all.push_back(validated.global_step);
+  CHECK(all == std::vector<std::int64_t>{2, 4, 8, 10, 14, 16, 20, 22});
+  for (const auto& found : checkpoint::Store(first->folder.path() / "checkpoints").list()) {
+    INFO(found.name);
+    const auto second = make(variant);
+    second->resume = found.path;
+    RunTrace trace;
+    add_end(*second, second->run(), trace);
+    CHECK(trace.weights == expected.weights);
+    CHECK(trace.finished == expected.finished);
+    std::vector<std::int64_t> later;
+    for (const auto& validated : second->all<events::Validated>())
+      later.push_back(validated.global_step);
+    const auto is_earlier = [&](std::int64_t step) { return step <= found.moment.global_step; };
+    CHECK(later == std::vector(std::ranges::find_if_not(all, is_earlier), all.end()));
   }
 }
 

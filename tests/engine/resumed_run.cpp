@@ -42,6 +42,8 @@ std::unique_ptr<FakeRun> make(const Variant& variant) {
   run->options.accumulate = variant.accumulate;
   run->options.monitor = "val/loss";
   run->options.saving = train::Saving{};
+  if (variant.validation_interval > 0)
+    run->options.validation_interval = {.batches = variant.validation_interval};
   if (variant.ema) run->options.averaging = train::Averaging{0.9, {2}, 0};
   return run;
 }
@@ -52,6 +54,11 @@ void add_events(FakeRun& run, RunTrace& trace) {
     if (const auto* step = std::get_if<events::StepLogged>(&event)) {
       trace.reported.push_back(fmt::format("step {} of epoch {}: {} {}", step->global_step,
                                            step->epoch, exact(step->loss), exact(step->lr)));
+    } else if (const auto* validated = std::get_if<events::Validated>(&event)) {
+      std::string line = fmt::format("validation of epoch {} at {}: {}", validated->epoch,
+                                     validated->global_step, validated->improved);
+      for (const auto& [name, value] : validated->metrics) line += " " + name + "=" + exact(value);
+      trace.reported.push_back(line);
     } else if (const auto* epoch = std::get_if<events::EpochEnded>(&event)) {
       std::string line =
           fmt::format("epoch {} at {}: {} {} {} {}", epoch->epoch, epoch->global_step,

@@ -214,6 +214,23 @@ TEST_CASE("trainer: invalid and contradictory keys are reported", "[spec]") {
   CHECK_THAT(problems_of({"trainer.devices=1000"}), Contains("warning: 1000 processes share"));
 }
 
+TEST_CASE("trainer.test: requires a test set") {
+  CHECK_THAT(problems_of({"trainer.test=true"}),
+             Contains("'test: true' needs a test set") && Contains("'dataset.split.test'"));
+  CHECK(problems_of({"trainer.test=true", "dataset.test={type: mnist, root: data/mnist}"}).empty());
+  CHECK(problems_of({"trainer.test=true", "dataset.split={test: 0.1}"}).empty());
+}
+
+TEST_CASE("trainer.val_check_interval: requires ranks with equal weights") {
+  CHECK(problems_of({"trainer.val_check_interval=0.25"}).empty());
+  CHECK(problems_of({"trainer.val_check_interval=100"}).empty());
+  CHECK_THAT(problems_of({"trainer.val_check_interval=1.5"}),
+             Contains("must be a number of batches or a fraction up to 1.0, got '1.5'"));
+  CHECK_THAT(problems_of({"trainer.val_check_interval=0"}), Contains("'val_check_interval' must be"));
+  CHECK_THAT(problems_of({"trainer.val_check_interval=0.5", "distributed.type=local_sgd"}),
+             Contains("validates only at the end of an epoch"));
+}
+
 TEST_CASE("trainer.num_nodes: several nodes require an explicit batch size", "[spec]") {
   CHECK(problems_of({"trainer.num_nodes=2"}).empty());
   CHECK_THAT(problems_of({"trainer.num_nodes=2", "loader.batch_size=auto"}),

@@ -126,10 +126,12 @@ LoaderOptions loader_options(const spec::Experiment& experiment, Role role, Shar
   if (train && loader.sampler && trainer.overfit_batches == 0) {
     options.sampling = stage_of(catalog_in_use().samplers, loader.sampler)(loader.sampler);
   }
-  const spec::Limit& limit = train ? trainer.limit_train_batches : trainer.limit_val_batches;
-  options.limit_batches = limit.batches;
-  options.limit_fraction = limit.fraction;
-  if (trainer.overfit_batches > 0) options.limit_batches = trainer.overfit_batches;
+  if (role != Role::test) {
+    const spec::Limit& limit = train ? trainer.limit_train_batches : trainer.limit_val_batches;
+    options.limit_batches = limit.batches;
+    options.limit_fraction = limit.fraction;
+    if (trainer.overfit_batches > 0) options.limit_batches = trainer.overfit_batches;
+  }
   if (trainer.fast_dev_run) options.limit_batches = 1;
   return options;
 }

@@ -6,8 +6,9 @@
 
 namespace trainctl::data {
 
-/// Whether a loader serves training, with shuffling, sampler and drop_last, or evaluation.
-enum class Role { train, evaluate };
+/// Whether a loader serves training, with shuffling, sampler and drop_last, or evaluation. `test`
+/// reads the whole split, `evaluate` as much of it as the trainer limits validations to.
+enum class Role { train, evaluate, test };
 /// The device of the training, which decides the priority of loader threads.
 enum class TrainsOn { cpu, gpu };
 

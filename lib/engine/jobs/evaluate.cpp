@@ -4,9 +4,9 @@
 #include "base/strings.hpp"
 #include "checkpoint/verify.hpp"
 #include "device/host_read.hpp"
-#include "engine/resolve/loader_workers.hpp"
 #include "engine/setup/provenance.hpp"
 #include "engine/worker.hpp"
+#include "train/loop/train_loop.hpp"
 #include "train/parallel/stop_consensus.hpp"
 #include "train/state/weights.hpp"
 #include "weights/import.hpp"
@@ -22,7 +22,8 @@
 #include <string>
 #include <string_view>
 
-// The worker's part of `eval` and `predict`: runs one split through the model of a checkpoint.
+// The worker's part of `eval` and `predict`: runs one split through the model of a checkpoint. Also
+// the test at the end of a training.
 
 namespace trainctl::engine {
 namespace {
@@ -249,8 +250,32 @@ int Worker::run_evaluation() {
   return exit_code_for(finished);
 }
 
+void Worker::test_weights(const TestSetup& setup) {
+  const auto& [loop, session, batches, loading, place] = setup;
+  const auto loader = build_test_loader(batches, loading);
+  const auto best = loop.load_best();
+  train::Evaluator evaluator(train::evaluation_of(session, *loader, "test"),
+                             train::options_from(place.experiment, place.device));
+  const train::Position& end = loop.state().position;
+  const double begun = session.clock.now();
+  const auto metrics =
+      evaluator.run(std::nullopt,
+                    watch_batches(session.communicator, place, loader->batches_per_epoch(), end.epoch));
+  if (request_.rank != 0) return;
+  if (!metrics)
+    return emit_(events::Warning{
+        "a signal ended the test of the weights: 'trainctl eval RUN --split test' repeats it", {}});
+  emit_(events::Validated{end.epoch, end.global_step, *metrics, false, "test"});
+  emit_(events::Evaluated{.split = "test",
+                          .checkpoint = best ? "best" : "last",
+                          .samples = loader->samples(),
+                          .metrics = *metrics,
+                          .wall_s = session.clock.now() - begun});
+}
+
 train::Evaluator::Watch Worker::watch_batches(dist::Communicator& communicator, const Setup& place,
-                                              std::int64_t batches) {
+                                              std::int64_t batches,
+                                              std::optional<std::int64_t> epoch) {
   constexpr double kProgressEvery_s = 0.2;
   using train::StopConsensus;
   const auto cadence =
@@ -258,18 +283,19 @@ train::Evaluator::Watch Worker::watch_batches(dist::Communicator& communicator, 
   const auto consensus = std::make_shared<StopConsensus>(
       communicator, train::StopSources{.signal = request_.stop_signal}, cadence);
   const std::int64_t meet_every = spec::agreement_every(place.experiment.trainer.log_every_n_steps);
-  return [this, consensus, batches, meet_every, reported_at = 0.0](std::int64_t batch) mutable {
+  return [this, consensus, batches, meet_every, epoch, reported_at = 0.0](std::int64_t batch) mutable {
     const double now = steady_clock().now();
-    global_step_ = batch + 1;
+    if (!epoch) global_step_ = batch + 1;
     enter(events::Phase::validate);
     if (request_.rank == 0 && now - reported_at >= kProgressEvery_s) {
       reported_at = now;
       emit_(events::Progress{.phase = events::Phase::validate,
+                             .epoch = epoch.value_or(0),
                              .step_in_epoch = batch + 1,
                              .steps_in_epoch = batches,
                              .global_step = global_step_});
     }
-    const bool meets = global_step_ % meet_every == 0;
+    const bool meets = (batch + 1) % meet_every == 0;
     const auto at = meets ? StopConsensus::At::sync_point : StopConsensus::At::step;
     return consensus->after_step(at, now) != train::Stop::signal;
   };

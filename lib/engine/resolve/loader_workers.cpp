@@ -105,6 +105,13 @@ std::unique_ptr<data::Loader> build_evaluation_loader(const LoadingContext& cont
   return std::make_unique<data::Loader>(context.data.train, options);
 }
 
+std::unique_ptr<data::Loader> build_test_loader(const LoadingContext& context,
+                                                const data::LoadingChoice& choice) {
+  const data::LoaderOptions options =
+      options_with(context, data::Role::test, choice, ring_bytes(context));
+  return std::make_unique<data::Loader>(*context.data.test, options);
+}
+
 RunLoaders build_loaders(const LoadingContext& context, const data::LoadingChoice& choice) {
   RunLoaders loaders;
   std::uint64_t left = ring_bytes(context);

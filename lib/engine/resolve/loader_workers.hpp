@@ -22,6 +22,10 @@ data::LoadingChoice choose_loading(const LoadingContext& context, dist::Communic
 /// available to this rank.
 RunLoaders build_loaders(const LoadingContext& context, const data::LoadingChoice& choice);
 
+/// Returns the loader of dataset.test, which must be open.
+std::unique_ptr<data::Loader> build_test_loader(const LoadingContext& context,
+                                                const data::LoadingChoice& choice);
+
 /// Returns the loader of the split that open_split() has opened.
 std::unique_ptr<data::Loader> build_evaluation_loader(const LoadingContext& context,
                                                       const data::LoadingChoice& choice);

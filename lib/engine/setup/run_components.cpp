@@ -32,14 +32,16 @@ data::Layout layout_of(const data::Pipeline& pipeline) {
   return data::transformed(pipeline.dataset->layout(), pipeline.transforms);
 }
 
-void check_same_samples(const data::Pipeline& train, const data::Pipeline& validation) {
-  ENSURE(config, layout_of(train) == layout_of(validation),
-         "dataset.val and dataset.train have samples of different shapes\nhint: give both "
-         "splits the same image size or the same columns");
-  const std::int64_t classes = validation.dataset->classes();
+void check_same_samples(const data::Pipeline& train, const data::Pipeline& other,
+                        const char* split) {
+  ENSURE(config, layout_of(train) == layout_of(other),
+         "dataset.{} and dataset.train have samples of different shapes\nhint: give both "
+         "splits the same image size or the same columns",
+         split);
+  const std::int64_t classes = other.dataset->classes();
   ENSURE(config, train.dataset->classes() == classes,
-         "dataset.val and dataset.train have different numbers of classes: {} and {}", classes,
-         train.dataset->classes());
+         "dataset.{} and dataset.train have different numbers of classes: {} and {}", split,
+         classes, train.dataset->classes());
 }
 
 /// Returns a callback that logs the progress of filling a cache every 10 seconds.
@@ -183,13 +185,18 @@ RunData open_data(const spec::Experiment& experiment, data::Shard shard, int ran
     if (experiment.dataset.train.part)
       out.fingerprints["split"] = data::division_digest(experiment.dataset.train);
   });
+  if (experiment.trainer.test) {
+    in_context("dataset.test",
+               [&] { out.test = data::build_pipeline(*experiment.dataset.test); });
+    check_same_samples(out.train, *out.test, "test");
+  }
   if (!spec::validates(experiment)) return out;
   in_context("dataset.val", [&] {
     out.validation =
         data::with_cache(data::build_pipeline(*experiment.dataset.val), cache, logged("val"));
     out.fingerprints["val"] = out.validation->dataset->fingerprint();
   });
-  check_same_samples(out.train, *out.validation);
+  check_same_samples(out.train, *out.validation, "val");
   return out;
 }
 

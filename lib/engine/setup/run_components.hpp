@@ -19,6 +19,7 @@ namespace trainctl::engine {
 struct RunData {
   data::Pipeline train;
   std::optional<data::Pipeline> validation;  // nullopt: no validation
+  std::optional<data::Pipeline> test;        // nullopt: no test after training
   data::Shard shard;
   std::map<std::string, std::string> fingerprints;
   std::optional<spec::LearnedTargets>

@@ -19,6 +19,7 @@ struct Recorder {
   void operator()(const events::RunStarted& event) { record.started = event; }
   void operator()(const events::Progress& event) { saw_step(event.global_step); }
   void operator()(const events::StepLogged& event) { saw_step(event.global_step); }
+  void operator()(const events::Validated& event) { saw_step(event.global_step); }
   void operator()(const events::EpochEnded& event) {
     saw_step(event.global_step);
     if (rank == 0) append(record.epochs, event);
@@ -131,9 +132,13 @@ Timing sum_timing(std::span<const events::EpochEnded> epochs) {
 }
 
 events::Metrics last_metrics(const RunRecord& record, const std::string& prefix) {
+  return metrics_of(record.epochs.empty() ? events::Metrics() : record.epochs.back().metrics,
+                    prefix);
+}
+
+events::Metrics metrics_of(const events::Metrics& all, const std::string& prefix) {
   events::Metrics found;
-  if (record.epochs.empty()) return found;
-  for (const auto& [name, value] : record.epochs.back().metrics) {
+  for (const auto& [name, value] : all) {
     if (name.starts_with(prefix)) found.emplace_back(name.substr(prefix.size()), value);
   }
   return found;

@@ -20,7 +20,7 @@ struct RunRecord {
   std::vector<events::CheckpointSaved> checkpoints;
   std::optional<events::Resumed> resumed;  // set if this start resumed
   std::optional<events::StoppedEarly> stopped_early;
-  std::optional<events::Evaluated> evaluated;  // for jobs other than training
+  std::optional<events::Evaluated> evaluated;  // by eval and predict, or by trainer.test
   std::optional<events::Replayed> replayed;    // for a replayed step
   std::vector<events::TableRow> tables;        // of the last epoch that has any
   std::vector<std::string> warnings;
@@ -67,6 +67,8 @@ events::Timing sum_timing(std::span<const events::EpochEnded> epochs);
 
 /// Returns the metrics of the last epoch that start with `prefix` ("val/"), without the prefix.
 events::Metrics last_metrics(const RunRecord& record, const std::string& prefix);
+/// Returns the metrics that begin with this prefix, without it.
+events::Metrics metrics_of(const events::Metrics& all, const std::string& prefix);
 
 /// Returns the columns of timing.csv after `epoch`, which are also the keys of `timing` in
 /// result.json.

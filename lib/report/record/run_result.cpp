@@ -65,6 +65,9 @@ Json result_document(const RunRecord& record, const RunResult& ending) {
   document["samples_per_s"] = json_number(steady.samples_per_s);
   document["train"] = json_value(last_metrics(record, "train/"));
   document["val"] = json_value(last_metrics(record, "val/"));
+  const events::Evaluated tested = record.evaluated.value_or(events::Evaluated());
+  document["test"] = json_value(metrics_of(tested.metrics, "test/"));
+  document["test_weights"] = or_null(tested.checkpoint);
   document["best"] = best_json(record, ending.best_mode);
   document["timing"] = events::to_json(sum_timing(record.epochs));
   document["bottleneck"] = to_json(find_bottleneck(steady, context_of(record, ending.levers)));

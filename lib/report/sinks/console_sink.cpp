@@ -40,6 +40,14 @@ std::string repeat(const char* glyph, int count) {
   return text;
 }
 
+std::string validation_text(const events::Validated& validated) {
+  std::string text = fmt::format("epoch {}, step {}:", validated.epoch + 1,
+                                 with_thousands(validated.global_step));
+  for (const auto& [name, value] : validated.metrics)
+    text += fmt::format(" {} {}", printable(name), metric_text(value));
+  return text + (validated.improved ? " (best)" : "");
+}
+
 class ConsoleSink final : public Sink {
  public:
   explicit ConsoleSink(ConsoleOptions options)
@@ -65,6 +73,8 @@ class ConsoleSink final : public Sink {
       say_where(*resumed);
     } else if (const auto* progress = std::get_if<events::Progress>(&event)) {
       bar_.update(*progress);
+    } else if (const auto* validated = std::get_if<events::Validated>(&event)) {
+      print_lines({validation_text(*validated)});
     } else if (const auto* epoch = std::get_if<events::EpochEnded>(&event)) {
       bar_.rest();
       options_.results(table_.add(*epoch));

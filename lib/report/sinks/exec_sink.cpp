@@ -201,6 +201,8 @@ class ExecSink final : public Sink {
       add("warning", {{"type", "warning"}, {"rank", rank}, {"message", warning->message}});
     if (rank != 0) return;
     if (const auto* step = std::get_if<events::StepLogged>(&event)) add("step", step_line(*step));
+    if (const auto* validated = std::get_if<events::Validated>(&event))
+      add("validation", validation_line(*validated));
     if (const auto* epoch = std::get_if<events::EpochEnded>(&event))
       add("epoch", epoch_line(*epoch));
   }

@@ -47,6 +47,8 @@ class CsvSink final : public FileSink {
       : run_dir_(run_dir),
         metrics_(std::move(metrics)),
         epochs_(run_dir / "epochs.csv"),
+        validations_(run_dir / "validations.csv"),
+        tests_(run_dir / "test.csv"),
         timing_(run_dir / "timing.csv"),
         ranks_(run_dir / "ranks.csv") {}
 
@@ -55,6 +57,7 @@ class CsvSink final : public FileSink {
     if (const auto* row = std::get_if<events::TableRow>(&event))
       later([this, row = *row] { add_row(row); });
     if (const auto* epoch = std::get_if<events::EpochEnded>(&event)) add_epoch(*epoch);
+    if (const auto* validated = std::get_if<events::Validated>(&event)) add_validation(*validated);
   }
   void take_of_rank(const events::RankEpoch& epoch) override {
     later([this, row = rank_fields(epoch)] { ranks_.append(row); });
@@ -80,6 +83,17 @@ class CsvSink final : public FileSink {
     later([this, row = std::move(row)] { epochs_.append(row); });
     later([this, row = std::move(timing_row)] { timing_.append(row); });
     later([this] { sync(); });
+  }
+
+  void add_validation(const events::Validated& validated) {
+    std::vector<CsvField> row{{"epoch", std::to_string(validated.epoch + 1)},
+                              {"step", std::to_string(validated.global_step)}};
+    for (const auto& [name, value] : validated.metrics) row.push_back({name, exact_text(value)});
+    CsvFile& file = validated.split == "test" ? tests_ : validations_;
+    later([&file, row = std::move(row)] {
+      file.append(row);
+      file.sync();
+    });
   }
 
   void sync() {
@@ -119,6 +133,8 @@ class CsvSink final : public FileSink {
   std::vector<std::string> metrics_;
   std::map<std::string, AppendFile> tables_;
   CsvFile epochs_;
+  CsvFile validations_;  // within epochs: a file is created with its first row
+  CsvFile tests_;
   CsvFile timing_;
   CsvFile ranks_;  // only for several ranks: the file is created with its first row
 };
@@ -147,6 +163,9 @@ class JsonlSink final : public FileSink {
   void take(const events::Event& event) override {
     if (const auto* step = std::get_if<events::StepLogged>(&event)) {
       append(to_line(step_line(*step)));
+    } else if (const auto* validated = std::get_if<events::Validated>(&event)) {
+      append(to_line(validation_line(*validated)));
+      later([this] { file_.sync(); });
     } else if (const auto* epoch = std::get_if<events::EpochEnded>(&event)) {
       elapsed_s_ += epoch->timing.wall_s;
       Json line{{"type", "epoch"},
@@ -275,6 +294,14 @@ Json step_line(const events::StepLogged& step) {
             {"train/loss", json_number(step.loss)}};
   if (step.grad_norm) line["grad_norm"] = json_number(*step.grad_norm);
   if (step.param_norm) line["param_norm"] = json_number(*step.param_norm);
+  return line;
+}
+
+Json validation_line(const events::Validated& validated) {
+  Json line{{"type", validated.split == "test" ? "test" : "validation"},
+            {"epoch", validated.epoch + 1},
+            {"step", validated.global_step}};
+  for (const auto& [name, value] : validated.metrics) line[name] = json_number(value);
   return line;
 }
 

@@ -33,6 +33,10 @@ class Sink {
 /// "elapsed_s", "lr", "train/loss"}, and the known norms.
 Json step_line(const events::StepLogged& step);
 
+/// Returns the line of a validation within an epoch, or of the test after training: {"type":
+/// "validation"|"test", "epoch", "step", metrics...}.
+Json validation_line(const events::Validated& validated);
+
 /// The options of the console: the epoch table is a result on stdout; the progress bar and warnings
 /// go to stderr.
 struct ConsoleOptions {
@@ -47,7 +51,7 @@ struct ConsoleOptions {
 /// Returns the sink that prints the epoch table, the progress bar and warnings.
 std::unique_ptr<Sink> make_console_sink(ConsoleOptions options);
 
-/// Returns a sink for epochs.csv and timing.csv of a run folder. Rows are appended; they survive a
+/// Returns a sink for epochs.csv, timing.csv, validations.csv and test.csv of a run folder. Rows are appended; they survive a
 /// crash of the process and, after the end of the epoch, a power failure. A metric that was missing
 /// in the first row gets a column at the end, empty in earlier rows. Rows that a full disk rejects
 /// wait in a Backlog, here and in metrics.jsonl: close() throws Error(resource) if they still wait.
@@ -55,7 +59,8 @@ std::unique_ptr<Sink> make_csv_sink(const std::filesystem::path& run_dir,
                                     std::vector<std::string> metrics);
 
 /// Returns a sink for metrics.jsonl of a run folder, with one line {"type": "step"|"epoch",
-/// "epoch", "step", "elapsed_s", "lr", metrics...} per step or epoch.
+/// "epoch", "step", "elapsed_s", "lr", metrics...} per step or epoch, and a validation_line() per
+/// validation within an epoch.
 std::unique_ptr<Sink> make_jsonl_sink(const std::filesystem::path& run_dir);
 
 /// Returns a sink for report.html of a run folder, written after each epoch, at least 30 s apart,

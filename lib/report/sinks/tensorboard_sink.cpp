@@ -116,6 +116,12 @@ class TensorboardSink final : public Sink {
     last_logged_ = step;
   }
 
+  void take(const events::Validated& validated) {
+    begin();
+    last_step_ = validated.global_step;
+    write(tensorboard::scalars_event(at(last_step_), scalars_of(validated)));
+  }
+
   void take(const events::EpochEnded& epoch) {
     begin();
     last_step_ = epoch.global_step;
@@ -226,6 +232,10 @@ Scalars scalars_of(const events::StepLogged& step) {
   if (step.grad_norm) scalars.emplace_back("step/grad_norm", *step.grad_norm);
   if (step.param_norm) scalars.emplace_back("step/param_norm", *step.param_norm);
   return scalars;
+}
+
+Scalars scalars_of(const events::Validated& validated) {
+  return {validated.metrics.begin(), validated.metrics.end()};
 }
 
 Scalars scalars_of(const events::EpochEnded& epoch) {

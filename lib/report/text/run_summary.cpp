@@ -64,9 +64,9 @@ std::string headline(const RunRecord& record, const RunResult& ending, const Sty
                      human_duration(ending.wall_s), printable(reason));
 }
 
-std::string last_text(const RunRecord& record) {
+std::string metrics_text(const events::Metrics& metrics) {
   std::string text;
-  for (const auto& [name, value] : record.epochs.back().metrics)
+  for (const auto& [name, value] : metrics)
     text += fmt::format("{}{} {}", text.empty() ? "" : "  ", printable(name), metric_text(value));
   return text;
 }
@@ -318,7 +318,12 @@ std::string summary_text(const RunRecord& record, const RunResult& ending, const
     found = find_bottleneck(steady, context);
     if (const auto best = best_of(record))
       text += fact_line("best", best_text(*best, ending.best_mode), style);
-    text += fact_line("last epoch", last_text(record), style);
+    text += fact_line("last epoch", metrics_text(record.epochs.back().metrics), style);
+    if (const auto& tested = record.evaluated)
+      text += fact_line("test",
+                        fmt::format("{} ({} weights)", metrics_text(tested->metrics),
+                                    printable(tested->checkpoint)),
+                        style);
     text += fact_line("speed", speed_text(record), style);
     text += fact_line("first epoch", first_epoch_text(record, ending.wall_s), style);
     if (steady.wall_s > 0) text += fact_line("epoch time", budget_text(steady, record), style);

@@ -58,6 +58,21 @@ void check_limits(Checker& checker) {
   }
 }
 
+/// The ranks of local SGD have different weights except at the end of an epoch.
+void check_evaluations(Checker& checker) {
+  const Experiment& experiment = checker.experiment();
+  if (checker.is_valid({"trainer.val_check_interval", "distributed"}) &&
+      experiment.trainer.val_check_interval != Limit{} &&
+      experiment.distributed.type == Strategy::local_sgd)
+    checker.error("trainer.val_check_interval",
+                  "'distributed.type: local_sgd' validates only at the end of an epoch",
+                  "remove 'val_check_interval'");
+  if (checker.is_valid({"trainer.test", "dataset"}) && experiment.trainer.test &&
+      !experiment.dataset.test)
+    checker.error("trainer.test", "'test: true' needs a test set, but there is no 'dataset.test'",
+                  "add 'dataset.test' or 'dataset.split.test', or remove 'test'");
+}
+
 /// The supervisor polls five times a second, so with less than a second any pause would look like a
 /// hang.
 void check_hang_timeout(Checker& checker) {
@@ -210,6 +225,7 @@ void check_trainer(Checker& checker) {
   const Trainer& trainer = checker.experiment().trainer;
   check_devices(checker);
   check_limits(checker);
+  check_evaluations(checker);
   check_hang_timeout(checker);
   check_checkpoints(checker);
   check_nodes(checker);

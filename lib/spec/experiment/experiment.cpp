@@ -133,8 +133,14 @@ void Trainer::describe(config::Describe<Trainer>& options) {
   options.field("gradient_clip_algorithm", &Trainer::gradient_clip_algorithm,
                 "norm: clips the norm of the whole gradient; value: clips each element.");
   describe_batches(options);
+  options.field("val_check_interval", &Trainer::val_check_interval, {.above = 0},
+                "Interval of validations within an epoch, which is validated at its end in any "
+                "case: 100 is a number of optimizer steps, 0.25 a fraction of the epoch, 1.0 none.");
   options.field("check_val_every_n_epoch", &Trainer::check_val_every_n_epoch, {.at_least = 1},
-                "Epochs between two validations.");
+                "Epochs between two epochs with validation.");
+  options.field("test", &Trainer::test,
+                "Evaluates dataset.test once after training, with the best weights, or the last "
+                "ones if checkpoint.save_top_k is 0.");
   options.field("log_every_n_steps", &Trainer::log_every_n_steps, {.at_least = 1},
                 "Steps between two lines of metrics.jsonl.");
   options.field("ema", &Trainer::ema, "Exponential moving average of the weights; absent: none.");

@@ -307,7 +307,9 @@ struct Trainer {
   std::int64_t overfit_batches = 0;
   bool fast_dev_run = false;
   std::int64_t num_sanity_val_steps = 0;
+  Limit val_check_interval;  // its number counts optimizer steps
   std::int64_t check_val_every_n_epoch = 1;
+  bool test = false;
   std::int64_t log_every_n_steps = 50;
   std::optional<Ema> ema;
   std::optional<Swa> swa;
@@ -396,8 +398,8 @@ struct Dataset {
     options.field("val", &Dataset::val, {.example = "{type: synthetic_digits, split: test}"},
                   "The validation split; absent: none, or the fraction set in split.");
     options.field("test", &Dataset::test, {.example = "{type: synthetic_digits, split: test}"},
-                  "The test split; a run only checks that it can be read. Absent: none, or the "
-                  "fraction set in split.");
+                  "The test split, for trainer.test and eval; other runs only check that it can be "
+                  "read. Absent: none, or the fraction set in split.");
     options.field("split", &Dataset::split,
                   "Divides the data set of train into train, val and test; absent: val and test "
                   "name separate data sets.");

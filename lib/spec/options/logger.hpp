@@ -22,9 +22,9 @@ struct Csv {
       "ranks.csv.";
 };
 
-enum class ExecEvent { start, step, epoch, warning, end, failed };
-constexpr std::array<const char*, 6> enum_names(ExecEvent) {
-  return {"start", "step", "epoch", "warning", "end", "failed"};
+enum class ExecEvent { start, step, validation, epoch, warning, end, failed };
+constexpr std::array<const char*, 7> enum_names(ExecEvent) {
+  return {"start", "step", "validation", "epoch", "warning", "end", "failed"};
 }
 
 struct Exec {
@@ -33,8 +33,9 @@ struct Exec {
       "metrics.jsonl, and lines for the start and end of the run.";
 
   std::vector<std::string> command;
-  std::vector<ExecEvent> events{ExecEvent::start,   ExecEvent::step, ExecEvent::epoch,
-                                ExecEvent::warning, ExecEvent::end,  ExecEvent::failed};
+  std::vector<ExecEvent> events{ExecEvent::start, ExecEvent::step,    ExecEvent::validation,
+                                ExecEvent::epoch, ExecEvent::warning, ExecEvent::end,
+                                ExecEvent::failed};
   double stop_after_s = 10;
 
   static void describe(auto& options) {

@@ -391,6 +391,7 @@ std::vector<std::string> short_run(int steps) {
           "++trainer.log_norms=false",
           "++trainer.num_sanity_val_steps=0",
           "++trainer.fast_dev_run=false",
+          "++trainer.test=false",
           "++trainer.on_divergence=[]",
           "++trainer.max_restarts=0",
           "++trainer.ema=~",

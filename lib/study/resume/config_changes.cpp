@@ -45,6 +45,7 @@ constexpr std::array kRules{
     Rule{"trainer.log_every_n_steps", ChangeEffect::harmless},
     Rule{"trainer.log_norms", ChangeEffect::harmless},
     Rule{"trainer.num_sanity_val_steps", ChangeEffect::harmless},
+    Rule{"trainer.test", ChangeEffect::harmless},
     Rule{"trainer.allocator", ChangeEffect::harmless},
     Rule{"trainer.allow_slow_precision", ChangeEffect::harmless},
     Rule{"trainer.on_divergence", ChangeEffect::harmless},

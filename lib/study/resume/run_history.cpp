@@ -28,6 +28,13 @@ bool keeps_csv_row(std::string_view line, const ResumePoint& point) {
   return epoch && *epoch <= point.epoch;
 }
 
+/// The step is in the second column. Validations within an epoch are not in the rows of epochs.
+bool keeps_validation(std::string_view line, const ResumePoint& point) {
+  const std::vector<std::string> cells = split(line, ',');
+  const auto step = cells.size() > 1 ? parse_number<std::int64_t>(cells[1]) : std::nullopt;
+  return step && *step <= point.global_step;
+}
+
 bool keeps_json_line(std::string_view line, const ResumePoint& point) {
   const Json row = Json::parse(line, nullptr, /*allow_exceptions=*/false);
   const auto number = [&](const char* key) {
@@ -253,7 +260,11 @@ std::optional<fs::path> supersede_history(const fs::path& run_dir, const ResumeP
     if (file.extension() != ".csv" || !is_file(file)) continue;
     if (read_file(file, kMostTableBytes, ReadFailure::resource).starts_with("epoch,"))
       truncate_history(
-          file, true, [&](std::string_view line) { return keeps_csv_row(line, point); },
+          file, true,
+          [&](std::string_view line) {
+            return name == "validations.csv" ? keeps_validation(line, point)
+                                             : keeps_csv_row(line, point);
+          },
           superseded);
   }
   truncate_history(

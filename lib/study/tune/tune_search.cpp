@@ -219,6 +219,7 @@ std::vector<std::string> tuning_run(const spec::Experiment& experiment, const Tu
                                      fmt::format("++trainer.max_epochs={}", length.epochs),
                                      "++trainer.num_sanity_val_steps=0",
                                      "++trainer.fast_dev_run=false",
+                                     "++trainer.test=false",
                                      "++trainer.on_divergence=[]",
                                      "++trainer.max_restarts=0"};
   if (experiment.trainer.ema) overrides.emplace_back("++trainer.ema.start_epoch=0");

@@ -27,17 +27,11 @@ class EarlyStopping final : public Observer {
     if (decision.diverged) state.diverged = {.what = decision.reason, .from_stopper = true};
   }
 
+  void on_interval_validation_end(LoopState& state) override { observe(state, state.validated); }
+  /// A validation within the epoch may have decided already.
   void on_validation_end(LoopState& state) override {
-    const auto value = events::find_metric(state.report.metrics, session_.stopper->monitor());
-    if (!value) return;
-    state.decision = session_.stopper->observe(state.position.epoch, *value);
-    if (!state.decision.stop) {
-      state.decision.diverged = false;
-    } else if (!state.decision.diverged) {
-      state.early_reason = state.decision.reason;
-    }
+    if (!ends_early(state)) observe(state, state.report.metrics);
   }
-
   /// A divergence fails the run here and not earlier, so that the epoch is reported. The epoch is
   /// not saved.
   void on_epoch_report(LoopState& state) override {
@@ -49,6 +43,17 @@ class EarlyStopping final : public Observer {
   void serialize(StateArchive& archive) override { session_.stopper->serialize(archive); }
 
  private:
+  void observe(LoopState& state, const events::Metrics& metrics) {
+    const auto value = events::find_metric(metrics, session_.stopper->monitor());
+    if (!value) return;
+    state.decision = session_.stopper->observe(state.position.epoch, *value);
+    if (!state.decision.stop) {
+      state.decision.diverged = false;
+    } else if (!state.decision.diverged) {
+      state.early_reason = state.decision.reason;
+    }
+  }
+
   const Session& session_;
 };
 

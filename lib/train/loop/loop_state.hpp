@@ -74,7 +74,8 @@ struct LoopState {
   bool epoch_done = false;       // whether the epoch of `position` and its validation are finished
   std::int64_t epochs_done = 0;  // includes epochs of earlier processes
   std::int64_t samples = 0;      // over all ranks, in this epoch
-  std::optional<double> monitored;  // the value of checkpoint.monitor in the finished epoch
+  std::optional<double> monitored;  // the value of checkpoint.monitor in the last validation
+  std::int64_t validated_step = 0;  // global step of the last validation within an epoch
   std::string early_reason;         // why early stopping ended the run
   double begun = 0;  // start on the session's clock, minus the run time of earlier processes
   double lr = 0;     // of the last step
@@ -99,6 +100,7 @@ struct LoopState {
   std::int32_t ended_saves = 0;          // CheckpointSaver::ended() of this rank
   std::int32_t agreed_saves = 0;         // that of rank 0 some steps ago, the same on all ranks
   Position validation;                   // of the running validation
+  events::Metrics validated;             // results of the last validation within an epoch
   std::vector<events::TableRow> tables;  // of the epoch, such as confusion matrices
   std::optional<double> logged_loss;     // mean loss between two log points; a GPU reads it late
   std::int64_t logged_step = 0;          // the second of these log points
@@ -131,6 +133,7 @@ struct LoopState {
     archive.value("epochs_done", &epochs_done);
     archive.value("rows_in_epoch", &samples);
     archive.value("epoch_value", &monitored);
+    if (archive.has("validated_step")) archive.value("validated_step", &validated_step);
     archive.value("early_reason", &early_reason);
     archive.value("lr", &lr);
     archive.value("digest", &digest);
@@ -150,10 +153,20 @@ inline bool has_next_epoch(const Options& options, const LoopState& state) {
          lies_before(options.until_epoch);
 }
 
+/// Returns whether early stopping has ended the training.
+inline bool ends_early(const LoopState& state) {
+  return state.decision.stop || !state.early_reason.empty();
+}
+
 /// Returns whether checkpoint.every_n_steps requests a checkpoint after this step.
 inline bool saves_after_step(const Options& options, const LoopState& state) {
   const auto every = options.saving ? options.saving->every_n_steps : std::nullopt;
   return every && state.position.global_step % *every == 0;
+}
+
+/// Returns whether the values of a validation within the epoch belong to this step.
+inline bool is_validated(const LoopState& state) {
+  return state.validated_step == state.position.global_step && !state.epoch_done;
 }
 
 inline bool logs_step(const Options& options, const LoopState& state) {

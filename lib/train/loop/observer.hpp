@@ -29,6 +29,11 @@ class Observer {
   virtual void on_step_begin(LoopState& /*state*/) {}
   /// Called after the optimizer's update.
   virtual void on_step_end(LoopState& /*state*/) {}
+  /// Called after a validation within an epoch, with its values in `state.validated`, and averaged
+  /// weights in the model.
+  virtual void on_interval_validation_end(LoopState& /*state*/) {}
+  /// Called after a step and the validation that may follow it, to save the state.
+  virtual void on_step_save(LoopState& /*state*/) {}
   /// Called after the last step of an epoch, before its metrics are computed.
   virtual void on_train_epoch_end(LoopState& /*state*/) {}
   virtual void on_validation_begin(LoopState& /*state*/) {}

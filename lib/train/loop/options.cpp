@@ -43,6 +43,7 @@ Options options_from(const spec::Experiment& experiment, at::Device device, int 
   options.clip_algorithm = trainer.gradient_clip_algorithm;
   options.sanity_steps = trainer.num_sanity_val_steps;
   options.validate_every = trainer.check_val_every_n_epoch;
+  options.validation_interval = trainer.val_check_interval;
   options.log_every = trainer.log_every_n_steps;
   options.forward = forward_options(trainer);
   options.test_time_augmentation = trainer.test_time_augmentation;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "spec/experiment/enums.hpp"
+#include "spec/experiment/value_types.hpp"
 #include "train/step/forward.hpp"
 
 #include <ATen/core/Tensor.h>
@@ -49,6 +50,7 @@ struct Options {
   spec::ClipAlgorithm clip_algorithm = spec::ClipAlgorithm::norm;
   std::int64_t sanity_steps = 0;
   std::int64_t validate_every = 1;  // epochs
+  spec::Limit validation_interval;  // within these epochs, in optimizer steps
   std::int64_t log_every = 50;      // steps
   ForwardOptions forward;
   std::optional<spec::TestTimeAugmentation> test_time_augmentation;

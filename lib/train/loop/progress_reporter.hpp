@@ -37,6 +37,8 @@ class ProgressReporter final : public Observer {
   void on_step_end(LoopState& state) override;
   void on_train_epoch_end(LoopState& state) override { settle(state); }
   void on_train_end(LoopState& state) override { settle(state); }
+  /// Keeps the lines of metrics.jsonl in the order of their steps.
+  void on_validation_begin(LoopState& state) override { emit_line(state); }
   void on_validation_batch_end(LoopState& state) override;
   void on_validation_end(LoopState& state) override;
   void on_epoch_report(LoopState& state) override;

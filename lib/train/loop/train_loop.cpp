@@ -9,7 +9,6 @@
 #include "train/parallel/local_sgd.hpp"
 #include "train/parallel/replicas.hpp"
 #include "train/parallel/stop_consensus.hpp"
-#include "train/state/best_weights.hpp"
 
 #include <ATen/ops/empty.h>
 
@@ -94,7 +93,7 @@ void TrainLoop::make_observers() {
   auto& reporter = add_observer<ProgressReporter>(session_, options_, phases_, step_, *sync_);
   EarlyStopping* stopping =
       session_.stopper != nullptr ? &add_observer<EarlyStopping>(session_) : nullptr;
-  add_observer<BestWeights>(session_, options_, phases_);
+  best_weights_ = &add_observer<BestWeights>(session_, options_, phases_);
   add_observer<StopObserver>(session_, options_, phases_);
   if (saver_) {
     const auto check = [guard = guard_, &reporter, stopping](LoopState& state) {
@@ -149,9 +148,10 @@ bool TrainLoop::train_epoch() {
   begin_epoch();
   const Position& at = state_.position;
   feed_->drain();
+  if (validation_is_due()) validate_within_epoch();  // a signal came during this validation
   if (at.step_in_epoch < at.steps_in_epoch) session_.train.start_epoch(at.epoch, at.step_in_epoch);
   while (at.step_in_epoch < at.steps_in_epoch && state_.stop == Stop::none &&
-         !at_step_limit(options_, state_))
+         !at_step_limit(options_, state_) && !ends_early(state_))
     train_batch(at.step_in_epoch);
   return state_.stop != Stop::signal;
 }
@@ -200,6 +200,8 @@ void TrainLoop::train_batch(std::int64_t index) {
   if (closes) {
     ++state_.position.global_step;
     notify(&Observer::on_step_end);
+    if (validation_is_due()) validate_within_epoch();
+    notify(&Observer::on_step_save);
   } else {
     phases_.stamp(events::Phase::train);
   }
@@ -248,8 +250,9 @@ bool TrainLoop::evaluate_epoch() {
   guard_->check_weights(state_);
   const AveragedWeights averaged(averaging_ != nullptr ? &averaging_->averager() : nullptr);
   if (averaging_ != nullptr) broadcast_buffers(session_);  // rank 0 saves what is evaluated here
-  if (evaluator_ && (state_.position.epoch + 1) % options_.validate_every == 0) {
-    const auto validation = validate(std::nullopt);
+  if (validates_epoch()) {
+    const bool is_known = is_validated(state_) && !state_.validated.empty();
+    const auto validation = is_known ? std::optional(state_.validated) : validate(std::nullopt);
     if (!validation) {
       sums.put_back();
       return false;
@@ -262,6 +265,42 @@ bool TrainLoop::evaluate_epoch() {
   state_.monitored = events::find_metric(metrics, options_.monitor);
   notify(&Observer::on_validation_end);
   return true;
+}
+
+bool TrainLoop::validates_epoch() const {
+  return evaluator_ && (state_.position.epoch + 1) % options_.validate_every == 0;
+}
+
+/// Returns whether the last step is followed by a validation within the epoch. The validation at
+/// the end of the epoch is another one.
+bool TrainLoop::validation_is_due() const {
+  const Position& at = state_.position;
+  const std::int64_t steps = (at.steps_in_epoch + options_.accumulate - 1) / options_.accumulate;
+  const std::int64_t every = options_.validation_interval.of(steps);
+  if (every >= steps || at.step_in_epoch == 0 || at.step_in_epoch >= at.steps_in_epoch) return false;
+  return at.step_in_epoch % (every * options_.accumulate) == 0 && validates_epoch() &&
+         !is_validated(state_) && state_.stop == Stop::none && !at_step_limit(options_, state_);
+}
+
+/// After a signal, the validation counts as not done, and a resumed run repeats it.
+void TrainLoop::validate_within_epoch() {
+  const KeptSums sums(session_);
+  broadcast_buffers(session_);
+  guard_->check_weights(state_);
+  const AveragedWeights averaged(averaging_ != nullptr ? &averaging_->averager() : nullptr);
+  if (averaging_ != nullptr) broadcast_buffers(session_);
+  const auto metrics = validate(std::nullopt);
+  sums.put_back();
+  if (!metrics) return;
+  state_.validated = *metrics;
+  state_.validated_step = state_.position.global_step;
+  state_.monitored = events::find_metric(*metrics, options_.monitor);
+  notify(&Observer::on_interval_validation_end);
+  if (session_.communicator.rank_info().rank == 0)
+    session_.emit(events::Validated{.epoch = state_.position.epoch,
+                                    .global_step = state_.validated_step,
+                                    .metrics = *metrics,
+                                    .improved = state_.report.improved});
 }
 
 /// Returns nullopt after a signal.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "train/debug/numerics_guard.hpp"
+#include "train/state/best_weights.hpp"
 #include "train/state/checkpointer.hpp"
 #include "train/state/weight_averaging.hpp"
 
@@ -30,6 +31,9 @@ class TrainLoop {
   /// Writes what is worth keeping after run() has thrown, frees the memory of CUDA graphs, and
   /// aborts the communicator. Never throws, so that the original error is reported.
   void rescue(ErrorKind cause) noexcept;
+  /// Loads the best weights of a finished run into the model. Returns their position; nullopt and
+  /// no change if the run keeps none.
+  std::optional<Position> load_best() { return best_weights_->load_best(); }
   /// Destroys the CUDA graph of a step, which may contain collectives. Call it before
   /// Communicator::shutdown().
   void drop_graph() noexcept;
@@ -53,6 +57,9 @@ class TrainLoop {
   void begin_step(std::int64_t first_batch);
   bool finish_epoch();
   bool evaluate_epoch();
+  [[nodiscard]] bool validates_epoch() const;
+  [[nodiscard]] bool validation_is_due() const;
+  void validate_within_epoch();
   std::optional<events::Metrics> validate(std::optional<std::int64_t> limit);
   void report_epoch();
   void settle_stop_reason();
@@ -71,6 +78,7 @@ class TrainLoop {
   Observers observers_;
   TrainingState training_;
   NumericsGuard* guard_ = nullptr;        // one of the observers
+  BestWeights* best_weights_ = nullptr;   // one of the observers
   WeightAveraging* averaging_ = nullptr;  // one of the observers; null: no averaging
   std::int64_t step_rows_ = 0;            // of the optimizer step, over all ranks
 };

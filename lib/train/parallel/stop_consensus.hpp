@@ -91,6 +91,7 @@ class StopObserver final : public Observer {
   void on_epoch_begin(LoopState& /*state*/) override { consensus_.begin_phase(); }
   void on_step_end(LoopState& state) override;
   void on_validation_begin(LoopState& /*state*/) override { consensus_.begin_phase(); }
+  void on_interval_validation_end(LoopState& /*state*/) override { consensus_.begin_phase(); }
   void on_validation_batch_end(LoopState& state) override;
   void on_epoch_end(LoopState& state) override;
 

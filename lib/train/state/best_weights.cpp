@@ -195,6 +195,12 @@ void BestWeights::restore_best() {
   restored_ = stoppers_position_;
 }
 
+std::optional<Position> BestWeights::load_best() {
+  if (!best_) return std::nullopt;
+  best_->restore();
+  return best_position_;
+}
+
 /// The file of the previous best weights may still be being written, which may take longer than the
 /// epoch.
 void BestWeights::on_validation_end(LoopState& state) {
@@ -204,6 +210,12 @@ void BestWeights::on_validation_end(LoopState& state) {
   }
   phases_.stamp(events::Phase::load);  // ranks that write nothing wait for rank 0
   state.report.improved = observe(state.position, state.monitored, state.decision);
+}
+
+void BestWeights::on_interval_validation_end(LoopState& state) {
+  on_validation_end(state);
+  const PhaseScope scope(phases_, Part::checkpoint, events::Phase::checkpoint);
+  if (state.report.improved && options_.save_on_best) save_soon();
 }
 
 void BestWeights::on_epoch_end(LoopState& state) {

@@ -18,6 +18,7 @@ class BestWeights final : public Observer {
  public:
   BestWeights(const Session& session, const Options& options, Phases& phases);
 
+  void on_interval_validation_end(LoopState& state) override;
   void on_validation_end(LoopState& state) override;
   void on_epoch_end(LoopState& state) override;
   void on_run_end(LoopState& state) override;
@@ -48,6 +49,9 @@ class BestWeights final : public Observer {
   void save_last(const Position& position, OnFailure on_failure);
   /// Copies the stopper's best weights into the model; does nothing if there are none.
   void restore_best();
+
+  /// Copies the best weights into the model. Returns their position; nullopt if there are none.
+  std::optional<Position> load_best();
 
   /// Returns the best weights so far, which share storage: "best.fc1.weight", and
   /// "stoppers_best.fc1.weight" if the stopper's best differ. `serialize` must run first, because

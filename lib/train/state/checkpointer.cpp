@@ -381,17 +381,20 @@ void Checkpointer::on_run_begin(LoopState& state) {
     parts_.saver.check_space(parts_.training.expected_bytes());
 }
 
-void Checkpointer::on_step_end(LoopState& state) {
-  if (state.stop == Stop::signal) return;
+/// If the run ends after this step, the end of the run is saved instead.
+void Checkpointer::on_step_save(LoopState& state) {
+  if (state.stop == Stop::signal || ends_early(state)) return;
   if (!state.line_is_open) write_copy(state);
   parts_.saver.poll();
   state.ended_saves = parts_.saver.ended();
   parts_.saver.agree(state.agreed_saves);
   const bool by_steps = saves_after_step(parts_.options, state);
-  if (!by_steps && !state.save_agreed) return;
+  const bool is_best =
+      is_validated(state) && state.report.improved && parts_.options.save_on_best;
+  if (!by_steps && !is_best && !state.save_agreed) return;
   const PhaseScope scope(parts_.phases, Part::checkpoint, events::Phase::checkpoint);
   parts_.saver.copies_late() ? copy(state) : check_and_copy(state);
-  unwritten_ = about(state, by_steps ? "every_n_steps" : "every_t");
+  unwritten_ = about(state, by_steps ? "every_n_steps" : is_best ? "best" : "every_t");
   if (!state.line_is_open || !parts_.options.saving->asynchronous) write_copy(state);
 }
 
@@ -410,7 +413,10 @@ void Checkpointer::on_train_epoch_end(LoopState& state) {
   if (state.position.step_in_epoch >= state.position.steps_in_epoch) return;
   const PhaseScope scope(parts_.phases, Part::checkpoint, events::Phase::checkpoint);
   parts_.saver.settle();
-  truncated_epoch_ = about(state, at_step_limit(parts_.options, state) ? "max_steps" : "max_time");
+  const char* reason = ends_early(state) ? "early_stopping"
+                       : at_step_limit(parts_.options, state) ? "max_steps"
+                                                              : "max_time";
+  truncated_epoch_ = about(state, reason);
   if (!parts_.saver.has(truncated_epoch_->moment)) copy(state);
 }
 
@@ -476,7 +482,7 @@ CheckpointSaver::About Checkpointer::about(const LoopState& state, const char* r
           .step_in_epoch = state.next().step_in_epoch,
           .samples_in_epoch = state.epoch_done ? 0 : state.samples,
           .reason = reason,
-          .value = state.epoch_done ? state.monitored : std::nullopt,
+          .value = state.epoch_done || is_validated(state) ? state.monitored : std::nullopt,
           .event_epoch = state.position.epoch,
           .buckets = parts_.sync.layout()};
 }

@@ -191,7 +191,7 @@ class Checkpointer final : public Observer {
   explicit Checkpointer(Parts parts) : parts_(std::move(parts)) {}
 
   void on_run_begin(LoopState& state) override;
-  void on_step_end(LoopState& state) override;
+  void on_step_save(LoopState& state) override;
   void on_train_epoch_end(LoopState& state) override;
   void on_epoch_end(LoopState& state) override;
   void on_epoch_report(LoopState& state) override;

@@ -113,6 +113,9 @@ TEST_CASE("loader_options: options depend on the experiment and the role") {
   CHECK(evaluate.order == Order::sequential);
   CHECK(evaluate.last_batch == LastBatch::keep);
   CHECK(evaluate.limit_batches == 7);
+  const LoaderOptions test = loader_options(experiment, Role::test, {0, 1}, TrainsOn::cpu);
+  CHECK(test.last_batch == LastBatch::keep);
+  CHECK_FALSE(test.limit_batches);
 }
 
 TEST_CASE("loader_options: workers that share cores with the training get a lower priority") {

@@ -72,6 +72,26 @@ TEST_CASE("metrics.jsonl: has one object per logged step and per epoch") {
   check_golden("report/metrics.jsonl", golden::read(folder / "metrics.jsonl"));
 }
 
+TEST_CASE("sinks: a validation within an epoch has its step and epoch, counted from 1") {
+  TempFolder folder;
+  std::string err;
+  const events::Validated validated{
+      .epoch = 1, .global_step = 1500, .metrics = {{"val/loss", 0.125}}, .improved = true};
+  make_jsonl_sink(folder.path())->on_event(0, validated);
+  make_csv_sink(folder.path(), {})->on_event(0, validated);
+  make_console_sink({.results = [](std::string_view) {},
+                     .messages = [&](std::string_view text) { err += text; },
+                     .results_style = {},
+                     .messages_style = {},
+                     .progress = ProgressMode::none,
+                     .metrics = {}})
+      ->on_event(0, validated);
+  CHECK(golden::read(folder / "metrics.jsonl") ==
+        "{\"type\":\"validation\",\"epoch\":2,\"step\":1500,\"val/loss\":0.125}\n");
+  CHECK(golden::read(folder / "validations.csv") == "epoch,step,val/loss\n2,1500,0.125\n");
+  CHECK_THAT(err, Contains("epoch 2, step 1,500: val/loss 0.125") && EndsWith("(best)\n"));
+}
+
 TEST_CASE("ConsoleSink: rows are results, and the bar and warnings are messages") {
   std::string out;
   std::string err;

@@ -51,6 +51,18 @@ TEST_CASE("run summary: shows a configured mode, and omits an unknown one") {
   CHECK(result_document(invented::run(), ending)["best"]["mode"].is_null());
 }
 
+TEST_CASE("run summary: shows the test after training, and which weights it used") {
+  RunRecord record = invented::run();
+  record.add(0, events::Evaluated{.split = "test",
+                                  .checkpoint = "best",
+                                  .metrics = {{"test/loss", 0.25}, {"test/accuracy", 0.5}}});
+  CHECK_THAT(summary_text(record, invented::ending(), {}),
+             Contains("test/loss 0.25") && Contains("(best weights)"));
+  const Json result = result_document(record, invented::ending());
+  CHECK(result["test"]["accuracy"] == 0.5);
+  CHECK(result["test_weights"] == "best");
+}
+
 TEST_CASE("run summary: shows the profile of a profiled run") {
   RunResult ending = invented::ending();
   CHECK_THAT(summary_text(invented::run(), ending, {}), !Contains("profile"));

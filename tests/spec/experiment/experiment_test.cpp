@@ -75,9 +75,6 @@ TEST_CASE("experiment: requires data, a model and an optimizer", "[spec]") {
 TEST_CASE("experiment: unsupported keys and values are errors with alternatives", "[spec]") {
   CHECK_THAT(problems_of({"trainer.precision=16-true"}),
              Contains("'precision' must be one of 32-true, bf16-mixed, 16-mixed"));
-  CHECK_THAT(problems_of({"trainer.val_check_interval=2"}),
-             Contains("unknown key 'val_check_interval'") &&
-                 Contains("write 'trainer.check_val_every_n_epoch: 1'"));
   CHECK_THAT(problems_of({"distributed.sync_batch_norm=true"}),
              Contains("unknown key 'sync_batch_norm'") &&
                  Contains("trainctl calls it 'trainer.sync_batchnorm'"));

@@ -27,6 +27,9 @@ void write_epochs(const fs::path& folder, std::int64_t first, std::int64_t last)
       const events::StepLogged logged{.epoch = i, .global_step = step, .loss = 0.5};
       jsonl->on_event(0, logged);
     }
+    const events::Validated validated{
+        .epoch = i, .global_step = 938 * i + 300, .metrics = {{"val/loss", 0.25}}};
+    for (const auto& sink : {csv.get(), jsonl.get()}) sink->on_event(0, validated);
     const events::TableRow row{
         .metric = "val/confusion_matrix", .epoch = i, .row = 0, .counts = {3, 4}};
     csv->on_event(0, row);
@@ -35,7 +38,7 @@ void write_epochs(const fs::path& folder, std::int64_t first, std::int64_t last)
 }
 
 const std::vector<std::string> kHistories{"epochs.csv", "timing.csv", "confusion_matrix.csv",
-                                          "metrics.jsonl"};
+                                          "validations.csv", "metrics.jsonl"};
 
 }  // namespace
 
@@ -63,6 +66,8 @@ TEST_CASE("run history: steps before a checkpoint within an epoch are kept") {
   CHECK_THAT(kept, EndsWith("}\n") && !Contains("\"type\":\"epoch\",\"epoch\":2"));
   const std::string moved = text_of(folder / "superseded/1/metrics.jsonl");
   CHECK_THAT(moved, Contains("\"step\":1538") && Contains("\"type\":\"epoch\",\"epoch\":2"));
+  CHECK(text_of(folder / "validations.csv") == "epoch,step,val/loss\n1,300,0.25\n2,1238,0.25\n");
+  CHECK_FALSE(is_file(folder / "superseded/1/validations.csv"));
 }
 
 TEST_CASE("run history: each row is in the file or in superseded, with the header") {

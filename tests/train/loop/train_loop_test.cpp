@@ -295,6 +295,80 @@ TEST_CASE(
   CHECK(run.scheduler.seen[0] == value_of(epochs[1], "val/loss"));
 }
 
+TEST_CASE("val_check_interval: a fraction or a number of steps, and always the end of an epoch") {
+  const auto steps_of = [](spec::Limit interval, std::int64_t accumulate) {
+    FakeRun run({.samples = 40, .batch = 4});  // ten batches
+    run.options.max_epochs = 2;
+    run.options.validate_every = 2;  // not in the first epoch
+    run.options.accumulate = accumulate;
+    run.options.validation_interval = interval;
+    run.run();
+    CHECK_FALSE(std::isnan(value_of(run.all<events::EpochEnded>().back(), "val/loss")));
+    std::vector<std::int64_t> steps;
+    for (const auto& one : run.all<events::Validated>()) {
+      CHECK(one.epoch == 1);
+      CHECK(one.metrics.front().first == "val/loss");
+      steps.push_back(one.global_step);
+    }
+    return steps;
+  };
+  using Steps = std::vector<std::int64_t>;
+  CHECK(steps_of({.fraction = 0.25}, 1) == Steps{12, 14, 16, 18});
+  CHECK(steps_of({.batches = 4}, 1) == Steps{14, 18});
+  CHECK(steps_of({.batches = 2}, 2) == Steps{7, 9});
+  CHECK(steps_of({.batches = 10}, 1).empty());
+  CHECK(steps_of({}, 1).empty());
+}
+
+TEST_CASE("val_check_interval: validations within an epoch change neither weights nor metrics") {
+  FakeRun plain;
+  FakeRun often;
+  plain.options.max_epochs = often.options.max_epochs = 2;
+  often.options.validation_interval = {.batches = 1};
+  CHECK(often.run().parameter_digest == plain.run().parameter_digest);
+  CHECK(often.all<events::Validated>().size() == 8);
+  const auto epochs = often.all<events::EpochEnded>();
+  for (std::size_t i = 0; i < epochs.size(); ++i)
+    CHECK(epochs[i].metrics == plain.all<events::EpochEnded>()[i].metrics);
+}
+
+TEST_CASE("val_check_interval: early stopping ends the epoch, and its validation is not repeated") {
+  FakeRun run;
+  run.options.validation_interval = {.batches = 2};
+  run.options.max_epochs = 3;
+  run.has_stopper = true;
+  run.stopper.stop_in_epoch = 0;
+  const events::Finished finished = run.run();
+  CHECK(finished.stop_reason == "early_stopping");
+  CHECK(finished.global_step == 2);
+  CHECK(run.all<events::Validated>().size() == 1);
+  REQUIRE(run.all<events::EpochEnded>().size() == 1);
+  const auto& [name, value] = run.all<events::Validated>().front().metrics.front();
+  CHECK(value_of(run.all<events::EpochEnded>().front(), name) == value);
+  CHECK(run.loss.calls == 2 + 2);  // two batches of training, two of the validation
+}
+
+TEST_CASE("val_check_interval: the best weights can be those of a step within an epoch") {
+  FakeRun run;
+  run.options.validation_interval = {.batches = 2};
+  run.options.monitor = "val/loss";
+  int validated = 0;
+  run.loss.after = [&](const at::Tensor& loss, int) {
+    if (run.model.mode == stage::RunMode::train) return loss;
+    return loss + (validated++ < 2 ? 0 : 1);  // the first validation has two batches
+  };
+  run.run();
+  const auto found = run.all<events::Validated>();
+  REQUIRE(found.size() == 2);
+  CHECK(found[0].improved);
+  CHECK_FALSE(found[1].improved);
+  const auto saved = run.all<events::CheckpointSaved>();
+  const auto best =
+      std::ranges::find(saved, "checkpoints/best.safetensors", &events::CheckpointSaved::path);
+  REQUIRE(best != saved.end());
+  CHECK(best->global_step == 2);
+}
+
 TEST_CASE("num_sanity_val_steps: validation before training does not change the result") {
   FakeRun plain;
   FakeRun checked;
