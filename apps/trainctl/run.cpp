@@ -161,6 +161,10 @@ study::RunRequest placed(study::RunRequest request, const NodeFlags& flags, cons
   const int nodes = request.loaded.experiment.trainer.num_nodes;
   study::NodePlan plan = place_node(placement_request_of(request, flags), context);
   if (plan.is_alone() && !plan.task && nodes == 1) return request;
+  ENSURE(config,
+         plan.devices_per_node == 0 || !request.loaded.experiment.trainer.devices.is_list(),
+         "trainer.devices lists GPUs, but the launcher starts a task for each device\nhint: write "
+         "a number, and set CUDA_VISIBLE_DEVICES to choose GPUs");
   std::vector<std::string> overrides;
   if (plan.nodes != nodes) overrides.push_back(fmt::format("++trainer.num_nodes={}", plan.nodes));
   if (plan.devices_per_node > 0)

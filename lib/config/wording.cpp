@@ -238,6 +238,8 @@ constexpr AliasGroup kGroups[] = {
     {"local_rank", "", "trainctl, torchrun, Slurm or MPI sets the rank: remove the key"},
     {"world_size", "trainer.devices",
      "write 'trainer.devices' and, for several machines, 'trainer.num_nodes'"},
+    {"unfreeze_backbone_at_epoch unfreeze_epoch", "unfreeze_at",
+     "write 'unfreeze_at: [{epoch: 10, match: [backbone]}]' next to 'freeze'"},
     {"push_to_hub", "", "trainctl uploads nothing: remove the key"},
     {"debug dry_run", "trainer.fast_dev_run", "write 'trainer.fast_dev_run: true'"},
     {"val_loader", "loader", "remove the key: all splits use the settings of 'loader'"},

@@ -323,6 +323,7 @@ int Worker::run_training() {
                                .scheduler = *built.scheduler,
                                .stopper = built.stopper.get(),
                                .metrics = built.metrics,
+                               .unfreezing = built.unfreezing,
                                .train = *loaders.train,
                                .validation = loaders.validation.get(),
                                .batch_size = experiment.loader.batch_size,

@@ -296,7 +296,7 @@ bool names(const std::string& pattern, const std::string& parameter) {
 }
 
 std::vector<std::size_t> frozen_by(const std::vector<std::string>& patterns,
-                                   const std::vector<std::string>& parameters) {
+                                   const std::vector<std::string>& parameters, const char* key) {
   std::vector<bool> frozen(parameters.size(), false);
   for (const std::string& pattern : patterns) {
     bool found = false;
@@ -307,7 +307,7 @@ std::vector<std::size_t> frozen_by(const std::vector<std::string>& patterns,
     if (found) continue;
     const auto near = nearest(pattern, all_names(parameters));
     throw Error(ErrorKind::config,
-                fmt::format("freeze: the model has no parameter '{}'{}", printable(pattern),
+                fmt::format("{}: the model has no parameter '{}'{}", key, printable(pattern),
                             near ? fmt::format("\nhint: use '{}'", printable(*near))
                                  : "; it has " + shortened(parameters)));
   }

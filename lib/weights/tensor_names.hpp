@@ -71,9 +71,10 @@ std::string last_layer_of(const std::vector<std::string>& parameters);
 /// below it.
 bool names(const std::string& pattern, const std::string& parameter);
 
-/// Returns the indices of parameters that match a pattern, in order. Throws Error(config) for a
-/// pattern without a match.
+/// Returns the indices of parameters that match a pattern, in order. Throws Error(config) that
+/// begins with `key` for a pattern without a match.
 std::vector<std::size_t> frozen_by(const std::vector<std::string>& patterns,
-                                   const std::vector<std::string>& parameters);
+                                   const std::vector<std::string>& parameters,
+                                   const char* key = "freeze");
 
 }  // namespace trainctl::weights

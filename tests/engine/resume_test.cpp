@@ -88,6 +88,26 @@ TEST_CASE("val_check_interval: a run killed after a save repeats no validation o
   }
 }
 
+TEST_CASE("unfreeze_at: a run stopped after any step resumes with the same parameters frozen") {
+  for (const std::int64_t accumulate : {1, 2}) {
+    const Variant variant{.optimizer = "adamw",
+                          .optimizer_options = "{lr: 0.05}",
+                          .accumulate = accumulate,
+                          .dropout = 0.3,
+                          .frozen_epochs = 2};
+    const RunTrace expected = uninterrupted(variant);
+    CHECK(expected.weights != uninterrupted({.optimizer = "adamw",
+                                             .optimizer_options = "{lr: 0.05}",
+                                             .accumulate = accumulate,
+                                             .dropout = 0.3})
+                                  .weights);
+    for (std::int64_t step = 1; step < 4 * 6 / accumulate; ++step) {
+      INFO("stopped after step " << step);
+      check_same(interrupted(variant, after_step(step)), expected);
+    }
+  }
+}
+
 TEST_CASE("resume: every checkpoint of a run gives the same result") {
   Variant variant = variants()[1];
   const RunTrace expected = uninterrupted(variant);

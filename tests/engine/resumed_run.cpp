@@ -22,6 +22,7 @@ std::string bytes_of(const at::Tensor& tensor) {
 
 std::unique_ptr<FakeRun> make(const Variant& variant) {
   auto run = std::make_unique<FakeRun>(FakeRun::Sizes{.samples = 22, .batch = 4});
+  if (variant.frozen_epochs > 0) run->freeze_weight_until(variant.frozen_epochs);
   const stage::Catalog catalog = stages::builtin_catalog();
   run->real_optimizer = catalog.optimizers.build(
       stages_test::stage("optimizer", variant.optimizer, variant.optimizer_options),

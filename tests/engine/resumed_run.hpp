@@ -24,6 +24,7 @@ struct Variant {
   bool ema = false;
   bool stops_early = false;
   double dropout = 0;
+  std::int64_t frozen_epochs = 0;        // of the weight
   std::int64_t validation_interval = 0;  // in steps within an epoch; 0: none
 };
 

@@ -1,8 +1,10 @@
 #include "base/clock.hpp"
 #include "base/machine/machine.hpp"
+#include "config/tree/yaml.hpp"
 #include "experiment_yaml.hpp"
 #include "support/catch.hpp"
 
+namespace config = trainctl::config;
 namespace spec = trainctl::spec;
 using Catch::Matchers::Equals;
 
@@ -214,6 +216,48 @@ TEST_CASE("trainer: invalid and contradictory keys are reported", "[spec]") {
   CHECK_THAT(problems_of({"trainer.devices=1000"}), Contains("warning: 1000 processes share"));
 }
 
+TEST_CASE("trainer.devices: a number, auto or -1, or a list of GPUs") {
+  const auto devices_of = [](const std::string& text) {
+    return load_valid({"trainer.accelerator=cpu", "trainer.devices=" + text})
+        .experiment.trainer.devices;
+  };
+  CHECK(devices_of("auto").is_auto());
+  CHECK(devices_of("-1").is_auto());
+  CHECK(devices_of("2").value == 2);
+  CHECK_FALSE(devices_of("2").is_list());
+  const auto problems = [](const std::string& text) {
+    return problems_of({"trainer.accelerator=cpu", "trainer.devices=" + text});
+  };
+  CHECK_THAT(problems("[1, 3]"), Contains("lists GPUs, but the run is on CPUs") &&
+                                     Contains("write 'devices: 2' for as many processes"));
+  CHECK_THAT(problems("[1, 1]"), Contains("'devices' lists GPU 1 twice"));
+  CHECK_THAT(problems("[1, -2]"), Contains("'devices' must be at least 0"));
+  CHECK_THAT(problems("[]"), Contains("'devices' lists no GPU"));
+  CHECK_THAT(problems("-2"), Contains("'devices' must be at least 1"));
+  CHECK_THAT(problems("0"), Contains("'devices' must be at least 1"));
+}
+
+TEST_CASE("trainer.devices: a list is written as it was read, and -1 as auto") {
+  using spec::Devices;
+  const auto written = [](const Devices& devices) {
+    return config::flow_text(config::Codec<Devices>::write(devices));
+  };
+  CHECK(written({}) == "auto");
+  CHECK(written({.value = 2}) == "2");
+  CHECK(written({.value = 2, .gpus = {3, 1}}) == "[3, 1]");
+  CHECK(written({.value = 4, .gpus = {3, 1}}) == "4");  // another number replaces the list
+}
+
+TEST_CASE("unfreeze_at: requires an epoch and patterns, and no recomputed blocks") {
+  CHECK(problems_of({"freeze=[fc1]", "unfreeze_at=[{epoch: 2, match: [fc1]}]"}).empty());
+  CHECK_THAT(problems_of({"unfreeze_at=[{epoch: 0, match: [fc1]}]"}),
+             Contains("'epoch' must be at least 1"));
+  CHECK_THAT(problems_of({"unfreeze_at=[{epoch: 1}]"}), Contains("match"));
+  CHECK_THAT(problems_of({"unfreeze_at=[{epoch: 1, match: [fc1]}]",
+                          "trainer.activation_checkpointing=blocks"}),
+             Contains("'unfreeze_at' cannot be combined with trainer.activation_checkpointing"));
+}
+
 TEST_CASE("trainer.test: requires a test set") {
   CHECK_THAT(problems_of({"trainer.test=true"}),
              Contains("'test: true' needs a test set") && Contains("'dataset.split.test'"));
@@ -225,7 +269,7 @@ TEST_CASE("trainer.val_check_interval: requires ranks with equal weights") {
   CHECK(problems_of({"trainer.val_check_interval=0.25"}).empty());
   CHECK(problems_of({"trainer.val_check_interval=100"}).empty());
   CHECK_THAT(problems_of({"trainer.val_check_interval=1.5"}),
-             Contains("must be a number of batches or a fraction up to 1.0, got '1.5'"));
+             Contains("must be an integer or a fraction up to 1.0, got '1.5'"));
   CHECK_THAT(problems_of({"trainer.val_check_interval=0"}), Contains("'val_check_interval' must be"));
   CHECK_THAT(problems_of({"trainer.val_check_interval=0.5", "distributed.type=local_sgd"}),
              Contains("validates only at the end of an epoch"));

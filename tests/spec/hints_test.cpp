@@ -33,6 +33,7 @@ constexpr WrittenKey kLightning[]{
     {"trainer.enable_checkpointing", "save_top_k: 0"},
     {"trainer.min_epochs", "early_stopping"},
     {"val_check_interval", "trainer.val_check_interval"},
+    {"unfreeze_backbone_at_epoch", "unfreeze_at: [{epoch: 10"},
     {"trainer.limit_test_batches", "trainctl eval reads every sample"},
     {"benchmark", "trainer.benchmark"},
     {"trainer.cudnn_benchmark", "did you mean 'benchmark'?"},

@@ -93,6 +93,20 @@ TEST_CASE(
   check_metrics(ranks[0], alone);
 }
 
+TEST_CASE("data parallel: two ranks that unfreeze a parameter later equal one") {
+  const std::int64_t accumulate = GENERATE(1, 2);
+  const auto prepare = [&](FakeRun& run, int) {
+    run.freeze_weight_until(2);
+    run.options.accumulate = accumulate;
+  };
+  const RankRun alone = run_alone({.samples = 21, .batch = 6, .val_samples = 7}, prepare);
+  const auto ranks = run_ranks(2, {.samples = 21, .batch = 3, .val_samples = 7}, prepare);
+  CHECK(same_weights(ranks[0], alone));
+  CHECK(torch::equal(ranks[0].weight, ranks[1].weight));
+  check_losses(ranks[0], alone);
+  check_metrics(ranks[0], alone);
+}
+
 TEST_CASE("data parallel: three ranks with accumulation equal one rank with a large batch") {
   const RankRun alone = run_alone({.samples = 26, .batch = 12, .val_samples = 0});
   const auto ranks = run_ranks(3, {.samples = 26, .batch = 2, .val_samples = 0},

@@ -257,6 +257,7 @@ struct FakeRun {
                                            .scheduler = scheduler_in_use(),
                                            .stopper = stopper_in_use(),
                                            .metrics = metrics,
+                                           .unfreezing = unfreezing,
                                            .train = *train,
                                            .validation = validation.get(),
                                            .batch_size = sizes.batch,
@@ -312,6 +313,13 @@ struct FakeRun {
     return has_stopper ? &stopper : nullptr;
   }
 
+  /// Freezes the weight until `epoch`. Call it before the run.
+  void freeze_weight_until(std::int64_t epoch) {
+    trainctl::train::freeze(model, {"weight"});
+    unfreezing =
+        trainctl::train::unfreeze_later(model, {{.epoch = epoch, .match = {"weight"}}});
+  }
+
   FakeMetric& metric() { return static_cast<FakeMetric&>(*metrics.front()); }
 
   Sizes sizes;
@@ -331,6 +339,7 @@ struct FakeRun {
   std::unique_ptr<trainctl::stage::Scheduler> real_scheduler;
   std::unique_ptr<trainctl::stage::Stopper> real_stopper;
   std::vector<std::unique_ptr<trainctl::stage::Metric>> metrics;
+  std::vector<trainctl::train::UnfrozenLater> unfreezing;
   trainctl::device::FeedFactory make_feed = trainctl::device::make_feed;
   /// Replaces CUDA graphs.
   std::function<std::unique_ptr<trainctl::device::StepGraph>(at::Device)> make_graph =

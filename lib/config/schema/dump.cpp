@@ -346,6 +346,10 @@ class SchemaWriter {
     if (type.accepts_one) any.push_back(of_type(*type.item, field));
     if (type.accepts_auto) any.push_back({{"const", "auto"}});
     if (type.accepts_map) any.push_back({{"type", "object"}});
+    if (type.accepts_list) {
+      any.push_back({{"const", -1}});
+      any.push_back({{"type", "array"}, {"items", {{"type", "integer"}, {"minimum", 0}}}});
+    }
     if (type.type == ValueType::number && !type.choices.empty())  // also texts such as these
       any.push_back({{"type", "string"}, {"examples", type.choices}});
     if (!is_text) any.push_back(def_ref("reference"));

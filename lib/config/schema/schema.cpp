@@ -35,7 +35,7 @@ std::string plural(const FieldType& item, const Vocabulary& vocabulary) {
 std::string plain_type_text(const FieldType& type, const Vocabulary& vocabulary) {
   switch (type.type) {
     case ValueType::boolean: return "true or false";
-    case ValueType::integer: return "integer";
+    case ValueType::integer: return type.accepts_list ? "integer or list of integers" : "integer";
     case ValueType::number:
       return type.choices.empty() ? "number" : "number or text such as " + type.choices.front();
     case ValueType::string: return type.accepts_map ? "text or map" : "text";

@@ -39,6 +39,7 @@ struct FieldType {
   std::shared_ptr<const FieldType> item;  // for list and map: the type of a value
   std::optional<std::size_t> length;      // for a list of fixed length
   bool accepts_one = false;               // for list: a single value is a list of one
+  bool accepts_list = false;              // for integer: a list of indices, and -1 for auto
   bool accepts_map = false;               // for string: a map names several values
   std::shared_ptr<const Schema> object;   // for object
   std::string stage_kind;                 // for stage

@@ -58,6 +58,8 @@ int check_model(const JobSetup& setup) {
               [&] { check_weights(*experiment.weights, *model, shape.outputs, run_dir); });
     }
     collect("freeze", [&] { train::freeze(*model, experiment.freeze); });
+    collect("unfreeze_at",
+            [&] { (void)train::unfreeze_later(*model, experiment.unfreeze_at); });
     collect("optimizer", [&] {
       (void)stages::build_optimizer(catalog, experiment.optimizer,
                                     {train::trained_parameters(*model)});

@@ -63,6 +63,8 @@ Subject build_subject(const JobSetup& setup, const Numerics& numerics) {
   subject.model = subject.catalog.models.build(experiment.model, shape);
   subject.model->to(setup.device);
   train::freeze(*subject.model, experiment.freeze);
+  train::set_trained(train::unfreeze_later(*subject.model, experiment.unfreeze_at),
+                     numerics.record.epoch);
   if (experiment.trainer.activation_checkpointing == spec::ActivationCheckpointing::blocks)
     subject.model->checkpoint_activations();
   for (const auto& [name, tensor] : train::weights_of(*subject.model)) {

@@ -2,6 +2,7 @@
 
 #include "base/clock.hpp"
 #include "base/error.hpp"
+#include "base/numbers.hpp"
 #include "base/safetensors.hpp"
 #include "base/strings.hpp"
 #include "data/cache/image_cache.hpp"
@@ -21,7 +22,6 @@
 #include "stages/optimizer/grouped.hpp"
 #include "train/parallel/data_parallel.hpp"
 #include "train/parallel/sharded_optimizer.hpp"
-#include "train/state/weights.hpp"
 #include "train/step/forward.hpp"
 #include "weights/import.hpp"
 
@@ -86,6 +86,9 @@ std::optional<events::WeightsSet> start_model(const StageSetup& setup, const sta
                [&] { load_weights(setup, *asked, model, report); });
   }
   report.frozen = train::freeze(model, setup.experiment.freeze);
+  for (const spec::Unfreeze& stage : setup.experiment.unfreeze_at)
+    report.notes.push_back(fmt::format("{} is trained after {} epoch{}", shortened(stage.match),
+                                       stage.epoch, plural(stage.epoch)));
   return report;
 }
 
@@ -251,6 +254,7 @@ RunStages build_stages(const StageSetup& setup) {
   if (experiment.trainer.channels_last.value_or(false)) train::lay_out_channels_last(*stages.model);
   stages.loss = catalog.losses.build(experiment.loss,
                                      {setup.model.outputs, setup.device, setup.model.kind.targets});
+  stages.unfreezing = train::unfreeze_later(*stages.model, experiment.unfreeze_at);
   stages.optimizer = build_optimizer(setup, *stages.model);
   stages.scheduler = catalog.schedulers.build(experiment.scheduler,
                                               schedule_of(setup, stages.optimizer->initial_lr()));

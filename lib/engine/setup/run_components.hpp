@@ -7,6 +7,7 @@
 #include "spec/experiment/experiment.hpp"
 #include "spec/experiment/job.hpp"
 #include "stage/registry.hpp"
+#include "train/state/weights.hpp"
 
 #include <filesystem>
 #include <memory>
@@ -64,6 +65,7 @@ struct RunStages {
   std::unique_ptr<stage::Scheduler> scheduler;
   std::unique_ptr<stage::Stopper> stopper;  // null: no early stopping
   std::vector<std::unique_ptr<stage::Metric>> metrics;
+  std::vector<train::UnfrozenLater> unfreezing;  // which frozen parameters are trained later
   std::optional<events::WeightsSet> start;  // nullopt: the seed's weights, all trained
 };
 

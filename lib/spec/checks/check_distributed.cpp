@@ -125,13 +125,19 @@ void check_compression(Checker& checker) {
 }
 
 /// libtorch marks a parameter in a recomputed block twice: as unused, and as ready after
-/// recomputation.
+/// recomputation. Parameters that are still frozen are unused, too.
 void check_unused(Checker& checker) {
   const Experiment& experiment = checker.experiment();
-  if (!checker.is_valid({"distributed.find_unused_parameters", "trainer.activation_checkpointing"}))
+  if (!checker.is_valid({"distributed.find_unused_parameters", "trainer.activation_checkpointing",
+                         "unfreeze_at"}))
     return;
   const bool recomputes =
       experiment.trainer.activation_checkpointing != ActivationCheckpointing::off;
+  if (!experiment.unfreeze_at.empty() && recomputes)
+    checker.error("unfreeze_at",
+                  "'unfreeze_at' cannot be combined with trainer.activation_checkpointing: "
+                  "parameters of recomputed blocks look frozen",
+                  "remove 'unfreeze_at', or set trainer.activation_checkpointing: off");
   if (!experiment.distributed.find_unused_parameters || !recomputes) return;
   checker.error(
       "distributed.find_unused_parameters",

@@ -181,6 +181,7 @@ std::optional<std::string> capture_obstacle(const Experiment& experiment,
   if (placement.ranks > 1) {
     if (auto obstacle = exchange_obstacle(experiment)) return obstacle;
   }
+  if (!experiment.unfreeze_at.empty()) return "unfreeze_at changes what a step computes";
   if (trainer.detect_anomaly) return "trainer.detect_anomaly checks every operation";
   if (trainer.activation_checkpointing == ActivationCheckpointing::blocks)
     return "trainer.activation_checkpointing resets the random state within a step";

@@ -120,7 +120,8 @@ void Trainer::describe(config::Describe<Trainer>& options) {
   options.field("accelerator", &Trainer::accelerator, "Device type; auto: GPU if available.");
   options.field(
       "devices", &Trainer::devices, {.at_least = 1, .at_most = 1024, .example = "2"},
-      "Number of devices per node, one process each; auto: all GPUs, or one CPU process.");
+      "Devices per node, one process each: a number, or a list of GPUs by number, such as [1, 3]; "
+      "auto or -1: all GPUs, or one CPU process.");
   options.field("num_nodes", &Trainer::num_nodes, {.at_least = 1, .at_most = 1024, .example = "2"},
                 "Number of nodes, each with 'devices' devices; same as 'run --nnodes'.");
   describe_length(options);
@@ -185,6 +186,9 @@ void Experiment::describe(config::Describe<Experiment>& options) {
   options.field("freeze", &Experiment::freeze, {.example = "[conv1, \"layer?\", \"*.bias\"]"},
                 "Parameters to freeze, by name, with `*` and `?` as in a shell; a layer name "
                 "freezes all parameters below it and its batch normalization statistics.");
+  options.field("unfreeze_at", &Experiment::unfreeze_at,
+                {.example = "[{epoch: 2, match: [layer4]}, {epoch: 4, match: [layer3]}]"},
+                "Parameters of freeze that are trained from some epoch on; absent: none.");
   options.stage("loss", &Experiment::loss, "loss", "The loss that training minimizes.");
   options.stage("optimizer", &Experiment::optimizer, "optimizer", {.required = true},
                 "The optimizer that updates the weights.");

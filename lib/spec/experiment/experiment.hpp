@@ -287,7 +287,7 @@ struct Trainer {
   static constexpr auto kSummary = "The training loop, with the names of Lightning's Trainer.";
 
   Accelerator accelerator = Accelerator::automatic;
-  config::Auto<int> devices;  // per node
+  Devices devices;  // per node
   int num_nodes = 1;
   std::optional<std::int64_t> max_epochs;
   std::optional<std::int64_t> max_steps;
@@ -467,6 +467,7 @@ struct Experiment {
   config::Stage model;
   std::optional<Weights> weights;
   std::vector<std::string> freeze;
+  std::vector<Unfreeze> unfreeze_at;
   config::Stage loss = default_loss();
   config::Stage optimizer;
   config::Stage scheduler = default_scheduler();

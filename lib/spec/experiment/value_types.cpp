@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 
 namespace trainctl::spec {
@@ -174,6 +175,39 @@ void Codec<spec::Budget>::read(Reader& reader, const Node& node, const Field& fi
       bare ? fmt::format("write {}GiB, {}MB or {}%", text, text, text) : "write it as 50% or 8GiB");
 }
 
+void Codec<spec::Devices>::read(Reader& reader, const Node& node, const Field& field,
+                                spec::Devices& out) {
+  out = {};
+  const bool is_all = node.type == Node::Type::scalar && !node.quoted && node.text == "-1";
+  if (is_all || Reader::is_auto(node)) return;
+  if (node.type != Node::Type::list) {
+    int count = 0;
+    Codec<int>::read(reader, node, field, count);
+    out.value = count;
+    return;
+  }
+  Field gpu = field;
+  gpu.minimum = Bound{.value = 0, .inclusive = true};
+  for (const Node& item : node.items) {
+    int number = 0;
+    Codec<int>::read(reader, item, gpu, number);
+    if (std::ranges::find(out.gpus, number) != out.gpus.end())
+      reader.diagnostics().error(item.position,
+                                 fmt::format("'{}' lists GPU {} twice", field.key, number),
+                                 "write each number once");
+    out.gpus.push_back(number);
+  }
+  if (out.gpus.empty())
+    reader.diagnostics().error(node.position, fmt::format("'{}' lists no GPU", field.key),
+                               "write auto, a number of devices, or GPUs such as [0, 2]");
+  out.value = static_cast<int>(out.gpus.size());
+}
+
+Node Codec<spec::Devices>::write(const spec::Devices& devices) {
+  if (devices.is_list()) return Codec<std::vector<int>>::write(devices.gpus);
+  return devices.value ? Codec<int>::write(*devices.value) : Node::scalar("auto");
+}
+
 void Codec<spec::Limit>::read(Reader& reader, const Node& node, const Field& field,
                               spec::Limit& out) {
   const bool has_point =
@@ -189,9 +223,9 @@ void Codec<spec::Limit>::read(Reader& reader, const Node& node, const Field& fie
   if (fraction > 1)
     return reader.diagnostics().error(
         node.position,
-        fmt::format("'{}' must be a number of batches or a fraction up to 1.0, got '{}'", field.key,
+        fmt::format("'{}' must be an integer or a fraction up to 1.0, got '{}'", field.key,
                     node.text),
-        fmt::format("write {:.0f} for a number of batches", fraction));
+        fmt::format("write {:.0f} for a number", fraction));
   out = {.fraction = fraction};
 }
 

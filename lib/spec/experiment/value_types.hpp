@@ -52,6 +52,33 @@ struct trainctl::config::Codec<trainctl::spec::BatchSize> {
 
 namespace trainctl::spec {
 
+/// The devices of a node. In YAML a number, a list of GPUs by number ([1, 3]), and for all `auto` or
+/// -1 as in Lightning.
+struct Devices {
+  std::optional<int> value;  // how many; nullopt: all
+  std::vector<int> gpus;     // by number; only valid if they are as many as `value` says
+
+  [[nodiscard]] bool is_auto() const { return !value; }
+  [[nodiscard]] bool is_list() const { return value && !gpus.empty() && *value == std::ssize(gpus); }
+  [[nodiscard]] int value_or(int fallback) const { return value.value_or(fallback); }
+  bool operator==(const Devices&) const = default;
+};
+
+}  // namespace trainctl::spec
+
+template <>
+struct trainctl::config::Codec<trainctl::spec::Devices> {
+  static FieldType type() {
+    FieldType type = Codec<int>::type();
+    type.accepts_auto = type.accepts_list = true;
+    return type;
+  }
+  static void read(Reader& reader, const Node& node, const Field& field, spec::Devices& out);
+  static Node write(const spec::Devices& devices);
+};
+
+namespace trainctl::spec {
+
 /// A limit on bytes. In YAML a share of the available bytes (50%) or a number with a unit (8GiB,
 /// 500MB).
 struct Budget {
@@ -132,6 +159,22 @@ struct FallbackChange {
 std::vector<FallbackChange> changes_of(const config::Node& entry);
 
 /// The weights file that the training starts from.
+struct Unfreeze {
+  static constexpr auto kSummary = "Parameters of freeze that are trained from some epoch on.";
+
+  std::int64_t epoch = 1;
+  std::vector<std::string> match;
+
+  static void describe(auto& options) {
+    options.field("epoch", &Unfreeze::epoch,
+                  {.at_least = 1, .required = true, .example = "5"},
+                  "Epochs before the parameters are trained.");
+    options.field("match", &Unfreeze::match,
+                  {.required = true, .not_empty = true, .example = "[layer4, \"layer3.*\"]"},
+                  "Parameters by name, as in freeze.");
+  }
+};
+
 struct Weights {
   static constexpr auto kSummary = "File with the initial weights.";
 

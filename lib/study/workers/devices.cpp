@@ -127,7 +127,28 @@ std::string visible_note() {
 }
 
 DeviceChoice on_cpu(const spec::Trainer& trainer) {
+  ENSURE(config, !trainer.devices.is_list(),
+         "trainer.devices lists GPUs, but the run is on CPUs, which have no numbers\nhint: write "
+         "trainer.devices={} for as many processes",
+         trainer.devices.value_or(1));
   return {.gpu = false, .ranks = trainer.devices.value_or(1), .visible = 0, .warning = {}};
+}
+
+/// Limits the run to the GPUs that trainer.devices lists. Their numbers count the visible GPUs.
+void choose_listed(const std::vector<int>& gpus, DeviceChoice& choice) {
+  const char* list = std::getenv(kVisible);
+  const std::vector<std::string> visible =
+      list == nullptr ? std::vector<std::string>() : split(list, ',');
+  for (const int gpu : gpus) {
+    ENSURE(resource, gpu < choice.visible,
+           "trainer.devices lists GPU {}, but the CUDA driver finds {} GPU{}, numbered from 0{}\n"
+           "hint: 'trainctl doctor' lists the GPUs",
+           gpu, choice.visible, plural(choice.visible), visible_note());
+    const auto index = static_cast<std::size_t>(gpu);
+    choice.names += (choice.names.empty() ? "" : ",") +
+                    (index < visible.size() ? visible[index] : std::to_string(gpu));
+  }
+  choice.gpus = gpus;
 }
 
 constexpr unsigned kMostSeconds = 20;                       // time limit for an answer
@@ -182,10 +203,11 @@ DeviceChoice choose_devices(const spec::Trainer& trainer, const Machine& machine
     return choice;
   }
   const int ranks = trainer.devices.value_or(found.count);
+  DeviceChoice choice{.gpu = true, .ranks = ranks, .visible = found.count, .warning = {}};
+  if (trainer.devices.is_list()) choose_listed(trainer.devices.gpus, choice);
   ENSURE(resource, ranks <= found.count,
          "trainer.devices is {}, but the CUDA driver finds {} GPU{}{}\nhint: lower trainer.devices",
          ranks, found.count, plural(found.count), visible_note());
-  DeviceChoice choice{.gpu = true, .ranks = ranks, .visible = found.count, .warning = {}};
   if (found.count < named && trainer.devices.is_auto())
     choice.warning = fmt::format("{} names {} GPUs ('{}'), but the CUDA driver finds only {}",
                                  kVisible, named, printable(std::getenv(kVisible)), found.count);

@@ -77,7 +77,9 @@ std::vector<std::optional<int>> nodes_of_gpus(const DeviceChoice& devices, const
   std::vector<std::optional<int>> nodes(static_cast<std::size_t>(devices.ranks));
   const bool is_known = devices.gpu && numbers_by_pci();
   for (std::size_t rank = 0; is_known && rank < nodes.size(); ++rank) {
-    if (rank < machine.gpus.size()) nodes[rank] = node_of_gpu(machine.gpus[rank]);
+    const std::size_t gpu =
+        devices.gpus.empty() ? rank : static_cast<std::size_t>(devices.gpus[rank]);
+    if (gpu < machine.gpus.size()) nodes[rank] = node_of_gpu(machine.gpus[gpu]);
   }
   return nodes;
 }
@@ -181,6 +183,7 @@ launch::LaunchSpec worker_launch(const WorkerLaunch& workers) {
   launch::LaunchSpec launch;
   launch.argv = {workers.executable.string(), "worker", "--run-dir", workers.folder.string()};
   launch.environment = environment_of(workers);
+  if (!workers.devices.names.empty()) launch.environment[kVisibleGpus] = workers.devices.names;
   launch.omp_wait_policy = choose_omp_wait_policy(workers, cpu_pressure());
   launch.cores = cores_of(workers, launch.omp_wait_policy);
   launch.library_path = library_path();

@@ -8,6 +8,7 @@
 #include "dist/communicator.hpp"
 #include "events/records.hpp"
 #include "stage/stages.hpp"
+#include "train/state/weights.hpp"
 
 #include <cstdint>
 #include <filesystem>
@@ -42,6 +43,7 @@ struct Session {
   stage::Scheduler& scheduler;
   stage::Stopper* stopper = nullptr;  // null: no early stopping
   std::vector<std::unique_ptr<stage::Metric>>& metrics;
+  std::vector<UnfrozenLater> unfreezing = {};  // which frozen parameters are trained later
   data::Loader& train;
   data::Loader* validation = nullptr;  // null: no validation
   std::int64_t batch_size = 0;         // rows of a full batch on one rank

@@ -9,6 +9,7 @@
 #include "train/parallel/local_sgd.hpp"
 #include "train/parallel/replicas.hpp"
 #include "train/parallel/stop_consensus.hpp"
+#include "train/state/unfreezing.hpp"
 
 #include <ATen/ops/empty.h>
 
@@ -83,6 +84,7 @@ void TrainLoop::make_observers() {
   const std::int64_t steps =
       (session_.train.batches_per_epoch() + options_.accumulate - 1) / options_.accumulate;
   const dist::RankInfo place = session_.communicator.rank_info();
+  if (!session_.unfreezing.empty()) add_observer<Unfreezing>(session_);
   if (options_.profiler && place.rank == 0)
     add_observer<ProfilerObserver>(session_, options_, phases_);
   if (options_.strategy == spec::Strategy::local_sgd)

@@ -32,6 +32,7 @@ std::unique_ptr<dist::GradSync> synchronize(const Session& session, const Option
   dist::BucketOptions buckets = session.buckets;
   if (records_steps(session, options)) buckets.bucketing = dist::Bucketing::hooks;
   buckets.exchanges = options.strategy != spec::Strategy::local_sgd;
+  buckets.find_unused = buckets.find_unused || !session.unfreezing.empty();
   buckets.names.clear();
   for (const auto& [name, tensor] : trained_parameters(session.model))
     buckets.names.push_back(name);

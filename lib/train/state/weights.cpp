@@ -227,4 +227,38 @@ std::vector<std::string> freeze(const stage::Model& model,
   return frozen;
 }
 
+std::vector<UnfrozenLater> unfreeze_later(const stage::Model& model,
+                                          const std::vector<spec::Unfreeze>& stages) {
+  if (stages.empty()) return {};
+  const std::vector<stage::NamedTensor> parameters = model.parameters();
+  const bool trains_first = !trained_parameters(model).empty();
+  std::vector<UnfrozenLater> later;
+  std::vector<bool> is_taken(parameters.size(), false);
+  for (const spec::Unfreeze& stage : stages) {
+    later.push_back({stage.epoch, {}});
+    for (const std::size_t i :
+         weights::frozen_by(stage.match, parameter_names(model), "unfreeze_at")) {
+      ENSURE(config, !is_taken[i], "unfreeze_at: '{}' is in two entries\nhint: name it once",
+             printable(parameters[i].name));
+      ENSURE(config, !parameters[i].tensor.requires_grad(),
+             "unfreeze_at: '{}' is not frozen\nhint: add it to 'freeze'",
+             printable(parameters[i].name));
+      is_taken[i] = true;
+      later.back().parameters.push_back(parameters[i].tensor);
+    }
+  }
+  ENSURE(config, trains_first,
+         "there is nothing to train in the first epoch: every parameter is frozen\nhint: leave the "
+         "last layer out of 'freeze'");
+  set_trained(later, std::numeric_limits<std::int64_t>::max());
+  return later;
+}
+
+void set_trained(const std::vector<UnfrozenLater>& stages, std::int64_t epoch) {
+  for (const UnfrozenLater& stage : stages) {
+    for (const at::Tensor& parameter : stage.parameters)
+      parameter.set_requires_grad(epoch >= stage.epoch);
+  }
+}
+
 }  // namespace trainctl::train

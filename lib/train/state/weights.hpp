@@ -1,12 +1,14 @@
 #pragma once
 
 #include "events/records.hpp"
+#include "spec/experiment/value_types.hpp"
 #include "stage/stages.hpp"
 #include "weights/tensor_names.hpp"
 
 #include <ATen/core/Tensor.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <span>
@@ -91,5 +93,19 @@ void load_weights(const stage::Model& model, const std::filesystem::path& file,
 /// them. Returns their names. Throws Error(config) for a pattern that matches none.
 std::vector<std::string> freeze(const stage::Model& model,
                                 const std::vector<std::string>& patterns);
+
+/// Frozen parameters that are trained after some epochs.
+struct UnfrozenLater {
+  std::int64_t epoch = 0;
+  std::vector<at::Tensor> parameters;
+};
+/// Returns the parameters of `freeze` that match the patterns of each stage, and enables their
+/// gradients, so that optimizer and gradient exchange include them from the start. Throws
+/// Error(config) for a pattern that matches none, a parameter that is not frozen, and if the first
+/// epoch would train nothing.
+std::vector<UnfrozenLater> unfreeze_later(const stage::Model& model,
+                                          const std::vector<spec::Unfreeze>& stages);
+/// Enables or disables the gradients of the parameters for an epoch, counted from 0.
+void set_trained(const std::vector<UnfrozenLater>& stages, std::int64_t epoch);
 
 }  // namespace trainctl::train

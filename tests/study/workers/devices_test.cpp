@@ -115,6 +115,23 @@ TEST_CASE("devices: a GPU that CUDA_VISIBLE_DEVICES names is never replaced by t
   CHECK_FALSE(choose_devices(trainer(automatic), with_files(0), never).gpu);
 }
 
+TEST_CASE("devices: a list chooses among the visible GPUs, and names them for the workers") {
+  spec::Trainer listed = trainer(automatic);
+  listed.devices = {.value = 2, .gpus = {3, 1}};
+  const DeviceChoice choice = choose_devices(listed, with_files(4), driver_with(4));
+  CHECK(choice.ranks == 2);
+  CHECK(choice.gpus == std::vector{3, 1});
+  CHECK(choice.names == "3,1");
+  CHECK_THROWS_WITH(choose_devices(listed, with_files(4), driver_with(3)),
+                    Contains("trainer.devices lists GPU 3, but the CUDA driver finds 3 GPUs"));
+  const Visible chosen("7,GPU-8a6b,5,4");
+  CHECK(choose_devices(listed, with_files(4), driver_with(4)).names == "4,GPU-8a6b");
+  listed.accelerator = cpu;
+  CHECK_THROWS_WITH(choose_devices(listed, with_files(4), never),
+                    Contains("lists GPUs, but the run is on CPUs") &&
+                        Contains("trainer.devices=2 for as many processes"));
+}
+
 TEST_CASE("devices: GPUs that CUDA_VISIBLE_DEVICES names and the driver lacks cause a warning") {
   const Visible three("0,1,7");
   CHECK_THAT(choose_devices(trainer(automatic), with_files(2), driver_with(2)).warning,

@@ -42,6 +42,17 @@ TEST_CASE("NCCL watchdog: the limit is distributed.timeout_s unless the user set
   CHECK(std::ranges::find(launch.user_variables, kLimit) != launch.user_variables.end());
 }
 
+TEST_CASE("trainer.devices: the workers see only the GPUs that it lists") {
+  spec::Trainer trainer;
+  Machine machine;
+  machine.cores = 2;
+  DeviceChoice devices;
+  const WorkerLaunch workers{"trainctl", "run", trainer, machine, devices};
+  CHECK_FALSE(worker_launch(workers).environment.contains("CUDA_VISIBLE_DEVICES"));
+  devices = {.gpu = true, .ranks = 2, .visible = 4, .gpus = {3, 1}, .names = "3,1"};
+  CHECK(worker_launch(workers).environment.at("CUDA_VISIBLE_DEVICES") == "3,1");
+}
+
 TEST_CASE("trainer.hang_timeout: is the supervisor's limit, and auto sets none") {
   spec::Trainer trainer;
   Machine machine;

@@ -73,3 +73,46 @@ TEST_CASE("freeze: frozen parameters have no gradient and do not change") {
   CHECK_FALSE(torch::equal(run.model.bias, torch::zeros({3})));
   CHECK_THROWS_WITH(train::freeze(run.model, {"wieght"}), Contains("hint: use 'weight'"));
 }
+
+TEST_CASE("unfreeze_at: parameters change only from their epoch on, with a fresh optimizer state") {
+  FakeRun run;
+  const at::Tensor weight = run.model.weight.detach().clone();
+  run.freeze_weight_until(2);
+  run.options.max_epochs = 3;
+  std::vector<bool> has_changed;
+  run.on_event = [&](const events::Event& event) {
+    if (std::holds_alternative<events::EpochEnded>(event))
+      has_changed.push_back(!torch::equal(run.model.weight, weight));
+  };
+  run.run();
+  CHECK(has_changed == std::vector{false, false, true});
+  CHECK(makes_gradient(run.model.weight));
+}
+
+TEST_CASE("unfreeze_at: until their epoch, parameters are as if they were frozen for good") {
+  FakeRun frozen;
+  train::freeze(frozen.model, {"weight"});
+  FakeRun later;
+  later.freeze_weight_until(2);
+  frozen.options.max_epochs = later.options.max_epochs = 2;
+  CHECK(later.run().parameter_digest == frozen.run().parameter_digest);
+}
+
+TEST_CASE("unfreeze_at: patterns must match frozen parameters, each once") {
+  const auto unfreeze = [](const std::vector<std::string>& frozen,
+                           const std::vector<spec::Unfreeze>& stages) {
+    const FakeModel model;
+    train::freeze(model, frozen);
+    return train::unfreeze_later(model, stages);
+  };
+  CHECK(unfreeze({}, {}).empty());
+  CHECK(unfreeze({"weight"}, {{.epoch = 3, .match = {"w*"}}}).front().epoch == 3);
+  CHECK_THROWS_WITH(unfreeze({"weight"}, {{.match = {"wieght"}}}),
+                    Contains("unfreeze_at: the model has no parameter 'wieght'\nhint: use 'weight'"));
+  CHECK_THROWS_WITH(unfreeze({"weight"}, {{.match = {"bias"}}}),
+                    Contains("unfreeze_at: 'bias' is not frozen\nhint: add it to 'freeze'"));
+  CHECK_THROWS_WITH(unfreeze({"weight"}, {{.match = {"weight"}}, {.match = {"*t"}}}),
+                    Contains("'weight' is in two entries"));
+  CHECK_THROWS_WITH(unfreeze({"*"}, {{.match = {"weight"}}}),
+                    Contains("nothing to train in the first epoch"));
+}
