@@ -89,7 +89,35 @@ double student_density(double t, double df) {
          std::sqrt(df * std::numbers::pi);
 }
 
+template <class Number>
+Histogram histogram(std::span<const Number> values) {
+  constexpr std::size_t kBins = 30;
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  Histogram found{.min = kInfinity, .max = -kInfinity};
+  for (const double value : values) {
+    if (!std::isfinite(value)) continue;
+    found.min = std::min(found.min, value);
+    found.max = std::max(found.max, value);
+    found.num += 1;
+    found.sum += value;
+    found.sum_squares += value * value;
+  }
+  if (found.num == 0) return {};
+  found.counts.resize(found.min < found.max ? kBins : 1);
+  const auto bins = static_cast<double>(found.counts.size());
+  const double width = (found.max - found.min) / bins;
+  for (const double value : values) {
+    if (!std::isfinite(value)) continue;
+    const double place = width > 0 ? (value - found.min) / width : 0;
+    found.counts[static_cast<std::size_t>(std::clamp(place, 0.0, bins - 1))] += 1;
+  }
+  return found;
+}
+
 }  // namespace
+
+Histogram histogram_of(std::span<const double> values) { return histogram(values); }
+Histogram histogram_of(std::span<const float> values) { return histogram(values); }
 
 double student_cdf(double t, double df) {
   if (std::isnan(t) || !(df > 0)) return std::numeric_limits<double>::quiet_NaN();

@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <span>
+#include <vector>
 
 namespace trainctl {
 
@@ -19,6 +20,19 @@ Quartiles quartiles(std::span<const double> values);
 double mean(std::span<const double> values);
 /// Returns the sample variance (divided by n - 1); NaN for fewer than two values.
 double variance(std::span<const double> values);
+
+/// The distribution of values that are finite: counts of bins of equal width from `min` to `max`.
+struct Histogram {
+  double min = 0;
+  double max = 0;
+  double num = 0;
+  double sum = 0;
+  double sum_squares = 0;
+  std::vector<double> counts;  // empty: there are no values; one bin: all values are equal
+};
+/// Returns a histogram with 30 bins.
+Histogram histogram_of(std::span<const double> values);
+Histogram histogram_of(std::span<const float> values);
 
 // Student's t distribution for small samples is computed here, with an error of about 1e-10, since
 // Debian's Boost.Math would add 100 MB of headers for two functions.

@@ -188,6 +188,8 @@ RECORD_FIELDS(RunStarted, world_size, parameters, trainable_parameters, train_sa
 RECORD_FIELDS(Progress, phase, epoch, step_in_epoch, steps_in_epoch, global_step, loss)
 RECORD_FIELDS(StepLogged, epoch, global_step, loss, lr, elapsed_s, grad_norm, param_norm)
 RECORD_FIELDS(Validated, epoch, global_step, metrics, improved, split)
+RECORD_FIELDS(LayerNorms, epoch, global_step, norms)
+RECORD_FIELDS(Distribution, global_step, tag, min, max, num, sum, sum_squares, counts)
 RECORD_FIELDS(EpochEnded, epoch, global_step, lr, metrics, timing, data_digest, improved, usage)
 RECORD_FIELDS(RankEpoch, rank, epoch, global_step, steps, wall_s, data_wait_s, step_s,
               allreduce_exposed_s, overlapped_s, exposed_s, overlap, payload_bytes, wire_bytes,

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "base/statistics.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -202,6 +204,20 @@ struct Validated {
   Metrics metrics;        // of this split only
   bool improved = false;  // the monitored value is the best so far
   std::string split = "val";
+};
+
+/// Reports the norm of each layer's gradient, before clipping, at a log point
+/// (trainer.log_layer_norms).
+struct LayerNorms {
+  std::int64_t epoch = 0;
+  std::int64_t global_step = 0;
+  Metrics norms;  // by layer: "conv1"
+};
+
+/// Reports the distribution of a weight or a gradient, for TensorBoard.
+struct Distribution : Histogram {
+  std::int64_t global_step = 0;
+  std::string tag;  // "weights/conv1.weight", "gradients/conv1.weight"
 };
 
 /// Reports the results of an epoch: one row of the epoch table.
@@ -437,6 +453,7 @@ struct Replayed {
 using Event =
     std::variant<Hello, WeightsSet, RunStarted, Progress, StepLogged, EpochEnded, TableRow,
                  CheckpointSaved, StoppedEarly, Evaluated, Warning, Failed, Finished, Measured,
-                 Resumed, Replayed, RankEpoch, LinkMeasured, GpuChecked, Validated>;
+                 Resumed, Replayed, RankEpoch, LinkMeasured, GpuChecked, Validated, LayerNorms,
+                 Distribution>;
 
 }  // namespace trainctl::events

@@ -22,3 +22,19 @@ TEST_CASE("variance: the sum of squares is divided by n - 1") {
   CHECK(variance(std::vector<double>{3, 3}) == 0);
   CHECK(std::isnan(variance(std::vector<double>{3})));
 }
+
+TEST_CASE("histogram_of: counts finite values in bins of equal width") {
+  std::vector<float> values{std::numeric_limits<float>::infinity(), std::nanf("")};
+  for (int i = 0; i <= 60; ++i) values.push_back(static_cast<float>(i));
+  const Histogram found = histogram_of(std::span<const float>(values));
+  CHECK(found.num == 61);
+  CHECK(found.min == 0);
+  CHECK(found.max == 60);
+  CHECK(found.sum == 1830);
+  CHECK(found.sum_squares == 73810);
+  REQUIRE(found.counts.size() == 30);
+  CHECK(found.counts.front() == 2);
+  CHECK(found.counts.back() == 3);  // the last bin includes the maximum
+  CHECK(histogram_of(std::vector<double>{}).counts.empty());
+  CHECK(histogram_of(std::vector<double>{5, 5}).counts == std::vector<double>{2});
+}

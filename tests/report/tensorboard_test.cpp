@@ -189,10 +189,10 @@ TEST_CASE("TensorBoard: records are buffered while the disk is full, and the fil
 
 TEST_CASE("TensorBoard: a histogram contains only finite values") {
   const std::vector<double> values{1, 2, 3, 4, std::nan(""), 1.0 / 0.0};
-  CHECK(tb::histogram_event({0, 0}, "h", std::vector<double>{std::nan("")}).empty());
-  CHECK_FALSE(tb::histogram_event({0, 0}, "h", values).empty());
+  CHECK(tb::histogram_event({0, 0}, "h", histogram_of(std::vector<double>{std::nan("")})).empty());
+  CHECK_FALSE(tb::histogram_event({0, 0}, "h", histogram_of(values)).empty());
   // Field 5 of the value is histo, whose field 1 is min. One value gives one bucket.
-  const std::string one = tb::histogram_event({0, 0}, "h", std::vector<double>{2.0});
+  const std::string one = tb::histogram_event({0, 0}, "h", histogram_of(std::vector<double>{2.0}));
   CHECK_THAT(one, Contains(std::string("\x09\0\0\0\0\0\0\0\x40", 9)));
 }
 

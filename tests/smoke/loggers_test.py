@@ -103,6 +103,22 @@ class EventFiles(Smoke):
         self.assertEqual((width, height, magic), (160, 160, b"\x89PNG\r\n\x1a\n".hex()))
         self.assertEqual(len(events["histograms"]["step_seconds"]), 2)
 
+    def test_tensorboard_reads_histograms_of_weights_and_norms_of_layers(self):
+        self.train("loggers=[jsonl, {type: tensorboard, weights_every_n_steps: 3}]", "trainer.log_every_n_steps=2", *SHORT[1:],
+                   "trainer.max_epochs=1", "trainer.log_layer_norms=true")
+        events = self.read_back(self.run_dir / "tensorboard")
+        steps = self.lines()[-1]["step"]
+        weights = {tag: values for tag, values in events["histograms"].items() if tag.startswith("weights/")}
+        self.assertTrue(weights)
+        for tag, values in weights.items():
+            self.assertEqual([step for step, _ in values], list(range(3, steps + 1, 3)), tag)
+            self.assertEqual(events["histograms"][tag.replace("weights/", "gradients/")], values)  # the same steps and counts
+        norms = [line for line in self.lines() if line["type"] == "norms"]
+        layers = {name for name in norms[0] if name.startswith("grad_norm/")}
+        self.assertEqual(layers, {"grad_norm/" + tag.split("/")[1].rsplit(".", 1)[0] for tag in weights})
+        for name in layers:
+            self.assertEqual(events["scalars"][name], [[line["step"], single(line[name])] for line in norms])
+
     def test_tensorboard_shows_the_worst_predictions(self):
         self.train("loggers=[csv]", *SHORT, "trainer.max_epochs=1")
         predictions = self.run_dir / "predictions.csv"

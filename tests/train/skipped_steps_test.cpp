@@ -4,7 +4,9 @@
 
 #include <ATen/Context.h>
 
+#include <cmath>
 #include <limits>
+#include <numeric>
 
 using namespace trainctl;
 
@@ -190,6 +192,48 @@ TEST_CASE("skip_nonfinite_steps: without non-finite steps the weights are bitwis
   watched.run();
   CHECK(watched.model.weight.equal(plain.model.weight));
   CHECK(watched.all<events::Warning>().empty());
+}
+
+TEST_CASE("log_layer_norms: the norms of the layers combine to that of the gradient") {
+  SixSteps run;
+  run.options.log_every = 3;
+  run.options.log_norms = run.options.log_layer_norms = true;
+  run.options.clip = 1e-3;
+  run.run();
+  const auto logged = run.all<events::StepLogged>();
+  const auto norms = run.all<events::LayerNorms>();
+  REQUIRE(norms.size() == 2);
+  for (std::size_t i = 0; i < norms.size(); ++i) {
+    CHECK(norms[i].global_step == logged[i].global_step);
+    REQUIRE(norms[i].norms.size() == 2);
+    CHECK(norms[i].norms[0].first == "weight");
+    const double all = std::hypot(norms[i].norms[0].second, norms[i].norms[1].second);
+    CHECK(all == Approx(logged[i].grad_norm.value()));
+  }
+  SixSteps frozen;
+  frozen.freeze_weight_until(9);
+  frozen.options.log_every = 3;
+  frozen.options.log_layer_norms = true;
+  frozen.run();
+  CHECK(frozen.all<events::LayerNorms>().back().norms.size() == 1);
+  CHECK_FALSE(frozen.all<events::StepLogged>().back().grad_norm);
+}
+
+TEST_CASE("TensorBoard: histograms of weights and gradients count every value, every N steps") {
+  SixSteps run;
+  run.options.weights_every = 4;
+  run.run();
+  const auto all = run.all<events::Distribution>();
+  REQUIRE(all.size() == 4);
+  CHECK(all[0].tag == "weights/weight");
+  CHECK(all[1].tag == "gradients/weight");
+  CHECK(all[2].tag == "weights/bias");
+  for (const events::Distribution& one : all) {
+    CHECK(one.global_step == 4);
+    CHECK(one.num == (one.tag.ends_with("/weight") ? 18 : 3));
+    CHECK(std::accumulate(one.counts.begin(), one.counts.end(), 0.0) == one.num);
+    CHECK(one.min < one.max);
+  }
 }
 
 TEST_CASE("log_norms: the norms of gradient and weights are logged at the log points") {

@@ -19,6 +19,8 @@ struct Recorder {
   void operator()(const events::RunStarted& event) { record.started = event; }
   void operator()(const events::Progress& event) { saw_step(event.global_step); }
   void operator()(const events::StepLogged& event) { saw_step(event.global_step); }
+  void operator()(const events::LayerNorms& /*event*/) {}    // only logged
+  void operator()(const events::Distribution& /*event*/) {}  // only logged
   void operator()(const events::Validated& event) { saw_step(event.global_step); }
   void operator()(const events::EpochEnded& event) {
     saw_step(event.global_step);

@@ -139,6 +139,12 @@ class CsvSink final : public FileSink {
   CsvFile ranks_;  // only for several ranks: the file is created with its first row
 };
 
+Json norms_line(const events::LayerNorms& norms) {
+  Json line{{"type", "norms"}, {"epoch", norms.epoch + 1}, {"step", norms.global_step}};
+  for (const auto& [layer, norm] : norms.norms) line["grad_norm/" + layer] = json_number(norm);
+  return line;
+}
+
 /// Returns elapsed_s of the last epoch in metrics.jsonl; 0 without an epoch.
 double elapsed_in(const fs::path& jsonl) {
   constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 32;
@@ -163,6 +169,8 @@ class JsonlSink final : public FileSink {
   void take(const events::Event& event) override {
     if (const auto* step = std::get_if<events::StepLogged>(&event)) {
       append(to_line(step_line(*step)));
+    } else if (const auto* norms = std::get_if<events::LayerNorms>(&event)) {
+      append(to_line(norms_line(*norms)));
     } else if (const auto* validated = std::get_if<events::Validated>(&event)) {
       append(to_line(validation_line(*validated)));
       later([this] { file_.sync(); });

@@ -253,6 +253,7 @@ class MlflowSink final : public Sink {
   void on_event(int rank, const events::Event& event) override {
     if (rank != 0) return;
     if (const auto* step = std::get_if<events::StepLogged>(&event)) add(*step);
+    if (const auto* norms = std::get_if<events::LayerNorms>(&event)) add(*norms);
     if (const auto* validated = std::get_if<events::Validated>(&event)) add(*validated);
     if (const auto* epoch = std::get_if<events::EpochEnded>(&event)) add(*epoch);
   }

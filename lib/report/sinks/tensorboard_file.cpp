@@ -21,7 +21,6 @@ namespace {
 // The generated messages; this code is in the inner namespace `report::tensorboard`.
 namespace pb = trainctl::tensorboard;
 
-constexpr int kBins = 30;
 constexpr int kRgb = 3;
 
 pb::Event event_at(Moment moment) {
@@ -70,28 +69,19 @@ void put(const HParam& from, pb::HParamValue& to) {
   if (const auto* text = std::get_if<std::string>(&from)) to.set_string_value(*text);
 }
 
-void fill(pb::Histogram& histogram, const std::vector<double>& values) {
-  const auto [lowest, highest] = std::ranges::minmax(values);
-  std::vector<double> counts(lowest < highest ? kBins : 1, 0.0);
-  const auto bins = static_cast<double>(counts.size());
-  const double width = (highest - lowest) / bins;
-  double sum = 0;
-  double squares = 0;
-  for (const double value : values) {
-    const double place = width > 0 ? (value - lowest) / width : 0;
-    counts[static_cast<std::size_t>(std::clamp(place, 0.0, bins - 1))] += 1;
-    sum += value;
-    squares += value * value;
-  }
-  histogram.set_min(lowest);
-  histogram.set_max(highest);
-  histogram.set_num(static_cast<double>(values.size()));
-  histogram.set_sum(sum);
-  histogram.set_sum_squares(squares);
-  for (std::size_t i = 0; i < counts.size(); ++i) {
-    const bool is_last = i + 1 == counts.size();
-    histogram.add_bucket_limit(is_last ? highest : lowest + width * static_cast<double>(i + 1));
-    histogram.add_bucket(counts[i]);
+void fill(pb::Histogram& histogram, const Histogram& values) {
+  histogram.set_min(values.min);
+  histogram.set_max(values.max);
+  histogram.set_num(values.num);
+  histogram.set_sum(values.sum);
+  histogram.set_sum_squares(values.sum_squares);
+  const std::size_t bins = values.counts.size();
+  const double width = (values.max - values.min) / static_cast<double>(bins);
+  for (std::size_t i = 0; i < bins; ++i) {
+    const bool is_last = i + 1 == bins;
+    histogram.add_bucket_limit(is_last ? values.max
+                                       : values.min + width * static_cast<double>(i + 1));
+    histogram.add_bucket(values.counts[i]);
   }
 }
 
@@ -177,13 +167,10 @@ std::string image_event(Moment moment, const std::string& tag, const Picture& pi
   return event.SerializeAsString();
 }
 
-std::string histogram_event(Moment moment, const std::string& tag, std::span<const double> values) {
-  std::vector<double> finite;
-  std::ranges::copy_if(values, std::back_inserter(finite),
-                       [](double value) { return std::isfinite(value); });
-  if (finite.empty()) return {};
+std::string histogram_event(Moment moment, const std::string& tag, const Histogram& values) {
+  if (values.counts.empty()) return {};
   pb::Event event = event_at(moment);
-  fill(*value_of(event, tag).mutable_histo(), finite);
+  fill(*value_of(event, tag).mutable_histo(), values);
   return event.SerializeAsString();
 }
 

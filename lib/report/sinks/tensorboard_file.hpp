@@ -1,6 +1,7 @@
 #pragma once
 
 #include "base/files.hpp"
+#include "base/statistics.hpp"
 
 #include <variant>
 
@@ -36,9 +37,8 @@ struct Picture {
 };
 std::string image_event(Moment moment, const std::string& tag, const Picture& picture);
 
-/// Returns a histogram of the finite values with 30 bins of equal width; empty if there are no
-/// finite values.
-std::string histogram_event(Moment moment, const std::string& tag, std::span<const double> values);
+/// Returns a histogram; empty if it has no values.
+std::string histogram_event(Moment moment, const std::string& tag, const Histogram& values);
 
 using HParam = std::variant<double, bool, std::string>;
 /// The hyperparameters of a run.

@@ -134,6 +134,16 @@ class TensorboardSink final : public Sink {
     });
   }
 
+  void take(const events::LayerNorms& norms) {
+    begin();
+    write(tensorboard::scalars_event(at(norms.global_step), scalars_of(norms)));
+  }
+
+  void take(const events::Distribution& values) {
+    begin();
+    write(tensorboard::histogram_event(at(values.global_step), values.tag, values));
+  }
+
   void take(const events::RankEpoch& epoch) {
     if (epoch.steps > 0 && !std::isnan(epoch.step_s))
       rank_times_.push_back(epoch.step_s / static_cast<double>(epoch.steps));
@@ -175,9 +185,10 @@ class TensorboardSink final : public Sink {
   void write_histograms(const events::EpochEnded& epoch, Moment moment) {
     const std::int64_t every = options_.histograms_every_n_epochs;
     if (every > 0 && (epoch.epoch + 1) % every == 0) {
-      write(tensorboard::histogram_event(moment, "step_seconds", step_times_));
+      write(tensorboard::histogram_event(moment, "step_seconds", histogram_of(step_times_)));
       if (rank_times_.size() > 1)
-        write(tensorboard::histogram_event(moment, "rank_step_seconds", rank_times_));
+        write(tensorboard::histogram_event(moment, "rank_step_seconds",
+                                           histogram_of(rank_times_)));
     }
     step_times_.clear();
     rank_times_.clear();
@@ -231,6 +242,12 @@ Scalars scalars_of(const events::StepLogged& step) {
   Scalars scalars{{"step/train_loss", step.loss}, {"step/lr", step.lr}};
   if (step.grad_norm) scalars.emplace_back("step/grad_norm", *step.grad_norm);
   if (step.param_norm) scalars.emplace_back("step/param_norm", *step.param_norm);
+  return scalars;
+}
+
+Scalars scalars_of(const events::LayerNorms& norms) {
+  Scalars scalars;
+  for (const auto& [layer, norm] : norms.norms) scalars.emplace_back("grad_norm/" + layer, norm);
   return scalars;
 }
 

@@ -32,6 +32,7 @@ class MatrixRows {
 /// Returns the numbers of a logged step, or of an epoch, by their tags such as `step/lr` or
 /// `time_share/data_wait`. The logger `mlflow` uses the same names.
 tensorboard::Scalars scalars_of(const events::StepLogged& step);
+tensorboard::Scalars scalars_of(const events::LayerNorms& norms);
 tensorboard::Scalars scalars_of(const events::Validated& validated);
 tensorboard::Scalars scalars_of(const events::EpochEnded& epoch);
 

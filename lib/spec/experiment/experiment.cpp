@@ -162,6 +162,8 @@ void Trainer::describe(config::Describe<Trainer>& options) {
   options.field(
       "log_norms", &Trainer::log_norms,
       "Logs the norms of the gradient, before clipping, and of the weights to metrics.jsonl.");
+  options.field("log_layer_norms", &Trainer::log_layer_norms,
+                "Logs the norm of each layer's gradient, before clipping, to metrics.jsonl.");
   options.field("deterministic", &Trainer::deterministic, "Uses only deterministic kernels.");
   options.field("detect_anomaly", &Trainer::detect_anomaly,
                 "Reports the layer and operation that first produced a non-finite value; slow.");

@@ -317,6 +317,7 @@ struct Trainer {
   config::Auto<std::int64_t> skip_nonfinite_steps;
   std::vector<Fallback> on_divergence;  // one for each further attempt
   bool log_norms = false;
+  bool log_layer_norms = false;
   bool deterministic = false;
   bool detect_anomaly = false;
   bool sync_batchnorm = false;

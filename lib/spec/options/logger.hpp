@@ -116,15 +116,18 @@ struct Prometheus {
 struct Tensorboard {
   static constexpr auto kSummary =
       "TensorBoard event files in tensorboard/ of the run folder: scalars, hyperparameters, "
-      "config, bottleneck, confusion matrices, histograms of step times.";
+      "config, bottleneck, confusion matrices, histograms of step times, weights and gradients.";
 
   std::int64_t histograms_every_n_epochs = 1;
+  std::int64_t weights_every_n_steps = 0;
   bool images = true;
 
   static void describe(auto& options) {
     options.field("histograms_every_n_epochs", &Tensorboard::histograms_every_n_epochs,
                   {.at_least = 0, .at_most = 1'000'000},
                   "Epochs between two histograms of step times; 0: none.");
+    options.field("weights_every_n_steps", &Tensorboard::weights_every_n_steps, {.at_least = 0},
+                  "Steps between two histograms of all weights and gradients; 0: none.");
     options.field("images", &Tensorboard::images,
                   "Writes an image of each confusion matrix, if that metric is listed.");
   }

@@ -389,6 +389,7 @@ std::vector<std::string> short_run(int steps) {
           fmt::format("++trainer.max_steps={}", steps),
           "++trainer.log_every_n_steps=1",
           "++trainer.log_norms=false",
+          "++trainer.log_layer_norms=false",
           "++trainer.num_sanity_val_steps=0",
           "++trainer.fast_dev_run=false",
           "++trainer.test=false",

@@ -44,6 +44,7 @@ constexpr std::array kRules{
     Rule{"trainer.hang_timeout", ChangeEffect::harmless},
     Rule{"trainer.log_every_n_steps", ChangeEffect::harmless},
     Rule{"trainer.log_norms", ChangeEffect::harmless},
+    Rule{"trainer.log_layer_norms", ChangeEffect::harmless},
     Rule{"trainer.num_sanity_val_steps", ChangeEffect::harmless},
     Rule{"trainer.test", ChangeEffect::harmless},
     Rule{"trainer.allocator", ChangeEffect::harmless},

@@ -4,6 +4,7 @@
 #include "spec/checks/checks.hpp"
 #include "spec/experiment/experiment.hpp"
 #include "spec/experiment/value_types.hpp"
+#include "spec/options/logger.hpp"
 
 #include <algorithm>
 
@@ -51,6 +52,11 @@ Options options_from(const spec::Experiment& experiment, at::Device device, int 
   const bool scales = trainer.precision == spec::Precision::fp16_mixed;
   options.may_skip = trainer.skip_nonfinite_steps.value_or(scales ? kSkippedWhileScaling : 0);
   options.log_norms = trainer.log_norms;
+  options.log_layer_norms = trainer.log_layer_norms;
+  for (const config::Stage& logger : experiment.loggers) {
+    if (const auto* board = logger.get_if<spec::logger::Tensorboard>())
+      options.weights_every = board->weights_every_n_steps;
+  }
   options.profiler = experiment.profiler;
   options.detect_anomaly = trainer.detect_anomaly;
   options.cuda_graphs = trainer.cuda_graphs;

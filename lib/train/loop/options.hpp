@@ -57,6 +57,8 @@ struct Options {
   std::optional<Averaging> averaging;
   std::int64_t may_skip = 0;  // allowed number of consecutive non-finite steps
   bool log_norms = false;
+  bool log_layer_norms = false;
+  std::int64_t weights_every = 0;  // steps between histograms of weights and gradients; 0: none
   std::optional<spec::Profiler> profiler;
   bool detect_anomaly = false;
   config::Auto<bool> cuda_graphs{false};

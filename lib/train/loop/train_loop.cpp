@@ -5,6 +5,7 @@
 #include "train/loop/progress_reporter.hpp"
 #include "train/measure/profiler.hpp"
 #include "train/measure/step_benchmark.hpp"
+#include "train/measure/tensor_statistics.hpp"
 #include "train/measure/usage_meter.hpp"
 #include "train/parallel/local_sgd.hpp"
 #include "train/parallel/replicas.hpp"
@@ -93,6 +94,8 @@ void TrainLoop::make_observers() {
   add_observer<UsageObserver>(session_, options_);
   guard_ = &add_observer<NumericsGuard>(session_, options_, phases_, step_);
   auto& reporter = add_observer<ProgressReporter>(session_, options_, phases_, step_, *sync_);
+  if (place.rank == 0 && (options_.log_layer_norms || options_.weights_every > 0))
+    add_observer<TensorStatistics>(session_, options_, step_);
   EarlyStopping* stopping =
       session_.stopper != nullptr ? &add_observer<EarlyStopping>(session_) : nullptr;
   best_weights_ = &add_observer<BestWeights>(session_, options_, phases_);

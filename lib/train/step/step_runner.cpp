@@ -9,7 +9,9 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/_foreach_mul.h>
+#include <ATen/ops/_foreach_norm.h>
 #include <ATen/ops/isfinite.h>
+#include <ATen/ops/stack.h>
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/record_function.h>
@@ -68,6 +70,7 @@ StepRunner::StepRunner(const Session& session, const Options& options, PartTimer
       parameters_(trainable(session.model)),
       forward_(options.forward),
       logs_norms_(options.log_norms),
+      logs_layers_(options.log_layer_norms),
       world_size_(session.communicator.rank_info().world_size),
       alone_(world_size_ == 1 || options.strategy == spec::Strategy::local_sgd),
       reads_on_host_(options.device.is_cpu() && !captured_) {
@@ -106,7 +109,7 @@ void StepRunner::begin_step(double lr, std::optional<double> momentum) {
 StepRunner::Result StepRunner::run(const MicroBatch& micro) {
   if (!captured_) return take(micro);
   // All ranks decide the same: a window is full if it is full on each of them.
-  const bool measures = logs_norms_ && micro.logs;
+  const bool measures = (logs_norms_ || logs_layers_) && micro.logs;
   const bool is_usual = micro.window_rows == full_window_ && !measures;
   using Window = CapturedStep::Window;
   result_ = Result::ok;
@@ -259,16 +262,21 @@ void StepRunner::collect_gradients() {
 bool StepRunner::update(const MicroBatch& micro) {
   RECORD_USER_SCOPE("optimizer");
   timer_.enter(Part::optimizer);
-  const bool measures = logs_norms_ && micro.logs;
   collect_gradients();
   if (scaler_ && !clip_checks()) scaler_->unscale(gradients_);
-  if (measures && !gradients_.empty()) norms_ = {norm_of(gradients_), norm_of(parameters_)};
+  if (micro.logs && !gradients_.empty()) measure_norms();
   if (!clip()) return false;
   step_optimizer();
   if (kept_) restore_buffers();
   if (scaler_) scaler_->update();
   gradients_.clear();  // holding references would keep the memory through the next step
   return true;
+}
+
+void StepRunner::measure_norms() {
+  const at::NoGradGuard guard;
+  if (logs_norms_) norms_ = {norm_of(gradients_), norm_of(parameters_), {}};
+  if (logs_layers_) norms_.gradients = at::stack(at::_foreach_norm(gradients_, 2, at::kDouble));
 }
 
 /// Restores the buffers if the step is skipped. Does not synchronize with a GPU.

@@ -21,6 +21,7 @@ class ShardedOptimizer;
 struct Norms {
   at::Tensor gradient;
   at::Tensor parameter;
+  at::Tensor gradients;  // of each gradient, float64 [gradients], with log_layer_norms
 };
 
 /// Runs forward pass, backward pass and update for one batch.
@@ -81,6 +82,7 @@ class StepRunner {
   [[nodiscard]] bool clip_checks() const;
   [[nodiscard]] bool clip();
   void step_optimizer();
+  void measure_norms();
   void restore_buffers();
   void measure_if_finite(const at::Tensor& logits, const at::Tensor& targets,
                          const at::Tensor& loss);
@@ -110,6 +112,7 @@ class StepRunner {
   std::int64_t full_window_ = 0;  // rows of a window of full batches, over all ranks
   bool keeps_weights_ = true;
   bool logs_norms_;
+  bool logs_layers_;
   int world_size_;
   bool alone_;          // gradients are not shared: there is one rank, or local SGD is used
   bool reads_on_host_;  // on a CPU, which reads values for free, unless steps are captured
