@@ -1,9 +1,13 @@
 """Drives runs with options of `trainer` that Lightning has under the same names. Needs TRAINCTL_BINARY."""
 
 import csv
+import functools
+import http.server
 import json
+import os
 import pathlib
 import tempfile
+import threading
 import unittest
 
 from support import run
@@ -82,6 +86,65 @@ class ValidatesAndTests(InAFolder):
         self.assertEqual(self.result("part")["test"], {})
         printed = self.train("none", "trainer.test=true", "dataset.split={val: 0.2}", code=2)
         self.assertIn("'test: true' needs a test set", printed)
+
+
+class Unfreezes(InAFolder):
+    def test_layers_are_trained_later_on_one_rank_and_with_a_sharded_optimizer(self):
+        words = ["freeze=[fc1]", "unfreeze_at=[{epoch: 1, match: [fc1]}]", "trainer.max_epochs=3"]
+        self.assertIn("fc1 is trained after 1 epoch", self.train("one", *words))
+        self.train("two", *words, "trainer.devices=2", "loader.batch_size=7", "distributed.type=zero1")
+        one, two = self.rows("one/epochs.csv"), self.rows("two/epochs.csv")
+        for first, second in zip(one, two, strict=True):
+            self.assertAlmostEqual(float(first["train/loss"]), float(second["train/loss"]), places=4)
+        self.train("frozen", "freeze=[fc1]", "trainer.max_epochs=3")
+        frozen = self.rows("frozen/epochs.csv")
+        self.assertEqual(frozen[0]["val/loss"], one[0]["val/loss"])
+        self.assertNotEqual(frozen[1]["val/loss"], one[1]["val/loss"])
+        printed = self.train("wrong", "freeze=[fc1]", "unfreeze_at=[{epoch: 1, match: [fc2]}]", code=2)
+        self.assertIn("unfreeze_at: 'fc2.weight' is not frozen", printed)
+
+
+class Devices(InAFolder):
+    def test_all_devices_of_a_cpu_run_are_one_process_and_a_list_is_an_error(self):
+        self.train("all", "trainer.devices=-1", "trainer.max_epochs=1")
+        self.assertEqual(self.result("all")["world_size"], 1)
+        printed = self.train("list", "trainer.devices=[0, 1]", code=2)
+        self.assertIn("'devices' lists GPUs, but the run is on CPUs", printed)
+        self.assertIn("write 'devices: 2' for as many processes", printed)
+        self.assertIn("'devices' lists GPU 1 twice", self.train("twice", "trainer.devices=[1, 1]", code=2))
+
+
+class NamedWeights(InAFolder):
+    NAME = "weights=torchvision/resnet18.IMAGENET1K_V1"
+
+    def environment(self, url):
+        return dict(os.environ, TRAINCTL_WEIGHTS_URL=url, XDG_CACHE_HOME=str(self.folder / "cache"), no_proxy="*")
+
+    def test_the_server_must_have_the_file_that_the_name_requires(self):
+        (self.folder / "mirror").mkdir()
+        (self.folder / "mirror/resnet18-f37072fd.pth").write_bytes(b"not a state dict")
+        handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=self.folder / "mirror")
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        self.addCleanup(thread.join)
+        self.addCleanup(server.shutdown)
+        url = f"http://127.0.0.1:{server.server_port}"
+        code, _, err = run(self.folder, "run", "options.yaml", self.NAME, env=self.environment(url))
+        self.assertEqual(code, 10, err)
+        self.assertIn(f"{url}/resnet18-f37072fd.pth", err)
+        self.assertIn("its name says that it begins with f37072fd", err)
+        self.assertFalse((self.folder / "cache/trainctl/weights").exists())
+
+    def test_without_a_network_the_message_says_where_to_put_the_file(self):
+        code, _, err = run(self.folder, "run", "options.yaml", self.NAME, env=self.environment("http://127.0.0.1:1"))
+        self.assertEqual(code, 11, err)
+        self.assertIn(str(self.folder / "cache/trainctl/weights/resnet18-f37072fd.pth"), err)
+        code, _, err = run(self.folder, "validate", "options.yaml", self.NAME, env=self.environment("http://127.0.0.1:1"))
+        self.assertEqual(code, 0, err)  # the names of tensors are checked when the file is there
+        code, _, err = run(self.folder, "validate", "options.yaml", "weights=torchvision/resnet18.IMAGENET1K_V2")
+        self.assertEqual(code, 2, err)
+        self.assertIn("use 'torchvision/resnet18.IMAGENET1K_V1'", err)
 
 
 if __name__ == "__main__":

@@ -183,7 +183,7 @@ void Experiment::describe(config::Describe<Experiment>& options) {
   options.field("loader", &Experiment::loader, "How batches are made.");
   options.stage("model", &Experiment::model, "model", {.required = true}, "The network.");
   options.field("weights", &Experiment::weights, {.example = "resnet18.pth"},
-                "Initial weights, as a path or a section; absent: random, from the seed. A last "
+                "Initial weights, as a path, a name or a section; absent: random, from the seed. A last "
                 "layer for a different number of classes is reinitialized.");
   options.field("freeze", &Experiment::freeze, {.example = "[conv1, \"layer?\", \"*.bias\"]"},
                 "Parameters to freeze, by name, with `*` and `?` as in a shell; a layer name "

@@ -281,6 +281,8 @@ void Codec<spec::Weights>::read(Reader& reader, const Node& node, const Field& f
     section.position = node.position;
   }
   reader.object(section, *schema(), "'" + field.key + "'", &out);
+  const Node* path = child(section, "path");
+  if (path != nullptr && path->text.starts_with("torchvision/")) out.path = path->text;
 }
 
 Node Codec<spec::Weights>::write(const spec::Weights& value) {

@@ -187,7 +187,8 @@ struct Weights {
 
   static void describe(auto& options) {
     options.field("path", &Weights::path, {.required = true, .example = "resnet18.pth"},
-                  "A safetensors file, or a state dict of PyTorch: .pth, .pt, .ckpt, .bin.");
+                  "A safetensors file, a state dict of PyTorch (.pth, .pt, .ckpt, .bin), or the name "
+                  "of weights that are downloaded once: torchvision/resnet18.IMAGENET1K_V1.");
     options.field("sha256", &Weights::sha256, {.not_empty = true},
                   "Expected SHA-256 of the file, 64 hex digits; absent: not checked.");
     options.field("strict", &Weights::strict,

@@ -9,6 +9,7 @@
 #include "log/log.hpp"
 #include "spec/checks/checks.hpp"
 #include "spec/experiment/experiment.hpp"
+#include "study/preflight/named_weights.hpp"
 #include "weights/import.hpp"
 
 #include <cctype>
@@ -232,10 +233,14 @@ void check_weights(const spec::Loaded& loaded, config::Diagnostics& diagnostics)
                   fmt::format("'{}' is not a SHA-256 digest", printable(*weights->sha256)),
                   "write 64 digits 0-9a-f, as sha256sum prints them");
   }
-  if (!is_weights_file(weights->path, checker)) return;
+  const bool is_name = is_weights_name(weights->path);
+  if (!is_name && !is_weights_file(weights->path, checker)) return;
   try {
+    const fs::path file =
+        is_name ? kept_weights(weights_called(weights->path), weights_source()) : weights->path;
+    if (file.empty()) return;  // `run` downloads it
     (void)weights::entries_of(
-        weights->path, {.section = weights->section,
+        file, {.section = weights->section,
                         .renaming = {.prefix = weights->prefix, .key_map = weights->key_map}});
   } catch (const Error& error) {
     const config::Node* path = checker.find(kWeightsPath);

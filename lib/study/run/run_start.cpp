@@ -16,6 +16,7 @@
 #include "study/resume/config_changes.hpp"
 #include "study/run/run_ending.hpp"
 #include "study/workers/devices.hpp"
+#include "study/preflight/named_weights.hpp"
 #include "weights/import.hpp"
 
 #include <fcntl.h>
@@ -432,9 +433,10 @@ void import_weights(const RunRequest& request, const fs::path& folder) {
   const auto& pretrained = request.loaded.experiment.weights;
   if (!pretrained) return;
   in_context("weights", [&] {
-    if (pretrained->sha256) weights::check_sha256(pretrained->path, *pretrained->sha256);
+    const fs::path file = local_weights(pretrained->path);
+    if (pretrained->sha256) weights::check_sha256(file, *pretrained->sha256);
     // The workers apply the renaming, because only the model knows which names match.
-    import_file(pretrained->path, {.section = pretrained->section}, folder);
+    import_file(file, {.section = pretrained->section}, folder);
   });
 }
 

@@ -14,6 +14,7 @@
 #include "study/preflight/experiment_checks.hpp"
 #include "study/workers/devices.hpp"
 #include "study/workers/worker_launch.hpp"
+#include "study/preflight/named_weights.hpp"
 #include "weights/import.hpp"
 
 #include <csignal>
@@ -197,7 +198,7 @@ void check_model(const spec::Loaded& loaded, const std::optional<spec::ModelInpu
   const ScratchFolder folder(temporary_folder());
   if (const auto& weights = loaded.experiment.weights) {
     Json offered = Json::array();
-    for (const auto& entry : weights::entries_of(weights->path, {.section = weights->section}))
+    for (const auto& entry : weights::entries_of(local_weights(weights->path), {.section = weights->section}))
       offered.push_back({{"name", entry.name}, {"dtype", entry.dtype}, {"shape", entry.shape}});
     write_atomically(folder.path() / spec::kOfferedFile, to_line(offered));
   }

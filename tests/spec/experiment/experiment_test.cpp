@@ -161,3 +161,10 @@ TEST_CASE("weights: may be a path or a map, and are resolved to a map", "[spec]"
   CHECK_THAT(problems_of({"weights=''"}), Contains("a non-empty path"));
   CHECK_THAT(problems_of({"weights={strict: false}"}), Contains("'weights' needs 'path'"));
 }
+
+TEST_CASE("weights: a name of torchvision is kept as it is written, also in the section") {
+  const std::string name = "torchvision/resnet18.IMAGENET1K_V1";
+  CHECK(load_valid({"weights=" + name}).experiment.weights->path == name);
+  CHECK(load_valid({"weights={path: " + name + ", strict: false}"}).experiment.weights->path ==
+        name);
+}
