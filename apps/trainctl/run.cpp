@@ -7,8 +7,8 @@
 #include "launch/process/signals.hpp"
 #include "log/log.hpp"
 #include "program.hpp"
-#include "report/text/run_summary.hpp"
 #include "report/text/job_results.hpp"
+#include "report/text/run_summary.hpp"
 #include "study/folder/run_folder.hpp"
 #include "study/nodes/node_plan.hpp"
 #include "study/nodes/node_run.hpp"
@@ -161,8 +161,7 @@ study::RunRequest placed(study::RunRequest request, const NodeFlags& flags, cons
   const int nodes = request.loaded.experiment.trainer.num_nodes;
   study::NodePlan plan = place_node(placement_request_of(request, flags), context);
   if (plan.is_alone() && !plan.task && nodes == 1) return request;
-  ENSURE(config,
-         plan.devices_per_node == 0 || !request.loaded.experiment.trainer.devices.is_list(),
+  ENSURE(config, plan.devices_per_node == 0 || !request.loaded.experiment.trainer.devices.is_list(),
          "trainer.devices lists GPUs, but the launcher starts a task for each device\nhint: write "
          "a number, and set CUDA_VISIBLE_DEVICES to choose GPUs");
   std::vector<std::string> overrides;

@@ -35,7 +35,7 @@ class Worker {
   };
 
   int run_training();
-  int run_evaluation();                    // defined in evaluate.cpp
+  int run_evaluation();                   // defined in evaluate.cpp
   int run_on_device(spec::JobKind kind);  // without an experiment
   int run_job(spec::JobKind kind);
   /// Does the first steps of every job: reads the experiment, chooses the device and emits Hello.

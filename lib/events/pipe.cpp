@@ -150,8 +150,8 @@ constexpr std::array kNames{"hello",         "weights_set",   "run_started", "pr
                             "step_logged",   "epoch_ended",   "table_row",   "checkpoint_saved",
                             "stopped_early", "evaluated",     "warning",     "failed",
                             "finished",      "measured",      "resumed",     "replayed",
-                            "rank_epoch",    "link_measured", "gpu_checked",   "validated",   "layer_norms",
-                            "distribution"};
+                            "rank_epoch",    "link_measured", "gpu_checked", "validated",
+                            "layer_norms",   "distribution"};
 static_assert(kNames.size() == std::variant_size_v<Event>);
 
 [[noreturn]] void refuse(std::string_view what, std::string_view line) {

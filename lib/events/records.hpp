@@ -450,10 +450,9 @@ struct Replayed {
   std::vector<TensorSummary> tensors;  // inputs, outputs, weights, gradients; non-finite ones first
 };
 
-using Event =
-    std::variant<Hello, WeightsSet, RunStarted, Progress, StepLogged, EpochEnded, TableRow,
-                 CheckpointSaved, StoppedEarly, Evaluated, Warning, Failed, Finished, Measured,
-                 Resumed, Replayed, RankEpoch, LinkMeasured, GpuChecked, Validated, LayerNorms,
-                 Distribution>;
+using Event = std::variant<Hello, WeightsSet, RunStarted, Progress, StepLogged, EpochEnded,
+                           TableRow, CheckpointSaved, StoppedEarly, Evaluated, Warning, Failed,
+                           Finished, Measured, Resumed, Replayed, RankEpoch, LinkMeasured,
+                           GpuChecked, Validated, LayerNorms, Distribution>;
 
 }  // namespace trainctl::events

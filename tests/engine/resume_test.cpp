@@ -30,16 +30,15 @@ TEST_CASE("resume: a run stopped during validation repeats that validation") {
 namespace {
 
 const std::vector<Variant>& validating_variants() {
-  static const std::vector<Variant> all{
-      {.optimizer = "adamw",
-       .optimizer_options = "{lr: 0.05}",
-       .ema = true,
-       .dropout = 0.3,
-       .validation_interval = 2},
-      {.scheduler = "reduce_lr_on_plateau",
-       .scheduler_options = "{patience: 0, threshold: 0.5}",
-       .accumulate = 2,
-       .validation_interval = 1}};
+  static const std::vector<Variant> all{{.optimizer = "adamw",
+                                         .optimizer_options = "{lr: 0.05}",
+                                         .ema = true,
+                                         .dropout = 0.3,
+                                         .validation_interval = 2},
+                                        {.scheduler = "reduce_lr_on_plateau",
+                                         .scheduler_options = "{patience: 0, threshold: 0.5}",
+                                         .accumulate = 2,
+                                         .validation_interval = 1}};
   return all;
 }
 

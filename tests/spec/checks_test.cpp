@@ -270,7 +270,8 @@ TEST_CASE("trainer.val_check_interval: requires ranks with equal weights") {
   CHECK(problems_of({"trainer.val_check_interval=100"}).empty());
   CHECK_THAT(problems_of({"trainer.val_check_interval=1.5"}),
              Contains("must be an integer or a fraction up to 1.0, got '1.5'"));
-  CHECK_THAT(problems_of({"trainer.val_check_interval=0"}), Contains("'val_check_interval' must be"));
+  CHECK_THAT(problems_of({"trainer.val_check_interval=0"}),
+             Contains("'val_check_interval' must be"));
   CHECK_THAT(problems_of({"trainer.val_check_interval=0.5", "distributed.type=local_sgd"}),
              Contains("validates only at the end of an epoch"));
 }

@@ -316,8 +316,7 @@ struct FakeRun {
   /// Freezes the weight until `epoch`. Call it before the run.
   void freeze_weight_until(std::int64_t epoch) {
     trainctl::train::freeze(model, {"weight"});
-    unfreezing =
-        trainctl::train::unfreeze_later(model, {{.epoch = epoch, .match = {"weight"}}});
+    unfreezing = trainctl::train::unfreeze_later(model, {{.epoch = epoch, .match = {"weight"}}});
   }
 
   FakeMetric& metric() { return static_cast<FakeMetric&>(*metrics.front()); }

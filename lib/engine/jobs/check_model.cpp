@@ -1,8 +1,8 @@
 #include "base/error.hpp"
 #include "base/files.hpp"
 #include "base/json.hpp"
-#include "engine/setup/run_components.hpp"
 #include "engine/jobs/jobs.hpp"
+#include "engine/setup/run_components.hpp"
 #include "stages/optimizer/grouped.hpp"
 #include "train/state/weights.hpp"
 
@@ -58,8 +58,7 @@ int check_model(const JobSetup& setup) {
               [&] { check_weights(*experiment.weights, *model, shape.outputs, run_dir); });
     }
     collect("freeze", [&] { train::freeze(*model, experiment.freeze); });
-    collect("unfreeze_at",
-            [&] { (void)train::unfreeze_later(*model, experiment.unfreeze_at); });
+    collect("unfreeze_at", [&] { (void)train::unfreeze_later(*model, experiment.unfreeze_at); });
     collect("optimizer", [&] {
       (void)stages::build_optimizer(catalog, experiment.optimizer,
                                     {train::trained_parameters(*model)});

@@ -258,9 +258,9 @@ void Worker::test_weights(const TestSetup& setup) {
                              train::options_from(place.experiment, place.device));
   const train::Position& end = loop.state().position;
   const double begun = session.clock.now();
-  const auto metrics =
-      evaluator.run(std::nullopt,
-                    watch_batches(session.communicator, place, loader->batches_per_epoch(), end.epoch));
+  const auto metrics = evaluator.run(
+      std::nullopt,
+      watch_batches(session.communicator, place, loader->batches_per_epoch(), end.epoch));
   if (request_.rank != 0) return;
   if (!metrics)
     return emit_(events::Warning{
@@ -283,22 +283,23 @@ train::Evaluator::Watch Worker::watch_batches(dist::Communicator& communicator, 
   const auto consensus = std::make_shared<StopConsensus>(
       communicator, train::StopSources{.signal = request_.stop_signal}, cadence);
   const std::int64_t meet_every = spec::agreement_every(place.experiment.trainer.log_every_n_steps);
-  return [this, consensus, batches, meet_every, epoch, reported_at = 0.0](std::int64_t batch) mutable {
-    const double now = steady_clock().now();
-    if (!epoch) global_step_ = batch + 1;
-    enter(events::Phase::validate);
-    if (request_.rank == 0 && now - reported_at >= kProgressEvery_s) {
-      reported_at = now;
-      emit_(events::Progress{.phase = events::Phase::validate,
-                             .epoch = epoch.value_or(0),
-                             .step_in_epoch = batch + 1,
-                             .steps_in_epoch = batches,
-                             .global_step = global_step_});
-    }
-    const bool meets = (batch + 1) % meet_every == 0;
-    const auto at = meets ? StopConsensus::At::sync_point : StopConsensus::At::step;
-    return consensus->after_step(at, now) != train::Stop::signal;
-  };
+  return
+      [this, consensus, batches, meet_every, epoch, reported_at = 0.0](std::int64_t batch) mutable {
+        const double now = steady_clock().now();
+        if (!epoch) global_step_ = batch + 1;
+        enter(events::Phase::validate);
+        if (request_.rank == 0 && now - reported_at >= kProgressEvery_s) {
+          reported_at = now;
+          emit_(events::Progress{.phase = events::Phase::validate,
+                                 .epoch = epoch.value_or(0),
+                                 .step_in_epoch = batch + 1,
+                                 .steps_in_epoch = batches,
+                                 .global_step = global_step_});
+        }
+        const bool meets = (batch + 1) % meet_every == 0;
+        const auto at = meets ? StopConsensus::At::sync_point : StopConsensus::At::step;
+        return consensus->after_step(at, now) != train::Stop::signal;
+      };
 }
 
 }  // namespace trainctl::engine

@@ -189,8 +189,7 @@ RunData open_data(const spec::Experiment& experiment, data::Shard shard, int ran
       out.fingerprints["split"] = data::division_digest(experiment.dataset.train);
   });
   if (experiment.trainer.test) {
-    in_context("dataset.test",
-               [&] { out.test = data::build_pipeline(*experiment.dataset.test); });
+    in_context("dataset.test", [&] { out.test = data::build_pipeline(*experiment.dataset.test); });
     check_same_samples(out.train, *out.test, "test");
   }
   if (!spec::validates(experiment)) return out;

@@ -66,7 +66,7 @@ struct RunStages {
   std::unique_ptr<stage::Stopper> stopper;  // null: no early stopping
   std::vector<std::unique_ptr<stage::Metric>> metrics;
   std::vector<train::UnfrozenLater> unfreezing;  // which frozen parameters are trained later
-  std::optional<events::WeightsSet> start;  // nullopt: the seed's weights, all trained
+  std::optional<events::WeightsSet> start;       // nullopt: the seed's weights, all trained
 };
 
 /// The input of build_stages().

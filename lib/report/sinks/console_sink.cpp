@@ -41,8 +41,8 @@ std::string repeat(const char* glyph, int count) {
 }
 
 std::string validation_text(const events::Validated& validated) {
-  std::string text = fmt::format("epoch {}, step {}:", validated.epoch + 1,
-                                 with_thousands(validated.global_step));
+  std::string text =
+      fmt::format("epoch {}, step {}:", validated.epoch + 1, with_thousands(validated.global_step));
   for (const auto& [name, value] : validated.metrics)
     text += fmt::format(" {} {}", printable(name), metric_text(value));
   return text + (validated.improved ? " (best)" : "");

@@ -51,10 +51,11 @@ struct ConsoleOptions {
 /// Returns the sink that prints the epoch table, the progress bar and warnings.
 std::unique_ptr<Sink> make_console_sink(ConsoleOptions options);
 
-/// Returns a sink for epochs.csv, timing.csv, validations.csv and test.csv of a run folder. Rows are appended; they survive a
-/// crash of the process and, after the end of the epoch, a power failure. A metric that was missing
-/// in the first row gets a column at the end, empty in earlier rows. Rows that a full disk rejects
-/// wait in a Backlog, here and in metrics.jsonl: close() throws Error(resource) if they still wait.
+/// Returns a sink for epochs.csv, timing.csv, validations.csv and test.csv of a run folder. Rows
+/// are appended; they survive a crash of the process and, after the end of the epoch, a power
+/// failure. A metric that was missing in the first row gets a column at the end, empty in earlier
+/// rows. Rows that a full disk rejects wait in a Backlog, here and in metrics.jsonl: close() throws
+/// Error(resource) if they still wait.
 std::unique_ptr<Sink> make_csv_sink(const std::filesystem::path& run_dir,
                                     std::vector<std::string> metrics);
 

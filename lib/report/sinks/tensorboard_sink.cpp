@@ -187,8 +187,7 @@ class TensorboardSink final : public Sink {
     if (every > 0 && (epoch.epoch + 1) % every == 0) {
       write(tensorboard::histogram_event(moment, "step_seconds", histogram_of(step_times_)));
       if (rank_times_.size() > 1)
-        write(tensorboard::histogram_event(moment, "rank_step_seconds",
-                                           histogram_of(rank_times_)));
+        write(tensorboard::histogram_event(moment, "rank_step_seconds", histogram_of(rank_times_)));
     }
     step_times_.clear();
     rank_times_.clear();

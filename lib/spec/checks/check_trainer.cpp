@@ -28,11 +28,11 @@ void check_devices(Checker& checker) {
                          "'devices' lists GPUs, but the run is on CPUs, which have no numbers",
                          fmt::format("write 'devices: {}' for as many processes", asked));
   if (trainer.devices.is_list() && std::ranges::max(trainer.devices.gpus) >= gpus)
-    return checker.error("trainer.devices",
-                         fmt::format("'devices' lists GPU {}, but this machine has {} GPU{}",
-                                     std::ranges::max(trainer.devices.gpus), gpus, plural(gpus)),
-                         fmt::format("write numbers from 0 to {}; 'trainctl doctor' lists the GPUs",
-                                     gpus - 1));
+    return checker.error(
+        "trainer.devices",
+        fmt::format("'devices' lists GPU {}, but this machine has {} GPU{}",
+                    std::ranges::max(trainer.devices.gpus), gpus, plural(gpus)),
+        fmt::format("write numbers from 0 to {}; 'trainctl doctor' lists the GPUs", gpus - 1));
   if (gpus > 0 && asked > gpus) {
     checker.error("trainer.devices",
                   fmt::format("{} devices are requested, but this machine has {} GPU{}", asked,

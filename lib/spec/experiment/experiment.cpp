@@ -134,9 +134,10 @@ void Trainer::describe(config::Describe<Trainer>& options) {
   options.field("gradient_clip_algorithm", &Trainer::gradient_clip_algorithm,
                 "norm: clips the norm of the whole gradient; value: clips each element.");
   describe_batches(options);
-  options.field("val_check_interval", &Trainer::val_check_interval, {.above = 0},
-                "Interval of validations within an epoch, which is validated at its end in any "
-                "case: 100 is a number of optimizer steps, 0.25 a fraction of the epoch, 1.0 none.");
+  options.field(
+      "val_check_interval", &Trainer::val_check_interval, {.above = 0},
+      "Interval of validations within an epoch, which is validated at its end in any "
+      "case: 100 is a number of optimizer steps, 0.25 a fraction of the epoch, 1.0 none.");
   options.field("check_val_every_n_epoch", &Trainer::check_val_every_n_epoch, {.at_least = 1},
                 "Epochs between two epochs with validation.");
   options.field("test", &Trainer::test,
@@ -182,9 +183,10 @@ void Experiment::describe(config::Describe<Experiment>& options) {
                 "The data.");
   options.field("loader", &Experiment::loader, "How batches are made.");
   options.stage("model", &Experiment::model, "model", {.required = true}, "The network.");
-  options.field("weights", &Experiment::weights, {.example = "resnet18.pth"},
-                "Initial weights, as a path, a name or a section; absent: random, from the seed. A last "
-                "layer for a different number of classes is reinitialized.");
+  options.field(
+      "weights", &Experiment::weights, {.example = "resnet18.pth"},
+      "Initial weights, as a path, a name or a section; absent: random, from the seed. A last "
+      "layer for a different number of classes is reinitialized.");
   options.field("freeze", &Experiment::freeze, {.example = "[conv1, \"layer?\", \"*.bias\"]"},
                 "Parameters to freeze, by name, with `*` and `?` as in a shell; a layer name "
                 "freezes all parameters below it and its batch normalization statistics.");

@@ -52,14 +52,16 @@ struct trainctl::config::Codec<trainctl::spec::BatchSize> {
 
 namespace trainctl::spec {
 
-/// The devices of a node. In YAML a number, a list of GPUs by number ([1, 3]), and for all `auto` or
-/// -1 as in Lightning.
+/// The devices of a node. In YAML a number, a list of GPUs by number ([1, 3]), and for all `auto`
+/// or -1 as in Lightning.
 struct Devices {
   std::optional<int> value;  // how many; nullopt: all
   std::vector<int> gpus;     // by number; only valid if they are as many as `value` says
 
   [[nodiscard]] bool is_auto() const { return !value; }
-  [[nodiscard]] bool is_list() const { return value && !gpus.empty() && *value == std::ssize(gpus); }
+  [[nodiscard]] bool is_list() const {
+    return value && !gpus.empty() && *value == std::ssize(gpus);
+  }
   [[nodiscard]] int value_or(int fallback) const { return value.value_or(fallback); }
   bool operator==(const Devices&) const = default;
 };
@@ -166,8 +168,7 @@ struct Unfreeze {
   std::vector<std::string> match;
 
   static void describe(auto& options) {
-    options.field("epoch", &Unfreeze::epoch,
-                  {.at_least = 1, .required = true, .example = "5"},
+    options.field("epoch", &Unfreeze::epoch, {.at_least = 1, .required = true, .example = "5"},
                   "Epochs before the parameters are trained.");
     options.field("match", &Unfreeze::match,
                   {.required = true, .not_empty = true, .example = "[layer4, \"layer3.*\"]"},
@@ -186,9 +187,10 @@ struct Weights {
   std::map<std::string, std::string> key_map;
 
   static void describe(auto& options) {
-    options.field("path", &Weights::path, {.required = true, .example = "resnet18.pth"},
-                  "A safetensors file, a state dict of PyTorch (.pth, .pt, .ckpt, .bin), or the name "
-                  "of weights that are downloaded once: torchvision/resnet18.IMAGENET1K_V1.");
+    options.field(
+        "path", &Weights::path, {.required = true, .example = "resnet18.pth"},
+        "A safetensors file, a state dict of PyTorch (.pth, .pt, .ckpt, .bin), or the name "
+        "of weights that are downloaded once: torchvision/resnet18.IMAGENET1K_V1.");
     options.field("sha256", &Weights::sha256, {.not_empty = true},
                   "Expected SHA-256 of the file, 64 hex digits; absent: not checked.");
     options.field("strict", &Weights::strict,

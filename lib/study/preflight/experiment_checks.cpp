@@ -241,7 +241,7 @@ void check_weights(const spec::Loaded& loaded, config::Diagnostics& diagnostics)
     if (file.empty()) return;  // `run` downloads it
     (void)weights::entries_of(
         file, {.section = weights->section,
-                        .renaming = {.prefix = weights->prefix, .key_map = weights->key_map}});
+               .renaming = {.prefix = weights->prefix, .key_map = weights->key_map}});
   } catch (const Error& error) {
     const config::Node* path = checker.find(kWeightsPath);
     diagnostics.add({.position = (path != nullptr ? path : checker.find("weights"))->position,

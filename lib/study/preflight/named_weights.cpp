@@ -92,16 +92,17 @@ fs::path fetch_weights(const NamedWeights& weights, const WeightsSource& source)
   if (fs::path kept = kept_weights(weights, source); !kept.empty()) return kept;
   const std::string url = fmt::format("{}/{}", source.url, weights.file);
   log::get().info("downloading {}", printable(url));
-  const data::HttpResponse response = source.client()->perform(
-      {.url = url, .timeout_s = kTimeout_s, .max_body_bytes = kMostBytes});
+  const data::HttpResponse response =
+      source.client()->perform({.url = url, .timeout_s = kTimeout_s, .max_body_bytes = kMostBytes});
   const std::string cause = !response.failure.empty() ? response.failure
                             : response.status == 200
                                 ? ""
                                 : fmt::format("the server answers with status {}", response.status);
   const fs::path file = source.folder / weights.file;
-  ENSURE(resource, cause.empty(),
-         "cannot download {}: {}\nhint: without a network, copy the file from another machine to {}",
-         printable(url), printable(cause), printable(file.string()));
+  ENSURE(
+      resource, cause.empty(),
+      "cannot download {}: {}\nhint: without a network, copy the file from another machine to {}",
+      printable(url), printable(cause), printable(file.string()));
   ENSURE(checkpoint, fits(weights, response.body),
          "the file from {} has the SHA-256 {}, but its name says that it begins with {}\nhint: the "
          "server or a proxy sends another file: check TRAINCTL_WEIGHTS_URL",

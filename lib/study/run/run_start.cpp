@@ -13,10 +13,10 @@
 #include "spec/experiment/experiment.hpp"
 #include "spec/plugins.hpp"
 #include "study/folder/run_folder.hpp"
+#include "study/preflight/named_weights.hpp"
 #include "study/resume/config_changes.hpp"
 #include "study/run/run_ending.hpp"
 #include "study/workers/devices.hpp"
-#include "study/preflight/named_weights.hpp"
 #include "weights/import.hpp"
 
 #include <fcntl.h>
@@ -184,9 +184,8 @@ namespace {
 
 Start start_at(RunRequest request, const fs::path& folder, ResumeOrigin origin) {
   request.job.resume = origin.checkpoint;
-  request.job.accepts_data_change =
-      !origin.checkpoint.empty() && request.resume &&
-      request.resume->if_data_changed == IfDataChanged::restart_epoch;
+  request.job.accepts_data_change = !origin.checkpoint.empty() && request.resume &&
+                                    request.resume->if_data_changed == IfDataChanged::restart_epoch;
   PriorState past = continue_run(request.loaded, folder, std::move(origin), world_size_of(request));
   return {std::move(request), std::move(past)};
 }

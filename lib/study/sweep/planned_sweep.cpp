@@ -223,9 +223,10 @@ class SweepPlanner {
       return;
     }
     sweep_.configs.try_emplace(hash, spec::dump_resolved(loaded));
-    ENSURE(config, !experiment.trainer.devices.is_list(),
-           "trainer.devices lists GPUs, but a sweep assigns GPUs to its runs\nhint: write a number, "
-           "and set CUDA_VISIBLE_DEVICES for the whole sweep");
+    ENSURE(
+        config, !experiment.trainer.devices.is_list(),
+        "trainer.devices lists GPUs, but a sweep assigns GPUs to its runs\nhint: write a number, "
+        "and set CUDA_VISIBLE_DEVICES for the whole sweep");
     const bool on_cpu = experiment.trainer.accelerator == spec::Accelerator::cpu;
     sweep_.devices[hash] = on_cpu ? 0 : experiment.trainer.devices.value_or(-1);
     const std::vector<std::uint64_t> seeds = seeds_.empty() ? std::vector{experiment.seed} : seeds_;

@@ -30,8 +30,8 @@ namespace trainctl::study {
 /// The devices of a run's workers, chosen once before the first worker starts and passed to each.
 struct DeviceChoice {
   bool gpu = false;
-  int ranks = 1;        // on this node
-  int visible = 0;      // GPUs that the driver reports
+  int ranks = 1;               // on this node
+  int visible = 0;             // GPUs that the driver reports
   std::vector<int> gpus = {};  // those of the ranks, by number; empty: the first ones
   std::string names = {};      // of these as CUDA_VISIBLE_DEVICES names them; empty: unchanged
   std::string warning;  // why `auto` did not use all GPUs that seem to be present; else empty

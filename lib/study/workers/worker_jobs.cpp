@@ -12,9 +12,9 @@
 #include "study/folder/folder_lock.hpp"
 #include "study/folder/run_folder.hpp"
 #include "study/preflight/experiment_checks.hpp"
+#include "study/preflight/named_weights.hpp"
 #include "study/workers/devices.hpp"
 #include "study/workers/worker_launch.hpp"
-#include "study/preflight/named_weights.hpp"
 #include "weights/import.hpp"
 
 #include <csignal>
@@ -198,17 +198,18 @@ void check_model(const spec::Loaded& loaded, const std::optional<spec::ModelInpu
   const ScratchFolder folder(temporary_folder());
   if (const auto& weights = loaded.experiment.weights) {
     Json offered = Json::array();
-    for (const auto& entry : weights::entries_of(local_weights(weights->path), {.section = weights->section}))
+    for (const auto& entry :
+         weights::entries_of(local_weights(weights->path), {.section = weights->section}))
       offered.push_back({{"name", entry.name}, {"dtype", entry.dtype}, {"shape", entry.shape}});
     write_atomically(folder.path() / spec::kOfferedFile, to_line(offered));
   }
   run_model_job({.loaded = loaded,
-                  .executable = executable,
-                  .job = {.kind = spec::JobKind::check, .model_input = input},
-                  .purpose = "builds the model",
-                  .hint = "use a smaller model",
-                  .device = JobDevice::cpu},
-                 folder.path(), [](const events::Event&) {});
+                 .executable = executable,
+                 .job = {.kind = spec::JobKind::check, .model_input = input},
+                 .purpose = "builds the model",
+                 .hint = "use a smaller model",
+                 .device = JobDevice::cpu},
+                folder.path(), [](const events::Event&) {});
   add_problems(folder.path() / spec::kProblemsFile, loaded.tree, diagnostics);
 }
 
@@ -288,12 +289,12 @@ checkpoint::Exported export_script(const ScriptExport& request) {
   spec::Job job{.kind = spec::JobKind::script, .weights = weights};
   job.model_input = read_model_input(loaded.experiment);
   run_model_job({.loaded = loaded,
-                  .executable = request.executable,
-                  .job = std::move(job),
-                  .purpose = "exports the model",
-                  .hint = "export .safetensors or .pth, which need no model",
-                  .device = JobDevice::cpu},
-                 folder.path(), [](const events::Event&) {});
+                 .executable = request.executable,
+                 .job = std::move(job),
+                 .purpose = "exports the model",
+                 .hint = "export .safetensors or .pth, which need no model",
+                 .device = JobDevice::cpu},
+                folder.path(), [](const events::Event&) {});
   publish(folder.path() / spec::kScriptFile, to);
   return exported;
 }

@@ -282,7 +282,8 @@ bool TrainLoop::validation_is_due() const {
   const Position& at = state_.position;
   const std::int64_t steps = (at.steps_in_epoch + options_.accumulate - 1) / options_.accumulate;
   const std::int64_t every = options_.validation_interval.of(steps);
-  if (every >= steps || at.step_in_epoch == 0 || at.step_in_epoch >= at.steps_in_epoch) return false;
+  if (every >= steps || at.step_in_epoch == 0 || at.step_in_epoch >= at.steps_in_epoch)
+    return false;
   return at.step_in_epoch % (every * options_.accumulate) == 0 && validates_epoch() &&
          !is_validated(state_) && state_.stop == Stop::none && !at_step_limit(options_, state_);
 }

@@ -18,11 +18,10 @@ std::string layer_of(const std::string& parameter) {
 }
 
 events::Distribution distribution_of(std::int64_t step, std::string tag, const at::Tensor& tensor) {
-  const at::Tensor host =
-      device::copy_to_host(tensor.detach(), kPlace).to(at::kFloat).contiguous();
+  const at::Tensor host = device::copy_to_host(tensor.detach(), kPlace).to(at::kFloat).contiguous();
   events::Distribution found;
-  static_cast<Histogram&>(found) = histogram_of(
-      std::span(host.const_data_ptr<float>(), static_cast<std::size_t>(host.numel())));
+  static_cast<Histogram&>(found) =
+      histogram_of(std::span(host.const_data_ptr<float>(), static_cast<std::size_t>(host.numel())));
   found.global_step = step;
   found.tag = std::move(tag);
   return found;
@@ -53,7 +52,8 @@ void TensorStatistics::report_norms(const LoopState& state) const {
     if (!parameter.grad().defined()) continue;
     const double norm = norms.const_data_ptr<double>()[index++];
     const std::string layer = layer_of(name);
-    if (event.norms.empty() || event.norms.back().first != layer) event.norms.emplace_back(layer, 0);
+    if (event.norms.empty() || event.norms.back().first != layer)
+      event.norms.emplace_back(layer, 0);
     double& sum = event.norms.back().second;
     sum = std::hypot(sum, norm);
   }

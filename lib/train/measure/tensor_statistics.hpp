@@ -9,8 +9,8 @@
 namespace trainctl::train {
 
 /// Reports the norms of the layers' gradients at log points (trainer.log_layer_norms), and
-/// histograms of weights and gradients for TensorBoard. It exists on rank 0 only. On a GPU, the host
-/// waits for the values.
+/// histograms of weights and gradients for TensorBoard. It exists on rank 0 only. On a GPU, the
+/// host waits for the values.
 class TensorStatistics final : public Observer {
  public:
   /// The arguments must outlive it.

@@ -389,8 +389,7 @@ void Checkpointer::on_step_save(LoopState& state) {
   state.ended_saves = parts_.saver.ended();
   parts_.saver.agree(state.agreed_saves);
   const bool by_steps = saves_after_step(parts_.options, state);
-  const bool is_best =
-      is_validated(state) && state.report.improved && parts_.options.save_on_best;
+  const bool is_best = is_validated(state) && state.report.improved && parts_.options.save_on_best;
   if (!by_steps && !is_best && !state.save_agreed) return;
   const PhaseScope scope(parts_.phases, Part::checkpoint, events::Phase::checkpoint);
   parts_.saver.copies_late() ? copy(state) : check_and_copy(state);
@@ -413,7 +412,7 @@ void Checkpointer::on_train_epoch_end(LoopState& state) {
   if (state.position.step_in_epoch >= state.position.steps_in_epoch) return;
   const PhaseScope scope(parts_.phases, Part::checkpoint, events::Phase::checkpoint);
   parts_.saver.settle();
-  const char* reason = ends_early(state) ? "early_stopping"
+  const char* reason = ends_early(state)                      ? "early_stopping"
                        : at_step_limit(parts_.options, state) ? "max_steps"
                                                               : "max_time";
   truncated_epoch_ = about(state, reason);

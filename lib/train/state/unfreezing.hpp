@@ -5,8 +5,8 @@
 
 namespace trainctl::train {
 
-/// Trains frozen parameters from some epoch on (unfreeze_at). Before that they have no gradients, so
-/// that the backward pass stops at them, optimizers skip them, and their batch norm keeps its
+/// Trains frozen parameters from some epoch on (unfreeze_at). Before that they have no gradients,
+/// so that the backward pass stops at them, optimizers skip them, and their batch norm keeps its
 /// averages. They depend on the epoch only, so checkpoints contain nothing about them.
 class Unfreezing final : public Observer {
  public:

@@ -57,9 +57,9 @@ TEST_CASE("named weights: are downloaded once, and again if the kept file is dam
 TEST_CASE("named weights: another file than the hash in its name is refused and not kept") {
   Server server;
   server.answer.body = "abd";
-  CHECK_THROWS_WITH(fetch_weights(kAbc, server.source()),
-                    Contains("its name says that it begins with ba7816bf") &&
-                        Contains("TRAINCTL_WEIGHTS_URL"));
+  CHECK_THROWS_WITH(
+      fetch_weights(kAbc, server.source()),
+      Contains("its name says that it begins with ba7816bf") && Contains("TRAINCTL_WEIGHTS_URL"));
   CHECK_FALSE(is_file(server.folder / "weights/net-ba7816bf.pth"));
 }
 

@@ -107,8 +107,9 @@ TEST_CASE("unfreeze_at: patterns must match frozen parameters, each once") {
   };
   CHECK(unfreeze({}, {}).empty());
   CHECK(unfreeze({"weight"}, {{.epoch = 3, .match = {"w*"}}}).front().epoch == 3);
-  CHECK_THROWS_WITH(unfreeze({"weight"}, {{.match = {"wieght"}}}),
-                    Contains("unfreeze_at: the model has no parameter 'wieght'\nhint: use 'weight'"));
+  CHECK_THROWS_WITH(
+      unfreeze({"weight"}, {{.match = {"wieght"}}}),
+      Contains("unfreeze_at: the model has no parameter 'wieght'\nhint: use 'weight'"));
   CHECK_THROWS_WITH(unfreeze({"weight"}, {{.match = {"bias"}}}),
                     Contains("unfreeze_at: 'bias' is not frozen\nhint: add it to 'freeze'"));
   CHECK_THROWS_WITH(unfreeze({"weight"}, {{.match = {"weight"}}, {.match = {"*t"}}}),
