@@ -346,10 +346,8 @@ int Worker::run_training() {
   resume_or_start(loop, session, experiment);
   const events::Finished finished =
       run_to_end({loop, options, *built.model, shape, experiment.loader.batch_size});
-  global_step_ = finished.global_step;
   loop.drop_graph();
-  const bool is_whole = finished.stop_reason != "signal" && finished.stop_reason != "until_epoch";
-  if (data.test && is_whole) test_weights({loop, session, batches, loading, place});
+  if (data.test) test_weights({loop, session, batches, loading, place}, finished.stop_reason);
   enter(events::Phase::shutdown);
   communicator->shutdown();
   emit_(finished);
@@ -416,7 +414,9 @@ events::Finished Worker::run_to_end(const Training& training) {
   const auto& [loop, options, model, shape, batch_size] = training;
   const double before = memory_mb(options.device);
   try {
-    return loop.run();
+    events::Finished finished = loop.run();
+    global_step_ = finished.global_step;
+    return finished;
   } catch (...) {
     const std::exception_ptr thrown = std::current_exception();
     phase_ = loop.phase();

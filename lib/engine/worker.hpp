@@ -49,8 +49,9 @@ class Worker {
     const Setup& place;
   };
   /// Evaluates dataset.test with the best weights of the run (trainer.test) and reports the
-  /// metrics. A signal cancels the test, which is then only reported. Defined in evaluate.cpp.
-  void test_weights(const TestSetup& setup);
+  /// metrics, unless the run is to be resumed. A signal cancels the test, which is then only
+  /// reported. Defined in evaluate.cpp.
+  void test_weights(const TestSetup& setup, const std::string& stop_reason);
   /// Returns a callback that reports progress after each batch of an evaluation and stops all ranks
   /// together. Without the epoch of a training, the batches count as steps.
   train::Evaluator::Watch watch_batches(dist::Communicator& communicator, const Setup& place,

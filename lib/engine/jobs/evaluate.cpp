@@ -250,7 +250,8 @@ int Worker::run_evaluation() {
   return exit_code_for(finished);
 }
 
-void Worker::test_weights(const TestSetup& setup) {
+void Worker::test_weights(const TestSetup& setup, const std::string& stop_reason) {
+  if (stop_reason == "signal" || stop_reason == "until_epoch") return;
   const auto& [loop, session, batches, loading, place] = setup;
   const auto loader = build_test_loader(batches, loading);
   const auto best = loop.load_best();
