@@ -82,7 +82,8 @@ std::vector<Refusal> refusals(const config::Stage& model, const ModelInput& inpu
 }
 
 bool may_have_convolutions(const config::Stage& model) {
-  constexpr std::array<std::string_view, 4> kWithout{"linear", "mlp", "gpt", "torchscript"};
+  constexpr std::array<std::string_view, 7> kWithout{
+      "linear", "mlp", "gpt", "lstm_classifier", "lstm_lm", "bert", "torchscript"};
   return std::ranges::find(kWithout, model.type) == kWithout.end();
 }
 

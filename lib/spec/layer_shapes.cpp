@@ -11,6 +11,13 @@
 namespace trainctl::spec {
 namespace layer {
 
+LayerInput first_input(const ModelInput& input) {
+  const SampleKind& kind = input.kind;
+  const bool tokens = kind.inputs == Inputs::tokens;
+  return {input.shape, tokens, input.outputs, kind.vocab_size,
+          tokens && kind.padding_id >= 0 ? input.shape.at(0) : 0};
+}
+
 std::int64_t values_in(const Shape& shape) {
   return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
 }
@@ -220,6 +227,13 @@ LayerStep Recurrent::after(const LayerInput& input) const {
   refuse_if(dropout > 0 && num_layers == 1, step,
             "its dropout acts between stacked layers, but it has only one",
             "remove 'dropout', write 'num_layers: 2' or more, or add a dropout layer after it");
+  refuse_if(packed && input.padded_length == 0, step,
+            "'packed' needs texts that are padded to one length, and the samples are not",
+            "remove 'packed', or use the data set 'text'");
+  refuse_if(packed && input.padded_length != input.shape[0], step,
+            fmt::format("'packed' needs one position for each of the {} tokens of a text",
+                        input.padded_length),
+            "remove 'packed', or the layers before that change the number of positions");
   return step;
 }
 

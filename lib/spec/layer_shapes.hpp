@@ -20,7 +20,11 @@ struct LayerInput {
   bool tokens = false;          // the input is token indices, which only an embedding accepts
   std::int64_t outputs = 0;     // of the model: number of classes, or tokens in the vocabulary
   std::int64_t vocab_size = 0;  // of tokens whose model outputs no tokens; 0: `outputs`
+  std::int64_t padded_length = 0;  // of the model's samples, if they are padded tokens; otherwise 0
 };
+
+/// Returns the input of the first layer of a model.
+LayerInput first_input(const ModelInput& input);
 
 /// The output shape of a layer, or why it does not accept its input.
 struct LayerStep {

@@ -26,6 +26,8 @@ struct SampleKind {
   /// Size of the vocabulary of token inputs whose targets are no tokens; otherwise 0, because the
   /// number of outputs is then the vocabulary.
   std::int64_t vocab_size = 0;
+  /// Token id that fills the ends of shorter token inputs; -1: there is no padding.
+  std::int64_t padding_id = -1;
   bool operator==(const SampleKind&) const = default;
 };
 

@@ -53,11 +53,19 @@ class Model {
   virtual bool checkpoint_activations() { return false; }
 };
 
+/// The tokens that a sequential model reads in the current forward pass. They tell its layers which
+/// positions are padding.
+struct PaddedTokens {
+  at::Tensor inputs;  // int64 [N, T]
+  std::int64_t padding_id = 0;
+};
+
 /// The input shape and the number of outputs that a layer of a sequential model is built for.
 /// Layers are small models, and the shape of their output is the input shape of the next layer.
 struct LayerContext {
   spec::layer::LayerInput input;
   bool relu_follows = false;  // whether a batch_norm2d layer also computes the relu after it
+  std::shared_ptr<const PaddedTokens> tokens = {};  // null: the samples have no padding
 };
 
 struct LossContext {

@@ -69,6 +69,7 @@ bool set_input(Roles& roles, const Layout& layout) {
   roles.kind.inputs = rows ? Inputs::numbers : Inputs::tokens;
   roles.input = rows ? *rows : *tokens;
   roles.kind.vocab_size = layout[roles.input].vocab_size;
+  roles.kind.padding_id = layout[roles.input].padding_id;
   roles.input_shape = row_of(layout[roles.input].shape);
   return layout[roles.input].dtype == (rows ? Dtype::f32 : Dtype::i64);
 }

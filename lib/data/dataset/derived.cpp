@@ -228,9 +228,10 @@ Facts subset_facts(const spec::dataset::Subset& options) {
 
 std::string field_text(const Field& field) {
   constexpr std::array kTypes{"uint8", "int64", "float32"};
-  return fmt::format("{} {} [{}]{}", field.name, kTypes.at(static_cast<std::size_t>(field.dtype)),
+  return fmt::format("{} {} [{}]{}{}", field.name, kTypes.at(static_cast<std::size_t>(field.dtype)),
                      fmt::join(field.shape, ", "),
-                     field.vocab_size > 0 ? fmt::format(" of {} tokens", field.vocab_size) : "");
+                     field.vocab_size > 0 ? fmt::format(" of {} tokens", field.vocab_size) : "",
+                     field.padding_id >= 0 ? fmt::format(" padded with {}", field.padding_id) : "");
 }
 
 std::string layout_text(const Layout& layout) {

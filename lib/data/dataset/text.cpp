@@ -89,7 +89,7 @@ class TextDataset final : public Dataset {
   explicit TextDataset(const Text& options)
       : tokenizer_(make_tokenizer(options.tokenizer, options.model)),
         length_(static_cast<std::size_t>(options.max_length)),
-        padding_(options.padding_id.value_or(tokenizer_->padding_id().value_or(0))) {
+        padding_(padding_of(options, *tokenizer_)) {
     ENSURE(config, padding_ < tokenizer_->vocab_size(),
            "'padding_id' is {}, but the tokenizer has a vocabulary of {}", padding_,
            tokenizer_->vocab_size());
@@ -139,8 +139,16 @@ class TextDataset final : public Dataset {
   }
 
  private:
+  static std::int64_t padding_of(const Text& options, const Tokenizer& tokenizer) {
+    return options.padding_id.value_or(tokenizer.padding_id().value_or(0));
+  }
+
   static Layout layout_of(const Text& options, const Tokenizer& tokenizer) {
-    return {{"tokens", Dtype::i64, {options.max_length}, tokenizer.vocab_size()},
+    return {{"tokens",
+             Dtype::i64,
+             {options.max_length},
+             tokenizer.vocab_size(),
+             padding_of(options, tokenizer)},
             {"label", Dtype::i64, {}}};
   }
 

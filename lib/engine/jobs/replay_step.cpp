@@ -44,7 +44,7 @@ stage::ModelContext shape_of(const StepRecord& record) {
   return {{record.input_shape.begin(), record.input_shape.end()},
           record.outputs,
           {called<spec::Inputs>(record.inputs), called<spec::Targets>(record.targets),
-           record.vocab_size}};
+           record.vocab_size, record.padding_id}};
 }
 
 /// The model with the weights of the dump.

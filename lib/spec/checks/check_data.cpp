@@ -109,8 +109,8 @@ void check_inputs(Checker& checker, Inputs inputs) {
   const char* hint = "choose model mlp or linear";
   if (inputs == Inputs::tokens)
     hint =
-        "choose model gpt (for a dataset of type tokens), or model sequential with an embedding as "
-        "its first layer";
+        "choose model gpt or lstm_lm (for a dataset of type tokens), lstm_classifier or bert (for "
+        "one of type text), or model sequential with an embedding as its first layer";
   if (takes(model, Inputs::tokens))
     hint = "choose a dataset of type tokens or text, or another model";
   checker.error("model",

@@ -13,7 +13,8 @@ constexpr std::array kKeys{"schema",     "kind",    "split",       "weights",
                            "input",      "learned", "model_input", "trained_on",
                            "division",   "resume",  "replay",      "accepts_data_change",
                            "until_epoch"};
-constexpr std::array kInputKeys{"inputs", "targets", "shape", "outputs", "vocab_size"};
+constexpr std::array kInputKeys{"inputs",  "targets",    "shape",
+                                "outputs", "vocab_size", "padding_id"};
 constexpr std::array kLearnedKeys{"targets", "outputs", "labeled"};
 constexpr std::array kSplits{"train", "val", "test"};
 
@@ -74,6 +75,7 @@ Json json_of(const ModelInput& input) {
             {"shape", input.shape},
             {"outputs", input.outputs}};
   if (input.kind.vocab_size > 0) json["vocab_size"] = input.kind.vocab_size;
+  if (input.kind.padding_id >= 0) json["padding_id"] = input.kind.padding_id;
   return json;
 }
 
@@ -86,6 +88,12 @@ ModelInput parse_input(const Json& json) {
   for (const Json& extent : json["shape"]) input.shape.push_back(size_of(extent, "shape"));
   if (json.contains("vocab_size"))
     input.kind.vocab_size = size_of(json["vocab_size"], "vocab_size");
+  if (json.contains("padding_id")) {
+    const Json& id = json["padding_id"];
+    ENSURE(config, id.is_number_unsigned() && id.get<std::uint64_t>() <= INT32_MAX,
+           "'padding_id' must be from 0 to {}", INT32_MAX);
+    input.kind.padding_id = id.get<std::int64_t>();
+  }
   return input;
 }
 

@@ -57,28 +57,72 @@ std::vector<Refusal> VisionTransformer::refusals(const ModelInput& input) const 
                        patch_size, nearest, nearest)}};
 }
 
-std::vector<Refusal> Gpt::refusals(const ModelInput& input) const {
-  std::vector<Refusal> all;
-  if (width % heads != 0) {
-    all.push_back({fmt::format("width must be a multiple of heads ({}), got {}", heads, width),
-                   fmt::format("write a multiple of {}", heads), "width"});
-  }
+namespace {
+
+/// Refuses samples without tokens to predict, or with an unknown vocabulary.
+void refuse_targets(const std::string& model, const ModelInput& input,
+                    std::vector<Refusal>& all) {
   if (input.kind.targets != Targets::tokens) {
-    all.push_back(
-        {fmt::format("gpt predicts the next token at each position, but the targets are {}",
-                     enum_name(input.kind.targets)),
-         "choose model sequential with an embedding as its first layer"});
+    all.push_back({fmt::format("{} predicts the next token at each position, but the targets are {}",
+                               model, enum_name(input.kind.targets)),
+                   "choose model lstm_classifier, or model sequential with an embedding as its "
+                   "first layer"});
   } else if (input.outputs == 0) {
-    all.push_back({"gpt needs the vocabulary size",
+    all.push_back({model + " needs the vocabulary size",
                    "add 'vocab_size: 50257' to dataset.train for GPT-2's tokenizer, or the size of "
                    "yours"});
   }
-  if (!input.shape.empty() && input.shape[0] > context) {
-    all.push_back({fmt::format("a sample has {} tokens, but the model's longest sequence is {}",
-                               input.shape[0], context),
-                   fmt::format("raise model.context to {}, or lower dataset.train.sequence_length",
-                               input.shape[0])});
+}
+
+/// Refuses a width that the heads cannot share, and samples that are longer than the context.
+template <class Transformer>
+void refuse_sizes(const Transformer& options, const ModelInput& input, std::vector<Refusal>& all) {
+  if (options.width % options.heads != 0) {
+    all.push_back({fmt::format("width must be a multiple of heads ({}), got {}", options.heads,
+                               options.width),
+                   fmt::format("write a multiple of {}", options.heads), "width"});
   }
+  if (!input.shape.empty() && input.shape[0] > options.context) {
+    all.push_back({fmt::format("a sample has {} tokens, but the model's longest sequence is {}",
+                               input.shape[0], options.context),
+                   fmt::format("raise model.context to {}, or lower {} of dataset.train",
+                               input.shape[0],
+                               input.kind.targets == Targets::tokens ? "sequence_length"
+                                                                     : "max_length")});
+  }
+}
+
+}  // namespace
+
+std::vector<Refusal> Gpt::refusals(const ModelInput& input) const {
+  std::vector<Refusal> all;
+  refuse_targets("gpt", input, all);
+  refuse_sizes(*this, input, all);
+  return all;
+}
+
+std::vector<Refusal> Bert::refusals(const ModelInput& input) const {
+  std::vector<Refusal> all;
+  if (input.kind.targets == Targets::tokens) refuse_targets("bert", input, all);
+  refuse_sizes(*this, input, all);
+  return all;
+}
+
+std::vector<Refusal> LstmClassifier::refusals(const ModelInput& input) {
+  if (input.kind.targets != Targets::tokens) return {};
+  return {{"lstm_classifier gives one answer for each text, but the targets are tokens",
+           "choose model lstm_lm, or a dataset of type text"}};
+}
+
+std::vector<Refusal> LstmLm::refusals(const ModelInput& input) const {
+  std::vector<Refusal> all;
+  const std::int64_t width = embedding_dim.value_or(hidden_size);
+  if (tie_weights && width != hidden_size) {
+    all.push_back({fmt::format("with tie_weights, embedding_dim must be hidden_size ({}), got {}",
+                               hidden_size, width),
+                   "write 'embedding_dim: auto', or 'tie_weights: false'", "embedding_dim"});
+  }
+  refuse_targets("lstm_lm", input, all);
   return all;
 }
 
@@ -99,8 +143,7 @@ std::vector<Refusal> Sequential::refusals(const ModelInput& input) const {
   if (input.outputs == 0)
     return {{"the model needs the vocabulary size", "add 'vocab_size' to dataset.train"}};
   LayerWalk walk;
-  const auto shape =
-      walk.through(layers, {input.shape, tokens, input.outputs, input.kind.vocab_size}, "layers.");
+  const auto shape = walk.through(layers, layer::first_input(input), "layers.");
   std::vector<Refusal> all = walk.refusals();
   if (!all.empty() || !shape || *shape == wanted(input)) return all;
   const bool extents = shape->size() != wanted(input).size();

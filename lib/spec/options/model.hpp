@@ -2,6 +2,7 @@
 
 #include "config/schema/describe.hpp"
 #include "spec/compatibility.hpp"
+#include "spec/options/text_model.hpp"
 #include "spec/sample.hpp"
 
 #include <array>

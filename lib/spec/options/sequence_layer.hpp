@@ -96,6 +96,7 @@ struct Recurrent {
   bool bias = true;
   double dropout = 0;
   bool bidirectional = false;
+  bool packed = false;
   RecurrentOutput output = RecurrentOutput::sequence;
 
   [[nodiscard]] std::int64_t directions() const { return bidirectional ? 2 : 1; }
@@ -111,6 +112,10 @@ struct Recurrent {
                   "Probability of zeroing outputs between stacked layers in training.");
     options.field("bidirectional", &Recurrent::bidirectional,
                   "Also reads the sequence backward, and concatenates both outputs.");
+    options.field("packed", &Recurrent::packed,
+                  "Reads each padded text only up to its end, as after torch's "
+                  "pack_padded_sequence: the final state is that of the last token, and outputs at "
+                  "the padding are 0.");
     options.field("output", &Recurrent::output,
                   "sequence: the outputs at all positions, T x H; last: the final state, H.");
   }

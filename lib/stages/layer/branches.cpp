@@ -10,8 +10,8 @@ namespace {
 class ResidualLayer final : public Container {
  public:
   ResidualLayer(const spec::layer::Residual& options, const stage::LayerContext& context) {
-    add("layers", std::make_unique<LayerList>(options.layers, context.input));
-    add("shortcut", std::make_unique<LayerList>(options.shortcut, context.input));
+    add("layers", std::make_unique<LayerList>(options.layers, context));
+    add("shortcut", std::make_unique<LayerList>(options.shortcut, context));
   }
 
   at::Tensor forward(const at::Tensor& inputs) override {
@@ -25,7 +25,7 @@ class ConcatLayer final : public Container {
       : dim_(options.dim) {
     for (const spec::layer::ConcatBranch& branch : options.branches) {
       add("branches." + std::to_string(size()),
-          std::make_unique<LayerList>(branch.layers, context.input));
+          std::make_unique<LayerList>(branch.layers, context));
     }
   }
 

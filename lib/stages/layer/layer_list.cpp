@@ -51,18 +51,18 @@ at::Tensor Container::forward_child(std::size_t index, const at::Tensor& inputs)
   return children_[index].model->forward(inputs);
 }
 
-LayerList::LayerList(const std::vector<config::Stage>& layers, spec::layer::LayerInput input) {
+LayerList::LayerList(const std::vector<config::Stage>& layers, stage::LayerContext context) {
   const stage::Catalog catalog = builtin_catalog();
   bool merges = false;
   for (std::size_t i = 0; i < layers.size(); ++i) {
     const config::Stage& layer = layers[i];
-    const bool relu_follows =
+    context.relu_follows =
         i + 1 < layers.size() && layer.type == "batch_norm2d" && layers[i + 1].type == "relu";
     is_merged_.push_back(merges);
-    merges = relu_follows;
-    add(std::to_string(i), catalog.layers.build(layer, {input, relu_follows}));
-    input.shape = spec::step_of(layer, input).shape;
-    input.tokens = false;
+    merges = context.relu_follows;
+    add(std::to_string(i), catalog.layers.build(layer, context));
+    context.input.shape = spec::step_of(layer, context.input).shape;
+    context.input.tokens = false;
   }
 }
 

@@ -34,10 +34,11 @@ class Container : public stage::Model {
 
 /// A sequential model or a branch of one, like nn.Sequential. The parameters of the fourth layer
 /// are called 3.weight, 3.bias.
-class LayerList final : public Container {
+class LayerList : public Container {
  public:
-  /// The shapes of consecutive layers must fit; the caller has checked them.
-  LayerList(const std::vector<config::Stage>& layers, spec::layer::LayerInput input);
+  /// The context is that of the first layer. The shapes of consecutive layers must fit; the caller
+  /// has checked them.
+  LayerList(const std::vector<config::Stage>& layers, stage::LayerContext context);
 
   at::Tensor forward(const at::Tensor& inputs) override;
 

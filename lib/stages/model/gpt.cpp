@@ -6,7 +6,6 @@
 
 #include <ATen/ops/addmm.h>
 #include <ATen/ops/dropout.h>
-#include <ATen/ops/embedding.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/mm.h>
@@ -111,7 +110,7 @@ class Gpt final : public LayeredModule {
   /// tokens: int64 [N, T]; returns logits [N, T, vocabulary size].
   at::Tensor forward(const at::Tensor& tokens) override {
     const at::Tensor places = wpe_.narrow(0, 0, tokens.size(1));
-    Residual residual{at::dropout(embedded(tokens) + places, dropout_, training())};
+    Residual residual{at::dropout(embed_tied(wte_, tokens) + places, dropout_, training())};
     if (checkpoints()) {
       residual.x = through_blocks(blocks_, std::move(residual.x));
     } else {
@@ -124,15 +123,6 @@ class Gpt final : public LayeredModule {
   [[nodiscard]] bool has_blocks() const override { return true; }
 
  private:
-  /// On a CPU the embedding has a sparse gradient, which is added to the dense gradient of the
-  /// output layer: a dense one would be as large but almost all zeros, and slow. CUDA graphs do not
-  /// support sparse gradients.
-  [[nodiscard]] at::Tensor embedded(const at::Tensor& tokens) const {
-    const bool adds_rows = wte_.is_cpu();
-    return at::embedding(wte_, tokens, /*padding_idx=*/-1, /*scale_grad_by_freq=*/false,
-                         /*sparse=*/adds_rows);
-  }
-
   double dropout_;
   at::Tensor wte_, wpe_;
   std::vector<GptBlock> blocks_;

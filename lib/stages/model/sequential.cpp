@@ -6,21 +6,45 @@
 namespace trainctl::stages {
 namespace {
 
-spec::layer::LayerInput checked_input(const spec::model::Sequential& options,
-                                      const stage::ModelContext& context) {
+stage::LayerContext first_context(const spec::model::Sequential& options,
+                                  const stage::ModelContext& context,
+                                  std::shared_ptr<const stage::PaddedTokens> tokens) {
   checked_features(context);
   throw_first(options.refusals(model_input(context)));
-  return {context.input_shape, context.kind.inputs == spec::Inputs::tokens, context.outputs,
-          context.kind.vocab_size};
+  return {spec::layer::first_input(model_input(context)), /*relu_follows=*/false,
+          std::move(tokens)};
 }
+
+/// Shows the tokens of each batch to the layers, which may need to know the padding.
+class Sequential final : public LayerList {
+ public:
+  Sequential(const spec::model::Sequential& options, const stage::ModelContext& context)
+      : Sequential(options, context, padded_tokens(context)) {}
+
+  at::Tensor forward(const at::Tensor& inputs) override {
+    if (tokens_) tokens_->inputs = inputs;
+    return LayerList::forward(inputs);
+  }
+
+ private:
+  Sequential(const spec::model::Sequential& options, const stage::ModelContext& context,
+             const std::shared_ptr<stage::PaddedTokens>& tokens)
+      : LayerList(options.layers, first_context(options, context, tokens)), tokens_(tokens) {}
+
+  static std::shared_ptr<stage::PaddedTokens> padded_tokens(const stage::ModelContext& context) {
+    if (context.kind.padding_id < 0) return nullptr;
+    auto tokens = std::make_shared<stage::PaddedTokens>();
+    tokens->padding_id = context.kind.padding_id;
+    return tokens;
+  }
+
+  std::shared_ptr<stage::PaddedTokens> tokens_;
+};
 
 }  // namespace
 
 void register_model_sequential(stage::Catalog& catalog) {
-  catalog.models.add<spec::model::Sequential>(
-      "sequential", [](const auto& options, const auto& context) {
-        return std::make_unique<LayerList>(options.layers, checked_input(options, context));
-      });
+  catalog.models.add_class<spec::model::Sequential, Sequential>("sequential");
 }
 
 }  // namespace trainctl::stages

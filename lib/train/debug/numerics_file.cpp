@@ -93,6 +93,7 @@ void StepRecord::serialize(StateArchive& archive) {
   archive.value("input_shape", &input_shape);
   archive.value("outputs", &outputs);
   archive.value("vocab_size", &vocab_size);
+  archive.value("padding_id", &padding_id);
   archive.value("weights_before", &weights_before);
   archive.value("buffers_before", &buffers_before);
   archive.value("random_kept", &random_kept);

@@ -37,7 +37,8 @@ struct StepRecord {
   std::string targets;
   std::vector<std::uint64_t> input_shape;  // of one sample
   std::int64_t outputs = 0;
-  std::int64_t vocab_size = 0;  // as in spec::SampleKind
+  std::int64_t vocab_size = 0;   // as in spec::SampleKind
+  std::int64_t padding_id = -1;  // as in spec::SampleKind
   bool weights_before = true;   // false: `weights` were stored after the update of the step
   bool buffers_before = true;   // false: the buffers were stored after the forward pass of the step
   bool random_kept = true;      // whether the generator states from before the batch are stored

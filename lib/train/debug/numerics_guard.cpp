@@ -238,6 +238,7 @@ StepRecord NumericsDump::record_of(const Divergence& divergence) const {
   record.targets = enum_names(roles.kind.targets).at(static_cast<std::size_t>(roles.kind.targets));
   record.input_shape.assign(roles.input_shape.begin(), roles.input_shape.end());
   record.vocab_size = roles.kind.vocab_size;
+  record.padding_id = roles.kind.padding_id;
   record.outputs = roles.outputs(session_.train.classes());
   record.weights_before = divergence.weights_kept;
   record.buffers_before =

@@ -4,6 +4,7 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/conv2d.h>
+#include <ATen/ops/embedding.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/layer_norm.h>
@@ -117,6 +118,12 @@ LayerNorm make_layer_norm(const Scope& scope, at::IntArrayRef shape, double eps,
   if (bias == Bias::with) layer.bias = scope.parameter("bias", at::zeros(shape, at::kFloat));
   layer.eps = eps;
   return layer;
+}
+
+at::Tensor embed_tied(const at::Tensor& weight, const at::Tensor& tokens) {
+  const bool adds_rows = weight.is_cpu();
+  return at::embedding(weight, tokens, /*padding_idx=*/-1, /*scale_grad_by_freq=*/false,
+                       /*sparse=*/adds_rows);
 }
 
 spec::ModelInput model_input(const stage::ModelContext& context) {

@@ -111,6 +111,12 @@ struct LayerNorm {
 LayerNorm make_layer_norm(const Scope& scope, at::IntArrayRef shape, double eps = 1e-5,
                           Bias bias = Bias::with);
 
+/// Returns the rows of the weight of an embedding that is also the weight of the output layer. On a
+/// CPU the embedding has a sparse gradient, which is added to the dense gradient of the output
+/// layer: a dense one would be as large but almost all zeros, and slow. CUDA graphs do not support
+/// sparse gradients.
+at::Tensor embed_tied(const at::Tensor& weight, const at::Tensor& tokens);
+
 /// Returns the context in the form that the option structs check.
 spec::ModelInput model_input(const stage::ModelContext& context);
 

@@ -7,6 +7,7 @@
 #include <ATen/ops/scaled_dot_product_attention.h>
 #include <ATen/ops/zeros.h>
 
+#include <optional>
 #include <vector>
 
 namespace trainctl::stages {
@@ -20,19 +21,26 @@ void redraw(const Linear& layer) {
 
 }  // namespace
 
-at::Tensor self_attention(const at::Tensor& qkv, const AttentionOptions& options) {
-  const std::int64_t rows = qkv.size(0);
-  const std::int64_t places = qkv.size(1);
-  const std::int64_t width = qkv.size(2) / 3;
-  // The gradient of a split is one concatenation. Without a mask tensor, PyTorch selects its flash
-  // attention for 16 bits on a GPU.
-  std::vector<at::Tensor> parts = qkv.split(width, 2);
+at::Tensor attention(const std::array<at::Tensor, 3>& queries_keys_values,
+                     const AttentionOptions& options) {
+  std::array<at::Tensor, 3> parts = queries_keys_values;
+  const std::int64_t rows = parts[0].size(0);
+  const std::int64_t places = parts[0].size(1);
+  const std::int64_t width = parts[0].size(2);
   for (at::Tensor& part : parts)
     part = part.view({rows, places, options.heads, width / options.heads}).transpose(1, 2);
-  const at::Tensor taken =
-      at::scaled_dot_product_attention(parts[0], parts[1], parts[2], /*attn_mask=*/{},
-                                       options.dropout, options.mask == Mask::causal);
+  // Without a mask tensor, PyTorch selects its flash attention for 16 bits on a GPU.
+  std::optional<at::Tensor> mask;
+  if (options.keys.defined()) mask = options.keys.view({rows, 1, 1, places});
+  const at::Tensor taken = at::scaled_dot_product_attention(
+      parts[0], parts[1], parts[2], mask, options.dropout, options.mask == Mask::causal);
   return taken.transpose(1, 2).reshape({rows, places, width});
+}
+
+at::Tensor self_attention(const at::Tensor& qkv, const AttentionOptions& options) {
+  // The gradient of a split is one concatenation.
+  const std::vector<at::Tensor> parts = qkv.split(qkv.size(2) / 3, 2);
+  return attention({parts[0], parts[1], parts[2]}, options);
 }
 
 at::Tensor MultiheadAttention::operator()(const at::Tensor& x, stage::RunMode mode) const {

@@ -4,6 +4,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <array>
 #include <cstdint>
 
 namespace trainctl::stages {
@@ -14,7 +15,12 @@ struct AttentionOptions {
   std::int64_t heads = 1;
   double dropout = 0;  // of the attention weights; 0 outside of training
   Mask mask = Mask::none;
+  at::Tensor keys = {};  // bool [N, T]: the positions to attend to; undefined: all. Excludes `mask`
 };
+
+/// Returns the attention [N, T, E] for queries, keys and values of that shape.
+at::Tensor attention(const std::array<at::Tensor, 3>& queries_keys_values,
+                     const AttentionOptions& options);
 
 /// Returns the self-attention [N, T, E] of a sequence; with a causal mask each position attends
 /// only to itself and earlier ones. `qkv` is [N, T, 3 E]: queries, keys and values concatenated.
