@@ -240,7 +240,8 @@ TEST_CASE("text: rows of a table become tokens of one length with padding") {
   const TempFolder folder;
   auto options = table(folder, "label,id,text\nyes,1,ab\nno,2,\"a, \"\"b\"\" c\"\nyes,3,\n");
   const auto dataset = build("text", options);
-  CHECK(dataset->layout() == Layout{{"tokens", Dtype::i64, {4}, 256}, {"label", Dtype::i64, {}}});
+  CHECK(dataset->layout() ==
+        Layout{{"tokens", Dtype::i64, {4}, 256, /*padding_id=*/0}, {"label", Dtype::i64, {}}});
   CHECK(dataset->size() == 3);
   CHECK(dataset->class_names() == std::vector<std::string>{"no", "yes"});
   CHECK(values<std::int64_t>(*dataset, 0, 0) == Numbers{'a', 'b', 0, 0});
@@ -253,6 +254,7 @@ TEST_CASE("text: rows of a table become tokens of one length with padding") {
   CHECK(known.layout == dataset->layout());
   options.padding_id = 7;
   CHECK(values<std::int64_t>(*build("text", options), 0, 0) == Numbers{'a', 'b', 7, 7});
+  CHECK(build("text", options)->layout()[0].padding_id == 7);
   CHECK(build("text", options)->fingerprint() != dataset->fingerprint());
   options.classes = {"yes", "no", "perhaps"};
   CHECK(build("text", options)->classes() == 3);

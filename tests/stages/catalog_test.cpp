@@ -31,7 +31,12 @@ const at::Tensor& weight() {
 void build_model(const config::Stage& stage, const stage::Catalog& all) {
   if (stage.type == "torchscript") return;  // needs a file: see torchscript_test.cpp
   stage::ModelContext context{{3, 32, 32}, 10};
-  if (stage.type == "gpt") context = {{8}, 10, {spec::Inputs::tokens, spec::Targets::tokens}};
+  const bool classifies = stage.type == "lstm_classifier" || stage.type == "bert";
+  if (stage.type == "gpt" || stage.type == "lstm_lm")
+    context = {{8}, 10, {spec::Inputs::tokens, spec::Targets::tokens}};
+  if (classifies) context = {{8}, 10, {spec::Inputs::tokens, spec::Targets::classes, 20}};
+  if (stage.type == "autoencoder")
+    context = {{3, 32, 32}, 3 * 32 * 32, {spec::Inputs::images, spec::Targets::numbers}};
   CHECK(all.models.build(stage, context) != nullptr);
 }
 

@@ -9,6 +9,7 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Context.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/zeros.h>
 
 #include <string>
 #include <utility>
@@ -25,11 +26,21 @@ struct Built {
   spec::layer::Shape output;  // shape inference's answer
 };
 
+/// `lengths` are those of the padded texts that the layer gets.
 Built make_layers(const std::string& type, const std::string& options,
-                  const spec::layer::Shape& shape) {
+                  const spec::layer::Shape& shape, const std::vector<std::int64_t>& lengths = {}) {
   const config::Stage stage = stages_test::stage("layer", type, options);
-  const spec::layer::LayerInput input{shape, /*tokens=*/false, /*outputs=*/3};
-  return {stages::builtin_catalog().layers.build(stage, {input}),
+  spec::layer::LayerInput input{shape, /*tokens=*/false, /*outputs=*/3};
+  std::shared_ptr<stage::PaddedTokens> tokens;
+  if (!lengths.empty()) {
+    input.padded_length = shape[0];
+    tokens = std::make_shared<stage::PaddedTokens>();
+    const auto rows = static_cast<std::int64_t>(lengths.size());
+    tokens->inputs = at::zeros({rows, shape[0]}, at::kLong);
+    for (std::int64_t row = 0; row < rows; ++row)
+      tokens->inputs[row].narrow(0, 0, lengths[static_cast<std::size_t>(row)]).fill_(5);
+  }
+  return {stages::builtin_catalog().layers.build(stage, {input, /*relu_follows=*/false, tokens}),
           spec::step_of(stage, input).shape};
 }
 
@@ -55,7 +66,8 @@ TEST_CASE("layers: seeded weights, names, outputs and gradients equal PyTorch's"
     INFO(one["type"] << " " << one["options"]);
     at::manual_seed(golden["seed"]);
     const auto [layer, shape] =
-        make_layers(one["type"], one["options"].dump(), stages_test::shape_of(one["input_shape"]));
+        make_layers(one["type"], one["options"].dump(), stages_test::shape_of(one["input_shape"]),
+                    one.value("lengths", std::vector<std::int64_t>{}));
     stages_test::check_names(layer->parameters(), one["parameters"]);
     stages_test::check_names(layer->buffers(), one["buffers"]);
     stages_test::perturb(*layer);

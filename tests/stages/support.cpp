@@ -68,6 +68,20 @@ void check_names(const std::vector<stage::NamedTensor>& found, const Json& expec
   }
 }
 
+void check_gradients(const stage::Model& model, const Json& expected) {
+  const auto parameters = model.parameters();
+  REQUIRE(parameters.size() == expected.size());
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    INFO(parameters[i].name);
+    CHECK(expected[i]["name"] == parameters[i].name);
+    const at::Tensor gradient = parameters[i].tensor.grad().to_dense().flatten();
+    const auto norm = expected[i]["norm"].get<double>();
+    CHECK(gradient.norm().item<double>() == Approx(norm).epsilon(1e-4).margin(1e-6));
+    const at::Tensor first = tensor(expected[i]["first"]);
+    CHECK(mismatch(gradient.narrow(0, 0, first.numel()), first, {1e-4, 1e-5 * (1 + norm)}) == "");
+  }
+}
+
 void perturb(const stage::Model& model) {
   const at::NoGradGuard guard;
   double j = 0;

@@ -34,6 +34,9 @@ at::Tensor ramp(std::vector<std::int64_t> shape);
 void check_names(const std::vector<trainctl::stage::NamedTensor>& found,
                  const trainctl::Json& expected);
 
+/// Checks the gradients of the parameters: the first values of each, and its norm.
+void check_gradients(const trainctl::stage::Model& model, const trainctl::Json& expected);
+
 /// Adds sin(i + j) / 20 to element i of parameter j, as the scripts of tests/golden/make do,
 /// because weights of zero would hide the layers before them.
 void perturb(const trainctl::stage::Model& model);

@@ -119,6 +119,13 @@ constexpr std::array kNondeterministic{
           const auto* options = stage.get_if<layer::Upsample>();
           return options != nullptr && options->mode == layer::UpsampleMode::bilinear;
         }},
+    NondeterministicStage{
+        "model", "unet", "`upsampling: bilinear`", "upsample_bilinear2d_backward_out_cuda",
+        "write 'upsampling: transposed', or set 'trainer.deterministic' to false",
+        [](const config::Stage& stage) {
+          const auto* options = stage.get_if<model::Unet>();
+          return options != nullptr && options->upsampling == model::Upsampling::bilinear;
+        }},
 };
 
 /// Checks a stage and the stages inside it. `path` is its key in the experiment file.

@@ -45,6 +45,24 @@ std::vector<Refusal> ConvnextTiny::refusals(const ModelInput& input) const {
            fmt::format("resize them with a transform to {}x{} or more", kSmallest, kSmallest)}};
 }
 
+std::vector<Refusal> Unet::refusals(const ModelInput& input) const {
+  if (input.shape.size() != 3) return {};
+  const std::int64_t least = std::int64_t{1} << depth;
+  if (std::min(input.shape[1], input.shape[2]) >= least) return {};
+  return {{fmt::format("the images are {}x{}, but the model halves them {} times and needs at least "
+                       "{}x{}",
+                       input.shape[1], input.shape[2], depth, least, least),
+           "resize them with a transform to that size, or lower 'depth'", "depth"}};
+}
+
+std::vector<Refusal> Autoencoder::refusals(const ModelInput& input) {
+  const bool pixels = input.kind.targets == Targets::numbers &&
+                      input.outputs == layer::values_in(input.shape);
+  if (pixels || input.shape.size() != 3) return {};
+  return {{"autoencoder reproduces its input, but the targets are others",
+           "write 'task: reconstruction', or choose another model"}};
+}
+
 std::vector<Refusal> VisionTransformer::refusals(const ModelInput& input) const {
   if (input.shape.size() != 3) return {};
   const std::int64_t height = input.shape[1];

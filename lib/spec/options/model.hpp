@@ -246,6 +246,57 @@ struct ConvnextTiny : OfImages {
   }
 };
 
+enum class Upsampling { transposed, bilinear };
+constexpr std::array<const char*, 2> enum_names(Upsampling) { return {"transposed", "bilinear"}; }
+
+struct Unet : OfImages {
+  static constexpr auto kSummary =
+      "U-Net (Ronneberger et al. 2015) with padded convolutions: gives each pixel a score for each "
+      "class. The parameters have the names of milesial's Pytorch-UNet.";
+
+  std::int64_t channels = 64;
+  std::int64_t depth = 4;
+  bool batch_norm = true;
+  Upsampling upsampling = Upsampling::transposed;
+
+  /// Refuses images that have no pixel left after the last pooling.
+  [[nodiscard]] std::vector<Refusal> refusals(const ModelInput& input) const;
+
+  static void describe(auto& options) {
+    options.field("channels", &Unet::channels, {.at_least = 1, .at_most = 1 << 14},
+                  "Channels of the first level; each level below has twice as many.");
+    options.field("depth", &Unet::depth, {.at_least = 1, .at_most = 16},
+                  "Number of times that the images are halved, and enlarged again.");
+    options.field("batch_norm", &Unet::batch_norm,
+                  "Normalizes after each convolution, which the paper does not; otherwise, the "
+                  "convolutions have biases.");
+    options.field("upsampling", &Unet::upsampling,
+                  "transposed: a transposed convolution, as in the paper; bilinear: interpolates, "
+                  "with fewer parameters. trainer.deterministic excludes bilinear on a GPU.");
+  }
+};
+
+struct Autoencoder : OfImages {
+  static constexpr auto kSummary =
+      "Convolutional autoencoder (Hinton & Salakhutdinov 2006): encodes an image as a few numbers, "
+      "and decodes them as an image of the same shape.";
+
+  std::vector<std::int64_t> channels{32, 64};
+  std::int64_t latent_dim = 32;
+
+  /// Refuses targets that are not the pixels.
+  [[nodiscard]] static std::vector<Refusal> refusals(const ModelInput& input);
+
+  static void describe(auto& options) {
+    options.field("channels", &Autoencoder::channels,
+                  {.not_empty = true, .at_least = 1, .at_most = 1 << 14},
+                  "Channels of each convolution of the encoder, which halves the image; the decoder "
+                  "is its mirror image.");
+    options.field("latent_dim", &Autoencoder::latent_dim, {.at_least = 1, .at_most = 1 << 24},
+                  "Number of numbers that encode an image.");
+  }
+};
+
 /// Options of the vision transformers.
 struct VisionTransformer : OfImages {
   std::int64_t patch_size = 16;

@@ -59,10 +59,11 @@ TEST_CASE("roles_of: tokens have targets of the same length") {
 }
 
 TEST_CASE("roles_of: tokens with a class need a vocabulary, which is not the number of outputs") {
-  const Roles roles = roles_of({{"tokens", Dtype::i64, {16}, 256}, kClass});
+  const Roles roles = roles_of({{"tokens", Dtype::i64, {16}, 256, /*padding_id=*/9}, kClass});
   CHECK(roles.kind.inputs == Inputs::tokens);
   CHECK(roles.kind.targets == Targets::classes);
   CHECK(roles.kind.vocab_size == 256);
+  CHECK(roles.kind.padding_id == 9);
   CHECK(roles.target_shape.empty());
   CHECK(roles.outputs(3) == 3);
   CHECK_FALSE(has_same_inputs({{"tokens", Dtype::i64, {16}, 256}, kClass},

@@ -6,6 +6,7 @@ Needs torch 2.11."""
 import torch
 from golden import move, named, numbers, ramp, save
 from torch import nn
+from torch.nn.utils import rnn
 
 SEED = 42
 
@@ -53,15 +54,19 @@ class Encoder(nn.TransformerEncoderLayer):
 
 
 def recurrent(kind):
-    """Returns a subclass of a recurrent network that returns all outputs, or the final state of the top layer."""
+    """Returns a subclass of a recurrent network that returns all outputs, or the final state of the top layer; with `packed`, of
+    rows of the lengths LENGTHS."""
 
     class Recurrent(kind):
-        def __init__(self, *args, last=False, **options):
+        def __init__(self, *args, last=False, packed=False, **options):
             super().__init__(*args, batch_first=True, **options)
-            self.last = last
+            self.last, self.packed = last, packed
 
         def forward(self, x):
-            sequence, state = super().forward(x)
+            inputs = rnn.pack_padded_sequence(x, LENGTHS, batch_first=True, enforce_sorted=False) if self.packed else x
+            sequence, state = super().forward(inputs)
+            if self.packed:
+                sequence = rnn.pad_packed_sequence(sequence, batch_first=True, total_length=x.shape[1])[0]
             state = state[0] if isinstance(state, tuple) else state
             directions = 2 if self.bidirectional else 1
             return torch.cat(list(state[-directions:]), dim=1) if self.last else sequence
@@ -82,6 +87,7 @@ class Concat(nn.Module):
 
 
 IMAGE, SEQUENCE = [4, 5, 6], [5, 8]
+LENGTHS = torch.tensor([2, 4])
 CONV = {"out_channels": 6, "kernel_size": 3, "stride": 2, "padding": 2, "dilation": 2, "groups": 2}
 UP = {"out_channels": 6, "kernel_size": 3, "stride": 2, "padding": 1, "output_padding": 1, "groups": 2}
 BRANCHES = [{"layers": [{"type": "conv2d", "out_channels": 3, "kernel_size": 1}, "relu"]},
@@ -133,6 +139,13 @@ CASES = [
      lambda: Gru(8, 3, bidirectional=True, last=True)),
     ("lstm", {"hidden_size": 3, "num_layers": 2, "bidirectional": True}, SEQUENCE, lambda: Lstm(8, 3, 2, bidirectional=True)),
     ("lstm", {"hidden_size": 3, "bias": False, "output": "last"}, SEQUENCE, lambda: Lstm(8, 3, bias=False, last=True)),
+    ("rnn", {"hidden_size": 3, "num_layers": 2, "packed": True}, SEQUENCE, lambda: Rnn(8, 3, 2, packed=True)),
+    ("gru", {"hidden_size": 3, "num_layers": 2, "bidirectional": True, "packed": True}, SEQUENCE,
+     lambda: Gru(8, 3, 2, bidirectional=True, packed=True)),
+    ("lstm", {"hidden_size": 3, "num_layers": 2, "packed": True, "output": "last"}, SEQUENCE,
+     lambda: Lstm(8, 3, 2, packed=True, last=True)),
+    ("lstm", {"hidden_size": 3, "num_layers": 2, "bidirectional": True, "packed": True, "output": "last"}, SEQUENCE,
+     lambda: Lstm(8, 3, 2, bidirectional=True, packed=True, last=True)),
     ("concat", {"branches": BRANCHES}, IMAGE,
      lambda: Concat([[nn.Conv2d(4, 3, 1), nn.ReLU()], [nn.Conv2d(4, 2, 3, padding=1)], []], 1)),
     ("concat", {"branches": [{"layers": []}, {"layers": ["tanh"]}], "dim": 2}, SEQUENCE, lambda: Concat([[], [nn.Tanh()]], 2)),
@@ -150,7 +163,8 @@ def describe(kind, options, shape, make):
     gradients = {"input": numbers(inputs.grad), **{name: numbers(p.grad) for name, p in layer.named_parameters()}}
     evaluated = layer.eval()(inputs).detach()
     print(f"{kind} {options}: {list(output.shape)}")
-    return {"type": kind, "options": options, "input_shape": shape, "parameters": parameters, "buffers": buffers,
+    lengths = {"lengths": LENGTHS.tolist()} if options.get("packed") else {}
+    return {"type": kind, "options": options, "input_shape": shape, **lengths, "parameters": parameters, "buffers": buffers,
             "output": numbers(output.detach()), "gradients": gradients, "evaluated": numbers(evaluated)}
 
 

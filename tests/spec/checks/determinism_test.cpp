@@ -52,6 +52,9 @@ TEST_CASE("deterministic: adaptive_max_pool2d and bilinear upsample are errors o
       problems_on(kOnGpu, {model_of("{type: upsample, size: 8, mode: bilinear}"), kDeterministic}),
       Contains("upsample_bilinear2d_backward_out_cuda"));
   CHECK(problems_on(kOnGpu, {model_of("{type: upsample, size: 8}"), kDeterministic}).empty());
+  CHECK_THAT(problems_on(kOnGpu, {"model={type: unet, upsampling: bilinear}", kDeterministic}),
+             Contains("write 'upsampling: transposed'"));
+  CHECK(problems_on(kOnGpu, {"model=unet", kDeterministic}).empty());
 }
 
 TEST_CASE("deterministic: layers inside other layers are checked, too", "[spec]") {

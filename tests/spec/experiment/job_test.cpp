@@ -34,7 +34,7 @@ spec::Experiment experiment(const std::string& dataset) {
 
 TEST_CASE("job: survives a round trip with any characters in its paths") {
   const spec::ModelInput rows{{spec::Inputs::numbers, spec::Targets::numbers}, {5, 2}, 3};
-  const spec::ModelInput texts{{spec::Inputs::tokens, spec::Targets::classes, 256}, {8}, 3};
+  const spec::ModelInput texts{{spec::Inputs::tokens, spec::Targets::classes, 256, 0}, {8}, 3};
   for (const Job& job :
        {Job{JobKind::evaluate, "test", "runs/a \"b\"\n/best.safetensors"},
         Job{JobKind::predict, "train", "x.pth"},

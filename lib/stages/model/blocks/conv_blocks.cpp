@@ -4,6 +4,7 @@
 #include "stages/model/blocks/fused_batch_norm.hpp"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/conv_transpose2d.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/hardsigmoid.h>
 #include <ATen/ops/hardswish.h>
@@ -48,6 +49,24 @@ ConvNorm make_conv_norm(const Scope& conv, const Scope& norm, const ConvNormPlan
 
 ConvNorm make_conv_norm(const Scope& scope, const ConvNormPlan& plan) {
   return make_conv_norm(scope / 0, scope / 1, plan);
+}
+
+at::Tensor ConvTranspose2d::operator()(const at::Tensor& x_nchw) const {
+  const std::array<std::int64_t, 2> strides{stride, stride};
+  const std::array<std::int64_t, 2> pads{padding, padding};
+  return at::conv_transpose2d(x_nchw, weight, bias, strides, pads, output_padding);
+}
+
+ConvTranspose2d make_conv_transpose2d(const Scope& scope, const Conv2dShape& shape) {
+  ConvTranspose2d layer;
+  layer.stride = shape.stride;
+  layer.padding = shape.padding.value_or(0);
+  layer.weight =
+      scope.parameter("weight", draw_weight({shape.in, shape.out, shape.kernel, shape.kernel}));
+  // As in torch, the fan-in is that of the convolution whose gradient this is.
+  layer.bias =
+      scope.parameter("bias", draw_bias(shape.out, shape.out * shape.kernel * shape.kernel));
+  return layer;
 }
 
 at::Tensor SqueezeExcitation::operator()(at::Tensor x_nchw) const {

@@ -6,6 +6,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <optional>
 
@@ -36,6 +37,21 @@ struct ConvNorm {
 ConvNorm make_conv_norm(const Scope& conv, const Scope& norm, const ConvNormPlan& plan);
 /// Creates them as "0" and "1" like torchvision's Sequential.
 ConvNorm make_conv_norm(const Scope& scope, const ConvNormPlan& plan);
+
+/// nn.ConvTranspose2d with a square kernel and without groups.
+struct ConvTranspose2d {
+  at::Tensor weight;  // [in, out, kernel, kernel]
+  at::Tensor bias;    // [out]
+  std::int64_t stride = 1;
+  std::int64_t padding = 0;
+  std::array<std::int64_t, 2> output_padding = {0, 0};
+
+  [[nodiscard]] at::Tensor operator()(const at::Tensor& x_nchw) const;
+};
+
+/// Creates a layer initialized like nn.ConvTranspose2d, with the kernel, stride and padding of
+/// `shape` (padding: 0 if it has none).
+ConvTranspose2d make_conv_transpose2d(const Scope& scope, const Conv2dShape& shape);
 
 enum class Gate { sigmoid, hardsigmoid };
 
