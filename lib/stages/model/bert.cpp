@@ -17,12 +17,12 @@
 namespace trainctl::stages {
 namespace {
 
-constexpr double kDeviation = 0.02;
-constexpr double kEps = 1e-12;
+constexpr double kBertDeviation = 0.02;
+constexpr double kBertEps = 1e-12;
 
 at::Tensor add_weight(const Scope& scope, std::int64_t rows, std::int64_t columns) {
   const at::Tensor tensor = at::empty({rows, columns}, at::kFloat);
-  redraw_normal(tensor, kDeviation);
+  redraw_normal(tensor, kBertDeviation);
   return scope.parameter("weight", tensor);
 }
 
@@ -72,10 +72,10 @@ BertBlock make_bert_block(const Scope& scope, const spec::model::Bert& options) 
   block.key = make_bert_linear(self / "key", width, width);
   block.value = make_bert_linear(self / "value", width, width);
   block.attended = make_bert_linear(output / "dense", width, width);
-  block.attention_norm = make_layer_norm(output / "LayerNorm", {width}, kEps);
+  block.attention_norm = make_layer_norm(output / "LayerNorm", {width}, kBertEps);
   block.widen = make_bert_linear(scope / "intermediate" / "dense", width, 4 * width);
   block.narrow = make_bert_linear(scope / "output" / "dense", 4 * width, width);
-  block.output_norm = make_layer_norm(scope / "output" / "LayerNorm", {width}, kEps);
+  block.output_norm = make_layer_norm(scope / "output" / "LayerNorm", {width}, kBertEps);
   block.heads = options.heads;
   block.dropout = options.dropout;
   block.norm_first = options.norm_first;
@@ -98,17 +98,17 @@ class Bert final : public LayeredModule {
     words_ = add_weight(embeddings / "word_embeddings", vocabulary, options.width);
     positions_ = add_weight(embeddings / "position_embeddings", options.context, options.width);
     segments_ = add_weight(embeddings / "token_type_embeddings", kSegments, options.width);
-    embedding_norm_ = make_layer_norm(embeddings / "LayerNorm", {options.width}, kEps);
+    embedding_norm_ = make_layer_norm(embeddings / "LayerNorm", {options.width}, kBertEps);
     for (std::size_t i = 0; i < static_cast<std::size_t>(options.layers); ++i)
       blocks_.push_back(make_bert_block(bert / "encoder" / "layer" / i, options));
     if (options.norm_first)
-      final_norm_ = make_layer_norm(bert / "encoder" / "LayerNorm", {options.width}, kEps);
+      final_norm_ = make_layer_norm(bert / "encoder" / "LayerNorm", {options.width}, kBertEps);
     if (predicts_tokens_) {
       const Scope predictions = Scope(*this) / "cls" / "predictions";
       bias_ = predictions.parameter("bias", at::zeros({vocabulary}, at::kFloat));
       const Scope transform = predictions / "transform";
       dense_ = make_bert_linear(transform / "dense", options.width, options.width);
-      head_norm_ = make_layer_norm(transform / "LayerNorm", {options.width}, kEps);
+      head_norm_ = make_layer_norm(transform / "LayerNorm", {options.width}, kBertEps);
     } else {
       dense_ = make_bert_linear(bert / "pooler" / "dense", options.width, options.width);
       classifier_ = make_bert_linear(Scope(*this) / "classifier", options.width, context.outputs);
