@@ -19,7 +19,7 @@ int evaluate(const EvalFlags& flags, Context& context) {
   std::optional<study::ScratchFolder> scratch;
   if (flags.out.empty()) scratch.emplace(study::temporary_folder());
   study::RunOutcome outcome = run_job(request, scratch ? scratch->path() : fs::path(flags.out),
-                                       scratch ? Tables::none : Tables::files, context);
+                                      scratch ? Tables::none : Tables::files, context);
   if (outcome.ending.exit_code != 0)
     return report_failed_job(outcome, scratch ? &*scratch : nullptr, context);
   ENSURE(unexpected, outcome.record.evaluated.has_value(), "no rank reported its metrics");

@@ -17,9 +17,9 @@ using Shape = std::vector<std::int64_t>;  // of one sample: (C, H, W) for images
 /// The input of a layer in a sequential model.
 struct LayerInput {
   Shape shape;
-  bool tokens = false;          // the input is token indices, which only an embedding accepts
-  std::int64_t outputs = 0;     // of the model: number of classes, or tokens in the vocabulary
-  std::int64_t vocab_size = 0;  // of tokens whose model outputs no tokens; 0: `outputs`
+  bool tokens = false;             // the input is token indices, which only an embedding accepts
+  std::int64_t outputs = 0;        // of the model: number of classes, or tokens in the vocabulary
+  std::int64_t vocab_size = 0;     // of tokens whose model outputs no tokens; 0: `outputs`
   std::int64_t padded_length = 0;  // of the model's samples, if they are padded tokens; otherwise 0
 };
 

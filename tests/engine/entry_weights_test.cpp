@@ -134,8 +134,8 @@ TEST_CASE("evaluate: weights of another shape are an error, also in the last lay
   TempFolder trained;
   REQUIRE(run_engine(trained, kSmall).code == 0);
   TempFolder folder;
-  std::ofstream(folder / spec::kJobFile) << spec::dump_job(
-      {spec::JobKind::evaluate, "val", trained / "checkpoints/last.safetensors"});
+  std::ofstream(folder / spec::kJobFile)
+      << spec::dump_job({spec::JobKind::evaluate, "val", trained / "checkpoints/last.safetensors"});
   std::string config = kSmall;
   config.replace(config.find("[16]"), 4, "[17]");
   const Ended unfit = run_engine(folder, config, 0, "evaluate");

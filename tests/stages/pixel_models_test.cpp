@@ -17,7 +17,7 @@ using stages_test::tensor;
 namespace {
 
 std::unique_ptr<stage::Model> make_pixel_model(const std::string& type, const std::string& options,
-                                         const stage::ModelContext& context) {
+                                               const stage::ModelContext& context) {
   return stages::builtin_catalog().models.build(stages_test::stage("model", type, options),
                                                 context);
 }
@@ -43,7 +43,7 @@ TEST_CASE("pixel models: seeded weights, names, outputs and gradients equal PyTo
     at::manual_seed(golden["seed"]);
     const std::vector<std::int64_t> shape = stages_test::shape_of(run["input_shape"]);
     const auto model = make_pixel_model(run["type"], run["options"].dump(),
-                                  context_of(run["type"], shape, run["classes"]));
+                                        context_of(run["type"], shape, run["classes"]));
     stages_test::check_names(model->parameters(), run["parameters"]);
     stages_test::check_names(model->buffers(), run["buffers"]);
     stages_test::perturb(*model);
@@ -67,7 +67,7 @@ TEST_CASE("pixel models: outputs have the size of the images, also if it is odd"
       CHECK(unet->forward(x).sizes() == at::IntArrayRef({2, 5, shape[1], shape[2]}));
     }
     const auto autoencoder = make_pixel_model("autoencoder", "{channels: [2, 3, 4]}",
-                                        context_of("autoencoder", shape, 10));
+                                              context_of("autoencoder", shape, 10));
     CHECK(autoencoder->forward(x).sizes() == x.sizes());
   }
 }
@@ -77,7 +77,8 @@ TEST_CASE("pixel models: images that are too small and other samples are an erro
                     Contains("the images are 15x40, but the model halves them 4 times and needs at "
                              "least 16x16") &&
                         Contains("lower 'depth'"));
-  CHECK_THROWS_WITH(make_pixel_model("unet", "{}", {{40}, 2}), Contains("needs images of the shape"));
+  CHECK_THROWS_WITH(make_pixel_model("unet", "{}", {{40}, 2}),
+                    Contains("needs images of the shape"));
   CHECK_THROWS_WITH(make_pixel_model("autoencoder", "{}", {{40}, 2}),
                     Contains("needs images of the shape"));
   CHECK_THROWS_WITH(make_pixel_model("autoencoder", "{}", {{3, 8, 8}, 10}),

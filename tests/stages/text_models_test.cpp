@@ -22,13 +22,14 @@ namespace {
 
 constexpr std::int64_t kTextVocabulary = 13;
 constexpr spec::SampleKind kPredicted{spec::Inputs::tokens, spec::Targets::tokens};
-constexpr spec::SampleKind kLabeledTexts{spec::Inputs::tokens, spec::Targets::classes, kTextVocabulary,
-                                  /*padding_id=*/0};
+constexpr spec::SampleKind kLabeledTexts{spec::Inputs::tokens, spec::Targets::classes,
+                                         kTextVocabulary,
+                                         /*padding_id=*/0};
 const stage::ModelContext kStream{{7}, kTextVocabulary, kPredicted};
 const stage::ModelContext kClassified{{7}, 3, kLabeledTexts};
 
 std::unique_ptr<stage::Model> make_text_model(const std::string& type, const std::string& options,
-                                         const stage::ModelContext& context) {
+                                              const stage::ModelContext& context) {
   return stages::builtin_catalog().models.build(stages_test::stage("model", type, options),
                                                 context);
 }
@@ -56,7 +57,7 @@ TEST_CASE("text models: seeded weights, names, outputs and gradients equal PyTor
     INFO(run["type"] << " " << run["options"] << (run["classes"] ? " of classes" : ""));
     at::manual_seed(golden["seed"]);
     const auto model = make_text_model(run["type"], run["options"].dump(),
-                                  run["classes"].get<bool>() ? kClassified : kStream);
+                                       run["classes"].get<bool>() ? kClassified : kStream);
     stages_test::check_names(model->parameters(), run["parameters"]);
     perturb(*model);
     model->set_mode(stage::RunMode::evaluate);
@@ -155,8 +156,8 @@ TEST_CASE("lstm_lm: a token's logits do not depend on later tokens, those of ber
 
 TEST_CASE("bert: activation checkpointing gives equal gradients, also with dropout and padding") {
   const at::Tensor tokens = at::tensor({3, 1, 4, 0, 0, 5, 9, 2, 6, 5}, at::kLong).view({2, 5});
-  const auto model =
-      make_text_model("bert", "{layers: 2, heads: 2, width: 8, context: 9}", {{5}, 3, kLabeledTexts});
+  const auto model = make_text_model("bert", "{layers: 2, heads: 2, width: 8, context: 9}",
+                                     {{5}, 3, kLabeledTexts});
   perturb(*model);
   const auto gradients = [&] {
     at::manual_seed(2);

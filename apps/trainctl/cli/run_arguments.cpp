@@ -291,8 +291,8 @@ study::RunRequest job_request(JobArguments arguments, spec::JobKind kind, Contex
   study::RunRequest request = study::make_request(invocation_of(arguments.config, context), {},
                                                   context.diagnostics, purpose);
   spec::Job job{kind, arguments.split,
-                  checkpoint_file(arguments, request.loaded.experiment.name, context),
-                  input_of(arguments)};
+                checkpoint_file(arguments, request.loaded.experiment.name, context),
+                input_of(arguments)};
   warn_of_damaged_job(job.weights.parent_path().parent_path());
   record_training_data(job);
   if (arguments.accept_data_change) job.division.clear();
@@ -304,7 +304,7 @@ study::RunRequest job_request(JobArguments arguments, spec::JobKind kind, Contex
 }
 
 study::RunOutcome run_job(study::RunRequest request, const fs::path& folder, Tables tables,
-                           const Context& context) {
+                          const Context& context) {
   request.folder.fixed = folder;
   const auto make_sinks = [&](const fs::path& run_dir) {
     report::ConsoleOptions console = console_options(context, {});
@@ -317,7 +317,7 @@ study::RunOutcome run_job(study::RunRequest request, const fs::path& folder, Tab
 }
 
 int report_failed_job(study::RunOutcome& outcome, study::ScratchFolder* scratch,
-                       const Context& context) {
+                      const Context& context) {
   if (scratch != nullptr && launch::is_stop_code(outcome.ending.exit_code)) {
     outcome.ending.run_dir.clear();
   } else if (scratch != nullptr) {

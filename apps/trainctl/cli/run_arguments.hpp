@@ -57,11 +57,11 @@ study::RunRequest job_request(JobArguments arguments, spec::JobKind kind, Contex
 /// With `Tables::files`, metrics that are tables are written to files in the folder.
 enum class Tables { none, files };
 study::RunOutcome run_job(study::RunRequest request, const fs::path& folder, Tables tables,
-                           const Context& context);
+                          const Context& context);
 
 /// Prints why a job failed and keeps the scratch folder unless a signal was the reason. Returns
 /// the exit code.
 int report_failed_job(study::RunOutcome& outcome, study::ScratchFolder* scratch,
-                       const Context& context);
+                      const Context& context);
 
 }  // namespace trainctl::app

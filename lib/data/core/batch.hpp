@@ -23,7 +23,7 @@ struct Field {
   std::string name;
   Dtype dtype = Dtype::u8;
   std::vector<std::int64_t> shape;
-  std::int64_t vocab_size = 0;  // token ids are less; 0: the field has no tokens, or not known
+  std::int64_t vocab_size = 0;   // token ids are less; 0: the field has no tokens, or not known
   std::int64_t padding_id = -1;  // token id that fills the end of the sample; -1: no padding
 
   [[nodiscard]] std::size_t bytes() const;  // bytes of one sample

@@ -1,9 +1,9 @@
 #include "base/files.hpp"
 #include "base/strings.hpp"
 #include "engine/failure.hpp"
+#include "engine/jobs/jobs.hpp"
 #include "engine/resolve/step_probe.hpp"
 #include "engine/setup/run_components.hpp"
-#include "engine/jobs/jobs.hpp"
 #include "train/state/weights.hpp"
 
 #include <ATen/ops/allclose.h>

@@ -1,8 +1,8 @@
 #include "base/error.hpp"
 #include "base/statistics.hpp"
 #include "device/device.hpp"
-#include "engine/setup/run_components.hpp"
 #include "engine/jobs/jobs.hpp"
+#include "engine/setup/run_components.hpp"
 
 #include <ATen/ops/zeros.h>
 

@@ -4,8 +4,8 @@
 #include "device/kernels.hpp"
 #include "device/pixel_conversion.hpp"
 #include "engine/failure.hpp"
-#include "engine/setup/run_components.hpp"
 #include "engine/jobs/jobs.hpp"
+#include "engine/setup/run_components.hpp"
 
 #include <ATen/Context.h>
 #include <ATen/core/Reduction.h>

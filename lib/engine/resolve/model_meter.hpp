@@ -1,7 +1,7 @@
 #pragma once
 
-#include "engine/setup/run_components.hpp"
 #include "engine/jobs/jobs.hpp"
+#include "engine/setup/run_components.hpp"
 #include "train/measure/resource_counters.hpp"
 #include "train/step/step_runner.hpp"
 

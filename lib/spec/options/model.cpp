@@ -49,15 +49,16 @@ std::vector<Refusal> Unet::refusals(const ModelInput& input) const {
   if (input.shape.size() != 3) return {};
   const std::int64_t least = std::int64_t{1} << depth;
   if (std::min(input.shape[1], input.shape[2]) >= least) return {};
-  return {{fmt::format("the images are {}x{}, but the model halves them {} times and needs at least "
-                       "{}x{}",
-                       input.shape[1], input.shape[2], depth, least, least),
-           "resize them with a transform to that size, or lower 'depth'", "depth"}};
+  return {
+      {fmt::format("the images are {}x{}, but the model halves them {} times and needs at least "
+                   "{}x{}",
+                   input.shape[1], input.shape[2], depth, least, least),
+       "resize them with a transform to that size, or lower 'depth'", "depth"}};
 }
 
 std::vector<Refusal> Autoencoder::refusals(const ModelInput& input) {
-  const bool pixels = input.kind.targets == Targets::numbers &&
-                      input.outputs == layer::values_in(input.shape);
+  const bool pixels =
+      input.kind.targets == Targets::numbers && input.outputs == layer::values_in(input.shape);
   if (pixels || input.shape.size() != 3) return {};
   return {{"autoencoder reproduces its input, but the targets are others",
            "write 'task: reconstruction', or choose another model"}};
@@ -78,13 +79,13 @@ std::vector<Refusal> VisionTransformer::refusals(const ModelInput& input) const 
 namespace {
 
 /// Refuses samples without tokens to predict, or with an unknown vocabulary.
-void refuse_targets(const std::string& model, const ModelInput& input,
-                    std::vector<Refusal>& all) {
+void refuse_targets(const std::string& model, const ModelInput& input, std::vector<Refusal>& all) {
   if (input.kind.targets != Targets::tokens) {
-    all.push_back({fmt::format("{} predicts the next token at each position, but the targets are {}",
-                               model, enum_name(input.kind.targets)),
-                   "choose model lstm_classifier, or model sequential with an embedding as its "
-                   "first layer"});
+    all.push_back(
+        {fmt::format("{} predicts the next token at each position, but the targets are {}", model,
+                     enum_name(input.kind.targets)),
+         "choose model lstm_classifier, or model sequential with an embedding as its "
+         "first layer"});
   } else if (input.outputs == 0) {
     all.push_back({model + " needs the vocabulary size",
                    "add 'vocab_size: 50257' to dataset.train for GPT-2's tokenizer, or the size of "
@@ -101,12 +102,11 @@ void refuse_sizes(const Transformer& options, const ModelInput& input, std::vect
                    fmt::format("write a multiple of {}", options.heads), "width"});
   }
   if (!input.shape.empty() && input.shape[0] > options.context) {
-    all.push_back({fmt::format("a sample has {} tokens, but the model's longest sequence is {}",
-                               input.shape[0], options.context),
-                   fmt::format("raise model.context to {}, or lower {} of dataset.train",
-                               input.shape[0],
-                               input.kind.targets == Targets::tokens ? "sequence_length"
-                                                                     : "max_length")});
+    all.push_back(
+        {fmt::format("a sample has {} tokens, but the model's longest sequence is {}",
+                     input.shape[0], options.context),
+         fmt::format("raise model.context to {}, or lower {} of dataset.train", input.shape[0],
+                     input.kind.targets == Targets::tokens ? "sequence_length" : "max_length")});
   }
 }
 

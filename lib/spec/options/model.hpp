@@ -288,10 +288,10 @@ struct Autoencoder : OfImages {
   [[nodiscard]] static std::vector<Refusal> refusals(const ModelInput& input);
 
   static void describe(auto& options) {
-    options.field("channels", &Autoencoder::channels,
-                  {.not_empty = true, .at_least = 1, .at_most = 1 << 14},
-                  "Channels of each convolution of the encoder, which halves the image; the decoder "
-                  "is its mirror image.");
+    options.field(
+        "channels", &Autoencoder::channels, {.not_empty = true, .at_least = 1, .at_most = 1 << 14},
+        "Channels of each convolution of the encoder, which halves the image; the decoder "
+        "is its mirror image.");
     options.field("latent_dim", &Autoencoder::latent_dim, {.at_least = 1, .at_most = 1 << 24},
                   "Number of numbers that encode an image.");
   }

@@ -36,7 +36,8 @@ constexpr std::array<const char*, 2> enum_names(Pooling) { return {"last", "mean
 
 struct LstmClassifier : TextLstm {
   static constexpr auto kSummary =
-      "LSTM that classifies texts: an embedding, an LSTM that skips padding, pooling, dropout and a "
+      "LSTM that classifies texts: an embedding, an LSTM that skips padding, pooling, dropout and "
+      "a "
       "linear layer (Hochreiter & Schmidhuber 1997).";
 
   std::int64_t embedding_dim = 128;
@@ -98,7 +99,8 @@ struct LstmLm : TextLstm {
 
 struct Bert : OfTokens {
   static constexpr auto kSummary =
-      "Encoder of BERT (Devlin et al. 2018) with the parameter names of Hugging Face's; it predicts "
+      "Encoder of BERT (Devlin et al. 2018) with the parameter names of Hugging Face's; it "
+      "predicts "
       "masked tokens or, on texts with classes, the class.";
 
   std::int64_t layers = 12;

@@ -1,6 +1,7 @@
+#include "stages/model/blocks/recurrent.hpp"
+
 #include "spec/options/layer.hpp"
 #include "stages/builtin.hpp"
-#include "stages/model/blocks/recurrent.hpp"
 
 namespace trainctl::stages {
 namespace {

@@ -52,8 +52,7 @@ class Autoencoder final : public LayeredModule {
     at::Tensor x = inputs_nchw;
     for (const Conv2d& conv : convs_) x = at::relu_(conv(x));
     x = at::relu_(decode_(encode_(x.flatten(1)))).unflatten(1, smallest_);
-    for (std::size_t i = 0; i < deconvs_.size(); ++i)
-      x = deconvs_[i](i == 0 ? x : at::relu_(x));
+    for (std::size_t i = 0; i < deconvs_.size(); ++i) x = deconvs_[i](i == 0 ? x : at::relu_(x));
     return x;
   }
 

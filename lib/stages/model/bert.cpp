@@ -119,8 +119,7 @@ class Bert final : public LayeredModule {
   /// from the output at the first token.
   at::Tensor forward(const at::Tensor& tokens) override {
     const at::Tensor x = encoded(tokens);
-    if (predicts_tokens_)
-      return at::linear(head_norm_(linear_gelu(dense_, x)), words_, bias_);
+    if (predicts_tokens_) return at::linear(head_norm_(linear_gelu(dense_, x)), words_, bias_);
     return classifier_(dropped(at::tanh(dense_(x.select(1, 0)))));
   }
 

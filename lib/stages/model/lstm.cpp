@@ -25,8 +25,8 @@ class LstmClassifier final : public RecurrentModule {
   LstmClassifier(const spec::model::LstmClassifier& options, const stage::ModelContext& context)
       : options_(options),
         padding_id_(context.kind.padding_id),
-        weight_((Scope(*this) / "embedding")
-                    .parameter("weight", drawn_embedding(options, context))),
+        weight_(
+            (Scope(*this) / "embedding").parameter("weight", drawn_embedding(options, context))),
         lstm_(Scope(*this) / "lstm", Cell::lstm, recurrent(options, context),
               options.embedding_dim),
         linear_(make_linear(Scope(*this) / "linear",
@@ -35,8 +35,7 @@ class LstmClassifier final : public RecurrentModule {
 
   /// tokens: int64 [N, T]; returns logits [N, outputs].
   at::Tensor forward(const at::Tensor& tokens) override {
-    const at::Tensor lengths =
-        padding_id_ >= 0 ? token_lengths(tokens, padding_id_) : at::Tensor();
+    const at::Tensor lengths = padding_id_ >= 0 ? token_lengths(tokens, padding_id_) : at::Tensor();
     const RecurrentNet::Output read = lstm_(at::embedding(weight_, tokens), lengths, mode());
     const bool last = options_.pooling == spec::model::Pooling::last;
     const at::Tensor pooled = last ? read.last : mean(read.sequence, lengths);

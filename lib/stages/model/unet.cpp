@@ -46,10 +46,11 @@ DoubleConv make_double_conv(const Scope& scope, const DoubleConvPlan& plan) {
     ConvNorm& one = block.convs.at(i);
     const std::int64_t out = i == 0 ? plan.inner : plan.out;
     one.nonlinearity = Nonlinearity::relu;
-    one.conv = make_conv2d(layers / index++, {.in = i == 0 ? plan.in : plan.inner,
-                                              .out = out,
-                                              .kernel = 3,
-                                              .bias = plan.normalizes ? Bias::without : Bias::with});
+    one.conv =
+        make_conv2d(layers / index++, {.in = i == 0 ? plan.in : plan.inner,
+                                       .out = out,
+                                       .kernel = 3,
+                                       .bias = plan.normalizes ? Bias::without : Bias::with});
     if (plan.normalizes) one.norm = make_batch_norm2d(layers / index++, out);
     ++index;
   }
@@ -102,8 +103,8 @@ class Unet final : public LayeredModule {
       const Scope at = scope / ("up" + std::to_string(i));
       UpBlock block;
       if (!bilinear) {
-        block.up = make_conv_transpose2d(
-            at / "up", {.in = width, .out = width / 2, .kernel = 2, .stride = 2});
+        block.up = make_conv_transpose2d(at / "up",
+                                         {.in = width, .out = width / 2, .kernel = 2, .stride = 2});
       }
       const std::int64_t out = width / 2 / (i == options.depth ? 1 : factor);
       block.conv = double_conv(at / "conv", width, bilinear ? width / 2 : out, out);

@@ -36,7 +36,7 @@ struct RunRequest : Invocation {
   spec::Loaded loaded;
   TrainingSamples samples;  // read from the data headers when the experiment was loaded
   FolderRequest folder;
-  spec::Job job;                      // training by default
+  spec::Job job;                        // training by default
   weights::Selection weights;           // which weights of the job's file are used
   std::optional<ResumeRequest> resume;  // for training: how to resume an existing run
   std::string batch_size_why;     // set if loader.batch_size was auto and trials chose the size

@@ -39,10 +39,10 @@ struct StepRecord {
   std::int64_t outputs = 0;
   std::int64_t vocab_size = 0;   // as in spec::SampleKind
   std::int64_t padding_id = -1;  // as in spec::SampleKind
-  bool weights_before = true;   // false: `weights` were stored after the update of the step
-  bool buffers_before = true;   // false: the buffers were stored after the forward pass of the step
-  bool random_kept = true;      // whether the generator states from before the batch are stored
-  bool repeated = false;  // whether the step was repeated; the members below are set only then
+  bool weights_before = true;    // false: `weights` were stored after the update of the step
+  bool buffers_before = true;  // false: the buffers were stored after the forward pass of the step
+  bool random_kept = true;     // whether the generator states from before the batch are stored
+  bool repeated = false;       // whether the step was repeated; the members below are set only then
   double loss = 0;
   std::string first;
   StepDigests digests;

@@ -114,10 +114,10 @@ RecurrentNet::Output RecurrentNet::run(const Weights& weights, const at::Tensor&
   const auto set = [&](const at::Tensor& sequence, const at::Tensor& states) {
     output.sequence = sequence;
     // The output of a position is its state, so that the state after the last token is an output.
-    output.last = lengths.defined() ? take(sequence, lengths.unsqueeze(1) - 1).squeeze(1)
-                                    : states.narrow(0, states.size(0) - directions, directions)
-                                          .transpose(0, 1)
-                                          .flatten(1);
+    output.last =
+        lengths.defined()
+            ? take(sequence, lengths.unsqueeze(1) - 1).squeeze(1)
+            : states.narrow(0, states.size(0) - directions, directions).transpose(0, 1).flatten(1);
   };
   const auto run_cell = [&](auto function) {
     const auto [sequence, states] = with(function, zeros);
@@ -142,8 +142,8 @@ RecurrentNet::Output RecurrentNet::run_both(const Stack& stack, const at::Tensor
   const at::Tensor order = reversed(lengths, x.size(1));
   const Output forward = run(stack.operands[0], x, lengths, mode);
   const Output backward = run(stack.operands[1], take(x, order), lengths, mode);
-  return {at::cat({forward.sequence, take(backward.sequence, order)}, 2),
-          at::cat({forward.last, backward.last}, 1)};
+  const at::Tensor reordered = take(backward.sequence, order);
+  return {at::cat({forward.sequence, reordered}, 2), at::cat({forward.last, backward.last}, 1)};
 }
 
 void RecurrentNet::flatten_weights() const {
