@@ -53,8 +53,8 @@ class Model {
   virtual bool checkpoint_activations() { return false; }
 };
 
-/// The tokens that a sequential model reads in the current forward pass. They tell its layers which
-/// positions are padding.
+/// The tokens that a sequential model reads in the current forward pass, from which its layers can
+/// compute which positions are padding.
 struct PaddedTokens {
   at::Tensor inputs;  // int64 [N, T]
   std::int64_t padding_id = 0;

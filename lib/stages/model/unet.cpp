@@ -57,7 +57,7 @@ DoubleConv make_double_conv(const Scope& scope, const DoubleConvPlan& plan) {
   return block;
 }
 
-/// Enlarges the output of the level below and reads it together with that of its own level.
+/// Enlarges the output of the level below and reads it together with that of the same level.
 struct UpBlock {
   std::optional<ConvTranspose2d> up;  // nullopt: bilinear interpolation
   DoubleConv conv;

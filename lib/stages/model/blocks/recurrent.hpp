@@ -27,7 +27,7 @@ enum class Cell { relu = 0, tanh = 1, lstm = 2, gru = 3 };
 class RecurrentNet {
  public:
   struct Output {
-    at::Tensor sequence;  // [N, T, H] of the top layer; behind the length of a row, undetermined
+    at::Tensor sequence;  // [N, T, H] of the top layer; undetermined after the length of a row
     at::Tensor last;      // [N, H]: the final states of the top layer in all directions
   };
 
