@@ -31,7 +31,7 @@ at::Tensor positions_like(const at::Tensor& lengths, std::int64_t positions) {
 }
 
 /// Returns the vectors of x [N, T, E] at the positions int64 [N, P], as [N, P, E].
-at::Tensor take(const at::Tensor& x, const at::Tensor& positions) {
+at::Tensor at_positions(const at::Tensor& x, const at::Tensor& positions) {
   return x.gather(1, positions.unsqueeze(2).expand({-1, -1, x.size(2)}));
 }
 
@@ -116,7 +116,7 @@ RecurrentNet::Output RecurrentNet::run(const Weights& weights, const at::Tensor&
     // The output of a position is its state, so that the state after the last token is an output.
     output.last =
         lengths.defined()
-            ? take(sequence, lengths.unsqueeze(1) - 1).squeeze(1)
+            ? at_positions(sequence, lengths.unsqueeze(1) - 1).squeeze(1)
             : states.narrow(0, states.size(0) - directions, directions).transpose(0, 1).flatten(1);
   };
   const auto run_cell = [&](auto function) {
@@ -141,8 +141,8 @@ RecurrentNet::Output RecurrentNet::run_both(const Stack& stack, const at::Tensor
                                             const at::Tensor& lengths, stage::RunMode mode) const {
   const at::Tensor order = reversed(lengths, x.size(1));
   const Output forward = run(stack.operands[0], x, lengths, mode);
-  const Output backward = run(stack.operands[1], take(x, order), lengths, mode);
-  const at::Tensor reordered = take(backward.sequence, order);
+  const Output backward = run(stack.operands[1], at_positions(x, order), lengths, mode);
+  const at::Tensor reordered = at_positions(backward.sequence, order);
   return {at::cat({forward.sequence, reordered}, 2), at::cat({forward.last, backward.last}, 1)};
 }
 
