@@ -2,8 +2,6 @@
 #include "stages/builtin.hpp"
 #include "stages/model/blocks/conv_blocks.hpp"
 
-#include <ATen/ops/relu.h>
-
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -50,9 +48,9 @@ class Autoencoder final : public LayeredModule {
   /// Returns images of the shape of the inputs.
   at::Tensor forward(const at::Tensor& inputs_nchw) override {
     at::Tensor x = inputs_nchw;
-    for (const Conv2d& conv : convs_) x = at::relu_(conv(x));
-    x = at::relu_(decode_(encode_(x.flatten(1)))).unflatten(1, smallest_);
-    for (std::size_t i = 0; i < deconvs_.size(); ++i) x = deconvs_[i](i == 0 ? x : at::relu_(x));
+    for (const Conv2d& conv : convs_) x = conv(x).relu_();
+    x = decode_(encode_(x.flatten(1))).relu_().unflatten(1, smallest_);
+    for (std::size_t i = 0; i < deconvs_.size(); ++i) x = deconvs_[i](i == 0 ? x : x.relu_());
     return x;
   }
 

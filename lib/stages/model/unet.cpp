@@ -5,7 +5,6 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/max_pool2d.h>
-#include <ATen/ops/relu.h>
 #include <ATen/ops/upsample_bilinear2d.h>
 
 #include <array>
@@ -25,7 +24,7 @@ struct DoubleConv {
 
   [[nodiscard]] at::Tensor operator()(at::Tensor x_nchw, stage::RunMode mode) const {
     for (const ConvNorm& one : convs)
-      x_nchw = normalizes ? one(x_nchw, mode) : at::relu_(one.conv(x_nchw));
+      x_nchw = normalizes ? one(x_nchw, mode) : one.conv(x_nchw).relu_();
     return x_nchw;
   }
 };
