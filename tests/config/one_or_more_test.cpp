@@ -25,7 +25,7 @@ Crop crop(const std::string& yaml, config::Diagnostics& diagnostics) {
   return out;
 }
 
-std::string written(const std::vector<int>& values) {
+std::string written_values(const std::vector<int>& values) {
   const Crop options{{values}};
   return config::to_json(config::write_options(config::schema_of<Crop>(), &options)).dump();
 }
@@ -38,8 +38,8 @@ TEST_CASE("OneOrMore: a single value or a list is accepted") {
   CHECK(crop("size: [28, 32]", diagnostics).size.values == std::vector{28, 32});
   CHECK(crop("{}", diagnostics).size.values == std::vector{7});
   CHECK(diagnostics.error_count() == 0);
-  CHECK(written({28}) == R"({"size":28})");
-  CHECK(written({28, 32}) == R"({"size":[28,32]})");
+  CHECK(written_values({28}) == R"({"size":28})");
+  CHECK(written_values({28, 32}) == R"({"size":[28,32]})");
 }
 
 TEST_CASE("OneOrMore: each value must be within the bounds") {

@@ -31,8 +31,8 @@ Pixels picture(const ImageShape& shape) {
 }
 
 /// Transforms the picture at one position; the output buffer is initially filled with `before`.
-Pixels applied(const Transform& transform, const ImageShape& shape, std::uint64_t position,
-               std::uint8_t before) {
+Pixels applied_at(const Transform& transform, const ImageShape& shape, std::uint64_t position,
+                  std::uint8_t before) {
   const Pixels input = picture(shape);
   Pixels scratch(4 * shape.bytes() + 64, before);
   ImageTarget output(scratch);
@@ -71,8 +71,8 @@ TEST_CASE(
     for (const ImageShape& shape : {ImageShape{13, 17, 3}, ImageShape{16, 11, 1}}) {
       std::set<Pixels> seen;
       for (std::uint64_t position = 0; position < 60; ++position) {
-        const Pixels once = applied(*stage, shape, position, 0xEE);
-        REQUIRE(once == applied(*stage, shape, position, 0x11));
+        const Pixels once = applied_at(*stage, shape, position, 0xEE);
+        REQUIRE(once == applied_at(*stage, shape, position, 0x11));
         const ImageShape fixed = stage->output(shape);
         if (fixed.fixed()) REQUIRE(once.size() == fixed.bytes());
         seen.insert(once);
@@ -105,13 +105,13 @@ TEST_CASE("color_jitter: draws the order, then brightness, contrast, saturation 
     ImageTarget image(pixels);
     image.resize(shape);
     for (const std::size_t i : order) adjust[i](image.view(), factors[i], image);
-    CHECK(applied(*stage, shape, position, 0) == pixels);
+    CHECK(applied_at(*stage, shape, position, 0) == pixels);
   }
 }
 
 TEST_CASE("color_jitter and rand_augment: without any operation the image is unchanged") {
-  CHECK(applied(*transform("color_jitter", "{}"), {13, 17, 3}, 3, 0) == picture({13, 17, 3}));
-  CHECK(applied(*transform("rand_augment", "{num_ops: 0}"), {13, 17, 3}, 3, 0) ==
+  CHECK(applied_at(*transform("color_jitter", "{}"), {13, 17, 3}, 3, 0) == picture({13, 17, 3}));
+  CHECK(applied_at(*transform("rand_augment", "{num_ops: 0}"), {13, 17, 3}, 3, 0) ==
         picture({13, 17, 3}));
 }
 
@@ -121,7 +121,7 @@ TEST_CASE("random_erasing: the erased area is within the limits of 'scale'") {
       transform("random_erasing", "{p: 1, scale: [0.1, 0.2], ratio: [0.5, 2], value: 255}");
   const Pixels input = picture(shape);
   for (std::uint64_t position = 0; position < 100; ++position) {
-    const Pixels output = applied(*stage, shape, position, 0);
+    const Pixels output = applied_at(*stage, shape, position, 0);
     int erased = 0;
     for (std::size_t i = 0; i < output.size(); ++i)
       erased += output[i] == 255 && input[i] != 255 ? 1 : 0;
@@ -134,7 +134,7 @@ TEST_CASE("random_crop: pad_if_needed gives the requested size, and 'fill' must 
   const auto stage =
       transform("random_crop", "{size: [20, 8], pad_if_needed: true, fill: [1, 2, 3]}");
   CHECK(stage->output({13, 17, 3}) == ImageShape{20, 8, 3});
-  CHECK(applied(*stage, {13, 17, 3}, 1, 0).size() == 20 * 8 * 3);
+  CHECK(applied_at(*stage, {13, 17, 3}, 1, 0).size() == 20 * 8 * 3);
   CHECK_THAT(failure_of([&] { stage->output({13, 17, 1}); }), Contains("fill has 3 values"));
 }
 
@@ -147,7 +147,8 @@ TEST_CASE(
             transform("random_crop", "{size: 8, padding: 1}").get()) == nullptr);
   const auto padded = transform("random_crop", "{size: 8, pad_if_needed: true}");
   for (std::uint64_t position = 0; position < 50; ++position) {
-    CHECK(applied(*plain, {13, 17, 3}, position, 0) == applied(*padded, {13, 17, 3}, position, 0));
+    CHECK(applied_at(*plain, {13, 17, 3}, position, 0) ==
+          applied_at(*padded, {13, 17, 3}, position, 0));
   }
 }
 
@@ -160,12 +161,12 @@ TEST_CASE(
     "random_rotation: an image that is too large after expanding is a data error with a hint") {
   const auto stage = transform("random_rotation", "{degrees: [45, 45], expand: true}");
   CHECK_THAT(failure_of([&] {
-               applied(*stage, {1, 200'000, 1}, 0, 0);
+               applied_at(*stage, {1, 200'000, 1}, 0, 0);
              }),
              Contains("9: an image of 200000x1 pixels would become 141424x141423 when "
                       "rotated"));
   CHECK_THAT(failure_of([&] {
-               applied(*stage, {1, 200'000, 1}, 0, 0);
+               applied_at(*stage, {1, 200'000, 1}, 0, 0);
              }),
              Contains("set expand: false"));
 }
@@ -175,13 +176,13 @@ TEST_CASE(
     "suffice") {
   const auto stage = transform("random_perspective", "{p: 1, distortion_scale: 1, fill: 7}");
   for (const ImageShape& shape : {ImageShape{1, 9, 3}, {9, 1, 3}, {1, 1, 3}}) {
-    CHECK_THAT(failure_of([&] { applied(*stage, shape, 0, 0); }),
+    CHECK_THAT(failure_of([&] { applied_at(*stage, shape, 0, 0); }),
                Contains("9: cannot change the perspective of an image of "));
   }
   for (std::uint64_t position = 0; position < 300; ++position)
-    CHECK_NOTHROW(applied(*stage, {3, 3, 3}, position, 0));
+    CHECK_NOTHROW(applied_at(*stage, {3, 3, 3}, position, 0));
   const auto never = transform("random_perspective", "{p: 0}");
-  CHECK(applied(*never, {1, 9, 3}, 0, 0) == picture({1, 9, 3}));
+  CHECK(applied_at(*never, {1, 9, 3}, 0, 0) == picture({1, 9, 3}));
 }
 
 TEST_CASE("transforms: an invalid option is an error that names the option") {
@@ -244,7 +245,7 @@ TEST_CASE(
              }),
              Contains("2: a kernel of 9x9 pixels is too large"));
   CHECK_THAT(failure_of([&] {
-               applied(*blur, {4, 40, 3}, 0, 0);
+               applied_at(*blur, {4, 40, 3}, 0, 0);
              }),
              Contains("9: a kernel of 9x9 pixels is too large"));
   const auto crop = transform("random_crop", "{size: 8, padding: 6, padding_mode: reflect}");
@@ -253,11 +254,11 @@ TEST_CASE(
              }),
              Contains("2: an image of 6x40 pixels is too small to mirror"));
   CHECK_THAT(failure_of([&] {
-               applied(*crop, {6, 40, 3}, 0, 0);
+               applied_at(*crop, {6, 40, 3}, 0, 0);
              }),
              Contains("9: an image of 6x40 pixels is too small to mirror"));
   CHECK_THAT(failure_of([&] {
-               applied(*transform("random_crop", "{size: 8}"), {6, 40, 3}, 0, 0);
+               applied_at(*transform("random_crop", "{size: 8}"), {6, 40, 3}, 0, 0);
              }),
              Contains("9: a crop of 8x8 pixels does not fit into this image of 6x40"));
 }

@@ -38,7 +38,7 @@ std::vector<NamedFile> sound_files(std::int64_t count) {
   return files;
 }
 
-LoaderOptions options_of(int workers) {
+LoaderOptions decoding_options(int workers) {
   LoaderOptions options;
   options.batch_size = 16;
   options.num_workers = workers;
@@ -66,7 +66,7 @@ std::vector<NamedFile> folder_with_damage() {
 const std::set<std::int64_t> kDamaged{10, 60, 110, 160};
 
 LoaderOptions skipping(int workers, std::int64_t most) {
-  LoaderOptions options = options_of(workers);
+  LoaderOptions options = decoding_options(workers);
   options.on_error = OnError::skip;
   options.max_skipped = most;
   return options;
@@ -88,11 +88,11 @@ TEST_CASE(
   const auto encoded = std::make_shared<const ImageFiles>(files);
   const auto raw = std::make_shared<const ImageFiles>(pictures);
   for (const Steps& steps : {augmented(), evaluated()}) {
-    Loader reference({raw, steps}, options_of(0));
+    Loader reference({raw, steps}, decoding_options(0));
     std::vector<std::vector<Copy>> expected;
     for (int epoch = 0; epoch < 3; ++epoch) expected.push_back(read_epoch(reference, epoch));
     for (const int workers : {0, 1, 2, 8}) {
-      Loader loader({encoded, steps}, options_of(workers));
+      Loader loader({encoded, steps}, decoding_options(workers));
       // From the second epoch on, files are only read as far as needed.
       for (std::size_t epoch = 0; epoch < 3; ++epoch) {
         REQUIRE(read_epoch(loader, static_cast<std::int64_t>(epoch)) == expected[epoch]);
@@ -103,7 +103,7 @@ TEST_CASE(
 
 TEST_CASE("Loader: a damaged file is an error with its name") {
   const auto dataset = std::make_shared<const ImageFiles>(folder_with_damage());
-  LoaderOptions options = options_of(2);
+  LoaderOptions options = decoding_options(2);
   options.order = Order::sequential;
   Loader loader({dataset, augmented()}, options);
   CHECK_THAT(failure_of([&] { read_epoch(loader, 0); }),

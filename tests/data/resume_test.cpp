@@ -7,7 +7,7 @@ using namespace trainctl::data::testing;
 
 namespace {
 
-LoaderOptions options_of(int workers, std::int64_t tile_rows) {
+LoaderOptions tile_options(int workers, std::int64_t tile_rows) {
   LoaderOptions options;
   options.batch_size = 5;
   options.num_workers = workers;
@@ -29,7 +29,7 @@ TEST_CASE("Loader: an epoch resumed at any batch has the same remaining batches"
   for (const bool sampled : {false, true}) {
     for (const int workers : {0, 1, 2, 8}) {
       for (int rank = 0; rank < 2; ++rank) {
-        LoaderOptions options = options_of(workers, workers == 2 ? 2 : 0);
+        LoaderOptions options = tile_options(workers, workers == 2 ? 2 : 0);
         options.shard = {rank, 2};
         if (sampled) options.sampling = ClassSampling{{}, 70};
         Loader whole(classed(61, 3), options);
@@ -48,7 +48,7 @@ TEST_CASE("Loader: an epoch resumed at any batch has the same remaining batches"
 }
 
 TEST_CASE("start_epoch: a batch after the last one is an error with the number of batches") {
-  Loader loader(counting(20), options_of(0, 0));
+  Loader loader(counting(20), tile_options(0, 0));
   CHECK_THAT(failure_of([&] { loader.start_epoch(0, 5); }),
              Contains("2: cannot start at batch 5: an epoch has 4 batches"));
   CHECK_THAT(failure_of([&] { loader.start_epoch(0, -1); }),

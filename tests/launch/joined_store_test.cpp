@@ -9,7 +9,7 @@
 namespace trainctl::launch {
 namespace {
 
-constexpr std::chrono::seconds kLong{30};
+constexpr std::chrono::seconds kPatience{30};
 
 /// A coordinator in a separate thread that serves the store to each rank that joins.
 class StoreHost {
@@ -78,7 +78,7 @@ TEST_CASE("StoreServer: ranks of other nodes exchange keys over TCP") {
       store.set(std::to_string(request.claim.number), std::string(kMaxValueBytes, 'v'));
       std::vector<std::string> keys;
       for (int peer = 2; peer < 8; ++peer) keys.push_back(std::to_string(peer));
-      store.wait(keys, kLong);
+      store.wait(keys, kPatience);
       met += store.try_get(keys.back()).value().size() == kMaxValueBytes ? 1 : 0;
       store.add("over", 1);
     });

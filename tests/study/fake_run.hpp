@@ -36,6 +36,13 @@ inline study::RunRequest request(const TempFolder& folder, const std::string& sc
   return request;
 }
 
+/// Returns the request with `--resume` in that run folder.
+inline study::RunRequest resume_request(study::RunRequest request, const fs::path& run_dir) {
+  request.folder.fixed = run_dir;
+  request.resume = study::parse_resume("auto");
+  return request;
+}
+
 // Writes through /dev/fd, because dash only supports descriptors of one digit.
 inline std::string emit(const events::Event& event) {
   return "printf '%s\\n' '" + events::encode(event) + "' > \"/dev/fd/$TRAINCTL_EVENT_FD\"\n";

@@ -11,6 +11,7 @@
 #include <tuple>
 
 using namespace trainctl;
+using fake_run::resume_request;
 
 namespace {
 
@@ -84,12 +85,6 @@ std::vector<std::string> warnings_of(const study::RunOutcome& outcome) {
   std::erase_if(warnings,
                 [](const auto& each) { return each.starts_with("the global batch is "); });
   return warnings;
-}
-
-study::RunRequest resume_request(study::RunRequest request, const fs::path& run_dir) {
-  request.folder.fixed = run_dir;
-  request.resume = study::parse_resume("auto");
-  return request;
 }
 
 }  // namespace

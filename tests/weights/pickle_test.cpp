@@ -10,7 +10,7 @@ using namespace trainctl::weights::testing;
 
 namespace {
 
-std::string error_text(const std::string& bytes) {
+std::string pickle_error(const std::string& bytes) {
   try {
     read_pickle(bytes);
   } catch (const Error& error) {
@@ -68,79 +68,79 @@ TEST_CASE("read_pickle: settings of frameworks and calls on them are skipped") {
   CHECK(kind_of(dict({{"args", settings}, {"w", w}})) == PickleKind::dict);
   // A tensor with such a storage is not a tensor either.
   CHECK(kind_of(tensor(storage("0", 4, "ComplexFloatStorage"), 0, {4}, {1})) == PickleKind::other);
-  CHECK_THAT(error_text(pickled(global("builtins", "getattr") + "NN\x86R")),
+  CHECK_THAT(pickle_error(pickled(global("builtins", "getattr") + "NN\x86R")),
              Contains("uses builtins.getattr"));
-  CHECK_THAT(error_text(pickled(global("numpyx", "a"))), Contains("uses numpyx.a"));
-  CHECK_THAT(error_text(pickled(global("torch.hub", "load"))), Contains("uses torch.hub.load"));
+  CHECK_THAT(pickle_error(pickled(global("numpyx", "a"))), Contains("uses numpyx.a"));
+  CHECK_THAT(pickle_error(pickled(global("torch.hub", "load"))), Contains("uses torch.hub.load"));
 }
 
 TEST_CASE("read_pickle: a global that is not on the allowlist is an error with its name") {
   CHECK_THAT(
-      error_text(pickled(global("os", "system") + text("rm") + "\x85R")),
+      pickle_error(pickled(global("os", "system") + text("rm") + "\x85R")),
       StartsWith("the pickle is refused: at byte 2 it uses os.system, which a state dict does not "
                  "need\nhint: save the weights alone"));
-  CHECK_THAT(error_text(pickled("}" + global("builtins", "eval"))),
+  CHECK_THAT(pickle_error(pickled("}" + global("builtins", "eval"))),
              Contains("at byte 3 it uses builtins.eval"));
-  CHECK_THAT(error_text(pickled(global("torch", "load"))), Contains("torch.load"));
-  CHECK_THAT(error_text(pickled(global("torch.FloatStorage", "x"))), Contains("refused"));
-  CHECK_THAT(error_text(pickled(global("o\x1b[2J", "x"))), Contains("o\\x1b[2J.x"));
-  CHECK(error_text(pickled(global("a", std::string(5000, 'x')))).size() < 500);
+  CHECK_THAT(pickle_error(pickled(global("torch", "load"))), Contains("torch.load"));
+  CHECK_THAT(pickle_error(pickled(global("torch.FloatStorage", "x"))), Contains("refused"));
+  CHECK_THAT(pickle_error(pickled(global("o\x1b[2J", "x"))), Contains("o\\x1b[2J.x"));
+  CHECK(pickle_error(pickled(global("a", std::string(5000, 'x')))).size() < 500);
 }
 
 TEST_CASE("read_pickle: an unexpected call, argument or tensor is an error") {
-  CHECK_THAT(error_text(pickled(global("torch", "FloatStorage") + ")R")),
+  CHECK_THAT(pickle_error(pickled(global("torch", "FloatStorage") + ")R")),
              Contains("calls torch.FloatStorage"));
-  CHECK_THAT(error_text(pickled(global("collections", "OrderedDict") + "K\x01\x85R")),
+  CHECK_THAT(pickle_error(pickled(global("collections", "OrderedDict") + "K\x01\x85R")),
              Contains("passes arguments to OrderedDict"));
   CHECK_THAT(
-      error_text(pickled(global("torch._utils", "_rebuild_parameter") + "K\x01K\x01K\x01\x87R")),
+      pickle_error(pickled(global("torch._utils", "_rebuild_parameter") + "K\x01K\x01K\x01\x87R")),
       Contains("not a tensor"));
-  CHECK_THAT(error_text(pickled(global("torch._utils", "_rebuild_tensor_v2") + ")R")),
+  CHECK_THAT(pickle_error(pickled(global("torch._utils", "_rebuild_tensor_v2") + ")R")),
              Contains("has an invalid"));
-  CHECK_THAT(error_text(pickled("K\x01)R")), Contains("calls a value that is not a name"));
-  CHECK_THAT(error_text(pickled("K\x01}b")), Contains("changes a value that is not a dict"));
-  CHECK_THAT(error_text(pickled("K\x01Q")), Contains("has an invalid storage"));
+  CHECK_THAT(pickle_error(pickled("K\x01)R")), Contains("calls a value that is not a name"));
+  CHECK_THAT(pickle_error(pickled("K\x01}b")), Contains("changes a value that is not a dict"));
+  CHECK_THAT(pickle_error(pickled("K\x01Q")), Contains("has an invalid storage"));
   const std::string window = tensor(storage("0", 4), 0, std::vector<std::uint64_t>(65, 1),
                                     std::vector<std::uint64_t>(65, 1));
-  CHECK_THAT(error_text(pickled(window)), Contains("has an invalid tensor"));
-  CHECK_THAT(error_text(pickled(tensor(storage("0", 4), 0, {2, 2}, {1}))),
+  CHECK_THAT(pickle_error(pickled(window)), Contains("has an invalid tensor"));
+  CHECK_THAT(pickle_error(pickled(tensor(storage("0", 4), 0, {2, 2}, {1}))),
              Contains("has an invalid tensor"));
 }
 
 TEST_CASE("read_pickle: invalid opcodes and stack operations are errors") {
-  CHECK_THAT(error_text(""), Contains("cut off"));
-  CHECK_THAT(error_text("\x80\x04N."), Contains("protocol 4"));
-  CHECK_THAT(error_text("hello"), Contains("does not have protocol 2"));
-  CHECK_THAT(error_text(pickled("")), Contains("pops a value from an empty stack"));
-  CHECK_THAT(error_text(pickled("NN")), Contains("ends before"));
-  CHECK_THAT(error_text(pickled("N(")), Contains("pops a value") || Contains("ends before"));
-  CHECK_THAT(error_text(pickled("N") + "N"), Contains("ends before"));
-  CHECK_THAT(error_text(pickled("Nt")), Contains("closes a group that it did not open"));
-  CHECK_THAT(error_text(pickled("]N(0")), Contains("pops a value from an empty stack"));
-  CHECK_THAT(error_text(pickled("h\x05")), Contains("does not exist"));
-  CHECK_THAT(error_text(pickled("}(Nu")), Contains("key without a value"));
-  CHECK_THAT(error_text(pickled("NNa")), Contains("appends to a value that is not a list"));
-  CHECK_THAT(error_text(pickled("X\xff\xff\xff\x7fnope")), Contains("cut off"));
-  CHECK_THAT(error_text(pickled("\x8b\xff\xff\xff\xff")), Contains("cut off"));
-  CHECK_THAT(error_text(pickled("\x93")), Contains("opcode 0x93"));
+  CHECK_THAT(pickle_error(""), Contains("cut off"));
+  CHECK_THAT(pickle_error("\x80\x04N."), Contains("protocol 4"));
+  CHECK_THAT(pickle_error("hello"), Contains("does not have protocol 2"));
+  CHECK_THAT(pickle_error(pickled("")), Contains("pops a value from an empty stack"));
+  CHECK_THAT(pickle_error(pickled("NN")), Contains("ends before"));
+  CHECK_THAT(pickle_error(pickled("N(")), Contains("pops a value") || Contains("ends before"));
+  CHECK_THAT(pickle_error(pickled("N") + "N"), Contains("ends before"));
+  CHECK_THAT(pickle_error(pickled("Nt")), Contains("closes a group that it did not open"));
+  CHECK_THAT(pickle_error(pickled("]N(0")), Contains("pops a value from an empty stack"));
+  CHECK_THAT(pickle_error(pickled("h\x05")), Contains("does not exist"));
+  CHECK_THAT(pickle_error(pickled("}(Nu")), Contains("key without a value"));
+  CHECK_THAT(pickle_error(pickled("NNa")), Contains("appends to a value that is not a list"));
+  CHECK_THAT(pickle_error(pickled("X\xff\xff\xff\x7fnope")), Contains("cut off"));
+  CHECK_THAT(pickle_error(pickled("\x8b\xff\xff\xff\xff")), Contains("cut off"));
+  CHECK_THAT(pickle_error(pickled("\x93")), Contains("opcode 0x93"));
 }
 
 TEST_CASE("read_pickle: recursion, nesting depth, memo entries and values are bounded") {
-  CHECK(error_text(pickled("]q" + std::string(1, '\0') + "h" + std::string(1, '\0') + "a")) ==
+  CHECK(pickle_error(pickled("]q" + std::string(1, '\0') + "h" + std::string(1, '\0') + "a")) ==
         "accepted");
-  CHECK(error_text(pickled(std::string(100'000, ']') + std::string(99'999, 'a'))) == "accepted");
-  CHECK_THAT(error_text(pickled(std::string(20'000, '('))), Contains("nested too deeply"));
-  CHECK(error_text(pickled("Nr\xff\xff\xff\xff")) == "accepted");
-  CHECK_THAT(error_text(pickled(std::string(2'100'000, 'N'))), Contains("more values"));
-  CHECK_THAT(error_text(std::string("\x80\x02", 2) + std::string(17 << 20, 'N')),
+  CHECK(pickle_error(pickled(std::string(100'000, ']') + std::string(99'999, 'a'))) == "accepted");
+  CHECK_THAT(pickle_error(pickled(std::string(20'000, '('))), Contains("nested too deeply"));
+  CHECK(pickle_error(pickled("Nr\xff\xff\xff\xff")) == "accepted");
+  CHECK_THAT(pickle_error(pickled(std::string(2'100'000, 'N'))), Contains("more values"));
+  CHECK_THAT(pickle_error(std::string("\x80\x02", 2) + std::string(17 << 20, 'N')),
              Contains("more than the limit of"));
 }
 
 TEST_CASE("read_pickle: a file truncated at any byte is rejected") {
   const std::string whole = pickled(dict({{"w", tensor(storage("0", 4), 0, {2, 2}, {2, 1})}}));
-  REQUIRE(error_text(whole) == "accepted");
+  REQUIRE(pickle_error(whole) == "accepted");
   for (std::size_t size = 0; size < whole.size(); ++size) {
     CAPTURE(size);
-    CHECK(error_text(whole.substr(0, size)) != "accepted");
+    CHECK(pickle_error(whole.substr(0, size)) != "accepted");
   }
 }

@@ -19,7 +19,7 @@ std::string torch_bytes(const std::string& name) {
   return golden::read(golden_folder() / ("torch/" + name));
 }
 
-std::string error_text(const std::string& file, Verify verify = Verify::checksums) {
+std::string torch_error(const std::string& file, Verify verify = Verify::checksums) {
   try {
     read_torch_file(bytes_of(file), verify);
   } catch (const Error& error) {
@@ -69,7 +69,7 @@ TEST_CASE("read_torch_file: one level of nesting is unwrapped, with a note") {
   CHECK(file.notes[0] == "the tensors are from section 'state_dict', one of 10 keys of the file");
   CHECK(file.tensors[0].name == "model.conv.weight");
   const std::string w = tensor(storage("0", 4), 0, {4}, {1});
-  CHECK_THAT(error_text(torch_of(dict({{"a", dict({{"b", dict({{"w", w}})}})}}))),
+  CHECK_THAT(torch_error(torch_of(dict({{"a", dict({{"b", dict({{"w", w}})}})}}))),
              Contains("its keys are: a") && Contains("torch.save(model.state_dict()"));
   const std::string mixed = torch_of(dict({{"w", w}, {"_extra", "K\x05"}}));
   CHECK(read_torch_file(bytes_of(mixed), Verify::checksums).notes ==
@@ -77,21 +77,21 @@ TEST_CASE("read_torch_file: one level of nesting is unwrapped, with a note") {
 }
 
 TEST_CASE("read_torch_file: unsupported files are errors that name the cause") {
-  CHECK_THAT(error_text(torch_bytes("whole_model.pth")),
+  CHECK_THAT(torch_error(torch_bytes("whole_model.pth")),
              Contains("uses torch.nn.modules.linear.Linear") && Contains("refused"));
-  CHECK_THAT(error_text(torch_bytes("protocol_4.pth")), Contains("protocol 4"));
-  CHECK_THAT(error_text(torch_bytes("script.pth")), Contains("TorchScript"));
-  CHECK_THAT(error_text(torch_bytes("compressed.pth")), Contains("compressed"));
-  CHECK_THAT(error_text(zip_of({{"a/b", "1"}})), Contains("without the file data.pkl"));
-  CHECK_THAT(error_text(torch_of("]")), Contains("no dict of named tensors"));
-  CHECK_THAT(error_text(torch_of(global("os", "system") + text("id") + "\x85R")),
+  CHECK_THAT(torch_error(torch_bytes("protocol_4.pth")), Contains("protocol 4"));
+  CHECK_THAT(torch_error(torch_bytes("script.pth")), Contains("TorchScript"));
+  CHECK_THAT(torch_error(torch_bytes("compressed.pth")), Contains("compressed"));
+  CHECK_THAT(torch_error(zip_of({{"a/b", "1"}})), Contains("without the file data.pkl"));
+  CHECK_THAT(torch_error(torch_of("]")), Contains("no dict of named tensors"));
+  CHECK_THAT(torch_error(torch_of(global("os", "system") + text("id") + "\x85R")),
              Contains("data.pkl: the pickle is refused: at byte 2 it uses os.system"));
 }
 
 TEST_CASE(
     "read_torch_file: a tensor outside its storage or a storage of another size is rejected") {
   const auto with = [](const std::string& opcodes) {
-    return error_text(torch_of(dict({{"w", opcodes}})));
+    return torch_error(torch_of(dict({{"w", opcodes}})));
   };
   constexpr std::uint64_t kHuge = std::uint64_t{1} << 62;
   CHECK(with(tensor(storage("0", 4), 0, {2, 2}, {1, 2})) == "accepted");
@@ -115,20 +115,20 @@ TEST_CASE(
 
 TEST_CASE("read_torch_file: duplicate or non-string keys and big-endian data are rejected") {
   const std::string w = tensor(storage("0", 4), 0, {4}, {1});
-  CHECK_THAT(error_text(torch_of(dict({{"w", w}, {"w", w}}))), Contains("has the key 'w' twice"));
-  CHECK_THAT(error_text(torch_of("}(K\x01" + w + "u")), Contains("not a string"));
-  CHECK_THAT(error_text(zip_of({{"a/data.pkl", pickled(dict({{"w", w}}))},
-                                {"a/byteorder", "big"},
-                                {"a/data/0", std::string(16, '\x01')}})),
+  CHECK_THAT(torch_error(torch_of(dict({{"w", w}, {"w", w}}))), Contains("has the key 'w' twice"));
+  CHECK_THAT(torch_error(torch_of("}(K\x01" + w + "u")), Contains("not a string"));
+  CHECK_THAT(torch_error(zip_of({{"a/data.pkl", pickled(dict({{"w", w}}))},
+                                 {"a/byteorder", "big"},
+                                 {"a/data/0", std::string(16, '\x01')}})),
              Contains("not little-endian"));
 }
 
 TEST_CASE("read_torch_file: a file truncated at any byte is rejected") {
   const std::string whole = torch_bytes("module.pth");
-  REQUIRE(error_text(whole) == "accepted");
+  REQUIRE(torch_error(whole) == "accepted");
   for (std::size_t size = 0; size < whole.size(); ++size) {
     CAPTURE(size);
-    CHECK(error_text(whole.substr(0, size)) != "accepted");
+    CHECK(torch_error(whole.substr(0, size)) != "accepted");
   }
 }
 
@@ -137,7 +137,7 @@ TEST_CASE("read_torch_file: a file with any changed byte is rejected or gives th
   const auto expected = contents_of(file);
   for (std::size_t at = 0; at < file.size(); ++at) {
     file[at] = static_cast<char>(file[at] ^ 0x5a);
-    if (error_text(file) == "accepted") {
+    if (torch_error(file) == "accepted") {
       CAPTURE(at);
       CHECK(contents_of(file) == expected);
     }

@@ -16,7 +16,7 @@ using namespace trainctl;
 
 namespace {
 
-std::span<const std::byte> bytes_of(const std::string& text) {
+std::span<const std::byte> span_of(const std::string& text) {
   return std::as_bytes(std::span(text));
 }
 
@@ -44,7 +44,7 @@ TEST_CASE("write_torch_file: reading returns the tensors that were written") {
   weights::write_torch_file(path, views);
   const std::string file = read_file(path, 1 << 20, ReadFailure::resource);
   const weights::TorchFile read =
-      weights::read_torch_file(bytes_of(file), weights::Verify::checksums);
+      weights::read_torch_file(span_of(file), weights::Verify::checksums);
   REQUIRE(read.tensors.size() == views.size());
   for (std::size_t i = 0; i < views.size(); ++i) {
     INFO(views[i].name);
@@ -55,7 +55,7 @@ TEST_CASE("write_torch_file: reading returns the tensors that were written") {
     CHECK(std::ranges::equal(weights::row_major(read.tensors[i], copy), views[i].bytes));
   }
   // torch.save uses the same alignment, so that torch.load(mmap=True) can use the data in place.
-  for (const weights::ZipEntry& entry : weights::zip_entries(bytes_of(file))) {
+  for (const weights::ZipEntry& entry : weights::zip_entries(span_of(file))) {
     if (entry.name.find("/data/") != std::string_view::npos)
       CHECK((reinterpret_cast<const char*>(entry.bytes.data()) - file.data()) % 64 == 0);
   }
@@ -77,11 +77,11 @@ TEST_CASE("write_zip: archives with and without zip64 fields hold the same files
   for (const std::uint64_t from : {weights::kZip64From, std::uint64_t{100}, std::uint64_t{0}}) {
     INFO(from);
     const std::string archive = zipped(files, from);
-    const std::vector<weights::ZipEntry> entries = weights::zip_entries(bytes_of(archive));
+    const std::vector<weights::ZipEntry> entries = weights::zip_entries(span_of(archive));
     REQUIRE(entries.size() == files.size());
     for (std::size_t i = 0; i < files.size(); ++i) {
       CHECK(entries[i].name == files[i].name);
-      CHECK(std::ranges::equal(entries[i].bytes, bytes_of(std::string(files[i].bytes))));
+      CHECK(std::ranges::equal(entries[i].bytes, span_of(std::string(files[i].bytes))));
       weights::check_crc(entries[i]);
     }
   }

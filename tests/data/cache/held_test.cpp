@@ -37,11 +37,11 @@ Pipeline varied(std::int64_t size) {
   return pipeline;
 }
 
-VariedDataset& source_of(const Pipeline& pipeline) {
+VariedDataset& mutable_source(const Pipeline& pipeline) {
   return const_cast<VariedDataset&>(dynamic_cast<const VariedDataset&>(*pipeline.dataset));
 }
 
-CacheBudget budget_of(CacheMode mode, const ImageDevice* device, std::uint64_t bytes = 1 << 20) {
+CacheBudget held_budget(CacheMode mode, const ImageDevice* device, std::uint64_t bytes = 1 << 20) {
   CacheBudget budget;
   budget.mode = mode;
   budget.left = bytes;
@@ -51,11 +51,11 @@ CacheBudget budget_of(CacheMode mode, const ImageDevice* device, std::uint64_t b
 
 Pipeline held(const Pipeline& pipeline) {
   const HostDevice device;
-  CacheBudget budget = budget_of(CacheMode::device, &device);
+  CacheBudget budget = held_budget(CacheMode::device, &device);
   return with_cache(pipeline, budget);
 }
 
-LoaderOptions options_of(int workers, Shard shard = {}) {
+LoaderOptions held_options(int workers, Shard shard = {}) {
   LoaderOptions options;
   options.batch_size = 6;
   options.num_workers = workers;
@@ -83,8 +83,8 @@ TEST_CASE("device cache: batches have the same pixels as without a cache") {
   for (const int workers : {0, 1, 2}) {
     for (const int ranks : {1, 2, 3}) {
       for (int rank = 0; rank < ranks; ++rank) {
-        Loader expected(plain, options_of(0, {rank, ranks}));
-        Loader loader(on_device, options_of(workers, {rank, ranks}));
+        Loader expected(plain, held_options(0, {rank, ranks}));
+        Loader loader(on_device, held_options(workers, {rank, ranks}));
         REQUIRE(loader.held());
         REQUIRE(loader.layout() == expected.layout());
         for (const int epoch : {0, 1, 7})
@@ -125,14 +125,14 @@ TEST_CASE("random_horizontal_flip: alternate mirrors every image in every other 
     return images;
   };
   const Pipeline plain = flipping(false);
-  Loader loader(plain, options_of(0));
+  Loader loader(plain, held_options(0));
   const auto first = images_of(loader, 0, false);
   CHECK(first.size() == 41);
   CHECK(images_of(loader, 1, false) != first);
   CHECK(images_of(loader, 1, true) == first);
   CHECK(images_of(loader, 2, false) == first);
   CHECK(images_of(loader, 7, true) == first);
-  LoaderOptions other = options_of(0);
+  LoaderOptions other = held_options(0);
   other.seed = 6;
   Loader reseeded(plain, other);
   CHECK(images_of(reseeded, 0, false) != first);  // some images flip, and the seed decides which
@@ -141,8 +141,8 @@ TEST_CASE("random_horizontal_flip: alternate mirrors every image in every other 
   const Pipeline on_device = held(reflecting);
   for (const int workers : {0, 2}) {
     for (const int rank : {0, 1}) {
-      Loader expected(reflecting, options_of(0, {rank, 2}));
-      Loader found(on_device, options_of(workers, {rank, 2}));
+      Loader expected(reflecting, held_options(0, {rank, 2}));
+      Loader found(on_device, held_options(workers, {rank, 2}));
       for (const std::int64_t epoch : {0, 1, 4})
         for (const std::int64_t batch : {0, 2})
           REQUIRE(epoch_of(found, epoch, batch) == epoch_of(expected, epoch, batch));
@@ -157,8 +157,8 @@ TEST_CASE("device cache: an epoch resumes at any batch") {
   const Pipeline plain = varied(41);
   const Pipeline on_device = held(plain);
   for (const int workers : {0, 2}) {
-    Loader loader(on_device, options_of(workers));
-    Loader expected(plain, options_of(0));
+    Loader loader(on_device, held_options(workers));
+    Loader expected(plain, held_options(0));
     for (std::int64_t first = 0; first <= expected.batches_per_epoch(); ++first)
       REQUIRE(epoch_of(loader, 3, first) == epoch_of(expected, 3, first));
   }
@@ -172,21 +172,21 @@ TEST_CASE("hold_images: reads each image once, before the first batch") {
     CHECK(total == 40);
     progress.push_back(done);
   });
-  CHECK(source_of(plain).reads == 40);
+  CHECK(mutable_source(plain).reads == 40);
   CHECK(progress.front() == 0);
   CHECK(progress.back() == 40);
   CHECK(std::is_sorted(progress.begin(), progress.end()));
-  Loader loader(on_device, options_of(2));
+  Loader loader(on_device, held_options(2));
   for (int epoch = 0; epoch < 3; ++epoch) read_epoch(loader, epoch);
-  CHECK(source_of(plain).reads == 40);
+  CHECK(mutable_source(plain).reads == 40);
   CHECK(loader.memory().size() < std::size_t{4} * 6 * 25 * 3);
 }
 
 TEST_CASE("device cache: a damaged image fails or is skipped as without a cache") {
   Pipeline plain = varied(41);
-  source_of(plain).bad = {4, 17};
+  mutable_source(plain).bad = {4, 17};
   const Pipeline on_device = held(plain);
-  LoaderOptions options = options_of(0);
+  LoaderOptions options = held_options(0);
   options.on_error = OnError::skip;
   options.max_skipped = 2;
   for (const int workers : {0, 2}) {
@@ -198,14 +198,14 @@ TEST_CASE("device cache: a damaged image fails or is skipped as without a cache"
     CHECK(loader.skipped()[0].name == "picture 4");
     CHECK(loader.skipped()[0].reason == expected.skipped()[0].reason);
   }
-  Loader strict(on_device, options_of(0));
+  Loader strict(on_device, held_options(0));
   CHECK_THAT(failure_of([&] { epoch_of(strict, 0); }),
              Contains("9: ") && Contains("the image is damaged") && Contains("picture"));
 }
 
 TEST_CASE("hold_images: eight threads write the same bytes as one thread") {
   Pipeline plain = varied(200);
-  source_of(plain).bad = {4, 17, 199};
+  mutable_source(plain).bad = {4, 17, 199};
   const HostDevice device;
   const Pipeline one = hold_images(plain, device);
   std::vector<std::int64_t> progress;
@@ -222,7 +222,7 @@ TEST_CASE("memory_plan: mode=device counts the images on the device and plans in
   spec::Cache cache;
   cache.mode = spec::CacheMode::device;
   CacheBudget budget = CacheBudget::of_plan(cache, 1, 1 << 30);
-  const LoaderOptions options = options_of(0);
+  const LoaderOptions options = held_options(0);
   const MemoryPlan plan = memory_plan(varied(40), options, budget);
   CHECK(plan.cache.tier == CacheTier::device);
   const Pipeline on_device = held(varied(40));
@@ -233,10 +233,10 @@ TEST_CASE("memory_plan: mode=device counts the images on the device and plans in
 
 TEST_CASE("device cache: an image that becomes readable after startup is an error") {
   Pipeline plain = varied(41);
-  source_of(plain).bad = {4};
+  mutable_source(plain).bad = {4};
   const Pipeline on_device = held(plain);
-  source_of(plain).bad.clear();
-  Loader loader(on_device, options_of(0));
+  mutable_source(plain).bad.clear();
+  Loader loader(on_device, held_options(0));
   CHECK_THAT(failure_of([&] { epoch_of(loader, 0); }),
              Contains("9: ") && Contains("picture 4") && Contains("run the command again"));
 }
@@ -246,7 +246,8 @@ TEST_CASE("choose_cache: auto selects the device if half of its free memory is e
   const std::uint64_t need = std::uint64_t{40} * 25 * 3;
   const auto tier_with = [&](std::uint64_t room, CacheMode mode = CacheMode::automatic) {
     const HostDevice device(room);
-    return choose_cache(cache_need(plain, probe_image_sizes(plain)), budget_of(mode, &device)).tier;
+    return choose_cache(cache_need(plain, probe_image_sizes(plain)), held_budget(mode, &device))
+        .tier;
   };
   CHECK(tier_with(2 * need) == CacheTier::device);
   CHECK(tier_with(2 * need - 2) == CacheTier::decoded);
@@ -258,7 +259,7 @@ TEST_CASE("choose_cache: auto selects the device if half of its free memory is e
 
 TEST_CASE("with_cache: images on a device do not reduce the budget of the host") {
   const HostDevice device;
-  CacheBudget budget = budget_of(CacheMode::automatic, &device, 10);
+  CacheBudget budget = held_budget(CacheMode::automatic, &device, 10);
   CHECK(with_cache(varied(40), budget).held);
   CHECK(budget.left == 10);
 }
@@ -272,8 +273,8 @@ TEST_CASE("with_cache: mode=device without a device is an error in a run and aut
       Contains("2: dataset.cache.mode=device") && Contains("set dataset.cache.mode to decoded"));
   CacheBudget verb(cache, 1);
   const Pipeline plain = varied(9);
-  CHECK(digest_epochs(with_cache(plain, verb), options_of(0), 2).epochs ==
-        digest_epochs(plain, options_of(0), 2).epochs);
+  CHECK(digest_epochs(with_cache(plain, verb), held_options(0), 2).epochs ==
+        digest_epochs(plain, held_options(0), 2).epochs);
 }
 
 TEST_CASE("with_cache: transforms without a plan are an error for mode=device but not for auto") {
@@ -281,9 +282,9 @@ TEST_CASE("with_cache: transforms without a plan are an error for mode=device bu
   pipeline.transforms.push_back(std::make_shared<Corner>(4));
   pipeline.names.push_back("corner");
   const HostDevice device;
-  CacheBudget named = budget_of(CacheMode::device, &device);
+  CacheBudget named = held_budget(CacheMode::device, &device);
   CHECK_THAT(failure_of([&] { with_cache(pipeline, named); }),
              Contains("2: dataset.cache.mode=device: transform 'corner' computes new pixels"));
-  CacheBudget automatic = budget_of(CacheMode::automatic, &device);
+  CacheBudget automatic = held_budget(CacheMode::automatic, &device);
   CHECK_FALSE(with_cache(pipeline, automatic).held);
 }

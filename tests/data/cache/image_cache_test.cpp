@@ -57,7 +57,7 @@ Pipeline cached(const Pipeline& pipeline, CacheMode mode) {
   return with_cache(pipeline, budget);
 }
 
-LoaderOptions options_of(int workers, int ranks = 1) {
+LoaderOptions cache_options(int workers, int ranks = 1) {
   LoaderOptions options;
   options.batch_size = 6;
   options.num_workers = workers;
@@ -99,12 +99,12 @@ constexpr std::int64_t kMostKib = 256;
 TEST_CASE("image cache: digests are the same for any mode, workers and ranks") {
   for (const Steps& steps : {random_steps(), fixed_then(random_steps()), fixed_then({})}) {
     const Pipeline plain = varied(41, steps);
-    const EpochDigests expected = digest_epochs(plain, options_of(0), 3);
+    const EpochDigests expected = digest_epochs(plain, cache_options(0), 3);
     for (const CacheMode mode :
          {CacheMode::none, CacheMode::encoded, CacheMode::decoded, CacheMode::automatic}) {
       for (const int workers : {0, 1, 2, 8}) {
         for (const int ranks : {1, 2, 3}) {
-          REQUIRE(digest_epochs(cached(plain, mode), options_of(workers, ranks), 3).epochs ==
+          REQUIRE(digest_epochs(cached(plain, mode), cache_options(workers, ranks), 3).epochs ==
                   expected.epochs);
         }
       }
@@ -114,15 +114,15 @@ TEST_CASE("image cache: digests are the same for any mode, workers and ranks") {
 
 TEST_CASE("CachedDataset: digests are the same if the room is too small for all images") {
   const Pipeline plain = varied(41, random_steps());
-  const EpochDigests expected = digest_epochs(plain, options_of(0), 2);
+  const EpochDigests expected = digest_epochs(plain, cache_options(0), 2);
   for (const std::uint64_t room : {0U, 100U, 1000U, 3000U, 100'000U}) {
     for (const int workers : {2, 8}) {
       Pipeline small = plain;
       small.dataset = std::make_shared<CachedDataset>(plain.dataset, room);
-      CHECK(digest_epochs(small, options_of(workers), 2).epochs == expected.epochs);
+      CHECK(digest_epochs(small, cache_options(workers), 2).epochs == expected.epochs);
       Pipeline pixels = plain;
       pixels.dataset = std::make_shared<CachedDataset>(std::make_unique<Prefix>(plain), room);
-      CHECK(digest_epochs(pixels, options_of(workers), 2).epochs == expected.epochs);
+      CHECK(digest_epochs(pixels, cache_options(workers), 2).epochs == expected.epochs);
     }
   }
 }
@@ -133,7 +133,7 @@ TEST_CASE("image cache: each image is read once, files at startup and pixels in 
     const Pipeline with = cached(plain, mode);
     const int looked = 40;  // small data sets are probed completely
     CHECK(source_of(plain).reads == (mode == CacheMode::encoded ? 80 : looked));
-    Loader loader(with, options_of(0));
+    Loader loader(with, cache_options(0));
     for (int epoch = 0; epoch < 4; ++epoch) read_epoch(loader, epoch);
     CHECK(source_of(plain).reads == 80);
   }
@@ -239,7 +239,7 @@ TEST_CASE("image cache: an unreadable image is an error with its name in every e
     for (const Steps& steps : {random_steps(), fixed_then({})}) {
       const auto source = std::make_shared<VariedDataset>(12);
       source->bad = {7};
-      LoaderOptions options = options_of(2);
+      LoaderOptions options = cache_options(2);
       options.order = Order::sequential;
       Loader loader(cached({source, steps, {}, {}}, mode), options);
       for (int epoch = 0; epoch < 3; ++epoch) {
@@ -255,7 +255,7 @@ TEST_CASE("image cache: an unreadable image is an error with its name in every e
 TEST_CASE("image cache: memory does not grow over 50 epochs") {
   const SmallPages small_pages;
   for (const CacheMode mode : {CacheMode::none, CacheMode::encoded, CacheMode::decoded}) {
-    Loader loader(cached(varied(400, fixed_then(random_steps())), mode), options_of(2));
+    Loader loader(cached(varied(400, fixed_then(random_steps())), mode), cache_options(2));
     const auto run = [&](std::int64_t epoch) {
       loader.start_epoch(epoch);
       while (loader.next() != nullptr) {

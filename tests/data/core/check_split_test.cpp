@@ -22,13 +22,13 @@ spec::DataSplit mnist(const std::filesystem::path& root) {
   return {at_line(config::make_stage("dataset", "mnist", options), 3), {}};
 }
 
-config::Stage crop(int size, int line) {
+config::Stage crop_at(int size, int line) {
   spec::transform::RandomCrop options;
   options.size = {{size}};
   return at_line(config::make_stage("transform", "random_crop", options), line);
 }
 
-config::Stage normalize(std::size_t channels, int line) {
+config::Stage normalize_at(std::size_t channels, int line) {
   spec::transform::Normalize options{std::vector<double>(channels, 0.5),
                                      std::vector<double>(channels, 1)};
   return at_line(config::make_stage("transform", "normalize", options), line);
@@ -46,7 +46,7 @@ TEST_CASE("check_split: a valid split has no problems, and its facts come from t
   const TempFolder folder;
   write_split(folder.path(), 12);
   spec::DataSplit split = mnist(folder.path());
-  split.transforms = {crop(20, 4), normalize(1, 5)};
+  split.transforms = {crop_at(20, 4), normalize_at(1, 5)};
   const SplitCheck check = check_split(split);
   CHECK(check.problems.empty());
   REQUIRE(check.facts);
@@ -59,7 +59,7 @@ TEST_CASE("check_split: mode=device reports a transform that the device cannot p
   const TempFolder folder;
   write_split(folder.path(), 12);
   spec::DataSplit split = mnist(folder.path());
-  split.transforms = {crop(20, 4), normalize(1, 5)};
+  split.transforms = {crop_at(20, 4), normalize_at(1, 5)};
   CHECK(check_split(split, spec::CacheMode::device).problems.empty());
   split.transforms.insert(split.transforms.begin() + 1,
                           at_line(config::make_stage("transform", "gaussian_blur", blur()), 6));
@@ -84,7 +84,8 @@ TEST_CASE("check_split: missing files are one problem at the line of the data se
 TEST_CASE("check_split: each transform that does not fit is a separate problem") {
   spec::DataSplit split{
       config::make_stage("dataset", "synthetic_digits", spec::dataset::SyntheticDigits{}),
-      {crop(29, 4), crop(20, 5), crop(21, 6), normalize(3, 7), normalize(1, 8), crop(4, 9)}};
+      {crop_at(29, 4), crop_at(20, 5), crop_at(21, 6), normalize_at(3, 7), normalize_at(1, 8),
+       crop_at(4, 9)}};
   const SplitCheck check = check_split(split);
   std::vector<int> lines;
   for (const Problem& problem : check.problems) lines.push_back(problem.position.line);

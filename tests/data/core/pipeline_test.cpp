@@ -14,7 +14,7 @@ using namespace trainctl::data::testing;
 
 namespace {
 
-spec::DataSplit digits(std::vector<config::Stage> transforms) {
+spec::DataSplit digits_with(std::vector<config::Stage> transforms) {
   spec::dataset::SyntheticDigits options;
   options.samples = 20;
   return {config::make_stage("dataset", "synthetic_digits", options), std::move(transforms)};
@@ -39,7 +39,8 @@ config::Stage crop(int size) {
 }  // namespace
 
 TEST_CASE("build_pipeline: normalize is left to the device and is not a transform of the loader") {
-  const Pipeline pipeline = build_pipeline(digits({crop(20), flip(), normalize({0.5}, {0.25})}));
+  const Pipeline pipeline =
+      build_pipeline(digits_with({crop(20), flip(), normalize({0.5}, {0.25})}));
   CHECK(pipeline.dataset->size() == 20);
   CHECK(pipeline.transforms.size() == 2);
   CHECK(pipeline.normalization == Normalization{{0.5F}, {0.25F}});
@@ -50,28 +51,28 @@ TEST_CASE("build_pipeline: normalize is left to the device and is not a transfor
 
 TEST_CASE("build_pipeline: a misplaced, repeated or mismatched normalize is a config error") {
   CHECK_THAT(failure_of([] {
-               build_pipeline(digits({normalize({0.5}, {1}), flip()}));
+               build_pipeline(digits_with({normalize({0.5}, {1}), flip()}));
              }),
              Contains("2: transform 'random_horizontal_flip': no transform may follow "
                       "'normalize'\nhint: use 'normalize' once"));
   CHECK_THAT(failure_of([] {
-               build_pipeline(digits({normalize({0.5}, {1}), normalize({0.5}, {1})}));
+               build_pipeline(digits_with({normalize({0.5}, {1}), normalize({0.5}, {1})}));
              }),
              Contains("transform 'normalize': no transform may follow 'normalize'"));
   CHECK_THAT(failure_of([] {
-               build_pipeline(digits({normalize({1, 2, 3}, {1, 2, 3})}));
+               build_pipeline(digits_with({normalize({1, 2, 3}, {1, 2, 3})}));
              }),
              Contains("mean and std must have one value per channel of the images (1), got 3 for "
                       "mean and 3 for std"));
   CHECK_THAT(
       failure_of([] {
-        build_pipeline(digits({normalize({1, 2}, {1})}));
+        build_pipeline(digits_with({normalize({1, 2}, {1})}));
       }),
       Contains("mean and std must have the same number of values, one per channel, got 2 and 1"));
 }
 
 TEST_CASE("build_pipeline: a data set that is not in the catalog is an error with its name") {
-  CHECK_THAT(failure_of([] { build_pipeline(digits({}), Catalog{}); }),
+  CHECK_THAT(failure_of([] { build_pipeline(digits_with({}), Catalog{}); }),
              Contains("dataset 'synthetic_digits' is not part of this build"));
 }
 

@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-void write_images(const fs::path& root) {
+void write_mixed_folder(const fs::path& root) {
   for (const char* name : {"dog/b.JPG", "dog/a.png", "cat/x/y/2.jpeg", "cat/x-1/3.webp",
                            "cat/1.bmp", "cat/notes.txt", "Zebra/z.tiff", "empty/readme.md"}) {
     put_text(root / name, std::string("bytes of ") + name);
@@ -59,7 +59,7 @@ std::string input_error(const fs::path& input, ErrorKind kind) {
 TEST_CASE("unlabeled_split: names and order of the images are those of image_folder") {
   const CacheHome cache;
   const TempFolder folder;
-  write_images(folder.path());
+  write_mixed_folder(folder.path());
   spec::dataset::ImageFolder labeled;
   labeled.root = folder.path();
   labeled.allow_empty = true;

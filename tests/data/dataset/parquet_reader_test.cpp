@@ -13,7 +13,7 @@ namespace {
 
 const std::filesystem::path kTable = golden_folder() / "data/table.parquet";
 
-spec::dataset::Parquet at(const std::filesystem::path& path) {
+spec::dataset::Parquet parquet_at(const std::filesystem::path& path) {
   spec::dataset::Parquet options;
   options.path = path;
   options.label = "y";
@@ -29,13 +29,13 @@ std::string failure(const spec::dataset::Parquet& options) {
 
 TEST_CASE("Parquet: the error of a build without Arrow says what is missing") {
   if (has_parquet()) skip("this build reads Parquet");
-  CHECK_THAT(failure(at(kTable)),
+  CHECK_THAT(failure(parquet_at(kTable)),
              StartsWith("2: Parquet needs Arrow, but libtrainctl_parquet.so cannot be loaded"));
 }
 
 TEST_CASE("Parquet: numeric and categorical columns are read, and other types are an error") {
   if (!has_parquet()) skip("this build does not read Parquet");
-  auto options = at(kTable);
+  auto options = parquet_at(kTable);
   CHECK_THAT(failure(options),
              Contains("table.parquet: row 1, column 'b': the value of 'b' is missing"));
   options.missing = Missing::constant;
@@ -63,7 +63,7 @@ TEST_CASE("Parquet: every truncation is an error, and flipped bits never crash t
   if (!has_parquet()) skip("this build does not read Parquet");
   const TempFolder folder;
   const std::string whole = get_text(kTable);
-  auto options = at(folder / "t.parquet");
+  auto options = parquet_at(folder / "t.parquet");
   options.missing = Missing::drop;
   for (std::size_t length = 0; length < whole.size(); ++length) {
     put_text(options.path, whole.substr(0, length));
@@ -85,7 +85,7 @@ TEST_CASE("Parquet: every truncation is an error, and flipped bits never crash t
 
 TEST_CASE("Parquet: a float16 column is read, and a date column is an error with its type") {
   if (!has_parquet()) skip("this build does not read Parquet");
-  auto options = at(golden_folder() / "data/half.parquet");
+  auto options = parquet_at(golden_folder() / "data/half.parquet");
   options.features = {"a"};
   options.missing = Missing::constant;
   options.missing_value = -1;

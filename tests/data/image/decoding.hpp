@@ -41,6 +41,11 @@ inline File golden_file(const std::string& name) {
   return {};
 }
 
+inline bool with_opencv() {
+  static const bool with = fault_of(golden_file("bmp rgb")).empty();
+  return with;
+}
+
 inline File cut(File file, std::size_t size) {
   file.resize(size);
   return file;

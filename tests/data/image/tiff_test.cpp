@@ -57,11 +57,6 @@ File tiff_file(std::uint32_t width, std::uint32_t height, std::size_t pixel_byte
   return file;
 }
 
-bool with_opencv() {
-  static const bool with = fault_of(golden_file("bmp rgb")).empty();
-  return with;
-}
-
 }  // namespace
 
 TEST_CASE("TIFF: an 8-bit gray image has the size and pixels of its file") {

@@ -16,7 +16,7 @@ using namespace trainctl::data::testing;
 
 namespace {
 
-CacheBudget budget_of(spec::CacheMode mode, std::uint64_t bytes) {
+CacheBudget budget_left(spec::CacheMode mode, std::uint64_t bytes) {
   CacheBudget budget;
   budget.mode = mode;
   budget.left = bytes;
@@ -83,7 +83,7 @@ TEST_CASE("memory_plan: the total is that of slots, orders, cache and scratch") 
   options.batch_size = 8;
   options.num_workers = 3;
   options.prefetch_factor = 2;
-  CacheBudget budget = budget_of(spec::CacheMode::automatic, 10'000);
+  CacheBudget budget = budget_left(spec::CacheMode::automatic, 10'000);
   const MemoryPlan plan = memory_plan(cropped_to({5, 4}), options, budget);
   CHECK(plan.slots == 6);
   CHECK(plan.slot == 8 * 4 * 4 * 3 + 8 * 8);
@@ -105,7 +105,7 @@ TEST_CASE("memory_plan: a split that does not fit is reported, and the rest is p
   options.num_workers = 4;
   const std::uint64_t slot = 8 * 4 * 4 * 3 + 8 * 8;
   options.memory_budget = 3 * slot;
-  CacheBudget budget = budget_of(spec::CacheMode::decoded, 10);
+  CacheBudget budget = budget_left(spec::CacheMode::decoded, 10);
   const MemoryPlan plan = memory_plan(cropped_to({4}), options, budget);
   CHECK(plan.slots_wanted == 8);
   CHECK(plan.slots == 3);

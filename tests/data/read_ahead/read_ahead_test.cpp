@@ -23,7 +23,7 @@ using namespace trainctl::data::testing;
 
 namespace {
 
-LoaderOptions options_of(int workers, std::optional<int> batches) {
+LoaderOptions ahead_options(int workers, std::optional<int> batches) {
   LoaderOptions options;
   options.batch_size = 8;
   options.num_workers = workers;
@@ -40,11 +40,11 @@ Pipeline pipeline_of(std::shared_ptr<const Dataset> dataset) {
 /// Compares all epochs with and without read-ahead, with and without threads, and with a consumer
 /// that makes batches, which happens when a tile is a whole batch.
 void check_same(const Pipeline& pipeline) {
-  const auto expected = digest_epochs(pipeline, options_of(0, 0), 3).epochs;
+  const auto expected = digest_epochs(pipeline, ahead_options(0, 0), 3).epochs;
   for (const int workers : {0, 1, 3}) {
     for (const std::optional<int> batches : {std::optional(1), {2}, {100}, {}}) {
       for (const std::int64_t rows : {3, 8}) {
-        LoaderOptions options = options_of(workers, batches);
+        LoaderOptions options = ahead_options(workers, batches);
         options.tile_rows = rows;
         CHECK(digest_epochs(pipeline, options, 3).epochs == expected);
       }
@@ -69,7 +69,7 @@ void drop_from_page_cache(const fs::path& path) {
 TEST_CASE("read_ahead: batches are the same for any number of batches read ahead") {
   const auto images = std::make_shared<FileImages>(101);
   check_same(pipeline_of(images));
-  LoaderOptions skewed = options_of(2, 3);
+  LoaderOptions skewed = ahead_options(2, 3);
   skewed.sampling = ClassSampling{{5, 1, 1, 0}, 150};
   LoaderOptions direct = skewed;
   direct.read_ahead = 0;
@@ -79,12 +79,12 @@ TEST_CASE("read_ahead: batches are the same for any number of batches read ahead
 
 TEST_CASE("read_ahead: batches are the same if the kernel does not allow io_uring") {
   const auto images = std::make_shared<FileImages>(101);
-  const auto expected = digest_epochs(pipeline_of(images), options_of(0, 0), 2).epochs;
+  const auto expected = digest_epochs(pipeline_of(images), ahead_options(0, 0), 2).epochs;
   images->reads = 0;
   for (const int error : {EPERM, ENOSYS}) {
     without_uring(error, [&] {
       for (const int workers : {0, 2}) {
-        if (digest_epochs(pipeline_of(images), options_of(workers, 4), 2).epochs != expected)
+        if (digest_epochs(pipeline_of(images), ahead_options(workers, 4), 2).epochs != expected)
           throw std::runtime_error("other batches");
       }
     });
@@ -95,10 +95,10 @@ TEST_CASE("read_ahead: batches are the same if the kernel does not allow io_urin
 TEST_CASE("read_ahead: after an error of io_uring, images are no longer read ahead") {
   const auto images = std::make_shared<FileImages>(101);
   const Pipeline pipeline = pipeline_of(images);
-  Loader reference(pipeline, options_of(0, 0));
+  Loader reference(pipeline, ahead_options(0, 0));
   const auto expected = read_epoch(reference, 0);
   without(SYS_io_uring_enter, EPERM, [&] {
-    Loader loader(pipeline, options_of(2, 4));
+    Loader loader(pipeline, ahead_options(2, 4));
     if (read_epoch(loader, 0) != expected) throw std::runtime_error("other batches");
     images->reads = images->opens = images->from_ahead = 0;
     for (int again = 0; again < 3; ++again) {
@@ -111,10 +111,10 @@ TEST_CASE("read_ahead: after an error of io_uring, images are no longer read ahe
 
 TEST_CASE("read_ahead: no image is read directly") {
   const auto images = std::make_shared<FileImages>(101);
-  digest_epochs(pipeline_of(images), options_of(2, 4), 2);
+  digest_epochs(pipeline_of(images), ahead_options(2, 4), 2);
   CHECK(images->reads == 0);
   CHECK(images->from_ahead >= 202);
-  digest_epochs(pipeline_of(images), options_of(2, 0), 2);
+  digest_epochs(pipeline_of(images), ahead_options(2, 0), 2);
   CHECK(images->reads >= 202);
 }
 
@@ -122,14 +122,14 @@ TEST_CASE("read_ahead: by default only images outside of the page cache are read
   const auto images = std::make_shared<FileImages>(101);
   if (!in_page_cache({images->range(0), images->range(1)}, *images))
     skip("this file system does not report which pages are in memory");
-  digest_epochs(pipeline_of(images), options_of(2, std::nullopt), 2);
+  digest_epochs(pipeline_of(images), ahead_options(2, std::nullopt), 2);
   CHECK(images->from_ahead == 0);
   for (std::size_t file = 0; file < 3; ++file) drop_from_page_cache(images->path(file));
   if (in_page_cache({images->range(0), images->range(1)}, *images))
     skip("this file system keeps its files in memory");
   for (std::size_t file = 0; file < 3; ++file) drop_from_page_cache(images->path(file));
   images->reads = 0;
-  digest_epochs(pipeline_of(images), options_of(2, std::nullopt), 1);
+  digest_epochs(pipeline_of(images), ahead_options(2, std::nullopt), 1);
   CHECK(images->from_ahead > 0);
   CHECK(images->reads < 101);
 }
@@ -167,7 +167,7 @@ TEST_CASE("read_ahead: a truncated file is an error with its name and byte, only
   for (const int workers : {0, 2}) {
     const auto images = std::make_shared<FileImages>(101);
     fs::resize_file(images->path(1), 900'000);  // four samples lie after the new end
-    Loader loader(pipeline_of(images), options_of(workers, 3));
+    Loader loader(pipeline_of(images), ahead_options(workers, 3));
     loader.start_epoch(0);
     int failed = 0;
     std::int64_t rows = 0;
@@ -192,7 +192,7 @@ TEST_CASE("read_ahead: unreadable samples have the same replacements as without 
   fs::resize_file(images->path(0), 250'000);
   fs::remove(images->path(2));
   const auto digests = [&](int workers, int batches) {
-    LoaderOptions options = options_of(workers, batches);
+    LoaderOptions options = ahead_options(workers, batches);
     options.on_error = OnError::skip;
     options.max_skipped = 101;
     return digest_epochs(pipeline_of(images), options, 2).epochs;
@@ -212,7 +212,8 @@ TEST_CASE("read_ahead: a damaged image of a pack is detected") {
     file.seekp(static_cast<std::streamoff>(kPackPage) + 16 * 7 + 3);
     file.put('!');
   }
-  Loader loader(pipeline_of(std::make_shared<PackDataset>(folder / "raw.pack")), options_of(2, 3));
+  Loader loader(pipeline_of(std::make_shared<PackDataset>(folder / "raw.pack")),
+                ahead_options(2, 3));
   loader.start_epoch(0);
   std::string failure;
   for (std::int64_t i = 0; i < loader.batches_per_epoch(); ++i)
@@ -223,9 +224,9 @@ TEST_CASE("read_ahead: a damaged image of a pack is detected") {
 
 TEST_CASE("read_ahead: epochs can start at any batch and end early") {
   const auto images = std::make_shared<FileImages>(301);
-  Loader reference(pipeline_of(images), options_of(0, 0));
+  Loader reference(pipeline_of(images), ahead_options(0, 0));
   for (const int workers : {0, 2}) {
-    Loader loader(pipeline_of(images), options_of(workers, 3));
+    Loader loader(pipeline_of(images), ahead_options(workers, 3));
     for (const std::int64_t epoch : {4, 5, 1, 1, 90}) {
       REQUIRE(read_epoch(loader, epoch) == read_epoch(reference, epoch));
       loader.start_epoch(epoch + 1, 7);
@@ -233,7 +234,7 @@ TEST_CASE("read_ahead: epochs can start at any batch and end early") {
     }
   }
   for (int round = 0; round < 20; ++round) {
-    Loader loader(pipeline_of(images), options_of(round % 3, 5));
+    Loader loader(pipeline_of(images), ahead_options(round % 3, 5));
     loader.start_epoch(round, round);
     if (round % 2 == 0) loader.next();
   }
@@ -241,7 +242,7 @@ TEST_CASE("read_ahead: epochs can start at any batch and end early") {
 
 TEST_CASE("read_ahead: the buffer is within the budget and part of the memory plan") {
   const auto images = std::make_shared<FileImages>(4000);
-  LoaderOptions options = options_of(2, 10);
+  LoaderOptions options = ahead_options(2, 10);
   const std::uint64_t slot = 8 * 2000 + 8 * 8;
   const std::uint64_t ring = 4 * slot;
   const std::uint64_t needed = read_ahead_within_budget(*images, options, ring);
@@ -258,13 +259,13 @@ TEST_CASE("read_ahead: the buffer is within the budget and part of the memory pl
   options.memory_budget = std::nullopt;
   options.read_ahead = 0;
   CHECK(read_ahead_within_budget(*images, options, ring) == 0);
-  CHECK(read_ahead_within_budget(CountingDataset(100), options_of(2, 10), ring) == 0);
+  CHECK(read_ahead_within_budget(CountingDataset(100), ahead_options(2, 10), ring) == 0);
 }
 
 TEST_CASE(
     "read_ahead: a buffer smaller than a batch is filled, and other images are read directly") {
   const auto images = std::make_shared<FileImages>(2000);
-  LoaderOptions options = options_of(2, 1);
+  LoaderOptions options = ahead_options(2, 1);
   options.batch_size = 1000;
   options.tile_rows = 100;
   LoaderOptions direct = options;

@@ -25,10 +25,10 @@ using Catch::Matchers::Contains;
 namespace {
 
 /// Mounts a fake bucket with a folder of objects.
-class Bucket {
+class MountedBucket {
  public:
   /// The tier can hold `capacity` objects, each with 4096 bytes and a block of checksums.
-  Bucket(std::int64_t count, std::uint64_t capacity) {
+  MountedBucket(std::int64_t count, std::uint64_t capacity) {
     fake_.budget.bytes = capacity * 2 * 4096;
     for (std::int64_t i = 0; i < count; ++i)
       fake_.store->objects[fmt::format("s3://bucket/set/c/{}.jpg", 1000 + i)] = {
@@ -38,9 +38,9 @@ class Bucket {
     options.root = "s3://bucket/set";
     dataset_ = build("image_folder", options);
   }
-  ~Bucket() { mount_remote(std::shared_ptr<LocalTier>()); }
-  Bucket(const Bucket&) = delete;
-  Bucket& operator=(const Bucket&) = delete;
+  ~MountedBucket() { mount_remote(std::shared_ptr<LocalTier>()); }
+  MountedBucket(const MountedBucket&) = delete;
+  MountedBucket& operator=(const MountedBucket&) = delete;
 
   FakeStore& store() { return *fake_.store; }
   [[nodiscard]] const std::shared_ptr<const Dataset>& dataset() const { return dataset_; }
@@ -56,7 +56,7 @@ class Bucket {
   std::shared_ptr<const Dataset> dataset_;
 };
 
-Pipeline cropped(std::shared_ptr<const Dataset> dataset) {
+Pipeline center_cropped(std::shared_ptr<const Dataset> dataset) {
   return {std::move(dataset),
           {transform_of("center_crop", spec::transform::CenterCrop{{{8}}})},
           {},
@@ -203,7 +203,7 @@ TEST_CASE("remote data: a loader can be destroyed while its threads wait for the
   const FailingImages images;
   LoaderOptions options = one_by_one();
   options.num_workers = 2;
-  auto loader = std::make_unique<Loader>(cropped(images.dataset()), options);
+  auto loader = std::make_unique<Loader>(center_cropped(images.dataset()), options);
   loader->start_epoch(0);
   REQUIRE(images.wait_for_requests(1));
   CHECK(seconds_of([&] { loader.reset(); }) < 60);
@@ -217,7 +217,7 @@ TEST_CASE("remote data: a stop signal ends the wait for the network and is repor
   watch_stop_signal(&received);
   LoaderOptions options = one_by_one();
   options.num_workers = workers;
-  Loader loader(cropped(images.dataset()), options);
+  Loader loader(center_cropped(images.dataset()), options);
   loader.start_epoch(0);
   std::jthread sender([&] {
     (void)images.wait_for_requests(1);
@@ -229,7 +229,7 @@ TEST_CASE("remote data: a stop signal ends the wait for the network and is repor
 }
 
 TEST_CASE("FetchAhead: cached images are not downloaded again") {
-  Bucket bucket(60, 12);
+  MountedBucket bucket(60, 12);
   const auto cached = std::make_shared<CachedDataset>(bucket.dataset(), 60 * 4096);
   cached->load();
   CHECK(bucket.store().reads <= 60 + 12);
@@ -247,7 +247,7 @@ TEST_CASE("FetchAhead: cached images are not downloaded again") {
 }
 
 TEST_CASE("FetchAhead: images that do not fit the cache are downloaded ahead") {
-  Bucket bucket(60, 400);
+  MountedBucket bucket(60, 400);
   const auto cached = std::make_shared<CachedDataset>(bucket.dataset(), 20 * 4096);
   std::vector<std::byte> scratch;
   for (std::int64_t i = 0; i < 30; ++i) (void)cached->read(i, scratch);
@@ -258,8 +258,8 @@ TEST_CASE("FetchAhead: images that do not fit the cache are downloaded ahead") {
 }
 
 TEST_CASE("FetchAhead: failed batches count as used, so that later images are downloaded") {
-  Bucket bucket(60, 40);  // ten of them are downloaded ahead
-  Loader loader(cropped(bucket.dataset()), one_by_one());
+  MountedBucket bucket(60, 40);  // ten of them are downloaded ahead
+  Loader loader(center_cropped(bucket.dataset()), one_by_one());
   loader.start_epoch(0);
   for (int i = 0; i < 30; ++i) CHECK_THROWS_AS(loader.next(), Error);
   CHECK(bucket.wait_for_reads(38));
@@ -275,25 +275,25 @@ TEST_CASE("FetchAhead: an allocation failure does not end the downloads") {
 }
 
 TEST_CASE("remote data: an invalid image is reported with its local copy") {
-  Bucket bucket(1, 100);
+  MountedBucket bucket(1, 100);
   for (const bool kept : {false, true}) {
     const auto dataset =
         kept ? std::make_shared<const CachedDataset>(bucket.dataset(), 4096) : bucket.dataset();
-    Loader loader(cropped(dataset), one_by_one());
+    Loader loader(center_cropped(dataset), one_by_one());
     loader.start_epoch(0);
     const std::string failure = failure_of([&] { (void)loader.next(); });
     CHECK_THAT(failure, StartsWith("9: ") &&
                             Contains("the local copy of s3://bucket/set/c/1000.jpg") &&
                             Contains("1000.jpg.data") && Contains("delete the local copy"));
   }
-  const Pipeline pipeline = cropped(bucket.dataset());
+  const Pipeline pipeline = center_cropped(bucket.dataset());
   std::vector<std::byte> scratch;
   CHECK_THAT(failure_of([&] { (void)Prefix(pipeline).make(0, scratch); }),
              Contains("the local copy of s3://bucket/set/c/1000.jpg"));
 }
 
 TEST_CASE("FetchAhead: memory() counts a block for each transfer, and nothing for local data") {
-  Bucket bucket(1, 100);
+  MountedBucket bucket(1, 100);
   const std::uint64_t least = FetchAhead::memory(*bucket.dataset(), 1);
   CHECK(least >= 2 * CachedObject::kBlock);
   CHECK(FetchAhead::memory(*bucket.dataset(), 3) == least + 2 * CachedObject::kBlock);

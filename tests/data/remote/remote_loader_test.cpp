@@ -67,7 +67,7 @@ class Served {
   std::unique_ptr<WebServer> server_;
 };
 
-LoaderOptions options_of(int workers) {
+LoaderOptions remote_options(int workers) {
   return {.batch_size = 8, .num_workers = workers, .seed = 3, .tile_rows = 3};
 }
 
@@ -75,10 +75,10 @@ LoaderOptions options_of(int workers) {
 
 TEST_CASE("remote data: batches equal those of local files for any number of workers") {
   Served served;
-  const auto expected = digest_epochs(served.local(), options_of(0), 2).epochs;
+  const auto expected = digest_epochs(served.local(), remote_options(0), 2).epochs;
   for (const int workers : {0, 1, 2, 8}) {
     const int before = served.requests();
-    CHECK(digest_epochs(served.remote(), options_of(workers), 2).epochs == expected);
+    CHECK(digest_epochs(served.remote(), remote_options(workers), 2).epochs == expected);
     const int sent = served.requests() - before;
     CHECK(sent >= kImages + 1);
     CHECK(sent <= (kImages + 1) * 7 / 6 + 2);  // failed requests succeed on the second attempt
@@ -88,11 +88,11 @@ TEST_CASE("remote data: batches equal those of local files for any number of wor
 TEST_CASE("remote data: a loader can be destroyed during a download") {
   Served served;
   for (int round = 0; round < 12; ++round) {
-    Loader loader(served.remote(), options_of(round % 4));
+    Loader loader(served.remote(), remote_options(round % 4));
     loader.start_epoch(round);
     for (int batch = 0; batch < round % 5; ++batch) CHECK(loader.next()->index == batch);
     if (round % 3 == 0) loader.start_epoch(round + 7, 2);
   }
-  CHECK(digest_epochs(served.remote(), options_of(2), 1).epochs ==
-        digest_epochs(served.local(), options_of(0), 1).epochs);
+  CHECK(digest_epochs(served.remote(), remote_options(2), 1).epochs ==
+        digest_epochs(served.local(), remote_options(0), 1).epochs);
 }

@@ -13,9 +13,9 @@ namespace trainctl::launch {
 namespace {
 
 // Sets the worker's variables for a test and removes them in the destructor.
-class Environment {
+class SetEnvironment {
  public:
-  explicit Environment(std::map<std::string, std::string> changes) {
+  explicit SetEnvironment(std::map<std::string, std::string> changes) {
     std::map<std::string, std::string> values{{kRank, "1"},
                                               {kWorldSize, "4"},
                                               {kLocalRank, "1"},
@@ -27,7 +27,7 @@ class Environment {
       if (value != "unset") ::setenv(name.c_str(), value.c_str(), 1);
     }
   }
-  ~Environment() {
+  ~SetEnvironment() {
     for (const char* name : kNames) ::unsetenv(name);
   }
 
@@ -38,8 +38,8 @@ class Environment {
   Fd open_{::dup(STDOUT_FILENO)};
 };
 
-std::string error_of(std::map<std::string, std::string> changes) {
-  const Environment environment(std::move(changes));
+std::string environment_error(std::map<std::string, std::string> changes) {
+  const SetEnvironment environment(std::move(changes));
   try {
     read_worker_env();
   } catch (const Error& error) {
@@ -71,7 +71,7 @@ int code_after(const std::vector<int>& signals, From from = From::others,
 }  // namespace
 
 TEST_CASE("worker environment: rank and world size are read") {
-  const Environment environment({{kSupervisorPid, std::to_string(::getppid())}});
+  const SetEnvironment environment({{kSupervisorPid, std::to_string(::getppid())}});
   const WorkerEnv env = read_worker_env();
   CHECK(env.supervised);
   CHECK(env.rank == 1);
@@ -85,7 +85,7 @@ TEST_CASE("worker environment: rank and world size are read") {
 }
 
 TEST_CASE("worker environment: the accelerator is read") {
-  const Environment environment(
+  const SetEnvironment environment(
       {{kSupervisorPid, std::to_string(::getppid())}, {kAccelerator, "gpu"}});
   CHECK(read_worker_env().accelerator == "gpu");
 }
@@ -93,15 +93,15 @@ TEST_CASE("worker environment: the accelerator is read") {
 TEST_CASE("worker environment: the address for other nodes is read") {
   const std::string parent = std::to_string(::getppid());
   for (const char* address : {"10.0.0.1", "fd00::1"}) {
-    const Environment environment({{kSupervisorPid, parent}, {kGroupAddress, address}});
+    const SetEnvironment environment({{kSupervisorPid, parent}, {kGroupAddress, address}});
     CHECK(read_worker_env().group_address == address);
   }
-  CHECK_THAT(error_of({{kGroupAddress, "node1"}}),
+  CHECK_THAT(environment_error({{kGroupAddress, "node1"}}),
              Contains("TRAINCTL_GROUP_ADDRESS must be a numeric address, got 'node1'"));
 }
 
 TEST_CASE("worker environment: a worker started by hand is rank 0 of 1") {
-  const Environment environment({{kEventFd, "unset"}, {kRank, "garbage"}});
+  const SetEnvironment environment({{kEventFd, "unset"}, {kRank, "garbage"}});
   const WorkerEnv env = read_worker_env();
   CHECK_FALSE(env.supervised);
   CHECK(env.rank == 0);
@@ -111,22 +111,22 @@ TEST_CASE("worker environment: a worker started by hand is rank 0 of 1") {
 TEST_CASE("worker environment: an invalid variable is an error that names it") {
   for (const char* garbage :
        {"", "x", "1x", " 1", "+1", "-1", "4", "99999999999999999999", "1.0", "\x1b"}) {
-    CHECK_THAT(error_of({{kRank, garbage}}),
+    CHECK_THAT(environment_error({{kRank, garbage}}),
                Contains("2 environment variable RANK must be") && Contains("from 0 to 3"));
   }
-  CHECK_THAT(error_of({{kRank, "unset"}}), Contains("RANK is not set"));
-  CHECK_THAT(error_of({{kWorldSize, "0"}}), Contains("WORLD_SIZE"));
-  CHECK_THAT(error_of({{kLocalRank, "2"}}),
+  CHECK_THAT(environment_error({{kRank, "unset"}}), Contains("RANK is not set"));
+  CHECK_THAT(environment_error({{kWorldSize, "0"}}), Contains("WORLD_SIZE"));
+  CHECK_THAT(environment_error({{kLocalRank, "2"}}),
              Contains("LOCAL_RANK must be a whole number from 0 to 1, got '2'"));
-  CHECK_THAT(error_of({{kEventFd, "987654"}}),
+  CHECK_THAT(environment_error({{kEventFd, "987654"}}),
              Contains("TRAINCTL_EVENT_FD contains the file descriptor 987654, which is not open"));
-  CHECK_THAT(error_of({{kStoreFd, "0"}}), Contains("TRAINCTL_STORE_FD"));
-  CHECK_THAT(error_of({{kAccelerator, "tpu"}}),
+  CHECK_THAT(environment_error({{kStoreFd, "0"}}), Contains("TRAINCTL_STORE_FD"));
+  CHECK_THAT(environment_error({{kAccelerator, "tpu"}}),
              Contains("2 environment variable TRAINCTL_ACCELERATOR must be cpu or gpu, got 'tpu'"));
 }
 
 TEST_CASE("worker environment: a worker without its supervisor does not start") {
-  CHECK_THAT(error_of({{kSupervisorPid, std::to_string(::getpid())}}),
+  CHECK_THAT(environment_error({{kSupervisorPid, std::to_string(::getpid())}}),
              Contains("7 the trainctl process that started this rank"));
 }
 

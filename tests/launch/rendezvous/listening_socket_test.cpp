@@ -13,7 +13,7 @@
 namespace trainctl::launch {
 namespace {
 
-constexpr Claim kNode1{Role::node, 1};
+constexpr Claim kNode{Role::node, 1};
 
 Error listen_error(const std::string& host, bool any_address = false) {
   Listener::Options options = two_node_options(host);
@@ -46,7 +46,7 @@ JoinOptions options_at(const Endpoint& endpoint, double timeout_s) {
   return {.endpoint = endpoint,
           .token = token_of(7),
           .run_id = "run",
-          .claim = kNode1,
+          .claim = kNode,
           .timeout_s = timeout_s};
 }
 
@@ -126,7 +126,7 @@ TEST_CASE("Listener: a port is free immediately after its connections have close
   {
     Listener coordinator(two_node_options());
     endpoint = coordinator.endpoint();
-    auto joining = join_async(join_options(coordinator, kNode1));
+    auto joining = join_async(join_options(coordinator, kNode));
     Listener::Arrival arrival = next_arrival(coordinator);
     const JoinedConnection joined = joining.get();
     arrival.socket.reset();  // the side that closes first stays in TIME_WAIT
@@ -162,7 +162,7 @@ TEST_CASE("join: a node that starts before the coordinator waits for it") {
   waiting.get_future().wait();
   port.reset();
   Listener coordinator(options);
-  CHECK(next_arrival(coordinator).claim == kNode1);
+  CHECK(next_arrival(coordinator).claim == kNode);
   CHECK(joining.get().socket.valid());
 }
 

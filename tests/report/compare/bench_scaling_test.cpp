@@ -11,7 +11,7 @@ using namespace trainctl::report;
 
 namespace {
 
-Trial trial(double samples_per_s, std::vector<double> losses = {0.5, 0.25}) {
+Trial trial_at(double samples_per_s, std::vector<double> losses = {0.5, 0.25}) {
   return {.total_s = 10,
           .epoch_s = {5, 5},
           .samples_per_s = samples_per_s,
@@ -22,7 +22,7 @@ Trial trial(double samples_per_s, std::vector<double> losses = {0.5, 0.25}) {
 }
 
 Trial two_rank_trial(double samples_per_s, std::vector<double> losses) {
-  Trial found = trial(samples_per_s, std::move(losses));
+  Trial found = trial_at(samples_per_s, std::move(losses));
   found.exposed_s = 0.002;
   found.exposed_share = 0.2;
   found.slowest = SlowRank{1, 0.04};
@@ -40,7 +40,7 @@ BenchRow row_of(int devices, int batch, std::vector<Trial> trials) {
 std::vector<BenchRow> one_and_two() {
   const std::vector<double> near{0.5 + 1e-7, 0.25};
   return {
-      row_of(1, 64, {trial(100), trial(110), trial(90)}),
+      row_of(1, 64, {trial_at(100), trial_at(110), trial_at(90)}),
       row_of(2, 32,
              {two_rank_trial(180, near), two_rank_trial(165, near), two_rank_trial(162, near)})};
 }
@@ -86,7 +86,7 @@ TEST_CASE("bench scaling: the base is the first row with equal other settings") 
   std::vector<BenchRow> rows;
   for (const int workers : {0, 4}) {
     for (const int devices : {2, 4}) {
-      BenchRow row = row_of(devices, 32, {trial(100 * devices + workers)});
+      BenchRow row = row_of(devices, 32, {trial_at(100 * devices + workers)});
       row.settings.emplace_back("loader.num_workers", std::to_string(workers));
       rows.push_back(row);
     }
@@ -100,8 +100,8 @@ TEST_CASE("bench scaling: the base is the first row with equal other settings") 
 }
 
 TEST_CASE("bench scaling: strong scaling distinguishes rows by the global batch size") {
-  const std::vector<BenchRow> rows{row_of(1, 64, {trial(1)}), row_of(2, 32, {trial(2)}),
-                                   row_of(1, 128, {trial(3)}), row_of(2, 64, {trial(6)})};
+  const std::vector<BenchRow> rows{row_of(1, 64, {trial_at(1)}), row_of(2, 32, {trial_at(2)}),
+                                   row_of(1, 128, {trial_at(3)}), row_of(2, 64, {trial_at(6)})};
   const auto scaling = scaling_rows(rows, Scaling::strong);
   REQUIRE(scaling.size() == 4);
   CHECK(scaling[1].base == 0);
@@ -133,8 +133,8 @@ TEST_CASE("bench scaling: a failed base leaves the other rows without an efficie
 
 TEST_CASE("loss_gap: the gap is relative, and absent if a loss is missing or not finite") {
   const auto gap = [](std::vector<double> base, std::vector<double> other) {
-    const BenchRow a{"a", {}, {trial(1, std::move(base))}, {}};
-    const BenchRow b{"b", {}, {trial(1, std::move(other))}, {}};
+    const BenchRow a{"a", {}, {trial_at(1, std::move(base))}, {}};
+    const BenchRow b{"b", {}, {trial_at(1, std::move(other))}, {}};
     return loss_gap(a, b);
   };
   constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();

@@ -5,14 +5,11 @@
 #include "support/golden.hpp"
 
 #include <cmath>
-#include <limits>
 
 using namespace trainctl;
 using namespace trainctl::report;
 
 namespace {
-
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 Trial trial(double total_s, std::vector<double> losses = {0.5, 0.25}, std::string digest = "d1") {
   return {.total_s = total_s,
@@ -70,7 +67,7 @@ TEST_CASE("speedup: needs a baseline, and the interval needs three pairs") {
 }
 
 TEST_CASE("speedup: a pair with an invalid time is skipped") {
-  const double base[] = {10, 10, 10, kNaN};
+  const double base[] = {10, 10, 10, std::nan("")};
   const double other[] = {0, 5, -1, 5};
   const Speedup result = speedup(base, other);
   CHECK(*result.value == Approx(2));
@@ -102,8 +99,8 @@ TEST_CASE("bench: a row is identical only if every repeat has the first row's ba
 }
 
 TEST_CASE("bench: losses that are NaN in the same epochs are equal") {
-  const std::vector<BenchRow> rows{{"a", {}, {trial(1, {0.5, kNaN})}},
-                                   {"b", {}, {trial(1, {0.5, kNaN})}}};
+  const std::vector<BenchRow> rows{{"a", {}, {trial(1, {0.5, std::nan("")})}},
+                                   {"b", {}, {trial(1, {0.5, std::nan("")})}}};
   CHECK(summarize(rows)[1].same_losses == true);
   CHECK(bench_document(rows, {.config = "x"})["rows"][1]["loss"][1] == "nan");
 }

@@ -8,7 +8,7 @@ using namespace trainctl::report;
 
 namespace {
 
-LoaderTrial trial(double samples_per_s, std::string digest = "00000000000000d1") {
+LoaderTrial loader_trial(double samples_per_s, std::string digest = "00000000000000d1") {
   return {.samples_per_s = samples_per_s,
           .cpu_s_per_1k = 0.5,
           .p50_ms = 1.5,
@@ -18,10 +18,11 @@ LoaderTrial trial(double samples_per_s, std::string digest = "00000000000000d1")
 }
 
 DataBench two_rows() {
-  return {"w3.yaml",
-          "decode",
-          {{0, {trial(1000), trial(1200), trial(1100)}, 1250},
-           {2, {trial(2000), trial(2100), trial(1900)}, 2500, "probe: enough"}}};
+  return {
+      "w3.yaml",
+      "decode",
+      {{0, {loader_trial(1000), loader_trial(1200), loader_trial(1100)}, 1250},
+       {2, {loader_trial(2000), loader_trial(2100), loader_trial(1900)}, 2500, "probe: enough"}}};
 }
 
 }  // namespace

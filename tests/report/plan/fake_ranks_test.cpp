@@ -7,7 +7,7 @@ using namespace trainctl::report;
 
 namespace {
 
-constexpr std::int64_t kMiB = 1 << 20;
+constexpr std::int64_t kMega = 1 << 20;
 
 FakeRanks eight() {
   FakeRanks fake{.ranks = 8,
@@ -28,18 +28,18 @@ FakeRanks eight() {
                   .last_batch = 275,
                   .last_least = 34,
                   .last_most = 35}};
-  fake.buckets = {{12, 3 * kMiB}, {1, kMiB}};
+  fake.buckets = {{12, 3 * kMega}, {1, kMega}};
   events::Measured model;
   model.device = "cpu";
-  model.weight_bytes = 10 * kMiB;
-  model.gradient_bytes = 10 * kMiB;
-  model.optimizer_bytes = 20 * kMiB + 1;
-  model.activation_bytes = 5 * kMiB;
-  model.batch_bytes = kMiB;
-  model.kernel_bytes = 2 * kMiB;
+  model.weight_bytes = 10 * kMega;
+  model.gradient_bytes = 10 * kMega;
+  model.optimizer_bytes = 20 * kMega + 1;
+  model.activation_bytes = 5 * kMega;
+  model.batch_bytes = kMega;
+  model.kernel_bytes = 2 * kMega;
   fake.model = model;
-  fake.optimizer_share = 5 * kMiB / 2;
-  fake.loading_bytes = 7 * kMiB;
+  fake.optimizer_share = 5 * kMega / 2;
+  fake.loading_bytes = 7 * kMega;
   return fake;
 }
 
@@ -47,8 +47,8 @@ FakeRanks eight() {
 
 TEST_CASE("fake ranks: a rank needs all parts of a step and the largest shard of the optimizer") {
   const FakeRanks fake = eight();
-  CHECK(rank_step_bytes(fake, false) == 48 * kMiB + 1);
-  CHECK(rank_step_bytes(fake, true) == 28 * kMiB + 5 * kMiB / 2);
+  CHECK(rank_step_bytes(fake, false) == 48 * kMega + 1);
+  CHECK(rank_step_bytes(fake, true) == 28 * kMega + 5 * kMega / 2);
   FakeRanks without = fake;
   without.model.reset();
   CHECK(rank_step_bytes(without, false) == 0);
@@ -92,8 +92,8 @@ TEST_CASE("fake ranks: JSON is part of the plan's JSON") {
   CHECK(fake["samples_per_step"] == 1024);
   CHECK(fake["memory"]["shards_optimizer"] == false);
   CHECK(fake["splits"][1]["last_batch"]["max_per_rank"] == 35);
-  CHECK(fake["buckets"][0]["bytes"] == 3 * kMiB);
-  CHECK(fake["memory"]["step_bytes"] == 48 * kMiB + 1);
+  CHECK(fake["buckets"][0]["bytes"] == 3 * kMega);
+  CHECK(fake["memory"]["step_bytes"] == 48 * kMega + 1);
   CHECK(fake["memory"]["step_bytes_zero1"] == rank_step_bytes(*plan.fake, true));
   CHECK(document["scaling"].is_null());
   plan.fake->model.reset();

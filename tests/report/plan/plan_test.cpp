@@ -8,32 +8,32 @@ using namespace trainctl::report;
 
 namespace {
 
-constexpr std::uint64_t kMiB = 1 << 20;
+constexpr std::uint64_t kMebi = 1 << 20;
 
 PlannedSplit photographs() {
   return {.name = "train",
           .dataset = "image_folder",
           .samples = 1'281'167,
-          .dataset_bytes = 120 * kMiB,
+          .dataset_bytes = 120 * kMebi,
           .cache = "encoded",
-          .cache_bytes = 2000 * kMiB,
+          .cache_bytes = 2000 * kMebi,
           .slots = 8,
-          .slot_bytes = 9 * kMiB,
-          .order_bytes = 10 * kMiB,
+          .slot_bytes = 9 * kMebi,
+          .order_bytes = 10 * kMebi,
           .threads = 4,
-          .scratch_bytes = 3 * kMiB / 2};
+          .scratch_bytes = 3 * kMebi / 2};
 }
 
 PlannedSplit packed() {
   return {.name = "val",
           .dataset = "pack",
           .samples = 1,
-          .mapped_bytes = 700 * kMiB,
+          .mapped_bytes = 700 * kMebi,
           .cache = "none",
           .slots = 1,
-          .slot_bytes = 9 * kMiB,
-          .scratch_bytes = kMiB,
-          .ahead_bytes = 30 * kMiB};
+          .slot_bytes = 9 * kMebi,
+          .scratch_bytes = kMebi,
+          .ahead_bytes = 30 * kMebi};
 }
 
 Plan two_ranks() {
@@ -49,8 +49,8 @@ Plan two_ranks() {
           .workers = 4,
           .auto_prefetch = true,
           .prefetch_factor = 2,
-          .available_bytes = 64'000 * kMiB,
-          .cache_budget = 32'000 * kMiB,
+          .available_bytes = 64'000 * kMebi,
+          .cache_budget = 32'000 * kMebi,
           .splits = {photographs(), packed()}};
 }
 
@@ -58,8 +58,8 @@ Plan two_ranks() {
 
 TEST_CASE("plan: memory is shown by part, split and process") {
   const Plan plan = two_ranks();
-  CHECK(plan.splits[0].total() == (120 + 2000 + 72 + 10 + 6) * kMiB);
-  CHECK(plan.rank_bytes() == (2208 + 40) * kMiB);
+  CHECK(plan.splits[0].total() == (120 + 2000 + 72 + 10 + 6) * kMebi);
+  CHECK(plan.rank_bytes() == (2208 + 40) * kMebi);
   CHECK(plan.node_bytes() == 2 * plan.rank_bytes());  // mapped files are shared
   check_golden("report/plan.txt", plan_text(plan, {}));
   check_golden("report/plan.json", to_pretty(plan_document(plan)) + "\n");
@@ -138,13 +138,13 @@ TEST_CASE("plan --probe: shows how many workers auto chooses, the longest steps 
 
 TEST_CASE("plan: one process has one column and no empty rows") {
   Plan plan{.config = "one.yaml", .batch_size = 1, .steps_per_epoch = 1};
-  plan.available_bytes = 8 * kMiB;
+  plan.available_bytes = 8 * kMebi;
   plan.splits = {{.name = "train",
                   .dataset = "tokens",
                   .samples = 1,
                   .cache = "none",
                   .slots = 1,
-                  .slot_bytes = kMiB}};
+                  .slot_bytes = kMebi}};
   check_golden("report/plan_one.txt", plan_text(plan, {}));
 }
 
@@ -175,7 +175,7 @@ TEST_CASE("plan: buffers for transfers of remote data are counted") {
   Plan plan = two_ranks();
   CHECK(plan_text(plan, {}).find("transfers") == std::string::npos);
   const std::uint64_t before = plan.splits[0].total();
-  plan.splits[0].transfer_bytes = 96 * kMiB;
-  CHECK(plan.splits[0].total() == before + 96 * kMiB);
+  plan.splits[0].transfer_bytes = 96 * kMebi;
+  CHECK(plan.splits[0].total() == before + 96 * kMebi);
   CHECK_THAT(plan_text(plan, {}), Contains("transfers                  96.0 MiB"));
 }

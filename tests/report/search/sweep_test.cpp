@@ -14,7 +14,7 @@ using namespace trainctl::report;
 
 namespace {
 
-SweepRun invented(std::size_t group, std::uint64_t seed, double value) {
+SweepRun invented_run(std::size_t group, std::uint64_t seed, double value) {
   constexpr std::array kRates{"0.1", "0.01", "0.001", "1"};
   SweepRun run;
   run.id = fmt::format("{:04}", 3 * group + seed + 1);
@@ -46,13 +46,13 @@ Sweep empty_sweep() {
 Sweep four_settings() {
   Sweep sweep = empty_sweep();
   for (const double value : {0.90, 0.91, 0.92})
-    sweep.runs.push_back(invented(0, sweep.runs.size() % 3, value));
+    sweep.runs.push_back(invented_run(0, sweep.runs.size() % 3, value));
   for (const double value : {0.89, 0.91, 0.90})
-    sweep.runs.push_back(invented(1, sweep.runs.size() % 3, value));
+    sweep.runs.push_back(invented_run(1, sweep.runs.size() % 3, value));
   for (const double value : {0.50, 0.52, 0.51})
-    sweep.runs.push_back(invented(2, sweep.runs.size() % 3, value));
+    sweep.runs.push_back(invented_run(2, sweep.runs.size() % 3, value));
   for (const double value : {0.1, 0.3, 0.2})
-    sweep.runs.push_back(invented(3, sweep.runs.size() % 3, value));
+    sweep.runs.push_back(invented_run(3, sweep.runs.size() % 3, value));
   SweepRun& failed = sweep.runs.back();
   failed.status = SweepStatus::failed;
   failed.exit_code = 6;
@@ -104,7 +104,7 @@ TEST_CASE("sweep: incomplete runs are listed after complete ones, the longest fi
   Sweep sweep = empty_sweep();
   sweep.prunes = true;
   for (const std::size_t group : {0U, 1U, 2U, 3U})
-    sweep.runs.push_back(invented(group, 0, 0.9 + 0.01 * static_cast<double>(group)));
+    sweep.runs.push_back(invented_run(group, 0, 0.9 + 0.01 * static_cast<double>(group)));
   for (const std::size_t cut : {1U, 2U, 3U}) {
     sweep.runs[cut].status = SweepStatus::pruned;
     sweep.runs[cut].epochs = cut == 1 ? 2 : 1;
@@ -119,7 +119,7 @@ TEST_CASE("sweep: incomplete runs are listed after complete ones, the longest fi
 
 TEST_CASE("sweep: one seed gives no interval, and the notes say so") {
   Sweep sweep = empty_sweep();
-  sweep.runs = {invented(0, 7, 0.9), invented(1, 7, 0.8)};
+  sweep.runs = {invented_run(0, 7, 0.9), invented_run(1, 7, 0.8)};
   const auto rows = sweep_rows(sweep);
   CHECK_FALSE(rows[1].tied);
   CHECK(rows[1].difference.mean == Approx(-0.1));
@@ -154,7 +154,7 @@ TEST_CASE("sweep: JSON has the runs and their summary") {
 
 TEST_CASE("sweep: YAML values that are not JSON stay strings") {
   Sweep sweep = empty_sweep();
-  sweep.runs = {invented(0, 0, 0.5)};
+  sweep.runs = {invented_run(0, 0, 0.5)};
   sweep.runs[0].overrides = {{"optimizer.type", "sgd"}, {"trainer.precision", "32-true"}};
   const Json document = sweep_document(sweep, 0);
   CHECK(document["runs"][0]["overrides"]["optimizer.type"] == "sgd");
@@ -184,7 +184,8 @@ TEST_CASE("sweep page: settings have the same order and values as the sweep") {
 
 TEST_CASE("sweep page: runs are sorted by their best epochs") {
   Sweep sweep = empty_sweep();
-  for (const double value : {0.7, 0.9}) sweep.runs.push_back(invented(0, sweep.runs.size(), value));
+  for (const double value : {0.7, 0.9})
+    sweep.runs.push_back(invented_run(0, sweep.runs.size(), value));
   sweep.runs[0].metrics = {{"val/accuracy", 0.99}};  // the last epoch does not count
   const std::string page = sweep_page(sweep_document(sweep, 0), {}, "digits");
   const std::string runs = page.substr(page.rfind("Runs, the best first"));
@@ -203,8 +204,8 @@ Sweep five_folds(std::uint64_t seeds) {
       for (int fold = 0; fold < 5; ++fold) {
         // The seeds of a fold differ by values that cancel in their mean.
         const double noise = seeds > 1 ? 0.02 * static_cast<double>(seed) - 0.01 : 0;
-        sweep.runs.push_back(
-            invented(group, seed, 0.90 - 0.1 * static_cast<double>(group) + 0.01 * fold + noise));
+        sweep.runs.push_back(invented_run(
+            group, seed, 0.90 - 0.1 * static_cast<double>(group) + 0.01 * fold + noise));
         sweep.runs.back().fold = fold;
       }
     }

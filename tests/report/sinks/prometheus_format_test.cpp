@@ -52,7 +52,7 @@ Page parsed(const std::string& text) {
   return page;
 }
 
-PrometheusOptions options_for(const std::filesystem::path& file) {
+PrometheusOptions writing_to(const std::filesystem::path& file) {
   return {.file = file,
           .every_s = 15,
           .run = "a \"b\"\\\n",
@@ -85,7 +85,7 @@ TEST_CASE("prometheus_text: labels and numbers follow the Prometheus text format
 TEST_CASE("PrometheusSink: the file shows the state of the run from start to end") {
   TempFolder folder;
   const auto file = folder / "trainctl.prom";
-  const auto sink = make_prometheus_sink(options_for(file));
+  const auto sink = make_prometheus_sink(writing_to(file));
   Page page = parsed(golden::read(file));
   CHECK(page.samples.at("trainctl_up" + kCommon + "}") == 1);
   CHECK(page.samples.at("trainctl_restarts_total" + kCommon + "}") == 2);
@@ -122,7 +122,7 @@ TEST_CASE("PrometheusSink: the file shows the state of the run from start to end
 TEST_CASE("PrometheusSink: the file is rewritten every few seconds within an epoch") {
   TempFolder folder;
   const auto file = folder / "trainctl.prom";
-  const auto sink = make_prometheus_sink(options_for(file));
+  const auto sink = make_prometheus_sink(writing_to(file));
   sink->on_tick(100);
   sink->on_event(0, events::Progress{.global_step = 7, .loss = 0.5});
   sink->on_tick(110);
@@ -134,7 +134,7 @@ TEST_CASE("PrometheusSink: the file is rewritten every few seconds within an epo
 
 TEST_CASE("PrometheusSink: an unwritable file causes one warning every ten minutes") {
   TempFolder folder;
-  const auto sink = make_prometheus_sink(options_for(folder / "gone/trainctl.prom"));
+  const auto sink = make_prometheus_sink(writing_to(folder / "gone/trainctl.prom"));
   int num_reports = 0;
   for (double now = 0; now < 1300; now += 20) {
     sink->on_tick(now);

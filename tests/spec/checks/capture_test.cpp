@@ -15,7 +15,7 @@ std::string obstacle(const std::vector<std::string>& overrides,
 }
 
 /// Returns the problems of an experiment before training.
-std::string problems_with(const std::vector<std::string>& overrides) {
+std::string capture_problems(const std::vector<std::string>& overrides) {
   trainctl::config::Diagnostics diagnostics;
   spec::check_capture(load_valid(overrides), diagnostics);
   return diagnostics.render();
@@ -100,11 +100,11 @@ TEST_CASE("CUDA graphs: plug-ins are captured only with cuda_graphs=true", "[spe
 }
 
 TEST_CASE("CUDA graphs: cuda_graphs=true is an error if a step cannot be captured", "[spec]") {
-  CHECK_THAT(problems_with({"trainer.cuda_graphs=true"}),
+  CHECK_THAT(capture_problems({"trainer.cuda_graphs=true"}),
              Contains("'cuda_graphs' is true, but the run is on a CPU") &&
                  Contains("write 'cuda_graphs: auto'"));
-  CHECK_THAT(problems_with({"trainer.cuda_graphs=auto"}), Equals(""));
-  CHECK_THAT(problems_with({"trainer.cuda_graphs=false"}), Equals(""));
+  CHECK_THAT(capture_problems({"trainer.cuda_graphs=auto"}), Equals(""));
+  CHECK_THAT(capture_problems({"trainer.cuda_graphs=false"}), Equals(""));
   CHECK_THAT(problems_of({"trainer.cuda_graphs=true"}),
              Equals(""));  // it is only checked for training
   CHECK_THAT(problems_of({"trainer.cuda_graphs=2"}), Contains("cuda_graphs"));

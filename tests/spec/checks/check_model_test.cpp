@@ -15,7 +15,7 @@ constexpr SampleKind kTexts{Inputs::tokens, Targets::classes, /*vocab_size=*/256
 const ModelInput kDigits{{}, {1, 28, 28}, 10};
 
 /// Returns the problems of the model with such samples; the config itself may be wrong, too.
-std::string problems_with(const std::string& model, const std::optional<ModelInput>& input) {
+std::string model_problems(const std::string& model, const std::optional<ModelInput>& input) {
   trainctl::config::Diagnostics diagnostics;
   const TempFolder folder;
   std::ofstream(folder / "model.yaml") << kValidYaml;
@@ -49,47 +49,47 @@ TEST_CASE("test_time_augmentation: needs a view, and images that it can move", "
 }
 
 TEST_CASE("sequential: layers that fit the data have no problems", "[spec]") {
-  CHECK(problems_with(sequential("{type: conv2d, out_channels: 4, kernel_size: 5, stride: 2}, "
-                                 "batch_norm2d, relu, {type: max_pool2d, kernel_size: 2}, "
-                                 "{type: residual, layers: [gelu]}, flatten, dropout, "
-                                 "{type: linear, out_features: 10}"),
-                      kDigits)
+  CHECK(model_problems(sequential("{type: conv2d, out_channels: 4, kernel_size: 5, stride: 2}, "
+                                  "batch_norm2d, relu, {type: max_pool2d, kernel_size: 2}, "
+                                  "{type: residual, layers: [gelu]}, flatten, dropout, "
+                                  "{type: linear, out_features: 10}"),
+                       kDigits)
             .empty());
-  CHECK(problems_with(sequential("{type: embedding, embedding_dim: 8}, tanh, linear"),
-                      ModelInput{kText, {16}, 100})
+  CHECK(model_problems(sequential("{type: embedding, embedding_dim: 8}, tanh, linear"),
+                       ModelInput{kText, {16}, 100})
             .empty());
-  CHECK(problems_with(sequential("linear"), ModelInput{{Inputs::numbers, {}}, {5}, 3}).empty());
+  CHECK(model_problems(sequential("linear"), ModelInput{{Inputs::numbers, {}}, {5}, 3}).empty());
 }
 
 TEST_CASE("sequential: the error for a layer contains the shape of its input", "[spec]") {
-  CHECK_THAT(problems_with(sequential("{type: avg_pool2d, kernel_size: 7}, relu, "
-                                      "{type: conv2d, out_channels: 3, kernel_size: 5}"),
-                           kDigits),
+  CHECK_THAT(model_problems(sequential("{type: avg_pool2d, kernel_size: 7}, relu, "
+                                       "{type: conv2d, out_channels: 3, kernel_size: 5}"),
+                            kDigits),
              Contains("layer 2 (conv2d) cannot take an input of shape 1x4x4: a window of 5x5 is "
                       "larger than its input") &&
                  Contains("make 'kernel_size' smaller"));
-  CHECK_THAT(problems_with(sequential("flatten, batch_norm2d, linear"), kDigits),
+  CHECK_THAT(model_problems(sequential("flatten, batch_norm2d, linear"), kDigits),
              Contains("layer 1 (batch_norm2d) cannot take an input of shape 784: its input must be "
                       "an image, C x H x W"));
-  CHECK_THAT(problems_with(sequential("{type: conv2d, out_channels: 4, kernel_size: 3, dilation: "
-                                      "14}, flatten, linear"),
-                           kDigits),
+  CHECK_THAT(model_problems(sequential("{type: conv2d, out_channels: 4, kernel_size: 3, dilation: "
+                                       "14}, flatten, linear"),
+                            kDigits),
              Contains("layer 0 (conv2d) cannot take an input of shape 1x28x28: a window of 29x29"));
-  CHECK_THAT(problems_with(sequential("relu, linear"), ModelInput{kText, {16}, 100}),
+  CHECK_THAT(model_problems(sequential("relu, linear"), ModelInput{kText, {16}, 100}),
              Contains("layer 0 (relu) cannot take an input of shape 16: its input must be numbers, "
                       "got tokens") &&
                  Contains("start with an embedding"));
   CHECK_THAT(
-      problems_with(sequential("{type: embedding, embedding_dim: 8}, flatten, linear"), kDigits),
+      model_problems(sequential("{type: embedding, embedding_dim: 8}, flatten, linear"), kDigits),
       Contains("layer 0 (embedding) cannot take an input of shape 1x28x28: its input must be "
                "tokens, got numbers"));
-  CHECK_THAT(problems_with(sequential("{type: embedding, embedding_dim: 8}, linear"),
-                           ModelInput{kText, {16}, 0}),
+  CHECK_THAT(model_problems(sequential("{type: embedding, embedding_dim: 8}, linear"),
+                            ModelInput{kText, {16}, 0}),
              Contains("add 'vocab_size' to dataset.train"));
 }
 
 TEST_CASE("sequential: all invalid layers are reported at once", "[spec]") {
-  const std::string problems = problems_with(
+  const std::string problems = model_problems(
       sequential("{type: conv2d, out_channels: 4, kernel_size: 3, groups: 3}, "
                  "{type: max_pool2d, kernel_size: 2, padding: 2}, {type: layer_norm, dims: 5}, "
                  "{type: linear, out_features: -1}, {type: conv2d, kernel_size: 3}, sofmax"),
@@ -112,15 +112,15 @@ TEST_CASE("sequential: all invalid layers are reported at once", "[spec]") {
 
 TEST_CASE("sequential: both branches of a residual are checked", "[spec]") {
   const std::string half = "{type: conv2d, out_channels: 8, kernel_size: 3, stride: 2, padding: 1}";
-  CHECK_THAT(problems_with(sequential("{type: residual, layers: [" + half + "]}, flatten, linear"),
-                           kDigits),
+  CHECK_THAT(model_problems(sequential("{type: residual, layers: [" + half + "]}, flatten, linear"),
+                            kDigits),
              Contains("layer 0 (residual) cannot take an input of shape 1x28x28: its layers output "
                       "8x14x14, but its shortcut outputs 1x28x28"));
-  CHECK(problems_with(sequential("{type: residual, layers: [" + half + "], shortcut: [" + half +
-                                 "]}, flatten, linear"),
-                      kDigits)
+  CHECK(model_problems(sequential("{type: residual, layers: [" + half + "], shortcut: [" + half +
+                                  "]}, flatten, linear"),
+                       kDigits)
             .empty());
-  const std::string deep = problems_with(
+  const std::string deep = model_problems(
       sequential("relu, {type: residual, layers: [tanh, {type: avg_pool2d, kernel_size: 99}], "
                  "shortcut: [{type: conv2d, out_channels: 4, kernel_size: 99}]}, flatten, linear"),
       kDigits);
@@ -135,19 +135,20 @@ TEST_CASE("sequential: the branches of a concat must fit together", "[spec]") {
     return sequential("{type: concat, " + more + "branches: [{layers: [" + first +
                       "]}, {layers: []}]}, flatten, linear");
   };
-  CHECK(problems_with(concat("{type: conv2d, out_channels: 8, kernel_size: 1}", ""), kDigits)
+  CHECK(model_problems(concat("{type: conv2d, out_channels: 8, kernel_size: 1}", ""), kDigits)
             .empty());
-  CHECK_THAT(problems_with(concat("{type: avg_pool2d, kernel_size: 2}", ""), kDigits),
+  CHECK_THAT(model_problems(concat("{type: avg_pool2d, kernel_size: 2}", ""), kDigits),
              Contains("layer 0 (concat) cannot take an input of shape 1x28x28: its branches output "
                       "1x14x14 and 1x28x28, which dimension 1 cannot join"));
-  CHECK_THAT(problems_with(concat("tanh", "dim: 4, "), kDigits),
+  CHECK_THAT(model_problems(concat("tanh", "dim: 4, "), kDigits),
              Contains("its branches output 1x28x28 and 1x28x28, which dimension 4 cannot join"));
-  CHECK_THAT(problems_with(concat("flatten", ""), kDigits),
+  CHECK_THAT(model_problems(concat("flatten", ""), kDigits),
              Contains("784 and 1x28x28, which dimension 1 cannot join"));
-  CHECK_THAT(problems_with(concat("{type: conv2d, out_channels: 4, kernel_size: 99}", ""), kDigits),
-             Contains("layer 0.branches.0.layers.0 (conv2d) cannot take an input of shape 1x28x28: "
-                      "a window of 99x99"));
-  CHECK_THAT(problems_with(sequential("{type: concat, branches: []}"), kDigits),
+  CHECK_THAT(
+      model_problems(concat("{type: conv2d, out_channels: 4, kernel_size: 99}", ""), kDigits),
+      Contains("layer 0.branches.0.layers.0 (conv2d) cannot take an input of shape 1x28x28: "
+               "a window of 99x99"));
+  CHECK_THAT(model_problems(sequential("{type: concat, branches: []}"), kDigits),
              Contains("at least one entry"));
 }
 
@@ -192,7 +193,7 @@ TEST_CASE("sequential: options that do not fit the input are refused", "[spec]")
            {"{type: lstm, hidden_size: 4}", "its input must be a sequence of vectors", ""},
            {"positional_embedding", "its input must be a sequence of vectors", ""}}) {
     INFO(layers);
-    CHECK_THAT(problems_with(sequential(layers + std::string(", flatten, linear")), kDigits),
+    CHECK_THAT(model_problems(sequential(layers + std::string(", flatten, linear")), kDigits),
                Contains(problem) && Contains(hint));
   }
   for (const auto& [layers, problem, hint] : std::vector<Wrong>{
@@ -207,67 +208,67 @@ TEST_CASE("sequential: options that do not fit the input are refused", "[spec]")
            {"{type: gru, hidden_size: 4, dropout: 0.5}",
             "its dropout acts between stacked layers, but it has only one", "num_layers: 2"}}) {
     INFO(layers);
-    CHECK_THAT(problems_with(sequential(rows + layers + ", flatten, linear"), kDigits),
+    CHECK_THAT(model_problems(sequential(rows + layers + ", flatten, linear"), kDigits),
                Contains(problem) && Contains(hint));
   }
 }
 
 TEST_CASE("sequential: layers of sequences fit each other", "[spec]") {
-  CHECK(problems_with(sequential("{type: flatten, start_dim: 1, end_dim: 2}, "
-                                 "{type: permute, dims: [0, 2, 1]}, "
-                                 "{type: conv1d, out_channels: 6, kernel_size: 3, padding: 1}, "
-                                 "{type: permute, dims: [0, 2, 1]}, positional_embedding, "
-                                 "{type: multihead_attention, num_heads: 2}, "
-                                 "{type: transformer_encoder_layer, nhead: 3}, rms_norm, "
-                                 "{type: lstm, hidden_size: 4, bidirectional: true}, "
-                                 "{type: rnn, hidden_size: 5, output: last}, linear"),
-                      kDigits)
+  CHECK(model_problems(sequential("{type: flatten, start_dim: 1, end_dim: 2}, "
+                                  "{type: permute, dims: [0, 2, 1]}, "
+                                  "{type: conv1d, out_channels: 6, kernel_size: 3, padding: 1}, "
+                                  "{type: permute, dims: [0, 2, 1]}, positional_embedding, "
+                                  "{type: multihead_attention, num_heads: 2}, "
+                                  "{type: transformer_encoder_layer, nhead: 3}, rms_norm, "
+                                  "{type: lstm, hidden_size: 4, bidirectional: true}, "
+                                  "{type: rnn, hidden_size: 5, output: last}, linear"),
+                       kDigits)
             .empty());
-  CHECK(problems_with(sequential("{type: embedding, embedding_dim: 8}, {type: gru, hidden_size: "
-                                 "4}, linear"),
-                      ModelInput{kText, {16}, 100})
+  CHECK(model_problems(sequential("{type: embedding, embedding_dim: 8}, {type: gru, hidden_size: "
+                                  "4}, linear"),
+                       ModelInput{kText, {16}, 100})
             .empty());
 }
 
 TEST_CASE("sequential: the output of the last layer must match the data", "[spec]") {
   CHECK_THAT(
-      problems_with(sequential("flatten, {type: linear, out_features: 7}"), kDigits),
+      model_problems(sequential("flatten, {type: linear, out_features: 7}"), kDigits),
       Contains("the last layer, layer 1 (linear), outputs the shape 7, but the data requires 10") &&
           Contains("'linear' without 'out_features'"));
   CHECK_THAT(
-      problems_with(sequential("relu"), kDigits),
+      model_problems(sequential("relu"), kDigits),
       Contains(
           "the last layer, layer 0 (relu), outputs the shape 1x28x28, but the data requires 10") &&
           Contains("put 'flatten' and 'linear' at the end"));
-  CHECK_THAT(problems_with(sequential("{type: embedding, embedding_dim: 8}, flatten, linear"),
-                           ModelInput{kText, {16}, 100}),
+  CHECK_THAT(model_problems(sequential("{type: embedding, embedding_dim: 8}, flatten, linear"),
+                            ModelInput{kText, {16}, 100}),
              Contains("outputs the shape 100, but the data requires 16x100"));
-  CHECK_THAT(problems_with(sequential(""), kDigits), Contains("at least one entry"));
-  CHECK_THAT(problems_with("sequential", kDigits), Contains("needs 'layers'"));
+  CHECK_THAT(model_problems(sequential(""), kDigits), Contains("at least one entry"));
+  CHECK_THAT(model_problems("sequential", kDigits), Contains("needs 'layers'"));
 }
 
 TEST_CASE("models: samples of a size that the model does not take are an error", "[spec]") {
-  CHECK_THAT(problems_with("vit_b_16", kDigits),
+  CHECK_THAT(model_problems("vit_b_16", kDigits),
              Contains("the images are 28x28, which patches of 16x16 do not cover exactly") &&
                  Contains("such as 32x32"));
-  CHECK(problems_with("{type: vit_tiny, patch_size: 4}", kDigits).empty());
-  CHECK_THAT(problems_with("convnext_tiny", kDigits), Contains("needs at least 32x32"));
-  CHECK(problems_with("convnext_tiny", std::nullopt).empty());
-  CHECK_THAT(problems_with("{type: gpt, heads: 7, context: 8}", ModelInput{kText, {9}, 0}),
+  CHECK(model_problems("{type: vit_tiny, patch_size: 4}", kDigits).empty());
+  CHECK_THAT(model_problems("convnext_tiny", kDigits), Contains("needs at least 32x32"));
+  CHECK(model_problems("convnext_tiny", std::nullopt).empty());
+  CHECK_THAT(model_problems("{type: gpt, heads: 7, context: 8}", ModelInput{kText, {9}, 0}),
              Contains("width must be a multiple of heads (7), got 768") &&
                  Contains("a sample has 9 tokens, but the model's longest sequence is 8") &&
                  Contains("add 'vocab_size: 50257' to dataset.train"));
-  CHECK(problems_with("gpt", ModelInput{kText, {9}, 50}).empty());
-  CHECK_THAT(problems_with("gpt", ModelInput{kTexts, {9}, 3}),
+  CHECK(model_problems("gpt", ModelInput{kText, {9}, 50}).empty());
+  CHECK_THAT(model_problems("gpt", ModelInput{kTexts, {9}, 3}),
              Contains("gpt predicts the next token at each position, but the targets are classes"));
-  CHECK(problems_with(sequential("{type: embedding, embedding_dim: 8}, flatten, linear"),
-                      ModelInput{kTexts, {9}, 3})
+  CHECK(model_problems(sequential("{type: embedding, embedding_dim: 8}, flatten, linear"),
+                       ModelInput{kTexts, {9}, 3})
             .empty());
 }
 
 TEST_CASE("convolutional models: images must be large enough for the downsampling", "[spec]") {
   const auto with = [](const std::string& model, const std::vector<std::int64_t>& size) {
-    return problems_with(model, ModelInput{{}, {3, size[0], size[1]}, 10});
+    return model_problems(model, ModelInput{{}, {3, size[0], size[1]}, 10});
   };
   for (const char* model : {"resnet18", "se_resnet50", "mobilenet_v2", "mobilenet_v3_small",
                             "mobilenet_v3_large", "efficientnet_b4"}) {
@@ -291,12 +292,12 @@ TEST_CASE("torchscript: the file must have the SHA-256 of the config", "[spec]")
   std::ofstream(path) << "net";
   const std::string hash = trainctl::to_hex(trainctl::sha256("net"));
   const auto with = [&](const std::string& pin) {
-    return problems_with("{type: torchscript, path: " + path + pin + "}", kDigits);
+    return model_problems("{type: torchscript, path: " + path + pin + "}", kDigits);
   };
   CHECK(with(", sha256: \"" + hash + "\"").empty());
   CHECK_THAT(with(""), Contains("add 'sha256: " + hash));
   CHECK_THAT(with(", sha256: \"" + std::string(64, 'a') + "\""),
              Contains("has the SHA-256 " + hash + ", but 'sha256' is aaaa"));
-  CHECK_THAT(problems_with("{type: torchscript, path: nowhere.pt, sha256: ab}", std::nullopt),
+  CHECK_THAT(model_problems("{type: torchscript, path: nowhere.pt, sha256: ab}", std::nullopt),
              Contains("cannot read") && Contains("nowhere.pt"));
 }

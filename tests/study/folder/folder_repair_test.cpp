@@ -14,7 +14,7 @@ using namespace trainctl;
 
 namespace {
 
-std::string text_of(const fs::path& file) {
+std::string whole_file(const fs::path& file) {
   return read_file(file, 1 << 20, ReadFailure::resource);
 }
 
@@ -30,7 +30,7 @@ TEST_CASE("rename_damaged_files: damaged files are renamed and reported") {
   REQUIRE(notes.size() == 4);
   for (const char* name : {"task.json", "result.json", "manifest.json", "config.resolved.yaml"}) {
     CHECK_FALSE(fs::exists(run / name));
-    CHECK(text_of(run / ("corrupt-" + std::string(name))) == "{\"cut");
+    CHECK(whole_file(run / ("corrupt-" + std::string(name))) == "{\"cut");
   }
   CHECK_THAT(notes[0], StartsWith((run / "task.json").string() + " is damaged (") &&
                            EndsWith("moved to corrupt-task.json and written again"));
@@ -79,7 +79,7 @@ TEST_CASE("restore_resolved_config: uses the copy in the newest checkpoint") {
     CHECK(study::resolved_config_of(run.path()) == "name: kept\n");
     CHECK_THAT(study::restore_resolved_config(run.path()),
                Contains("corrupt-config.resolved.yaml") && EndsWith("from the newest checkpoint"));
-    CHECK(text_of(run / "config.resolved.yaml") == "name: kept\n");
+    CHECK(whole_file(run / "config.resolved.yaml") == "name: kept\n");
   }
   CHECK(study::restore_resolved_config(run.path()).empty());
   fs::remove(run / "config.resolved.yaml");
@@ -96,7 +96,7 @@ TEST_CASE("restore_resolved_config: the error for a folder in use has a hint") {
   CHECK_THROWS_WITH(study::restore_resolved_config(run.path()),
                     Contains(run.path().string()) && Contains("config.resolved.yaml is damaged") &&
                         Contains("another process uses the folder") && Contains("--run-dir"));
-  CHECK(text_of(run / "config.resolved.yaml") == "name: [x");
+  CHECK(whole_file(run / "config.resolved.yaml") == "name: [x");
 }
 
 TEST_CASE("damaged_history: reports damaged lines, but not a truncated last line") {

@@ -14,7 +14,7 @@ using study::ResumePoint;
 
 namespace {
 
-std::string text_of(const fs::path& path) {
+std::string file_text(const fs::path& path) {
   return read_file(path, 1 << 20, ReadFailure::resource);
 }
 
@@ -52,7 +52,7 @@ TEST_CASE("run history: after a kill and a resume it equals that of an uninterru
     write_epochs(resumed.path(), epoch, 3);
     for (const std::string& name : kHistories) {
       INFO(name << " from epoch " << epoch);
-      CHECK(text_of(resumed / name) == text_of(uninterrupted / name));
+      CHECK(file_text(resumed / name) == file_text(uninterrupted / name));
     }
   }
 }
@@ -61,10 +61,10 @@ TEST_CASE("run history: steps before a checkpoint within an epoch are kept") {
   TempFolder folder;
   write_epochs(folder.path(), 0, 1);
   study::supersede_history(folder.path(), ResumePoint{1, 938 + 300});
-  const std::string kept = text_of(folder / "metrics.jsonl");
+  const std::string kept = file_text(folder / "metrics.jsonl");
   CHECK_THAT(kept, Contains("\"step\":1238") && !Contains("\"step\":1538"));
   CHECK_THAT(kept, EndsWith("}\n") && !Contains("\"type\":\"epoch\",\"epoch\":2"));
-  const std::string moved = text_of(folder / "superseded/1/metrics.jsonl");
+  const std::string moved = file_text(folder / "superseded/1/metrics.jsonl");
   CHECK_THAT(moved, Contains("\"step\":1538") && Contains("\"type\":\"epoch\",\"epoch\":2"));
   CHECK(text_of(folder / "validations.csv") == "epoch,step,val/loss\n1,300,0.25\n2,1238,0.25\n");
   CHECK_FALSE(is_file(folder / "superseded/1/validations.csv"));
@@ -73,16 +73,16 @@ TEST_CASE("run history: steps before a checkpoint within an epoch are kept") {
 TEST_CASE("run history: each row is in the file or in superseded, with the header") {
   TempFolder folder;
   write_epochs(folder.path(), 0, 2);
-  const std::string before = text_of(folder / "epochs.csv");
+  const std::string before = file_text(folder / "epochs.csv");
   const auto superseded = study::supersede_history(folder.path(), ResumePoint{1, 938});
   REQUIRE(superseded == folder / "superseded/1");
-  const std::string kept = text_of(folder / "epochs.csv");
-  const std::string moved = text_of(*superseded / "epochs.csv");
+  const std::string kept = file_text(folder / "epochs.csv");
+  const std::string moved = file_text(*superseded / "epochs.csv");
   const std::string header = before.substr(0, before.find('\n') + 1);
   CHECK(moved.starts_with(header));
   CHECK(kept + moved.substr(header.size()) == before);
   study::supersede_history(folder.path(), ResumePoint{0, 0});
-  CHECK(text_of(folder / "epochs.csv") == header);
+  CHECK(file_text(folder / "epochs.csv") == header);
   CHECK(fs::exists(folder / "superseded/2/epochs.csv"));
 }
 
@@ -93,11 +93,11 @@ TEST_CASE("run history: a truncated last line is moved, other files are unchange
   put_text(folder / "mine.csv", "a,b\n7,8\n");
   put_text(folder / "logs/rank_0.log", "logged\n");
   study::supersede_history(folder.path(), ResumePoint{5, 100});
-  CHECK(text_of(folder / "epochs.csv") == "epoch,step\n1,10\n");
-  CHECK(text_of(folder / "superseded/1/epochs.csv") == "epoch,step\n2,2\n");
-  CHECK(text_of(folder / "metrics.jsonl") == "{\"type\":\"step\",\"step\":5}\n");
-  CHECK(text_of(folder / "mine.csv") == "a,b\n7,8\n");
-  CHECK(text_of(folder / "logs/rank_0.log") == "logged\n");
+  CHECK(file_text(folder / "epochs.csv") == "epoch,step\n1,10\n");
+  CHECK(file_text(folder / "superseded/1/epochs.csv") == "epoch,step\n2,2\n");
+  CHECK(file_text(folder / "metrics.jsonl") == "{\"type\":\"step\",\"step\":5}\n");
+  CHECK(file_text(folder / "mine.csv") == "a,b\n7,8\n");
+  CHECK(file_text(folder / "logs/rank_0.log") == "logged\n");
 }
 
 TEST_CASE("run history: files that a start rewrites are copied") {
@@ -107,8 +107,8 @@ TEST_CASE("run history: files that a start rewrites are copied") {
   put_text(folder / "result.json", "{\"verdict\": \"hang\"}");
   put_text(folder / "config.yaml", "name: x");
   REQUIRE(study::supersede_history(folder.path(), ResumePoint{3, 30}));
-  CHECK(text_of(folder / "superseded/1/result.json") == "{\"verdict\": \"hang\"}");
-  CHECK(text_of(folder / "config.yaml") == "name: x");
+  CHECK(file_text(folder / "superseded/1/result.json") == "{\"verdict\": \"hang\"}");
+  CHECK(file_text(folder / "config.yaml") == "name: x");
 }
 
 TEST_CASE("run history: checkpoints of later steps are moved") {

@@ -9,6 +9,7 @@
 #include <csignal>
 
 using namespace trainctl;
+using fake_run::resume_request;
 
 namespace {
 
@@ -48,12 +49,6 @@ study::RunRequest killed_once(const TempFolder& folder, const std::string& when,
       << before << "kill -9 $$\nfi\n"
       << script;
   return killed;
-}
-
-study::RunRequest resume_request(study::RunRequest request, const fs::path& run_dir) {
-  request.folder.fixed = run_dir;
-  request.resume = study::parse_resume("auto");
-  return request;
 }
 
 /// Runs the request and adds its warnings to `warnings`.

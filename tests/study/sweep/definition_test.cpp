@@ -6,7 +6,7 @@ using namespace trainctl::study;
 
 namespace {
 
-spec::Loaded loaded(const std::vector<std::string>& overrides) {
+spec::Loaded loaded_with(const std::vector<std::string>& overrides) {
   config::Diagnostics diagnostics;
   return spec::load_experiment_text("sweep.yaml",
                                     "dataset: {train: {type: synthetic_digits}}\nmodel: "
@@ -19,16 +19,16 @@ Json parsed(const char* text) { return Json::parse(text); }
 }  // namespace
 
 TEST_CASE("config_hash: depends on the values, not on how they are written") {
-  const std::string hash = config_hash(loaded({}));
+  const std::string hash = config_hash(loaded_with({}));
   CHECK(hash.size() == 16);
-  CHECK(config_hash(loaded({"optimizer.lr=0.1"})) == hash);
-  CHECK(config_hash(loaded({"seed=9"})) == hash);
-  CHECK(config_hash(loaded({"optimizer.lr=0.2"})) != hash);
-  CHECK(config_hash(loaded({"trainer.max_epochs=3"})) != hash);
+  CHECK(config_hash(loaded_with({"optimizer.lr=0.1"})) == hash);
+  CHECK(config_hash(loaded_with({"seed=9"})) == hash);
+  CHECK(config_hash(loaded_with({"optimizer.lr=0.2"})) != hash);
+  CHECK(config_hash(loaded_with({"trainer.max_epochs=3"})) != hash);
 }
 
 TEST_CASE("fixed_values: leaves out the varied keys") {
-  const Json values = fixed_values(loaded({}), {"optimizer.lr", "+trainer"});
+  const Json values = fixed_values(loaded_with({}), {"optimizer.lr", "+trainer"});
   CHECK_FALSE(values.contains("optimizer.lr"));
   CHECK_FALSE(values.contains("seed"));
   CHECK(values["optimizer.type"] == "sgd");

@@ -24,9 +24,9 @@ struct Course {
 };
 
 /// Runs that end at once and leave a result.json, without a process.
-class World {
+class SweepWorld {
  public:
-  explicit World(std::vector<double> losses) : losses_(std::move(losses)), ledger_(make()) {}
+  explicit SweepWorld(std::vector<double> losses) : losses_(std::move(losses)), ledger_(make()) {}
 
   SweepEnd run() {
     return run_sweep(ledger_, plan,
@@ -67,7 +67,7 @@ class World {
  private:
   class Job final : public JobProcess {
    public:
-    Job(World& world, SweepJob job, Course course, int start)
+    Job(SweepWorld& world, SweepJob job, Course course, int start)
         : world_(world), job_(std::move(job)), course_(std::move(course)), start_(start) {
       world_.concurrent.push_back(++world_.running_);
     }
@@ -91,7 +91,7 @@ class World {
     }
 
    private:
-    World& world_;
+    SweepWorld& world_;
     SweepJob job_;
     Course course_;
     int start_;
@@ -138,7 +138,7 @@ class World {
 }  // namespace
 
 TEST_CASE("run_sweep: each run starts once, in the order of the definition") {
-  World world({3, 1, 2});
+  SweepWorld world({3, 1, 2});
   world.define();
   const SweepEnd end = world.run();
   CHECK_FALSE(end.signal);
@@ -151,7 +151,7 @@ TEST_CASE("run_sweep: each run starts once, in the order of the definition") {
 }
 
 TEST_CASE("run_sweep: a failed run is recorded and the others continue") {
-  World world({3, 1});
+  SweepWorld world({3, 1});
   world.define();
   world.courses[1].exit_codes = {{0, 6}};
   CHECK_FALSE(world.run().failed_fast);
@@ -160,7 +160,7 @@ TEST_CASE("run_sweep: a failed run is recorded and the others continue") {
 }
 
 TEST_CASE("run_sweep: fail-fast stops the other runs, which can be resumed") {
-  World world({3, 1, 2});
+  SweepWorld world({3, 1, 2});
   world.define();
   world.plan.on_failure = OnFailure::fail_fast;
   world.plan.jobs = 2;
@@ -175,7 +175,7 @@ TEST_CASE("run_sweep: fail-fast stops the other runs, which can be resumed") {
 
 TEST_CASE("run_sweep: a run that lacked resources is retried after a pause, up to the limit") {
   for (const int code : {11, 128 + SIGKILL}) {
-    World world({3, 1});
+    SweepWorld world({3, 1});
     world.define();
     world.courses[1].exit_codes = {{0, code}};
     world.run();
@@ -183,7 +183,7 @@ TEST_CASE("run_sweep: a run that lacked resources is retried after a pause, up t
     CHECK(world.order == "1 1 2 ");
     CHECK(world.now() >= kRetryPauseS);
   }
-  World world({3});
+  SweepWorld world({3});
   world.define();
   world.courses[1].exit_codes = {{0, 11}, {1, 11}, {2, 11}};
   world.run();
@@ -195,14 +195,14 @@ TEST_CASE("run_sweep: a run whose rank the OOM killer killed is retried") {
   const std::string killed = R"({"rank": 0, "signal": "SIGKILL", "message": "killed"})";
   const std::string reported = R"({"rank": 0, "signal": null, "message": "out of memory: 2 GB"})";
   for (const std::string& failure : {killed, reported}) {
-    World world({3, 1});
+    SweepWorld world({3, 1});
     world.define();
     world.courses[1] = {.exit_codes = {{0, 7}}, .failure = failure};
     world.run();
     CHECK(world.statuses() == "ok ok ");
     CHECK(world.order == "1 1 2 ");
   }
-  World world({3, 1});
+  SweepWorld world({3, 1});
   world.define();
   world.courses[1] = {.exit_codes = {{0, 7}},
                       .failure = R"({"rank": 0, "signal": "SIGSEGV", "message": "killed"})"};
@@ -212,7 +212,7 @@ TEST_CASE("run_sweep: a run whose rank the OOM killer killed is retried") {
 
 TEST_CASE(
     "run_sweep: a lack of resources lowers the number of concurrent runs until runs succeed") {
-  World world({6, 5, 4, 3, 2, 1});
+  SweepWorld world({6, 5, 4, 3, 2, 1});
   world.define();
   world.plan.jobs = 3;
   world.courses[1].exit_codes = world.courses[2].exit_codes = {{0, 11}};
@@ -222,7 +222,7 @@ TEST_CASE(
 }
 
 TEST_CASE("run_sweep: a stop signal reaches the runs, which can be resumed") {
-  World world({3, 1, 2});
+  SweepWorld world({3, 1, 2});
   world.define();
   world.plan.jobs = 2;
   world.courses[1].endless = world.courses[2].endless = true;
@@ -237,7 +237,7 @@ TEST_CASE("run_sweep: a stop signal reaches the runs, which can be resumed") {
 }
 
 TEST_CASE("run_sweep: a stop signal to one run stops the sweep") {
-  World world({3, 1});
+  SweepWorld world({3, 1});
   world.define();
   world.courses[1].exit_codes = {{0, 75}};
   CHECK(world.run().signal == SIGTERM);
@@ -245,7 +245,7 @@ TEST_CASE("run_sweep: a stop signal to one run stops the sweep") {
 }
 
 TEST_CASE("run_sweep: runs of a killed sweep are recorded or resumed") {
-  World world({3, 1, 2});
+  SweepWorld world({3, 1, 2});
   world.define();
   world.ledger().set_target(std::vector<std::int64_t>{1, 2, 3}, 0);
   world.leave_result(2, 9);
@@ -260,7 +260,7 @@ TEST_CASE("run_sweep: runs of a killed sweep are recorded or resumed") {
 }
 
 TEST_CASE("run_sweep: a run in use by another process is an error") {
-  World world({3});
+  SweepWorld world({3});
   world.define();
   world.ledger().set_target(std::vector<std::int64_t>{1}, 0);
   world.ledger().claim(1, "gone", "");
@@ -272,7 +272,7 @@ TEST_CASE("run_sweep: a run in use by another process is an error") {
 }
 
 TEST_CASE("run_sweep: halving stops worse settings early and promotes better ones") {
-  World world({5, 4, 6, 1, 2, 3, 9, 8, 7});
+  SweepWorld world({5, 4, 6, 1, 2, 3, 9, 8, 7});
   world.define();
   world.plan.rungs = {1, 3, 9};
   world.run();
@@ -282,7 +282,7 @@ TEST_CASE("run_sweep: halving stops worse settings early and promotes better one
 }
 
 TEST_CASE("run_sweep: the seeds of a setting are promoted together, by their mean") {
-  World world({5, 4});
+  SweepWorld world({5, 4});
   world.seeds = {0, 1};
   world.define();
   world.plan.rungs = {1, 9};
@@ -293,7 +293,7 @@ TEST_CASE("run_sweep: the seeds of a setting are promoted together, by their mea
 }
 
 TEST_CASE("run_sweep: a run that stopped early before its rung counts as complete") {
-  World world({5, 4, 3});
+  SweepWorld world({5, 4, 3});
   world.define();
   world.plan.rungs = {3, 9};
   world.courses[1].exit_codes = {};
@@ -305,7 +305,7 @@ TEST_CASE("run_sweep: a run that stopped early before its rung counts as complet
 }
 
 TEST_CASE("run_sweep: a seed that is added later is run for its setting") {
-  World world({5});
+  SweepWorld world({5});
   world.define();
   world.run();
   world.seeds = {0, 1};

@@ -18,19 +18,18 @@ namespace {
 
 using Strings = std::vector<std::string>;
 
-constexpr const char* kExperiment =
-    "dataset: { train: { type: synthetic_digits }, val: { type: synthetic_digits } }\n"
-    "model: { type: lenet }\n"
-    "optimizer: { type: sgd, lr: 0.1 }\n";
-
-spec::Experiment experiment(const Strings& overrides) {
+spec::Experiment experiment_with(const Strings& overrides) {
+  constexpr const char* kExperiment =
+      "dataset: { train: { type: synthetic_digits }, val: { type: synthetic_digits } }\n"
+      "model: { type: lenet }\n"
+      "optimizer: { type: sgd, lr: 0.1 }\n";
   config::Diagnostics diagnostics;
   return spec::load_experiment_text("a.yaml", kExperiment, overrides, diagnostics).experiment;
 }
 
 /// Returns a situation on two cores with one loader thread.
 TuneSituation situation(const std::string& verdict, const Strings& overrides = {}) {
-  TuneSituation now{.experiment = experiment(overrides),
+  TuneSituation now{.experiment = experiment_with(overrides),
                     .verdict = {},
                     .facts = {},
                     .no_capture = "the run is on a CPU"};
@@ -299,7 +298,7 @@ TEST_CASE("tune: every tried value is valid in the experiment file") {
       if (gpu) now = on_gpus(now, 2);
       for (const auto& each : study::tune_candidates(now).tries) {
         INFO(each.change.key << "=" << each.change.value);
-        CHECK_NOTHROW(experiment({each.change.key + "=" + each.change.value}));
+        CHECK_NOTHROW(experiment_with({each.change.key + "=" + each.change.value}));
         CHECK_FALSE(each.reason.empty());
         CHECK_FALSE(each.change.before.empty());
         ++tried;

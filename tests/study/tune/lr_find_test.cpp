@@ -48,7 +48,7 @@ std::string leap_of(int steps, double loss, const std::string& end) {
   return script + end;
 }
 
-std::string finished() { return fake_run::emit(events::Finished{.stop_reason = "max_steps"}); }
+std::string ended() { return fake_run::emit(events::Finished{.stop_reason = "max_steps"}); }
 
 std::string diverged() {
   return fake_run::emit(events::Failed{.kind = 6, .message = "loss is nan"}) + "exit 6\n";
@@ -200,9 +200,9 @@ TEST_CASE("lr_find: a sweep that diverges while the loss falls suggests no highe
 
 TEST_CASE("lr_find: without a suggested rate, the exit code is that of the reason") {
   TempFolder folder;
-  CHECK(study::exit_code_of(found(folder, sweep_of(40, finished()))) == 0);
-  CHECK_FALSE(found(folder, sweep_of(40, finished())).stopped_early);
+  CHECK(study::exit_code_of(found(folder, sweep_of(40, ended()))) == 0);
+  CHECK_FALSE(found(folder, sweep_of(40, ended())).stopped_early);
   CHECK(study::exit_code_of(found(folder, sweep_of(3, diverged()))) == 6);
-  CHECK(study::exit_code_of(found(folder, sweep_of(3, finished()))) == 4);
+  CHECK(study::exit_code_of(found(folder, sweep_of(3, ended()))) == 4);
   CHECK(study::exit_code_of(found(folder, sweep_of(40, "kill -9 $$\n"))) == 7);
 }

@@ -27,13 +27,6 @@ using study::TuneScope;
 
 namespace {
 
-constexpr const char* kExperiment =
-    "dataset: { train: { type: synthetic_digits }, cache: { mode: none } }\n"
-    "loader: { num_workers: 0 }\n"
-    "model: { type: linear }\n"
-    "optimizer: { type: sgd, lr: 0.1 }\n"
-    "trainer: { num_threads: 2 }\n";
-
 std::string value_of(const TuneChanges& changes, const std::string& key) {
   const auto found = std::ranges::find(changes, key, &report::TuneChange::key);
   return found == changes.end() ? "" : found->value;
@@ -104,6 +97,12 @@ struct World {
     if (const std::string why = refuses(changes); !why.empty()) return why;
     std::vector<std::string> overrides;
     for (const auto& change : changes) overrides.push_back(change.key + "=" + change.value);
+    constexpr const char* kExperiment =
+        "dataset: { train: { type: synthetic_digits }, cache: { mode: none } }\n"
+        "loader: { num_workers: 0 }\n"
+        "model: { type: linear }\n"
+        "optimizer: { type: sgd, lr: 0.1 }\n"
+        "trainer: { num_threads: 2 }\n";
     config::Diagnostics diagnostics;
     return spec::load_experiment_text("a.yaml", kExperiment, overrides, diagnostics).experiment;
   }

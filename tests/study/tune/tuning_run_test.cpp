@@ -17,15 +17,14 @@ namespace {
 
 using Strings = std::vector<std::string>;
 
-constexpr const char* kExperiment =
-    "dataset: { train: { type: synthetic_digits }, val: { type: synthetic_digits } }\n"
-    "model: { type: linear }\n"
-    "optimizer: { type: sgd, lr: 0.1 }\n"
-    "trainer: { max_epochs: 90, limit_train_batches: 0.5 }\n"
-    "checkpoint: { monitor: val/loss, every_n_steps: 5 }\n"
-    "early_stopping: { type: patience, monitor: val/loss }\n";
-
 spec::Experiment read(const Strings& overrides) {
+  constexpr const char* kExperiment =
+      "dataset: { train: { type: synthetic_digits }, val: { type: synthetic_digits } }\n"
+      "model: { type: linear }\n"
+      "optimizer: { type: sgd, lr: 0.1 }\n"
+      "trainer: { max_epochs: 90, limit_train_batches: 0.5 }\n"
+      "checkpoint: { monitor: val/loss, every_n_steps: 5 }\n"
+      "early_stopping: { type: patience, monitor: val/loss }\n";
   config::Diagnostics diagnostics;
   return spec::load_experiment_text("a.yaml", kExperiment, overrides, diagnostics).experiment;
 }

@@ -2,9 +2,8 @@
 #include "base/machine/allocator.hpp"
 #include "study/workers/worker_launch.hpp"
 #include "support/catch.hpp"
+#include "support/set_variable.hpp"
 
-#include <cstdlib>
-#include <optional>
 #include <string>
 
 using namespace trainctl;
@@ -23,22 +22,6 @@ std::string preload_for(Allocator asked) {
   return launch.environment.contains("LD_PRELOAD") ? launch.environment["LD_PRELOAD"] : "nothing";
 }
 
-/// Sets an environment variable for a test, and restores it at the end.
-class Variable {
- public:
-  Variable(const char* name, const std::string& value) : name_(name) {
-    if (const char* before = std::getenv(name)) before_ = before;
-    ::setenv(name, value.c_str(), 1);
-  }
-  ~Variable() { before_ ? ::setenv(name_, before_->c_str(), 1) : ::unsetenv(name_); }
-  Variable(const Variable&) = delete;
-  Variable& operator=(const Variable&) = delete;
-
- private:
-  const char* name_;
-  std::optional<std::string> before_;
-};
-
 }  // namespace
 
 TEST_CASE("allocators: the allocator of the C library does not change how workers start") {
@@ -50,7 +33,7 @@ TEST_CASE("allocators: the allocator of the C library does not change how worker
 
 TEST_CASE(
     "allocators: an allocator precedes the user's LD_PRELOAD, or the error names its package") {
-  const Variable preload("LD_PRELOAD", "libmine.so");
+  const SetVariable preload("LD_PRELOAD", "libmine.so");
   for (const study::AllocatorLibrary& library : study::allocator_libraries()) {
     INFO(library.name);
     const std::string found = preload_for(library.allocator);

@@ -9,7 +9,7 @@ using namespace trainctl;
 
 namespace {
 
-events::LinkMeasured measure(const std::string& script, int ranks = 2) {
+events::LinkMeasured probe_with(const std::string& script, int ranks = 2) {
   const TempFolder folder;
   const study::RunRequest request = fake_run::request(folder, script);
   return study::measure_link({request.executable, ranks, /*on_gpus=*/false});
@@ -36,7 +36,7 @@ TEST_CASE("link probe: workers get a job and a store but no experiment") {
       "test -n \"$TRAINCTL_STORE_FD\" || exit 1\n"
       "test \"$TRAINCTL_ACCELERATOR\" = cpu || exit 1\n"
       "test \"$WORLD_SIZE\" = 3 || exit 1\n";
-  const events::LinkMeasured link = measure(checks + measured_line(3), 3);
+  const events::LinkMeasured link = probe_with(checks + measured_line(3), 3);
   CHECK(link.ranks == 3);
   CHECK(link.seconds == std::vector<double>{0.001});
 }
@@ -46,7 +46,7 @@ TEST_CASE("link probe: the error of a worker is the error of the probe") {
       fake_run::emit(events::Hello{.host = "here", .device = "cpu"}) +
       fake_run::emit(events::Failed{.kind = 11, .message = "there is no port"}) + "exit 11\n";
   try {
-    (void)measure(failing);
+    (void)probe_with(failing);
     FAIL("nothing was thrown");
   } catch (const Error& error) {
     CHECK(error.exit_code() == 11);
@@ -55,7 +55,7 @@ TEST_CASE("link probe: the error of a worker is the error of the probe") {
 }
 
 TEST_CASE("link probe: workers without a measurement are an error") {
-  CHECK_THROWS_WITH(measure(fake_run::emit(events::Hello{.host = "here", .device = "cpu"}) +
-                            fake_run::emit(events::Finished{.stop_reason = "measured"})),
+  CHECK_THROWS_WITH(probe_with(fake_run::emit(events::Hello{.host = "here", .device = "cpu"}) +
+                               fake_run::emit(events::Finished{.stop_reason = "measured"})),
                     Contains("without a link measurement"));
 }

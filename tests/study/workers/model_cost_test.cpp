@@ -2,9 +2,8 @@
 #include "study/fake_run.hpp"
 #include "study/workers/worker_jobs.hpp"
 #include "support/catch.hpp"
+#include "support/set_variable.hpp"
 
-#include <cstdlib>
-#include <optional>
 #include <string>
 
 using namespace trainctl;
@@ -30,22 +29,6 @@ std::string measured_line() {
          fake_run::emit(invented_cost()) +
          fake_run::emit(events::Finished{.stop_reason = "measured"});
 }
-
-/// Sets an environment variable as long as this object lives.
-class Variable {
- public:
-  Variable(const char* name, const char* value) : name_(name) {
-    if (const char* before = std::getenv(name)) before_ = before;
-    ::setenv(name, value, 1);
-  }
-  ~Variable() { before_ ? ::setenv(name_, before_->c_str(), 1) : ::unsetenv(name_); }
-  Variable(const Variable&) = delete;
-  Variable& operator=(const Variable&) = delete;
-
- private:
-  const char* name_;
-  std::optional<std::string> before_;
-};
 
 /// Returns a script line that continues only for a job of that kind.
 std::string if_job_is(const std::string& kind) {
@@ -122,7 +105,7 @@ TEST_CASE("model cost: the error for another signal contains the end of the log"
 
 TEST_CASE("model cost: missing GPUs are refused as in a run") {
   const TempFolder folder;
-  const Variable hidden("CUDA_VISIBLE_DEVICES", "");
+  const SetVariable hidden("CUDA_VISIBLE_DEVICES", "");
   study::RunRequest request = fake_run::request(folder, measured_line());
   request.loaded.experiment.trainer.accelerator = spec::Accelerator::gpu;
   try {
@@ -136,7 +119,7 @@ TEST_CASE("model cost: missing GPUs are refused as in a run") {
 
 TEST_CASE("model cost: the worker gets the number of threads of a run") {
   const TempFolder folder;
-  const Variable users("OMP_NUM_THREADS", "7");
+  const SetVariable users("OMP_NUM_THREADS", "7");
   const auto threads = [](const std::string& number) {
     return "test \"$OMP_NUM_THREADS\" = " + number + " || exit 1\n" + measured_line();
   };

@@ -21,11 +21,6 @@ bool by_opencv(const std::string& name) {
   return name[0] == 'w' || name[0] == 'b' || name[0] == 't';
 }
 
-bool with_opencv() {
-  static const bool with = fault_of(golden_file("bmp rgb")).empty();
-  return with;
-}
-
 }  // namespace
 
 TEST_CASE("ImageDecoder: files of every format have the same pixels as in torchvision") {
