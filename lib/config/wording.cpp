@@ -336,13 +336,14 @@ struct Kind {
   std::array<std::string_view, 3> usual;  // most common first
 };
 
-constexpr std::array<Kind, 12> kKinds{{
+constexpr std::array<Kind, 13> kKinds{{
     {"dataset", "dataset.train", false, {"image_folder", "csv", "mnist"}},
     {"transform", "dataset.train.transforms", true, {"random_resized_crop", "resize", "normalize"}},
     {"batch_transform", "dataset.train.batch_transforms", true, {"mixup", "cutmix", ""}},
     {"sampler", "loader.sampler", false, {"weighted_random", "class_balanced", ""}},
     {"model", "model", false, {"resnet18", "mlp", "vit_tiny"}},
     {"layer", "model.layers", true, {"linear", "conv2d", "relu"}},
+    {"task", "task", false, {"classification", "regression", ""}},
     {"loss", "loss", false, {"cross_entropy", "mse", "bce_with_logits"}},
     {"optimizer", "optimizer", false, {"adamw", "sgd", "adam"}},
     {"scheduler", "scheduler", false, {"cosine_annealing_lr", "step_lr", "one_cycle_lr"}},

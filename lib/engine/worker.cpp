@@ -285,7 +285,7 @@ int Worker::run_training() {
                                  request_.local_world_size, device);
   fit_batch(place.experiment, data.train.dataset->size(), request_.world_size);
   const stage::Catalog catalog = catalog_in_use();
-  const stage::ModelContext shape = data.model_context();
+  const stage::ModelContext shape = data.model_context(experiment.task);
   const auto communicator =
       build_communicator(request_, experiment.distributed, device, heartbeat_);
   ProbeContext probe{
@@ -318,6 +318,7 @@ int Worker::run_training() {
   const OriginContext origin{
       run_dir, device, threads.threads, layout.channels_last, place.backends, data.fingerprints};
   const train::Session session{.model = *built.model,
+                               .task = *built.task,
                                .loss = *built.loss,
                                .optimizer = *built.optimizer,
                                .scheduler = *built.scheduler,

@@ -47,9 +47,16 @@ std::optional<bool> stage_answer(const config::Stage& stage, Query query,
 }
 
 template <class Options>
-void ask(const config::Stage& model, const ModelInput& input, std::vector<Refusal>& all) {
+void ask(const config::Stage& stage, const ModelInput& input, std::vector<Refusal>& all) {
   if constexpr (requires(const Options& options) { options.refusals(input); }) {
-    if (model.options_type == typeid(Options)) all = model.as<Options>().refusals(input);
+    if (stage.options_type == typeid(Options)) all = stage.as<Options>().refusals(input);
+  }
+}
+
+template <class Options>
+void change(const config::Stage& task, ModelInput& input) {
+  if constexpr (requires(const Options& options) { options.model_input(input); }) {
+    if (task.options_type == typeid(Options)) input = task.as<Options>().model_input(input);
   }
 }
 
@@ -73,9 +80,21 @@ bool takes(const config::Stage& model, Inputs inputs) {
   return stage_answer(model, inputs, &PluginEntry::takes_inputs).value_or(inputs != Inputs::tokens);
 }
 
-std::vector<Refusal> refusals(const config::Stage& model, const ModelInput& input) {
+ModelInput model_input(const config::Stage& task, ModelInput data) {
+  for (const Plugin& plugin : plugins_in_use()) {
+    if (has(plugin, task) && plugin.entry->model_input != nullptr)
+      return plugin.entry->model_input(task, std::move(data));
+  }
+  if (is_of_plugin(task)) return data;
+#define TRAINCTL_CHANGE(kind, name, Type) change<kind::Type>(task, data);
+  TRAINCTL_FOR_EACH_STAGE(TRAINCTL_CHANGE)
+#undef TRAINCTL_CHANGE
+  return data;
+}
+
+std::vector<Refusal> refusals(const config::Stage& stage, const ModelInput& input) {
   std::vector<Refusal> all;
-#define TRAINCTL_ASK(kind, name, Type) ask<kind::Type>(model, input, all);
+#define TRAINCTL_ASK(kind, name, Type) ask<kind::Type>(stage, input, all);
   TRAINCTL_FOR_EACH_STAGE(TRAINCTL_ASK)
 #undef TRAINCTL_ASK
   return all;

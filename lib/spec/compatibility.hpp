@@ -9,8 +9,8 @@
 
 namespace trainctl::spec {
 
-/// Returns whether a loss or a metric supports such targets: the answer of its options, by default
-/// only for classes.
+/// Returns whether a loss, a metric or a task supports such targets: the answer of its options, by
+/// default only for classes.
 bool takes(const config::Stage& stage, Targets targets);
 
 /// Returns whether a loss supports yes/no targets, or a metric counts them: the answer of its
@@ -33,6 +33,10 @@ struct ModelInput {
   std::int64_t outputs = 0;         // number of classes, of tokens, or of regression targets
 };
 
+/// Returns the samples that the model, the loss and the metrics get from the task, by default those
+/// of the data set. A shape or a number of outputs that is not known yet is empty or 0.
+ModelInput model_input(const config::Stage& task, ModelInput data);
+
 /// Why a model does not accept samples, and what to do.
 struct Refusal {
   std::string message;
@@ -40,9 +44,9 @@ struct Refusal {
   std::string key = {};  // of the model's options, e.g. "layers.3"; empty: the model itself
 };
 
-/// Returns the refusals of the model's options for such samples; none if the options do not check
-/// samples.
-std::vector<Refusal> refusals(const config::Stage& model, const ModelInput& input);
+/// Returns the refusals of the options of a model or a task for such samples; none if the options do
+/// not check samples.
+std::vector<Refusal> refusals(const config::Stage& stage, const ModelInput& input);
 
 /// Returns whether the model may contain 2-d convolutions, based on its name only.
 bool may_have_convolutions(const config::Stage& model);

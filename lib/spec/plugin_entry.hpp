@@ -1,8 +1,8 @@
 #pragma once
 
 #include "config/schema/schema.hpp"
+#include "spec/compatibility.hpp"
 #include "spec/plugin_abi.hpp"
-#include "spec/sample.hpp"
 
 #include <cstdint>
 #include <optional>
@@ -33,7 +33,7 @@ struct Catalog;
 
 namespace trainctl::spec {
 
-inline constexpr std::uint32_t kPluginLayout = 2;
+inline constexpr std::uint32_t kPluginLayout = 3;
 
 /// The symbol that the library of a plug-in exports. It is data, so that the stamp can be checked
 /// before any function of the library runs:
@@ -52,11 +52,13 @@ struct PluginEntry {
   void (*add_data)(data::Catalog& all) = nullptr;
   /// File name of the library in the same folder with models, losses, ...; null: there are none.
   const char* engine = nullptr;
-  /// Returns which targets a loss or a metric supports. stage_supports<Targets, MyLoss, MyMetric>
+  /// Returns which targets a loss, a metric or a task supports. stage_supports<Targets, MyLoss, MyMetric>
   /// calls their options' `takes(Targets)`; the default is classes only.
   std::optional<bool> (*takes_targets)(const config::Stage& stage, Targets targets) = nullptr;
   /// Returns which samples a model supports; the default is images and rows of numbers.
   std::optional<bool> (*takes_inputs)(const config::Stage& model, Inputs inputs) = nullptr;
+  /// Returns the samples that a task gives the model; null: those of the data set.
+  ModelInput (*model_input)(const config::Stage& task, ModelInput data) = nullptr;
 };
 
 }  // namespace trainctl::spec

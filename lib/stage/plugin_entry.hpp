@@ -16,7 +16,7 @@ namespace trainctl::stage {
 struct PluginEngineEntry {
   std::uint32_t layout = spec::kPluginLayout;
   const char* abi = TRAINCTL_PLUGIN_ABI ", torch " TORCH_VERSION;
-  /// Adds the plug-in's models, losses, optimizers, schedulers, stoppers and metrics.
+  /// Adds the plug-in's models, tasks, losses, optimizers, schedulers, stoppers and metrics.
   void (*add_stages)(Catalog& all) = nullptr;
 };
 

@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 #include "config/schema/schema.hpp"
 #include "stage/stages.hpp"
+#include "stage/task.hpp"
 
 #include <fmt/ranges.h>
 
@@ -84,6 +85,7 @@ class Registry {
 struct Catalog {
   Registry<Model, ModelContext> models;
   Registry<Model, LayerContext> layers;
+  Registry<Task, TaskContext> tasks;
   Registry<Loss, LossContext> losses;
   Registry<Optimizer, OptimizerContext> optimizers;
   Registry<Scheduler, SchedulerContext> schedulers;
@@ -93,6 +95,7 @@ struct Catalog {
   void merge(Catalog other) {
     models.merge(std::move(other.models));
     layers.merge(std::move(other.layers));
+    tasks.merge(std::move(other.tasks));
     losses.merge(std::move(other.losses));
     optimizers.merge(std::move(other.optimizers));
     schedulers.merge(std::move(other.schedulers));

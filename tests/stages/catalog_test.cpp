@@ -42,7 +42,7 @@ void build_model(const config::Stage& stage, const stage::Catalog& all) {
 
 void build(const config::Stage& stage, const stage::Catalog& all) {
   const std::set<std::string> kinds{"model",     "layer",   "loss",  "optimizer",
-                                    "scheduler", "stopper", "metric"};
+                                    "scheduler", "stopper", "metric", "task"};
   REQUIRE(kinds.contains(stage.kind));
   if (stage.kind == "model") build_model(stage, all);
   if (stage.kind == "layer") {
@@ -56,6 +56,7 @@ void build(const config::Stage& stage, const stage::Catalog& all) {
   if (stage.kind == "scheduler") CHECK(all.schedulers.build(stage, {0.1, 10, 100}) != nullptr);
   if (stage.kind == "stopper") CHECK(all.stoppers.build(stage, {}) != nullptr);
   if (stage.kind == "metric") CHECK(all.metrics.build(stage, {10}) != nullptr);
+  if (stage.kind == "task") CHECK(all.tasks.build(stage, {}) != nullptr);
 }
 
 #define STAGE(kind, name, ...) {#kind, #name},
@@ -84,6 +85,7 @@ TEST_CASE("catalog: the config schema and the engine have the same stages") {
   CHECK(all.schedulers.names() == front.names("scheduler"));
   CHECK(all.stoppers.names() == front.names("stopper"));
   CHECK(all.metrics.names() == front.names("metric"));
+  CHECK(all.tasks.names() == front.names("task"));
 }
 
 TEST_CASE("catalog: a stage missing from stages.def is an error that lists those available") {

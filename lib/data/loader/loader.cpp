@@ -258,15 +258,19 @@ void Loader::count_skipped(std::uint64_t number) {
   }
 }
 
-std::vector<RowSample> Loader::samples_of(const Batch& batch) const {
-  const Dataset& dataset = *assembler_.pipeline().dataset;
+std::vector<std::int64_t> Loader::indices_of(const Batch& batch) const {
   const auto order = orders_.get(batch.epoch);
   const Extent extent = plan_.extent(batch.index);
+  std::vector<std::int64_t> indices;
+  for (std::int64_t row = 0; row < batch.valid; ++row)
+    indices.push_back(sample_of(extent, row, order.get()));
+  return indices;
+}
+
+std::vector<RowSample> Loader::samples_of(const Batch& batch) const {
   std::vector<RowSample> samples;
-  for (std::int64_t row = 0; row < batch.valid; ++row) {
-    const std::int64_t index = sample_of(extent, row, order.get());
-    samples.push_back({index, sample_name(dataset, index)});
-  }
+  for (const std::int64_t index : indices_of(batch))
+    samples.push_back({index, sample_name(*assembler_.pipeline().dataset, index)});
   return samples;
 }
 

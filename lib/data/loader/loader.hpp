@@ -64,6 +64,8 @@ class Loader {
   /// LoaderOptions::in_flight, or fewer batches if the memory does not suffice.
   [[nodiscard]] int in_flight() const { return in_flight_; }
 
+  /// Returns the index in the data set of the sample of each valid row.
+  [[nodiscard]] std::vector<std::int64_t> indices_of(const Batch& batch) const;
   /// Returns the samples of the valid rows of a batch. For a row with a replacement, names the
   /// original sample that could not be read.
   [[nodiscard]] std::vector<RowSample> samples_of(const Batch& batch) const;

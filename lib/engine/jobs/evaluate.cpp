@@ -157,6 +157,7 @@ RunStages build_evaluated(const ProbeContext& run, const fs::path& run_dir,
   if (experiment.trainer.channels_last.value_or(false)) train::lay_out_channels_last(*stages.model);
   stages.loss = run.catalog.losses.build(experiment.loss,
                                          {run.model.outputs, run.device, run.model.kind.targets});
+  stages.task = build_task({experiment, run.catalog, run.model, run.device});
   for (const config::Stage& metric : experiment.metrics) {
     stages.metrics.push_back(
         run.catalog.metrics.build(metric, {run.model.outputs, run.device, run.model.kind.targets}));
@@ -197,7 +198,7 @@ int Worker::run_evaluation() {
       emit_(events::Warning{std::move(changed), {}});
   }
   const stage::Catalog catalog = catalog_in_use();
-  const stage::ModelContext shape = data.model_context();
+  const stage::ModelContext shape = data.model_context(experiment.task);
   const bool predicts = job.kind == spec::JobKind::predict;
   ENSURE(config, !predicts || shape.kind.targets != spec::Targets::tokens,
          "predict requires a model with one output per sample, but this model has one per token");
@@ -224,8 +225,15 @@ int Worker::run_evaluation() {
   }
   event.named = parts && parts->named();
   train::Evaluator evaluator(
-      {*evaluated.model, *evaluated.loss, evaluated.metrics, *loader, event.split,
-       experiment.loader.batch_size, *communicator, event.labeled},
+      {.model = *evaluated.model,
+       .loss = *evaluated.loss,
+       .metrics = evaluated.metrics,
+       .loader = *loader,
+       .split = event.split,
+       .batch_size = experiment.loader.batch_size,
+       .communicator = *communicator,
+       .labeled = event.labeled,
+       .task = *evaluated.task},
       train::options_from(experiment, place.device));
   const double begun = steady_clock().now();
   const auto metrics =

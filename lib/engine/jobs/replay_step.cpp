@@ -40,11 +40,13 @@ Enum called(const std::string& name) {
   return static_cast<Enum>(found - names.begin());
 }
 
-stage::ModelContext shape_of(const StepRecord& record) {
-  return {{record.input_shape.begin(), record.input_shape.end()},
-          record.outputs,
-          {called<spec::Inputs>(record.inputs), called<spec::Targets>(record.targets),
-           record.vocab_size, record.padding_id}};
+stage::ModelContext shape_of(const StepRecord& record, const config::Stage& task) {
+  return model_context_of(
+      {{called<spec::Inputs>(record.inputs), called<spec::Targets>(record.targets),
+        record.vocab_size, record.padding_id},
+       {record.input_shape.begin(), record.input_shape.end()},
+       record.outputs},
+      task);
 }
 
 /// The model with the weights of the dump.
@@ -52,13 +54,14 @@ struct Subject {
   stage::Catalog catalog;
   std::unique_ptr<stage::Model> model;
   std::unique_ptr<stage::Loss> loss;
+  std::unique_ptr<stage::Task> task;
   std::vector<std::string> initialized;  // weights that are missing in the dump
 };
 
 Subject build_subject(const JobSetup& setup, const Numerics& numerics) {
   const spec::Experiment& experiment = setup.experiment;
-  const stage::ModelContext shape = shape_of(numerics.record);
-  Subject subject{catalog_in_use(), nullptr, nullptr, {}};
+  const stage::ModelContext shape = shape_of(numerics.record, experiment.task);
+  Subject subject{catalog_in_use(), nullptr, nullptr, nullptr, {}};
   at::manual_seed(experiment.seed);
   subject.model = subject.catalog.models.build(experiment.model, shape);
   subject.model->to(setup.device);
@@ -81,6 +84,7 @@ Subject build_subject(const JobSetup& setup, const Numerics& numerics) {
   subject.model->set_mode(stage::RunMode::train);
   subject.loss = subject.catalog.losses.build(experiment.loss,
                                               {shape.outputs, setup.device, shape.kind.targets});
+  subject.task = build_task({experiment, subject.catalog, shape, setup.device});
   return subject;
 }
 
@@ -184,8 +188,9 @@ int replay(const JobSetup& setup) {
   forward.channels_last =
       setup.experiment.trainer.channels_last.value_or(numerics.record.channels_last);
   const bool scales = forward.precision == spec::Precision::fp16_mixed;
-  const train::RepeatedStep step = train::repeat_step({*subject.model, *subject.loss}, batch,
-                                                      {forward, scales ? record.loss_scale : 1});
+  const train::RepeatedStep step = train::repeat_step(
+      {*subject.model, *subject.loss, *subject.task, train::samples_in(numerics)}, batch,
+      {forward, scales ? record.loss_scale : 1});
   event.loss = device::value_of<double>(step.loss, kPlace);
   event.first = step.first;
   event.bitwise = record.repeated && train::digests_of(step) == record.digests;

@@ -37,7 +37,7 @@ RunStages stages_of(const JobSetup& setup, const stage::Catalog& catalog,
   experiment.weights.reset();  // their values do not change the cost
   at::manual_seed(experiment.seed);
   const std::int64_t samples = pipeline.dataset->size();
-  return build_stages({experiment, catalog, model_context_of(pipeline), setup.device,
+  return build_stages({experiment, catalog, model_context_of(pipeline, experiment.task), setup.device,
                        spec::schedule_length(experiment, samples, 1), setup.request.run_dir,
                        &communicator});
 }
@@ -52,6 +52,7 @@ train::Options options_of(const JobSetup& setup) {
 train::Session session_of(RunStages& stages, data::Loader& loader, dist::Communicator& communicator,
                           const spec::Distributed& exchange) {
   return {.model = *stages.model,
+          .task = *stages.task,
           .loss = *stages.loss,
           .optimizer = *stages.optimizer,
           .scheduler = *stages.scheduler,
@@ -72,7 +73,7 @@ ModelMeter::ModelMeter(const JobSetup& setup, const data::Pipeline& pipeline,
     : device_(setup.device),
       memory_(std::make_unique<train::MemoryMeter>(setup.device)),
       loader_(pipeline, {.batch_size = 1}),
-      shape_(model_context_of(pipeline)),
+      shape_(model_context_of(pipeline, setup.experiment.task)),
       catalog_(catalog_in_use()),
       communicator_(std::move(communicator)),
       stages_(stages_of(setup, catalog_, pipeline, *communicator_)),

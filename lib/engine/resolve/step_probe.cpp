@@ -5,6 +5,7 @@
 #include "data/core/run_control.hpp"
 #include "device/host_read.hpp"
 #include "engine/failure.hpp"
+#include "engine/setup/run_components.hpp"
 #include "train/measure/resource_counters.hpp"
 #include "train/step/forward.hpp"
 
@@ -101,12 +102,15 @@ std::function<void()> throwaway_step(const ProbeContext& context) {
   if (options.channels_last) train::lay_out_channels_last(*model);
   const std::shared_ptr<stage::Loss> loss = context.catalog.losses.build(
       experiment.loss, {context.model.outputs, context.device, context.model.kind.targets});
+  const std::shared_ptr<stage::Task> task =
+      build_task({experiment, context.catalog, context.model, context.device});
   options.widens_logits = !loss->accepts_16_bit();
   const std::int64_t rows = (experiment.loader.batch_size + context.devices - 1) / context.devices;
   const device::DeviceBatch batch = made_up_batch(context.model, rows, context.device);
-  return [model, loss, inputs = batch.inputs, targets = batch.targets, options] {
+  return [model, loss, task, batch, options] {
     for (const auto& [name, parameter] : model->parameters()) parameter.mutable_grad().reset();
-    const at::Tensor value = loss->forward(train::forward(*model, inputs, options), targets).value;
+    train::PlainTools tools(*model, *loss, options);
+    const at::Tensor value = task->step(batch, tools).loss.value;
     value.backward();
     (void)device::value_of<float>(value, kPlace);  // waits for all work of the step
     data::note_progress();

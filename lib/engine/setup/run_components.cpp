@@ -32,6 +32,11 @@ data::Layout layout_of(const data::Pipeline& pipeline) {
   return data::transformed(pipeline.dataset->layout(), pipeline.transforms);
 }
 
+spec::ModelInput input_of(const data::Pipeline& pipeline) {
+  const data::Roles roles = data::roles_of(layout_of(pipeline));
+  return {roles.kind, roles.input_shape, roles.outputs(pipeline.dataset->classes())};
+}
+
 void check_same_samples(const data::Pipeline& train, const data::Pipeline& other,
                         const char* split) {
   ENSURE(config, layout_of(train) == layout_of(other),
@@ -154,24 +159,29 @@ void expect_same_division(const spec::Experiment& experiment, const spec::Job& j
 }  // namespace
 
 stage::ModelContext model_context(const spec::Experiment& experiment, const spec::Job& job) {
-  if (const auto& input = job.model_input) return {input->shape, input->outputs, input->kind};
+  if (job.model_input) return model_context_of(*job.model_input, experiment.task);
   data::mount_remote(experiment.dataset);
   return model_context_of(
-      in_context("dataset.train", [&] { return data::build_pipeline(experiment.dataset.train); }));
+      in_context("dataset.train", [&] { return data::build_pipeline(experiment.dataset.train); }),
+      experiment.task);
 }
 
-stage::ModelContext model_context_of(const data::Pipeline& pipeline) {
-  const data::Roles roles = data::roles_of(layout_of(pipeline));
-  return {roles.input_shape, roles.outputs(pipeline.dataset->classes()), roles.kind};
+stage::ModelContext model_context_of(spec::ModelInput data, const config::Stage& task) {
+  spec::ModelInput input = spec::model_input(task, std::move(data));
+  return {std::move(input.shape), input.outputs, input.kind};
 }
 
-stage::ModelContext RunData::model_context() const {
-  stage::ModelContext model = model_context_of(train);
+stage::ModelContext model_context_of(const data::Pipeline& pipeline, const config::Stage& task) {
+  return model_context_of(input_of(pipeline), task);
+}
+
+stage::ModelContext RunData::model_context(const config::Stage& task) const {
+  spec::ModelInput input = input_of(train);
   if (learned) {
-    model.outputs = learned->outputs;
-    model.kind.targets = learned->targets;
+    input.outputs = learned->outputs;
+    input.kind.targets = learned->targets;
   }
-  return model;
+  return model_context_of(std::move(input), task);
 }
 
 RunData open_data(const spec::Experiment& experiment, data::Shard shard, int ranks_here,
@@ -263,8 +273,25 @@ RunStages build_stages(const StageSetup& setup) {
     stages.metrics.push_back(catalog.metrics.build(
         metric, {setup.model.outputs, setup.device, setup.model.kind.targets}));
   }
+  stages.task = build_task({experiment, catalog, setup.model, setup.device});
   if (setup.devices.size() > 1) stages.model = divide_batches(setup, std::move(stages.model));
   return stages;
+}
+
+std::unique_ptr<stage::Task> build_task(const TaskSetup& setup) {
+  const spec::Experiment& experiment = setup.experiment;
+  stage::TaskContext context{setup.model, setup.device, experiment.seed};
+  context.build_frozen = [&](const config::Stage& stage, const std::filesystem::path& weights) {
+    auto model = setup.catalog.models.build(stage, setup.model);
+    model->to(setup.device);
+    events::WeightsSet report;
+    train::load_weights(*model, weights, {.whole = true}, report);
+    for (const auto& [name, parameter] : model->parameters()) parameter.set_requires_grad(false);
+    if (experiment.trainer.channels_last.value_or(false)) train::lay_out_channels_last(*model);
+    model->set_mode(stage::RunMode::evaluate);
+    return model;
+  };
+  return setup.catalog.tasks.build(experiment.task, context);
 }
 
 std::vector<at::Device> data_parallel_devices(const spec::Experiment& experiment, at::Device device,

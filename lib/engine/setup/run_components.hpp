@@ -27,11 +27,14 @@ struct RunData {
       learned;  // what the model was trained on, if other data says so
 
   /// Returns the model context for one sample.
-  [[nodiscard]] stage::ModelContext model_context() const;
+  [[nodiscard]] stage::ModelContext model_context(const config::Stage& task) const;
 };
 
 /// Returns the model context for one sample of a pipeline.
-stage::ModelContext model_context_of(const data::Pipeline& pipeline);
+stage::ModelContext model_context_of(const data::Pipeline& pipeline, const config::Stage& task);
+
+/// Returns the model context for samples of the data set.
+stage::ModelContext model_context_of(spec::ModelInput data, const config::Stage& task);
 
 /// Returns the model context from the job, or else from dataset.train, which is then opened.
 /// Throws Error(data).
@@ -60,6 +63,7 @@ struct RunLoaders {
 /// The stages of a run on their device. Loss and metrics depend on the device.
 struct RunStages {
   std::unique_ptr<stage::Model> model;
+  std::unique_ptr<stage::Task> task;
   std::unique_ptr<stage::Loss> loss;
   std::unique_ptr<stage::Optimizer> optimizer;
   std::unique_ptr<stage::Scheduler> scheduler;
@@ -84,6 +88,17 @@ struct StageSetup {
 /// Builds the stages. The model draws its weights from the global generator: set the seed before.
 /// Weights from a file replace them, and frozen parameters are excluded from the optimizer.
 RunStages build_stages(const StageSetup& setup);
+
+/// What a task of a run is built for.
+struct TaskSetup {
+  const spec::Experiment& experiment;
+  const stage::Catalog& catalog;
+  const stage::ModelContext& model;
+  at::Device device = at::kCPU;
+};
+
+/// Builds the task. Other models that it uses draw random numbers: set the seed afterward.
+std::unique_ptr<stage::Task> build_task(const TaskSetup& setup);
 
 /// Returns the GPUs among which data_parallel divides each batch, beginning with `device`; only
 /// `device` with other strategies. Throws Error(config) if a launcher has started several ranks.

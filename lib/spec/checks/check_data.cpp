@@ -119,6 +119,16 @@ void check_inputs(Checker& checker, Inputs inputs) {
                 hint);
 }
 
+/// The targets of a loss or a metric, and whose they are.
+struct TargetsOf {
+  Targets targets = Targets::classes;
+  std::string owner = "the labels of dataset.train";
+
+  [[nodiscard]] std::string text() const {
+    return fmt::format("{} are {}", owner, enum_name(targets));
+  }
+};
+
 std::string taken_of(const config::Stage& stage) {
   for (const Targets targets : {Targets::classes, Targets::numbers}) {
     if (takes(stage, targets)) return enum_name(targets);
@@ -142,57 +152,80 @@ double threshold_of(const config::Stage& stage) {
 
 /// Checks options that apply only to class labels, or only to yes/no answers.
 void check_counting(Checker& checker, const config::Stage& stage, const std::string& path,
-                    Targets targets) {
-  if (targets != Targets::numbers && threshold_of(stage) != metric::kEvenChance) {
+                    const TargetsOf& of) {
+  if (of.targets != Targets::numbers && threshold_of(stage) != metric::kEvenChance) {
     checker.error(
         path + ".threshold",
-        fmt::format(
-            "'threshold' applies only to binary targets, but the labels of dataset.train are {}",
-            enum_name(targets)),
-        "remove it");
+        fmt::format("'threshold' applies only to binary targets, but {}", of.text()), "remove it");
   }
   const metric::Averaged* options = averaged(stage);
-  if (targets != Targets::numbers || options == nullptr ||
+  if (of.targets != Targets::numbers || options == nullptr ||
       options->average != metric::Average::binary)
     return;
   checker.error(path + ".average",
-                "'average: binary' needs two classes, but the labels of dataset.train are numbers",
+                fmt::format("'average: binary' needs two classes, but {}", of.text()),
                 "write macro, weighted or micro");
 }
 
 void check_metric_targets(Checker& checker, const config::Stage& stage, const std::string& path,
-                          Targets targets) {
-  if (counts(checker, stage, targets)) return check_counting(checker, stage, path, targets);
+                          const TargetsOf& of) {
+  if (counts(checker, stage, of.targets)) return check_counting(checker, stage, path, of);
   std::string hint = "remove the metric (the loss is always computed)";
-  if (targets == Targets::numbers && takes(stage, Answers{}))
+  if (of.targets == Targets::numbers && takes(stage, Answers{}))
     hint += ", or choose a loss with binary targets: bce_with_logits, focal";
-  checker.error(path,
-                fmt::format("the metric '{}' takes {}, but the labels of dataset.train are {}",
-                            stage.type, taken_of(stage), enum_name(targets)),
-                hint);
+  checker.error(
+      path, fmt::format("the metric '{}' takes {}, but {}", stage.type, taken_of(stage), of.text()),
+      hint);
 }
 
 /// Reports a loss or metric that does not fit the labels, with those that do.
-void check_targets(Checker& checker, Targets targets) {
+void check_targets(Checker& checker, const TargetsOf& of) {
   const Experiment& experiment = checker.experiment();
-  if (!takes(experiment.loss, targets) && checker.is_valid("loss")) {
-    checker.error(checker.find("loss") != nullptr ? "loss" : "dataset.train",
-                  fmt::format("the loss '{}' takes {}, but the labels of dataset.train are {}",
-                              experiment.loss.type, taken_of(experiment.loss), enum_name(targets)),
-                  targets == Targets::numbers
-                      ? "choose a loss for numbers, such as mse, or data whose labels are classes"
-                      : "choose a loss for classes, such as cross_entropy");
+  if (!takes(experiment.loss, of.targets) && checker.is_valid("loss")) {
+    checker.error(
+        checker.find("loss") != nullptr ? "loss" : "dataset.train",
+        fmt::format("the loss '{}' takes {}, but {}", experiment.loss.type,
+                    taken_of(experiment.loss), of.text()),
+        of.targets == Targets::numbers
+            ? "choose a loss for numbers, such as mse, or data whose labels are classes"
+            : "choose a loss for classes, such as cross_entropy");
   }
   for (std::size_t i = 0; i < experiment.metrics.size(); ++i) {
     const std::string path = fmt::format("metrics.{}", i);
     if (experiment.metrics[i] && checker.is_valid(path))
-      check_metric_targets(checker, experiment.metrics[i], path, targets);
+      check_metric_targets(checker, experiment.metrics[i], path, of);
   }
 }
 
-void check_kind(Checker& checker, const SampleKind& kind) {
-  check_inputs(checker, kind.inputs);
-  check_targets(checker, kind.targets);
+/// Returns whether the task fits the samples; reports it otherwise.
+bool check_task(Checker& checker, const ModelInput& data) {
+  const config::Stage& task = checker.experiment().task;
+  if (!takes(task, data.kind.targets)) {
+    checker.error("task",
+                  fmt::format("the task '{}' takes {}, but the labels of dataset.train are {}",
+                              task.type, taken_of(task), enum_name(data.kind.targets)),
+                  "choose another task, or remove the key: the data set then decides");
+    return false;
+  }
+  const std::vector<Refusal> found = refusals(task, data);
+  for (const Refusal& refusal : found) {
+    checker.error(refusal.key.empty() ? "task" : "task." + refusal.key, refusal.message,
+                  refusal.hint);
+  }
+  return found.empty();
+}
+
+/// Checks task, model, loss and metrics against the kind of samples.
+void check_kind(Checker& checker, const ModelInput& data) {
+  if (!checker.is_valid("task") || !check_task(checker, data)) return;
+  const config::Stage& task = checker.experiment().task;
+  const ModelInput input = model_input(task, data);
+  check_inputs(checker, input.kind.inputs);
+  TargetsOf of{input.kind.targets};
+  if (input.kind.targets != data.kind.targets) of.owner = "the targets of the task '" + task.type + "'";
+  check_targets(checker, of);
+  const std::int64_t classes = input.kind.targets == Targets::numbers ? 0 : input.outputs;
+  if (classes > 0) check_classes(checker, classes);
 }
 
 void check_image_size(Checker& checker, const ImageSize& image) {
@@ -265,8 +298,11 @@ void check_against_data(const Loaded& loaded, const std::optional<SplitFacts>& t
     samples = epoch_samples(loaded.experiment, train->samples);
     check_batch(checker, *samples, ranks);
     check_sampler_classes(checker, train->classes);
-    if (train->classes > 0) check_classes(checker, train->classes);
-    if (train->kind) check_kind(checker, *train->kind);
+    if (train->kind) {
+      check_kind(checker, {*train->kind, {}, train->classes});
+    } else if (train->classes > 0) {
+      check_classes(checker, train->classes);
+    }
     if (train->image) check_image_size(checker, *train->image);
   }
   check_length(checker, samples, ranks);
@@ -279,9 +315,10 @@ void check_model(const Loaded& loaded, const std::optional<ModelInput>& input,
   check_file(checker);
   if (input) check_view_size(checker, input->shape);
   const config::Stage& model = loaded.experiment.model;
-  if (!input || !model || !takes(model, input->kind.inputs)) return;
+  if (!input || !model || !takes(model, input->kind.inputs) || !checker.is_valid("task")) return;
   if (std::ranges::any_of(input->shape, [](std::int64_t size) { return size < 1; })) return;
-  for (Refusal& refusal : readable_refusals(checker, *input)) {
+  const ModelInput changed = model_input(loaded.experiment.task, *input);
+  for (Refusal& refusal : readable_refusals(checker, changed)) {
     checker.error(refusal.key.empty() ? "model" : "model." + refusal.key,
                   std::move(refusal.message), std::move(refusal.hint));
   }

@@ -5,6 +5,7 @@
 #include "spec/options/metric.hpp"
 #include "spec/options/scheduler.hpp"
 #include "spec/options/stopper.hpp"
+#include "spec/options/task.hpp"
 
 #include <fmt/format.h>
 
@@ -26,6 +27,8 @@ std::int64_t planned_batches(const Experiment& experiment, std::int64_t samples,
 }
 
 }  // namespace
+
+config::Stage default_task() { return config::make_stage("task", "auto", task::Auto{}); }
 
 config::Stage default_loss() {
   return config::make_stage("loss", "cross_entropy", loss::CrossEntropy{});
@@ -193,6 +196,8 @@ void Experiment::describe(config::Describe<Experiment>& options) {
   options.field("unfreeze_at", &Experiment::unfreeze_at,
                 {.example = "[{epoch: 2, match: [layer4]}, {epoch: 4, match: [layer3]}]"},
                 "Parameters of freeze that are trained from some epoch on; absent: none.");
+  options.stage("task", &Experiment::task, "task",
+                "What a training step computes: which targets the loss compares with the model's outputs.");
   options.stage("loss", &Experiment::loss, "loss", "The loss that training minimizes.");
   options.stage("optimizer", &Experiment::optimizer, "optimizer", {.required = true},
                 "The optimizer that updates the weights.");

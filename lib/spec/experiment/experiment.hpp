@@ -415,7 +415,8 @@ struct Dataset {
   }
 };
 
-/// cross_entropy and constant, with their defaults.
+/// auto, cross_entropy and constant, with their defaults.
+config::Stage default_task();
 config::Stage default_loss();
 config::Stage default_scheduler();
 /// console, csv, jsonl and html.
@@ -469,6 +470,7 @@ struct Experiment {
   std::optional<Weights> weights;
   std::vector<std::string> freeze;
   std::vector<Unfreeze> unfreeze_at;
+  config::Stage task = default_task();
   config::Stage loss = default_loss();
   config::Stage optimizer;
   config::Stage scheduler = default_scheduler();

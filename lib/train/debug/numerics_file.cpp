@@ -125,6 +125,12 @@ std::vector<std::string> bad_rows(const Numerics& numerics) {
   return lines;
 }
 
+stage::BatchSamples samples_in(const Numerics& numerics) {
+  stage::BatchSamples samples{numerics.record.epoch, {}};
+  for (const data::RowSample& sample : numerics.samples) samples.indices.push_back(sample.index);
+  return samples;
+}
+
 Json meta_of(const Numerics& numerics) {
   StepRecord record = numerics.record;
   Json samples = Json::array();

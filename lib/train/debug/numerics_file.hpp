@@ -67,6 +67,9 @@ struct Numerics {
 /// list is stored next to the tensors for people.
 std::vector<std::string> bad_rows(const Numerics& numerics);
 
+/// Returns the samples of the batch, for the task.
+stage::BatchSamples samples_in(const Numerics& numerics);
+
 /// Returns the metadata of the container: everything but the tensors.
 Json meta_of(const Numerics& numerics);
 

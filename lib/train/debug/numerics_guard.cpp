@@ -288,7 +288,7 @@ void NumericsDump::repeat(Numerics& numerics) {
   RepeatedStep step;
   {
     const RngStateGuard random(options_.device, numerics.random);
-    step = repeat_step({session_.model, session_.loss}, numerics.batch,
+    step = repeat_step({session_.model, session_.loss, session_.task, samples_in(numerics)}, numerics.batch,
                        {options_.forward, record.loss_scale});
   }
   record.repeated = true;

@@ -15,6 +15,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <functional>
 #include <string_view>
 #include <thread>
 #include <utility>
@@ -127,6 +128,31 @@ std::vector<stage::NamedTensor> take_gradients(const stage::Model& model, double
   return gradients;
 }
 
+/// Lends the task the model, and reports the passes.
+class WatchedTools final : public PlainTools {
+ public:
+  WatchedTools(const StepParts& parts, const ForwardOptions& options,
+               std::function<void(LayerPass)> enter)
+      : PlainTools(parts.model, parts.loss, options),
+        samples_(parts.samples),
+        enter_(std::move(enter)) {}
+  at::Tensor forward(const at::Tensor& inputs) override {
+    enter_(LayerPass::forward);
+    at::Tensor outputs = PlainTools::forward(inputs);
+    enter_(LayerPass::loss);
+    return outputs;
+  }
+  stage::BatchSamples samples(const device::DeviceBatch& batch) override {
+    stage::BatchSamples samples = samples_;
+    samples.indices.resize(static_cast<std::size_t>(batch.inputs.size(0)));
+    return samples;
+  }
+
+ private:
+  const stage::BatchSamples& samples_;
+  std::function<void(LayerPass)> enter_;
+};
+
 RepeatedStep repeat_here(const StepParts& parts, const device::DeviceBatch& batch,
                          const RepeatOptions& options) {
   const c10::OptionalDeviceGuard device(batch.inputs.device());
@@ -139,19 +165,17 @@ RepeatedStep repeat_here(const StepParts& parts, const device::DeviceBatch& batc
     watch.enter(pass);
     numbers->enter(pass);
   };
-  enter(LayerPass::forward);
-  const at::Tensor logits = forward(parts.model, batch.inputs, options.forward);
-  enter(LayerPass::loss);
-  const stage::LossValue loss = loss_of(parts.loss, logits, batch);
-  const at::Tensor mean = loss.mean();
+  WatchedTools tools(parts, options.forward, enter);
+  const stage::TaskResult result = parts.task.step(batch, tools);
+  const at::Tensor mean = result.loss.mean();
   const at::Tensor scaled = options.loss_scale == 1 ? mean : mean * options.loss_scale;
   enter(LayerPass::backward);
   scaled.backward();
   enter(LayerPass::none);
-  step.outputs = logits.detach();
+  step.outputs = result.outputs.detach();
   step.loss = mean.detach();
   step.gradients = take_gradients(parts.model, options.loss_scale);
-  step.row_losses = row_losses(parts.loss, step.outputs, batch);
+  step.row_losses = row_losses(parts.loss, step.outputs, result.batch);
   step.layers = numbers->layers();
   step.first = watch.found();
   return step;

@@ -16,6 +16,8 @@ namespace trainctl::train {
 struct StepParts {
   stage::Model& model;  // must be in training mode
   stage::Loss& loss;
+  stage::Task& task = stage::supervised_task();
+  stage::BatchSamples samples = {};  // of the batch
 };
 
 struct RepeatOptions {

@@ -51,6 +51,24 @@ void join_over_ranks(stage::Metric& metric, dist::Communicator& communicator,
 
 }  // namespace
 
+/// Lends the task the model with test-time augmentation.
+class Evaluator::Tools final : public PlainTools {
+ public:
+  Tools(const Evaluator& evaluator, const data::Batch& loaded)
+      : PlainTools(evaluator.on_.model, evaluator.on_.loss, evaluator.forward_,
+                   stage::RunMode::evaluate),
+        evaluator_(evaluator),
+        loaded_(loaded) {}
+  at::Tensor forward(const at::Tensor& inputs) override { return evaluator_.logits_of(inputs); }
+  stage::BatchSamples samples(const device::DeviceBatch& batch) override {
+    return samples_of(evaluator_.on_.loader, loaded_, batch.inputs.size(0));
+  }
+
+ private:
+  const Evaluator& evaluator_;
+  const data::Batch& loaded_;
+};
+
 Evaluator::Evaluator(Evaluation evaluation, const Options& options)
     : on_(std::move(evaluation)),
       device_(options.device),
@@ -92,7 +110,8 @@ Evaluation evaluation_of(const Session& session, data::Loader& loader, std::stri
           .split = std::move(split),
           .batch_size = session.batch_size,
           .communicator = session.communicator,
-          .make_feed = session.make_feed};
+          .make_feed = session.make_feed,
+          .task = session.task};
 }
 
 std::unique_ptr<device::Feed> make_feed(const Evaluation& on, const Options& options) {
@@ -121,10 +140,15 @@ std::optional<events::Metrics> Evaluator::run(std::optional<std::int64_t> limit,
     const device::DeviceBatch& batch = feed_->put(loaded);
     {
       const c10::InferenceMode guard;
-      const at::Tensor logits = logits_of(batch.inputs);
+      at::Tensor logits;
       if (on_.labeled) {
-        meter.add(on_.loss.forward(logits, batch.targets), batch.valid);
-        if (batch.valid > 0) update_metrics(on_.metrics, on_.loss, logits, batch.targets);
+        Tools tools(*this, loaded);
+        const stage::TaskResult result = on_.task.step(batch, tools);
+        logits = result.outputs;
+        meter.add(result.loss, batch.valid);
+        if (batch.valid > 0) update_metrics(on_.metrics, on_.loss, logits, result.batch.targets);
+      } else {
+        logits = logits_of(batch.inputs);
       }
       if (batch.valid > 0 && outputs) outputs(loaded, logits);
     }

@@ -30,6 +30,7 @@ class Evaluator {
   [[nodiscard]] const std::vector<events::TableRow>& tables() const { return tables_; }
 
  private:
+  class Tools;
   /// Returns the logits, which are averages over views if there is test-time augmentation.
   [[nodiscard]] at::Tensor logits_of(const at::Tensor& inputs) const;
 

@@ -7,7 +7,7 @@
 #include "device/device.hpp"
 #include "dist/communicator.hpp"
 #include "events/records.hpp"
-#include "stage/stages.hpp"
+#include "stage/task.hpp"
 #include "train/state/weights.hpp"
 
 #include <cstdint>
@@ -33,11 +33,13 @@ struct Evaluation {
   dist::Communicator& communicator;
   bool labeled = true;  // false: neither loss nor metrics are computed, only outputs
   device::FeedFactory make_feed = device::make_feed;
+  stage::Task& task = stage::supervised_task();
 };
 
 /// The objects that the loop uses. The engine or a test owns them, and they outlive the loop.
 struct Session {
   stage::Model& model;
+  stage::Task& task = stage::supervised_task();
   stage::Loss& loss;
   stage::Optimizer& optimizer;
   stage::Scheduler& scheduler;

@@ -198,7 +198,7 @@ void TrainLoop::train_batch(std::int64_t index) {
       (index + 1) % options_.accumulate == 0 || index + 1 == state_.position.steps_in_epoch;
   const bool logs = (state_.position.global_step + 1) % options_.log_every == 0;
   guard_->before_batch(*batch, on_device, state_.lr);
-  guard_->check(step_.run({on_device, step_rows_, opens, closes, logs}), state_);
+  guard_->check(step_.run({on_device, step_rows_, opens, closes, logs, batch}), state_);
   state_.digest += batch->digest;
   state_.samples += batch->global_valid;
   ++state_.position.step_in_epoch;

@@ -82,8 +82,8 @@ std::vector<double> time_block(const Session& session, KeptState& kept, const Bl
     kept.drop_gradients();
     const double begun = session.clock.now();
     {  // the step ends when its graph has been freed
-      const at::Tensor logits = forward(session.model, block.batch.inputs, block.forward);
-      loss_of(session.loss, logits, block.batch).value.backward();
+      PlainTools tools(session.model, session.loss, block.forward);
+      session.task.step(block.batch, tools).loss.value.backward();
     }
     ended = session.clock.now();
     if (i >= kWarmUps) seconds.push_back(ended - begun);

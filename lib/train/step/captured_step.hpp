@@ -23,6 +23,7 @@ struct MicroBatch {
   bool opens = true;
   bool closes = true;
   bool logs = false;  // this step is logged
+  const data::Batch* loaded = nullptr;  // as the loader made it; null: its samples are made up
 };
 
 /// Runs the windows of full batches on a GPU: the first few eagerly, then each kind of batch (the

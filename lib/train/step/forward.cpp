@@ -43,6 +43,29 @@ stage::LossValue loss_of(stage::Loss& loss, const at::Tensor& logits,
   return loss.forward_mixed(logits, {batch.targets, batch.targets_b, batch.lambda});
 }
 
+at::Tensor PlainTools::forward_frozen(stage::Model& other, const at::Tensor& inputs) {
+  const at::NoGradGuard guard;
+  return train::forward(other, inputs, options_);
+}
+
+stage::LossValue PlainTools::loss(const at::Tensor& outputs, const device::DeviceBatch& batch,
+                                  double /*factor*/) {
+  return loss_of(loss_, outputs, batch);
+}
+
+stage::BatchSamples PlainTools::samples(const device::DeviceBatch& batch) {
+  stage::BatchSamples samples;
+  for (std::int64_t row = 0; row < batch.inputs.size(0); ++row) samples.indices.push_back(row);
+  return samples;
+}
+
+stage::BatchSamples samples_of(const data::Loader& loader, const data::Batch& batch,
+                               std::int64_t rows) {
+  stage::BatchSamples samples{batch.epoch, loader.indices_of(batch)};
+  samples.indices.resize(static_cast<std::size_t>(rows));
+  return samples;
+}
+
 void lay_out_channels_last(const stage::Model& model) {
   const at::NoGradGuard guard;
   for (const auto& [name, parameter] : model.parameters()) {

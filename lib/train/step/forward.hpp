@@ -1,8 +1,8 @@
 #pragma once
 
-#include "device/feed.hpp"
+#include "data/loader/loader.hpp"
 #include "spec/experiment/experiment.hpp"
-#include "stage/stages.hpp"
+#include "stage/task.hpp"
 
 #include <ATen/core/Tensor.h>
 
@@ -30,6 +30,34 @@ at::Tensor forward(stage::Model& model, const at::Tensor& inputs, const ForwardO
 /// Computes the loss of a batch, whose targets may be mixed.
 stage::LossValue loss_of(stage::Loss& loss, const at::Tensor& logits,
                          const device::DeviceBatch& batch);
+
+/// Lends a task the model and the loss, for steps outside of the training loop.
+class PlainTools : public stage::StepTools {
+ public:
+  PlainTools(stage::Model& model, stage::Loss& loss, const ForwardOptions& options,
+             stage::RunMode mode = stage::RunMode::train)
+      : model_(model), loss_(loss), options_(options), mode_(mode) {}
+  [[nodiscard]] stage::RunMode mode() const override { return mode_; }
+  at::Tensor forward(const at::Tensor& inputs) override {
+    return train::forward(model_, inputs, options_);
+  }
+  at::Tensor forward_frozen(stage::Model& other, const at::Tensor& inputs) override;
+  stage::LossValue loss(const at::Tensor& outputs, const device::DeviceBatch& batch,
+                        double factor = 1) override;
+  /// Counts the rows from 0, as if they were the first samples of the data set.
+  stage::BatchSamples samples(const device::DeviceBatch& batch) override;
+
+ private:
+  stage::Model& model_;
+  stage::Loss& loss_;
+  const ForwardOptions& options_;
+  stage::RunMode mode_;
+};
+
+/// Returns the samples of a batch of the loader, with an index for each of the `rows` of the inputs:
+/// a rank without samples has a row that does not count.
+stage::BatchSamples samples_of(const data::Loader& loader, const data::Batch& batch,
+                               std::int64_t rows);
 
 /// Sets the model to evaluation mode while it lives, then back to training mode.
 class EvaluationMode {

@@ -50,6 +50,46 @@ at::Tensor nan_if_not_finite(const at::Tensor& share, const at::Tensor& loss) {
 
 }  // namespace
 
+/// Lends the task the run's model and loss for one batch, as all ranks train them.
+class StepRunner::Tools final : public PlainTools {
+ public:
+  Tools(StepRunner& runner, const MicroBatch& micro)
+      : PlainTools(runner.session_.model, runner.session_.loss, runner.forward_),
+        runner_(runner),
+        micro_(micro) {}
+
+  at::Tensor forward(const at::Tensor& inputs) override {
+    runner_.enter(AnomalyDetector::Pass::forward);
+    at::Tensor outputs;
+    {
+      RECORD_USER_SCOPE("forward");
+      const stage::BatchOfRanksScope ranks({runner_.rank_sum_.get(), micro_.batch.valid > 0});
+      const stage::CounterScope counters;
+      outputs = PlainTools::forward(inputs);
+      counters.add();
+    }
+    runner_.enter(AnomalyDetector::Pass::loss);
+    return outputs;
+  }
+
+  stage::LossValue loss(const at::Tensor& outputs, const device::DeviceBatch& batch,
+                        double factor) override {
+    std::optional<double> gradient = runner_.loss_gradient(micro_);
+    if (gradient) *gradient *= factor;
+    const stage::LossGradientScope scope(gradient);
+    return PlainTools::loss(outputs, batch, factor);
+  }
+
+  stage::BatchSamples samples(const device::DeviceBatch& batch) override {
+    if (micro_.loaded == nullptr) return PlainTools::samples(batch);
+    return samples_of(runner_.session_.train, *micro_.loaded, batch.inputs.size(0));
+  }
+
+ private:
+  StepRunner& runner_;
+  const MicroBatch& micro_;
+};
+
 std::vector<at::Tensor> trainable(const stage::Model& model) {
   std::vector<at::Tensor> tensors;
   for (const auto& [name, tensor] : trained_parameters(model)) tensors.push_back(tensor);
@@ -128,20 +168,9 @@ StepRunner::Result StepRunner::take(const MicroBatch& micro) {
   if (micro.opens && kept_) kept_->take();
   timer_.enter(Part::forward);
   if (micro.closes) sync_.before_forward();
-  at::Tensor logits;
-  enter(AnomalyDetector::Pass::forward);
-  {
-    RECORD_USER_SCOPE("forward");
-    const stage::BatchOfRanksScope ranks({rank_sum_.get(), micro.batch.valid > 0});
-    const stage::CounterScope counters;
-    logits = forward(session_.model, micro.batch.inputs, forward_);
-    counters.add();
-  }
-  enter(AnomalyDetector::Pass::loss);
-  const stage::LossValue loss = [&] {
-    const stage::LossGradientScope scope(loss_gradient(micro));
-    return loss_of(session_.loss, logits, micro.batch);
-  }();
+  Tools tools(*this, micro);
+  const stage::TaskResult result = session_.task.step(micro.batch, tools);
+  const stage::LossValue& loss = result.loss;
   enter(AnomalyDetector::Pass::none);
   // A scaler skips such steps; if the run fails later, the anomaly that was found is reported then.
   const bool watches = watch_ && !scaler_ && micro.batch.valid > 0;
@@ -155,7 +184,7 @@ StepRunner::Result StepRunner::take(const MicroBatch& micro) {
   if (sees_bad_gradient(micro)) return Result::gradient_not_finite;
   if (micro.closes && !update(micro)) return Result::gradient_not_finite;
   timer_.enter(Part::other);
-  if (micro.batch.valid > 0) measure_if_finite(logits, micro.batch.targets, loss.value);
+  if (micro.batch.valid > 0) measure_if_finite(result.outputs, result.batch.targets, loss.value);
   timer_.end_step();
   return Result::ok;
 }
@@ -322,11 +351,11 @@ bool StepRunner::clip() {
 }
 
 /// Rows that the mean loss leaves out do not count in the metrics either.
-void StepRunner::measure_if_finite(const at::Tensor& logits, const at::Tensor& targets,
+void StepRunner::measure_if_finite(const at::Tensor& outputs, const at::Tensor& targets,
                                    const at::Tensor& loss) {
   const at::NoGradGuard guard;
   const auto measure_all = [&] {
-    update_metrics(session_.metrics, session_.loss, logits, targets);
+    update_metrics(session_.metrics, session_.loss, outputs, targets);
   };
   if (!meter_.leaves_out()) return measure_all();
   if (reads_on_host_) {

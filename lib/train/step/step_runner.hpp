@@ -66,6 +66,7 @@ class StepRunner {
   std::shared_ptr<void> release_graph() { return std::move(captured_); }
 
  private:
+  class Tools;
   void make_scaler(const Options& options);
   void enter(AnomalyDetector::Pass pass);
   void clear_gradients();
@@ -84,7 +85,7 @@ class StepRunner {
   void step_optimizer();
   void measure_norms();
   void restore_buffers();
-  void measure_if_finite(const at::Tensor& logits, const at::Tensor& targets,
+  void measure_if_finite(const at::Tensor& outputs, const at::Tensor& targets,
                          const at::Tensor& loss);
 
   const Session& session_;
