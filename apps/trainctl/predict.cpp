@@ -86,10 +86,21 @@ spec::LearnedTargets learned_targets_of(const Headers& headers, const spec::Job&
   return {roles.kind.targets, roles.outputs(train.classes), labeled};
 }
 
+/// Returns the targets of the task, which are those of the data unless the task replaces them.
+spec::LearnedTargets targets_of(const study::RunRequest& request, const data::Facts& train) {
+  const spec::LearnedTargets& learned = *request.job.learned;
+  data::Roles roles = data::roles_of(train.layout);
+  const spec::ModelInput input =
+      spec::model_input(request.loaded.experiment.task,
+                        {roles.kind, std::move(roles.input_shape), learned.outputs});
+  return {input.kind.targets, input.outputs,
+          learned.labeled && input.kind.targets == learned.targets};
+}
+
 /// Warns about labels that exist but are not written.
-void warn_of_labels(const study::RunRequest& request, Context& context) {
+void warn_of_labels(const study::RunRequest& request, bool replaces_targets, Context& context) {
   const spec::Job& job = request.job;
-  if (!job.input.empty() || job.learned->labeled) return;
+  if (!job.input.empty() || job.learned->labeled || replaces_targets) return;
   const spec::DataSplit& split = spec::split_called(request.loaded.experiment, job.split);
   context.diagnostics.warning(
       split.dataset.position,
@@ -102,7 +113,7 @@ void warn_of_labels(const study::RunRequest& request, Context& context) {
 study::PredictionPlan plan_for(const PredictFlags& flags, const study::RunRequest& request,
                                const Headers& headers) {
   const data::Facts& predicted = headers.predicted;
-  const spec::LearnedTargets& learned = *request.job.learned;
+  const spec::LearnedTargets learned = targets_of(request, headers.train);
   study::PredictionRequest wanted{flags.out, {}, flags.format, flags.force};
   if (!flags.outputs.empty()) wanted.outputs = trainctl::split(flags.outputs, ',');
   study::PredictionPlan plan =
@@ -160,7 +171,10 @@ int predict(const PredictFlags& flags, Context& context) {
   const Headers headers = read_headers(request);
   request.job.learned = learned_targets_of(headers, request.job);
   const study::PredictionPlan plan = plan_for(flags, request, headers);
-  warn_of_labels(request, context);
+  const bool replaces_targets =
+      targets_of(request, headers.train).targets != request.job.learned->targets;
+  if (replaces_targets) request.job.learned->labeled = false;
+  warn_of_labels(request, replaces_targets, context);
   print_warnings(context);
   launch::SignalGuard guard;  // until the scratch folder is removed
   // The scratch folder is next to the output file, since the files of the ranks take as much space.

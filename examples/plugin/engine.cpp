@@ -9,6 +9,8 @@
 #include <ATen/ops/exp.h>
 #include <ATen/ops/glu.h>
 #include <ATen/ops/linear.h>
+#include <ATen/ops/mse_loss.h>
+#include <ATen/ops/randn_like.h>
 #include <ATen/ops/zeros.h>
 #include <stage/module.hpp>
 #include <stage/plugin_entry.hpp>
@@ -78,6 +80,27 @@ class Poly1Loss final : public stage::Loss {
   double epsilon_;
 };
 
+/// Replaces the usual step, as `training_step` does in Lightning. The noise comes from libtorch's
+/// generator, whose state checkpoints contain, so a resumed run continues bit by bit.
+class ConsistencyTask final : public stage::Task {
+ public:
+  explicit ConsistencyTask(const Consistency& options) : options_(options) {}
+
+  stage::TaskResult step(const trainctl::device::DeviceBatch& batch,
+                         stage::StepTools& tools) override {
+    stage::TaskResult result = Task::step(batch, tools);
+    if (tools.mode() == stage::RunMode::evaluate) return result;
+    const at::Tensor noise = at::randn_like(batch.inputs) * options_.noise;
+    const at::Tensor distance =
+        at::mse_loss(tools.forward(batch.inputs + noise), result.outputs.detach());
+    result.loss.value = result.loss.value + options_.weight * distance;
+    return result;
+  }
+
+ private:
+  Consistency options_;
+};
+
 void add_stages(stage::Catalog& all) {
   all.models.add<GatedMlp>("gated_mlp", [](const auto& options, const auto& context) {
     return std::make_unique<GatedNetwork>(options, context);
@@ -85,6 +108,7 @@ void add_stages(stage::Catalog& all) {
   all.losses.add<Poly1>("poly1", [](const auto& options, const auto&) {
     return std::make_unique<Poly1Loss>(options);
   });
+  all.tasks.add_class<Consistency, ConsistencyTask>("consistency");
 }
 
 }  // namespace

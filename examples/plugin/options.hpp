@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-// The options of the three stages. Each struct describes itself once: error messages, defaults,
+// The options of the four stages. Each struct describes itself once: error messages, defaults,
 // `explain` and the JSON Schema come from the description. Both libraries include this file.
 
 namespace spirals {
@@ -66,6 +66,22 @@ struct Poly1 {
 
   static void describe(config::Describe<Poly1>& options) {
     options.field("epsilon", &Poly1::epsilon, {.at_least = -1}, "Weight of the second term.");
+  }
+};
+
+/// The options of `task: {type: consistency}`.
+struct Consistency {
+  static constexpr auto kSummary =
+      "The loss, plus the distance between the outputs for an input and for the same input with "
+      "noise (Sajjadi et al. 2016).";
+
+  double noise = 0.05;
+  double weight = 1;
+
+  static void describe(config::Describe<Consistency>& options) {
+    options.field("noise", &Consistency::noise, {.at_least = 0},
+                  "Standard deviation of the noise that is added to the input.");
+    options.field("weight", &Consistency::weight, {.at_least = 0}, "Weight of the distance.");
   }
 };
 

@@ -57,6 +57,7 @@ void describe(config::Vocabulary& all) {
   all.add<Spirals>("dataset", "spirals");
   all.add<GatedMlp>("model", "gated_mlp");
   all.add<Poly1>("loss", "poly1");
+  all.add<Consistency>("task", "consistency");
 }
 
 void add_data(data::Catalog& all) {

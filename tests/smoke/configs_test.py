@@ -114,7 +114,8 @@ class Drawn(unittest.TestCase):
         cls.addClassCleanup(scratch.cleanup)
         cls.folder = pathlib.Path(scratch.name)
         cls.data = cls.folder / "data"
-        patch = mock.patch.dict(os.environ, TRAINCTL_DATA=str(cls.data), TRAINCTL_SCRIPT=str(SCRIPT),
+        teacher = cls.folder / "teacher/checkpoints/last.safetensors"
+        patch = mock.patch.dict(os.environ, TRAINCTL_DATA=str(cls.data), TRAINCTL_SCRIPT=str(SCRIPT), TRAINCTL_TEACHER=str(teacher),
                                 TRAINCTL_SCRIPT_SHA256=hashlib.sha256(SCRIPT.read_bytes()).hexdigest())
         patch.start()
         cls.addClassCleanup(patch.stop)
@@ -176,7 +177,8 @@ class Sound(Drawn):
 
     WRITERS = (write_mnists, write_cifar, write_photographs)
     SETS = make_data.SETS
-    UNREAD = {"imagenet-sample/pack.yaml", "tabular/parquet.yaml"}     # the tests do not write these files
+    # The tests do not write these files.
+    UNREAD = {"imagenet-sample/pack.yaml", "mnist/tasks/distillation.yaml", "tabular/parquet.yaml"}
 
     def test_every_config_is_valid(self):
         for config in set(ALL) - self.UNREAD:
@@ -221,6 +223,17 @@ class DigitConfigs(Stepping):
     FOLDERS = (".", "mnist", "mnist/layers", "mnist/losses", "mnist/samplers", "fashion_mnist")
     WRITERS = (write_mnists,)
     WORDS = {"photographs.yaml": ("dataset.train.samples=32", "dataset.train.folder=photographs")}
+
+
+class TaskConfigs(Stepping):
+    FOLDERS = ("mnist/tasks",)
+    WRITERS = (write_mnists,)
+
+    def test_every_config_takes_a_step(self):
+        code, out, err = run(self.folder, "run", CONFIGS / "mnist/lenet.yaml", "++trainer.fast_dev_run=true", "++trainer.num_threads=1",
+                             "++loader.num_workers=0", "--run-dir", self.folder / "teacher")
+        self.assertEqual(code, 0, out + err)
+        super().test_every_config_takes_a_step()
 
 
 class OptimizerConfigs(Stepping):

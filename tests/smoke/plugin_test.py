@@ -81,6 +81,17 @@ class ExamplePlugin(Smoke):
             losses.add(str(self.losses(self.run_dir)))
         self.assertEqual((len(digests), len(losses)), (1, 1), (digests, losses))
 
+    def test_its_task_replaces_the_step(self):
+        def trained(*words):
+            self.train(*SHORT, *words, config="spirals.yaml")
+            return self.losses(self.run_dir)
+
+        plain, silent = trained(), trained("+task={type: consistency, weight: 0}")
+        noisy = trained("+task={type: consistency, weight: 1, noise: 0.5}")
+        self.assertEqual(plain, silent)  # the second forward pass changes nothing
+        self.assertGreater(float(noisy[0][0]), float(plain[0][0]))
+        self.assertEqual(trained("+task={type: consistency, weight: 1, noise: 0.5}"), noisy)
+
     def test_the_data_verbs_know_its_data(self):
         digests = set()
         for workers in (0, 2):
@@ -91,7 +102,7 @@ class ExamplePlugin(Smoke):
 
     def test_list_explain_and_schema_show_its_stages(self):
         library = "build/libspirals.so"
-        for kind, name in (("dataset", "spirals"), ("model", "gated_mlp"), ("loss", "poly1")):
+        for kind, name in (("dataset", "spirals"), ("model", "gated_mlp"), ("loss", "poly1"), ("task", "consistency")):
             code, out, err = run(self.folder, "list", kind, "--plugin", library)
             self.assertEqual(code, 0, out + err)
             self.assertRegex(out, rf"(?m)^  {name} ")

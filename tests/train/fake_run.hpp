@@ -252,6 +252,7 @@ struct FakeRun {
 
   trainctl::events::Finished run() {
     const trainctl::train::Session session{.model = model_in_use(),
+                                           .task = *task,
                                            .loss = loss,
                                            .optimizer = optimizer_in_use(),
                                            .scheduler = scheduler_in_use(),
@@ -327,6 +328,7 @@ struct FakeRun {
   std::unique_ptr<trainctl::dist::Communicator> communicator;
   trainctl::dist::BucketOptions buckets;
   FakeModel model;
+  std::unique_ptr<trainctl::stage::Task> task = std::make_unique<trainctl::stage::Task>();
   FakeLoss loss;
   FakeSgd optimizer;
   FakeScheduler scheduler;

@@ -7,6 +7,7 @@
 #include "spec/options/metric.hpp"
 #include "spec/options/model.hpp"
 #include "spec/options/sampler.hpp"
+#include "spec/options/task.hpp"
 
 #include <fmt/ranges.h>
 
@@ -265,6 +266,11 @@ std::vector<Refusal> readable_refusals(const Checker& checker, const ModelInput&
 void check_view_size(Checker& checker, const std::vector<std::int64_t>& shape) {
   const auto& views = checker.experiment().trainer.test_time_augmentation;
   if (!views || !checker.is_valid("trainer.test_time_augmentation")) return;
+  if (checker.experiment().task.get_if<task::Reconstruction>() != nullptr)
+    return checker.error("trainer.test_time_augmentation",
+                         "test-time augmentation averages outputs over moved images, but the task "
+                         "'reconstruction' compares them with the image itself",
+                         "remove 'test_time_augmentation'");
   if (shape.size() == 3 && std::ranges::any_of(shape, [](std::int64_t size) { return size < 1; }))
     return;  // images whose size is not known
   if (shape.size() == 3 && views->translate < std::min(shape[1], shape[2])) return;

@@ -246,3 +246,50 @@ TEST_CASE("metrics: threshold requires binary targets, average=binary requires c
       Contains("'average: binary' needs two classes, but the labels of dataset.train are numbers"));
   CHECK_THAT(problems_of({"metrics=[{type: accuracy, threshold: 1}]"}), Contains("threshold"));
 }
+
+TEST_CASE("task: one that does not fit the samples or the loss is an error with a remedy") {
+  const SplitFacts images{
+      .samples = 1000, .classes = 10, .kind = SampleKind{Inputs::images, Targets::classes}};
+  const SplitFacts tokens{
+      .samples = 1000, .classes = 50, .kind = SampleKind{Inputs::tokens, Targets::tokens}};
+  CHECK(problems_with({"task=classification", "model=mlp"}, images).empty());
+  CHECK(problems_with({"task=auto", "model=mlp"}, images).empty());
+  CHECK_THAT(problems_with({"task=regression", "model=mlp"}, images),
+             Contains("the task 'regression' takes numbers, but the labels of dataset.train are "
+                      "classes") &&
+                 Contains("choose another task, or remove the key"));
+  CHECK_THAT(problems_with({"task=masked_language_modeling", "model=mlp"}, images),
+             Contains("takes tokens, but the labels of dataset.train are classes"));
+  const std::vector<std::string> same{"task=reconstruction", "model=mlp", "~metrics"};
+  CHECK_THAT(problems_with(same, images),
+             Contains("the loss 'cross_entropy' takes classes, but the targets of the task "
+                      "'reconstruction' are numbers") &&
+                 Contains("such as mse"));
+  CHECK(problems_with({"task=reconstruction", "model=mlp", "loss=mse", "metrics=[mae]"}, images)
+            .empty());
+  CHECK_THAT(problems_with({"task=reconstruction", "model=gpt", "loss=mse", "~metrics"}, tokens),
+             Contains("takes images or rows of numbers") && Contains("masked_language_modeling"));
+  CHECK_THAT(problems_with({"task={type: masked_language_modeling, mask_token: 50}", "model=gpt",
+                            "metrics=[perplexity]"},
+                           tokens),
+             Contains("mask_token is 50, but the data has 50 tokens"));
+  CHECK_THAT(problems_with({"task={type: distillation, teacher: lenet, weights: none.safetensors}",
+                            "model=mlp"},
+                           images),
+             Contains("none.safetensors does not exist") && Contains("train the teacher first"));
+}
+
+TEST_CASE("task: the model is checked with the outputs that the task needs") {
+  using trainctl::spec::ModelInput;
+  const ModelInput images{{Inputs::images, Targets::classes}, {1, 8, 8}, 10};
+  const auto problems = [&](const std::string& model) {
+    trainctl::config::Diagnostics diagnostics;
+    trainctl::spec::check_model(
+        load_valid({"task=reconstruction", "loss=mse", "~metrics", "model=" + model}), images,
+        diagnostics);
+    return diagnostics.render();
+  };
+  CHECK(problems("{type: sequential, layers: [flatten, linear]}").empty());
+  CHECK_THAT(problems("{type: sequential, layers: [flatten, {type: linear, out_features: 10}]}"),
+             Contains("outputs the shape 10, but the data requires 64"));
+}

@@ -1,0 +1,52 @@
+#include "spec/options/task.hpp"
+
+#include "base/files.hpp"
+#include "base/strings.hpp"
+#include "spec/layer_shapes.hpp"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace trainctl::spec::task {
+
+std::vector<Refusal> Reconstruction::refusals(const ModelInput& data) {
+  if (data.kind.inputs != Inputs::tokens) return {};
+  return {{"the task 'reconstruction' takes images or rows of numbers, but the samples of "
+           "dataset.train are tokens",
+           "choose the task masked_language_modeling"}};
+}
+
+ModelInput Reconstruction::model_input(ModelInput data) {
+  data.kind.targets = Targets::numbers;
+  data.outputs = data.shape.empty() ? 0 : layer::values_in(data.shape);
+  return data;
+}
+
+std::vector<Refusal> MaskedLanguageModeling::refusals(const ModelInput& data) const {
+  if (data.outputs == 0 || mask_token.value_or(0) < data.outputs) return {};
+  return {{fmt::format("mask_token is {}, but the data has {} tokens", *mask_token.value,
+                       data.outputs),
+           "write a token of the vocabulary, or auto", "mask_token"}};
+}
+
+ModelInput MaskedLanguageModeling::model_input(ModelInput data) const {
+  if (mask_token.is_auto() && data.outputs > 0) ++data.outputs;
+  return data;
+}
+
+std::vector<Refusal> Distillation::refusals(const ModelInput& data) const {
+  std::vector<Refusal> all;
+  if (!spec::takes(teacher, data.kind.inputs))
+    all.push_back({fmt::format("the teacher '{}' does not take {}", teacher.type,
+                               enum_name(data.kind.inputs)),
+                   "choose the network that the weights belong to", "teacher"});
+  if (!is_file(weights))
+    all.push_back({fmt::format("the file {} does not exist", printable(weights.string())),
+                   "train the teacher first, and name a file such as checkpoints/best.safetensors "
+                   "of its run",
+                   "weights"});
+  return all;
+}
+
+}  // namespace trainctl::spec::task

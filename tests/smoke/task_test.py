@@ -1,0 +1,133 @@
+"""Trains each task to a stated figure, on data that trainctl or configs/make_data.py draws. Needs TRAINCTL_BINARY."""
+
+import json
+import os
+import sys
+from unittest import mock
+
+from support import SOURCE, Smoke, main, run
+
+CONFIGS = SOURCE / "configs"
+sys.path.insert(0, str(CONFIGS))
+import make_data  # noqa: E402  (its folder is in the path from here on)
+
+CPU = ["+trainer.accelerator=cpu", "+trainer.num_threads=1", "+loader.num_workers=0"]
+# Digits that trainctl draws, instead of MNIST. Pixels are from 0 to 1.
+DRAWN = ["dataset.train={type: synthetic_digits, samples: 2000, transforms: []}",
+         "dataset.val={type: synthetic_digits, split: test, samples: 500, transforms: []}"]
+
+
+class Tasks(Smoke):
+    def ask(self, *words):
+        return self.program(*words, "--json", code=0, timeout=480).json
+
+    def assert_resumes(self, config, *words):
+        """Kills a run of two epochs, resumes it, and compares every bit of its end."""
+        self.assertEqual(self.ask("verify-resume", config, *words, "trainer.max_epochs=2", "--kills", "2")["identical"], 2)
+
+
+class Reconstructs(Tasks):
+    CONFIG = CONFIGS / "mnist/tasks/reconstruction.yaml"
+
+    def test_an_autoencoder_reaches_its_error_and_writes_pixels(self):
+        result = self.train(*DRAWN, *CPU, "trainer.max_epochs=10", config=self.CONFIG)
+        self.assertLess(result["val"]["loss"], 0.02)
+        self.assertLess(result["val"]["mae"], 0.08)
+        evaluated = self.ask("eval", self.run_dir, "--checkpoint", "last")
+        self.assertAlmostEqual(evaluated["metrics"]["loss"], result["val"]["loss"], places=6)
+        pixels = self.folder / "pixels.npy"
+        document = self.ask("predict", self.run_dir, "--checkpoint", "last", "--out", pixels)
+        self.assertEqual((document["rows"], document["labels"], document["outputs"]), (500, False, ["prediction"]))
+        self.assertIn(b"(500, 784)", pixels.read_bytes()[:128])
+        script = self.folder / "model.pt"
+        self.program("checkpoint", "export", self.run_dir, "--out", script, code=0)
+        self.assertTrue(script.is_file())
+
+    def test_two_ranks_train_as_one_and_a_resumed_run_is_identical(self):
+        def loss(*words):
+            return self.train(*DRAWN, *CPU, "trainer.max_epochs=1", *words, config=self.CONFIG)["val"]["loss"]
+
+        self.assertAlmostEqual(loss("+trainer.devices=2", "loader.batch_size=32"), loss(), places=4)
+        self.assert_resumes(self.CONFIG, *DRAWN, *CPU)
+
+
+class PredictsHiddenTokens(Tasks):
+    CONFIG = CONFIGS / "text/masked.yaml"
+    SHORT = ["dataset.train.sequence_length=32", "++optimizer.lr=0.003", "++scheduler=constant"]
+
+    def setUp(self):
+        super().setUp()
+        make_data.make(self.folder / "data", (make_data.text,))
+        patch = mock.patch.dict(os.environ, TRAINCTL_DATA=str(self.folder / "data"))
+        patch.start()
+        self.addCleanup(patch.stop)
+
+    def test_it_learns_and_every_evaluation_hides_the_same_tokens(self):
+        result = self.train(*self.SHORT, *CPU, "trainer.max_epochs=4", config=self.CONFIG)
+        first, last = (float(self.losses(self.run_dir)[at][1]) for at in (0, -1))
+        self.assertLess(last, 0.8 * first)
+        self.assertLess(result["val"]["perplexity"], 10)
+        for _ in range(2):
+            evaluated = self.ask("eval", self.run_dir, "--checkpoint", "last")
+            self.assertAlmostEqual(evaluated["metrics"]["loss"], result["val"]["loss"], places=6)
+
+    def test_workers_and_ranks_hide_the_same_tokens_and_a_resumed_run_is_identical(self):
+        def losses(*words):
+            self.train(*self.SHORT, *CPU, "++trainer.max_epochs=1", "++trainer.limit_train_batches=10", *words, config=self.CONFIG)
+            return self.losses(self.run_dir)
+
+        alone = losses()
+        self.assertEqual(losses("loader.num_workers=2"), alone)
+        for one, two in zip(alone[0], losses("+trainer.devices=2", "loader.batch_size=16")[0]):
+            self.assertAlmostEqual(float(one), float(two), places=3)
+        self.assert_resumes(self.CONFIG, *self.SHORT, *CPU, "++trainer.limit_train_batches=10")
+
+
+class LearnsFromATeacher(Tasks):
+    TEACHER = ["model={type: mlp, hidden: [64]}", "++trainer.max_epochs=6"]
+
+    def write_student(self):
+        self.train(*self.TEACHER)
+        weights = self.run_dir / "checkpoints/last.safetensors"
+        return self.write("student.yaml", f"""\
+extends: digits.yaml
+task: {{type: distillation, teacher: {{type: mlp, hidden: [64]}}, weights: {weights}, temperature: 4, alpha: 0.9}}
+model: {{type: mlp, hidden: [16]}}
+""")
+
+    def test_a_student_reaches_its_accuracy_and_agrees_with_its_teacher(self):
+        student = self.write_student()
+        taught = self.train("trainer.max_epochs=6", config=student)
+        self.assertGreater(taught["val"]["accuracy"], 0.85)
+        stored = self.ask("checkpoint", "inspect", self.run_dir)["groups"]["model"]["bytes"]
+        alone = self.train("trainer.max_epochs=6", "++task=auto", config=student)
+        self.assertEqual(stored, self.ask("checkpoint", "inspect", self.run_dir)["groups"]["model"]["bytes"])  # without the teacher
+        self.assertGreater(taught["val"]["accuracy"], alone["val"]["accuracy"] - 0.05)
+        self.assertGreater(taught["train"]["loss"], alone["train"]["loss"])  # with temperature^2 times the teacher's part
+        self.assert_resumes(student)
+
+    def test_a_missing_teacher_is_an_error_before_the_run(self):
+        config = self.write("student.yaml", """\
+extends: digits.yaml
+task: {type: distillation, teacher: {type: mlp, hidden: [64]}, weights: none.safetensors}
+""")
+        self.assert_has(self.refused("validate", config), "none.safetensors does not exist", "train the teacher first")
+
+
+class Checks(Tasks):
+    def test_a_task_that_does_not_fit_is_refused(self):
+        self.assert_has(self.refused("validate", "digits.yaml", "+task=regression"), "the task 'regression' takes numbers")
+        said = self.refused("validate", "digits.yaml", "+task=reconstruction")
+        self.assert_has(said, "the targets of the task 'reconstruction' are numbers", "such as mse", "the metric 'accuracy'")
+
+    def test_the_task_is_shown_and_measured(self):
+        self.assertEqual(self.ask("show-config", "digits.yaml")["config"]["task"], {"type": "auto"})
+        words = (*DRAWN, *CPU)
+        planned = self.ask("plan", CONFIGS / "mnist/tasks/reconstruction.yaml", *words)
+        self.assertGreater(json.dumps(planned).count("parameters"), 0)
+        code, out, err = run(self.folder, "run", "digits.yaml", "+task=classification", "trainer.fast_dev_run=true")
+        self.assertEqual(code, 0, out + err)
+
+
+if __name__ == "__main__":
+    main()
