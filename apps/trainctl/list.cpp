@@ -6,7 +6,7 @@ namespace {
 
 // Returns the kinds in the order of the experiment file, followed by kinds not listed here.
 std::vector<std::string> kinds_in_order(const config::Vocabulary& vocabulary) {
-  constexpr std::array kOrder{"dataset",   "transform", "model",   "layer",  "task", "loss",
+  constexpr std::array kOrder{"dataset",   "transform", "model",   "layer",  "task",  "loss",
                               "optimizer", "scheduler", "stopper", "metric", "logger"};
   const auto rank = [&](const std::string& kind) {
     return std::ranges::find(kOrder, kind) - kOrder.begin();

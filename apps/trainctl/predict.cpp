@@ -90,9 +90,8 @@ spec::LearnedTargets learned_targets_of(const Headers& headers, const spec::Job&
 spec::LearnedTargets targets_of(const study::RunRequest& request, const data::Facts& train) {
   const spec::LearnedTargets& learned = *request.job.learned;
   data::Roles roles = data::roles_of(train.layout);
-  const spec::ModelInput input =
-      spec::model_input(request.loaded.experiment.task,
-                        {roles.kind, std::move(roles.input_shape), learned.outputs});
+  const spec::ModelInput input = spec::model_input(
+      request.loaded.experiment.task, {roles.kind, std::move(roles.input_shape), learned.outputs});
   return {input.kind.targets, input.outputs,
           learned.labeled && input.kind.targets == learned.targets};
 }

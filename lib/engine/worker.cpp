@@ -149,6 +149,8 @@ events::RunStarted describe(const StartedRun& run, const std::string& monitor) {
   started.train_samples = run.loaders.train->samples();
   started.val_samples = run.loaders.validation ? run.loaders.validation->samples() : 0;
   started.steps_per_epoch = run.loaders.train->batches_per_epoch();
+  started.task =
+      spec::task_name(experiment.task, run.data.model_context(experiment.task).kind.targets);
   started.precision = enum_names(
       experiment.trainer.precision)[static_cast<std::size_t>(experiment.trainer.precision)];
   if (run.loaders.train->held())

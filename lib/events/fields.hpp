@@ -182,7 +182,7 @@ RECORD_FIELDS(WeightsSet, path, format, loaded, reinitialized, missing, ignored,
 RECORD_FIELDS(RunStarted, world_size, parameters, trainable_parameters, train_samples, val_samples,
               steps_per_epoch, max_epochs, global_batch, num_workers, prefetch_factor,
               num_workers_why, num_threads, num_threads_why, num_threads_taken, channels_last,
-              channels_last_why, recomputes, recomputes_why, captures_steps, precision,
+              channels_last_why, recomputes, recomputes_why, captures_steps, task, precision,
               fp32_precision, fp32_precision_why, benchmark, benchmark_why, monitor,
               data_fingerprints, no_data_digest)
 RECORD_FIELDS(Progress, phase, epoch, step_in_epoch, steps_in_epoch, global_step, loss)

@@ -149,6 +149,7 @@ struct RunStarted {
   bool recomputes = false;        // activation checkpointing
   std::string recomputes_why;     // "activations need about ..."; empty: requested by the user
   bool captures_steps = false;    // as CUDA graphs, unless the capture fails
+  std::string task;               // "classification", also if the data set has decided
   std::string precision;
   std::string fp32_precision;      // "ieee", "tf32", "bf16": of float32 products and convolutions
   std::string fp32_precision_why;  // "trainer.float32_matmul_precision is high"

@@ -92,6 +92,16 @@ ModelInput model_input(const config::Stage& task, ModelInput data) {
   return data;
 }
 
+std::string task_name(const config::Stage& task, Targets targets) {
+  if (task.options_type != typeid(spec::task::Auto)) return task.type;
+  switch (targets) {
+    case Targets::classes: return "classification";
+    case Targets::numbers: return "regression";
+    case Targets::tokens: return "language_modeling";
+  }
+  return {};
+}
+
 std::vector<Refusal> refusals(const config::Stage& stage, const ModelInput& input) {
   std::vector<Refusal> all;
 #define TRAINCTL_ASK(kind, name, Type) ask<kind::Type>(stage, input, all);

@@ -37,6 +37,9 @@ struct ModelInput {
 /// of the data set. A shape or a number of outputs that is not known yet is empty or 0.
 ModelInput model_input(const config::Stage& task, ModelInput data);
 
+/// Returns the name of the task; for `auto` that of the task for such targets.
+std::string task_name(const config::Stage& task, Targets targets);
+
 /// Why a model does not accept samples, and what to do.
 struct Refusal {
   std::string message;
@@ -44,8 +47,8 @@ struct Refusal {
   std::string key = {};  // of the model's options, e.g. "layers.3"; empty: the model itself
 };
 
-/// Returns the refusals of the options of a model or a task for such samples; none if the options do
-/// not check samples.
+/// Returns the refusals of the options of a model or a task for such samples; none if the options
+/// do not check samples.
 std::vector<Refusal> refusals(const config::Stage& stage, const ModelInput& input);
 
 /// Returns whether the model may contain 2-d convolutions, based on its name only.

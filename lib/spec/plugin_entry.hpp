@@ -52,8 +52,8 @@ struct PluginEntry {
   void (*add_data)(data::Catalog& all) = nullptr;
   /// File name of the library in the same folder with models, losses, ...; null: there are none.
   const char* engine = nullptr;
-  /// Returns which targets a loss, a metric or a task supports. stage_supports<Targets, MyLoss, MyMetric>
-  /// calls their options' `takes(Targets)`; the default is classes only.
+  /// Returns which targets a loss, a metric or a task supports. stage_supports<Targets, MyLoss,
+  /// MyMetric> calls their options' `takes(Targets)`; the default is classes only.
   std::optional<bool> (*takes_targets)(const config::Stage& stage, Targets targets) = nullptr;
   /// Returns which samples a model supports; the default is images and rows of numbers.
   std::optional<bool> (*takes_inputs)(const config::Stage& model, Inputs inputs) = nullptr;

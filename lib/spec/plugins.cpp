@@ -15,8 +15,8 @@ namespace {
 
 constexpr const char* kRebuild = "rebuild the plug-in against the headers of this trainctl";
 constexpr std::array<std::string_view, 11> kKinds{
-    "batch_transform", "dataset", "loss",      "metric",  "model",
-    "optimizer",       "sampler", "scheduler", "stopper", "task", "transform"};
+    "batch_transform", "dataset",   "loss",    "metric", "model",    "optimizer",
+    "sampler",         "scheduler", "stopper", "task",   "transform"};
 
 std::function<void(const fs::path&)>& trial() {
   static std::function<void(const fs::path&)> set;

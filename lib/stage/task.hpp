@@ -10,8 +10,6 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
-#include <optional>
-#include <string>
 #include <vector>
 
 namespace trainctl::stage {
@@ -34,8 +32,9 @@ class StepTools {
   virtual at::Tensor forward(const at::Tensor& inputs) = 0;
   /// Runs another model in the same way, without gradients.
   virtual at::Tensor forward_frozen(Model& other, const at::Tensor& inputs) = 0;
-  /// Computes the loss of the experiment. `factor` is the derivative of the task's loss with respect
-  /// to it: a task that returns half of this loss passes 0.5, and multiplies the value itself.
+  /// Computes the loss of the experiment. `factor` is the derivative of the task's loss with
+  /// respect to it: a task that returns half of this loss passes 0.5, and multiplies the value
+  /// itself.
   virtual LossValue loss(const at::Tensor& outputs, const device::DeviceBatch& batch,
                          double factor = 1) = 0;
   /// Returns which samples the batch contains. Reads the host's memory only.
@@ -56,10 +55,8 @@ class Task {
   virtual ~Task() = default;
   /// Computes outputs and loss of a batch; the trainer then runs the backward pass and the
   /// optimizer. Evaluations call it, too.
+  /// A replayed CUDA graph does not call it: see spec::capture_obstacle().
   virtual TaskResult step(const device::DeviceBatch& batch, StepTools& tools);
-  /// Returns why steps cannot be captured as CUDA graphs, as a clause: `step` reads or writes the
-  /// host's memory. nullopt: they can.
-  [[nodiscard]] virtual std::optional<std::string> capture_obstacle() const { return std::nullopt; }
 };
 
 /// Returns a task of supervised learning.
@@ -69,8 +66,8 @@ struct TaskContext {
   ModelContext model;  // of the run's model: as the task's options have changed that of the data
   at::Device device = at::kCPU;
   std::uint64_t seed = 0;
-  /// Builds a model for the same samples, with the weights of a file, in evaluation mode and without
-  /// gradients. Only a constructor may call it.
+  /// Builds a model for the same samples, with the weights of a file, in evaluation mode and
+  /// without gradients. Only a constructor may call it.
   std::function<std::unique_ptr<Model>(const config::Stage& model,
                                        const std::filesystem::path& weights)>
       build_frozen = {};

@@ -41,7 +41,7 @@ void build_model(const config::Stage& stage, const stage::Catalog& all) {
 }
 
 void build(const config::Stage& stage, const stage::Catalog& all) {
-  const std::set<std::string> kinds{"model",     "layer",   "loss",  "optimizer",
+  const std::set<std::string> kinds{"model",     "layer",   "loss",   "optimizer",
                                     "scheduler", "stopper", "metric", "task"};
   REQUIRE(kinds.contains(stage.kind));
   if (stage.kind == "model") build_model(stage, all);

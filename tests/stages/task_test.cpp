@@ -6,7 +6,9 @@
 
 #include <torch/types.h>
 
-#include <set>
+#include <filesystem>
+#include <memory>
+#include <string>
 
 using namespace trainctl;
 
@@ -34,8 +36,8 @@ struct FakeTools final : stage::StepTools {
   double factor = 0;
 
   explicit FakeTools(const std::string& loss, std::int64_t outputs)
-      : criterion(stages::builtin_catalog().losses.build(stages_test::stage("loss", loss),
-                                                         {outputs})) {}
+      : criterion(
+            stages::builtin_catalog().losses.build(stages_test::stage("loss", loss), {outputs})) {}
   [[nodiscard]] stage::RunMode mode() const override { return run_mode; }
   at::Tensor forward(const at::Tensor& inputs) override { return model.forward(inputs); }
   at::Tensor forward_frozen(stage::Model& other, const at::Tensor& inputs) override {
@@ -86,8 +88,8 @@ TEST_CASE("reconstruction: the targets are the values of the input") {
   FakeTools tools("mse", 12);
   const at::Tensor images = torch::arange(24, torch::kFloat).view({2, 3, 2, 2});
   tools.model.outputs = images.flatten(1) + 2;
-  const auto result = task("reconstruction", "{}")->step(
-      batch_of(images, torch::zeros({2}, torch::kLong)), tools);
+  const auto result =
+      task("reconstruction", "{}")->step(batch_of(images, torch::zeros({2}, torch::kLong)), tools);
   CHECK(result.batch.targets.equal(images.flatten(1)));
   CHECK(result.loss.value.item<float>() == 4);
 }
@@ -120,8 +122,10 @@ TEST_CASE("masked_language_modeling: the loss compares the hidden tokens") {
   CHECK(result.outputs.sizes() == at::IntArrayRef({2, 3, 51}));  // 15 % of 20 tokens
   CHECK(result.batch.targets.sizes() == at::IntArrayRef({2, 3}));
   const at::Tensor places = result.outputs.select(2, 0).to(torch::kLong);
-  CHECK(batch.inputs.flatten().index_select(0, places.flatten()).view({2, 3}).equal(
-      result.batch.targets));
+  CHECK(batch.inputs.flatten()
+            .index_select(0, places.flatten())
+            .view({2, 3})
+            .equal(result.batch.targets));
   // Places that are not hidden keep their token.
   const at::Tensor changed = tools.model.seen.ne(batch.inputs).flatten().nonzero().flatten();
   const at::Tensor hidden = places.flatten();
@@ -132,8 +136,7 @@ TEST_CASE("masked_language_modeling: the loss compares the hidden tokens") {
 TEST_CASE("masked_language_modeling: 80 % of the hidden tokens are masks, 10 % random, 10 % kept") {
   constexpr std::int64_t kSamples = 500;
   FakeTools tools("cross_entropy", 51);
-  const auto masking =
-      task("masked_language_modeling", "{probability: 0.5}", masked_context());
+  const auto masking = task("masked_language_modeling", "{probability: 0.5}", masked_context());
   const at::Tensor tokens = torch::full({kSamples, 20}, 7, torch::kLong);
   for (std::int64_t i = 0; i < kSamples; ++i) tools.rows.indices.push_back(i);
   tools.model.outputs = torch::zeros({kSamples, 20, 51});
@@ -142,12 +145,13 @@ TEST_CASE("masked_language_modeling: 80 % of the hidden tokens are masks, 10 % r
     return which.sum().item<double>() / (kSamples * 10);
   };
   const at::Tensor& seen = tools.model.seen;
-  CHECK_THAT(share(seen.eq(50)), Catch::Matchers::WithinAbs(0.8, 0.02));
-  CHECK_THAT(share(seen.ne(50).logical_and(seen.ne(7))), Catch::Matchers::WithinAbs(0.098, 0.02));
+  CHECK(share(seen.eq(50)) == Approx(0.8).margin(0.02));
+  CHECK(share(seen.ne(50).logical_and(seen.ne(7))) == Approx(0.098).margin(0.02));
   CHECK(seen.lt(51).all().item<bool>());
 }
 
-TEST_CASE("masked_language_modeling: a mask of the vocabulary is used, and no random token is new") {
+TEST_CASE(
+    "masked_language_modeling: a mask of the vocabulary is used, and no random token is new") {
   stage::TaskContext context = masked_context();
   context.model.outputs = 50;
   const auto masking =
@@ -170,9 +174,9 @@ TEST_CASE("distillation: the loss is that of Hinton et al. 2015") {
     model->outputs = taught;
     return model;
   };
-  const auto distilling = task(
-      "distillation", "{teacher: linear, weights: t.safetensors, temperature: 3, alpha: 0.4}",
-      context);
+  const auto distilling =
+      task("distillation", "{teacher: linear, weights: t.safetensors, temperature: 3, alpha: 0.4}",
+           context);
   FakeTools tools("cross_entropy", 3);
   const at::Tensor logits = torch::tensor({{1.0F, 0.0F, 0.5F}, {-1.0F, 2.0F, 0.0F}});
   tools.model.outputs = logits;
@@ -183,9 +187,8 @@ TEST_CASE("distillation: the loss is that of Hinton et al. 2015") {
   const at::Tensor divergence = (p * (p.log() - at::log_softmax(logits / 3, 1))).sum(1).mean();
   const double entropy = at::cross_entropy_loss(logits, classes).item<double>();
   const double expected = 0.4 * 9 * divergence.item<double>() + 0.6 * entropy;
-  CHECK_THAT(trained.loss.value.item<double>(), Catch::Matchers::WithinRel(expected, 1e-5));
-  CHECK_THAT(tools.factor, Catch::Matchers::WithinRel(0.6));
+  CHECK(trained.loss.value.item<double>() == Approx(expected).epsilon(1e-5));
+  CHECK(tools.factor == Approx(0.6));
   tools.run_mode = stage::RunMode::evaluate;
-  CHECK_THAT(distilling->step(batch, tools).loss.value.item<double>(),
-             Catch::Matchers::WithinRel(entropy, 1e-6));
+  CHECK(distilling->step(batch, tools).loss.value.item<double>() == Approx(entropy));
 }

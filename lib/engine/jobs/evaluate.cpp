@@ -224,17 +224,16 @@ int Worker::run_evaluation() {
                   Predicted{*data.train.dataset, loader->layout(), shape.outputs, event.labeled});
   }
   event.named = parts && parts->named();
-  train::Evaluator evaluator(
-      {.model = *evaluated.model,
-       .loss = *evaluated.loss,
-       .metrics = evaluated.metrics,
-       .loader = *loader,
-       .split = event.split,
-       .batch_size = experiment.loader.batch_size,
-       .communicator = *communicator,
-       .labeled = event.labeled,
-       .task = *evaluated.task},
-      train::options_from(experiment, place.device));
+  train::Evaluator evaluator({.model = *evaluated.model,
+                              .loss = *evaluated.loss,
+                              .metrics = evaluated.metrics,
+                              .loader = *loader,
+                              .split = event.split,
+                              .batch_size = experiment.loader.batch_size,
+                              .communicator = *communicator,
+                              .labeled = event.labeled,
+                              .task = *evaluated.task},
+                             train::options_from(experiment, place.device));
   const double begun = steady_clock().now();
   const auto metrics =
       evaluator.run(std::nullopt, watch_batches(*communicator, place, loader->batches_per_epoch()),

@@ -226,7 +226,9 @@ int measure(const JobSetup& setup) {
   const auto alone = dist::make_single();
   const stage::Catalog catalog = catalog_in_use();
   experiment.trainer.channels_last.value =
-      resolve_layout({setup.experiment, catalog, model_context_of(pipeline, setup.experiment.task), setup.device}, *alone)
+      resolve_layout({setup.experiment, catalog, model_context_of(pipeline, setup.experiment.task),
+                      setup.device},
+                     *alone)
           .channels_last;
   const JobSetup resolved{setup.request, experiment, setup.device, setup.emit};
   const int ranks = spec::placement_of(experiment.trainer, read_machine()).ranks_here;
@@ -267,8 +269,8 @@ int measure_shared_steps(const JobSetup& setup) {
   auto communicator =
       build_communicator(setup.request, experiment.distributed, setup.device, nullptr);
   const stage::Catalog catalog = catalog_in_use();
-  const ProbeContext probe{experiment, catalog, model_context_of(pipeline, experiment.task), setup.device,
-                           setup.request.local_world_size};
+  const ProbeContext probe{experiment, catalog, model_context_of(pipeline, experiment.task),
+                           setup.device, setup.request.local_world_size};
   const train::ThreadChoice threads = choose_threads(probe, *communicator);
   experiment.trainer.channels_last.value = resolve_layout(probe, *communicator).channels_last;
   const JobSetup resolved{setup.request, experiment, setup.device, setup.emit};

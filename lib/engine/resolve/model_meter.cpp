@@ -37,9 +37,9 @@ RunStages stages_of(const JobSetup& setup, const stage::Catalog& catalog,
   experiment.weights.reset();  // their values do not change the cost
   at::manual_seed(experiment.seed);
   const std::int64_t samples = pipeline.dataset->size();
-  return build_stages({experiment, catalog, model_context_of(pipeline, experiment.task), setup.device,
-                       spec::schedule_length(experiment, samples, 1), setup.request.run_dir,
-                       &communicator});
+  return build_stages({experiment, catalog, model_context_of(pipeline, experiment.task),
+                       setup.device, spec::schedule_length(experiment, samples, 1),
+                       setup.request.run_dir, &communicator});
 }
 
 /// A captured step would keep its memory, so steps run eagerly.

@@ -281,8 +281,8 @@ RunStages build_stages(const StageSetup& setup) {
 std::unique_ptr<stage::Task> build_task(const TaskSetup& setup) {
   const spec::Experiment& experiment = setup.experiment;
   stage::TaskContext context{setup.model, setup.device, experiment.seed};
-  context.build_frozen = [&](const config::Stage& stage, const std::filesystem::path& weights) {
-    auto model = setup.catalog.models.build(stage, setup.model);
+  context.build_frozen = [&](const config::Stage& frozen, const std::filesystem::path& weights) {
+    auto model = setup.catalog.models.build(frozen, setup.model);
     model->to(setup.device);
     events::WeightsSet report;
     train::load_weights(*model, weights, {.whole = true}, report);

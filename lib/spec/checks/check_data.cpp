@@ -155,9 +155,9 @@ double threshold_of(const config::Stage& stage) {
 void check_counting(Checker& checker, const config::Stage& stage, const std::string& path,
                     const TargetsOf& of) {
   if (of.targets != Targets::numbers && threshold_of(stage) != metric::kEvenChance) {
-    checker.error(
-        path + ".threshold",
-        fmt::format("'threshold' applies only to binary targets, but {}", of.text()), "remove it");
+    checker.error(path + ".threshold",
+                  fmt::format("'threshold' applies only to binary targets, but {}", of.text()),
+                  "remove it");
   }
   const metric::Averaged* options = averaged(stage);
   if (of.targets != Targets::numbers || options == nullptr ||
@@ -183,13 +183,12 @@ void check_metric_targets(Checker& checker, const config::Stage& stage, const st
 void check_targets(Checker& checker, const TargetsOf& of) {
   const Experiment& experiment = checker.experiment();
   if (!takes(experiment.loss, of.targets) && checker.is_valid("loss")) {
-    checker.error(
-        checker.find("loss") != nullptr ? "loss" : "dataset.train",
-        fmt::format("the loss '{}' takes {}, but {}", experiment.loss.type,
-                    taken_of(experiment.loss), of.text()),
-        of.targets == Targets::numbers
-            ? "choose a loss for numbers, such as mse, or data whose labels are classes"
-            : "choose a loss for classes, such as cross_entropy");
+    checker.error(checker.find("loss") != nullptr ? "loss" : "dataset.train",
+                  fmt::format("the loss '{}' takes {}, but {}", experiment.loss.type,
+                              taken_of(experiment.loss), of.text()),
+                  of.targets == Targets::numbers
+                      ? "choose a loss for numbers, such as mse, or data whose labels are classes"
+                      : "choose a loss for classes, such as cross_entropy");
   }
   for (std::size_t i = 0; i < experiment.metrics.size(); ++i) {
     const std::string path = fmt::format("metrics.{}", i);
@@ -223,7 +222,8 @@ void check_kind(Checker& checker, const ModelInput& data) {
   const ModelInput input = model_input(task, data);
   check_inputs(checker, input.kind.inputs);
   TargetsOf of{input.kind.targets};
-  if (input.kind.targets != data.kind.targets) of.owner = "the targets of the task '" + task.type + "'";
+  if (input.kind.targets != data.kind.targets)
+    of.owner = "the targets of the task '" + task.type + "'";
   check_targets(checker, of);
   const std::int64_t classes = input.kind.targets == Targets::numbers ? 0 : input.outputs;
   if (classes > 0) check_classes(checker, classes);

@@ -194,6 +194,8 @@ std::optional<std::string> capture_obstacle(const Experiment& experiment,
     return "trainer.activation_checkpointing resets the random state within a step";
   if (experiment.model.type == "torchscript")
     return "a TorchScript model may change its operations during training";
+  if (experiment.task.type == "masked_language_modeling")
+    return "the task 'masked_language_modeling' draws the hidden tokens on the CPU";
   if (scheduled_momentum(experiment.scheduler))
     return "the scheduler changes the momentum, which a captured graph cannot do";
   if (ignores_rows(experiment.loss) && !experiment.metrics.empty())
@@ -208,7 +210,8 @@ void check_capture(const Loaded& loaded, config::Diagnostics& diagnostics) {
   const Experiment& experiment = loaded.experiment;
   if (!experiment.trainer.cuda_graphs.value_or(false)) return;
   Checker checker(experiment, loaded.tree, diagnostics);
-  if (!checker.is_valid({"trainer", "model", "plugins", "scheduler", "loss", "metrics"})) return;
+  if (!checker.is_valid({"trainer", "model", "task", "plugins", "scheduler", "loss", "metrics"}))
+    return;
   const auto obstacle =
       capture_obstacle(experiment, placement_of(experiment.trainer, read_machine()));
   if (!obstacle) return;

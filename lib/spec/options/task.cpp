@@ -12,9 +12,10 @@ namespace trainctl::spec::task {
 
 std::vector<Refusal> Reconstruction::refusals(const ModelInput& data) {
   if (data.kind.inputs != Inputs::tokens) return {};
-  return {{"the task 'reconstruction' takes images or rows of numbers, but the samples of "
-           "dataset.train are tokens",
-           "choose the task masked_language_modeling"}};
+  return {
+      {"the task 'reconstruction' takes images or rows of numbers, but the samples of "
+       "dataset.train are tokens",
+       "choose the task masked_language_modeling"}};
 }
 
 ModelInput Reconstruction::model_input(ModelInput data) {
@@ -25,9 +26,9 @@ ModelInput Reconstruction::model_input(ModelInput data) {
 
 std::vector<Refusal> MaskedLanguageModeling::refusals(const ModelInput& data) const {
   if (data.outputs == 0 || mask_token.value_or(0) < data.outputs) return {};
-  return {{fmt::format("mask_token is {}, but the data has {} tokens", *mask_token.value,
-                       data.outputs),
-           "write a token of the vocabulary, or auto", "mask_token"}};
+  return {
+      {fmt::format("mask_token is {}, but the data has {} tokens", *mask_token.value, data.outputs),
+       "write a token of the vocabulary, or auto", "mask_token"}};
 }
 
 ModelInput MaskedLanguageModeling::model_input(ModelInput data) const {

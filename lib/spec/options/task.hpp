@@ -64,14 +64,16 @@ struct MaskedLanguageModeling {
     options.field("probability", &MaskedLanguageModeling::probability, {.above = 0, .below = 1},
                   "Share of the tokens of a sample to predict, at least one. Of these, 80 % are "
                   "replaced by the mask, 10 % by a random token, and 10 % stay.");
-    options.field("mask_token", &MaskedLanguageModeling::mask_token, {.at_least = 0, .example = "4"},
+    options.field("mask_token", &MaskedLanguageModeling::mask_token,
+                  {.at_least = 0, .example = "4"},
                   "Token that hides others; auto: a new token after the vocabulary.");
   }
 };
 
 struct Distillation {
   static constexpr auto kSummary =
-      "The model also learns the probabilities of a trained model, the teacher (Hinton et al. 2015).";
+      "The model also learns the probabilities of a trained model, the teacher (Hinton et al. "
+      "2015).";
 
   config::Stage teacher;
   std::filesystem::path weights;
@@ -89,9 +91,10 @@ struct Distillation {
                   "Weights of the teacher: a safetensors file.");
     options.field("temperature", &Distillation::temperature, {.above = 0},
                   "Divisor of the logits of both models before the softmax.");
-    options.field("alpha", &Distillation::alpha, {.at_least = 0, .at_most = 1},
-                  "Share of the teacher: alpha * temperature^2 * KL divergence + (1 - alpha) * loss. "
-                  "Evaluations compute only the loss.");
+    options.field(
+        "alpha", &Distillation::alpha, {.at_least = 0, .at_most = 1},
+        "Share of the teacher: alpha * temperature^2 * KL divergence + (1 - alpha) * loss. "
+        "Evaluations compute only the loss.");
   }
 };
 

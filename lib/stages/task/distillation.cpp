@@ -1,10 +1,12 @@
 #include "spec/options/task.hpp"
-#include "stage/registry.hpp"
+#include "stages/builtin.hpp"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Reduction.h>
 #include <ATen/ops/kl_div.h>
 #include <ATen/ops/log_softmax.h>
+
+#include <memory>
 
 namespace trainctl::stages {
 namespace {
@@ -30,7 +32,8 @@ class Distillation final : public stage::Task {
 
  private:
   /// Returns temperature^2 * KL(teacher | student), the mean over samples or tokens.
-  [[nodiscard]] at::Tensor divergence_of(const at::Tensor& outputs, const at::Tensor& taught) const {
+  [[nodiscard]] at::Tensor divergence_of(const at::Tensor& outputs,
+                                         const at::Tensor& taught) const {
     const auto log_probabilities = [&](const at::Tensor& logits) {
       return at::log_softmax(logits.to(at::kFloat).flatten(0, -2) / temperature_, 1);
     };

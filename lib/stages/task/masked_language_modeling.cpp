@@ -1,7 +1,7 @@
 #include "base/random.hpp"
 #include "device/host_read.hpp"
 #include "spec/options/task.hpp"
-#include "stage/registry.hpp"
+#include "stages/builtin.hpp"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
@@ -10,7 +10,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <numeric>
+#include <utility>
+#include <vector>
 
 namespace trainctl::stages {
 namespace {
@@ -32,10 +35,6 @@ class MaskedLanguageModeling final : public stage::Task {
         mask_(options.mask_token.value_or(context.model.outputs - 1)),
         tokens_(context.model.outputs - (options.mask_token.is_auto() ? 1 : 0)),
         seed_(context.seed) {}
-
-  [[nodiscard]] std::optional<std::string> capture_obstacle() const override {
-    return "the task 'masked_language_modeling' draws the hidden tokens on the CPU";
-  }
 
   /// Only the hidden tokens are compared, so outputs are [N, places, vocabulary size].
   stage::TaskResult step(const device::DeviceBatch& batch, stage::StepTools& tools) override {

@@ -1,5 +1,5 @@
 #include "spec/options/task.hpp"
-#include "stage/registry.hpp"
+#include "stages/builtin.hpp"
 
 namespace trainctl::stages {
 

@@ -468,6 +468,7 @@ Json manifest(const ManifestInput& input, const report::RunRecord& record) {
       {"environment", kept_environment()},
       {"data_fingerprints", record.started ? started.data_fingerprints : input.data_fingerprints},
       {"split", input.split},
+      {"task", where(!started.task.empty(), started.task)},
       {"num_threads", where(record.started && started.num_threads > 0,
                             {{"value", started.num_threads},
                              {"why", started.num_threads_why},

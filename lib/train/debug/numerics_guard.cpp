@@ -288,8 +288,8 @@ void NumericsDump::repeat(Numerics& numerics) {
   RepeatedStep step;
   {
     const RngStateGuard random(options_.device, numerics.random);
-    step = repeat_step({session_.model, session_.loss, session_.task, samples_in(numerics)}, numerics.batch,
-                       {options_.forward, record.loss_scale});
+    step = repeat_step({session_.model, session_.loss, session_.task, samples_in(numerics)},
+                       numerics.batch, {options_.forward, record.loss_scale});
   }
   record.repeated = true;
   record.loss = device::value_of<double>(step.loss, "repeated step");

@@ -171,7 +171,6 @@ void CapturedStep::drop() {
 
 std::optional<std::string> capture_obstacle(const Session& session, const Options& options) {
   if (options.capture_obstacle) return options.capture_obstacle;
-  if (auto obstacle = session.task.capture_obstacle()) return obstacle;
   if (session.scheduler.cycles_momentum())
     return "the scheduler changes the momentum, which a captured graph cannot do";
   if (!session.optimizer.is_repeatable()) return "the optimizer keeps its learning rate on the CPU";

@@ -22,7 +22,7 @@ struct MicroBatch {
   std::int64_t window_rows = 0;  // rows of the whole window over all ranks
   bool opens = true;
   bool closes = true;
-  bool logs = false;  // this step is logged
+  bool logs = false;                    // this step is logged
   const data::Batch* loaded = nullptr;  // as the loader made it; null: its samples are made up
 };
 

@@ -54,8 +54,8 @@ class PlainTools : public stage::StepTools {
   stage::RunMode mode_;
 };
 
-/// Returns the samples of a batch of the loader, with an index for each of the `rows` of the inputs:
-/// a rank without samples has a row that does not count.
+/// Returns the samples of a batch of the loader, with an index for each of the `rows` of the
+/// inputs: a rank without samples has a row that does not count.
 stage::BatchSamples samples_of(const data::Loader& loader, const data::Batch& batch,
                                std::int64_t rows);
 

@@ -47,6 +47,7 @@ TEST_CASE("CUDA graphs: options that prevent the capture of a step are reported"
     CHECK(obstacle({distributed}) == "none");
   }
   CHECK_THAT(obstacle({"trainer.detect_anomaly=true"}), Contains("trainer.detect_anomaly"));
+  CHECK_THAT(obstacle({"task=masked_language_modeling"}), Contains("draws the hidden tokens"));
 }
 
 TEST_CASE("CUDA graphs: momentum cycles, and ignore_index with metrics, prevent capture",

@@ -42,12 +42,14 @@ TEST_CASE("manifest: contains only listed environment variables") {
   CHECK(document["activation_checkpointing"].is_null());
 }
 
-TEST_CASE("manifest: contains the value that channels_last=auto chose and its reason") {
+TEST_CASE("manifest: contains the values that channels_last=auto and task=auto chose") {
   report::RunRecord record;
   CHECK(manifest({}, record)["channels_last"].is_null());
   record.started.emplace().channels_last = true;
   record.started->channels_last_why = "97 % of the operations are convolutions of images";
+  record.started->task = "regression";
   const Json document = manifest({}, record);
+  CHECK(document["task"] == "regression");
   CHECK(document["channels_last"]["value"] == true);
   CHECK(document["channels_last"]["why"] == "97 % of the operations are convolutions of images");
 }

@@ -1,6 +1,5 @@
-#include "train/fake_run.hpp"
-
 #include "support/catch.hpp"
+#include "train/fake_run.hpp"
 
 using namespace trainctl;
 
@@ -10,7 +9,6 @@ namespace {
 struct DoubledTask final : stage::Task {
   std::vector<std::int64_t> trained, evaluated;  // samples in the order of the batches
   std::vector<std::int64_t> epochs;
-  std::optional<std::string> obstacle;
   std::int64_t shift = 0;  // of the classes
 
   stage::TaskResult step(const device::DeviceBatch& batch, stage::StepTools& tools) override {
@@ -25,7 +23,6 @@ struct DoubledTask final : stage::Task {
     result.loss.value = result.loss.value * 2;
     return result;
   }
-  [[nodiscard]] std::optional<std::string> capture_obstacle() const override { return obstacle; }
 };
 
 double value_of(const FakeRun& run, const std::string& name) {
@@ -85,14 +82,4 @@ TEST_CASE("task: each batch says which samples of the data set it contains") {
   REQUIRE(seen.evaluated.size() >= 8);
   CHECK(std::vector<std::int64_t>(seen.evaluated.begin(), seen.evaluated.begin() + 8) ==
         counted(8));
-}
-
-TEST_CASE("task: a task that uses the CPU rules out CUDA graphs") {
-  FakeRun run;
-  auto obstructing = std::make_unique<DoubledTask>();
-  obstructing->obstacle = "the task draws on the CPU";
-  run.task = std::move(obstructing);
-  run.optimizer.repeatable = true;
-  run.options.cuda_graphs = {true};
-  CHECK_THROWS_WITH(run.run(), Contains("the task draws on the CPU"));
 }
