@@ -196,8 +196,9 @@ void Experiment::describe(config::Describe<Experiment>& options) {
   options.field("unfreeze_at", &Experiment::unfreeze_at,
                 {.example = "[{epoch: 2, match: [layer4]}, {epoch: 4, match: [layer3]}]"},
                 "Parameters of freeze that are trained from some epoch on; absent: none.");
-  options.stage("task", &Experiment::task, "task",
-                "What a training step computes: which targets the loss compares with the model's outputs.");
+  options.stage(
+      "task", &Experiment::task, "task",
+      "What a training step computes: which targets the loss compares with the model's outputs.");
   options.stage("loss", &Experiment::loss, "loss", "The loss that training minimizes.");
   options.stage("optimizer", &Experiment::optimizer, "optimizer", {.required = true},
                 "The optimizer that updates the weights.");
