@@ -160,7 +160,6 @@ struct FallbackChange {
 /// hold both.
 std::vector<FallbackChange> changes_of(const config::Node& entry);
 
-/// The weights file that the training starts from.
 struct Unfreeze {
   static constexpr auto kSummary = "Parameters of freeze that are trained from some epoch on.";
 
@@ -168,7 +167,7 @@ struct Unfreeze {
   std::vector<std::string> match;
 
   static void describe(auto& options) {
-    options.field("epoch", &Unfreeze::epoch, {.at_least = 1, .required = true, .example = "5"},
+    options.field("epoch", &Unfreeze::epoch, {.required = true, .at_least = 1, .example = "5"},
                   "Epochs before the parameters are trained.");
     options.field("match", &Unfreeze::match,
                   {.required = true, .not_empty = true, .example = "[layer4, \"layer3.*\"]"},
@@ -176,6 +175,7 @@ struct Unfreeze {
   }
 };
 
+/// The weights file that the training starts from.
 struct Weights {
   static constexpr auto kSummary = "File with the initial weights.";
 
