@@ -1,6 +1,6 @@
 #include "base/clock.hpp"
 #include "base/machine/machine.hpp"
-#include "config/tree/yaml.hpp"
+#include "config/schema/dump.hpp"
 #include "experiment_yaml.hpp"
 #include "support/catch.hpp"
 
