@@ -349,7 +349,6 @@ int Worker::run_training() {
   resume_or_start(loop, session, experiment);
   const events::Finished finished =
       run_to_end({loop, options, *built.model, shape, experiment.loader.batch_size});
-  loop.drop_graph();
   if (data.test) test_weights({loop, session, batches, loading, place}, finished.stop_reason);
   enter(events::Phase::shutdown);
   communicator->shutdown();
@@ -419,6 +418,7 @@ events::Finished Worker::run_to_end(const Training& training) {
   try {
     events::Finished finished = loop.run();
     global_step_ = finished.global_step;
+    loop.drop_graph();
     return finished;
   } catch (...) {
     const std::exception_ptr thrown = std::current_exception();

@@ -71,7 +71,8 @@ class Worker {
     const stage::ModelContext& shape;
     std::int64_t batch_size = 0;
   };
-  /// Runs the loop. If it fails, saves the weights if possible, and keeps phase and step.
+  /// Runs the loop and drops its CUDA graph. If it fails, saves the weights if possible, and keeps
+  /// phase and step.
   events::Finished run_to_end(const Training& training);
   static std::vector<train::LayerOutput> largest_activations(const Training& training,
                                                              const train::MemoryUse& use) noexcept;
