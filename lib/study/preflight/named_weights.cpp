@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::string_view kTorchvision = "torchvision/";
 constexpr const char* kServer = "https://download.pytorch.org/models";
-constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 30;
+constexpr std::uint64_t kMostWeightBytes = std::uint64_t{1} << 30;
 constexpr double kTimeout_s = 3600;
 
 /// The names of torchvision 0.26 (its classes of weights without the suffix _Weights) for the
@@ -85,15 +85,16 @@ WeightsSource weights_source() {
 fs::path kept_weights(const NamedWeights& weights, const WeightsSource& source) {
   const fs::path file = source.folder / weights.file;
   if (!is_file(file)) return {};
-  return fits(weights, read_file(file, kMostBytes, ReadFailure::resource)) ? file : fs::path();
+  return fits(weights, read_file(file, kMostWeightBytes, ReadFailure::resource)) ? file
+                                                                                 : fs::path();
 }
 
 fs::path fetch_weights(const NamedWeights& weights, const WeightsSource& source) {
   if (fs::path kept = kept_weights(weights, source); !kept.empty()) return kept;
   const std::string url = fmt::format("{}/{}", source.url, weights.file);
   log::get().info("downloading {}", printable(url));
-  const data::HttpResponse response =
-      source.client()->perform({.url = url, .timeout_s = kTimeout_s, .max_body_bytes = kMostBytes});
+  const data::HttpResponse response = source.client()->perform(
+      {.url = url, .timeout_s = kTimeout_s, .max_body_bytes = kMostWeightBytes});
   const std::string cause = !response.failure.empty() ? response.failure
                             : response.status == 200
                                 ? ""
