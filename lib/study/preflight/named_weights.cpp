@@ -15,9 +15,9 @@ namespace trainctl::study {
 namespace {
 
 constexpr std::string_view kTorchvision = "torchvision/";
-constexpr const char* kServer = "https://download.pytorch.org/models";
-constexpr std::uint64_t kMostWeightBytes = std::uint64_t{1} << 30;
-constexpr double kTimeout_s = 3600;
+constexpr const char* kPyTorchServer = "https://download.pytorch.org/models";
+constexpr std::uint64_t kLargestFile = std::uint64_t{1} << 30;
+constexpr double kDownload_s = 3600;
 
 /// The names of torchvision 0.26 (its classes of weights without the suffix _Weights) for the
 /// models that exist here.
@@ -51,7 +51,7 @@ std::string_view digits_of(const NamedWeights& weights) {
   return weights.file.substr(dash + 1, weights.file.rfind('.') - dash - 1);
 }
 
-bool fits(const NamedWeights& weights, std::string_view bytes) {
+bool has_hash_of(const NamedWeights& weights, std::string_view bytes) {
   return to_hex(sha256(bytes)).starts_with(digits_of(weights));
 }
 
@@ -79,14 +79,14 @@ WeightsSource weights_source() {
   ENSURE(config, !cache.empty(),
          "weights of torchvision need a cache folder, but neither HOME nor XDG_CACHE_HOME is set\n"
          "hint: set one of them, or name a file in 'weights'");
-  return {url.empty() ? kServer : url, cache / "weights"};
+  return {url.empty() ? kPyTorchServer : url, cache / "weights"};
 }
 
 fs::path kept_weights(const NamedWeights& weights, const WeightsSource& source) {
   const fs::path file = source.folder / weights.file;
   if (!is_file(file)) return {};
-  return fits(weights, read_file(file, kMostWeightBytes, ReadFailure::resource)) ? file
-                                                                                 : fs::path();
+  return has_hash_of(weights, read_file(file, kLargestFile, ReadFailure::resource)) ? file
+                                                                                    : fs::path();
 }
 
 fs::path fetch_weights(const NamedWeights& weights, const WeightsSource& source) {
@@ -94,7 +94,7 @@ fs::path fetch_weights(const NamedWeights& weights, const WeightsSource& source)
   const std::string url = fmt::format("{}/{}", source.url, weights.file);
   log::get().info("downloading {}", printable(url));
   const data::HttpResponse response = source.client()->perform(
-      {.url = url, .timeout_s = kTimeout_s, .max_body_bytes = kMostWeightBytes});
+      {.url = url, .timeout_s = kDownload_s, .max_body_bytes = kLargestFile});
   const std::string cause = !response.failure.empty() ? response.failure
                             : response.status == 200
                                 ? ""
@@ -104,7 +104,7 @@ fs::path fetch_weights(const NamedWeights& weights, const WeightsSource& source)
       resource, cause.empty(),
       "cannot download {}: {}\nhint: without a network, copy the file from another machine to {}",
       printable(url), printable(cause), printable(file.string()));
-  ENSURE(checkpoint, fits(weights, response.body),
+  ENSURE(checkpoint, has_hash_of(weights, response.body),
          "the file from {} has the SHA-256 {}, but its name says that it begins with {}\nhint: the "
          "server or a proxy sends another file: check TRAINCTL_WEIGHTS_URL",
          printable(url), to_hex(sha256(response.body)), digits_of(weights));

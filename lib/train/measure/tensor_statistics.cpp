@@ -1,6 +1,7 @@
 #include "train/measure/tensor_statistics.hpp"
 
 #include "device/host_read.hpp"
+#include "train/measure/layer_trace.hpp"
 #include "train/state/weights.hpp"
 
 #include <cmath>
@@ -10,12 +11,6 @@ namespace trainctl::train {
 namespace {
 
 constexpr const char* kPlace = "norms and histograms of tensors";  // of the host waits
-
-/// Returns "layer1.0.conv1" for "layer1.0.conv1.weight".
-std::string layer_of(const std::string& parameter) {
-  const std::size_t dot = parameter.rfind('.');
-  return dot == std::string::npos ? parameter : parameter.substr(0, dot);
-}
 
 events::Distribution distribution_of(std::int64_t step, std::string tag, const at::Tensor& tensor) {
   const at::Tensor host = device::copy_to_host(tensor.detach(), kPlace).to(at::kFloat).contiguous();
