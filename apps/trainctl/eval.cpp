@@ -9,11 +9,24 @@ namespace {
 struct EvalFlags {
   JobArguments job;
   std::string out;
+  QuantizeFlags quantize;
 };
+
+/// The quantized operators run on one CPU.
+void set_device(spec::Trainer& trainer) {
+  ENSURE(config, trainer.accelerator != spec::Accelerator::gpu,
+         "--quantize runs on a CPU, but trainer.accelerator is gpu\nhint: add "
+         "trainer.accelerator=cpu");
+  trainer.accelerator = spec::Accelerator::cpu;
+  trainer.devices.value = 1;
+  trainer.num_nodes = 1;
+}
 
 int evaluate(const EvalFlags& flags, Context& context) {
   keep_running_without_output(LostOutput::is_error);
-  const study::RunRequest request = job_request(flags.job, spec::JobKind::evaluate, context);
+  study::RunRequest request = job_request(flags.job, spec::JobKind::evaluate, context);
+  request.job.quantize = quantization_of(flags.quantize);
+  if (request.job.quantize) set_device(request.loaded.experiment.trainer);
   print_warnings(context);
   const launch::SignalGuard guard;  // until the scratch folder is removed
   std::optional<study::ScratchFolder> scratch;
@@ -38,9 +51,11 @@ void add_eval(CLI::App& program, Context& context) {
   add_job_arguments(verb, flags.job, context);
   add_options(verb, {{"--out", flags.out, "DIR",
                       "write results and logs to a new or empty folder (default: only print)"}});
+  add_quantize_flags(verb, flags.quantize);
   verb.footer(
-      "Example:\n"
-      "  trainctl eval runs/mnist-ffn/latest --checkpoint best --split test");
+      "Examples:\n"
+      "  trainctl eval runs/mnist-ffn/latest --checkpoint best --split test\n"
+      "  trainctl eval runs/mnist-ffn/latest --checkpoint best --quantize int8");
 }
 
 }  // namespace trainctl::app

@@ -198,8 +198,10 @@ RECORD_FIELDS(TableRow, metric, epoch, row, counts)
 RECORD_FIELDS(CheckpointSaved, path, epoch, global_step, metric, value, verified, exposed_s)
 RECORD_FIELDS(Resumed, path, epoch, step_in_epoch, global_step, bitwise, why_not)
 RECORD_FIELDS(StoppedEarly, epoch, reason)
+RECORD_FIELDS(Quantized, layers, calibration_batches, float32_metrics, float32_bytes, int8_bytes,
+              float32_samples_per_s, int8_samples_per_s)
 RECORD_FIELDS(Evaluated, split, checkpoint, samples, outputs, targets, target_numbers, named,
-              labeled, metrics, wall_s)
+              labeled, metrics, wall_s, quantized)
 RECORD_FIELDS(Warning, message, sample)
 RECORD_FIELDS(Failed, rank, kind, message, global_step, phase)
 RECORD_FIELDS(Finished, epochs, global_step, data_digest, parameter_digest, stop_reason,

@@ -295,6 +295,17 @@ struct Warning {
   std::string sample;  // "train/cat/3.jpg" for a damaged sample that was replaced; else empty
 };
 
+/// An int8 model next to the float32 model that it was made of.
+struct Quantized {
+  std::int64_t layers = 0;               // with int8 weights
+  std::int64_t calibration_batches = 0;  // 0: no layer needed calibration
+  Metrics float32_metrics;               // empty without labels
+  std::int64_t float32_bytes = 0;        // size of the exported TorchScript file
+  std::int64_t int8_bytes = 0;
+  double float32_samples_per_s = 0;  // of forward passes, median of five turns
+  double int8_samples_per_s = 0;
+};
+
 /// Sent by rank 0 at the end of an evaluation or prediction.
 struct Evaluated {
   std::string split;       // "val"
@@ -305,8 +316,9 @@ struct Evaluated {
   std::int64_t target_numbers = 0;  // per sample; 0: a class
   bool named = false;               // the samples have names
   bool labeled = true;              // the samples have labels, which were compared with the outputs
-  Metrics metrics;                  // empty without labels
+  Metrics metrics;                  // empty without labels; with `quantized`, of the int8 model
   double wall_s = 0;                // of the batches
+  std::optional<Quantized> quantized;
 };
 
 /// The reason why a rank ends. Also written to logs/rank_N.error.json before the worker exits.

@@ -35,7 +35,7 @@ class Module : public Model {
   /// Registers `tensor` as a trainable leaf under `name` and returns it.
   at::Tensor add_parameter(std::string name, at::Tensor tensor);
   at::Tensor add_buffer(std::string name, at::Tensor tensor);
-  [[nodiscard]] RunMode mode() const { return mode_; }
+  [[nodiscard]] const RunMode& mode() const { return mode_; }
   [[nodiscard]] bool checkpoints() const { return checkpoints_; }
   [[nodiscard]] bool training() const { return mode_ == RunMode::train; }
 

@@ -64,8 +64,13 @@ struct PaddedTokens {
 /// Layers are small models, and the shape of their output is the input shape of the next layer.
 struct LayerContext {
   spec::layer::LayerInput input;
-  bool relu_follows = false;  // whether a batch_norm2d layer also computes the relu after it
+  /// Whether a batch_norm2d layer, or a conv2d that trains for int8, also computes the relu after
+  /// it.
+  bool relu_follows = false;
   std::shared_ptr<const PaddedTokens> tokens = {};  // null: the samples have no padding
+  bool trains_for_int8 = false;  // whether layers round weights and activations
+  Model* convolution = nullptr;  // the conv2d that a batch_norm2d layer computes, too, for int8
+  bool rounds_input = false;     // whether a conv2d rounds its input for int8
 };
 
 struct LossContext {

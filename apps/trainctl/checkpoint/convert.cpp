@@ -33,6 +33,7 @@ struct ConvertArguments {
   bool force = false;
   std::string weights;  // empty: the weights that validation used
   SelectionFlags selection;
+  QuantizeFlags quantize;
 };
 
 /// Refuses to replace an existing file unless --force is given.
@@ -83,9 +84,13 @@ Format export_format(const ConvertArguments& arguments) {
 }
 
 checkpoint::Exported export_as(Format format, const fs::path& checkpoint, Weights weights,
-                               const fs::path& out) {
+                               const fs::path& out,
+                               const std::optional<spec::Quantization>& quantize) {
   if (format == Format::torchscript)
-    return study::export_script({checkpoint, weights, out, executable_path()});
+    return study::export_script({checkpoint, weights, out, executable_path(), quantize});
+  ENSURE(config, !quantize,
+         "--quantize writes TorchScript, got --format {}\nhint: write a file that ends in .pt",
+         enum_name(format));
   if (format == Format::safetensors) return checkpoint::export_weights(checkpoint, weights, out);
   return checkpoint::export_weights(checkpoint, weights, [&](const auto& tensors, const auto&) {
     weights::write_torch_file(out, tensors);
@@ -102,7 +107,8 @@ int export_one(const ConvertArguments& arguments, Context& context) {
   const Format format = export_format(arguments);
   check_out(arguments);
   const fs::path path = one_checkpoint(arguments.path);
-  const checkpoint::Exported done = export_as(format, path, weights, arguments.out);
+  const auto quantize = quantization_of(arguments.quantize);
+  const checkpoint::Exported done = export_as(format, path, weights, arguments.out, quantize);
   const std::string which = enum_name(done.weights);
   if (context.json) {
     print_json({{"schema", "trainctl.checkpoint_export/2"},
@@ -110,6 +116,7 @@ int export_one(const ConvertArguments& arguments, Context& context) {
                 {"file", arguments.out},
                 {"format", enum_name(format)},
                 {"weights", which},
+                {"quantized", quantize ? Json("int8") : Json(nullptr)},
                 {"epoch", done.manifest.moment().epoch_number()},
                 {"step", done.manifest.global_step},
                 {"tensors", done.tensors},
@@ -175,11 +182,13 @@ void add_checkpoint_export(CLI::App& checkpoint, Context& context) {
       "  trainctl checkpoint export runs/mnist-ffn/latest --out weights.safetensors\n"
       "  trainctl checkpoint export runs/mnist-ffn/latest --out weights.pth\n"
       "  trainctl checkpoint export runs/mnist-ffn/latest --out model.pt\n"
+      "  trainctl checkpoint export runs/mnist-ffn/latest --out int8.pt --quantize int8\n"
       "torch.load(\"weights.pth\", weights_only=True) returns a state dict.\n"
       "torch.jit.load(\"model.pt\") returns the model in evaluation mode. To export TorchScript,\n"
       "the data set must be present, because it defines the shape of a sample.\n"
       "--weights model: the trained weights; ema: their average by trainer.ema or trainer.swa;\n"
       "best: the best weights of the run up to this checkpoint.");
+  add_quantize_flags(verb, arguments.quantize);
   add_options(verb,
               {{"--weights", arguments.weights, "WHICH",
                 "weights to write: model, ema or best (default: ema if present, else model)"}});

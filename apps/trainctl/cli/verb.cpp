@@ -173,6 +173,27 @@ weights::Selection selection_of(const SelectionFlags& flags) {
   return selection;
 }
 
+void add_quantize_flags(CLI::App& verb, QuantizeFlags& flags) {
+  add_options(verb, {{"--quantize", flags.type, "TYPE",
+                      "convert the model to int8 for the CPU (the only type)", one_of({"int8"})},
+                     {"--calibrate", flags.calibrate, "N",
+                      "with --quantize: batches of dataset.train that set the ranges (default: 32)",
+                      whole_number(1, INT32_MAX)},
+                     {"--observer", flags.observer, "HOW",
+                      "with --quantize: choose ranges by histogram or min_max (default: histogram)",
+                      one_of({"histogram", "min_max"})}});
+}
+
+std::optional<spec::Quantization> quantization_of(const QuantizeFlags& flags) {
+  ENSURE(config, !flags.type.empty() || (!flags.calibrate && flags.observer.empty()),
+         "--calibrate and --observer apply only to --quantize\nhint: add --quantize int8");
+  if (flags.type.empty()) return std::nullopt;
+  spec::Quantization options;
+  options.calibrate = flags.calibrate.value_or(options.calibrate);
+  if (!flags.observer.empty()) options.observer = *enum_called<spec::Observer>(flags.observer);
+  return options;
+}
+
 void add_auto_option(CLI::App& verb, const std::string& flag, AutoOption& value,
                      const std::string& text, int least, int most) {
   const auto number = whole_number(least, most);

@@ -146,6 +146,19 @@ void add_selection_flags(CLI::App& verb, SelectionFlags& flags);
 /// Returns the selection. Throws Error(config) if a --key-map is not FROM=TO.
 weights::Selection selection_of(const SelectionFlags& flags);
 
+/// The flags of a conversion to int8.
+struct QuantizeFlags {
+  std::string type;  // empty: no conversion
+  std::optional<std::int64_t> calibrate;
+  std::string observer;
+};
+
+/// Adds --quantize, --calibrate and --observer.
+void add_quantize_flags(CLI::App& verb, QuantizeFlags& flags);
+
+/// Returns the options of the conversion. Throws Error(config) if they are set without --quantize.
+std::optional<spec::Quantization> quantization_of(const QuantizeFlags& flags);
+
 /// An integer or `auto`, as in the experiment file; absent if the file decides.
 using AutoOption = std::optional<config::Auto<int>>;
 

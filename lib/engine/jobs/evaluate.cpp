@@ -4,6 +4,8 @@
 #include "base/strings.hpp"
 #include "checkpoint/verify.hpp"
 #include "device/host_read.hpp"
+#include "engine/jobs/quantize.hpp"
+#include "engine/quantize/model_trace.hpp"
 #include "engine/setup/provenance.hpp"
 #include "engine/worker.hpp"
 #include "train/loop/train_loop.hpp"
@@ -137,6 +139,7 @@ spec::Experiment for_whole_split(spec::Experiment experiment, const spec::Job& j
   experiment.loader.drop_last = false;
   experiment.loader.sampler = {};
   if (job.kind == spec::JobKind::predict) experiment.dataset.on_error = spec::OnError::fail;
+  if (job.quantize) experiment.trainer.precision = spec::Precision::full;
   return experiment;
 }
 
@@ -185,6 +188,32 @@ events::Evaluated describe(const spec::Job& job, const data::Loader& loader,
   return event;
 }
 
+/// Makes the int8 model, which reads dataset.train as `experiment` says, and measures it next to
+/// the float32 model.
+Int8Model quantize_next_to(const RunStages& stages, const ProbeContext& evaluation,
+                           spec::Experiment experiment, const spec::Job& job,
+                           dist::Communicator& communicator, events::Quantized& measured) {
+  experiment.trainer = evaluation.experiment.trainer;
+  const ProbeContext run{.experiment = experiment,
+                         .catalog = evaluation.catalog,
+                         .model = evaluation.model,
+                         .device = evaluation.device,
+                         .trains = false};
+  Int8Model int8 = quantize_model(*stages.model, run, job, communicator);
+  const std::string float32 =
+      script_of(trace_model(*stages.model, evaluation.model, InPlace::kept));
+  const ForwardSpeeds speeds =
+      compare_speeds(*stages.model, *script_model(int8.script), evaluation.model,
+                     experiment.loader.batch_size, train::forward_options(experiment.trainer));
+  measured.layers = int8.layers;
+  measured.calibration_batches = int8.batches;
+  measured.float32_bytes = static_cast<std::int64_t>(float32.size());
+  measured.int8_bytes = static_cast<std::int64_t>(int8.script.size());
+  measured.float32_samples_per_s = speeds.float32;
+  measured.int8_samples_per_s = speeds.int8;
+  return int8;
+}
+
 }  // namespace
 
 int Worker::run_evaluation() {
@@ -224,27 +253,39 @@ int Worker::run_evaluation() {
                   Predicted{*data.train.dataset, loader->layout(), shape.outputs, event.labeled});
   }
   event.named = parts && parts->named();
-  train::Evaluator evaluator({.model = *evaluated.model,
-                              .loss = *evaluated.loss,
-                              .metrics = evaluated.metrics,
-                              .loader = *loader,
-                              .split = event.split,
-                              .batch_size = experiment.loader.batch_size,
-                              .communicator = *communicator,
-                              .labeled = event.labeled,
-                              .task = *evaluated.task},
-                             train::options_from(experiment, place.device));
-  const double begun = steady_clock().now();
-  const auto metrics =
-      evaluator.run(std::nullopt, watch_batches(*communicator, place, loader->batches_per_epoch()),
-                    [&](const data::Batch& batch, const at::Tensor& logits) {
-                      if (parts) parts->add(batch, logits);
-                    });
+  std::vector<events::TableRow> tables;
+  const auto evaluate = [&](stage::Model& model) {
+    train::Evaluator evaluator({.model = model,
+                                .loss = *evaluated.loss,
+                                .metrics = evaluated.metrics,
+                                .loader = *loader,
+                                .split = event.split,
+                                .batch_size = experiment.loader.batch_size,
+                                .communicator = *communicator,
+                                .labeled = event.labeled,
+                                .task = *evaluated.task},
+                               train::options_from(experiment, place.device));
+    const double begun = steady_clock().now();
+    auto metrics = evaluator.run(std::nullopt,
+                                 watch_batches(*communicator, place, loader->batches_per_epoch()),
+                                 [&](const data::Batch& batch, const at::Tensor& logits) {
+                                   if (parts) parts->add(batch, logits);
+                                 });
+    event.wall_s = steady_clock().now() - begun;
+    tables = evaluator.tables();
+    return metrics;
+  };
+  auto metrics = evaluate(*evaluated.model);
+  if (job.quantize && metrics) {
+    event.quantized.emplace().float32_metrics = *metrics;
+    const Int8Model int8 =
+        quantize_next_to(evaluated, run, place.experiment, job, *communicator, *event.quantized);
+    metrics = evaluate(*script_model(int8.script));
+  }
   if (parts) parts->close();
   if (request_.rank == 0 && metrics) {
     event.metrics = *metrics;
-    event.wall_s = steady_clock().now() - begun;
-    for (const events::TableRow& row : evaluator.tables()) emit_(row);
+    for (const events::TableRow& row : tables) emit_(row);
     emit_(event);
   }
   enter(events::Phase::shutdown);

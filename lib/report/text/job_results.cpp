@@ -51,6 +51,35 @@ std::vector<Table> metric_tables(const RunRecord& record) {
   return tables;
 }
 
+/// Returns the values of the int8 model next to those of the float32 model.
+Table quantized_table(const events::Evaluated& evaluated) {
+  const events::Quantized& made = *evaluated.quantized;
+  Table table({left("metric"), "float32", "int8"});
+  for (std::size_t i = 0; i < evaluated.metrics.size(); ++i) {
+    const auto& [name, value] = evaluated.metrics[i];
+    table.add({bare(name), metric_text(made.float32_metrics.at(i).second), metric_text(value)});
+  }
+  const auto speed = [](double samples) { return with_thousands(std::llround(samples)); };
+  table.add({"size", human_bytes(made.float32_bytes), human_bytes(made.int8_bytes)});
+  table.add({"samples/s", speed(made.float32_samples_per_s), speed(made.int8_samples_per_s)});
+  return table;
+}
+
+Json quantized_json(const events::Evaluated& evaluated) {
+  if (!evaluated.quantized) return nullptr;
+  const events::Quantized& made = *evaluated.quantized;
+  return {{"layers", made.layers},
+          {"calibration_batches", made.calibration_batches},
+          {"float32",
+           {{"metrics", metrics_json(made.float32_metrics)},
+            {"bytes", made.float32_bytes},
+            {"samples_per_s", json_number(made.float32_samples_per_s)}}},
+          {"int8",
+           {{"metrics", metrics_json(evaluated.metrics)},
+            {"bytes", made.int8_bytes},
+            {"samples_per_s", json_number(made.int8_samples_per_s)}}}};
+}
+
 constexpr std::size_t kShown = 40;
 
 std::string number(double value) { return std::isnan(value) ? "-" : fmt::format("{:.4g}", value); }
@@ -133,7 +162,7 @@ std::string evaluation_text(const RunRecord& record, const Style& style) {
       with_thousands(evaluated.samples), human_duration(evaluated.wall_s));
   Table values({left("metric"), evaluated.split});
   for (const auto& [name, value] : evaluated.metrics) values.add({bare(name), metric_text(value)});
-  text += to_text(values, style);
+  text += to_text(evaluated.quantized ? quantized_table(evaluated) : values, style);
   for (const Table& table : metric_tables(record)) {
     if (width_of(table) <= style.width) text += "\n" + to_text(table, style);
   }
@@ -141,11 +170,15 @@ std::string evaluation_text(const RunRecord& record, const Style& style) {
 }
 
 Json evaluation_document(const RunRecord& record, const RunResult& ending) {
-  Json values{
-      {"split", nullptr}, {"checkpoint", nullptr}, {"samples", nullptr}, {"metrics", nullptr}};
+  Json values{{"split", nullptr},
+              {"checkpoint", nullptr},
+              {"samples", nullptr},
+              {"metrics", nullptr},
+              {"quantized", nullptr}};
   if (const auto& done = record.evaluated) {
     values.update(JSON_FIELDS(*done, split, checkpoint, samples));
     values["metrics"] = metrics_json(done->metrics);
+    values["quantized"] = quantized_json(*done);
   }
   return joined({{{"schema", "trainctl.evaluation/2"}},
                  JSON_FIELDS(ending, verdict, exit_code, message, started_at, wall_s),

@@ -9,13 +9,14 @@ namespace trainctl::spec {
 namespace {
 
 constexpr const char* kSchema = "trainctl.task/2";
-constexpr std::array kKeys{"schema",     "kind",    "split",       "weights",
-                           "input",      "learned", "model_input", "trained_on",
-                           "division",   "resume",  "replay",      "accepts_data_change",
-                           "until_epoch"};
+constexpr std::array kKeys{"schema",      "kind",    "split",       "weights",
+                           "input",       "learned", "model_input", "trained_on",
+                           "division",    "resume",  "replay",      "accepts_data_change",
+                           "until_epoch", "quantize"};
 constexpr std::array kInputKeys{"inputs",  "targets",    "shape",
                                 "outputs", "vocab_size", "padding_id"};
 constexpr std::array kLearnedKeys{"targets", "outputs", "labeled"};
+constexpr std::array kQuantizeKeys{"calibrate", "observer"};
 constexpr std::array kSplits{"train", "val", "test"};
 
 std::string text_of(const Json& json, const char* key) {
@@ -97,6 +98,11 @@ ModelInput parse_input(const Json& json) {
   return input;
 }
 
+Quantization parse_quantization(const Json& json) {
+  check_keys(json, kQuantizeKeys);
+  return {size_of(json.value("calibrate", Json()), "calibrate"), named<Observer>(json, "observer")};
+}
+
 }  // namespace
 
 bool operator==(const ModelInput& one, const ModelInput& other) {
@@ -125,6 +131,9 @@ std::string dump_job(const Job& job) {
   if (!job.resume.empty()) json["resume"] = job.resume.string();
   if (job.accepts_data_change) json["accepts_data_change"] = true;
   if (job.until_epoch) json["until_epoch"] = *job.until_epoch;
+  if (job.quantize)
+    json["quantize"] = {{"calibrate", job.quantize->calibrate},
+                        {"observer", enum_name(job.quantize->observer)}};
   return to_pretty(json) + "\n";
 }
 
@@ -145,6 +154,7 @@ Job parse_job(std::string_view text) {
   if (json.contains("accepts_data_change"))
     job.accepts_data_change = flag_of(json, "accepts_data_change");
   if (json.contains("until_epoch")) job.until_epoch = size_of(json["until_epoch"], "until_epoch");
+  if (json.contains("quantize")) job.quantize = parse_quantization(json["quantize"]);
   ENSURE(config, !job.until_epoch || job.kind == JobKind::train,
          "'until_epoch' applies only to training");
   ENSURE(config, job.resume.empty() || job.resume.is_absolute(),

@@ -40,6 +40,19 @@ struct LearnedTargets {
   bool operator==(const LearnedTargets&) const = default;
 };
 
+/// Which range of an activation the int8 model represents: histogram: the one with the least
+/// squared error; min_max: all values that calibration saw.
+enum class Observer { histogram, min_max };
+constexpr std::array<const char*, 2> enum_names(Observer) { return {"histogram", "min_max"}; }
+
+/// The post-training quantization of the model to int8.
+struct Quantization {
+  std::int64_t calibrate = 32;  // batches of dataset.train
+  Observer observer = Observer::histogram;
+
+  bool operator==(const Quantization&) const = default;
+};
+
 /// Returns whether kind, shape and outputs are equal.
 bool operator==(const ModelInput& one, const ModelInput& other);
 
@@ -60,6 +73,9 @@ struct Job {
   std::filesystem::path replay = {};  // the dump of the step, for `replay`
   bool accepts_data_change = false;   // with `resume`: changed data restarts the interrupted epoch
   std::optional<std::int64_t> until_epoch = {};  // for training: the end of this part of the run
+
+  /// For `evaluate` and `script`: the model is converted to int8, on a CPU.
+  std::optional<Quantization> quantize = {};
 
   bool operator==(const Job&) const = default;
 };

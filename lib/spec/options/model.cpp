@@ -25,6 +25,17 @@ std::vector<Refusal> refuse_small(const ModelInput& input, int halvings) {
            "resize them with a transform to that size, or choose model mlp"}};
 }
 
+std::vector<Refusal> Resnet::refusals(const ModelInput& input) const {
+  std::vector<Refusal> all = HalvesImages::refusals(input);
+  if (zero_init_residual && quantize == Quantize::int8) {
+    all.push_back(
+        {"quantize: int8 divides by the scales of batch norms, which zero_init_residual "
+         "sets to 0",
+         "set zero_init_residual to false", "zero_init_residual"});
+  }
+  return all;
+}
+
 std::vector<Refusal> ResnetCifar::refusals(const ModelInput& input) const {
   std::vector<Refusal> all = refuse_small(input, 2);
   if (depth % 6 != 2) {

@@ -65,6 +65,18 @@ struct Lenet {
   }
 };
 
+/// Whether training rounds weights and activations as an int8 model does.
+enum class Quantize { none, int8 };
+constexpr std::array<const char*, 2> enum_names(Quantize) { return {"none", "int8"}; }
+
+/// The option `quantize` of the models that can train for int8.
+template <class Options>
+void describe_quantize(auto& options) {
+  options.field("quantize", &Options::quantize,
+                "int8: rounds weights and activations in training as in an int8 model "
+                "(quantization-aware training).");
+}
+
 /// The base of networks that accept only images.
 struct OfImages {
   [[nodiscard]] static bool takes(Inputs inputs) { return inputs == Inputs::images; }
@@ -84,11 +96,16 @@ struct HalvesImages : OfImages {
 /// Options of all sizes.
 struct Resnet : HalvesImages {
   bool zero_init_residual = false;
+  Quantize quantize = Quantize::none;
+
+  /// Also refuses scales of 0, by which training for int8 divides.
+  [[nodiscard]] std::vector<Refusal> refusals(const ModelInput& input) const;
 
   static void describe(auto& options) {
     options.field("zero_init_residual", &Resnet::zero_init_residual,
                   "Initializes the last batch normalization of each residual block to 0, so that "
                   "the block starts as the identity (Goyal et al. 2017).");
+    describe_quantize<Resnet>(options);
   }
 };
 
@@ -132,6 +149,7 @@ struct ResnetCifar : OfImages {
 
   std::int64_t depth = 20;
   CifarShortcut shortcut = CifarShortcut::a;
+  Quantize quantize = Quantize::none;
 
   /// Also refuses a depth that is not 6n + 2: three stages of n units with two layers each, and two
   /// more layers.
@@ -143,6 +161,7 @@ struct ResnetCifar : OfImages {
     options.field("shortcut", &ResnetCifar::shortcut,
                   "Shortcut where the number of channels grows. a: zero padding, without "
                   "parameters, as in the paper; b: a 1x1 convolution.");
+    describe_quantize<ResnetCifar>(options);
   }
 };
 
@@ -150,6 +169,7 @@ struct ResnetCifar : OfImages {
 struct Mobilenet : HalvesImages {
   double width_mult = 1;
   double dropout = 0.2;
+  Quantize quantize = Quantize::none;
 
   static void describe(auto& options) {
     options.field("width_mult", &Mobilenet::width_mult,
@@ -157,6 +177,7 @@ struct Mobilenet : HalvesImages {
                   "Factor on the channels of every layer, rounded to multiples of 8.");
     options.field("dropout", &Mobilenet::dropout, {.at_least = 0, .below = 1},
                   "Dropout probability before the last linear layer.");
+    describe_quantize<Mobilenet>(options);
   }
 };
 
@@ -364,6 +385,7 @@ struct Sequential {
   static constexpr auto kSummary = "A list of layers, applied in order, as torch's Sequential.";
 
   std::vector<config::Stage> layers;
+  Quantize quantize = Quantize::none;
 
   [[nodiscard]] static bool takes(Inputs /*inputs*/) { return true; }
   /// Follows the shape of a sample through the layers, as far as they could be read.
@@ -375,6 +397,7 @@ struct Sequential {
                     .not_empty = true,
                     .example = "[flatten, {type: linear, out_features: 64}, relu, linear]"},
                    "The layers, in order; parameters are named by the layer's index: 0.weight.");
+    describe_quantize<Sequential>(options);
   }
 };
 

@@ -4,6 +4,8 @@
 #include "stages/builtin.hpp"
 
 #include <algorithm>
+#include <array>
+#include <string_view>
 #include <utility>
 
 namespace trainctl::stages {
@@ -51,18 +53,37 @@ at::Tensor Container::forward_child(std::size_t index, const at::Tensor& inputs)
   return children_[index].model->forward(inputs);
 }
 
+namespace {
+
+/// Layers after which int8 numbers still have the scale of the layer before.
+constexpr std::array<std::string_view, 6> kUnscaled{
+    "max_pool2d", "avg_pool2d", "adaptive_avg_pool2d", "flatten", "dropout", "relu"};
+
+}  // namespace
+
 LayerList::LayerList(const std::vector<config::Stage>& layers, stage::LayerContext context) {
   const stage::Catalog catalog = builtin_catalog();
-  bool merges = false;
+  const bool int8 = context.trains_for_int8;
+  context.rounds_input = int8;
+  is_merged_.resize(layers.size());
   for (std::size_t i = 0; i < layers.size(); ++i) {
-    const config::Stage& layer = layers[i];
+    const std::string& type = layers[i].type;
+    const auto follows = [&](const char* other) {
+      return i + 1 < layers.size() && layers[i + 1].type == other;
+    };
+    context.convolution = int8 && type == "batch_norm2d" && i > 0 && layers[i - 1].type == "conv2d"
+                              ? &child(i - 1)
+                              : nullptr;
     context.relu_follows =
-        i + 1 < layers.size() && layer.type == "batch_norm2d" && layers[i + 1].type == "relu";
-    is_merged_.push_back(merges);
-    merges = context.relu_follows;
-    add(std::to_string(i), catalog.layers.build(layer, context));
-    context.input.shape = spec::step_of(layer, context.input).shape;
+        follows("relu") && (type == "batch_norm2d" || (int8 && type == "conv2d"));
+    if (context.relu_follows) is_merged_[i + 1] = true;
+    if (context.convolution != nullptr) is_merged_[i - 1] = true;
+    add(std::to_string(i), catalog.layers.build(layers[i], context));
+    context.input.shape = spec::step_of(layers[i], context.input).shape;
     context.input.tokens = false;
+    const bool is_int8 = type == "conv2d" || context.convolution != nullptr;
+    if (std::ranges::find(kUnscaled, type) == kUnscaled.end())
+      context.rounds_input = int8 && !is_int8;
   }
 }
 

@@ -21,6 +21,7 @@ class Container : public stage::Model {
  protected:
   void add(std::string name, std::unique_ptr<stage::Model> child);
   [[nodiscard]] std::size_t size() const { return children_.size(); }
+  [[nodiscard]] stage::Model& child(std::size_t index) { return *children_[index].model; }
   /// Returns the output of the child with this index.
   at::Tensor forward_child(std::size_t index, const at::Tensor& inputs);
 
@@ -43,7 +44,7 @@ class LayerList : public Container {
   at::Tensor forward(const at::Tensor& inputs) override;
 
  private:
-  std::vector<bool> is_merged_;  // whether the layer before computes this one, too
+  std::vector<bool> is_merged_;  // whether a neighboring layer computes this one, too
 };
 
 }  // namespace trainctl::stages

@@ -2,6 +2,7 @@
 #include "stage/checkpoint.hpp"
 #include "stages/builtin.hpp"
 #include "stages/model/blocks/batch_norm.hpp"
+#include "stages/model/blocks/conv_blocks.hpp"
 #include "stages/model/blocks/fused_batch_norm.hpp"
 #include "stages/model/blocks/layers.hpp"
 
@@ -14,6 +15,7 @@
 #include <ATen/ops/instance_norm.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/prelu.h>
+#include <ATen/ops/relu.h>
 #include <ATen/ops/rms_norm.h>
 #include <ATen/ops/zeros.h>
 #include <c10/util/accumulate.h>
@@ -26,10 +28,12 @@ namespace {
 
 class LinearLayer final : public LayeredModule {
  public:
-  LinearLayer(const spec::layer::Linear& options, const stage::LayerContext& context)
-      : linear_(make_linear(Scope(*this), context.input.shape.back(),
-                            options.out_features.value_or(context.input.outputs),
-                            options.bias ? Bias::with : Bias::without)) {}
+  LinearLayer(const spec::layer::Linear& options, const stage::LayerContext& context) {
+    if (context.trains_for_int8) train_for_int8();
+    linear_ = make_linear(Scope(*this), context.input.shape.back(),
+                          options.out_features.value_or(context.input.outputs),
+                          options.bias ? Bias::with : Bias::without);
+  }
 
   at::Tensor forward(const at::Tensor& inputs) override { return linear_(inputs); }
 
@@ -57,19 +61,38 @@ class EmbeddingLayer final : public LayeredModule {
 class Conv2dLayer final : public LayeredModule {
  public:
   Conv2dLayer(const spec::layer::Conv2d& options, const stage::LayerContext& context)
-      : conv_(make_conv2d(Scope(*this), {.in = context.input.shape[0],
-                                         .out = options.out_channels,
-                                         .kernel = options.kernel_size,
-                                         .stride = options.stride,
-                                         .dilation = options.dilation,
-                                         .groups = options.groups,
-                                         .padding = options.padding,
-                                         .bias = options.bias ? Bias::with : Bias::without})) {}
+      : relu_follows_(context.relu_follows) {
+    if (context.trains_for_int8) train_for_int8();
+    const Scope scope(*this);
+    conv_ = make_conv2d(scope, {.in = context.input.shape[0],
+                                .out = options.out_channels,
+                                .kernel = options.kernel_size,
+                                .stride = options.stride,
+                                .dilation = options.dilation,
+                                .groups = options.groups,
+                                .padding = options.padding,
+                                .bias = options.bias ? Bias::with : Bias::without});
+    if (context.rounds_input) input_quantize_ = make_activation_quantize(scope / "input");
+    output_quantize_ = make_activation_quantize(scope);
+  }
 
-  at::Tensor forward(const at::Tensor& inputs_nchw) override { return conv_(inputs_nchw); }
+  at::Tensor forward(const at::Tensor& inputs_nchw) override {
+    const at::Tensor y = conv_(input_quantize_(inputs_nchw));
+    return output_quantize_(relu_follows_ ? at::relu(y) : y);
+  }
+
+  /// Computes this layer, the batch norm after it and, if `relu` is true, the relu after both.
+  [[nodiscard]] at::Tensor with_norm(const BatchNorm2d& norm, const at::Tensor& inputs_nchw,
+                                     bool relu) const {
+    const at::Tensor y = convolve_for_int8(conv_, norm, input_quantize_(inputs_nchw), mode());
+    return output_quantize_(relu ? at::relu(y) : y);
+  }
 
  private:
   Conv2d conv_;
+  bool relu_follows_;
+  FakeQuantize input_quantize_;
+  FakeQuantize output_quantize_;
 };
 
 /// The parameters of a layer, each undefined if the layer does not have it.
@@ -138,9 +161,11 @@ class BatchNorm2dLayer final : public LayeredModule {
   BatchNorm2dLayer(const spec::layer::BatchNorm2d& options, const stage::LayerContext& context)
       : norm_(make_batch_norm2d(Scope(*this), context.input.shape[0],
                                 {.eps = options.eps, .momentum = options.momentum})),
-        relu_follows_(context.relu_follows) {}
+        relu_follows_(context.relu_follows),
+        convolution_(dynamic_cast<Conv2dLayer*>(context.convolution)) {}
 
   at::Tensor forward(const at::Tensor& inputs_nchw) override {
+    if (convolution_ != nullptr) return convolution_->with_norm(norm_, inputs_nchw, relu_follows_);
     return relu_follows_ ? batch_norm_relu(norm_, inputs_nchw, mode())
                          : batch_norm(norm_, inputs_nchw, mode());
   }
@@ -148,6 +173,7 @@ class BatchNorm2dLayer final : public LayeredModule {
  private:
   BatchNorm2d norm_;
   bool relu_follows_;
+  const Conv2dLayer* convolution_;
 };
 
 at::IntArrayRef normalized(at::IntArrayRef shape, std::int64_t dims) {

@@ -52,6 +52,7 @@ MbConv make_inverted_residual(const Scope& scope, const InvertedResidualPlan& pl
       make_conv_norm(conv / (next + 1), conv / (next + 2),
                      {.conv = {.in = hidden, .out = plan.out}, .nonlinearity = Nonlinearity::none});
   block.shortcut = plan.stride == 1 && plan.in == plan.out;
+  if (block.shortcut) block.output_quantize = make_activation_quantize(scope);
   return block;
 }
 
@@ -62,6 +63,8 @@ class MobilenetV2 final : public LayeredModule {
   MobilenetV2(const spec::model::MobilenetV2& options, const stage::ModelContext& context)
       : dropout_(options.dropout) {
     const std::int64_t channels = checked_channels(options, context);
+    if (options.quantize == spec::model::Quantize::int8) train_for_int8();
+    input_quantize_ = make_activation_quantize(Scope(*this));
     const Scope features = Scope(*this) / "features";
     const double width = options.width_mult;
     std::int64_t out = divisible_channels(32 * width);
@@ -77,7 +80,7 @@ class MobilenetV2 final : public LayeredModule {
   }
 
   at::Tensor forward(const at::Tensor& inputs_nchw) override {
-    at::Tensor x = through_blocks(blocks_, first_(inputs_nchw, mode()));
+    at::Tensor x = through_blocks(blocks_, first_(input_quantize_(inputs_nchw), mode()));
     x = global_average(last_(x, mode()));
     return classifier_(at::dropout(x, dropout_, training()));
   }
@@ -101,6 +104,7 @@ class MobilenetV2 final : public LayeredModule {
   }
 
   double dropout_;
+  FakeQuantize input_quantize_;
   ConvNorm first_, last_;
   std::vector<MbConv> blocks_;
   Linear classifier_;
@@ -185,6 +189,8 @@ class MobilenetV3 final : public LayeredModule {
               const stage::ModelContext& context)
       : dropout_(options.dropout) {
     const std::int64_t channels = checked_channels(options, context);
+    if (options.quantize == spec::model::Quantize::int8) train_for_int8();
+    input_quantize_ = make_activation_quantize(Scope(*this));
     const Scope features = Scope(*this) / "features";
     const auto conv_norm = [&](std::size_t child, const Conv2dShape& shape) {
       return make_conv_norm(
@@ -207,7 +213,7 @@ class MobilenetV3 final : public LayeredModule {
   }
 
   at::Tensor forward(const at::Tensor& inputs_nchw) override {
-    at::Tensor x = through_blocks(blocks_, first_(inputs_nchw, mode()));
+    at::Tensor x = through_blocks(blocks_, first_(input_quantize_(inputs_nchw), mode()));
     x = apply(Nonlinearity::hardswish, hidden_(global_average(last_(x, mode()))));
     return classifier_(at::dropout(x, dropout_, training()));
   }
@@ -217,6 +223,7 @@ class MobilenetV3 final : public LayeredModule {
 
  private:
   double dropout_;
+  FakeQuantize input_quantize_;
   ConvNorm first_, last_;
   std::vector<MbConv> blocks_;
   Linear hidden_, classifier_;

@@ -50,6 +50,7 @@ struct ResidualUnit {
   std::vector<ConvNorm> convs;
   std::optional<SqueezeExcitation> squeeze;
   Shortcut shortcut;
+  FakeQuantize output_quantize = {};
 
   [[nodiscard]] at::Tensor operator()(const at::Tensor& x_nchw, stage::RunMode mode) const;
 };
@@ -89,6 +90,7 @@ ResidualUnit finish(ResidualUnit unit, const Scope& scope, const ResidualPlan& p
     unit.squeeze = make_squeeze_excitation(scope / "se",
                                            {.channels = out, .squeezed = out / plan.squeeze_ratio});
   unit.shortcut = make_shortcut(scope, plan, out);
+  unit.output_quantize = make_activation_quantize(scope);
   return unit;
 }
 
@@ -104,7 +106,13 @@ at::Tensor Shortcut::operator()(const at::Tensor& x_nchw, stage::RunMode mode) c
 at::Tensor ResidualUnit::operator()(const at::Tensor& x_nchw, stage::RunMode mode) const {
   at::Tensor out = x_nchw;
   for (std::size_t i = 0; i + 1 < convs.size(); ++i) out = convs[i](out, mode);
-  const auto& [conv, norm, nonlinearity] = convs.back();
+  if (output_quantize.is_on()) {
+    out = convs.back()(out, mode);
+    if (squeeze) out = (*squeeze)(std::move(out));
+    return output_quantize(at::relu(out + shortcut(x_nchw, mode)));
+  }
+  const Conv2d& conv = convs.back().conv;
+  const BatchNorm2d& norm = convs.back().norm;
   out = conv(out);
   if (!squeeze && fuses_batch_norm(norm, out, mode))
     return batch_norm_relu(norm, out, mode, shortcut(x_nchw, mode));
@@ -152,7 +160,9 @@ class Resnet final : public LayeredModule {
   Resnet(const ResnetSize& size, const spec::model::Resnet& options,
          const stage::ModelContext& context) {
     const std::int64_t channels = checked_channels(options, context);
+    if (options.quantize == spec::model::Quantize::int8) train_for_int8();
     const Scope scope(*this);
+    input_quantize_ = make_activation_quantize(scope);
     stem_ =
         make_conv_norm(scope / "conv1", scope / "bn1",
                        {.conv = {.in = channels, .out = kImageNetWidth, .kernel = 7, .stride = 2}});
@@ -164,7 +174,8 @@ class Resnet final : public LayeredModule {
   }
 
   at::Tensor forward(const at::Tensor& inputs_nchw) override {
-    at::Tensor x = at::max_pool2d(stem_(inputs_nchw, mode()), {3, 3}, {2, 2}, {1, 1});
+    at::Tensor x =
+        at::max_pool2d(stem_(input_quantize_(inputs_nchw), mode()), {3, 3}, {2, 2}, {1, 1});
     return fc_(global_average(through_blocks(units_, std::move(x))));
   }
 
@@ -192,6 +203,7 @@ class Resnet final : public LayeredModule {
     return out;
   }
 
+  FakeQuantize input_quantize_;
   ConvNorm stem_;
   std::vector<ResidualUnit> units_;
   Linear fc_;
@@ -205,7 +217,9 @@ class ResnetCifar final : public LayeredModule {
  public:
   ResnetCifar(const spec::model::ResnetCifar& options, const stage::ModelContext& context) {
     const std::int64_t channels = checked_channels(options, context);
+    if (options.quantize == spec::model::Quantize::int8) train_for_int8();
     const Scope scope(*this);
+    input_quantize_ = make_activation_quantize(scope);
     stem_ = make_conv_norm(scope / "conv1", scope / "bn1",
                            {.conv = {.in = channels, .out = kCifarWidth, .kernel = 3}});
     const auto units = static_cast<std::size_t>((options.depth - 2) / 6);
@@ -215,7 +229,7 @@ class ResnetCifar final : public LayeredModule {
   }
 
   at::Tensor forward(const at::Tensor& inputs_nchw) override {
-    at::Tensor x = stem_(inputs_nchw, mode());
+    at::Tensor x = stem_(input_quantize_(inputs_nchw), mode());
     return fc_(global_average(through_blocks(units_, std::move(x))));
   }
 
@@ -240,6 +254,7 @@ class ResnetCifar final : public LayeredModule {
     }
   }
 
+  FakeQuantize input_quantize_;
   ConvNorm stem_;
   std::vector<ResidualUnit> units_;
   Linear fc_;

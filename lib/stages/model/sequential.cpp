@@ -11,8 +11,8 @@ stage::LayerContext first_context(const spec::model::Sequential& options,
                                   std::shared_ptr<const stage::PaddedTokens> tokens) {
   checked_features(context);
   throw_first(options.refusals(model_input(context)));
-  return {spec::layer::first_input(model_input(context)), /*relu_follows=*/false,
-          std::move(tokens)};
+  return {spec::layer::first_input(model_input(context)), /*relu_follows=*/false, std::move(tokens),
+          options.quantize == spec::model::Quantize::int8};
 }
 
 /// Shows the tokens of each batch to the layers, which may need to know the padding.

@@ -288,6 +288,7 @@ checkpoint::Exported export_script(const ScriptExport& request) {
   const spec::Loaded loaded = experiment_of(request.checkpoint, exported.manifest);
   spec::Job job{.kind = spec::JobKind::script, .weights = weights};
   job.model_input = read_model_input(loaded.experiment);
+  job.quantize = request.quantize;
   run_model_job({.loaded = loaded,
                  .executable = request.executable,
                  .job = std::move(job),

@@ -6,6 +6,7 @@
 #include "events/records.hpp"
 #include "report/diagnosis/gpu_grade.hpp"
 #include "spec/compatibility.hpp"
+#include "spec/experiment/job.hpp"
 #include "spec/load.hpp"
 
 #include <filesystem>
@@ -73,13 +74,14 @@ struct ScriptExport {
   fs::path checkpoint;
   checkpoint::Weights weights = checkpoint::Weights::validated;
   fs::path to;
-  fs::path executable;  // started as `trainctl worker`
+  fs::path executable;                              // started as `trainctl worker`
+  std::optional<spec::Quantization> quantize = {};  // convert the model to int8
 };
 
 /// Builds the model of the experiment that the checkpoint stores, in a worker process on the CPU,
 /// and writes it with the weights as TorchScript; `to` is written atomically. Only the headers of
-/// dataset.train are read from the data. Throws Error(checkpoint), Error(config), Error(data),
-/// Error(resource).
+/// dataset.train are read from the data, except for the calibration of an int8 model. Throws
+/// Error(checkpoint), Error(config), Error(data), Error(resource).
 checkpoint::Exported export_script(const ScriptExport& request);
 
 }  // namespace trainctl::study

@@ -47,7 +47,9 @@ TEST_CASE("job: survives a round trip with any characters in its paths") {
         Job{.resume = "/runs/a/checkpoints/epoch=0003-step=000938", .accepts_data_change = true},
         Job{.kind = JobKind::evaluate, .trained_on = "00ff", .division = "ff00"},
         Job{.kind = JobKind::check, .model_input = rows},
-        Job{.kind = JobKind::check, .model_input = texts}, Job{.until_epoch = 3}, Job{}}) {
+        Job{.kind = JobKind::check, .model_input = texts}, Job{.until_epoch = 3},
+        Job{.kind = JobKind::script, .quantize = spec::Quantization{7, spec::Observer::min_max}},
+        Job{}}) {
     CHECK(spec::parse_job(spec::dump_job(job)) == job);
   }
 }

@@ -33,7 +33,25 @@ at::Tensor apply(Nonlinearity nonlinearity, at::Tensor x) {
   ASSERT(false);
 }
 
+at::Tensor convolve_for_int8(const Conv2d& conv, const BatchNorm2d& norm, const at::Tensor& x_nchw,
+                             stage::RunMode mode) {
+  const at::Tensor factor = norm.weight / (norm.running_var + norm.options.eps).sqrt();
+  const at::Tensor weight = conv.weight_quantize(conv.weight * factor.view({-1, 1, 1, 1}));
+  if (!norm.trains(mode)) {
+    const at::Tensor mean = conv.bias.defined() ? norm.running_mean - conv.bias : norm.running_mean;
+    return conv.convolve(x_nchw, weight, norm.bias - mean * factor);
+  }
+  const at::Tensor plain = conv.convolve(x_nchw, weight, {}) / factor.view({1, -1, 1, 1});
+  return norm(conv.bias.defined() ? plain + conv.bias.view({1, -1, 1, 1}) : plain, mode);
+}
+
 at::Tensor ConvNorm::operator()(const at::Tensor& x_nchw, stage::RunMode mode) const {
+  if (output_quantize.is_on()) {
+    at::Tensor y = convolve_for_int8(conv, norm, x_nchw, mode);
+    if (nonlinearity == Nonlinearity::hardswish)
+      return activation_quantize(at::hardswish(output_quantize(y)));
+    return output_quantize(apply(nonlinearity, std::move(y)));
+  }
   const at::Tensor x = conv(x_nchw);
   if (nonlinearity == Nonlinearity::relu) return batch_norm_relu(norm, x, mode);
   return apply(nonlinearity, batch_norm(norm, x, mode));
@@ -44,6 +62,9 @@ ConvNorm make_conv_norm(const Scope& conv, const Scope& norm, const ConvNormPlan
   block.conv = make_conv2d(conv, plan.conv);
   block.norm = make_batch_norm2d(norm, plan.conv.out, plan.norm);
   block.nonlinearity = plan.nonlinearity;
+  block.output_quantize = make_activation_quantize(norm);
+  if (plan.nonlinearity == Nonlinearity::hardswish)
+    block.activation_quantize = make_activation_quantize(norm / "hardswish");
   return block;
 }
 
@@ -74,7 +95,7 @@ at::Tensor SqueezeExcitation::operator()(at::Tensor x_nchw) const {
   const at::Tensor means = at::mean(x_nchw, at::IntArrayRef(kSpace), /*keepdim=*/true);
   const at::Tensor raw = fc2(apply(nonlinearity, fc1(means)));
   const at::Tensor scale = gate == Gate::sigmoid ? at::sigmoid(raw) : at::hardsigmoid(raw);
-  return at::GradMode::is_enabled() ? x_nchw.mul(scale) : x_nchw.mul_(scale);
+  return output_quantize(at::GradMode::is_enabled() ? x_nchw.mul(scale) : x_nchw.mul_(scale));
 }
 
 SqueezeExcitation make_squeeze_excitation(const Scope& scope, const SqueezePlan& plan) {
@@ -85,6 +106,7 @@ SqueezeExcitation make_squeeze_excitation(const Scope& scope, const SqueezePlan&
       make_conv2d(scope / "fc2", {.in = plan.squeezed, .out = plan.channels, .bias = Bias::with});
   block.nonlinearity = plan.nonlinearity;
   block.gate = plan.gate;
+  block.output_quantize = make_activation_quantize(scope);
   return block;
 }
 
@@ -108,8 +130,8 @@ at::Tensor MbConv::operator()(const at::Tensor& x_nchw, stage::RunMode mode) con
   if (squeeze) out = (*squeeze)(std::move(out));
   out = project(out, mode);
   if (!shortcut) return out;
-  return stages::stochastic_depth(out, stochastic_depth, mode == stage::RunMode::train)
-      .add_(x_nchw);
+  return output_quantize(
+      stages::stochastic_depth(out, stochastic_depth, mode == stage::RunMode::train).add_(x_nchw));
 }
 
 MbConv make_mbconv(const Scope& scope, const MbConvPlan& plan) {
@@ -134,6 +156,7 @@ MbConv make_mbconv(const Scope& scope, const MbConvPlan& plan) {
   block.project = conv_norm(next, {.in = plan.expanded, .out = plan.out}, Nonlinearity::none);
   block.shortcut = plan.stride == 1 && plan.in == plan.out;
   block.stochastic_depth = plan.stochastic_depth;
+  if (block.shortcut) block.output_quantize = make_activation_quantize(scope);
   return block;
 }
 

@@ -29,9 +29,17 @@ struct ConvNorm {
   Conv2d conv;
   BatchNorm2d norm;
   Nonlinearity nonlinearity = Nonlinearity::none;
+  FakeQuantize output_quantize = {};
+  FakeQuantize activation_quantize = {};  // after hardswish
 
   [[nodiscard]] at::Tensor operator()(const at::Tensor& x_nchw, stage::RunMode mode) const;
 };
+
+/// Computes both in training for int8: the weight is rounded after it was multiplied by the scale
+/// of the running averages, as in an int8 model, which contains no batch norm (Krishnamoorthi
+/// 2018). Training then undoes the scale, and normalizes by the statistics of the batch.
+at::Tensor convolve_for_int8(const Conv2d& conv, const BatchNorm2d& norm, const at::Tensor& x_nchw,
+                             stage::RunMode mode);
 
 /// Creates convolution and normalization in separate scopes such as "conv1" and "bn1".
 ConvNorm make_conv_norm(const Scope& conv, const Scope& norm, const ConvNormPlan& plan);
@@ -69,6 +77,7 @@ struct SqueezeExcitation {
   Conv2d fc2;
   Nonlinearity nonlinearity = Nonlinearity::relu;
   Gate gate = Gate::sigmoid;
+  FakeQuantize output_quantize = {};
 
   /// Scales x in place outside of training; the caller must not use x afterward.
   [[nodiscard]] at::Tensor operator()(at::Tensor x_nchw) const;
@@ -117,6 +126,7 @@ struct MbConv {
   ConvNorm project;
   bool shortcut = false;
   double stochastic_depth = 0;
+  FakeQuantize output_quantize = {};  // of the sum
 
   [[nodiscard]] at::Tensor operator()(const at::Tensor& x_nchw, stage::RunMode mode) const;
 };

@@ -22,13 +22,20 @@
 
 namespace trainctl::stages {
 
-at::Tensor Linear::operator()(const at::Tensor& x) const { return at::linear(x, weight, bias); }
+at::Tensor Linear::operator()(const at::Tensor& x) const {
+  return at::linear(x, weight_quantize(weight), bias);
+}
 
 at::Tensor Conv2d::operator()(const at::Tensor& x_nchw) const {
+  return convolve(x_nchw, weight_quantize(weight), bias);
+}
+
+at::Tensor Conv2d::convolve(const at::Tensor& x_nchw, const at::Tensor& other_weight,
+                            const at::Tensor& other_bias) const {
   const std::array<std::int64_t, 2> strides{stride, stride};
   const std::array<std::int64_t, 2> pads{padding, padding};
   const std::array<std::int64_t, 2> dilations{dilation, dilation};
-  return at::conv2d(x_nchw, weight, bias, strides, pads, dilations, groups);
+  return at::conv2d(x_nchw, other_weight, other_bias, strides, pads, dilations, groups);
 }
 
 at::Tensor draw_weight(at::IntArrayRef shape) {
@@ -85,6 +92,7 @@ Linear make_linear(const Scope& scope, std::int64_t in, std::int64_t out, Bias b
   Linear layer;
   layer.weight = scope.parameter("weight", draw_weight({out, in}));
   if (bias == Bias::with) layer.bias = scope.parameter("bias", draw_bias(out, in));
+  layer.weight_quantize = make_weight_quantize(scope, out);
   return layer;
 }
 
@@ -101,6 +109,7 @@ Conv2d make_conv2d(const Scope& scope, const Conv2dShape& shape) {
   if (shape.bias == Bias::with) {
     layer.bias = scope.parameter("bias", draw_bias(shape.out, in * shape.kernel * shape.kernel));
   }
+  layer.weight_quantize = make_weight_quantize(scope, shape.out);
   return layer;
 }
 

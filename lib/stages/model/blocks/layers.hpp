@@ -4,6 +4,7 @@
 #include "spec/options/model.hpp"
 #include "stage/module.hpp"
 #include "stage/stages.hpp"
+#include "stages/model/blocks/fake_quantize.hpp"
 
 #include <ATen/core/Tensor.h>
 
@@ -23,6 +24,7 @@ enum class Bias { with, without };
 struct Linear {
   at::Tensor weight;  // [out, in]
   at::Tensor bias;    // [out], undefined without bias
+  FakeQuantize weight_quantize = {};
   [[nodiscard]] at::Tensor operator()(const at::Tensor& x) const;
 };
 
@@ -33,7 +35,11 @@ struct Conv2d {
   std::int64_t padding = 0;
   std::int64_t dilation = 1;
   std::int64_t groups = 1;
+  FakeQuantize weight_quantize = {};
   [[nodiscard]] at::Tensor operator()(const at::Tensor& x_nchw) const;
+  /// Convolves with another weight and bias.
+  [[nodiscard]] at::Tensor convolve(const at::Tensor& x_nchw, const at::Tensor& other_weight,
+                                    const at::Tensor& other_bias) const;
 };
 
 /// Returns a weight of `shape` [out, in, ...] initialized like nn.Linear and nn.Conv2d:
@@ -53,7 +59,13 @@ std::int64_t checked_features(const stage::ModelContext& context);
 
 /// A Module that consists of the layers above, initialized in the order of construction.
 class LayeredModule : public stage::Module {
+ protected:
+  /// Lets the blocks that are built afterward round weights and activations as int8 does.
+  void train_for_int8() { trains_for_int8_ = true; }
+
+ private:
   friend class Scope;  // registers the tensors of blocks
+  bool trains_for_int8_ = false;
 };
 
 /// A position in the tree of PyTorch module names: the weight of `scope / "layer1" / 0 / "conv1"`
@@ -70,6 +82,9 @@ class Scope {
   /// Registers the tensor with the module and returns its handle.
   [[nodiscard]] at::Tensor parameter(const std::string& name, at::Tensor tensor) const;
   [[nodiscard]] at::Tensor buffer(const std::string& name, at::Tensor tensor) const;
+  [[nodiscard]] bool trains_for_int8() const { return module_->trains_for_int8_; }
+  /// Returns the mode of the module, which changes between training and evaluation.
+  [[nodiscard]] const stage::RunMode* mode() const { return &module_->mode(); }
 
  private:
   Scope(LayeredModule& module, std::string prefix) : module_(&module), prefix_(std::move(prefix)) {}
