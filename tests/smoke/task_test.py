@@ -51,6 +51,13 @@ class Reconstructs(Tasks):
         self.assert_resumes(self.CONFIG, *DRAWN, *CPU)
 
 
+    def test_a_convolutional_autoencoder_reaches_its_error(self):
+        result = self.train(*DRAWN, *CPU, "trainer.max_epochs=5", config=CONFIGS / "mnist/tasks/autoencoder.yaml")
+        self.assertLess(result["val"]["loss"], 0.03)
+        self.assert_has(self.refused("validate", self.CONFIG, *DRAWN, "task=auto", "model=autoencoder"), "write 'task: reconstruction'")
+        self.assert_has(self.refused("validate", self.CONFIG, *DRAWN, "model=unet"), "one answer for each pixel")
+
+
 class PredictsHiddenTokens(Tasks):
     CONFIG = CONFIGS / "text/masked.yaml"
     SHORT = ["dataset.train.sequence_length=32", "++optimizer.lr=0.003", "++scheduler=constant"]
@@ -70,6 +77,9 @@ class PredictsHiddenTokens(Tasks):
         for _ in range(2):
             evaluated = self.ask("eval", self.run_dir, "--checkpoint", "last")
             self.assertAlmostEqual(evaluated["metrics"]["loss"], result["val"]["loss"], places=6)
+
+    def test_bert_is_refused_as_a_language_model(self):
+        self.assert_has(self.refused("validate", self.CONFIG, "task=auto"), "write 'task: masked_language_modeling'")
 
     def test_workers_and_ranks_hide_the_same_tokens_and_a_resumed_run_is_identical(self):
         def losses(*words):

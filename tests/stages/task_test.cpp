@@ -92,6 +92,10 @@ TEST_CASE("reconstruction: the targets are the values of the input") {
       task("reconstruction", "{}")->step(batch_of(images, torch::zeros({2}, torch::kLong)), tools);
   CHECK(result.batch.targets.equal(images.flatten(1)));
   CHECK(result.loss.value.item<float>() == 4);
+  tools.model.outputs = images + 2;  // as those of an autoencoder
+  const auto of_images =
+      task("reconstruction", "{}")->step(batch_of(images, torch::zeros({2}, torch::kLong)), tools);
+  CHECK(of_images.outputs.equal(result.outputs));
 }
 
 TEST_CASE("masked_language_modeling: hidden tokens depend on seed, epoch and sample only") {

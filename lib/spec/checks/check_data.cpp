@@ -3,6 +3,7 @@
 #include "spec/checks/checks.hpp"
 #include "spec/compatibility.hpp"
 #include "spec/experiment/experiment.hpp"
+#include "spec/load.hpp"
 #include "spec/options/loss.hpp"
 #include "spec/options/metric.hpp"
 #include "spec/options/model.hpp"
@@ -292,6 +293,21 @@ void check_file(Checker& checker) {
   }
 }
 
+/// Reports a model that is known not to give what the task compares.
+void check_fit(Checker& checker, Targets targets) {
+  const Experiment& experiment = checker.experiment();
+  const bool is_builtin = builtin_vocabulary().find("task", experiment.task.type) != nullptr;
+  if (is_builtin && experiment.model.get_if<model::Unet>() != nullptr)
+    checker.error("model",
+                  "unet gives one answer for each pixel, which only tasks of plug-ins compare",
+                  "choose another model, or write a task in a plug-in");
+  const bool hides = experiment.task.get_if<task::MaskedLanguageModeling>() != nullptr;
+  if (is_builtin && !hides && targets == Targets::tokens &&
+      experiment.model.get_if<model::Bert>() != nullptr)
+    checker.error("model", "bert reads the tokens that it would have to predict",
+                  "write 'task: masked_language_modeling', or choose model gpt or lstm_lm");
+}
+
 }  // namespace
 
 void check_against_data(const Loaded& loaded, const std::optional<SplitFacts>& train,
@@ -324,6 +340,7 @@ void check_model(const Loaded& loaded, const std::optional<ModelInput>& input,
   if (!input || !model || !takes(model, input->kind.inputs) || !checker.is_valid("task")) return;
   if (std::ranges::any_of(input->shape, [](std::int64_t size) { return size < 1; })) return;
   const ModelInput changed = model_input(loaded.experiment.task, *input);
+  check_fit(checker, changed.kind.targets);
   for (Refusal& refusal : readable_refusals(checker, changed)) {
     checker.error(refusal.key.empty() ? "model" : "model." + refusal.key,
                   std::move(refusal.message), std::move(refusal.hint));
