@@ -66,11 +66,12 @@ class PartWriter {
   /// Appends the rows of a batch; `logits` is [rows, outputs]. Throws Error(config) if the model's
   /// output has another shape, Error(resource) if the disk is full.
   void add(const data::Batch& batch, const at::Tensor& logits) {
-    ENSURE(config, logits.dim() == 2 && logits.size(0) >= batch.valid && logits.size(1) == outputs_,
-           "the output of the model for {} sample{} must have the shape [{}, {}], got [{}]",
-           batch.valid, plural(batch.valid), batch.valid, outputs_,
-           fmt::join(logits.sizes(), ", "));
-    const at::Tensor valid = logits.narrow(0, 0, batch.valid);
+    const at::Tensor outputs = logits.dim() > 2 ? logits.flatten(1) : logits;  // an image is a row
+    ENSURE(
+        config, outputs.dim() == 2 && outputs.size(0) >= batch.valid && outputs.size(1) == outputs_,
+        "the output of the model for {} sample{} must have the shape [{}, {}], got [{}]",
+        batch.valid, plural(batch.valid), batch.valid, outputs_, fmt::join(logits.sizes(), ", "));
+    const at::Tensor valid = outputs.narrow(0, 0, batch.valid);
     const at::Tensor host =
         device::copy_to_host(valid, "outputs of a batch").to(at::kFloat).contiguous();
     append(logits_, {static_cast<const char*>(host.const_data_ptr()), host.nbytes()});

@@ -5,7 +5,7 @@
 #include "data/core/run_control.hpp"
 #include "device/host_read.hpp"
 #include "engine/failure.hpp"
-#include "engine/setup/run_components.hpp"
+#include "engine/setup/task_setup.hpp"
 #include "train/measure/resource_counters.hpp"
 #include "train/step/forward.hpp"
 

@@ -278,22 +278,6 @@ RunStages build_stages(const StageSetup& setup) {
   return stages;
 }
 
-std::unique_ptr<stage::Task> build_task(const TaskSetup& setup) {
-  const spec::Experiment& experiment = setup.experiment;
-  stage::TaskContext context{setup.model, setup.device, experiment.seed};
-  context.build_frozen = [&](const config::Stage& frozen, const std::filesystem::path& weights) {
-    auto model = setup.catalog.models.build(frozen, setup.model);
-    model->to(setup.device);
-    events::WeightsSet report;
-    train::load_weights(*model, weights, {.whole = true}, report);
-    for (const auto& [name, parameter] : model->parameters()) parameter.set_requires_grad(false);
-    if (experiment.trainer.channels_last.value_or(false)) train::lay_out_channels_last(*model);
-    model->set_mode(stage::RunMode::evaluate);
-    return model;
-  };
-  return setup.catalog.tasks.build(experiment.task, context);
-}
-
 std::vector<at::Device> data_parallel_devices(const spec::Experiment& experiment, at::Device device,
                                               int world_size) {
   std::vector<at::Device> devices{device};

@@ -3,6 +3,7 @@
 #include "data/loader/loader.hpp"
 #include "dist/communicator.hpp"
 #include "engine/entry.h"
+#include "engine/setup/task_setup.hpp"
 #include "events/records.hpp"
 #include "spec/experiment/experiment.hpp"
 #include "spec/experiment/job.hpp"
@@ -88,17 +89,6 @@ struct StageSetup {
 /// Builds the stages. The model draws its weights from the global generator: set the seed before.
 /// Weights from a file replace them, and frozen parameters are excluded from the optimizer.
 RunStages build_stages(const StageSetup& setup);
-
-/// What a task of a run is built for.
-struct TaskSetup {
-  const spec::Experiment& experiment;
-  const stage::Catalog& catalog;
-  const stage::ModelContext& model;
-  at::Device device = at::kCPU;
-};
-
-/// Builds the task. Other models that it uses draw random numbers: set the seed afterward.
-std::unique_ptr<stage::Task> build_task(const TaskSetup& setup);
 
 /// Returns the GPUs among which data_parallel divides each batch, beginning with `device`; only
 /// `device` with other strategies. Throws Error(config) if a launcher has started several ranks.
