@@ -2,11 +2,12 @@
 
 #include "config/schema/codec.hpp"
 
+#include <cstddef>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <type_traits>
-#include <utility>
 #include <vector>
 
 // How an options struct describes itself. One block is the source of parsing, errors, JSON Schema,
@@ -43,107 +44,98 @@ struct Rules {
   std::optional<double> at_least = {};
   std::optional<double> below = {};
   std::optional<double> at_most = {};
-  std::string example = {};  // YAML
+  std::string_view example = {};  // YAML
+};
+
+/// The part of Describe that is compiled once. A field is known by its offset in the options, so
+/// the functions that read and write it are the same for all options with a value of that type.
+class FieldList {
+ protected:
+  explicit FieldList(Schema& schema) : schema_(schema) {}
+
+  template <class T>
+  void add(std::string_view key, std::size_t offset, const Rules& rules, std::string_view help) {
+    Field& field = append(key, rules, help, Codec<T>::type());
+    field.read = [offset](Reader& reader, const Node& node, const Field& self, void* options) {
+      Codec<T>::read(reader, node, self, *static_cast<T*>(at(options, offset)));
+    };
+    field.write = [offset](const void* options) {
+      return Codec<T>::write(*static_cast<const T*>(at(options, offset)));
+    };
+  }
+  void add_stage(std::string_view key, std::size_t offset, const std::string& kind,
+                 const Rules& rules, std::string_view help);
+  void add_stages(std::string_view key, std::size_t offset, const std::string& kind,
+                  const Rules& rules, std::string_view help);
+  void add_inline_stage(std::size_t offset, const std::string& kind);
+
+ private:
+  static void* at(void* options, std::size_t offset) {
+    return static_cast<std::byte*>(options) + offset;
+  }
+  static const void* at(const void* options, std::size_t offset) {
+    return static_cast<const std::byte*>(options) + offset;
+  }
+  static void set_stage(Field& field, std::size_t offset);
+  Field& append(std::string_view key, const Rules& rules, std::string_view help, FieldType type);
+
+  Schema& schema_;
 };
 
 /// Collects the fields of one options struct. Members may belong to a base struct that several
 /// stages share: a struct without further fields inherits the describe() of the base, and a struct
 /// with further fields calls it.
 template <class Options>
-class Describe {
+class Describe : FieldList {
  public:
-  explicit Describe(Schema& schema) : schema_(schema) {}
+  /// `example` is any object of the type.
+  Describe(Schema& schema, const Options& example) : FieldList(schema), example_(example) {}
 
   template <class T, class Owner>
   requires std::is_base_of_v<Owner, Options>
-  void field(std::string key, T Owner::*member, Rules rules, std::string help) {
-    Field& field = append(std::move(key), std::move(rules), std::move(help), Codec<T>::type());
-    field.read = [member](Reader& reader, const Node& node, const Field& self, void* options) {
-      Codec<T>::read(reader, node, self, static_cast<Options*>(options)->*member);
-    };
-    field.write = [member](const void* options) {
-      return Codec<T>::write(static_cast<const Options*>(options)->*member);
-    };
+  void field(std::string_view key, T Owner::*member, const Rules& rules, std::string_view help) {
+    add<T>(key, offset_of(member), rules, help);
   }
   template <class T, class Owner>
-  void field(std::string key, T Owner::*member, std::string help) {
-    field(std::move(key), member, Rules{}, std::move(help));
+  void field(std::string_view key, T Owner::*member, std::string_view help) {
+    field(key, member, Rules{}, help);
   }
 
   /// Adds a field that holds one stage of `kind`, e.g. `optimizer: {type: adam}` or in short form
   /// `optimizer: adam`.
-  void stage(std::string key, Stage Options::*member, const std::string& kind, Rules rules,
-             std::string help) {
-    set_stage(append(std::move(key), std::move(rules), std::move(help),
-                     {.type = ValueType::stage, .stage_kind = kind}),
-              member, kind);
+  void stage(std::string_view key, Stage Options::*member, const std::string& kind,
+             const Rules& rules, std::string_view help) {
+    add_stage(key, offset_of(member), kind, rules, help);
   }
-  void stage(std::string key, Stage Options::*member, const std::string& kind, std::string help) {
-    stage(std::move(key), member, kind, Rules{}, std::move(help));
+  void stage(std::string_view key, Stage Options::*member, const std::string& kind,
+             std::string_view help) {
+    stage(key, member, kind, Rules{}, help);
   }
 
   /// Adds a stage whose `type` and options are in the same map as the fields of this struct.
   void inline_stage(Stage Options::*member, const std::string& kind) {
-    Field field;
-    field.key = kind;
-    field.type = {.type = ValueType::stage, .stage_kind = kind};
-    set_stage(field, member, kind);
-    schema_.inline_stage = std::make_shared<const Field>(std::move(field));
+    add_inline_stage(offset_of(member), kind);
   }
 
-  void stages(std::string key, std::vector<Stage> Options::*member, const std::string& kind,
-              Rules rules, std::string help) {
-    FieldType item{.type = ValueType::stage, .stage_kind = kind};
-    Field& field = append(
-        std::move(key), std::move(rules), std::move(help),
-        {.type = ValueType::list, .item = std::make_shared<const FieldType>(std::move(item))});
-    field.read = [member, kind](Reader& reader, const Node& node, const Field& self,
-                                void* options) {
-      if (!reader.expect_list(node, self, 0)) return;
-      std::vector<Stage>& list = static_cast<Options*>(options)->*member;
-      list.clear();
-      for (const Node& one : node.items) reader.stage(one, self, kind, list.emplace_back());
-    };
-    field.write = [member](const void* options) {
-      Node list = Node::list();
-      for (const Stage& one : static_cast<const Options*>(options)->*member)
-        list.items.push_back(write_stage(one));
-      return list;
-    };
+  void stages(std::string_view key, std::vector<Stage> Options::*member, const std::string& kind,
+              const Rules& rules, std::string_view help) {
+    add_stages(key, offset_of(member), kind, rules, help);
   }
-  void stages(std::string key, std::vector<Stage> Options::*member, const std::string& kind,
-              std::string help) {
-    stages(std::move(key), member, kind, Rules{}, std::move(help));
+  void stages(std::string_view key, std::vector<Stage> Options::*member, const std::string& kind,
+              std::string_view help) {
+    stages(key, member, kind, Rules{}, help);
   }
 
  private:
-  Field& append(std::string key, Rules rules, std::string help, FieldType type) {
-    Field& field = schema_.fields.emplace_back();
-    field.key = std::move(key);
-    field.help = std::move(help);
-    field.example = std::move(rules.example);
-    field.type = std::move(type);
-    field.required = rules.required;
-    field.not_empty = rules.not_empty;
-    field.allows_non_finite = rules.allows_non_finite;
-    if (rules.above) field.minimum = {*rules.above, /*inclusive=*/false};
-    if (rules.at_least) field.minimum = {*rules.at_least, /*inclusive=*/true};
-    if (rules.below) field.maximum = {*rules.below, /*inclusive=*/false};
-    if (rules.at_most) field.maximum = {*rules.at_most, /*inclusive=*/true};
-    return field;
+  template <class T, class Owner>
+  std::size_t offset_of(T Owner::*member) const {
+    const void* place = &(example_.*member);
+    const void* start = &example_;
+    return static_cast<std::size_t>(static_cast<const std::byte*>(place) -
+                                    static_cast<const std::byte*>(start));
   }
 
-  static void set_stage(Field& field, Stage Options::*member, const std::string& kind) {
-    field.read = [member, kind](Reader& reader, const Node& node, const Field& self,
-                                void* options) {
-      reader.stage(node, self, kind, static_cast<Options*>(options)->*member);
-    };
-    field.write = [member](const void* options) {
-      return write_stage(static_cast<const Options*>(options)->*member);
-    };
-  }
-
-  Schema& schema_;
+  const Options& example_;
 };
 
 template <class Options>
@@ -152,7 +144,8 @@ Schema schema_of() {
   schema.summary = Options::kSummary;
   schema.make_default = [] { return std::static_pointer_cast<void>(std::make_shared<Options>()); };
   if constexpr (Described<Options>) {
-    Describe<Options> describe(schema);
+    const std::shared_ptr<void> example = schema.make_default();
+    Describe<Options> describe(schema, *static_cast<const Options*>(example.get()));
     Options::describe(describe);
   } else {
     static_assert(std::is_empty_v<Options>, "a struct with options describes them");

@@ -92,6 +92,11 @@ void Vocabulary::add(StageType type) {
   names.emplace(std::move(name), std::move(type));
 }
 
+void Vocabulary::add(std::string_view kind, std::string_view name, Schema (*describe)(),
+                     const std::type_info& options) {
+  add(StageType{std::string(kind), std::string(name), describe(), options});
+}
+
 const StageType* Vocabulary::find(std::string_view kind, std::string_view name) const {
   const auto names = kinds_.find(kind);
   if (names == kinds_.end()) return nullptr;

@@ -93,8 +93,8 @@ Node write_options(const Schema& schema, const void* options);
 class Vocabulary {
  public:
   template <class Options>
-  void add(const std::string& kind, const std::string& name) {
-    add(StageType{kind, name, schema_of<Options>(), typeid(Options)});
+  void add(std::string_view kind, std::string_view name) {
+    add(kind, name, schema_of<Options>, typeid(Options));
   }
   void add(StageType type);
 
@@ -103,6 +103,9 @@ class Vocabulary {
   [[nodiscard]] std::vector<std::string> names(std::string_view kind) const;
 
  private:
+  void add(std::string_view kind, std::string_view name, Schema (*describe)(),
+           const std::type_info& options);
+
   std::map<std::string, std::map<std::string, StageType, std::less<>>, std::less<>> kinds_;
 };
 
