@@ -15,7 +15,7 @@ using stages::parameter_settings;
 
 namespace {
 
-std::vector<stage::NamedTensor> network() {
+std::vector<stage::NamedTensor> named_network() {
   std::vector<stage::NamedTensor> parameters;
   const auto add = [&](const char* name, std::vector<std::int64_t> shape) {
     parameters.push_back({name, at::ones(shape).requires_grad_()});
@@ -38,10 +38,10 @@ TEST_CASE("no_weight_decay_on: matches biases, scales of norm layers and pattern
   spec::optimizer::Base options;
   options.weight_decay = 0.1;
   options.no_weight_decay_on = {"bias", "norm", "layer2.*"};
-  const auto settings = parameter_settings(options, network(), {"sum"});
+  const auto settings = parameter_settings(options, named_network(), {"sum"});
   const std::vector<double> expected{0.1, 0, 0, 0.1, 0.1, 0, 0, 0.1, 0};
   for (std::size_t i = 0; i < expected.size(); ++i) {
-    INFO(network()[i].name);
+    INFO(named_network()[i].name);
     CHECK(settings[i].weight_decay == expected[i]);
     CHECK(settings[i].lr_scale == 1);
   }
@@ -51,7 +51,7 @@ TEST_CASE("no_weight_decay_on: a layer's name matches all parameters below it, a
   spec::optimizer::Base options;
   options.weight_decay = 0.1;
   options.no_weight_decay_on = {"layer2"};
-  const auto parameters = network();
+  const auto parameters = named_network();
   const auto settings = parameter_settings(options, parameters, {"sum"});
   std::size_t below = 0;
   for (std::size_t i = 0; i < settings.size(); ++i) {
@@ -68,7 +68,7 @@ TEST_CASE("optimizer groups: learning rate scales multiply, and the last weight 
   options.weight_decay = 0.1;
   options.groups = {{.match = {"layer*"}, .lr_scale = 0.5},
                     {.match = {"*.1.*", "fc.*"}, .lr_scale = 0.5, .weight_decay = 0.3}};
-  const auto settings = parameter_settings(options, network(), {"sum"});
+  const auto settings = parameter_settings(options, named_network(), {"sum"});
   CHECK(settings[0].lr_scale == 1);
   CHECK(settings[3].lr_scale == 0.5);
   CHECK(settings[4].lr_scale == 0.25);
@@ -80,11 +80,11 @@ TEST_CASE("optimizer groups: learning rate scales multiply, and the last weight 
 TEST_CASE("layer_decay: the learning rate decreases from the last layer to the first") {
   spec::optimizer::Base options;
   options.layer_decay = 0.5;
-  const auto settings = parameter_settings(options, network(), {"sum"});
+  const auto settings = parameter_settings(options, named_network(), {"sum"});
   // conv1, bn1, layer1, layer2, attn, fc
   const std::vector<double> expected{1.0 / 32, 1.0 / 16, 1.0 / 16, 0.125, 0.125, 0.25, 0.5, 1, 1};
   for (std::size_t i = 0; i < expected.size(); ++i) {
-    INFO(network()[i].name);
+    INFO(named_network()[i].name);
     CHECK(settings[i].lr_scale == expected[i]);
   }
 }
@@ -134,18 +134,18 @@ TEST_CASE("layer_of: a layer's name ends at its first number") {
 TEST_CASE("optimizer patterns: a pattern without a match is an error with an existing name") {
   spec::optimizer::Base options;
   options.no_weight_decay_on = {"layer9.*"};
-  CHECK_THROWS_WITH(parameter_settings(options, network(), {"sum"}),
+  CHECK_THROWS_WITH(parameter_settings(options, named_network(), {"sum"}),
                     Contains("no_weight_decay_on: 'layer9.*' matches no trained parameter"));
   options.no_weight_decay_on = {};
   options.groups = {{.match = {"fc.weigth"}}};
-  CHECK_THROWS_WITH(parameter_settings(options, network(), {"sum"}),
+  CHECK_THROWS_WITH(parameter_settings(options, named_network(), {"sum"}),
                     Contains("'fc.weigth'") && Contains("choose, for example, fc.weight"));
 }
 
 TEST_CASE("muon: a pattern without a match in adamw_on is an error") {
   const auto make = [](const std::string& options) {
     return stages::builtin_catalog().optimizers.build(
-        stages_test::stage("optimizer", "muon", options), {network()});
+        stages_test::stage("optimizer", "muon", options), {named_network()});
   };
   CHECK_NOTHROW(make("{}"));
   CHECK_NOTHROW(make("{adamw_on: ['*wte.*', 'fc.*']}"));

@@ -24,7 +24,7 @@ using namespace trainctl;
 namespace {
 
 constexpr std::int64_t kWidth = 8;
-constexpr std::int64_t kTokens = 11;
+constexpr std::int64_t kVocabulary = 11;
 constexpr const char* kOptions = "{layers: 1, heads: 1, width: 8, context: 6, dropout: 0}";
 
 using Weights = std::map<std::string, at::Tensor>;
@@ -32,7 +32,8 @@ using Weights = std::map<std::string, at::Tensor>;
 /// Uses float64, in which the order of a sum hardly matters.
 std::unique_ptr<stage::Model> make_gpt() {
   at::manual_seed(4);
-  const stage::ModelContext context{{5}, kTokens, {spec::Inputs::tokens, spec::Targets::tokens}};
+  const stage::ModelContext context{
+      {5}, kVocabulary, {spec::Inputs::tokens, spec::Targets::tokens}};
   auto model =
       stages::builtin_catalog().models.build(stages_test::stage("model", "gpt", kOptions), context);
   const at::NoGradGuard guard;

@@ -78,12 +78,12 @@ Outcome measure(const std::string& model, const std::string& more = "", int batc
 }
 
 constexpr std::int64_t kParameters = 784 * 16 + 16 + 16 * 10 + 10;
-constexpr const char* kSmall = "{ type: mlp, hidden: [16] }";
+constexpr const char* kSmallModel = "{ type: mlp, hidden: [16] }";
 
 }  // namespace
 
 TEST_CASE("measure: the bytes of weights, gradients, optimizer and batch are exact") {
-  const Outcome outcome = measure(kSmall);
+  const Outcome outcome = measure(kSmallModel);
   REQUIRE(outcome.measured.has_value());
   const events::Measured& cost = *outcome.measured;
   CHECK(outcome.code == 0);
@@ -106,7 +106,7 @@ TEST_CASE("measure: the bytes of weights, gradients, optimizer and batch are exa
 }
 
 TEST_CASE("probe: the backward pass takes part of the step time") {
-  const Outcome outcome = measure(kSmall, "", 32, "probe");
+  const Outcome outcome = measure(kSmallModel, "", 32, "probe");
   REQUIRE(outcome.measured.has_value());
   REQUIRE(outcome.measured->step_s.has_value());
   REQUIRE(outcome.measured->backward_s.has_value());
@@ -115,11 +115,11 @@ TEST_CASE("probe: the backward pass takes part of the step time") {
 }
 
 TEST_CASE("measure: saved_bytes counts everything in a checkpoint, and is 0 without checkpoints") {
-  const Outcome averaged = measure(kSmall, ", ema: { decay: 0.9 }");
+  const Outcome averaged = measure(kSmallModel, ", ema: { decay: 0.9 }");
   REQUIRE(averaged.measured.has_value());
   CHECK(averaged.measured->saved_bytes ==
         12 * kParameters + averaged.measured->optimizer_bytes);  // weights, average, best
-  const Outcome tried = measure(kSmall, ", fast_dev_run: true");
+  const Outcome tried = measure(kSmallModel, ", fast_dev_run: true");
   REQUIRE(tried.measured.has_value());
   CHECK(tried.measured->saved_bytes == 0);
 }
@@ -128,7 +128,7 @@ TEST_CASE("measure: operations per sample do not depend on batch size or optimiz
   const std::int64_t first = 2 * 784 * 16;
   const std::int64_t second = 2 * 16 * 10;
   for (const int batch_size : {3, 8, 50}) {
-    const Outcome outcome = measure(kSmall, "", batch_size);
+    const Outcome outcome = measure(kSmallModel, "", batch_size);
     REQUIRE(outcome.measured.has_value());
     CHECK(outcome.measured->forward_flops == first + second);
     CHECK(outcome.measured->step_flops == 2 * first + 3 * second);  // no gradient of the input
@@ -149,7 +149,7 @@ TEST_CASE(
     "measure: copies for skipped steps on GPUs are counted for optimizers without a skip flag") {
   const std::string skips = ", skip_nonfinite_steps: 3";
   const auto copies = [](const std::string& optimizer, const std::string& more) {
-    const Outcome outcome = measure({.model = kSmall, .more = more, .optimizer = optimizer});
+    const Outcome outcome = measure({.model = kSmallModel, .more = more, .optimizer = optimizer});
     REQUIRE(outcome.measured.has_value());
     return outcome.measured->gpu_copy_bytes;
   };
@@ -202,7 +202,7 @@ TEST_CASE("activation_checkpointing auto: only a batch that does not fit recompu
 }
 
 TEST_CASE("probe: steps are timed with the configured number of threads") {
-  const Outcome outcome = measure(kSmall, "", 32, "probe");
+  const Outcome outcome = measure(kSmallModel, "", 32, "probe");
   REQUIRE(outcome.measured.has_value());
   CHECK(outcome.measured->step_s.value_or(0) > 0);
   CHECK(outcome.measured->num_threads == 1);
@@ -213,7 +213,7 @@ TEST_CASE("measure: a missing model file or an unknown mode is an error") {
   CHECK(absent.code != 0);
   CHECK_FALSE(absent.measured.has_value());
   CHECK_FALSE(absent.message.empty());
-  const Outcome mode = measure(kSmall, "", 32, "dream");
+  const Outcome mode = measure(kSmallModel, "", 32, "dream");
   CHECK(mode.code == 2);
   CHECK_THAT(mode.message, Contains("'dream'"));
 }
