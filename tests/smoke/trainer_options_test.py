@@ -84,7 +84,7 @@ class ValidatesAndTests(InAFolder):
 
         self.train("part", "trainer.test=true", "--until-epoch", "1")
         self.assertEqual(self.result("part")["test"], {})
-        printed = self.train("none", "trainer.test=true", "dataset.split={val: 0.2}", code=2)
+        printed = self.train("none", "trainer.test=true", "dataset.split.test=0", code=2)
         self.assertIn("'test: true' needs a test set", printed)
 
 
