@@ -34,8 +34,9 @@ TEST_CASE("loggers: an entry is a name or a map with options", "[spec]") {
 TEST_CASE("loggers: the error for an invalid option names the key", "[spec]") {
   CHECK_THAT(problems_of({"loggers=[exec]"}), Contains("'command'"));
   CHECK_THAT(problems_of({"loggers=[{type: exec, command: []}]"}), Contains("'command'"));
-  CHECK_THAT(problems_of({"loggers=[{type: exec, command: [true], events: [later]}]"}),
-             Contains("'events' must be one of start, step, epoch, warning, end, failed"));
+  CHECK_THAT(
+      problems_of({"loggers=[{type: exec, command: [true], events: [later]}]"}),
+      Contains("'events' must be one of start, step, validation, epoch, warning, end, failed"));
   CHECK_THAT(problems_of({"loggers=[{type: tensorboard, histograms: 1}]"}),
              Contains("unknown key 'histograms' in logger 'tensorboard'"));
   CHECK_THAT(problems_of({"loggers=[{type: prometheus, every_s: 0}]"}), Contains("'every_s'"));
