@@ -66,6 +66,7 @@ struct TaskContext {
   ModelContext model;  // of the run's model: as the task's options have changed that of the data
   at::Device device = at::kCPU;
   std::uint64_t seed = 0;
+  bool trains = true;  // false: the task only evaluates, without the files that training needs
   /// Builds a model for the same samples, with the weights of a file, in evaluation mode and
   /// without gradients. Only a constructor may call it.
   std::function<std::unique_ptr<Model>(const config::Stage& model,

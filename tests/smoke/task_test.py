@@ -98,10 +98,10 @@ class LearnsFromATeacher(Tasks):
 
     def write_student(self):
         self.train(*self.TEACHER)
-        weights = self.run_dir / "checkpoints/last.safetensors"
+        self.weights = self.run_dir / "checkpoints/last.safetensors"
         return self.write("student.yaml", f"""\
 extends: digits.yaml
-task: {{type: distillation, teacher: {{type: mlp, hidden: [64]}}, weights: {weights}, temperature: 4, alpha: 0.9}}
+task: {{type: distillation, teacher: {{type: mlp, hidden: [64]}}, weights: {self.weights}, temperature: 4, alpha: 0.9}}
 model: {{type: mlp, hidden: [16]}}
 """)
 
@@ -110,6 +110,10 @@ model: {{type: mlp, hidden: [16]}}
         taught = self.train("trainer.max_epochs=6", config=student)
         self.assertGreater(taught["val"]["accuracy"], 0.85)
         stored = self.ask("checkpoint", "inspect", self.run_dir)["groups"]["model"]["bytes"]
+        away = self.weights.rename(self.folder / "away")
+        evaluated = self.ask("eval", self.run_dir, "--checkpoint", "last")  # without the teacher's file
+        self.assertAlmostEqual(evaluated["metrics"]["accuracy"], taught["val"]["accuracy"], places=6)
+        away.rename(self.weights)
         alone = self.train("trainer.max_epochs=6", "++task=auto", config=student)
         self.assertEqual(stored, self.ask("checkpoint", "inspect", self.run_dir)["groups"]["model"]["bytes"])  # without the teacher
         self.assertGreater(taught["val"]["accuracy"], alone["val"]["accuracy"] - 0.05)

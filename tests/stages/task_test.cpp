@@ -195,4 +195,8 @@ TEST_CASE("distillation: the loss is that of Hinton et al. 2015") {
   CHECK(tools.factor == Approx(0.6));
   tools.run_mode = stage::RunMode::evaluate;
   CHECK(distilling->step(batch, tools).loss.value.item<double>() == Approx(entropy));
+  stage::TaskContext without_teacher;
+  without_teacher.trains = false;
+  const auto evaluating = task("distillation", "{teacher: linear, weights: gone}", without_teacher);
+  CHECK(evaluating->step(batch, tools).loss.value.item<double>() == Approx(entropy));
 }

@@ -161,7 +161,7 @@ RunStages build_evaluated(const ProbeContext& run, const fs::path& run_dir,
   if (experiment.trainer.channels_last.value_or(false)) train::lay_out_channels_last(*stages.model);
   stages.loss = run.catalog.losses.build(experiment.loss,
                                          {run.model.outputs, run.device, run.model.kind.targets});
-  stages.task = build_task({experiment, run.catalog, run.model, run.device});
+  stages.task = build_task({experiment, run.catalog, run.model, run.device, run.trains});
   for (const config::Stage& metric : experiment.metrics) {
     stages.metrics.push_back(
         run.catalog.metrics.build(metric, {run.model.outputs, run.device, run.model.kind.targets}));

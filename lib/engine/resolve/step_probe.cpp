@@ -103,13 +103,14 @@ std::function<void()> throwaway_step(const ProbeContext& context) {
   const std::shared_ptr<stage::Loss> loss = context.catalog.losses.build(
       experiment.loss, {context.model.outputs, context.device, context.model.kind.targets});
   const std::shared_ptr<stage::Task> task =
-      build_task({experiment, context.catalog, context.model, context.device});
+      build_task({experiment, context.catalog, context.model, context.device, context.trains});
   options.widens_logits = !loss->accepts_16_bit();
   const std::int64_t rows = (experiment.loader.batch_size + context.devices - 1) / context.devices;
   const device::DeviceBatch batch = made_up_batch(context.model, rows, context.device);
-  return [model, loss, task, batch, options] {
+  const auto mode = context.trains ? stage::RunMode::train : stage::RunMode::evaluate;
+  return [model, loss, task, batch, options, mode] {
     for (const auto& [name, parameter] : model->parameters()) parameter.mutable_grad().reset();
-    train::PlainTools tools(*model, *loss, options);
+    train::PlainTools tools(*model, *loss, options, mode);
     const at::Tensor value = task->step(batch, tools).loss.value;
     value.backward();
     (void)device::value_of<float>(value, kPlace);  // waits for all work of the step

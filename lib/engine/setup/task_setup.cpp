@@ -7,7 +7,7 @@ namespace trainctl::engine {
 
 std::unique_ptr<stage::Task> build_task(const TaskSetup& setup) {
   const spec::Experiment& experiment = setup.experiment;
-  stage::TaskContext context{setup.model, setup.device, experiment.seed};
+  stage::TaskContext context{setup.model, setup.device, experiment.seed, setup.trains};
   context.build_frozen = [&](const config::Stage& frozen, const std::filesystem::path& weights) {
     auto model = setup.catalog.models.build(frozen, setup.model);
     model->to(setup.device);

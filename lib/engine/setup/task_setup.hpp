@@ -13,6 +13,7 @@ struct TaskSetup {
   const stage::Catalog& catalog;
   const stage::ModelContext& model;
   at::Device device = at::kCPU;
+  bool trains = true;  // false: it only evaluates
 };
 
 /// Builds the task. Other models that it uses draw random numbers: set the seed afterward.

@@ -1,6 +1,5 @@
 #include "spec/options/task.hpp"
 
-#include "base/files.hpp"
 #include "base/strings.hpp"
 #include "spec/layer_shapes.hpp"
 
@@ -37,17 +36,10 @@ ModelInput MaskedLanguageModeling::model_input(ModelInput data) const {
 }
 
 std::vector<Refusal> Distillation::refusals(const ModelInput& data) const {
-  std::vector<Refusal> all;
-  if (!spec::takes(teacher, data.kind.inputs))
-    all.push_back({fmt::format("the teacher '{}' does not take {}", teacher.type,
-                               enum_name(data.kind.inputs)),
-                   "choose the network that the weights belong to", "teacher"});
-  if (!is_file(weights))
-    all.push_back({fmt::format("the file {} does not exist", printable(weights.string())),
-                   "train the teacher first, and name a file such as checkpoints/best.safetensors "
-                   "of its run",
-                   "weights"});
-  return all;
+  if (spec::takes(teacher, data.kind.inputs)) return {};
+  return {
+      {fmt::format("the teacher '{}' does not take {}", teacher.type, enum_name(data.kind.inputs)),
+       "choose the network that the weights belong to", "teacher"}};
 }
 
 }  // namespace trainctl::spec::task

@@ -15,7 +15,7 @@ namespace {
 class Distillation final : public stage::Task {
  public:
   Distillation(const spec::task::Distillation& options, const stage::TaskContext& context)
-      : teacher_(context.build_frozen(options.teacher, options.weights)),
+      : teacher_(context.trains ? context.build_frozen(options.teacher, options.weights) : nullptr),
         temperature_(options.temperature),
         alpha_(options.alpha) {}
 
@@ -43,7 +43,7 @@ class Distillation final : public stage::Task {
     return sum * (temperature_ * temperature_ / static_cast<double>(student.size(0)));
   }
 
-  std::unique_ptr<stage::Model> teacher_;
+  std::unique_ptr<stage::Model> teacher_;  // null: the task only evaluates
   double temperature_;
   double alpha_;
 };

@@ -9,6 +9,7 @@
 #include "log/log.hpp"
 #include "spec/checks/checks.hpp"
 #include "spec/experiment/experiment.hpp"
+#include "spec/options/task.hpp"
 #include "study/preflight/named_weights.hpp"
 #include "weights/import.hpp"
 
@@ -250,6 +251,17 @@ void check_weights(const spec::Loaded& loaded, config::Diagnostics& diagnostics)
   }
 }
 
+/// Evaluations of a trained model need no teacher.
+void check_teacher(const spec::Loaded& loaded, config::Diagnostics& diagnostics) {
+  spec::Checker checker(loaded.experiment, loaded.tree, diagnostics);
+  const auto* options = loaded.experiment.task.get_if<spec::task::Distillation>();
+  if (options == nullptr || !checker.is_valid("task") || is_file(options->weights)) return;
+  checker.error(
+      "task.weights",
+      fmt::format("the file {} does not exist", printable(options->weights.string())),
+      "train the teacher first, and name a file such as checkpoints/best.safetensors of its run");
+}
+
 void check_kernels(const spec::Loaded& loaded, config::Diagnostics& diagnostics) {
   spec::check_determinism(loaded, spec::placement_of(loaded.experiment.trainer, read_machine()),
                           diagnostics);
@@ -265,8 +277,8 @@ std::vector<spec::Check> checks_for(Purpose purpose, TrainingSamples& samples) {
         samples = check_data(loaded, purpose, diagnostics);
       }};
   if (purpose == Purpose::training)
-    checks.insert(checks.end(),
-                  {check_weights, spec::check_capture, check_kernels, spec::check_loggers});
+    checks.insert(checks.end(), {check_weights, check_teacher, spec::check_capture, check_kernels,
+                                 spec::check_loggers});
   return checks;
 }
 

@@ -273,10 +273,10 @@ TEST_CASE("task: one that does not fit the samples or the loss is an error with 
                             "metrics=[perplexity]"},
                            tokens),
              Contains("mask_token is 50, but the data has 50 tokens"));
-  CHECK_THAT(problems_with({"task={type: distillation, teacher: lenet, weights: none.safetensors}",
-                            "model=mlp"},
-                           images),
-             Contains("none.safetensors does not exist") && Contains("train the teacher first"));
+  CHECK_THAT(
+      problems_with(
+          {"task={type: distillation, teacher: gpt, weights: t.safetensors}", "model=mlp"}, images),
+      Contains("the teacher 'gpt' does not take images"));
 }
 
 TEST_CASE("task: the model is checked with the outputs that the task needs") {

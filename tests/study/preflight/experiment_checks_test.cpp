@@ -43,6 +43,16 @@ TEST_CASE("checks_for: training finds the problems of data, weights and loggers 
   CHECK(problems_for(Purpose::reading, wrong, samples).empty());
 }
 
+TEST_CASE("checks_for: only training needs the weights of a teacher") {
+  TrainingSamples samples;
+  const std::vector<std::string> absent{
+      "+task={type: distillation, teacher: linear, weights: /absent/t.safetensors}"};
+  CHECK_THAT(problems_for(Purpose::training, absent, samples),
+             Contains("the file /absent/t.safetensors does not exist") &&
+                 Contains("train the teacher first"));
+  CHECK(problems_for(Purpose::evaluating, absent, samples).empty());
+}
+
 TEST_CASE("checks_for: the sample properties come from the headers of dataset.train") {
   TrainingSamples samples;
   CHECK(problems_for(Purpose::training, {}, samples).empty());
