@@ -18,7 +18,7 @@ void set_device(spec::Trainer& trainer) {
          "--quantize runs on a CPU, but trainer.accelerator is gpu\nhint: add "
          "trainer.accelerator=cpu");
   trainer.accelerator = spec::Accelerator::cpu;
-  trainer.devices.value = 1;
+  trainer.devices = {.value = 1, .gpus = {}};
   trainer.num_nodes = 1;
 }
 

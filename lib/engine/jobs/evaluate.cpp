@@ -279,6 +279,7 @@ int Worker::run_evaluation() {
   auto metrics = evaluate(*evaluated.model);
   if (job.quantize && metrics) {
     event.quantized.emplace().float32_metrics = *metrics;
+    enter(events::Phase::load);  // the calibration takes longer than a batch may
     const Int8Model int8 =
         quantize_next_to(evaluated, run, place.experiment, job, *communicator, *event.quantized);
     metrics = evaluate(*script_model(int8.script));
