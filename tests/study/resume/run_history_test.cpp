@@ -66,7 +66,7 @@ TEST_CASE("run history: steps before a checkpoint within an epoch are kept") {
   CHECK_THAT(kept, EndsWith("}\n") && !Contains("\"type\":\"epoch\",\"epoch\":2"));
   const std::string moved = file_text(folder / "superseded/1/metrics.jsonl");
   CHECK_THAT(moved, Contains("\"step\":1538") && Contains("\"type\":\"epoch\",\"epoch\":2"));
-  CHECK(text_of(folder / "validations.csv") == "epoch,step,val/loss\n1,300,0.25\n2,1238,0.25\n");
+  CHECK(file_text(folder / "validations.csv") == "epoch,step,val/loss\n1,300,0.25\n2,1238,0.25\n");
   CHECK_FALSE(is_file(folder / "superseded/1/validations.csv"));
 }
 
