@@ -56,6 +56,7 @@ class RandomRecord {
   }
   void fill(Timing& timing) { fill_record(timing); }
   void fill(Usage& usage) { fill_record(usage); }
+  void fill(Quantized& made) { fill_record(made); }
   void fill(TensorSummary& summary) { fill_record(summary); }
   template <class Record>
   void fill_record(Record& record) {
