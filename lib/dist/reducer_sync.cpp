@@ -9,6 +9,7 @@
 #include <fmt/ranges.h>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/comm.hpp>
+#include <torch/csrc/distributed/c10d/logger.hpp>
 #include <torch/csrc/distributed/c10d/reducer.hpp>
 
 #include <algorithm>
@@ -222,6 +223,8 @@ class ReducerSync final : public GradSync {
         reducer_(make_reducer(parameters, order_, group, options)) {
     reducer_->register_comm_hook(
         std::make_unique<StampedHook>(make_hook(group, options.compression), meter_));
+    // The Reducer calls its logger without a check when other parameters are unused than before.
+    if (finds_unused_) reducer_->set_logger(logger_ = std::make_shared<c10d::Logger>(reducer_));
     // Uses up the only rebuild of the layout now and restores ours, because positions in the
     // buffers determine the order of additions.
     reducer_->push_rebuilt_params_for_all_indices();
@@ -312,6 +315,7 @@ class ReducerSync final : public GradSync {
   /// Counts from the last step, to find the parameters that a failed step has not reached.
   std::vector<std::int64_t> ready_before_;
   std::shared_ptr<c10d::Reducer> reducer_;  // its hook updates meter_
+  std::shared_ptr<c10d::Logger> logger_;    // null: the reducer has none
 };
 
 }  // namespace
