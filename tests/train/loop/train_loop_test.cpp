@@ -341,9 +341,10 @@ TEST_CASE("val_check_interval: early stopping ends the epoch, and its validation
   const events::Finished finished = run.run();
   CHECK(finished.stop_reason == "early_stopping");
   CHECK(finished.global_step == 2);
-  CHECK(run.all<events::Validated>().size() == 1);
+  const auto validated = run.all<events::Validated>();
+  REQUIRE(validated.size() == 1);
   REQUIRE(run.all<events::EpochEnded>().size() == 1);
-  const auto& [name, value] = run.all<events::Validated>().front().metrics.front();
+  const auto& [name, value] = validated.front().metrics.front();
   CHECK(value_of(run.all<events::EpochEnded>().front(), name) == value);
   CHECK(run.loss.calls == 2 + 2);  // two batches of training, two of the validation
 }
