@@ -37,7 +37,8 @@ at::Tensor FakeQuantize::operator()(const at::Tensor& x) const {
   constexpr double kAveraging = 0.01;
   constexpr std::int64_t kMost = 127;
   const std::int64_t least = is_weight ? -128 : 0;
-  const at::Tensor numbers = x.to(at::kFloat);
+  // A trace records `to` even if it does nothing, and the conversion to int8 reads traces.
+  const at::Tensor numbers = x.scalar_type() == at::kFloat ? x : x.to(at::kFloat);
   if (*mode == stage::RunMode::train && !stage::is_recomputing()) {
     at::Tensor min = min_val, max = max_val, scales = scale, zero_points = zero_point;
     const at::Tensor on = at::ones({1}, scale.options().dtype(at::kLong));
