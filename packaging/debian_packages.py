@@ -59,14 +59,19 @@ def loaded(build):
 
 
 @functools.cache
+def packages_by_file():
+    """Returns {path: package} of all files of the installed packages: `dpkg -S` reads these lists again for each file."""
+    found = {}
+    for files in pathlib.Path("/var/lib/dpkg/info").glob("*.list"):
+        found.update(dict.fromkeys(files.read_text().splitlines(), files.stem.partition(":")[0]))
+    return found
+
+
 def package_of(path):
     """Returns the package that contains the file, or None."""
     real = pathlib.Path(path).resolve()
-    for name in (str(path), str(real), "/" + str(real).removeprefix("/usr/")):
-        owner = printed("dpkg", "-S", name)
-        if owner:
-            return owner.partition(":")[0]
-    return None
+    names = (str(path), str(real), "/" + str(real).removeprefix("/usr/"))
+    return next((packages_by_file()[name] for name in names if name in packages_by_file()), None)
 
 
 @functools.cache
