@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import unittest
 
+from package_test import BUILD, EPOCH, KINDS, MADE, PACKED, made
 from support import SOURCE, Front, main
 
 TOOLS = SOURCE / ".release-venv/bin"
@@ -31,7 +32,7 @@ class Version(Front):
         self.assertNotRegex(project + python, r'(?m)^(__version__|version) *= *"')
 
 
-class Release(Front):
+class ReleaseTree(Front):
     """Runs scripts/release in a repository with the files of a release."""
 
     def setUp(self):
@@ -54,7 +55,8 @@ class Release(Front):
 
     def git(self, *words):
         identity = ["-c", "user.name=a", "-c", "user.email=a@localhost", "-c", "commit.gpgsign=false"]
-        return subprocess.run(["git", *identity, *words], cwd=self.tree, check=True, capture_output=True, text=True).stdout
+        return subprocess.run(["git", *identity, *words], cwd=self.tree, check=True, capture_output=True, text=True,
+                              env={**os.environ, "GIT_COMMITTER_DATE": f"{EPOCH} +0000"}).stdout
 
     def commit(self):
         self.git("add", "-A")
@@ -65,6 +67,8 @@ class Release(Front):
         self.assertEqual(done.returncode, code, done.stdout + done.stderr)
         return done.stdout + done.stderr
 
+
+class Release(ReleaseTree):
     def test_without_dry_run_it_names_the_manual_steps(self):
         self.assert_has(self.release(code=1), "only --dry-run is automatic", f"git tag --sign v{version()}", "twine upload")
         self.assert_has(self.release("--now", code=1), "unknown argument '--now'; usage: scripts/release --dry-run")
@@ -79,22 +83,26 @@ class Release(Front):
                         f"CHANGELOG.md must have the heading '## {version()} (YYYY-MM-DD)'",
                         f"the version in CITATION.cff must be {version()}", f"the tag v{version()} already exists")
 
-    @unittest.skipUnless((SOURCE / ".package-venv").exists(), "no .package-venv: scripts/setup --checks makes one")
+
+@PACKED
+class DryRun(ReleaseTree):
+    """CTest runs this before the tests that need a package."""
+
     def test_a_dry_run_builds_packages_sboms_and_checksums(self):
+        shutil.rmtree(MADE, ignore_errors=True)
         self.git("tag", f"v{version()}")  # as in the workflow that a tag starts
-        out = self.release("--dry-run", "--build", os.environ["TRAINCTL_BUILD"], "--out", "made")
+        out = self.release("--dry-run", "--build", BUILD, "--out", MADE)
         self.assert_has(out, "nothing was tagged or uploaded", f"would tag     v{version()} at {self.git('rev-parse', 'HEAD').strip()}\n")
-        made = {path.name: path for path in (self.tree / "made").iterdir()}
-        packages = [name for name in made if name.endswith((".whl", ".tar.gz", ".deb"))]
-        self.assertEqual(len(packages), 3)
-        self.assertEqual(set(made), {*packages, *(f"{name}.spdx.json" for name in packages), "SHA256SUMS"})
-        for line in made["SHA256SUMS"].read_text().splitlines():
+        found = {path.name: path for path in MADE.iterdir()}
+        packages = [made(kind).name for kind in KINDS]
+        self.assertEqual(set(found), {*packages, *(f"{name}.spdx.json" for name in packages), "SHA256SUMS"})
+        for line in found["SHA256SUMS"].read_text().splitlines():
             checksum, name = line.split("  ")
-            self.assertEqual(checksum, hashlib.sha256(made.pop(name).read_bytes()).hexdigest())
-            self.assertIn(f"would upload  made/{name}\n", out)
-        self.assertEqual(list(made), ["SHA256SUMS"])
+            self.assertEqual(checksum, hashlib.sha256(found.pop(name).read_bytes()).hexdigest())
+            self.assertIn(f"would upload  {MADE}/{name}\n", out)
+        self.assertEqual(list(found), ["SHA256SUMS"])
         self.assertEqual(self.git("tag"), f"v{version()}\n")
-        self.assert_has(self.release("--dry-run", "--out", "made", code=1), "the folder made must be empty")
+        self.assert_has(self.release("--dry-run", "--out", MADE, code=1), f"the folder {MADE} must be empty")
 
 
 @unittest.skipUnless((TOOLS / "check-jsonschema").exists(), "no .release-venv: scripts/setup --checks makes one")

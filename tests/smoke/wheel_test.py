@@ -1,4 +1,4 @@
-"""Packs the program as `scripts/package wheel` does, installs the wheel into a new virtual environment with torch, and trains there,
+"""Installs the wheel that the dry run of a release (release_test.py) has made into a new virtual environment with torch, and trains there,
 from the command line and from Python. Needs TRAINCTL_BINARY, TRAINCTL_BUILD, .package-venv and a Python with torch (scripts/setup
 --checks)."""
 
@@ -10,6 +10,7 @@ import subprocess
 import tempfile
 import unittest
 
+from package_test import made
 from support import MISSING_TORCH, SOURCE, Front, main, python_with_torch
 
 TOOLS = SOURCE / ".package-venv/bin"
@@ -102,8 +103,7 @@ class InstalledWheel(Front):
         place = tempfile.TemporaryDirectory(prefix="trainctl-wheel-")
         cls.addClassCleanup(place.cleanup)
         folder = pathlib.Path(place.name)
-        done(SOURCE / "scripts/package", "wheel", "--build", os.environ["TRAINCTL_BUILD"], "--out", folder)
-        [cls.wheel] = folder.glob("*.whl")
+        cls.wheel = made("wheel")
         done(PYTHON, "-m", "venv", folder / "venv")
         cls.prefix = folder / "venv"
         cls.python = cls.prefix / "bin/python"
