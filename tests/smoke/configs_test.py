@@ -75,15 +75,15 @@ def write_photographs(folder):
             (folder / "imagenet-sample" / name / f"{i:03}.png").write_bytes(make_data.png(80, 72, pixels * 72))
 
 
-def write_mnists(folder):
-    """Writes MNIST and Fashion-MNIST in their real size, because warm-up steps are checked against the run's length. Each class
-    has a bright band."""
+def write_mnists(folder, share=1):
+    """Writes MNIST and Fashion-MNIST in their real size or a share of it, because warm-up steps are checked against the run's length.
+    Each class has a bright band."""
     images = b"".join(bytes(200 if 2 * label <= i // 28 < 2 * label + 4 else (i * 7 + label) % 50 for i in range(784))
                       for label in range(10))
     mnist, fashion = folder / "mnist", folder / "fashion_mnist"
     mnist.mkdir(parents=True)
     fashion.mkdir()
-    for prefix, count in (("train", 60_000), ("t10k", 10_000)):
+    for prefix, count in (("train", 60_000 // share // 10 * 10), ("t10k", 10_000 // share // 10 * 10)):
         (mnist / f"{prefix}-images-idx3-ubyte").write_bytes(struct.pack(">4I", 0x803, count, 28, 28) + images * (count // 10))
         (mnist / f"{prefix}-labels-idx1-ubyte").write_bytes(struct.pack(">2I", 0x801, count) + bytes(range(10)) * (count // 10))
         for file in mnist.glob(f"{prefix}-*"):
@@ -190,6 +190,11 @@ class Sound(Drawn):
         self.assertEqual(code, 2, err)
 
 
+def write_short_mnists(folder):
+    """Writes as many samples as give the usual number of steps per epoch with the batches of 8 of these tests."""
+    write_mnists(folder, 8)
+
+
 class Stepping(Drawn):
     """Runs one batch of training and one of validation for every config of some folders."""
 
@@ -220,7 +225,7 @@ class Stepping(Drawn):
 
 class DigitConfigs(Stepping):
     FOLDERS = (".", "mnist", "mnist/layers", "mnist/losses", "mnist/samplers", "fashion_mnist")
-    WRITERS = (write_mnists,)
+    WRITERS = (write_short_mnists,)
     WORDS = {"photographs.yaml": ("dataset.train.samples=32", "dataset.train.folder=photographs")}
 
 
@@ -237,14 +242,14 @@ class TaskConfigs(Stepping):
 
 class OptimizerConfigs(Stepping):
     FOLDERS = ("mnist/optimizers", "mnist/schedulers")
-    WRITERS = (write_mnists,)
+    WRITERS = (write_short_mnists,)
 
 
 class DistributedConfigs(Stepping):
     """Runs the configs with two processes each."""
 
     FOLDERS = ("mnist/distributed",)
-    WRITERS = (write_mnists,)
+    WRITERS = (write_short_mnists,)
 
 
 class SmallImageConfigs(Stepping):
@@ -283,7 +288,7 @@ class SpeedConfigs(Stepping):
 
     FOLDERS = ("speed",)
     BATCH = 2
-    WRITERS = (write_mnists, write_cifar)
+    WRITERS = (write_short_mnists, write_cifar)
     SETS = (make_data.text,)
     WORDS = {"speed/gpt2_124m.yaml": ("model.layers=1", "model.heads=2", "model.width=64", "dataset.train.sequence_length=64"),
              **{f"speed/resnet50_{kind}.yaml": ("dataset.train.samples=32", "dataset.train.folder=photographs") for kind in ("decoded", "jpeg")}}

@@ -7,19 +7,23 @@ import unittest
 
 from support import MISSING_TORCH, Smoke, main, python_with_torch, run
 
+# Reads pairs of exports until its input ends: importing torch takes longer than a test.
 SCRIPT = """
 import json, sys
 import torch
-state = torch.load(sys.argv[1], weights_only=True)
-model = torch.jit.load(sys.argv[2])
-own = {**dict(model.named_parameters()), **dict(model.named_buffers())}
-print(json.dumps({
-    "type": type(state).__name__,
-    "shapes": {name: [str(value.dtype), list(value.shape)] for name, value in state.items()},
-    "sums": {name: value.double().sum().item() for name, value in state.items()},
-    "same": sorted(own) == sorted(state) and all(torch.equal(own[name], state[name]) for name in state),
-    "training": model.training,
-    "outputs": [list(model(INPUTS(rows)).shape) for rows in (1, 2, 7)]}))
+torch.set_num_threads(1)
+for line in sys.stdin:
+    dictionary, program, inputs = json.loads(line)
+    state = torch.load(dictionary, weights_only=True)
+    model = torch.jit.load(program)
+    own = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+    print(json.dumps({
+        "type": type(state).__name__,
+        "shapes": {name: [str(value.dtype), list(value.shape)] for name, value in state.items()},
+        "sums": {name: value.double().sum().item() for name, value in state.items()},
+        "same": sorted(own) == sorted(state) and all(torch.equal(own[name], state[name]) for name in state),
+        "training": model.training,
+        "outputs": [list(model(eval(inputs, {"torch": torch, "rows": rows})).shape) for rows in (1, 2, 7)]}), flush=True)
 """
 
 
@@ -34,12 +38,15 @@ class InPyTorch(Smoke):
         self.assertEqual(code, 0, said + err)
         return json.loads(said)
 
+    @classmethod
+    def setUpClass(cls):
+        cls.torch = subprocess.Popen([PYTHON, "-c", SCRIPT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        cls.addClassCleanup(cls.torch.communicate)  # closes the pipes, so that it ends
+
     def in_torch(self, inputs):
-        script = SCRIPT.replace("INPUTS(rows)", inputs)
-        ended = subprocess.run([PYTHON, "-c", script, self.folder / "w.pth", self.folder / "m.pt"], capture_output=True,
-                               text=True, timeout=300)
-        self.assertEqual(ended.returncode, 0, ended.stderr)
-        return json.loads(ended.stdout)
+        self.torch.stdin.write(json.dumps([str(self.folder / "w.pth"), str(self.folder / "m.pt"), inputs]) + "\n")
+        self.torch.stdin.flush()
+        return json.loads(self.torch.stdout.readline() or self.fail("PyTorch could not read the files"))
 
     def check(self, inputs, outputs):
         """Checks that both exports of the last run hold its weights and that the scripted module takes any batch size."""

@@ -165,7 +165,7 @@ class LinkAndForecast(Smoke):
     def test_the_step_of_two_ranks_on_these_cores_is_that_of_a_run(self):
         """Alternates plans and runs, and compares their medians. Where the same step varies by more than the tolerance, the
         machine is too unsteady for a comparison, and the test is skipped."""
-        words = ["model.hidden=[1024, 1024]", "loader.batch_size=256", "++loader.num_workers=0", "++dataset.train.samples=8192"]
+        words = ["model.hidden=[1024, 1024]", "loader.batch_size=256", "++loader.num_workers=0", "++dataset.train.samples=4096"]
         tolerance = 1.25
         planned, ran = [], []
         for _ in range(3):

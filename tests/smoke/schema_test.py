@@ -20,9 +20,10 @@ class SchemaFile(Front):
     def validated(self, *files):
         return subprocess.run([VALIDATOR, "--schemafile", SCHEMA, *files], capture_output=True, text=True)
 
-    def test_every_config_is_accepted(self):
-        files = sorted((SOURCE / "configs").rglob("*.yaml"))
-        self.assertGreater(len(files), 50)
+    def test_a_config_of_each_folder_is_accepted(self):
+        """tree.json_schema checks all of them, with another reader of YAML, in a fraction of the time."""
+        files = list({path.parent: path for path in sorted((SOURCE / "configs").rglob("*.yaml"))}.values())
+        self.assertGreater(len(files), 10)
         done = self.validated(*files)
         self.assertEqual(done.returncode, 0, done.stdout)
 
