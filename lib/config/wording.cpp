@@ -29,6 +29,7 @@ constexpr AliasGroup kGroups[] = {
     {"model network net arch architecture", "model"},
     {"weights", "weights"},
     {"freeze", "freeze"},
+    {"unfreeze_at", "unfreeze_at"},
     {"loss criterion loss_fn objective", "loss"},
     {"optimizer optim optimiser opt", "optimizer"},
     {"scheduler lr_scheduler lr_schedule sched", "scheduler"},
