@@ -30,6 +30,7 @@ constexpr AliasGroup kGroups[] = {
     {"weights", "weights"},
     {"freeze", "freeze"},
     {"unfreeze_at", "unfreeze_at"},
+    {"task", "task"},
     {"loss criterion loss_fn objective", "loss"},
     {"optimizer optim optimiser opt", "optimizer"},
     {"scheduler lr_scheduler lr_schedule sched", "scheduler"},
