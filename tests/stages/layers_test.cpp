@@ -87,6 +87,17 @@ TEST_CASE("layers: seeded weights, names, outputs and gradients equal PyTorch's"
   }
 }
 
+TEST_CASE("layers: states that overflow in the padding of a text do not reach the outputs") {
+  const auto [layer, shape] =
+      make_layers("rnn", "{hidden_size: 2, nonlinearity: relu, packed: true}", {200, 8}, {1, 2});
+  const at::NoGradGuard guard;
+  for (const auto& [name, parameter] : layer->parameters()) parameter.fill_(5);
+  const at::Tensor output = layer->forward(ramp({200, 8}).abs());
+  CHECK(output.isfinite().all().item<bool>());
+  CHECK(output[0].narrow(0, 1, 199).eq(0).all().item<bool>());
+  CHECK(output[1].select(0, 1).gt(0).all().item<bool>());
+}
+
 TEST_CASE("layers: dropout inside a layer is random in training and off in evaluation") {
   const at::Tensor x = ramp({6, 8});
   for (const auto& [type, options] : std::vector<std::pair<std::string, std::string>>{

@@ -29,7 +29,8 @@ class RecurrentLayer final : public RecurrentModule {
     const RecurrentNet::Output output = net_(inputs, lengths, mode());
     if (output_ == spec::layer::RecurrentOutput::last) return output.last;
     if (!lengths.defined()) return output.sequence;
-    return output.sequence * within(lengths, inputs.size(1)).unsqueeze(2);
+    const at::Tensor outside = within(lengths, inputs.size(1)).logical_not().unsqueeze(2);
+    return output.sequence.masked_fill(outside, 0);  // also where states have overflowed
   }
 
  private:
