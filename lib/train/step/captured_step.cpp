@@ -179,9 +179,10 @@ std::optional<std::string> capture_obstacle(const Session& session, const Option
   if (leaves_out && !session.optimizer.skips_on_device())
     return "the optimizer decides on the CPU whether to skip a non-finite step";
   if ((options.log_norms || options.log_layer_norms) && options.log_every == 1)
-    return fmt::format("trainer.{} runs logged steps without CUDA graphs, and "
-                       "trainer.log_every_n_steps=1 logs every step",
-                       options.log_norms ? "log_norms" : "log_layer_norms");
+    return fmt::format(
+        "trainer.{} runs logged steps without CUDA graphs, and "
+        "trainer.log_every_n_steps=1 logs every step",
+        options.log_norms ? "log_norms" : "log_layer_norms");
   if (session.loss.ignored_label() && !session.metrics.empty())
     return "metrics skip labels equal to loss.ignore_index, so the CPU must count the others";
   for (const auto& metric : session.metrics) {
