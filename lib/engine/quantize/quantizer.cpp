@@ -78,7 +78,10 @@ class Int8Graph {
     const auto params = params_of(layer, params_);
     switch (layer.kind) {
       case Int8Kind::other: return copy(node, /*quantized=*/false);
-      case Int8Kind::unscaled: return copy(node, /*quantized=*/true);
+      case Int8Kind::unscaled:
+        copy(node, /*quantized=*/true);
+        int8_[layer.output] = int8_.at(node.output(0));
+        return;
       case Int8Kind::linear:
         real_[layer.output] =
             insert("quantized::linear_dynamic",
@@ -105,13 +108,22 @@ class Int8Graph {
   /// Copies the node; a quantized operation has a quantized first input and output.
   void copy(jit::Node& node, bool quantized) {
     const auto new_input = [&](jit::Value* input) {
-      return quantized && input == node.input(0) ? int8(input) : real(input);
+      if (quantized && input == node.input(0)) return int8(input);
+      return quantized ? pair(input) : real(input);
     };
     for (jit::Value* input : node.inputs()) new_input(input);  // inserted before the copy
     jit::Node* copied = graph_->createClone(&node, new_input);
     graph_->insertNode(copied);
     for (std::size_t i = 0; i < node.outputs().size(); ++i)
       (quantized ? int8_ : real_)[node.output(i)] = copied->output(i);
+  }
+
+  /// Returns a constant; a list of one size becomes one of two, which quantized pooling requires.
+  jit::Value* pair(const jit::Value* value) {
+    const c10::IValue& known = plan_.constants.at(value);
+    if (!known.isIntList() || known.toIntList().size() != 1) return real(value);
+    const std::int64_t size = known.toIntList().get(0);
+    return graph_->insertConstant(std::vector<std::int64_t>{size, size});
   }
 
   jit::Value* quantize(jit::Value* value, const QuantizationParams& params) {
