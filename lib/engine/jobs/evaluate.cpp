@@ -215,6 +215,11 @@ Int8Model quantize_next_to(const RunStages& stages, const ProbeContext& evaluati
   return int8;
 }
 
+void check_predictable(const stage::ModelContext& shape) {
+  ENSURE(config, shape.kind.targets != spec::Targets::tokens,
+         "predict requires a model with one output per sample, but this model has one per token");
+}
+
 }  // namespace
 
 int Worker::run_evaluation() {
@@ -230,8 +235,7 @@ int Worker::run_evaluation() {
   const stage::Catalog catalog = catalog_in_use();
   const stage::ModelContext shape = data.model_context(experiment.task);
   const bool predicts = job.kind == spec::JobKind::predict;
-  ENSURE(config, !predicts || shape.kind.targets != spec::Targets::tokens,
-         "predict requires a model with one output per sample, but this model has one per token");
+  if (predicts) check_predictable(shape);
   const auto communicator =
       build_communicator(request_, experiment.distributed, place.device, heartbeat_);
   const ProbeContext run{.experiment = experiment,
