@@ -139,7 +139,7 @@ void predict_steps(const ScalingOptions& options, const spec::Loaded& loaded,
 /// Returns the experiment of the file for a machine that has `ranks` devices of its kind.
 spec::Loaded for_larger_machine(spec::Loaded written, int ranks) {
   spec::Trainer& trainer = written.experiment.trainer;
-  trainer.devices.value = ranks;
+  set_devices(trainer, ranks);
   trainer.num_nodes = 1;
   const bool for_gpus = trainer.cuda_graphs.value_or(false) ||
                         written.experiment.distributed.backend == spec::Backend::nccl;
@@ -151,7 +151,7 @@ spec::Loaded for_larger_machine(spec::Loaded written, int ranks) {
 /// Returns the problems that the checks of a run find for that many ranks: the data checks use the
 /// experiment that was loaded here, the others the experiment as it was written.
 std::vector<std::string> problems_of(spec::Loaded loaded, const spec::Loaded& written, int ranks) {
-  loaded.experiment.trainer.devices.value = ranks;
+  set_devices(loaded.experiment.trainer, ranks);
   config::Diagnostics found;
   const spec::Loaded larger = for_larger_machine(written, ranks);
   spec::Checker checker(larger.experiment, larger.tree, found);

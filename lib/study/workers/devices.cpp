@@ -16,6 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <thread>
@@ -224,6 +225,12 @@ DeviceChoice devices_of_run(const spec::Experiment& experiment, const Machine& m
          spec::kDataParallelIsSlower);
   choice.ranks = 1;
   return choice;
+}
+
+void set_devices(spec::Trainer& trainer, int count) {
+  std::vector<int>& gpus = trainer.devices.gpus;
+  gpus.resize(std::min(gpus.size(), static_cast<std::size_t>(count)));
+  trainer.devices.value = count;
 }
 
 FreeMemory free_device_memory(const std::string& library) {

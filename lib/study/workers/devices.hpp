@@ -49,6 +49,9 @@ DeviceChoice choose_devices(const spec::Trainer& trainer, const Machine& machine
 DeviceChoice devices_of_run(const spec::Experiment& experiment, const Machine& machine,
                             const launch::ProbeGpus& probe);
 
+/// Sets the number of devices; of a list of GPUs, the first ones are kept.
+void set_devices(spec::Trainer& trainer, int count);
+
 /// Free bytes of each GPU of the machine, by GPU number.
 using FreeMemory = std::vector<std::uint64_t>;
 

@@ -227,7 +227,7 @@ events::Measured measure_shared_steps(const MeasureRequest& request, const event
   using spec::ActivationCheckpointing;
   spec::Loaded loaded = request.loaded;
   spec::Trainer& trainer = loaded.experiment.trainer;
-  trainer.devices.value = ranks;
+  set_devices(trainer, ranks);
   trainer.num_nodes = 1;
   trainer.activation_checkpointing =
       alone.recomputes ? ActivationCheckpointing::blocks : ActivationCheckpointing::off;

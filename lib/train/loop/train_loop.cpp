@@ -226,12 +226,14 @@ void TrainLoop::begin_step(std::int64_t first_batch) {
 /// Computes metrics, validates, updates the best weights, checks early stopping and emits the
 /// event. Returns false after a signal.
 bool TrainLoop::finish_epoch() {
+  const bool improved = is_validated(state_) && state_.report.improved;
   state_.report = {};
   state_.report.epoch = state_.position.epoch;
   state_.report.global_step = state_.position.global_step;
   state_.report.lr = state_.lr;
   notify(&Observer::on_train_epoch_end);
   if (!evaluate_epoch()) return false;
+  state_.report.improved = state_.report.improved || improved;
   const auto digest = digest_over_ranks(session_, state_.digest);
   digest ? state_.run_digest.add(*digest) : state_.run_digest.miss();
   state_.report.data_digest = digest ? to_hex(*digest) : "";

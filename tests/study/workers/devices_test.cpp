@@ -132,6 +132,17 @@ TEST_CASE("devices: a list chooses among the visible GPUs, and names them for th
                         Contains("trainer.devices=2 for as many processes"));
 }
 
+TEST_CASE(
+    "set_devices: a smaller number keeps the first GPUs of a list, a larger one all devices") {
+  spec::Trainer listed = trainer(automatic);
+  listed.devices = {.value = 2, .gpus = {3, 1}};
+  set_devices(listed, 1);
+  CHECK(choose_devices(listed, with_files(4), driver_with(4)).names == "3");
+  set_devices(listed, 4);
+  CHECK_FALSE(listed.devices.is_list());
+  CHECK(choose_devices(listed, with_files(4), driver_with(4)).ranks == 4);
+}
+
 TEST_CASE("devices: GPUs that CUDA_VISIBLE_DEVICES names and the driver lacks cause a warning") {
   const Visible three("0,1,7");
   CHECK_THAT(choose_devices(trainer(automatic), with_files(2), driver_with(2)).warning,

@@ -338,12 +338,14 @@ TEST_CASE("val_check_interval: early stopping ends the epoch, and its validation
   run.options.max_epochs = 3;
   run.has_stopper = true;
   run.stopper.stop_in_epoch = 0;
+  run.options.monitor = "val/loss";
   const events::Finished finished = run.run();
   CHECK(finished.stop_reason == "early_stopping");
   CHECK(finished.global_step == 2);
   const auto validated = run.all<events::Validated>();
   REQUIRE(validated.size() == 1);
   REQUIRE(run.all<events::EpochEnded>().size() == 1);
+  CHECK(run.all<events::EpochEnded>().front().improved);
   const auto& [name, value] = validated.front().metrics.front();
   CHECK(value_of(run.all<events::EpochEnded>().front(), name) == value);
   CHECK(run.loss.calls == 2 + 2);  // two batches of training, two of the validation
