@@ -234,8 +234,8 @@ class TaskConfigs(Stepping):
     WRITERS = (write_mnists,)
 
     def test_every_config_takes_a_step(self):
-        code, out, err = run(self.folder, "run", CONFIGS / "mnist/lenet.yaml", "++trainer.fast_dev_run=true", "++trainer.num_threads=1",
-                             "++loader.num_workers=0", "--run-dir", self.folder / "teacher")
+        code, out, err = run(self.folder, "run", CONFIGS / "mnist/lenet.yaml", "trainer.max_epochs=1", "++trainer.limit_train_batches=1",
+                             "++trainer.limit_val_batches=1", "++trainer.num_threads=1", "++loader.num_workers=0", "--run-dir", self.folder / "teacher")
         self.assertEqual(code, 0, out + err)
         super().test_every_config_takes_a_step()
 

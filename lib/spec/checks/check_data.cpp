@@ -302,6 +302,12 @@ void check_fit(Checker& checker, Targets targets) {
                   "unet gives one answer for each pixel, which only tasks of plug-ins compare",
                   "choose another model, or write a task in a plug-in");
   const bool hides = experiment.task.get_if<task::MaskedLanguageModeling>() != nullptr;
+  const bool is_causal = experiment.model.get_if<model::Gpt>() != nullptr ||
+                         experiment.model.get_if<model::LstmLm>() != nullptr;
+  if (hides && is_causal)
+    checker.warning(
+        "model", fmt::format("{} sees only the tokens before a hidden one", experiment.model.type),
+        "choose model bert, which sees both sides");
   if (is_builtin && !hides && targets == Targets::tokens &&
       experiment.model.get_if<model::Bert>() != nullptr)
     checker.error("model", "bert reads the tokens that it would have to predict",

@@ -293,3 +293,18 @@ TEST_CASE("task: the model is checked with the outputs that the task needs") {
   CHECK_THAT(problems("{type: sequential, layers: [flatten, {type: linear, out_features: 10}]}"),
              Contains("outputs the shape 10, but the data requires 64"));
 }
+
+TEST_CASE("masked_language_modeling: a model that sees only one side is a warning") {
+  const trainctl::spec::ModelInput tokens{{Inputs::tokens, Targets::tokens}, {8}, 50};
+  const auto problems = [&](const std::string& model) {
+    trainctl::config::Diagnostics diagnostics;
+    trainctl::spec::check_model(
+        load_valid({"task=masked_language_modeling", "~metrics", "model=" + model}), tokens,
+        diagnostics);
+    return diagnostics.render();
+  };
+  CHECK(problems("bert").empty());
+  for (const char* model : {"gpt", "lstm_lm"})
+    CHECK_THAT(problems(model),
+               Contains("warning") && Contains("sees only the tokens before a hidden one"));
+}
