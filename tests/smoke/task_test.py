@@ -110,6 +110,8 @@ model: {{type: mlp, hidden: [16]}}
         taught = self.train("trainer.max_epochs=6", config=student)
         self.assertGreater(taught["val"]["accuracy"], 0.78)
         stored = self.ask("checkpoint", "inspect", self.run_dir)["groups"]["model"]["bytes"]
+        manifest = json.loads((self.run_dir / "manifest.json").read_text())
+        self.assertRegex(manifest["data_fingerprints"]["teacher"], "^[0-9a-f]{16}$")
         away = self.weights.rename(self.folder / "away")
         evaluated = self.ask("eval", self.run_dir, "--checkpoint", "last")  # without the teacher's file
         self.assertAlmostEqual(evaluated["metrics"]["accuracy"], taught["val"]["accuracy"], places=6)

@@ -2,6 +2,8 @@
 
 #include "base/clock.hpp"
 #include "base/error.hpp"
+#include "base/files.hpp"
+#include "base/hash.hpp"
 #include "base/numbers.hpp"
 #include "base/safetensors.hpp"
 #include "base/strings.hpp"
@@ -16,6 +18,7 @@
 #include "spec/experiment/experiment.hpp"
 #include "spec/experiment/job.hpp"
 #include "spec/options/scheduler.hpp"
+#include "spec/options/task.hpp"
 #include "spec/plugins.hpp"
 #include "stage/plugin_entry.hpp"
 #include "stages/builtin.hpp"
@@ -24,6 +27,9 @@
 #include "train/parallel/sharded_optimizer.hpp"
 #include "train/step/forward.hpp"
 #include "weights/import.hpp"
+
+#include <cstdint>
+#include <span>
 
 namespace trainctl::engine {
 namespace {
@@ -47,6 +53,13 @@ void check_same_samples(const data::Pipeline& train, const data::Pipeline& other
   ENSURE(config, train.dataset->classes() == classes,
          "dataset.{} and dataset.train have different numbers of classes: {} and {}", split,
          classes, train.dataset->classes());
+}
+
+/// Returns a hash of the file with the teacher's weights, which checkpoints do not contain.
+std::string fingerprint_of(const std::filesystem::path& weights) {
+  constexpr std::uint64_t kMostBytes = std::uint64_t{64} << 30;
+  const std::string text = read_file(weights, kMostBytes, ReadFailure::config);
+  return to_hex(hash_bytes(std::as_bytes(std::span(text))));
 }
 
 /// Returns a callback that logs the progress of filling a cache every 10 seconds.
@@ -202,6 +215,8 @@ RunData open_data(const spec::Experiment& experiment, data::Shard shard, int ran
     in_context("dataset.test", [&] { out.test = data::build_pipeline(*experiment.dataset.test); });
     check_same_samples(out.train, *out.test, "test");
   }
+  if (const auto* options = experiment.task.get_if<spec::task::Distillation>())
+    out.fingerprints["teacher"] = fingerprint_of(options->weights);
   if (!spec::validates(experiment)) return out;
   in_context("dataset.val", [&] {
     out.validation =

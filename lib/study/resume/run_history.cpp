@@ -302,8 +302,8 @@ void expect_same_data(const std::map<std::string, std::string>& before,
     const auto found = now.find(split);
     // "split" follows from the fingerprint of train.
     if (split == "test" || split == "split" || found == now.end() || found->second == hex) continue;
-    lines +=
-        fmt::format("\n  dataset.{}: {} -> {}", split, printable(hex), printable(found->second));
+    const std::string name = split == "teacher" ? "task.weights" : "dataset." + split;
+    lines += fmt::format("\n  {}: {} -> {}", name, printable(hex), printable(found->second));
   }
   ENSURE(
       checkpoint, lines.empty(),
