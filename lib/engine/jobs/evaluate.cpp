@@ -250,7 +250,6 @@ int Worker::run_evaluation() {
   const LoadingContext batches{run, data, threads.step_s, request_.local_rank};
   const auto loader = build_evaluation_loader(batches, choose_loading(batches, *communicator));
   RunStages evaluated = build_evaluated(run, run_dir, job.weights);
-
   events::Evaluated event = describe(job, *loader, shape);
   std::optional<PartWriter> parts;
   if (predicts) {
