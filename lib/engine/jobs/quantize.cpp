@@ -3,6 +3,7 @@
 #include "base/clock.hpp"
 #include "base/error.hpp"
 #include "base/statistics.hpp"
+#include "data/core/run_control.hpp"
 #include "engine/quantize/quantizer.hpp"
 #include "engine/resolve/loader_workers.hpp"
 #include "train/loop/evaluator.hpp"
@@ -57,6 +58,7 @@ std::int64_t calibrate(Quantizer& quantizer, const ProbeContext& run, const spec
                               .labeled = false},
                              train::options_from(run.experiment, run.device));
   evaluator.run(job.quantize->calibrate, [&](std::int64_t batch) {
+    data::throw_if_stopped();
     done = batch + 1;
     return true;
   });
