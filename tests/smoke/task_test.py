@@ -122,6 +122,16 @@ model: {{type: mlp, hidden: [16]}}
         self.assertNotEqual(taught["train"]["loss"], alone["train"]["loss"])
         self.assert_resumes(student)
 
+    def test_a_run_is_not_resumed_with_another_teacher(self):
+        self.train("--until-epoch", "1", config=self.write_student())
+        student = self.run_dir
+        teacher = self.weights
+        self.train(*self.TEACHER, "seed=8")
+        teacher.write_bytes((self.run_dir / "checkpoints/last.safetensors").read_bytes())
+        resumed = self.program("run", student, "--resume", "auto")
+        self.assertNotEqual(resumed.code, 0)
+        self.assert_has(resumed.err, "the data has changed", "task.weights: ")
+
     def test_a_missing_teacher_is_an_error_before_the_run(self):
         config = self.write("student.yaml", """\
 extends: digits.yaml
