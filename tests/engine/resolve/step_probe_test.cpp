@@ -2,6 +2,7 @@
 
 #include "spec/options/loss.hpp"
 #include "spec/options/model.hpp"
+#include "spec/options/task.hpp"
 #include "support/catch.hpp"
 #include "train/fake_run.hpp"
 
@@ -20,6 +21,7 @@ TEST_CASE("throwaway_step: with data_parallel, a step has the samples of one dev
       "cross_entropy", [](const spec::loss::CrossEntropy&, const stage::LossContext&) {
         return std::make_unique<FakeLoss>();
       });
+  catalog.tasks.add_class<spec::task::Auto, stage::Task>("auto");
   spec::Experiment experiment;
   experiment.model = config::make_stage("model", "mlp", spec::model::Mlp{});
   experiment.loss = config::make_stage("loss", "cross_entropy", spec::loss::CrossEntropy{});
