@@ -68,7 +68,7 @@ struct LayerContext {
   /// it.
   bool relu_follows = false;
   std::shared_ptr<const PaddedTokens> tokens = {};  // null: the samples have no padding
-  bool trains_for_int8 = false;  // whether layers round weights and activations
+  bool trains_for_int8 = false;                     // whether layers round weights and activations
   Model* convolution = nullptr;  // the conv2d that a batch_norm2d layer computes, too, for int8
   bool rounds_input = false;     // whether a conv2d rounds its input for int8
 };
