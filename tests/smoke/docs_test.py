@@ -37,7 +37,7 @@ SMALLER = {"quickstart.yaml": [("    split: train ", "    samples: 6000\n    spl
            "photographs.yaml": [("samples: 1000 ", "samples: 200 ")]}
 MNIST = {"train": 12_800, "t10k": 2_000}  # samples; no command trains more batches
 JSON_KEYS = {"model.memory", "model.speed"}  # keys of documents that look like keys of an experiment
-KNOWN = {"console", "yaml", "python", "text", "json", "diff", "toml", "csv"}
+KNOWN = {"console", "yaml", "python", "text", "json", "diff", "toml", "csv", "cpp"}
 
 
 def pages(name):
