@@ -1,4 +1,3 @@
-#include "stages/builtin.hpp"
 #include "stages/support.hpp"
 #include "support/catch.hpp"
 #include "support/close.hpp"
@@ -10,6 +9,7 @@
 #include <c10/core/InferenceMode.h>
 
 using namespace trainctl;
+using stages_test::make_model;
 using stages_test::ramp;
 using stages_test::shape_of;
 using stages_test::tensor;
@@ -19,12 +19,6 @@ namespace {
 const std::vector<std::string> kSmall{"resnet18",           "resnet_cifar",
                                       "mobilenet_v2",       "mobilenet_v3_small",
                                       "mobilenet_v3_large", "efficientnet_b0"};
-
-std::unique_ptr<stage::Model> make_convnet(const std::string& type, const std::string& options,
-                                           const stage::ModelContext& context) {
-  return stages::builtin_catalog().models.build(stages_test::stage("model", type, options),
-                                                context);
-}
 
 /// Returns a message if values differ by more than this share of the largest one.
 std::string apart(const at::Tensor& found, const at::Tensor& expected, double share) {
@@ -60,7 +54,7 @@ void check_buffers(const std::vector<stage::NamedTensor>& buffers, const Json& g
 void check_case(const Json& run, std::int64_t seed) {
   const std::vector<std::int64_t> shape = shape_of(run["input_shape"]);
   at::manual_seed(static_cast<std::uint64_t>(seed));
-  const auto model = make_convnet(run["type"], run["options"].dump(), {shape, run["classes"]});
+  const auto model = make_model(run["type"], run["options"].dump(), {shape, run["classes"]});
   check_parameters(model->parameters(), run["parameters"]);
   const at::NoGradGuard guard;
   if (run.contains("train_logits")) {
@@ -112,7 +106,7 @@ TEST_CASE("convnets: every parameter gets a gradient") {
     // Stochastic depth could drop a block, and then its gradients would be 0.
     const std::string options =
         type.starts_with("efficientnet") ? "{stochastic_depth_prob: 0, dropout: 0}" : "{}";
-    const auto model = make_convnet(type, options, {{3, 32, 32}, 7});
+    const auto model = make_model(type, options, {{3, 32, 32}, 7});
     const at::Tensor logits = model->forward(at::randn({4, 3, 32, 32}));
     CHECK(logits.sizes() == at::IntArrayRef({4, 7}));
     logits.square().sum().backward();
@@ -127,7 +121,7 @@ TEST_CASE("convnets: every parameter gets a gradient") {
 TEST_CASE("convnets: in-place evaluation changes neither logits, statistics nor the input") {
   for (const std::string& type : kSmall) {
     INFO(type);
-    const auto model = make_convnet(type, "{}", {{3, 33, 33}, 3});
+    const auto model = make_model(type, "{}", {{3, 33, 33}, 3});
     model->forward(at::randn({4, 3, 33, 33}));
     model->set_mode(stage::RunMode::evaluate);
     std::vector<at::Tensor> before;
@@ -152,7 +146,7 @@ TEST_CASE("convnets: channels last gives the same logits and gradients and keeps
     const at::Tensor inputs = at::randn({4, 3, 40, 48});
     for (const bool last : {false, true}) {
       at::manual_seed(3);
-      const auto model = make_convnet(type, "{}", context);
+      const auto model = make_model(type, "{}", context);
       if (last) turn_channels_last(*model);
       at::manual_seed(4);
       logits.push_back(model->forward(last ? channels_last(inputs) : inputs));
@@ -178,7 +172,7 @@ TEST_CASE("convnets: activation checkpointing changes neither gradients nor stat
     std::vector<std::unique_ptr<stage::Model>> models;
     for (const bool checkpoints : {false, true}) {
       at::manual_seed(3);
-      models.push_back(make_convnet(type, "{}", {{3, 33, 33}, 4}));
+      models.push_back(make_model(type, "{}", {{3, 33, 33}, 4}));
       if (checkpoints) CHECK(models.back()->checkpoint_activations());
       models.back()->forward(inputs).square().sum().backward();
     }
@@ -198,7 +192,7 @@ TEST_CASE("convnets: activation checkpointing changes neither gradients nor stat
 TEST_CASE(
     "efficientnet: dropout and stochastic depth are random in training and off in evaluation") {
   const auto model =
-      make_convnet("efficientnet_b0", "{stochastic_depth_prob: 0.9}", {{3, 32, 32}, 3});
+      make_model("efficientnet_b0", "{stochastic_depth_prob: 0.9}", {{3, 32, 32}, 3});
   const at::Tensor x = at::randn({4, 3, 32, 32});
   CHECK_FALSE(model->forward(x).equal(model->forward(x)));
   model->set_mode(stage::RunMode::evaluate);
@@ -208,7 +202,7 @@ TEST_CASE(
 TEST_CASE("convnets: images may have any number of channels") {
   for (const std::string& type : kSmall) {
     INFO(type);
-    const auto model = make_convnet(type, "{}", {{1, 28, 28}, 10});
+    const auto model = make_model(type, "{}", {{1, 28, 28}, 10});
     CHECK(model->parameters()[0].tensor.size(1) == 1);
     CHECK(model->forward(at::randn({2, 1, 28, 28})).sizes() == at::IntArrayRef({2, 10}));
   }
@@ -216,37 +210,36 @@ TEST_CASE("convnets: images may have any number of channels") {
 
 TEST_CASE("convnets: unsupported sample shapes and kinds are an error") {
   CHECK_THROWS_WITH(
-      make_convnet("resnet18", "{}", {{3, 16, 40}, 10}),
+      make_model("resnet18", "{}", {{3, 16, 40}, 10}),
       "model 'resnet18': the images are 16x40, but the model halves them 5 times and "
       "needs at least 17x17\nhint: resize them with a transform to that size, or choose "
       "model mlp");
-  CHECK_NOTHROW(make_convnet("mobilenet_v2", "{}", {{3, 17, 17}, 10}));
-  CHECK_NOTHROW(make_convnet("resnet_cifar", "{}", {{3, 3, 3}, 10}));
-  CHECK_THROWS_WITH(make_convnet("resnet_cifar", "{}", {{3, 2, 32}, 10}), Contains("at least 3x3"));
-  CHECK_THROWS_WITH(make_convnet("resnet_cifar", "{depth: 21}", {{3, 32, 32}, 10}),
+  CHECK_NOTHROW(make_model("mobilenet_v2", "{}", {{3, 17, 17}, 10}));
+  CHECK_NOTHROW(make_model("resnet_cifar", "{}", {{3, 3, 3}, 10}));
+  CHECK_THROWS_WITH(make_model("resnet_cifar", "{}", {{3, 2, 32}, 10}), Contains("at least 3x3"));
+  CHECK_THROWS_WITH(make_model("resnet_cifar", "{depth: 21}", {{3, 32, 32}, 10}),
                     Contains("depth must be 6n + 2 for an integer n, got 21"));
   for (const std::string& type : kSmall) {
     INFO(type);
-    CHECK_THROWS_WITH(make_convnet(type, "{}", {{784}, 10}),
+    CHECK_THROWS_WITH(make_model(type, "{}", {{784}, 10}),
                       Contains("the model needs images of the shape C x H x W"));
-    CHECK_THROWS_WITH(
-        make_convnet(type, "{}", {{3, 32, 32}, 10, {.inputs = spec::Inputs::numbers}}),
-        Contains("the input is rows of numbers of the shape 3x32x32"));
-    CHECK_THROWS_WITH(make_convnet(type, "{}", {{3, 32, 32}, 0}),
+    CHECK_THROWS_WITH(make_model(type, "{}", {{3, 32, 32}, 10, {.inputs = spec::Inputs::numbers}}),
+                      Contains("the input is rows of numbers of the shape 3x32x32"));
+    CHECK_THROWS_WITH(make_model(type, "{}", {{3, 32, 32}, 0}),
                       Contains("but the data has no classes or targets"));
-    CHECK_THROWS_WITH(make_convnet(type, "{}", {{3, 0, 32}, 10}), Contains("the shape 3x0x32"));
+    CHECK_THROWS_WITH(make_model(type, "{}", {{3, 0, 32}, 10}), Contains("the shape 3x0x32"));
   }
 }
 
 TEST_CASE("batch norm: one value per channel is an error in training, but not in evaluation") {
-  const auto model = make_convnet("resnet18", "{}", {{3, 32, 32}, 10});
+  const auto model = make_model("resnet18", "{}", {{3, 32, 32}, 10});
   CHECK_THROWS_WITH(model->forward(at::randn({1, 3, 32, 32})), Contains("loader.drop_last=true"));
   model->set_mode(stage::RunMode::evaluate);
   CHECK_NOTHROW(model->forward(at::randn({1, 3, 32, 32})));
 }
 
 TEST_CASE("batch norm: a frozen layer keeps its statistics while the others are updated") {
-  const auto model = make_convnet("resnet_cifar", "{}", {{3, 32, 32}, 10});
+  const auto model = make_model("resnet_cifar", "{}", {{3, 32, 32}, 10});
   for (const auto& [name, parameter] : model->parameters()) {
     if (name.starts_with("bn1.")) parameter.set_requires_grad(false);
   }

@@ -1,4 +1,3 @@
-#include "stages/builtin.hpp"
 #include "stages/support.hpp"
 #include "support/catch.hpp"
 #include "support/close.hpp"
@@ -8,19 +7,10 @@
 #include <ATen/ops/randn.h>
 
 using namespace trainctl;
+using stages_test::make_model;
 using stages_test::ramp;
 using stages_test::shape_of;
 using stages_test::tensor;
-
-namespace {
-
-std::unique_ptr<stage::Model> make_model(const std::string& type, const std::string& options,
-                                         const stage::ModelContext& context) {
-  return stages::builtin_catalog().models.build(stages_test::stage("model", type, options),
-                                                context);
-}
-
-}  // namespace
 
 TEST_CASE("models: seeded names, shapes, weights and logits equal PyTorch's") {
   const Json golden = stages_test::golden("models");

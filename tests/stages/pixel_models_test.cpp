@@ -1,4 +1,3 @@
-#include "stages/builtin.hpp"
 #include "stages/support.hpp"
 #include "support/catch.hpp"
 #include "support/close.hpp"
@@ -11,16 +10,11 @@
 #include <vector>
 
 using namespace trainctl;
+using stages_test::make_model;
 using stages_test::ramp;
 using stages_test::tensor;
 
 namespace {
-
-std::unique_ptr<stage::Model> make_pixel_model(const std::string& type, const std::string& options,
-                                               const stage::ModelContext& context) {
-  return stages::builtin_catalog().models.build(stages_test::stage("model", type, options),
-                                                context);
-}
 
 /// Returns the context that the model needs: an autoencoder predicts the values of its input.
 stage::ModelContext context_of(const std::string& type, const std::vector<std::int64_t>& shape,
@@ -42,8 +36,8 @@ TEST_CASE("pixel models: seeded weights, names, outputs and gradients equal PyTo
     INFO(run["type"] << " " << run["options"]);
     at::manual_seed(golden["seed"]);
     const std::vector<std::int64_t> shape = stages_test::shape_of(run["input_shape"]);
-    const auto model = make_pixel_model(run["type"], run["options"].dump(),
-                                        context_of(run["type"], shape, run["classes"]));
+    const auto model = make_model(run["type"], run["options"].dump(),
+                                  context_of(run["type"], shape, run["classes"]));
     stages_test::check_names(model->parameters(), run["parameters"]);
     stages_test::check_names(model->buffers(), run["buffers"]);
     stages_test::perturb(*model);
@@ -62,25 +56,24 @@ TEST_CASE("pixel models: outputs have the size of the images, also if it is odd"
        std::vector<std::vector<std::int64_t>>{{3, 8, 8}, {1, 9, 13}, {2, 28, 21}}) {
     const at::Tensor x = ramp(shape);
     for (const std::string upsampling : {"transposed", "bilinear"}) {
-      const auto unet = make_pixel_model(
-          "unet", "{channels: 2, depth: 3, upsampling: " + upsampling + "}", {shape, 5});
+      const auto unet =
+          make_model("unet", "{channels: 2, depth: 3, upsampling: " + upsampling + "}", {shape, 5});
       CHECK(unet->forward(x).sizes() == at::IntArrayRef({2, 5, shape[1], shape[2]}));
     }
-    const auto autoencoder = make_pixel_model("autoencoder", "{channels: [2, 3, 4]}",
-                                              context_of("autoencoder", shape, 10));
+    const auto autoencoder =
+        make_model("autoencoder", "{channels: [2, 3, 4]}", context_of("autoencoder", shape, 10));
     CHECK(autoencoder->forward(x).sizes() == x.sizes());
   }
 }
 
 TEST_CASE("pixel models: images that are too small and other samples are an error") {
-  CHECK_THROWS_WITH(make_pixel_model("unet", "{}", {{3, 15, 40}, 2}),
+  CHECK_THROWS_WITH(make_model("unet", "{}", {{3, 15, 40}, 2}),
                     Contains("the images are 15x40, but the model halves them 4 times and needs at "
                              "least 16x16") &&
                         Contains("lower 'depth'"));
-  CHECK_THROWS_WITH(make_pixel_model("unet", "{}", {{40}, 2}),
+  CHECK_THROWS_WITH(make_model("unet", "{}", {{40}, 2}), Contains("needs images of the shape"));
+  CHECK_THROWS_WITH(make_model("autoencoder", "{}", {{40}, 2}),
                     Contains("needs images of the shape"));
-  CHECK_THROWS_WITH(make_pixel_model("autoencoder", "{}", {{40}, 2}),
-                    Contains("needs images of the shape"));
-  CHECK_THROWS_WITH(make_pixel_model("autoencoder", "{}", {{3, 8, 8}, 10}),
+  CHECK_THROWS_WITH(make_model("autoencoder", "{}", {{3, 8, 8}, 10}),
                     Contains("reproduces its input") && Contains("task: reconstruction"));
 }

@@ -1,5 +1,6 @@
 #include "stages/support.hpp"
 
+#include "stages/builtin.hpp"
 #include "support/catch.hpp"
 #include "support/close.hpp"
 #include "support/golden_folder.hpp"
@@ -30,6 +31,11 @@ void flatten(const Json& numbers, std::size_t depth, std::vector<std::int64_t>& 
 
 config::Stage stage(const std::string& kind, const std::string& type, const std::string& options) {
   return stage_from(kind, type, options);
+}
+
+std::unique_ptr<stage::Model> make_model(const std::string& type, const std::string& options,
+                                         const stage::ModelContext& context) {
+  return stages::builtin_catalog().models.build(stage("model", type, options), context);
 }
 
 Json golden(const std::string& name) {

@@ -6,6 +6,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,11 @@ namespace stages_test {
 /// is a YAML map such as "{lr: 0.1}".
 trainctl::config::Stage stage(const std::string& kind, const std::string& type,
                               const std::string& options = "{}");
+
+/// Builds a built-in model from the same short form.
+std::unique_ptr<trainctl::stage::Model> make_model(const std::string& type,
+                                                   const std::string& options,
+                                                   const trainctl::stage::ModelContext& context);
 
 /// Returns tests/golden/torch/NAME.json, which tests/golden/make writes.
 trainctl::Json golden(const std::string& name);

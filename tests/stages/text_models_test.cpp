@@ -15,6 +15,7 @@
 #include <vector>
 
 using namespace trainctl;
+using stages_test::make_model;
 using stages_test::perturb;
 using stages_test::tensor;
 
@@ -27,12 +28,6 @@ constexpr spec::SampleKind kLabeledTexts{spec::Inputs::tokens, spec::Targets::cl
                                          /*padding_id=*/0};
 const stage::ModelContext kStream{{7}, kTextVocabulary, kPredicted};
 const stage::ModelContext kClassified{{7}, 3, kLabeledTexts};
-
-std::unique_ptr<stage::Model> make_text_model(const std::string& type, const std::string& options,
-                                              const stage::ModelContext& context) {
-  return stages::builtin_catalog().models.build(stages_test::stage("model", type, options),
-                                                context);
-}
 
 /// Small models that classify, and one that predicts tokens.
 const std::vector<std::pair<std::string, std::string>> kClassifiers{
@@ -56,8 +51,8 @@ TEST_CASE("text models: seeded weights, names, outputs and gradients equal PyTor
   for (const Json& run : golden["cases"]) {
     INFO(run["type"] << " " << run["options"] << (run["classes"] ? " of classes" : ""));
     at::manual_seed(golden["seed"]);
-    const auto model = make_text_model(run["type"], run["options"].dump(),
-                                       run["classes"].get<bool>() ? kClassified : kStream);
+    const auto model = make_model(run["type"], run["options"].dump(),
+                                  run["classes"].get<bool>() ? kClassified : kStream);
     stages_test::check_names(model->parameters(), run["parameters"]);
     perturb(*model);
     model->set_mode(stage::RunMode::evaluate);
@@ -85,7 +80,7 @@ TEST_CASE("text models: more padding does not change the outputs") {
       at::tensor({3, 1, 4, 0, 0, 0, 0, 5, 9, 0, 0, 0, 0, 0}, at::kLong).view({2, 7});
   for (const auto& [type, options] : kClassifiers) {
     INFO(type << options);
-    const auto model = make_text_model(type, options, kClassified);
+    const auto model = make_model(type, options, kClassified);
     perturb(*model);
     model->set_mode(stage::RunMode::evaluate);
     const at::NoGradGuard guard;
@@ -104,7 +99,7 @@ TEST_CASE("text models: every parameter that the texts use gets a nonzero gradie
   for (const auto& [type, options] : all) {
     INFO(type << options);
     const bool predicts = type == "lstm_lm" || options.find("norm_first") != std::string::npos;
-    const auto model = make_text_model(type, options, predicts ? kStream : kClassified);
+    const auto model = make_model(type, options, predicts ? kStream : kClassified);
     perturb(*model);
     model->set_mode(stage::RunMode::evaluate);
     model->forward(tokens).log_softmax(-1).select(-1, 0).sum().backward();
@@ -125,13 +120,13 @@ TEST_CASE("text models: dropout is random in training and off in evaluation") {
            {"bert", "{layers: 1, heads: 2, width: 8, context: 7"}}) {
     INFO(type);
     const stage::ModelContext& context = type == "lstm_lm" ? kStream : kClassified;
-    const auto model = make_text_model(type, options + "}", context);
+    const auto model = make_model(type, options + "}", context);
     perturb(*model);
     const at::NoGradGuard guard;
     CHECK_FALSE(model->forward(tokens).equal(model->forward(tokens)));
     model->set_mode(stage::RunMode::evaluate);
     CHECK(model->forward(tokens).equal(model->forward(tokens)));
-    const auto plain = make_text_model(type, options + ", dropout: 0}", context);
+    const auto plain = make_model(type, options + ", dropout: 0}", context);
     CHECK(plain->forward(tokens).equal(plain->forward(tokens)));
   }
 }
@@ -139,7 +134,7 @@ TEST_CASE("text models: dropout is random in training and off in evaluation") {
 TEST_CASE("lstm_lm: a token's logits do not depend on later tokens, those of bert do") {
   at::Tensor tokens = at::arange(14).remainder(12).add(1).view({2, 7});
   const auto changes = [&](const std::string& type, const std::string& options) {
-    const auto model = make_text_model(type, options, kStream);
+    const auto model = make_model(type, options, kStream);
     perturb(*model);
     model->set_mode(stage::RunMode::evaluate);
     const at::NoGradGuard guard;
@@ -156,8 +151,8 @@ TEST_CASE("lstm_lm: a token's logits do not depend on later tokens, those of ber
 
 TEST_CASE("bert: activation checkpointing gives equal gradients, also with dropout and padding") {
   const at::Tensor tokens = at::tensor({3, 1, 4, 0, 0, 5, 9, 2, 6, 5}, at::kLong).view({2, 5});
-  const auto model = make_text_model("bert", "{layers: 2, heads: 2, width: 8, context: 9}",
-                                     {{5}, 3, kLabeledTexts});
+  const auto model =
+      make_model("bert", "{layers: 2, heads: 2, width: 8, context: 9}", {{5}, 3, kLabeledTexts});
   perturb(*model);
   const auto gradients = [&] {
     at::manual_seed(2);
@@ -174,21 +169,21 @@ TEST_CASE("bert: activation checkpointing gives equal gradients, also with dropo
 }
 
 TEST_CASE("text models: samples and options that do not fit are an error") {
-  CHECK_THROWS_WITH(make_text_model("lstm_lm", "{embedding_dim: 4, hidden_size: 6}", kStream),
+  CHECK_THROWS_WITH(make_model("lstm_lm", "{embedding_dim: 4, hidden_size: 6}", kStream),
                     Contains("with tie_weights, embedding_dim must be hidden_size (6), got 4"));
-  CHECK_THROWS_WITH(make_text_model("lstm_lm", "{}", kClassified),
+  CHECK_THROWS_WITH(make_model("lstm_lm", "{}", kClassified),
                     Contains("lstm_lm predicts the next token at each position, but the targets "
                              "are classes") &&
                         Contains("choose model lstm_classifier"));
-  CHECK_THROWS_WITH(make_text_model("lstm_classifier", "{}", kStream),
+  CHECK_THROWS_WITH(make_model("lstm_classifier", "{}", kStream),
                     Contains("one answer for each text, but the targets are tokens"));
-  CHECK_THROWS_WITH(make_text_model("bert", "{heads: 5, layers: 1}", kClassified),
+  CHECK_THROWS_WITH(make_model("bert", "{heads: 5, layers: 1}", kClassified),
                     Contains("width must be a multiple of heads (5), got 768"));
-  CHECK_THROWS_WITH(make_text_model("bert", "{context: 6, layers: 1}", kClassified),
+  CHECK_THROWS_WITH(make_model("bert", "{context: 6, layers: 1}", kClassified),
                     Contains("raise model.context to 7, or lower max_length"));
   const std::string packed =
       "{layers: [{type: embedding, embedding_dim: 4}, {type: gru, hidden_size: 3, packed: true}, "
       "linear]}";
-  CHECK_THROWS_WITH(make_text_model("sequential", packed, kStream),
+  CHECK_THROWS_WITH(make_model("sequential", packed, kStream),
                     Contains("'packed' needs texts that are padded to one length"));
 }

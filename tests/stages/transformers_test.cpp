@@ -18,18 +18,13 @@
 
 using namespace trainctl;
 using stages_test::check_names;
+using stages_test::make_model;
 using stages_test::perturb;
 using stages_test::tensor;
 
 namespace {
 
 constexpr spec::SampleKind kText{spec::Inputs::tokens, spec::Targets::tokens};
-
-std::unique_ptr<stage::Model> make_transformer(const std::string& type, const std::string& options,
-                                               const stage::ModelContext& context) {
-  return stages::builtin_catalog().models.build(stages_test::stage("model", type, options),
-                                                context);
-}
 
 /// Returns the input that tests/golden/make/transformer_models.py uses.
 at::Tensor inputs_of(const stage::ModelContext& context) {
@@ -58,7 +53,7 @@ TEST_CASE("transformers and sequential: seeded weights, names and logits equal P
     at::manual_seed(golden["seed"]);
     stage::ModelContext context{stages_test::shape_of(run["input_shape"]), run["classes"]};
     if (run["tokens"]) context.kind = kText;
-    const auto model = make_transformer(run["type"], run["options"].dump(), context);
+    const auto model = make_model(run["type"], run["options"].dump(), context);
     check_names(model->parameters(), run["parameters"]);
     check_names(model->buffers(), run["buffers"]);
     perturb(*model);
@@ -76,7 +71,7 @@ TEST_CASE("transformers: every parameter gets a nonzero gradient, also in ConvNe
   for (const std::string type : {"vit_tiny", "convnext_tiny", "gpt"}) {
     INFO(type);
     const stage::ModelContext& context = type == "gpt" ? text : images;
-    const auto model = make_transformer(
+    const auto model = make_model(
         type, type == "gpt" ? "{layers: 2, heads: 2, width: 8, context: 6}" : "{}", context);
     perturb(*model);
     model->set_mode(stage::RunMode::evaluate);
@@ -107,7 +102,7 @@ TEST_CASE("transformers: activation checkpointing gives equal gradients, also wi
     const std::string options = type == "gpt"        ? "{layers: 2, heads: 2, width: 8, context: 6}"
                                 : type == "vit_tiny" ? "{dropout: 0.1}"
                                                      : "{stochastic_depth_prob: 0.5}";
-    const auto model = make_transformer(type, options, context);
+    const auto model = make_model(type, options, context);
     perturb(*model);
     const auto plain = gradients(*model, context);
     CHECK(model->checkpoint_activations());
@@ -120,7 +115,7 @@ TEST_CASE("gpt: the gradient of tied embeddings covers input tokens and predicte
   at::manual_seed(1);
   const stage::ModelContext context{{5}, 11, kText};
   const auto model =
-      make_transformer("gpt", "{layers: 1, heads: 2, width: 8, context: 6, dropout: 0}", context);
+      make_model("gpt", "{layers: 1, heads: 2, width: 8, context: 6, dropout: 0}", context);
   perturb(*model);
   to_double(*model);
   const at::Tensor tokens = at::tensor({1, 2, 2, 3, 1}, at::kLong).unsqueeze(0);
@@ -151,8 +146,7 @@ TEST_CASE("gpt: the gradient of tied embeddings covers input tokens and predicte
 
 TEST_CASE("gpt: a token's logits do not depend on later tokens") {
   const stage::ModelContext context{{6}, 11, kText};
-  const auto model =
-      make_transformer("gpt", "{layers: 2, heads: 2, width: 16, context: 8}", context);
+  const auto model = make_model("gpt", "{layers: 2, heads: 2, width: 16, context: 8}", context);
   model->set_mode(stage::RunMode::evaluate);
   const at::NoGradGuard guard;
   at::Tensor tokens = inputs_of(context);
@@ -167,7 +161,7 @@ TEST_CASE("gpt: a token's logits do not depend on later tokens") {
 TEST_CASE("gpt: initial weights are GPT-2's, with smaller projections into the residual stream") {
   at::manual_seed(1);
   const auto model =
-      make_transformer("gpt", "{layers: 8, heads: 2, width: 64, context: 32}", {{6}, 100, kText});
+      make_model("gpt", "{layers: 8, heads: 2, width: 64, context: 32}", {{6}, 100, kText});
   for (const auto& [name, parameter] : model->parameters()) {
     if (parameter.dim() < 2) continue;
     INFO(name);
@@ -182,7 +176,7 @@ TEST_CASE("transformers: dropout is random in training and off in evaluation") {
   const stage::ModelContext text{{5}, 11, kText};
   const auto differs = [](const std::string& type, const std::string& options,
                           const stage::ModelContext& context) {
-    const auto model = make_transformer(type, options, context);
+    const auto model = make_model(type, options, context);
     perturb(*model);
     const at::NoGradGuard guard;
     const at::Tensor x = inputs_of(context);
@@ -215,20 +209,20 @@ TEST_CASE("stochastic_depth: drops whole samples and scales the others") {
 
 TEST_CASE("transformers: unsupported sample shapes and options are an error") {
   CHECK_THROWS_WITH(
-      make_transformer("vit_tiny", "{}", {{3, 30, 32}, 10}),
+      make_model("vit_tiny", "{}", {{3, 30, 32}, 10}),
       "model 'vit_tiny': the images are 30x32, which patches of 16x16 do not cover "
       "exactly\nhint: resize them with a transform to a multiple of 16, such as 32x32");
-  CHECK_NOTHROW(make_transformer("vit_tiny", "{patch_size: 2}", {{1, 4, 6}, 10}));
-  CHECK_THROWS_WITH(make_transformer("vit_tiny", "{}", {{768}, 10}),
+  CHECK_NOTHROW(make_model("vit_tiny", "{patch_size: 2}", {{1, 4, 6}, 10}));
+  CHECK_THROWS_WITH(make_model("vit_tiny", "{}", {{768}, 10}),
                     Contains("needs images of the shape C x H x W"));
-  CHECK_THROWS_WITH(make_transformer("convnext_tiny", "{}", {{3, 28, 28}, 10}),
+  CHECK_THROWS_WITH(make_model("convnext_tiny", "{}", {{3, 28, 28}, 10}),
                     Contains("the images are 28x28, but convnext_tiny needs at least 32x32"));
-  CHECK_THROWS_WITH(make_transformer("convnext_tiny", "{}", {{}, 10}),
+  CHECK_THROWS_WITH(make_model("convnext_tiny", "{}", {{}, 10}),
                     Contains("the input has no shape"));
-  CHECK_THROWS_WITH(make_transformer("gpt", "{context: 8, layers: 1}", {{9}, 11, kText}),
+  CHECK_THROWS_WITH(make_model("gpt", "{context: 8, layers: 1}", {{9}, 11, kText}),
                     Contains("a sample has 9 tokens, but the model's longest sequence is 8"));
-  CHECK_THROWS_WITH(make_transformer("gpt", "{heads: 5, layers: 1}", {{9}, 11, kText}),
+  CHECK_THROWS_WITH(make_model("gpt", "{heads: 5, layers: 1}", {{9}, 11, kText}),
                     Contains("width must be a multiple of heads (5), got 768"));
-  CHECK_THROWS_WITH(make_transformer("gpt", "{layers: 1}", {{9}, 0, kText}),
+  CHECK_THROWS_WITH(make_model("gpt", "{layers: 1}", {{9}, 0, kText}),
                     Contains("'vocab_size: 50257'"));
 }

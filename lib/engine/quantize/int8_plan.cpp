@@ -89,7 +89,8 @@ class Planner {
     return plan_.constants.at(value);
   }
 
-  /// Returns the constant; an undefined tensor if it is None, nullopt if the value varies.
+  /// Returns the constant, or an undefined tensor for None. Returns nullopt if the value is
+  /// computed.
   [[nodiscard]] std::optional<at::Tensor> constant_tensor(const jit::Value* value) const {
     const auto found = plan_.constants.find(value);
     if (found == plan_.constants.end()) return std::nullopt;

@@ -100,8 +100,7 @@ struct LstmLm : TextLstm {
 struct Bert : OfTokens {
   static constexpr auto kSummary =
       "Encoder of BERT (Devlin et al. 2018) with the parameter names of Hugging Face's; it "
-      "predicts "
-      "masked tokens or, on texts with classes, the class.";
+      "predicts masked tokens or, on texts with classes, the class.";
 
   std::int64_t layers = 12;
   std::int64_t heads = 12;

@@ -1,7 +1,6 @@
 #include "engine/quantize/quantizer.hpp"
 
 #include "base/error.hpp"
-#include "stages/builtin.hpp"
 #include "stages/support.hpp"
 #include "support/catch.hpp"
 #include "support/close.hpp"
@@ -21,16 +20,11 @@ using namespace trainctl;
 using engine::Int8Kind;
 using engine::QuantizedLayer;
 using engine::Quantizer;
+using stages_test::make_model;
 using stages_test::ramp;
 using stages_test::tensor;
 
 namespace {
-
-std::unique_ptr<stage::Model> make_model(const std::string& type, const std::string& options,
-                                         const stage::ModelContext& context) {
-  return stages::builtin_catalog().models.build(stages_test::stage("model", type, options),
-                                                context);
-}
 
 /// Gives batch norms the running averages of tests/golden/make/quantized.py.
 void set_averages(const stage::Model& model) {
