@@ -100,6 +100,33 @@ def shapes(folder, draw):
                     tar.addfile(member, io.BytesIO(data))
 
 
+def scene(draw, size=48):
+    """Returns a picture with a disk and a square on a noisy ground, and the class of each pixel: 1 or 2, 0 for the ground, and 255,
+    which does not count, on the edges."""
+    radius, side = draw.randrange(6, 11), draw.randrange(5, 9)
+    (x1, y1), (x2, y2) = ((draw.randrange(12, size - 12), draw.randrange(12, size - 12)) for _ in range(2))
+    pixels, mask = bytearray(), bytearray()
+    for y in range(size):
+        for x in range(size):
+            disk, square = math.hypot(x - x1, y - y1) - radius, max(abs(x - x2), abs(y - y2)) - side
+            label, edge = (1, disk) if disk < 0 and square >= 0 else (2, square) if square < 0 else (0, min(disk, square))
+            mask += bytes([255 if abs(edge) < 0.7 else label] * 3)
+            color = ((70, 90, 70), (200, 120, 60), (60, 120, 200))[label]
+            pixels += bytes(max(0, min(255, value + draw.randrange(-40, 41))) for value in color)
+    return png(size, size, bytes(pixels)), png(size, size, bytes(mask))
+
+
+def scenes(folder, draw):
+    """Writes pictures with a disk and a square, and a mask of each."""
+    for name, count in (("train", 96), ("val", 24)):
+        for kind in ("images", "masks"):
+            (folder / name / kind).mkdir(parents=True)
+        for i in range(count):
+            picture, mask = scene(draw)
+            (folder / name / "images" / f"{i:03}.png").write_bytes(picture)
+            (folder / name / "masks" / f"{i:03}.png").write_bytes(mask)
+
+
 def text(folder, _):
     """Writes the source of Python's library, one token per byte; the last tenth is for validation."""
     sources = sorted(pathlib.Path(os.__file__).parent.glob("*.py"))
@@ -123,7 +150,7 @@ def sentences(folder, draw):
         (folder / f"{name}.csv").write_text("\n".join(lines) + "\n")
 
 
-SETS = (houses, multi_label, distillation, shapes, text, sentences)
+SETS = (houses, multi_label, distillation, shapes, scenes, text, sentences)
 
 
 def make(root, sets=SETS):

@@ -75,9 +75,11 @@ spec::LearnedTargets learned_targets_of(const Headers& headers, const spec::Job&
   const data::Facts& train = headers.train;
   const data::Facts& found = headers.predicted;
   const data::Roles roles = data::roles_of(train.layout);
-  ENSURE(config, roles.kind.targets != spec::Targets::tokens,
-         "predict writes one row per sample, but a model of tokens has one output per token\nhint: "
-         "use 'trainctl eval' for its loss and metrics");
+  ENSURE(
+      config, spec::has_one_row(roles.kind.targets),
+      "predict writes one row per sample, but a model of {0} has one output for each of the {0}\n"
+      "hint: use 'trainctl eval' for its loss and metrics",
+      enum_name(roles.kind.targets));
   // Classes without names are identified by their number.
   const bool same_names = train.class_names.empty() || found.class_names.empty() ||
                           train.class_names == found.class_names;

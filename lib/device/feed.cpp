@@ -88,12 +88,12 @@ std::vector<FeedPart> feed_parts(const FeedOptions& options) {
   const bool image = roles.kind.inputs == spec::Inputs::images;
   const bool tokens = roles.kind.inputs == spec::Inputs::tokens;
   const bool classes = roles.kind.targets == spec::Targets::classes;
+  const bool numbers = roles.kind.targets == spec::Targets::numbers;
   const std::int64_t rows = options.max_rows;
   std::vector<FeedPart> parts;
   // The labels come first, because they are checked before anything is changed.
   parts.push_back({classes ? Kind::classes : Kind::copied, roles.target, &DeviceBatch::targets,
-                   classes || tokens ? at::kLong : at::kFloat,
-                   with_rows(rows, roles.target_shape)});
+                   numbers ? at::kFloat : at::kLong, with_rows(rows, roles.target_shape)});
   parts.push_back({image ? Kind::image : Kind::copied, roles.input, &DeviceBatch::inputs,
                    tokens ? at::kLong : at::kFloat, with_rows(rows, roles.input_shape)});
   if (roles.label_b)  // classes of the same batch, which are checked already

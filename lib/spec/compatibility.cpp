@@ -98,6 +98,7 @@ std::string task_name(const config::Stage& task, Targets targets) {
     case Targets::classes: return "classification";
     case Targets::numbers: return "regression";
     case Targets::tokens: return "language_modeling";
+    case Targets::pixels: return "segmentation";
   }
   return {};
 }

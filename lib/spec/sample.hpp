@@ -12,13 +12,23 @@ constexpr std::array<const char*, 3> enum_names(Inputs) {
   return {"images", "rows of numbers", "tokens"};
 }
 
-enum class Targets { classes, numbers, tokens };
-constexpr std::array<const char*, 3> enum_names(Targets) {
-  return {"classes", "numbers", "tokens"};
+enum class Targets { classes, numbers, tokens, pixels };
+constexpr std::array<const char*, 4> enum_names(Targets) {
+  return {"classes", "numbers", "tokens", "pixels"};
 }
+
+/// The field of samples whose image has one more channel, a mask: the class of each pixel.
+inline constexpr const char* kPixels = "pixels";
+/// The value of pixels in a mask that do not count.
+inline constexpr int kIgnoredPixel = 255;
 
 /// Numeric targets that are yes/no answers, 1 and 0, for a loss or a metric.
 struct Answers {};
+
+/// Returns whether a sample has one row of outputs, not one for each token or pixel.
+constexpr bool has_one_row(Targets targets) {
+  return targets == Targets::classes || targets == Targets::numbers;
+}
 
 struct SampleKind {
   Inputs inputs = Inputs::images;

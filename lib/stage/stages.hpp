@@ -38,8 +38,9 @@ struct ModelContext {
 class Model {
  public:
   virtual ~Model() = default;
-  /// Returns logits [N, outputs], or [N, T, outputs] for token targets. `inputs` is float32 [N, C,
-  /// H, W] for images, float32 [N, ...] for rows and int64 [N, T] for tokens.
+  /// Returns logits [N, outputs], or [N, T, outputs] for token targets and [N, outputs, H, W] for
+  /// pixels. `inputs` is float32 [N, C, H, W] for images, float32 [N, ...] for rows and int64
+  /// [N, T] for tokens.
   virtual at::Tensor forward(const at::Tensor& inputs) = 0;
   /// Returns all parameters in a fixed order.
   [[nodiscard]] virtual std::vector<NamedTensor> parameters() const = 0;
@@ -101,7 +102,7 @@ class Loss {
   virtual ~Loss() = default;
   /// Computes the loss. `logits` is float [N, outputs] and `targets` is int64 [N] for classes or
   /// float32 [N, outputs] for regression. For tokens `logits` is [N, T, outputs] and `targets`
-  /// int64 [N, T].
+  /// int64 [N, T], for pixels [N, outputs, H, W] and int64 [N, H, W].
   virtual LossValue forward(const at::Tensor& logits, const at::Tensor& targets) = 0;
   /// Computes lambda * loss(own) + (1 - lambda) * loss(partner) for each row. Throws Error(config)
   /// if the loss does not support mixed targets.

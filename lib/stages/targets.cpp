@@ -24,6 +24,7 @@ at::Tensor widen(const at::Tensor& logits) {
 
 ClassRows class_rows(const at::Tensor& logits, const at::Tensor& targets) {
   if (logits.dim() == 2) return {logits, targets};
+  if (logits.dim() == 4) return {logits.permute({0, 2, 3, 1}).flatten(0, 2), targets.flatten()};
   return {logits.flatten(0, -2), targets.flatten()};
 }
 

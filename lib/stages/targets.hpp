@@ -17,12 +17,13 @@ at::Tensor as_numbers(const at::Tensor& logits, const at::Tensor& targets);
 /// Returns logits of 16 bits as float32, and others unchanged.
 at::Tensor widen(const at::Tensor& logits);
 
-/// Logits [N, K] and classes [N] with a row for each token of [N, T, K] and [N, T].
+/// Logits [N, K] and classes [N] with a row for each token of [N, T, K] and [N, T], or for each
+/// pixel of [N, K, H, W] and [N, H, W].
 struct ClassRows {
   at::Tensor logits;
   at::Tensor classes;
 };
-/// Flattens the sequences; returns other logits and classes unchanged.
+/// Flattens sequences and images; returns other logits and classes unchanged.
 ClassRows class_rows(const at::Tensor& logits, const at::Tensor& targets);
 
 /// Returns one value for each of `count` classes or outputs as a float32 tensor on `device`;

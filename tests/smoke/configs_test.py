@@ -23,7 +23,7 @@ SCRIPT = SOURCE / "tests/golden/torch/script.pt"
 TABLE = SOURCE / "tests/golden/data/table.parquet"
 
 # Stages that no config uses, each with the reason. A new stage comes with a config, not with a line here.
-WITHOUT_A_CONFIG = {("logger", "mlflow"): "needs a server", ("model", "unet"): "needs a task of a plug-in"}
+WITHOUT_A_CONFIG = {("logger", "mlflow"): "needs a server"}
 
 # The kind of stage that a key holds: at the top level, in a split, or among the options of another stage.
 KINDS = {"model": "model", "task": "task", "teacher": "model", "loss": "loss", "optimizer": "optimizer", "scheduler": "scheduler", "early_stopping": "stopper",
@@ -255,7 +255,7 @@ class DistributedConfigs(Stepping):
 class SmallImageConfigs(Stepping):
     FOLDERS = ("cifar10", "cifar10/layers", "cifar100", "images")
     WRITERS = (write_cifar,)
-    SETS = (make_data.shapes, make_data.distillation)
+    SETS = (make_data.shapes, make_data.scenes, make_data.distillation)
 
 
 class Photographs:

@@ -55,7 +55,43 @@ class Reconstructs(Tasks):
         result = self.train(*DRAWN, *CPU, "trainer.max_epochs=5", config=CONFIGS / "mnist/tasks/autoencoder.yaml")
         self.assertLess(result["val"]["loss"], 0.03)
         self.assert_has(self.refused("validate", self.CONFIG, *DRAWN, "task=auto", "model=autoencoder"), "write 'task: reconstruction'")
-        self.assert_has(self.refused("validate", self.CONFIG, *DRAWN, "model=unet"), "one answer for each pixel")
+
+
+class FindsPixels(Tasks):
+    CONFIG = CONFIGS / "images/segmentation.yaml"
+
+    def setUp(self):
+        super().setUp()
+        make_data.make(self.folder / "data", (make_data.scenes,))
+        patch = mock.patch.dict(os.environ, TRAINCTL_DATA=str(self.folder / "data"))
+        patch.start()
+        self.addCleanup(patch.stop)
+
+    def test_unet_finds_disks_and_squares(self):
+        result = self.train(*CPU, "trainer.max_epochs=8", config=self.CONFIG)
+        self.assertGreater(result["val"]["mean_iou"], 0.7)
+        self.assertGreater(result["val"]["dice"], result["val"]["mean_iou"])
+        evaluated = self.ask("eval", self.run_dir, "--checkpoint", "last")
+        self.assertAlmostEqual(evaluated["metrics"]["mean_iou"], result["val"]["mean_iou"], places=6)
+        self.program("checkpoint", "export", self.run_dir, "--out", self.folder / "model.pt", code=0)
+        self.assert_has(self.refused("predict", self.run_dir, "--out", self.folder / "p.npy"), "one output for each of the pixels")
+
+    def test_workers_caches_and_ranks_give_the_same_pixels_and_a_resumed_run_is_identical(self):
+        def digest(*words):
+            return self.train(*CPU, "trainer.max_epochs=1", *words, config=self.CONFIG)["data_digest"]
+
+        alone = digest()
+        self.assertEqual(digest("loader.num_workers=2"), alone)
+        self.assertEqual(digest("+trainer.devices=2", "loader.batch_size=4"), alone)
+        self.assertEqual(digest("+dataset.cache.mode=none"), alone)
+        self.assert_resumes(self.CONFIG, *CPU)
+
+    def test_what_does_not_fit_masks_is_an_error_before_the_run(self):
+        for words, part in ((("task=auto",), "write 'task: segmentation'"), (("model=resnet18",), "choose model unet"),
+                            (("loss=nll",), "ignore_index: 255"), (("metrics=[accuracy]",), "the metric 'accuracy' takes classes"),
+                            (("dataset.train.transforms=[auto_augment]",), "cannot transform masks together"),
+                            (("+trainer.test_time_augmentation={}",), "compares them with the image itself")):
+            self.assert_has(self.refused("validate", self.CONFIG, *words), part)
 
 
 class PredictsHiddenTokens(Tasks):

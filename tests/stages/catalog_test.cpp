@@ -35,6 +35,7 @@ void build_model(const config::Stage& stage, const stage::Catalog& all) {
   if (stage.type == "gpt" || stage.type == "lstm_lm")
     context = {{8}, 10, {spec::Inputs::tokens, spec::Targets::tokens}};
   if (classifies) context = {{8}, 10, {spec::Inputs::tokens, spec::Targets::classes, 20}};
+  if (stage.type == "unet") context.kind.targets = spec::Targets::pixels;
   if (stage.type == "autoencoder")
     context = {{3, 32, 32}, 3 * 32 * 32, {spec::Inputs::images, spec::Targets::numbers}};
   CHECK(all.models.build(stage, context) != nullptr);

@@ -290,3 +290,27 @@ TEST_CASE("confusion_matrix: counts the predictions of each class") {
   CHECK(matrix->sums().sum().item<double>() == 0);
   CHECK_THROWS_WITH(make_metric("confusion_matrix", "{}", 2001), Contains("at most 2000"));
 }
+
+TEST_CASE("mean_iou and dice: the overlap of all pixels together, over the classes that occur") {
+  // Two images of 1x4 pixels; the third class does not occur.
+  const at::Tensor actual = tensor(Json::parse("[[[0, 0, 1, 1]], [[0, 1, 1, 0]]]"), at::kLong);
+  const at::Tensor called = tensor(Json::parse("[[[0, 1, 1, 1]], [[0, 1, 0, 0]]]"), at::kLong);
+  const at::Tensor logits = at::zeros({2, 3, 1, 4}).scatter_(1, called.unsqueeze(1), 1);
+  // Of class 0, 3 pixels are right, 4 called and 4 actual; of class 1 the same.
+  const stage::MetricContext context{3, at::kCPU, spec::Targets::pixels};
+  for (const auto& [type, expected] : {std::pair("mean_iou", 3.0 / 5), {"dice", 6.0 / 8}}) {
+    INFO(type);
+    const auto whole = make_metric(type, "{}", context);
+    CHECK(std::isnan(whole->value()));
+    whole->update(logits, actual);
+    CHECK(whole->value() == Approx(expected));
+    const auto parts = make_metric(type, "{}", context);
+    parts->update(logits.narrow(0, 0, 1), actual.narrow(0, 0, 1));
+    parts->update(logits.narrow(0, 1, 1), actual.narrow(0, 1, 1));
+    CHECK(mismatch(parts->sums(), whole->sums()) == "");
+    const auto counted =
+        make_metric(type, "{}", context);  // as the trainer leaves out ignored pixels
+    counted->update(logits.permute({0, 2, 3, 1}).flatten(0, 2), actual.flatten());
+    CHECK(counted->value() == Approx(expected));
+  }
+}

@@ -16,10 +16,11 @@ using stages_test::tensor;
 
 namespace {
 
-/// Returns the context that the model needs: an autoencoder predicts the values of its input.
+/// Returns the context that the model needs: an autoencoder predicts the values of its input, and
+/// unet the class of each pixel.
 stage::ModelContext context_of(const std::string& type, const std::vector<std::int64_t>& shape,
                                std::int64_t classes) {
-  if (type != "autoencoder") return {shape, classes};
+  if (type != "autoencoder") return {shape, classes, {spec::Inputs::images, spec::Targets::pixels}};
   return {shape, spec::layer::values_in(shape), {spec::Inputs::images, spec::Targets::numbers}};
 }
 
@@ -57,7 +58,8 @@ TEST_CASE("pixel models: outputs have the size of the images, also if it is odd"
     const at::Tensor x = ramp(shape);
     for (const std::string upsampling : {"transposed", "bilinear"}) {
       const auto unet =
-          make_model("unet", "{channels: 2, depth: 3, upsampling: " + upsampling + "}", {shape, 5});
+          make_model("unet", "{channels: 2, depth: 3, upsampling: " + upsampling + "}",
+                     context_of("unet", shape, 5));
       CHECK(unet->forward(x).sizes() == at::IntArrayRef({2, 5, shape[1], shape[2]}));
     }
     const auto autoencoder =
@@ -67,11 +69,13 @@ TEST_CASE("pixel models: outputs have the size of the images, also if it is odd"
 }
 
 TEST_CASE("pixel models: images that are too small and other samples are an error") {
-  CHECK_THROWS_WITH(make_model("unet", "{}", {{3, 15, 40}, 2}),
+  CHECK_THROWS_WITH(make_model("unet", "{}", context_of("unet", {3, 15, 40}, 2)),
                     Contains("the images are 15x40, but the model halves them 4 times and needs at "
                              "least 16x16") &&
                         Contains("lower 'depth'"));
   CHECK_THROWS_WITH(make_model("unet", "{}", {{40}, 2}), Contains("needs images of the shape"));
+  CHECK_THROWS_WITH(make_model("unet", "{}", {{3, 32, 32}, 2}),
+                    Contains("unet predicts the class of each pixel, but the targets are classes"));
   CHECK_THROWS_WITH(make_model("autoencoder", "{}", {{40}, 2}),
                     Contains("needs images of the shape"));
   CHECK_THROWS_WITH(make_model("autoencoder", "{}", {{3, 8, 8}, 10}),

@@ -84,6 +84,25 @@ at::Tensor masked(stage::Task& task, FakeTools& tools, std::int64_t epoch) {
 
 }  // namespace
 
+TEST_CASE("segmentation: the model gets the image, and the loss the classes of the mask") {
+  const at::Tensor mask = torch::tensor({0, 1, 255, 2, 1, 0}, torch::kFloat).view({1, 1, 2, 3});
+  const at::Tensor image = torch::rand({1, 3, 2, 3});
+  FakeTools tools("cross_entropy", 3);
+  tools.model.outputs = torch::rand({1, 3, 2, 3});
+  const auto segmentation = task("segmentation", "{}");
+  const device::DeviceBatch batch =
+      batch_of(torch::cat({image, mask.div(255)}, 1), torch::zeros({1}, torch::kLong));
+  const at::Tensor expected = mask.squeeze(1).to(torch::kLong);
+  tools.criterion = stages::builtin_catalog().losses.build(
+      stages_test::stage("loss", "cross_entropy", "{ignore_index: 255}"), {3});
+  const stage::TaskResult result = segmentation->step(batch, tools);
+  CHECK(tools.model.seen.equal(image));
+  CHECK(result.batch.targets.equal(expected));
+  CHECK(result.loss.weight.item<float>() == 5);
+  tools.model.outputs = torch::rand({1, 3, 2, 2});
+  CHECK_THROWS_WITH(segmentation->step(batch, tools), Contains("has the shape [1, 3, 2, 2]"));
+}
+
 TEST_CASE("reconstruction: the targets are the values of the input") {
   FakeTools tools("mse", 12);
   const at::Tensor images = torch::arange(24, torch::kFloat).view({2, 3, 2, 2});

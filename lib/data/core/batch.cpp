@@ -77,6 +77,11 @@ bool set_input(Roles& roles, const Layout& layout) {
 bool set_target(Roles& roles, const Layout& layout) {
   const auto next_tokens = find(layout, "targets");
   const bool tokens = roles.kind.inputs == Inputs::tokens && next_tokens.has_value();
+  if (const auto pixels = find(layout, spec::kPixels)) {
+    roles.target = *pixels;
+    roles.kind.targets = Targets::pixels;
+    return roles.kind.inputs == Inputs::images;
+  }
   const auto target = tokens ? next_tokens : find(layout, "label");
   const bool lacks_vocabulary =
       roles.kind.inputs == Inputs::tokens && !tokens && roles.kind.vocab_size == 0;

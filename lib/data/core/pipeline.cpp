@@ -6,6 +6,7 @@
 #include "data/core/dataset_split.hpp"
 #include "data/core/image_probe.hpp"
 #include "data/loader/batch_assembler.hpp"
+#include "data/transform/joint.hpp"
 #include "spec/experiment/experiment.hpp"
 
 namespace trainctl::data {
@@ -20,19 +21,28 @@ const typename Map::mapped_type& stage_of(const Map& map, const config::Stage& s
 
 std::string named(const config::Stage& stage) { return stage.kind + " '" + stage.type + "'"; }
 
-Normalization checked(Normalization normalization, const ImageShape& image) {
-  const auto channels = static_cast<std::size_t>(image.channels);
+/// Returns whether the last channel of the images is a mask.
+bool has_masks(const Layout& layout) { return find_field(layout, spec::kPixels) < layout.size(); }
+
+/// Leaves a mask as it is.
+Normalization checked(Normalization normalization, const ImageShape& image, bool masks) {
+  const auto channels = static_cast<std::size_t>(image.channels - (masks ? 1 : 0));
   ENSURE(config, normalization.mean.size() == channels && normalization.std.size() == channels,
          "mean and std must have one value per channel of the images ({}), got {} for mean and {} "
          "for std",
          channels, normalization.mean.size(), normalization.std.size());
+  if (masks) {
+    normalization.mean.push_back(0);
+    normalization.std.push_back(1);
+  }
   return normalization;
 }
 
 /// The transforms of a split, added one after the other.
 struct TransformList {
-  ImageShape shape;   // of the output of the last transform; height and width may be open
-  Pipeline pipeline;  // without its data set
+  ImageShape shape;    // of the output of the last transform; height and width may be open
+  Pipeline pipeline;   // without its data set
+  bool masks = false;  // whether the last channel is a mask
 
   /// Throws Error(config) that names the transform when it does not fit or follows `normalize`. The
   /// list is then unchanged.
@@ -43,10 +53,11 @@ struct TransformList {
           "no transform may follow 'normalize'\nhint: use 'normalize' once, as the last transform");
       const auto normalize = catalog.normalizations.find(stage.type);
       if (normalize != catalog.normalizations.end()) {
-        pipeline.normalization = checked(normalize->second(stage), shape);
+        pipeline.normalization = checked(normalize->second(stage), shape, masks);
         return;
       }
-      auto step = stage_of(catalog.transforms, stage)(stage);
+      const auto& make = stage_of(catalog.transforms, stage);
+      auto step = masks ? joint_transform(stage, make) : make(stage);
       shape = step->output(shape);
       pipeline.transforms.push_back(std::move(step));
       pipeline.names.push_back(stage.type);
@@ -57,8 +68,8 @@ struct TransformList {
 /// Returns the transforms of the split after a check that each image has the size `common`. Throws
 /// like TransformList::add().
 TransformList list_of_common_size(const ImageShape& common, const spec::DataSplit& split,
-                                  const Catalog& catalog) {
-  TransformList list{common, {.transforms = {same_size(common)}, .names = {"same_size"}}};
+                                  const Catalog& catalog, bool masks) {
+  TransformList list{common, {.transforms = {same_size(common)}, .names = {"same_size"}}, masks};
   for (const config::Stage& stage : split.transforms) list.add(stage, catalog);
   return list;
 }
@@ -80,11 +91,11 @@ Pipeline build_pipeline(const spec::DataSplit& split, const Catalog& catalog) {
            named(split.dataset));
     return {dataset};
   }
-  TransformList list{image_shape(*facts.image()), {}};
+  TransformList list{image_shape(*facts.image()), {}, has_masks(facts.layout)};
   for (const config::Stage& stage : split.transforms) list.add(stage, catalog);
   if (!list.shape.fixed()) {
     const ImageShape common = common_size(*dataset).shape;
-    if (common.fixed()) list = list_of_common_size(common, split, catalog);
+    if (common.fixed()) list = list_of_common_size(common, split, catalog, list.masks);
   }
   list.pipeline.dataset = dataset;
   return std::move(list.pipeline);
@@ -213,7 +224,7 @@ SplitCheck check_split(const spec::DataSplit& split, spec::CacheMode cache,
     return check;
   }
   const ImageShape stored = image_shape(*image);
-  TransformList list{stored, {}};
+  TransformList list{stored, {}, has_masks(check.facts->layout)};
   for (const config::Stage& stage : split.transforms)
     collect(check, stage, [&] { list.add(stage, catalog); });
   check_copied_transforms(split, list.pipeline, check);
@@ -223,7 +234,8 @@ SplitCheck check_split(const spec::DataSplit& split, spec::CacheMode cache,
       const CommonSize common = common_size(*build_dataset(split, catalog));
       ENSURE(config, common.difference.empty(), "the images differ in size: {}\nhint: {}",
              common.difference, kSizeHint);
-      if (common.shape.fixed()) list = list_of_common_size(common.shape, split, catalog);
+      if (common.shape.fixed())
+        list = list_of_common_size(common.shape, split, catalog, list.masks);
     }
     check.facts->layout = transformed(check.facts->layout, list.pipeline.transforms);
   });

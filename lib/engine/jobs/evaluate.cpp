@@ -216,8 +216,10 @@ Int8Model quantize_next_to(const RunStages& stages, const ProbeContext& evaluati
 }
 
 void check_predictable(const stage::ModelContext& shape) {
-  ENSURE(config, shape.kind.targets != spec::Targets::tokens,
-         "predict requires a model with one output per sample, but this model has one per token");
+  ENSURE(config, spec::has_one_row(shape.kind.targets),
+         "predict requires a model with one output per sample, but this model has one for each of "
+         "the {}",
+         enum_name(shape.kind.targets));
 }
 
 }  // namespace

@@ -87,6 +87,7 @@ device::DeviceBatch made_up_batch(const stage::ModelContext& model, std::int64_t
     case spec::Targets::classes: batch.targets = draw_classes({rows}); break;
     case spec::Targets::numbers: batch.targets = at::rand({rows, model.outputs}); break;
     case spec::Targets::tokens: batch.targets = draw_classes(shape); break;
+    case spec::Targets::pixels: batch.targets = draw_classes({rows, shape[2], shape[3]}); break;
   }
   batch.inputs = device::copy_to(batch.inputs, device, kPlace);
   batch.targets = device::copy_to(batch.targets, device, kPlace);

@@ -132,10 +132,10 @@ struct TargetsOf {
 };
 
 std::string taken_of(const config::Stage& stage) {
-  for (const Targets targets : {Targets::classes, Targets::numbers}) {
+  for (const Targets targets : {Targets::classes, Targets::numbers, Targets::tokens}) {
     if (takes(stage, targets)) return enum_name(targets);
   }
-  return enum_name(Targets::tokens);
+  return enum_name(Targets::pixels);
 }
 
 /// Returns whether the metric is meaningful for the labels. Assumes that a loss that could not be
@@ -180,6 +180,21 @@ void check_metric_targets(Checker& checker, const config::Stage& stage, const st
       hint);
 }
 
+/// Reports a loss that takes the value of pixels that do not count for a class.
+void check_ignored_pixels(Checker& checker) {
+  const config::Stage& stage = checker.experiment().loss;
+  std::optional<std::int64_t> ignored = kIgnoredPixel;
+  if (const auto* options = stage.get_if<loss::CrossEntropy>()) ignored = options->ignore_index;
+  if (const auto* options = stage.get_if<loss::Nll>()) ignored = options->ignore_index;
+  if (ignored == kIgnoredPixel || !checker.is_valid("loss")) return;
+  checker.error(
+      checker.find("loss") != nullptr ? "loss" : "task",
+      fmt::format("pixels of masks with the value {} do not count, but the loss does not "
+                  "ignore them",
+                  kIgnoredPixel),
+      fmt::format("write 'loss: {{type: cross_entropy, ignore_index: {}}}'", kIgnoredPixel));
+}
+
 /// Reports a loss or metric that does not fit the labels, with those that do.
 void check_targets(Checker& checker, const TargetsOf& of) {
   const Experiment& experiment = checker.experiment();
@@ -205,7 +220,9 @@ bool check_task(Checker& checker, const ModelInput& data) {
     checker.error("task",
                   fmt::format("the task '{}' takes {}, but the labels of dataset.train are {}",
                               task.type, taken_of(task), enum_name(data.kind.targets)),
-                  "choose another task, or remove the key: the data set then decides");
+                  data.kind.targets == Targets::pixels
+                      ? "write 'task: segmentation'"
+                      : "choose another task, or remove the key: the data set then decides");
     return false;
   }
   const std::vector<Refusal> found = refusals(task, data);
@@ -226,6 +243,7 @@ void check_kind(Checker& checker, const ModelInput& data) {
   if (input.kind.targets != data.kind.targets)
     of.owner = "the targets of the task '" + task.type + "'";
   check_targets(checker, of);
+  if (input.kind.targets == Targets::pixels) check_ignored_pixels(checker);
   const std::int64_t classes = input.kind.targets == Targets::numbers ? 0 : input.outputs;
   if (classes > 0) check_classes(checker, classes);
 }
@@ -267,10 +285,13 @@ std::vector<Refusal> readable_refusals(const Checker& checker, const ModelInput&
 void check_view_size(Checker& checker, const std::vector<std::int64_t>& shape) {
   const auto& views = checker.experiment().trainer.test_time_augmentation;
   if (!views || !checker.is_valid("trainer.test_time_augmentation")) return;
-  if (checker.experiment().task.get_if<task::Reconstruction>() != nullptr)
+  const config::Stage& task = checker.experiment().task;
+  if (task.get_if<task::Reconstruction>() != nullptr ||
+      task.get_if<task::Segmentation>() != nullptr)
     return checker.error("trainer.test_time_augmentation",
-                         "test-time augmentation averages outputs over moved images, but the task "
-                         "'reconstruction' compares them with the image itself",
+                         fmt::format("test-time augmentation averages outputs over moved images, "
+                                     "but the task '{}' compares them with the image itself",
+                                     task.type),
                          "remove 'test_time_augmentation'");
   if (shape.size() == 3 && std::ranges::any_of(shape, [](std::int64_t size) { return size < 1; }))
     return;  // images whose size is not known
@@ -297,10 +318,16 @@ void check_file(Checker& checker) {
 void check_fit(Checker& checker, Targets targets) {
   const Experiment& experiment = checker.experiment();
   const bool is_builtin = builtin_vocabulary().find("task", experiment.task.type) != nullptr;
-  if (is_builtin && experiment.model.get_if<model::Unet>() != nullptr)
+  constexpr std::array<std::string_view, 4> kOfPixels{"unet", "sequential", "torchscript",
+                                                      "autoencoder"};
+  const std::string& type = experiment.model.type;
+  if (targets == Targets::pixels && builtin_vocabulary().find("model", type) != nullptr &&
+      std::ranges::find(kOfPixels, type) == kOfPixels.end())
     checker.error("model",
-                  "unet gives one answer for each pixel, which only tasks of plug-ins compare",
-                  "choose another model, or write a task in a plug-in");
+                  fmt::format("the model '{}' gives one answer for each image, but the task needs "
+                              "one for each pixel",
+                              type),
+                  "choose model unet, or sequential with convolutions");
   const bool hides = experiment.task.get_if<task::MaskedLanguageModeling>() != nullptr;
   const bool is_causal = experiment.model.get_if<model::Gpt>() != nullptr ||
                          experiment.model.get_if<model::LstmLm>() != nullptr;

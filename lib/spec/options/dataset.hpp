@@ -63,6 +63,29 @@ struct ImageList {
   }
 };
 
+struct ImageMasks {
+  static constexpr auto kSummary =
+      "Pictures with the class of each pixel, for the task segmentation: a folder of images and "
+      "one of masks with the same names, images/a/1.jpg and masks/a/1.png.";
+
+  std::filesystem::path images;
+  std::filesystem::path masks;
+  std::vector<std::string> classes;
+
+  static void describe(auto& options) {
+    options.field("images", &ImageMasks::images,
+                  {.required = true, .example = "data/scenes/train/images"},
+                  "Folder of the images; subfolders are searched, too.");
+    options.field("masks", &ImageMasks::masks,
+                  {.required = true, .example = "data/scenes/train/masks"},
+                  "Folder of the masks: gray images of the same size, whose values are the numbers "
+                  "of the classes, from 0. Pixels of 255 are ignored.");
+    options.field("classes", &ImageMasks::classes,
+                  {.required = true, .not_empty = true, .example = "[background, road]"},
+                  "Class names in the order of their numbers.");
+  }
+};
+
 /// Options of the data sets in MNIST's IDX format: four files, plain or gzipped, in one folder.
 struct Idx {
   std::filesystem::path root;

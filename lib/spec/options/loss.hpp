@@ -58,7 +58,7 @@ struct BceWithLogits {
 
   std::vector<double> pos_weight;
 
-  [[nodiscard]] static bool takes(Targets targets) { return targets != Targets::tokens; }
+  [[nodiscard]] static bool takes(Targets targets) { return has_one_row(targets); }
   [[nodiscard]] static bool takes(Answers) { return true; }
   [[nodiscard]] static bool takes(MixedLabels) { return true; }
   static void describe(auto& options) {
@@ -96,7 +96,7 @@ struct KlDivWithLogits {
 
 /// The base of regression losses, which compare classes as one-hot vectors.
 struct OfNumbers {
-  [[nodiscard]] static bool takes(Targets targets) { return targets != Targets::tokens; }
+  [[nodiscard]] static bool takes(Targets targets) { return has_one_row(targets); }
 };
 
 struct Mse : OfNumbers {

@@ -69,6 +69,25 @@ struct F1 : Averaged {
   static constexpr auto kSummary = "Harmonic mean of precision and recall, as sklearn's f1_score.";
 };
 
+/// The base of metrics of classes, also of those of each pixel.
+struct OfOverlap {
+  [[nodiscard]] static bool takes(Targets targets) {
+    return targets == Targets::pixels || targets == Targets::classes;
+  }
+};
+
+struct MeanIou : OfOverlap {
+  static constexpr auto kSummary =
+      "Mean over the classes of intersection over union, the Jaccard index (Everingham et al. "
+      "2010), for all pixels together.";
+};
+
+struct Dice : OfOverlap {
+  static constexpr auto kSummary =
+      "Mean over the classes of the Dice coefficient (Dice 1945), the F1 score, for all pixels "
+      "together.";
+};
+
 struct ConfusionMatrix {
   static constexpr auto kSummary =
       "Number of samples by actual and predicted class; the csv logger writes it to "

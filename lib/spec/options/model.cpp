@@ -58,6 +58,10 @@ std::vector<Refusal> ConvnextTiny::refusals(const ModelInput& input) const {
 
 std::vector<Refusal> Unet::refusals(const ModelInput& input) const {
   if (input.shape.size() != 3) return {};
+  if (input.kind.targets != Targets::pixels)
+    return {{fmt::format("unet predicts the class of each pixel, but the targets are {}",
+                         enum_name(input.kind.targets)),
+             "use the data set image_masks and 'task: segmentation', or another model"}};
   const std::int64_t least = std::int64_t{1} << depth;
   if (std::min(input.shape[1], input.shape[2]) >= least) return {};
   return {
@@ -161,6 +165,7 @@ namespace {
 /// targets.
 layer::Shape wanted(const ModelInput& input) {
   if (input.kind.targets == Targets::tokens) return {input.shape[0], input.outputs};
+  if (input.kind.targets == Targets::pixels) return {input.outputs, input.shape[1], input.shape[2]};
   return {input.outputs};
 }
 

@@ -9,6 +9,11 @@
 
 namespace trainctl::spec::task {
 
+ModelInput Segmentation::model_input(ModelInput data) {
+  if (data.shape.size() == 3) --data.shape[0];
+  return data;
+}
+
 std::vector<Refusal> Reconstruction::refusals(const ModelInput& data) {
   if (data.kind.inputs != Inputs::tokens) return {};
   return {

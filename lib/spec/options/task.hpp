@@ -17,14 +17,14 @@ struct Auto {
       "Supervised learning: classification, regression or language_modeling, by the targets of the "
       "data set.";
 
-  [[nodiscard]] static bool takes(Targets) { return true; }
+  [[nodiscard]] static bool takes(Targets targets) { return targets != Targets::pixels; }
 };
 
 struct Classification {
   static constexpr auto kSummary =
       "The model predicts the class of each sample, or a yes/no answer for each target number.";
 
-  [[nodiscard]] static bool takes(Targets targets) { return targets != Targets::tokens; }
+  [[nodiscard]] static bool takes(Targets targets) { return has_one_row(targets); }
 };
 
 struct Regression {
@@ -39,11 +39,20 @@ struct LanguageModeling {
   [[nodiscard]] static bool takes(Targets targets) { return targets == Targets::tokens; }
 };
 
+struct Segmentation {
+  static constexpr auto kSummary =
+      "The model predicts the class of each pixel of an image, from pictures with masks.";
+
+  [[nodiscard]] static bool takes(Targets targets) { return targets == Targets::pixels; }
+  /// The last channel of the data set's images is the mask.
+  [[nodiscard]] static ModelInput model_input(ModelInput data);
+};
+
 struct Reconstruction {
   static constexpr auto kSummary =
       "The model reproduces its input, as an autoencoder: the targets are the values of the input.";
 
-  [[nodiscard]] static bool takes(Targets) { return true; }
+  [[nodiscard]] static bool takes(Targets targets) { return targets != Targets::pixels; }
   [[nodiscard]] static std::vector<Refusal> refusals(const ModelInput& data);
   [[nodiscard]] static ModelInput model_input(ModelInput data);
 };
@@ -80,7 +89,9 @@ struct Distillation {
   double temperature = 2;
   double alpha = 0.5;
 
-  [[nodiscard]] static bool takes(Targets targets) { return targets != Targets::numbers; }
+  [[nodiscard]] static bool takes(Targets targets) {
+    return targets == Targets::classes || targets == Targets::tokens;
+  }
   [[nodiscard]] std::vector<Refusal> refusals(const ModelInput& data) const;
 
   static void describe(auto& options) {

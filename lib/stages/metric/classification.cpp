@@ -23,7 +23,7 @@ namespace {
 
 using spec::metric::Average;
 
-enum class Score { precision, recall, f1 };
+enum class Score { precision, recall, f1, iou };
 
 struct Counts {
   double right = 0;   // rows of the class with this prediction
@@ -43,6 +43,7 @@ double share(double part, double whole) { return whole > 0 ? part / whole : 0; }
 double score_of(Score score, const Counts& counts) {
   if (score == Score::precision) return share(counts.right, counts.called);
   if (score == Score::recall) return share(counts.right, counts.actual);
+  if (score == Score::iou) return share(counts.right, counts.called + counts.actual - counts.right);
   return share(2 * counts.right, counts.called + counts.actual);
 }
 
@@ -77,11 +78,12 @@ class ClassMetric final : public stage::Metric {
 
   void update(const at::Tensor& logits, const at::Tensor& targets) override {
     if (least_logit_) return add(answers_of(logits, targets, *least_logit_));
-    const at::Tensor called = logits.detach().argmax(1);
-    const at::Tensor one = at::ones_like(targets, at::kDouble);
-    add(0, targets, called.eq(targets).to(at::kDouble));
+    const auto [rows, classes] = class_rows(logits.detach(), targets);
+    const at::Tensor called = rows.argmax(1);
+    const at::Tensor one = at::ones_like(classes, at::kDouble);
+    add(0, classes, called.eq(classes).to(at::kDouble));
     add(1, called, one);
-    add(2, targets, one);
+    add(2, classes, one);
   }
 
   at::Tensor& sums() override { return sums_; }
@@ -223,6 +225,14 @@ void register_metric_classification(stage::Catalog& catalog) {
                                                           Score::precision);
   metrics.add_class<spec::metric::Recall, ClassMetric>("recall", "recall", Score::recall);
   metrics.add_class<spec::metric::F1, ClassMetric>("f1", "f1", Score::f1);
+  // The mean over the classes that occur; Dice is the F1 score of pixels.
+  const auto add_overlap = [&]<class Options>(const char* name, Score score) {
+    metrics.add<Options>(name, [=](const Options&, const stage::MetricContext& context) {
+      return std::make_unique<ClassMetric>(name, score, spec::metric::Averaged(), context);
+    });
+  };
+  add_overlap.operator()<spec::metric::MeanIou>("mean_iou", Score::iou);
+  add_overlap.operator()<spec::metric::Dice>("dice", Score::f1);
   metrics.add_class<spec::metric::ConfusionMatrix, ConfusionMatrix>("confusion_matrix");
   metrics.add_class<spec::metric::Perplexity, Perplexity>("perplexity");
 }

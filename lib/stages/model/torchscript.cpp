@@ -104,6 +104,8 @@ class Torchscript final : public stage::Module {
   [[nodiscard]] std::vector<std::int64_t> wanted_shape(const at::Tensor& inputs) const {
     if (context_.kind.targets == spec::Targets::tokens)
       return {inputs.size(0), inputs.size(1), context_.outputs};
+    if (context_.kind.targets == spec::Targets::pixels)
+      return {inputs.size(0), context_.outputs, inputs.size(2), inputs.size(3)};
     return {inputs.size(0), context_.outputs};
   }
 

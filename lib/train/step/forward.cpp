@@ -171,8 +171,9 @@ void update_metrics(const std::vector<std::unique_ptr<stage::Metric>>& metrics,
   at::Tensor rows = logits.detach();
   at::Tensor labels = targets;
   if (const auto ignored = loss.ignored_label(); ignored && !metrics.empty()) {
+    if (rows.dim() == 4) rows = rows.permute({0, 2, 3, 1}).flatten(0, 1);
+    if (rows.dim() == 3) rows = rows.flatten(0, 1);  // one row for each token or pixel
     if (!labels.is_cpu()) count_host_wait("number of labels that are not loss.ignore_index");
-    if (rows.dim() == 3) rows = rows.flatten(0, 1);  // one row for each token
     labels = labels.flatten();
     const at::Tensor counted = labels.ne(*ignored).nonzero().squeeze(1);
     rows = rows.index_select(0, counted);
