@@ -87,10 +87,6 @@ class UnderSlurm(Launched):
         self.addCleanup(subprocess.run, ["scancel", job], capture_output=True, timeout=300, check=False)
         return job
 
-    def write_epochs(self, number):
-        config = self.folder / "digits.yaml"
-        config.write_text(re.sub(r"max_epochs: \d+", f"max_epochs: {number}", config.read_text()))
-
     def output(self, job):
         return (self.folder / f"slurm-{job}.out").read_text()
 

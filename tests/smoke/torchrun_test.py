@@ -27,13 +27,10 @@ MISSING = "no torchrun: scripts/setup --checks makes one, or set TRAINCTL_TORCHR
 class UnderTorchrun(Launched):
     LAUNCH = [TORCHRUN, "--standalone", "--nproc-per-node", "2", "--no-python"]
 
-    def test_two_ranks_are_those_of_a_run_of_our_own(self):
-        self.equals_own_ranks()
-        self.assertIn("rank 0 of 2 under torchrun", self.err)
-
-    def test_a_static_rendezvous_serves_as_well(self):
+    def test_two_ranks_of_a_static_rendezvous_are_those_of_a_run_of_our_own(self):
         static = [TORCHRUN, "--nproc-per-node", "2", "--master-addr", "127.0.0.1", "--master-port", str(free_port()), "--no-python"]
-        self.assertEqual(self.run_tasks("trainer.fast_dev_run=true", launch=static)["world_size"], 2)
+        self.equals_own_ranks(launch=static)
+        self.assertIn("rank 0 of 2 under torchrun", self.err)
 
     def test_a_killed_worker_ends_both_ranks_with_7(self):
         text = self.a_killed_rank_ends_all(worker=True)
@@ -45,13 +42,20 @@ class UnderTorchrun(Launched):
 
     def test_a_restart_of_torchrun_continues_the_run(self):
         again = [*self.LAUNCH[:-1], "--max-restarts", "1", self.LAUNCH[-1]]
-        process = self.start_tasks("--resume", "auto", "trainer.max_epochs=400", launch=again)
+        self.write_epochs(100_000)  # so many epochs that the first start cannot end before the kill
+        process = self.start_tasks("--resume", "auto", launch=again)
         self.await_training(process)
-        os.kill(self.processes_of(1, worker=True)[0], signal.SIGKILL)
+        victim = self.processes_of(1, worker=True)[0]
+        os.kill(victim, signal.SIGSTOP)  # the other rank waits for it before the end of the next epoch
+        epochs = len(self.losses(self.run_dir)) + 10
+        self.write_epochs(epochs)
+        os.kill(victim, signal.SIGKILL)
         out, err = process.communicate(timeout=300)
         self.assertEqual(process.returncode, 0, out + err)
         result = self.result()
-        self.assertEqual((result["exit_code"], result["epochs"]), (0, 400))
+        self.assertEqual((result["exit_code"], result["epochs"]), (0, epochs))
+        self.assertEqual(result["world_size"], 2)
+        self.assertEqual(self.leftovers(), [])
         self.assertIsNotNone(result["resumed_from"])
 
     def test_more_devices_than_tasks_are_refused_by_every_task(self):

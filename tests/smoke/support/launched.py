@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import tempfile
@@ -82,12 +83,17 @@ class Launched(Smoke):
                 raise AssertionError("the run did not start to train: " + out + err)
             time.sleep(0.05)
 
-    def equals_own_ranks(self):
+    def write_epochs(self, number):
+        """Sets the number of epochs in the config of the tasks, which a restarted task reads again."""
+        config = self.folder / "digits.yaml"
+        config.write_text(re.sub(r"max_epochs: \d+", f"max_epochs: {number}", config.read_text()))
+
+    def equals_own_ranks(self, **options):
         """Checks that two tasks of a launcher and two workers that `run` starts itself have identical losses."""
         own = self.train("trainer.devices=2")
         tables = self.out.count("val/accuracy")
         losses = self.losses(self.run_dir)
-        launched = self.run_tasks()
+        launched = self.run_tasks(**options)
         self.assertEqual(launched["world_size"], 2)
         self.assertEqual(launched["data_digest"], own["data_digest"])
         self.assertEqual(launched["steps"], own["steps"])
