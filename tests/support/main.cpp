@@ -51,7 +51,7 @@ int run_case(Catch::Session& session, const std::string& name) {
   return session.run() == 0 ? 0 : 1;
 }
 
-/// Runs each case in a fork of this process, as in a process of its own, but without its start:
+/// Runs each case in a fork of this process, as in a separate process, but without its start:
 /// loading libtorch takes 0.3 s. Returns 1 if a case failed, 4 if one was skipped, and 0 if all
 /// passed.
 int run_apart(Catch::Session& session, const std::vector<std::string>& cases) {
