@@ -25,6 +25,10 @@ void set_device(spec::Trainer& trainer) {
 int evaluate(const EvalFlags& flags, Context& context) {
   keep_running_without_output(LostOutput::is_error);
   study::RunRequest request = job_request(flags.job, spec::JobKind::evaluate, context);
+  ENSURE(
+      config, request.loaded.experiment.task.type != "gan",
+      "eval computes the loss, but that of the task 'gan' needs its discriminator, which weights "
+      "files do not contain\nhint: 'trainctl predict' makes images");
   request.job.quantize = quantization_of(flags.quantize);
   if (request.job.quantize) set_device(request.loaded.experiment.trainer);
   print_warnings(context);

@@ -1,5 +1,6 @@
 #include "study/tune/lr_find.hpp"
 
+#include "base/error.hpp"
 #include "cli/verb.hpp"
 #include "report/text/run_summary.hpp"
 
@@ -92,6 +93,9 @@ int lr_find(const LrFindFlags& flags, Context& context) {
   keep_running_without_output(LostOutput::is_error);
   const OtherRates others = other_rates_of(flags.config);
   const study::RunRequest request = request_for(flags, others, context);
+  ENSURE(config, request.loaded.experiment.task.type != "gan",
+         "lr-find compares losses, but that of the task 'gan' also depends on its discriminator\n"
+         "hint: try learning rates from 0.0001 to 0.001, and look at the samples in report.html");
   print_warnings(context);
   if (progress_for(context) != report::ProgressMode::none)
     writer_for(stderr)(fmt::format("trying {} learning rates from {} to {}\n", flags.range.steps,

@@ -31,6 +31,7 @@ struct ModelInput {
   SampleKind kind;
   std::vector<std::int64_t> shape;  // (C, H, W) for images, the shape of a row, (T) for tokens
   std::int64_t outputs = 0;         // number of classes, of tokens, or of regression targets
+  std::vector<std::int64_t> output_shape = {};  // (C, H, W) of images that it makes; else empty
 };
 
 /// Returns the samples that the model, the loss and the metrics get from the task, by default those

@@ -31,6 +31,7 @@ struct ModelContext {
   std::vector<std::int64_t> input_shape;
   std::int64_t outputs = 0;
   spec::SampleKind kind = {};
+  std::vector<std::int64_t> output_shape = {};  // (C, H, W) of images that it makes; else empty
 };
 
 /// A network. Its parameter tensors are the same objects for the whole run, because the optimizer

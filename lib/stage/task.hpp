@@ -32,6 +32,11 @@ class StepTools {
   virtual at::Tensor forward(const at::Tensor& inputs) = 0;
   /// Runs another model in the same way, without gradients.
   virtual at::Tensor forward_frozen(Model& other, const at::Tensor& inputs) = 0;
+  /// Runs a model that the task itself trains in the same way, with gradients.
+  virtual at::Tensor forward_trained(Model& other, const at::Tensor& inputs) = 0;
+  /// Replaces gradients of means over the valid rows of this batch by those of means over the
+  /// batches of all ranks. All ranks must call it.
+  virtual void average(std::vector<at::Tensor>& /*gradients*/) {}
   /// Computes the loss of the experiment. `factor` is the derivative of the task's loss with
   /// respect to it: a task that returns half of this loss passes 0.5, and multiplies the value
   /// itself.
@@ -48,6 +53,12 @@ struct TaskResult {
   LossValue loss;
 };
 
+/// A model that the task trains in addition to that of the run. Checkpoints contain both parts.
+struct TrainedModel {
+  std::unique_ptr<Model> model;
+  std::unique_ptr<Optimizer> optimizer;
+};
+
 /// What a training step computes. This class is the task of supervised learning: the loss compares
 /// the model's outputs with the targets of the data set.
 class Task {
@@ -57,6 +68,11 @@ class Task {
   /// optimizer. Evaluations call it, too.
   /// A replayed CUDA graph does not call it: see spec::capture_obstacle().
   virtual TaskResult step(const device::DeviceBatch& batch, StepTools& tools);
+  /// Returns the model that the task itself trains; null if it trains none.
+  [[nodiscard]] virtual const TrainedModel* trained() const { return nullptr; }
+  /// Makes images with the model, float32 [N, C, H, W] with the values of the inputs, which show
+  /// what it has learned. Returns an undefined tensor if the model does not make images.
+  virtual at::Tensor samples(StepTools& /*tools*/) { return {}; }
 };
 
 /// Returns a task of supervised learning.
@@ -72,6 +88,10 @@ struct TaskContext {
   std::function<std::unique_ptr<Model>(const config::Stage& model,
                                        const std::filesystem::path& weights)>
       build_frozen = {};
+  /// Builds a model that the task trains, with its optimizer. Only a constructor may call it.
+  std::function<TrainedModel(const config::Stage& model, const ModelContext& samples,
+                             const config::Stage& optimizer)>
+      build_trained = {};
 };
 
 }  // namespace trainctl::stage

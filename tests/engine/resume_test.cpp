@@ -107,6 +107,20 @@ TEST_CASE("unfreeze_at: a run stopped after any step resumes with the same param
   }
 }
 
+TEST_CASE("gan: a run stopped after any step resumes with both networks") {
+  for (const std::string loss : {"non_saturating", "hinge"}) {
+    const Variant variant{.optimizer = "adamw",
+                          .optimizer_options = "{lr: 0.05}",
+                          .ema = loss == "hinge",
+                          .gan = loss};
+    const RunTrace expected = uninterrupted(variant);
+    for (std::int64_t step = 1; step < 4 * 6; ++step) {
+      INFO(loss << " stopped after step " << step);
+      check_same(interrupted(variant, after_step(step)), expected);
+    }
+  }
+}
+
 TEST_CASE("resume: every checkpoint of a run gives the same result") {
   Variant variant = variants()[1];
   const RunTrace expected = uninterrupted(variant);

@@ -18,10 +18,32 @@ std::string bytes_of(const at::Tensor& tensor) {
   return {static_cast<const char*>(host.const_data_ptr()), host.nbytes()};
 }
 
+/// Makes the model a generator of the data set's images, which have 6 pixels.
+void make_gan(FakeRun& run, const std::string& loss) {
+  const stage::Catalog all = stages::builtin_catalog();
+  run.model.weight = (torch::arange(36, torch::kFloat).view({6, 6}) * 0.01).requires_grad_();
+  run.model.bias = torch::zeros({6}, torch::requires_grad());
+  run.metrics.clear();
+  stage::TaskContext context{{{6}, 6, {}, {1, 2, 3}}, at::kCPU, /*seed=*/3};
+  context.build_trained = [&](const config::Stage& model, const stage::ModelContext& images,
+                              const config::Stage& optimizer) {
+    stage::TrainedModel built{all.models.build(model, images), nullptr};
+    built.optimizer = all.optimizers.build(optimizer, {built.model->parameters()});
+    return built;
+  };
+  run.task = all.tasks.build(
+      stages_test::stage("task", "gan",
+                         "{discriminator: {type: mlp, hidden: [4]}, optimizer: {type: adam, lr: "
+                         "0.01}, latent_size: 6, r1_weight: 2, loss: " +
+                             loss + "}"),
+      context);
+}
+
 }  // namespace
 
 std::unique_ptr<FakeRun> make(const Variant& variant) {
   auto run = std::make_unique<FakeRun>(FakeRun::Sizes{.samples = 22, .batch = 4});
+  if (!variant.gan.empty()) make_gan(*run, variant.gan);
   if (variant.frozen_epochs > 0) run->freeze_weight_until(variant.frozen_epochs);
   const stage::Catalog catalog = stages::builtin_catalog();
   run->real_optimizer = catalog.optimizers.build(
@@ -77,6 +99,12 @@ void add_end(FakeRun& run, const events::Finished& finished, RunTrace& trace) {
   for (const auto& [name, tensor] : run.optimizer_in_use().state())
     trace.optimizer.push_back(name + bytes_of(tensor));
   trace.optimizer.push_back(to_line(remember(run.optimizer_in_use())));
+  if (const stage::TrainedModel* other = run.task->trained()) {
+    for (const auto& [name, tensor] : train::weights_of(*other->model))
+      trace.weights.push_back("task " + name + bytes_of(tensor));
+    for (const auto& [name, tensor] : other->optimizer->state())
+      trace.optimizer.push_back("task " + name + bytes_of(tensor));
+  }
   trace.finished =
       fmt::format("{} {} {} {} {}", finished.epochs, finished.global_step, finished.data_digest,
                   finished.parameter_digest, finished.stop_reason);

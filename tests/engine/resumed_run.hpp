@@ -26,6 +26,7 @@ struct Variant {
   double dropout = 0;
   std::int64_t frozen_epochs = 0;        // of the weight
   std::int64_t validation_interval = 0;  // in steps within an epoch; 0: none
+  std::string gan = {};                  // the loss of a task gan; empty: supervised learning
 };
 
 const std::vector<Variant>& variants();

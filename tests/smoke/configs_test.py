@@ -26,7 +26,7 @@ TABLE = SOURCE / "tests/golden/data/table.parquet"
 WITHOUT_A_CONFIG = {("logger", "mlflow"): "needs a server"}
 
 # The kind of stage that a key holds: at the top level, in a split, or among the options of another stage.
-KINDS = {"model": "model", "task": "task", "teacher": "model", "loss": "loss", "optimizer": "optimizer", "scheduler": "scheduler", "early_stopping": "stopper",
+KINDS = {"model": "model", "task": "task", "teacher": "model", "discriminator": "model", "loss": "loss", "optimizer": "optimizer", "scheduler": "scheduler", "early_stopping": "stopper",
          "metrics": "metric", "train": "dataset", "val": "dataset", "test": "dataset", "source": "dataset", "sources": "dataset", "sampler": "sampler",
          "transforms": "transform", "batch_transforms": "batch_transform", "layers": "layer", "shortcut": "layer",
          "schedulers": "scheduler", "loggers": "logger"}

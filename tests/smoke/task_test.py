@@ -3,7 +3,11 @@
 import array
 import json
 import os
+import pathlib
 import random
+import struct
+import sys
+import unittest
 from unittest import mock
 
 from support import SOURCE, Smoke, main, run
@@ -181,6 +185,88 @@ extends: digits.yaml
 task: {type: distillation, teacher: {type: mlp, hidden: [64]}, weights: none.safetensors}
 """)
         self.assert_has(self.refused("validate", config), "none.safetensors does not exist", "train the teacher first")
+
+
+def floats_of(npy):
+    """Returns the rows of a float32 file of numpy."""
+    data = pathlib.Path(npy).read_bytes()
+    start = 10 + struct.unpack("<H", data[8:10])[0]
+    rows, columns = eval(data[10:start].decode())["shape"]  # noqa: S307  (trainctl has written it)
+    return [struct.unpack_from(f"<{columns}f", data, start + 4 * columns * row) for row in range(rows)]
+
+
+class MakesImages(Tasks):
+    CONFIG = CONFIGS / "mnist/tasks/gan.yaml"
+    SCALE = "transforms: [{type: normalize, mean: [0.5], std: [0.5]}]"
+    SHORT = [f"dataset.train={{type: synthetic_digits, samples: 256, {SCALE}}}",
+             f"dataset.val={{type: synthetic_digits, split: test, samples: 100, {SCALE}}}",
+             "model.channels=4", "task.discriminator.channels=4", "loader.batch_size=32", "trainer.max_epochs=2"]
+
+    def test_a_short_run_writes_samples_that_predict_and_export_repeat(self):
+        result = self.train(*self.SHORT, *CPU, "loggers=[csv, html, tensorboard]", config=self.CONFIG)
+        grids = sorted(path.name for path in (self.run_dir / "samples").iterdir())
+        self.assertEqual(grids, ["epoch-0001.png", "epoch-0002.png"])
+        size = struct.unpack(">2I", (self.run_dir / "samples" / grids[1]).read_bytes()[16:24])
+        self.assertEqual(size, (8 * 28, 8 * 28))
+        self.assertIn("images that the model has made", (self.run_dir / "report.html").read_text())
+        events = b"".join(path.read_bytes() for path in (self.run_dir / "tensorboard").iterdir())
+        self.assertEqual(events.count((self.run_dir / "samples" / grids[1]).read_bytes()), 1)
+        groups = self.ask("checkpoint", "inspect", self.run_dir)["groups"]
+        self.assertIn("task", groups)
+        self.assertGreater(result["val"]["loss"], 0)
+        pixels = self.folder / "images.npy"
+        self.ask("predict", self.run_dir, "--checkpoint", "last", "--out", pixels)
+        rows = floats_of(pixels)
+        self.assertEqual((len(rows), len(rows[0])), (100, 784))
+        self.assertTrue(all(-1 <= value <= 1 for value in rows[0]))
+        self.assert_has(self.refused("eval", self.run_dir, "--checkpoint", "last"), "needs its discriminator")
+        script = self.folder / "generator.pt"
+        self.program("checkpoint", "export", self.run_dir, "--out", script, code=0)
+        self.assertTrue(script.is_file())
+
+    def test_two_ranks_train_about_as_one_and_a_resumed_run_is_identical(self):
+        norms = ["++task.discriminator.batch_norm=false", "trainer.max_epochs=1"]  # each rank has its own statistics
+
+        def losses(*words):
+            self.train(*self.SHORT, *CPU, *norms, *words, "+trainer.sync_batchnorm=true", config=self.CONFIG)
+            return self.losses(self.run_dir)[0]
+
+        for one, two in zip(losses(), losses("+trainer.devices=2", "loader.batch_size=16")):
+            self.assertAlmostEqual(float(one), float(two), places=3)
+        for loss in ("non_saturating", "hinge"):
+            self.assert_resumes(self.CONFIG, *self.SHORT, *CPU, f"++task.loss={loss}")
+
+    def test_what_does_not_fit_is_refused(self):
+        for word, found in (("++loss=mse", "has its own loss"), ("++metrics=[mae]", "has no targets"),
+                            ("++trainer.accumulate_grad_batches=2", "cannot be accumulated"),
+                            ("++trainer.skip_nonfinite_steps=3", "cannot be skipped"),
+                            ("++trainer.test_time_augmentation={horizontal_flip: true}", "cannot be augmented"),
+                            ("++distributed={type: local_sgd, sync_every: 4}", "local_sgd shares none"),
+                            ("task.discriminator=gpt", "does not take images"),
+                            ("++task=auto", "takes rows of numbers, but the samples")):
+            with self.subTest(word):
+                self.assert_has(self.refused("validate", self.CONFIG, *self.SHORT[:2], word), found)
+        self.assert_has(self.refused("lr-find", self.CONFIG, *self.SHORT, *CPU), "depends on its discriminator")
+
+    @unittest.skipUnless(os.environ.get("TRAINCTL_LONG") == "1", "TRAINCTL_LONG=1 is not set")
+    @unittest.skipUnless((pathlib.Path(os.environ.get("TRAINCTL_DATA", "")) / "mnist").is_dir(), "TRAINCTL_DATA has no mnist/")
+    def test_a_classifier_recognizes_what_it_draws(self):
+        self.train(config=self.CONFIG, timeout=3000)
+        images = self.folder / "images.npy"
+        self.ask("predict", self.run_dir, "--checkpoint", "last", "--out", images)
+        drawn = self.folder / "drawn"
+        drawn.mkdir()
+        pixels = bytes(round(127.5 * (value + 1)) for row in floats_of(images)[:1000] for value in row)
+        (drawn / "t10k-images-idx3-ubyte").write_bytes(struct.pack(">4I", 0x803, 1000, 28, 28) + pixels)
+        (drawn / "t10k-labels-idx1-ubyte").write_bytes(struct.pack(">2I", 0x801, 1000) + bytes(1000))
+        self.train(config=CONFIGS / "mnist/lenet.yaml", timeout=3000)
+        classes = self.folder / "classes.npy"
+        self.ask("predict", self.run_dir, f"dataset.val.root={drawn}", "--checkpoint", "best", "--out", classes)
+        rows = floats_of(classes)
+        sure = [row.index(max(row)) for row in rows if max(row) > 0.9]
+        print(f"{len(sure)} of 1000 images are recognized with a probability above 0.9; digits: {[sure.count(i) for i in range(10)]}")
+        self.assertGreaterEqual(len(sure), 800)
+        self.assertEqual(set(sure), set(range(10)))
 
 
 class Checks(Tasks):

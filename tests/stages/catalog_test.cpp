@@ -38,6 +38,9 @@ void build_model(const config::Stage& stage, const stage::Catalog& all) {
   if (stage.type == "unet") context.kind.targets = spec::Targets::pixels;
   if (stage.type == "autoencoder")
     context = {{3, 32, 32}, 3 * 32 * 32, {spec::Inputs::images, spec::Targets::numbers}};
+  if (stage.type == "dcgan_generator") {
+    context = {{8}, 3 * 32 * 32, {spec::Inputs::numbers, spec::Targets::numbers}, {3, 32, 32}};
+  }
   CHECK(all.models.build(stage, context) != nullptr);
 }
 
@@ -60,6 +63,9 @@ void build(const config::Stage& stage, const stage::Catalog& all) {
   if (stage.kind == "task") {
     stage::TaskContext context;
     context.build_frozen = [](const auto&, const auto&) { return nullptr; };
+    context.build_trained = [&](const config::Stage& model, const auto&, const auto&) {
+      return stage::TrainedModel{all.models.build(model, {{3, 32, 32}, 1}), nullptr};
+    };
     CHECK(all.tasks.build(stage, context) != nullptr);
   }
 }

@@ -16,10 +16,14 @@ using stages_test::tensor;
 
 namespace {
 
-/// Returns the context that the model needs: an autoencoder predicts the values of its input, and
-/// unet the class of each pixel.
+/// Returns the context that the model needs: an autoencoder predicts the values of its input, unet
+/// the class of each pixel, and a generator makes images of the shape `image`.
 stage::ModelContext context_of(const std::string& type, const std::vector<std::int64_t>& shape,
-                               std::int64_t classes) {
+                               std::int64_t classes, const std::vector<std::int64_t>& image = {}) {
+  if (!image.empty()) {
+    const spec::SampleKind kind{spec::Inputs::numbers, spec::Targets::numbers};
+    return {shape, spec::layer::values_in(image), kind, image};
+  }
   if (type != "autoencoder") return {shape, classes, {spec::Inputs::images, spec::Targets::pixels}};
   return {shape, spec::layer::values_in(shape), {spec::Inputs::images, spec::Targets::numbers}};
 }
@@ -38,7 +42,8 @@ TEST_CASE("pixel models: seeded weights, names, outputs and gradients equal PyTo
     at::manual_seed(golden["seed"]);
     const std::vector<std::int64_t> shape = stages_test::shape_of(run["input_shape"]);
     const auto model = make_model(run["type"], run["options"].dump(),
-                                  context_of(run["type"], shape, run["classes"]));
+                                  context_of(run["type"], shape, run["classes"],
+                                             run.value("image", std::vector<std::int64_t>())));
     stages_test::check_names(model->parameters(), run["parameters"]);
     stages_test::check_names(model->buffers(), run["buffers"]);
     stages_test::perturb(*model);
@@ -80,4 +85,14 @@ TEST_CASE("pixel models: images that are too small and other samples are an erro
                     Contains("needs images of the shape"));
   CHECK_THROWS_WITH(make_model("autoencoder", "{}", {{3, 8, 8}, 10}),
                     Contains("reproduces its input") && Contains("task: reconstruction"));
+}
+
+TEST_CASE("pixel models: DCGAN's networks refuse other sizes, and a generator other tasks") {
+  CHECK_THROWS_WITH(make_model("dcgan_discriminator", "{}", {{3, 48, 48}, 1}),
+                    Contains("the images are 3x48x48") && Contains("28x28, 32x32 or 64x64"));
+  CHECK_THROWS_WITH(
+      make_model("dcgan_generator", "{}", context_of("dcgan_generator", {8}, 1, {2, 28, 28})),
+      Contains("the images are 2x28x28") && Contains("with 1 or 3 channels"));
+  CHECK_THROWS_WITH(make_model("dcgan_generator", "{}", {{8}, 784}),
+                    Contains("makes images from random numbers") && Contains("type gan"));
 }

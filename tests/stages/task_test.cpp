@@ -43,6 +43,9 @@ struct FakeTools final : stage::StepTools {
   at::Tensor forward_frozen(stage::Model& other, const at::Tensor& inputs) override {
     return other.forward(inputs);
   }
+  at::Tensor forward_trained(stage::Model& other, const at::Tensor& inputs) override {
+    return other.forward(inputs);
+  }
   stage::LossValue loss(const at::Tensor& outputs, const device::DeviceBatch& batch,
                         double derivative) override {
     factor = derivative;
@@ -218,4 +221,130 @@ TEST_CASE("distillation: the loss is that of Hinton et al. 2015") {
   without_teacher.trains = false;
   const auto evaluating = task("distillation", "{teacher: linear, weights: gone}", without_teacher);
   CHECK(evaluating->step(batch, tools).loss.value.item<double>() == Approx(entropy));
+}
+
+namespace {
+
+/// A discriminator that scores images of 4 pixels: weight * x.
+struct LinearGan {
+  at::Tensor weight;
+  std::unique_ptr<stage::Task> task;
+
+  explicit LinearGan(const std::string& options) {
+    stage::TaskContext context{{{2}, 4, {}, {1, 2, 2}}, at::kCPU, /*seed=*/3};
+    context.build_trained = [&](const config::Stage& model, const stage::ModelContext& images,
+                                const config::Stage& optimizer) {
+      CHECK(images.input_shape == std::vector<std::int64_t>{1, 2, 2});
+      const stage::Catalog all = stages::builtin_catalog();
+      stage::TrainedModel built{all.models.build(model, images), nullptr};
+      weight = built.model->parameters()[0].tensor;
+      const at::NoGradGuard guard;
+      weight.copy_(torch::tensor({{0.3F, -0.2F, 0.5F, 0.1F}}));
+      built.optimizer = all.optimizers.build(optimizer, {built.model->parameters()});
+      return built;
+    };
+    task = ::task("gan",
+                  "{discriminator: {type: linear, bias: false}, optimizer: {type: sgd, lr: 0.1}, "
+                  "latent_size: 2, " +
+                      options + "}",
+                  context);
+  }
+};
+
+struct GanStep {
+  at::Tensor weight;    // of the discriminator after the step
+  at::Tensor gradient;  // of the generator's images
+  double loss = 0;      // of the generator
+};
+
+const std::vector<float> kReal{1, 2, 0, -1, 0.5, 0, 1, 1};
+const std::vector<float> kMade{0.2F, 1, -1, 0, 2, -1, 0.5F, 0.3F};
+
+GanStep gan_step(const std::string& options) {
+  LinearGan gan(options);
+  FakeTools tools("mse", 4);
+  tools.rows = {0, {4, 9}};
+  tools.model.outputs = torch::tensor(kMade).view({2, 4}).requires_grad_();
+  const auto result = gan.task->step(
+      batch_of(torch::tensor(kReal).view({2, 1, 2, 2}), torch::zeros({2}, torch::kLong)), tools);
+  result.loss.value.backward();
+  CHECK_FALSE(gan.weight.grad().defined());
+  return {gan.weight.detach(), tools.model.outputs.grad(), result.loss.value.item<double>()};
+}
+
+/// Does the same with formulas of the papers.
+GanStep expected_gan_step(bool hinge, double r1) {
+  const at::Tensor real = torch::tensor(kReal).view({2, 4});
+  const at::Tensor made = torch::tensor(kMade).view({2, 4}).requires_grad_();
+  at::Tensor weight = torch::tensor({{0.3F, -0.2F, 0.5F, 0.1F}}).requires_grad_();
+  const auto score = [&](const at::Tensor& images) { return images.mm(weight.t()); };
+  const at::Tensor of_real = score(real), of_made = score(made.detach());
+  at::Tensor loss =
+      hinge ? (1 - of_real).clamp_min(0).mean() + (1 + of_made).clamp_min(0).mean()
+            : -at::log_sigmoid(of_real).mean() - (1 - at::sigmoid(of_made)).log().mean();
+  loss = loss + r1 / 2 * weight.square().sum();  // the gradient of each score is the weight
+  loss.backward();
+  weight = (weight - 0.1 * weight.grad()).detach();
+  const at::Tensor generated = hinge ? -score(made).mean() : -at::log_sigmoid(score(made)).mean();
+  generated.backward();
+  return {weight, made.grad(), generated.item<double>()};
+}
+
+}  // namespace
+
+TEST_CASE("gan: a step updates the discriminator, then gives the generator's gradient") {
+  for (const bool hinge : {false, true}) {
+    for (const double r1 : {0.0, 4.0}) {
+      INFO("hinge " << hinge << ", r1_weight " << r1);
+      const GanStep found =
+          gan_step(fmt::format("loss: {}, r1_weight: {}", hinge ? "hinge" : "non_saturating", r1));
+      const GanStep expected = expected_gan_step(hinge, r1);
+      CHECK(at::allclose(found.weight, expected.weight, 1e-5, 1e-6));
+      CHECK(at::allclose(found.gradient, expected.gradient, 1e-5, 1e-6));
+      CHECK(found.loss == Approx(expected.loss).epsilon(1e-5));
+    }
+  }
+}
+
+TEST_CASE("gan: random numbers depend on seed, epoch and sample only, and have deviation 1") {
+  LinearGan gan("r1_weight: 0");
+  FakeTools tools("mse", 4);
+  tools.model.outputs = torch::zeros({2, 4}).requires_grad_();
+  const auto seen = [&](stage::RunMode mode, std::int64_t epoch, std::vector<std::int64_t> rows) {
+    tools.run_mode = mode;
+    tools.rows = {epoch, std::move(rows)};
+    gan.task->step(batch_of(torch::zeros({2, 1, 2, 2}), torch::zeros({2}, torch::kLong)), tools);
+    return tools.model.seen.clone();
+  };
+  const auto train = stage::RunMode::train, evaluate = stage::RunMode::evaluate;
+  const at::Tensor first = seen(train, 0, {4, 9});
+  CHECK(seen(train, 0, {9, 4}).flip(0).equal(first));
+  CHECK_FALSE(seen(train, 1, {4, 9}).equal(first));
+  CHECK_FALSE(seen(evaluate, 0, {4, 9}).equal(first));
+  CHECK(seen(evaluate, 0, {4, 9}).equal(seen(evaluate, 5, {4, 9})));
+  std::vector<at::Tensor> many;
+  for (std::int64_t i = 0; i < 1000; ++i) many.push_back(seen(train, 0, {2 * i, 2 * i + 1}));
+  CHECK(at::cat(many).mean().item<double>() == Approx(0).margin(0.06));
+  CHECK(at::cat(many).std().item<double>() == Approx(1).margin(0.05));
+}
+
+TEST_CASE("gan: an evaluation leaves the discriminator unchanged and makes the same samples") {
+  LinearGan gan("r1_weight: 0");
+  const at::Tensor before = gan.weight.detach().clone();
+  FakeTools tools("mse", 4);
+  tools.run_mode = stage::RunMode::evaluate;
+  tools.rows = {0, {4, 9}};
+  tools.model.outputs = torch::tensor(kMade).view({2, 4});
+  const auto result = gan.task->step(
+      batch_of(torch::tensor(kReal).view({2, 1, 2, 2}), torch::zeros({2}, torch::kLong)), tools);
+  CHECK(gan.weight.equal(before));
+  const at::Tensor scores = tools.model.outputs.mm(before.t());
+  CHECK(result.loss.value.item<double>() ==
+        Approx(-at::log_sigmoid(scores).mean().item<double>()).epsilon(1e-5));
+  CHECK(gan.task->trained() != nullptr);
+  tools.model.outputs = torch::zeros({64, 4});
+  CHECK(gan.task->samples(tools).sizes() == at::IntArrayRef({64, 1, 2, 2}));
+  tools.model.outputs = torch::zeros({64, 5});
+  CHECK_THROWS_WITH(gan.task->samples(tools),
+                    Contains("one output for each value of an image, 4, but it has 5"));
 }

@@ -85,6 +85,10 @@ Subject build_subject(const JobSetup& setup, const Numerics& numerics) {
   subject.loss = subject.catalog.losses.build(experiment.loss,
                                               {shape.outputs, setup.device, shape.kind.targets});
   subject.task = build_task({experiment, subject.catalog, shape, setup.device});
+  ENSURE(config, subject.task->trained() == nullptr,
+         "the task '{}' trains a second model, whose weights the file does not contain, so the "
+         "step cannot be repeated\nhint: resume from a checkpoint before the step",
+         experiment.task.type);
   return subject;
 }
 

@@ -128,7 +128,7 @@ std::int64_t ModelMeter::copies_on_gpu() const {
 }
 
 StepCost ModelMeter::step(std::int64_t rows) {
-  const device::DeviceBatch batch = made_up_batch(shape_, rows, device_);
+  const device::DeviceBatch batch = made_up_samples(shape_, rows, device_);
   const Window window = gradients_stay_ ? Window::stacked : Window::single;
   (void)peak_of(batch, window);  // allocates the optimizer's state
   StepCost cost;
@@ -146,7 +146,7 @@ StepCost ModelMeter::step(std::int64_t rows) {
 
 StepCost ModelMeter::stacked_step(std::int64_t rows) {
   StepCost cost = step(rows);
-  cost.stacked_bytes = peak_of(made_up_batch(shape_, rows, device_), Window::stacked);
+  cost.stacked_bytes = peak_of(made_up_samples(shape_, rows, device_), Window::stacked);
   return cost;
 }
 
@@ -169,11 +169,12 @@ StepCost ModelMeter::extrapolated(const StepCost& less, const StepCost& more,
 }
 
 SampleFlops ModelMeter::flops(std::int64_t rows) {
-  const device::DeviceBatch batch = made_up_batch(shape_, rows, device_);
+  const device::DeviceBatch batch = made_up_samples(shape_, rows, device_);
   SampleFlops flops;
   {
     const train::FlopCounter counter;
-    (void)train::forward(*stages_.model, batch.inputs, options_.forward);
+    const at::Tensor inputs = made_up_batch(shape_, rows, device_).inputs;
+    (void)train::forward(*stages_.model, inputs, options_.forward);
     flops.forward = counter.count() / rows;
   }
   const train::FlopCounter counter;
@@ -200,7 +201,7 @@ TimedStep ModelMeter::time(std::int64_t rows) {
   constexpr double kLongStepS = 1;
   memory_.reset();  // its reports take time
   const std::int64_t global_rows = rows * communicator_->rank_info().world_size;
-  device::DeviceBatch batch = made_up_batch(shape_, rows, device_);
+  device::DeviceBatch batch = made_up_samples(shape_, rows, device_);
   batch.global_valid = global_rows;
   const train::MicroBatch micro{.batch = batch, .window_rows = global_rows};
   (void)mean_step_s(micro, train::warm_up_steps(device_));

@@ -94,6 +94,16 @@ device::DeviceBatch made_up_batch(const stage::ModelContext& model, std::int64_t
   return batch;
 }
 
+device::DeviceBatch made_up_samples(const stage::ModelContext& model, std::int64_t rows,
+                                    at::Device device) {
+  device::DeviceBatch batch = made_up_batch(model, rows, device);
+  if (model.output_shape.empty()) return batch;
+  std::vector<std::int64_t> shape = model.output_shape;
+  shape.insert(shape.begin(), rows);
+  batch.inputs = device::copy_to(at::randn(shape), device, kPlace);
+  return batch;
+}
+
 std::function<void()> throwaway_step(const ProbeContext& context) {
   const spec::Experiment& experiment = context.experiment;
   const std::shared_ptr<stage::Model> model =
@@ -107,7 +117,7 @@ std::function<void()> throwaway_step(const ProbeContext& context) {
       build_task({experiment, context.catalog, context.model, context.device, context.trains});
   options.widens_logits = !loss->accepts_16_bit();
   const std::int64_t rows = (experiment.loader.batch_size + context.devices - 1) / context.devices;
-  const device::DeviceBatch batch = made_up_batch(context.model, rows, context.device);
+  const device::DeviceBatch batch = made_up_samples(context.model, rows, context.device);
   const auto mode = context.trains ? stage::RunMode::train : stage::RunMode::evaluate;
   return [model, loss, task, batch, options, mode] {
     for (const auto& [name, parameter] : model->parameters()) parameter.mutable_grad().reset();

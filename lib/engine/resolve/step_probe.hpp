@@ -35,6 +35,10 @@ struct ProbeContext {
 device::DeviceBatch made_up_batch(const stage::ModelContext& model, std::int64_t rows,
                                   at::Device device);
 
+/// Does the same for Task::step(), which gets images of the data set if the model makes images.
+device::DeviceBatch made_up_samples(const stage::ModelContext& model, std::int64_t rows,
+                                    at::Device device);
+
 /// Returns a function that runs forward and backward pass of a throwaway model on random data of
 /// the run's shape, as many samples as the device gets of a batch, and waits for the device. Draws
 /// random numbers: set the seed afterward.

@@ -181,7 +181,7 @@ stage::ModelContext model_context(const spec::Experiment& experiment, const spec
 
 stage::ModelContext model_context_of(spec::ModelInput data, const config::Stage& task) {
   spec::ModelInput input = spec::model_input(task, std::move(data));
-  return {std::move(input.shape), input.outputs, input.kind};
+  return {std::move(input.shape), input.outputs, input.kind, std::move(input.output_shape)};
 }
 
 stage::ModelContext model_context_of(const data::Pipeline& pipeline, const config::Stage& task) {

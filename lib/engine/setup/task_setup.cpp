@@ -1,5 +1,6 @@
 #include "engine/setup/task_setup.hpp"
 
+#include "stages/optimizer/grouped.hpp"
 #include "train/state/weights.hpp"
 #include "train/step/forward.hpp"
 
@@ -17,6 +18,16 @@ std::unique_ptr<stage::Task> build_task(const TaskSetup& setup) {
     if (experiment.trainer.channels_last.value_or(false)) train::lay_out_channels_last(*model);
     model->set_mode(stage::RunMode::evaluate);
     return model;
+  };
+  context.build_trained = [&](const config::Stage& trained, const stage::ModelContext& samples,
+                              const config::Stage& optimizer) {
+    stage::TrainedModel built{setup.catalog.models.build(trained, samples), nullptr};
+    built.model->to(setup.device);
+    if (experiment.trainer.channels_last.value_or(false))
+      train::lay_out_channels_last(*built.model);
+    built.optimizer = stages::build_optimizer(setup.catalog, optimizer,
+                                              {train::trained_parameters(*built.model)});
+    return built;
   };
   return setup.catalog.tasks.build(experiment.task, context);
 }

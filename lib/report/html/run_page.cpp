@@ -215,6 +215,14 @@ Html worst_section(const RunPageExtras& extras) {
          element("div", {{"class", "tiles"}}, tiles);
 }
 
+Html samples_section(const RunFiles& run) {
+  if (run.samples.empty()) return {};
+  return paragraph(
+             "What the model has made after the last epoch, each time from the same numbers.") +
+         element("img", {{"src", "data:image/png;base64," + base64(run.samples)},
+                         {"alt", "images that the model has made"}});
+}
+
 Html ranks_section(const RunFiles& run) {
   if (run.ranks.empty()) return {};
   return paragraph(ranks_verdict(run.ranks)) + html_table(ranks_table(run.ranks));
@@ -347,6 +355,7 @@ std::string run_page(const RunFiles& run, const RunPageExtras& extras) {
                    {"utilization", "Utilization", cards(utilization_figures(run))},
                    {"confusion", "Confusion matrix", confusion_section(run, extras)},
                    {"worst", "Worst predictions", worst_section(extras)},
+                   {"samples", "Samples", samples_section(run)},
                    {"ranks", "Processes", ranks_section(run)},
                    {"epochs", "Epochs", epochs_section(run)},
                    {"checkpoints", "Checkpoints", checkpoints_section(run)},

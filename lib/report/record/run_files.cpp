@@ -322,6 +322,8 @@ class FolderReader {
   void read_histories() {
     read_curves();
     read_tables();
+    const std::vector<std::string> grids = names_in(run_.folder / "samples", ".png");
+    if (!grids.empty()) run_.samples = text("samples/" + grids.back(), kMostDocument);
     const std::string ranks = text("ranks.csv", kMostHistory, Presence::optional);
     run_.ranks = ranks_of(ranks, run_.result, run_.notes);
   }

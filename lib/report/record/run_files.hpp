@@ -45,9 +45,10 @@ struct RunFiles {
   std::vector<CountTable> tables;
   std::vector<RankRow> ranks;
   std::vector<CheckpointName> checkpoints;
-  Json result;         // null if there is no such file
-  Json manifest;       // null if there is no such file
-  std::string config;  // config.resolved.yaml; empty if there is no such file
+  std::string samples;  // the newest file of samples/, a PNG picture; empty: no samples
+  Json result;          // null if there is no such file
+  Json manifest;        // null if there is no such file
+  std::string config;   // config.resolved.yaml; empty if there is no such file
   std::vector<std::pair<std::string, std::string>> values;  // "optimizer.lr" -> "0.001"
   std::vector<std::string> notes;  // about missing or damaged files, one sentence each
 

@@ -1,6 +1,7 @@
 #include "report/sinks/tensorboard_sink.hpp"
 
 #include "base/error.hpp"
+#include "base/files.hpp"
 #include "base/strings.hpp"
 #include "report/record/run_record.hpp"
 
@@ -72,6 +73,20 @@ std::string ending_text(const Json& result) {
   return text;
 }
 
+/// Returns a PNG file as a picture; its size is at a fixed place of the file.
+tensorboard::Picture picture_of_png(const std::string& png) {
+  constexpr std::size_t kWidthAt = 16;
+  constexpr std::size_t kHeightAt = 20;
+  ASSERT(png.size() >= kHeightAt + 4);
+  const auto number_at = [&](std::size_t at) {
+    int number = 0;
+    for (std::size_t i = 0; i < 4; ++i)
+      number = number * 256 + static_cast<unsigned char>(png[at + i]);
+    return number;
+  };
+  return {number_at(kWidthAt), number_at(kHeightAt), png};
+}
+
 class TensorboardSink final : public Sink {
  public:
   explicit TensorboardSink(TensorboardOptions options) : options_(std::move(options)) {}
@@ -129,6 +144,7 @@ class TensorboardSink final : public Sink {
     write(tensorboard::scalars_event(moment, scalars_of(epoch)));
     write_histograms(epoch, moment);
     write_pictures(moment);
+    write_samples(epoch.epoch, moment);
     backlog_.add([this] {
       if (file_) file_->sync();
     });
@@ -207,6 +223,16 @@ class TensorboardSink final : public Sink {
     matrices_.clear();
   }
 
+  /// Writes what the model has made after the epoch, if the trainer has written a file of that.
+  void write_samples(std::int64_t epoch, Moment moment) {
+    constexpr std::uint64_t kMostBytes = 64 << 20;
+    const auto folder = options_.folder.parent_path() / "samples";
+    const auto file = folder / fmt::format("epoch-{:04}.png", epoch + 1);
+    if (!is_file(file)) return;
+    write(tensorboard::image_event(
+        moment, "samples", picture_of_png(read_file(file, kMostBytes, ReadFailure::resource))));
+  }
+
   [[nodiscard]] Moment at(std::int64_t step) const { return {options_.wall_time(), step}; }
 
   TensorboardOptions options_;
@@ -220,20 +246,6 @@ class TensorboardSink final : public Sink {
   std::vector<double> rank_times_;  // seconds per step, of the ranks in this epoch
   std::map<std::string, MatrixRows> matrices_;
 };
-
-/// Returns a PNG file as a picture; its size is at a fixed place of the file.
-tensorboard::Picture picture_of_png(const std::string& png) {
-  constexpr std::size_t kWidthAt = 16;
-  constexpr std::size_t kHeightAt = 20;
-  ASSERT(png.size() >= kHeightAt + 4);
-  const auto number_at = [&](std::size_t at) {
-    int number = 0;
-    for (std::size_t i = 0; i < 4; ++i)
-      number = number * 256 + static_cast<unsigned char>(png[at + i]);
-    return number;
-  };
-  return {number_at(kWidthAt), number_at(kHeightAt), png};
-}
 
 }  // namespace
 

@@ -194,8 +194,8 @@ std::optional<std::string> capture_obstacle(const Experiment& experiment,
     return "trainer.activation_checkpointing resets the random state within a step";
   if (experiment.model.type == "torchscript")
     return "a TorchScript model may change its operations during training";
-  if (experiment.task.type == "masked_language_modeling")
-    return "the task 'masked_language_modeling' draws the hidden tokens on the CPU";
+  if (experiment.task.type == "masked_language_modeling" || experiment.task.type == "gan")
+    return "the task '" + experiment.task.type + "' draws random numbers on the CPU";
   if (scheduled_momentum(experiment.scheduler))
     return "the scheduler changes the momentum, which a captured graph cannot do";
   if (ignores_rows(experiment.loss) && !experiment.metrics.empty())

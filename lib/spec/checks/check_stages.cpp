@@ -12,6 +12,7 @@
 #include "spec/options/optimizer.hpp"
 #include "spec/options/scheduler.hpp"
 #include "spec/options/stopper.hpp"
+#include "spec/options/task.hpp"
 #include "spec/options/transform.hpp"
 #include "spec/plugins.hpp"
 
@@ -107,6 +108,31 @@ void check_mixing(Checker& checker) {
                             experiment.loss.type),
                 "choose a loss that takes them (cross_entropy, nll, bce_with_logits), or remove "
                 "'batch_transforms'");
+}
+
+/// The task trains its discriminator itself, with its own loss, in each batch.
+void check_gan(Checker& checker) {
+  const Experiment& experiment = checker.experiment();
+  const Trainer& trainer = experiment.trainer;
+  if (experiment.task.get_if<task::Gan>() == nullptr) return;
+  if (!checker.is_valid({"trainer", "loss", "metrics", "distributed"})) return;
+  const auto refuse = [&](bool found, const char* key, const char* does) {
+    if (found)
+      checker.error(key, fmt::format("the task 'gan' {}", does), fmt::format("remove '{}'", key));
+  };
+  refuse(experiment.loss.options_type != typeid(loss::CrossEntropy), "loss",
+         "has its own loss, task.loss");
+  refuse(!experiment.metrics.empty(), "metrics", "has no targets for metrics");
+  refuse(trainer.precision == Precision::fp16_mixed, "trainer.precision",
+         "does not scale its discriminator's loss, which 16-mixed needs");
+  refuse(trainer.accumulate_grad_batches > 1, "trainer.accumulate_grad_batches",
+         "updates its discriminator with each batch, so batches cannot be accumulated");
+  refuse(trainer.skip_nonfinite_steps.value_or(0) > 0, "trainer.skip_nonfinite_steps",
+         "updates its discriminator before the generator, so a step cannot be skipped");
+  refuse(trainer.test_time_augmentation.has_value(), "trainer.test_time_augmentation",
+         "evaluates images that it makes, which cannot be augmented");
+  refuse(experiment.distributed.type == Strategy::local_sgd, "distributed.type",
+         "shares its discriminator's gradients, but local_sgd shares none");
 }
 
 void check_normalize(Checker& checker, const std::string& path, const DataSplit& split) {
@@ -352,6 +378,7 @@ void check_stages(Checker& checker) {
   check_loss(checker);
   check_nll(checker);
   check_mixing(checker);
+  check_gan(checker);
   check_splits(checker);
   check_metrics(checker);
   check_cache(checker);

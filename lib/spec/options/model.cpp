@@ -6,7 +6,7 @@
 #include "base/strings.hpp"
 #include "spec/layer_shapes.hpp"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cctype>
@@ -77,6 +77,41 @@ std::vector<Refusal> Autoencoder::refusals(const ModelInput& input) {
   if (pixels || input.shape.size() != 3) return {};
   return {{"autoencoder reproduces its input, but the targets are others",
            "write 'task: reconstruction', or choose another model"}};
+}
+
+std::optional<Pyramid> dcgan_pyramid(const std::vector<std::int64_t>& image) {
+  if (image.size() != 3 || image[1] != image[2] || (image[0] != 1 && image[0] != 3)) return {};
+  switch (image[1]) {
+    case 28: return Pyramid{7, 2};
+    case 32: return Pyramid{4, 3};
+    case 64: return Pyramid{4, 4};
+    default: return {};
+  }
+}
+
+namespace {
+
+/// Returns the refusal of `image` by one of DCGAN's networks; empty: it is not known.
+std::vector<Refusal> refuse_other_squares(const std::vector<std::int64_t>& image,
+                                          const char* model) {
+  if (image.size() != 3 || dcgan_pyramid(image)) return {};
+  return {{fmt::format("the images are {}, but {} needs 28x28, 32x32 or 64x64 pixels with 1 or 3 "
+                       "channels",
+                       fmt::join(image, "x"), model),
+           "resize them with a transform to one of these sizes"}};
+}
+
+}  // namespace
+
+std::vector<Refusal> DcganGenerator::refusals(const ModelInput& input) {
+  if (input.output_shape.empty())
+    return {{"dcgan_generator makes images from random numbers, which no data set has",
+             "write a task of type gan, or choose another model"}};
+  return refuse_other_squares(input.output_shape, "dcgan_generator");
+}
+
+std::vector<Refusal> DcganDiscriminator::refusals(const ModelInput& input) {
+  return refuse_other_squares(input.shape, "dcgan_discriminator");
 }
 
 std::vector<Refusal> VisionTransformer::refusals(const ModelInput& input) const {

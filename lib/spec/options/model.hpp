@@ -318,6 +318,48 @@ struct Autoencoder : OfImages {
   }
 };
 
+/// How DCGAN's networks make images from one pixel, and the reverse.
+struct Pyramid {
+  std::int64_t smallest = 0;  // side of the smallest images that it convolves
+  int doublings = 0;          // of the side
+};
+/// Returns nullopt for shapes other than 1 or 3 channels of 28, 32 or 64 squared pixels.
+std::optional<Pyramid> dcgan_pyramid(const std::vector<std::int64_t>& image);
+
+struct DcganGenerator {
+  static constexpr auto kSummary =
+      "Generator of DCGAN (Radford et al. 2016): makes square images of 28, 32 or 64 pixels, with "
+      "values from -1 to 1, from random numbers.";
+
+  std::int64_t channels = 64;
+
+  [[nodiscard]] static bool takes(Inputs inputs) { return inputs == Inputs::numbers; }
+  /// Refuses other outputs than such images.
+  [[nodiscard]] static std::vector<Refusal> refusals(const ModelInput& input);
+
+  static void describe(auto& options) {
+    options.field("channels", &DcganGenerator::channels, {.at_least = 1, .at_most = 1 << 14},
+                  "Channels before the last layer; each layer before has twice as many.");
+  }
+};
+
+struct DcganDiscriminator : OfImages {
+  static constexpr auto kSummary =
+      "Discriminator of DCGAN (Radford et al. 2016): scores square images of 28, 32 or 64 pixels.";
+
+  std::int64_t channels = 64;
+  bool batch_norm = true;
+
+  [[nodiscard]] static std::vector<Refusal> refusals(const ModelInput& input);
+
+  static void describe(auto& options) {
+    options.field("channels", &DcganDiscriminator::channels, {.at_least = 1, .at_most = 1 << 14},
+                  "Channels after the first layer; each layer after has twice as many.");
+    options.field("batch_norm", &DcganDiscriminator::batch_norm,
+                  "Normalizes after each convolution but the first and the last, as in the paper.");
+  }
+};
+
 /// Options of the vision transformers.
 struct VisionTransformer : OfImages {
   std::int64_t patch_size = 16;

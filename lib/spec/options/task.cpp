@@ -47,4 +47,22 @@ std::vector<Refusal> Distillation::refusals(const ModelInput& data) const {
        "choose the network that the weights belong to", "teacher"}};
 }
 
+std::vector<Refusal> Gan::refusals(const ModelInput& data) const {
+  if (data.kind.inputs != Inputs::images)
+    return {{fmt::format("the task 'gan' takes images, but the samples of dataset.train are {}",
+                         enum_name(data.kind.inputs)),
+             "choose a data set of images, or another task"}};
+  if (!spec::takes(discriminator, Inputs::images))
+    return {{fmt::format("the discriminator '{}' does not take images", discriminator.type),
+             "choose a network for images, such as dcgan_discriminator", "discriminator"}};
+  return {};
+}
+
+ModelInput Gan::model_input(ModelInput data) const {
+  data.outputs = data.shape.empty() ? 0 : layer::values_in(data.shape);
+  data.output_shape = std::exchange(data.shape, {latent_size});
+  data.kind = {.inputs = Inputs::numbers, .targets = Targets::numbers};
+  return data;
+}
+
 }  // namespace trainctl::spec::task

@@ -3,6 +3,7 @@
 #include "config/schema/describe.hpp"
 #include "spec/compatibility.hpp"
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <vector>
@@ -106,6 +107,42 @@ struct Distillation {
         "alpha", &Distillation::alpha, {.at_least = 0, .at_most = 1},
         "Share of the teacher: alpha * temperature^2 * KL divergence + (1 - alpha) * loss. "
         "Evaluations compute only the loss.");
+  }
+};
+
+enum class GanLoss { non_saturating, hinge };
+constexpr std::array<const char*, 2> enum_names(GanLoss) { return {"non_saturating", "hinge"}; }
+
+struct Gan {
+  static constexpr auto kSummary =
+      "The model makes images from random numbers; a second model, the discriminator, learns to "
+      "distinguish them from those of the data set (Goodfellow et al. 2014).";
+
+  config::Stage discriminator;
+  config::Stage optimizer;
+  GanLoss loss = GanLoss::non_saturating;
+  double r1_weight = 0;
+  std::int64_t latent_size = 64;
+
+  [[nodiscard]] static bool takes(Targets) { return true; }
+  [[nodiscard]] std::vector<Refusal> refusals(const ModelInput& data) const;
+  [[nodiscard]] ModelInput model_input(ModelInput data) const;
+
+  static void describe(auto& options) {
+    options.stage("discriminator", &Gan::discriminator, "model",
+                  {.required = true, .example = "dcgan_discriminator"},
+                  "The network that scores images: high for those of the data set.");
+    options.stage("optimizer", &Gan::optimizer, "optimizer",
+                  {.required = true, .example = "{type: adam, lr: 0.0002, betas: [0.5, 0.999]}"},
+                  "The optimizer of the discriminator; no scheduler changes its learning rate.");
+    options.field("loss", &Gan::loss,
+                  "non_saturating: softplus of the scores (Goodfellow et al. 2014); hinge: the "
+                  "hinge loss (Lim & Ye 2017).");
+    options.field("r1_weight", &Gan::r1_weight, {.at_least = 0, .example = "10"},
+                  "Adds r1_weight / 2 * the squared norm of the gradient of the scores of real "
+                  "images to the discriminator's loss (Mescheder et al. 2018); 0: off.");
+    options.field("latent_size", &Gan::latent_size, {.at_least = 1, .at_most = 1 << 16},
+                  "Number of random numbers for an image, with a normal distribution.");
   }
 };
 

@@ -102,8 +102,9 @@ class Unet final : public LayeredModule {
       const Scope at = scope / ("up" + std::to_string(i));
       UpBlock block;
       if (!bilinear) {
-        block.up = make_conv_transpose2d(at / "up",
-                                         {.in = width, .out = width / 2, .kernel = 2, .stride = 2});
+        block.up = make_conv_transpose2d(
+            at / "up",
+            {.in = width, .out = width / 2, .kernel = 2, .stride = 2, .bias = Bias::with});
       }
       const std::int64_t out = width / 2 / (i == options.depth ? 1 : factor);
       block.conv = double_conv(at / "conv", width, bilinear ? width / 2 : out, out);

@@ -212,8 +212,9 @@ class ResumeVerifier {
     if (digest != check_.parameter_digest && kill.weights.sameness != Sameness::different)
       kill.weights = {Sameness::different, fmt::format("the hash of the weights is {}, expected {}",
                                                        digest, check_.parameter_digest)};
-    kill.optimizer = compare_section(base_dir_, folder,
-                                     {{"optimizer", "scaler", "sync"}, {"optimizer", "scheduler"}});
+    kill.optimizer = compare_section(
+        base_dir_, folder,
+        {{"optimizer", "scaler", "sync", "task"}, {"optimizer", "scheduler", "task"}});
     kill.losses = to_comparison(first_difference(metrics_, read_metrics(folder)));
     kill.batches = compare(digests_, batch_digests({&killed.record, &run.record}));
   }

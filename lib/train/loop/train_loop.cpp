@@ -4,6 +4,7 @@
 #include "train/loop/early_stopping.hpp"
 #include "train/loop/progress_reporter.hpp"
 #include "train/measure/profiler.hpp"
+#include "train/measure/sample_grid.hpp"
 #include "train/measure/step_benchmark.hpp"
 #include "train/measure/tensor_statistics.hpp"
 #include "train/measure/usage_meter.hpp"
@@ -96,6 +97,7 @@ void TrainLoop::make_observers() {
   auto& reporter = add_observer<ProgressReporter>(session_, options_, phases_, step_, *sync_);
   if (place.rank == 0 && (options_.log_layer_norms || options_.weights_every > 0))
     add_observer<TensorStatistics>(session_, options_, step_);
+  if (place.rank == 0) add_observer<SampleGrid>(session_, options_);
   EarlyStopping* stopping =
       session_.stopper != nullptr ? &add_observer<EarlyStopping>(session_) : nullptr;
   best_weights_ = &add_observer<BestWeights>(session_, options_, phases_);
@@ -112,7 +114,8 @@ void TrainLoop::make_observers() {
     add_observer<Checkpointer>(Checkpointer::Parts{session_, options_, phases_, training_, *sync_,
                                                    *saver_, check, emit_line});
   }
-  if (options_.device.is_cpu() && place.world_size == 1)
+  // More steps would train the task's own model, which the test of the weights needs.
+  if (options_.device.is_cpu() && place.world_size == 1 && session_.task.trained() == nullptr)
     add_observer<StepBenchmark>(session_, options_, step_);
 }
 

@@ -23,6 +23,9 @@ void verify_model(const Session& session) {
 void broadcast_buffers(const Session& session) {
   std::vector<at::Tensor> buffers;
   for (const auto& [name, buffer] : session.model.buffers()) buffers.push_back(buffer);
+  if (const stage::TrainedModel* other = session.task.trained()) {
+    for (const auto& [name, buffer] : other->model->buffers()) buffers.push_back(buffer);
+  }
   session.communicator.broadcast_coalesced(buffers, "broadcast of the buffers");
 }
 

@@ -91,6 +91,8 @@ void TrainingState::serialize(StateArchive& archive) const {
     archive.group("val", [&] { session.validation->serialize(archive); });
   archive.group("optimizer", [&] { session.optimizer.serialize(archive); });
   archive.group("scheduler", [&] { session.scheduler.serialize(archive); });
+  if (const stage::TrainedModel* other = session.task.trained())
+    archive.group("task", [&] { other->optimizer->serialize(archive); });
 }
 
 /// Parameters, and everything computed from the shared gradients, are equal on all ranks. The ranks
@@ -109,6 +111,11 @@ std::vector<StateTensor> TrainingState::all_tensors() const {
   add("model", session.model.buffers(), Of::rank);
   add("optimizer", session.optimizer.state(),
       strategy == spec::Strategy::zero1 ? Of::owner : of_gradients);
+  if (const stage::TrainedModel* other = session.task.trained()) {
+    add("task/model", other->model->parameters(), Of::all);
+    add("task/model", other->model->buffers(), Of::rank);
+    add("task/optimizer", other->optimizer->state(), Of::all);
+  }
   if (parts_.step.scaler() != nullptr) add("scaler", parts_.step.scaler()->state(), of_gradients);
   for (const dist::SyncTensor& kept : parts_.sync.state())
     all.push_back({kSync + kept.name, kept.tensor, kept.of_rank});

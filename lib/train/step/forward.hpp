@@ -42,6 +42,9 @@ class PlainTools : public stage::StepTools {
     return train::forward(model_, inputs, options_);
   }
   at::Tensor forward_frozen(stage::Model& other, const at::Tensor& inputs) override;
+  at::Tensor forward_trained(stage::Model& other, const at::Tensor& inputs) override {
+    return train::forward(other, inputs, options_);
+  }
   stage::LossValue loss(const at::Tensor& outputs, const device::DeviceBatch& batch,
                         double factor = 1) override;
   /// Counts the rows from 0, as if they were the first samples of the data set.

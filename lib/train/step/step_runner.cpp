@@ -10,6 +10,7 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/_foreach_mul.h>
 #include <ATen/ops/_foreach_norm.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/isfinite.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/where.h>
@@ -78,6 +79,23 @@ class StepRunner::Tools final : public PlainTools {
     if (gradient) *gradient *= factor;
     const stage::LossGradientScope scope(gradient);
     return PlainTools::loss(outputs, batch, factor);
+  }
+
+  void average(std::vector<at::Tensor>& gradients) override {
+    if (runner_.alone_) return;
+    std::vector<at::Tensor> parts;
+    for (const at::Tensor& gradient : gradients) parts.push_back(gradient.flatten());
+    const double share =
+        static_cast<double>(micro_.batch.valid) / static_cast<double>(micro_.window_rows);
+    const at::Tensor sum = at::cat(parts) * share;
+    runner_.timer_.enter(Part::allreduce);
+    runner_.session_.communicator.sum(sum, "sum of the task's gradients");
+    runner_.timer_.enter(Part::forward);
+    std::int64_t first = 0;
+    for (at::Tensor& gradient : gradients) {
+      const std::int64_t size = gradient.numel();
+      gradient = sum.narrow(0, std::exchange(first, first + size), size).view(gradient.sizes());
+    }
   }
 
   stage::BatchSamples samples(const device::DeviceBatch& batch) override {

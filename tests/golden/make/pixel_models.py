@@ -104,21 +104,72 @@ class Autoencoder(nn.Module):
         return self.decoder(self.encoder(x))
 
 
-MODELS = {"unet": Unet, "autoencoder": Autoencoder}
-# The model, its options and the shape of a sample.
+def draw_dcgan(module):
+    """The function weights_init of github.com/pytorch/examples."""
+    if isinstance(module, (nn.Conv2d, nn.ConvTranspose2d)):
+        nn.init.normal_(module.weight, 0, 0.02)
+    elif isinstance(module, nn.BatchNorm2d):
+        nn.init.normal_(module.weight, 1, 0.02)
+        nn.init.zeros_(module.bias)
+
+
+class DcganGenerator(nn.Module):
+    """The Generator of github.com/pytorch/examples, also for other sizes: `image` is the shape of its outputs."""
+
+    def __init__(self, shape, classes, image, channels=64):
+        super().__init__()
+        doublings, smallest = {28: (2, 7), 32: (3, 4), 64: (4, 4)}[image[1]]
+        widths = [channels * 2 ** i for i in range(doublings)][::-1]
+        layers = [nn.ConvTranspose2d(shape[0], widths[0], smallest, 1, 0, bias=False)]
+        for before, after in zip(widths, [*widths[1:], image[0]]):
+            layers += [nn.BatchNorm2d(before), nn.ReLU(True), nn.ConvTranspose2d(before, after, 4, 2, 1, bias=False)]
+        self.main = nn.Sequential(*layers, nn.Tanh())
+        self.apply(draw_dcgan)
+
+    def forward(self, x):
+        return self.main(x[:, :, None, None])
+
+
+class DcganDiscriminator(nn.Module):
+    """The Discriminator of github.com/pytorch/examples, also for other sizes, and without its sigmoid."""
+
+    def __init__(self, shape, classes, channels=64, batch_norm=True):
+        super().__init__()
+        doublings, smallest = {28: (2, 7), 32: (3, 4), 64: (4, 4)}[shape[1]]
+        before, layers = shape[0], []
+        for i in range(doublings):
+            after = channels * 2 ** i
+            layers += [nn.Conv2d(before, after, 4, 2, 1, bias=False), *[nn.BatchNorm2d(after)] * (batch_norm and i > 0), nn.LeakyReLU(0.2, inplace=True)]
+            before = after
+        self.main = nn.Sequential(*layers, nn.Conv2d(before, classes, smallest, 1, 0, bias=False))
+        self.apply(draw_dcgan)
+
+    def forward(self, x):
+        return self.main(x).flatten(1)
+
+
+MODELS = {"unet": Unet, "autoencoder": Autoencoder, "dcgan_generator": DcganGenerator, "dcgan_discriminator": DcganDiscriminator}
+# The model, its options, the shape of a sample and, if it is a generator, of its images.
 CASES = [
     ("unet", {"channels": 4, "depth": 2}, [3, 8, 12]),
     ("unet", {"channels": 4, "depth": 2, "upsampling": "bilinear"}, [2, 9, 11]),
     ("unet", {"channels": 2, "depth": 3, "batch_norm": False}, [1, 10, 8]),
     ("autoencoder", {"channels": [4, 6], "latent_dim": 5}, [3, 8, 8]),
     ("autoencoder", {"channels": [3, 4, 5], "latent_dim": 2}, [1, 10, 7]),
+    ("dcgan_generator", {"channels": 2}, [5], [1, 28, 28]),
+    ("dcgan_generator", {"channels": 2}, [3], [3, 32, 32]),
+    ("dcgan_generator", {"channels": 1}, [3], [1, 64, 64]),
+    ("dcgan_discriminator", {"channels": 2}, [1, 28, 28]),
+    ("dcgan_discriminator", {"channels": 2, "batch_norm": False}, [3, 32, 32]),
+    ("dcgan_discriminator", {"channels": 1}, [1, 64, 64]),
 ]
 
 
-def describe(kind, options, shape):
+def describe(kind, options, shape, image=None):
     classes = 3
     torch.manual_seed(SEED)
-    model = MODELS[kind](shape, classes, **options)
+    made = {"image": image} if image else {}
+    model = MODELS[kind](shape, classes, **options, **made)
     parameters, buffers = named(model.named_parameters(), 4), named(model.named_buffers())
     move(model)
     output = model(ramp(shape))
@@ -127,7 +178,7 @@ def describe(kind, options, shape):
                  for name, p in model.named_parameters()]
     evaluated = model.eval()(ramp(shape))
     print(f"{kind} {options}: {list(output.shape)}")
-    return {"type": kind, "options": options, "input_shape": shape, "classes": classes, "parameters": parameters, "buffers": buffers,
+    return {"type": kind, "options": options, "input_shape": shape, **made, "classes": classes, "parameters": parameters, "buffers": buffers,
             "output": numbers(output.detach()), "gradients": gradients, "evaluated": numbers(evaluated.detach())}
 
 

@@ -84,6 +84,7 @@ ConvTranspose2d make_conv_transpose2d(const Scope& scope, const Conv2dShape& sha
   layer.padding = shape.padding.value_or(0);
   layer.weight =
       scope.parameter("weight", draw_weight({shape.in, shape.out, shape.kernel, shape.kernel}));
+  if (shape.bias == Bias::without) return layer;
   // As in torch, the fan-in is that of the convolution whose gradient this is.
   layer.bias =
       scope.parameter("bias", draw_bias(shape.out, shape.out * shape.kernel * shape.kernel));

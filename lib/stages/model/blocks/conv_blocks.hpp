@@ -49,7 +49,7 @@ ConvNorm make_conv_norm(const Scope& scope, const ConvNormPlan& plan);
 /// nn.ConvTranspose2d with a square kernel and without groups.
 struct ConvTranspose2d {
   at::Tensor weight;  // [in, out, kernel, kernel]
-  at::Tensor bias;    // [out]
+  at::Tensor bias;    // [out], undefined without bias
   std::int64_t stride = 1;
   std::int64_t padding = 0;
   std::array<std::int64_t, 2> output_padding = {0, 0};

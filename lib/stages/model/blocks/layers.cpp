@@ -136,7 +136,7 @@ at::Tensor embed_tied(const at::Tensor& weight, const at::Tensor& tokens) {
 }
 
 spec::ModelInput model_input(const stage::ModelContext& context) {
-  return {context.kind, context.input_shape, context.outputs};
+  return {context.kind, context.input_shape, context.outputs, context.output_shape};
 }
 
 void throw_first(const std::vector<spec::Refusal>& refusals) {
