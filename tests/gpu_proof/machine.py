@@ -20,6 +20,8 @@ from runner import OutOfTime
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 KEPT_OUTPUT = 4000    # characters of a command's output in the reason of a failure
 REHEARSAL_FACTOR = 5  # on the limits of commands: a rehearsal runs on machines that others use, too
+# A small network and small pictures, with which a rehearsal takes steps of configs/imagenet-sample/synthetic.yaml.
+SMALL = ["dataset.train.height=32", "dataset.train.width=32", "loader.batch_size=4", "model={type: resnet_cifar, depth: 8}"]
 RESERVE_S = 5         # the time that a call needs to store what it has found
 
 
@@ -196,6 +198,8 @@ class Context:
         variables = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "COLUMNS")}
         if self.torch:
             variables["TRAINCTL_TORCH_ROOT"] = self.torch
+        if self.quick and self.device == "cpu":
+            variables["OMP_NUM_THREADS"] = "1"  # more threads only wait for each other in small steps
         variables.update(TRAINCTL_GOLDEN=str(ROOT / "tests/golden"), TORCHINDUCTOR_CACHE_DIR=str(self.work / "inductor"),
                          TRITON_CACHE_DIR=str(self.work / "triton"), XDG_CACHE_HOME=str(self.work / "cache"), PYTHONDONTWRITEBYTECODE="1")
         variables.update({name: str(value) for name, value in added.items()})
@@ -251,6 +255,8 @@ class Context:
         words = [config, f"++trainer.accelerator={device}", "++trainer.devices=1", "++checkpoint.save_top_k=0", "++checkpoint.save_last=false"]
         if self.quick and device == "cpu":
             words.append("++trainer.num_threads=1")
+            if config == self.config("quickstart.yaml"):
+                words.append("++dataset.train.samples=6400")  # drawing all digits takes longer than the few steps
         return [*words, *overrides]
 
     def train(self, config, *overrides, flags=(), accelerator=None, timeout=240, environment=None, folder=None):

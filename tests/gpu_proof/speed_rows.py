@@ -36,7 +36,7 @@ class Row(typing.NamedTuple):
     rehearsed: tuple = ("eager",)
 
 
-SMALL_PICTURES = ["model=resnet18", "++trainer.precision=32-true", "++trainer.channels_last=false", "++loader.num_workers=0"]
+SMALL_PICTURES = ["model={type: resnet_cifar, depth: 8}", "++trainer.precision=32-true", "++trainer.channels_last=false", "++loader.num_workers=0"]
 SHORT = ["++trainer.max_epochs=2", "++trainer.limit_train_batches=4"]
 
 ROWS = [

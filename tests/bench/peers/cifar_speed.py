@@ -22,7 +22,7 @@ from torch import nn
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "gpu_proof"))
 from machine import energy_counter  # noqa: E402
 
-BATCH, EPOCHS, WHITENING_EPOCHS = 2000, 8, 3
+BATCH, EPOCHS, WHITENING_EPOCHS, WHITENING_IMAGES = 2000, 8, 3, 5000
 SMOOTHING, SHIFT, DECAY = 0.2, 2, 2e-6 * BATCH
 SGD_RATE, HEAD_RATE, MUON_RATE = 0.053, 0.67, 0.24
 MEAN, STD = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)
@@ -48,7 +48,7 @@ def write_cache(folder):
 def write_weights(folder):
     """The names are those of the layers in configs/speed/cifar10_airbench.yaml."""
     filters = {2: (64, 24), 6: (64, 64), 9: (256, 64), 13: (256, 256), 16: (256, 256), 20: (256, 256)}
-    weights = {"0.weight": whitening(records(folder, TRAIN[:1], "cpu")[0])}
+    weights = {"0.weight": whitening(records(folder, TRAIN[:1], "cpu", WHITENING_IMAGES)[0])}
     for index, (outputs, inputs) in filters.items():
         weights[f"{index}.weight"] = first_filters(nn.Conv2d(inputs, outputs, 3, bias=False))
     head = nn.Linear(256, 10, bias=False).weight.detach()
@@ -63,9 +63,9 @@ def first_filters(layer):
     return layer.weight.detach()
 
 
-def records(folder, names, device):
-    """Returns normalized images in float16 (float32 on a CPU) and labels."""
-    rows = rows_of(folder, names).to(device)
+def records(folder, names, device, count=None):
+    """Returns the first `count` images (all by default), normalized, in float16 (float32 on a CPU), and their labels."""
+    rows = rows_of(folder, names)[:count].to(device)
     mean, std = (torch.tensor(values, device=device).view(1, 3, 1, 1) for values in (MEAN, STD))
     images = (rows[:, 1:].view(-1, 3, 32, 32).float() / 255 - mean) / std
     return images.to(half_of(device)).to(memory_format=torch.channels_last), rows[:, 0].long()
@@ -77,7 +77,7 @@ def half_of(device):
 
 def whitening(images, size=2, eps=5e-4):
     """Returns filters that decorrelate the patches of the images, and their negatives."""
-    patches = F.unfold(images[:5000].float(), size).transpose(1, 2).reshape(-1, 3 * size * size)
+    patches = F.unfold(images[:WHITENING_IMAGES].float(), size).transpose(1, 2).reshape(-1, 3 * size * size)
     values, vectors = torch.linalg.eigh(patches.T @ patches / len(patches))
     filters = (vectors / (values + eps).sqrt()).T.reshape(-1, 3, size, size).flip(0)
     return torch.cat([filters, -filters])
@@ -165,7 +165,7 @@ def accuracy(network, images, labels):
 class Trainer:
     def __init__(self, options):
         self.options, self.device = options, torch.device(options.device)
-        self.train, self.test = ([one[:options.samples] for one in records(options.data, names, options.device)] for names in (TRAIN, TEST))
+        self.train, self.test = (records(options.data, names, options.device, options.samples) for names in (TRAIN, TEST))
         self.batch = min(BATCH, len(self.train[1]) // 2)
         self.network = Network().to(self.device, half_of(self.device), memory_format=torch.channels_last)
         for layer in self.network.modules():

@@ -4,6 +4,7 @@ import json
 import re
 import statistics
 
+from machine import SMALL
 from outcomes import check, skipped
 from runner import Check
 
@@ -13,7 +14,7 @@ LARGEST_RATIO = 1.5     # between the step time that the choice of loader thread
 
 
 def quickstart(context):
-    words = ["trainer.max_epochs=1", "+trainer.limit_train_batches=300", "+trainer.limit_val_batches=20"] if context.quick else []
+    words = ["trainer.max_epochs=1", "+trainer.limit_val_batches=20"] if context.quick else []
     run = context.train(context.config("quickstart.yaml"), *words)
     accuracy = run.result.get("val", {}).get("accuracy", 0)
     least = 0.5 if context.quick else LEAST_ACCURACY
@@ -42,7 +43,7 @@ def seconds_of_step(why):
 
 def loader_threads(context):
     """The step time that the choice is based on must be that of later steps, not that of the first, which loads libraries."""
-    size = ["dataset.train.height=64", "dataset.train.width=64", "loader.batch_size=4", "model=resnet18"] if context.quick else []
+    size = SMALL if context.quick else []
     steps = 6 if context.quick else 60
     run = context.train(context.config("imagenet-sample/synthetic.yaml"), *size, "dataset.train.samples=20000", "++trainer.log_every_n_steps=1",
                         f"trainer.max_steps={steps}", "++loader.num_workers=auto")

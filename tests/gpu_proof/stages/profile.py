@@ -2,6 +2,7 @@
 
 import json
 
+from machine import SMALL
 from outcomes import check, skipped
 from runner import Check
 
@@ -14,7 +15,7 @@ LAUNCHES = ("cudaLaunchKernel", "cudaLaunchKernelExC", "cuLaunchKernel", "cuLaun
 
 def profiled(context, *overrides):
     """Returns the trace of five steps of ResNet-50 between two log points."""
-    size = ["model=resnet18", "dataset.train.height=64", "dataset.train.width=64", "loader.batch_size=4"] if context.quick else []
+    size = SMALL if context.quick else []
     run = context.train(context.config("imagenet-sample/synthetic.yaml"), *size, "trainer.max_steps=20", "++trainer.log_every_n_steps=1000",
                         *overrides, flags=["--profile=8,2,5"])
     assert run.done.code == 0, run.done.end

@@ -2,11 +2,11 @@
 
 import json
 
+from machine import SMALL
 from outcomes import check, skipped
 from runner import Check
 
 PRECISIONS = ("32-true", "bf16-mixed", "16-mixed")
-SMALL = ["dataset.train.height=64", "dataset.train.width=64", "loader.batch_size=4", "model=resnet18"]
 
 
 def plan(context):

@@ -126,7 +126,7 @@ def cifar_peer(context, name):
     folder, is_real = data_sets.cifar10(context)
     words = ["cifar_speed.py", name, "--device", context.device, "--data", str(folder)]
     try:
-        found = context.peers.measure(context, "cifar10", name, [*words, *(["--epochs", "1", "--samples", "64"] if context.quick else [])])
+        found = context.peers.measure(context, "cifar10", name, [*words, *(["--epochs", "1", "--samples", "8"] if context.quick else [])])
     except PeerFailed as error:
         return peer_failed(error)
     return passed(seconds=found["seconds"], accuracy=found["accuracy"], real_data=is_real, memory_mb=found["memory_mb"])
