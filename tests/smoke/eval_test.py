@@ -43,11 +43,11 @@ def as_float32(text):
 
 
 class Trained(Smoke):
-    """Trains one short run whose checkpoints every test reads."""
+    """Every test reads the checkpoints of one short run."""
 
     def setUp(self):
         super().setUp()
-        self.result = self.train(METRICS)
+        self.result = self.train_once(METRICS)
         self.trained = self.run_dir
 
     def eval(self, *words, code=0, config=None):

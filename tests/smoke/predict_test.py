@@ -46,7 +46,7 @@ optimizer: {{type: adam, lr: 0.01}}
 metrics: [accuracy]
 trainer: {{max_epochs: 2, accelerator: cpu, devices: 1, num_threads: 1}}
 """)
-        self.train(config="pictures.yaml")
+        self.train_once(config="pictures.yaml")
         self.trained = self.run_dir
 
     def predict(self, name, *words, code=0):

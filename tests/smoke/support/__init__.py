@@ -9,6 +9,7 @@ import os
 import pathlib
 import re
 import resource
+import shutil
 import socket
 import struct
 import subprocess
@@ -233,6 +234,8 @@ class Front(unittest.TestCase):
 
 
 class Smoke(Front):
+    trained = {}  # the runs of train_once(): folders, results and the folders of their tests
+
     def setUp(self):
         super().setUp()
         (self.folder / "digits.yaml").write_text(DIGITS)
@@ -245,6 +248,22 @@ class Smoke(Front):
         self.out, self.err, self.run_dir = out, err, run_dir
         result = run_dir / "result.json"
         return json.loads(result.read_text()) if code == 0 or result.exists() else None
+
+    def train_once(self, *words, **options):
+        """Trains as `train` does, but once for all tests of a class: each gets a copy of the run folder, with its own paths in the
+        config."""
+        key = (type(self), words, *options.values())
+        if key not in Smoke.trained:
+            kept = tempfile.TemporaryDirectory(prefix="trainctl-smoke-")
+            self.addClassCleanup(kept.cleanup)
+            Smoke.trained[key] = kept.name, self.train(*words, **options), str(self.folder)
+            shutil.copytree(self.run_dir, kept.name, symlinks=True, dirs_exist_ok=True)
+        kept, result, folder = Smoke.trained[key]
+        self.run_dir = pathlib.Path(tempfile.mkdtemp(dir=self.folder, prefix="run-"))
+        shutil.copytree(kept, self.run_dir, symlinks=True, dirs_exist_ok=True)
+        config = self.run_dir / "config.resolved.yaml"
+        config.write_text(config.read_text().replace(folder, str(self.folder)))
+        return result
 
     def losses(self, run_dir):
         with open(run_dir / "epochs.csv", newline="") as rows:
