@@ -251,58 +251,66 @@ struct LinearGan {
   }
 };
 
-struct GanStep {
-  at::Tensor weight;    // of the discriminator after the step
-  at::Tensor gradient;  // of the generator's images
-  double loss = 0;      // of the generator
-};
-
 const std::vector<float> kReal{1, 2, 0, -1, 0.5, 0, 1, 1};
 const std::vector<float> kMade{0.2F, 1, -1, 0, 2, -1, 0.5F, 0.3F};
 
-GanStep gan_step(const std::string& options) {
-  LinearGan gan(options);
-  FakeTools tools("mse", 4);
-  tools.rows = {0, {4, 9}};
-  tools.model.outputs = torch::tensor(kMade).view({2, 4}).requires_grad_();
-  const auto result = gan.task->step(
-      batch_of(torch::tensor(kReal).view({2, 1, 2, 2}), torch::zeros({2}, torch::kLong)), tools);
-  result.loss.value.backward();
-  CHECK_FALSE(gan.weight.grad().defined());
-  return {gan.weight.detach(), tools.model.outputs.grad(), result.loss.value.item<double>()};
+/// Returns the context of a task gan whose discriminator's weights are those of the golden script.
+stage::TaskContext golden_context(const Json& golden) {
+  stage::TaskContext context{
+      {{2}, 28 * 28, {}, stages_test::shape_of(golden["image"])}, at::kCPU, /*seed=*/3};
+  context.build_trained = [seed = golden["seed"].get<std::uint64_t>()](
+                              const config::Stage& model, const stage::ModelContext& images,
+                              const config::Stage& optimizer) {
+    const stage::Catalog all = stages::builtin_catalog();
+    at::manual_seed(seed);
+    stage::TrainedModel built{all.models.build(model, images), nullptr};
+    stages_test::perturb(*built.model);
+    built.optimizer = all.optimizers.build(optimizer, {built.model->parameters()});
+    return built;
+  };
+  return context;
 }
 
-/// Does the same with formulas of the papers.
-GanStep expected_gan_step(bool hinge, double r1) {
-  const at::Tensor real = torch::tensor(kReal).view({2, 4});
-  const at::Tensor made = torch::tensor(kMade).view({2, 4}).requires_grad_();
-  at::Tensor weight = torch::tensor({{0.3F, -0.2F, 0.5F, 0.1F}}).requires_grad_();
-  const auto score = [&](const at::Tensor& images) { return images.mm(weight.t()); };
-  const at::Tensor of_real = score(real), of_made = score(made.detach());
-  at::Tensor loss =
-      hinge ? (1 - of_real).clamp_min(0).mean() + (1 + of_made).clamp_min(0).mean()
-            : -at::log_sigmoid(of_real).mean() - (1 - at::sigmoid(of_made)).log().mean();
-  loss = loss + r1 / 2 * weight.square().sum();  // the gradient of each score is the weight
-  loss.backward();
-  weight = (weight - 0.1 * weight.grad()).detach();
-  const at::Tensor generated = hinge ? -score(made).mean() : -at::log_sigmoid(score(made)).mean();
-  generated.backward();
-  return {weight, made.grad(), generated.item<double>()};
+void check_close(const at::Tensor& found, const Json& expected) {
+  CHECK(at::allclose(found.detach().flatten(), stages_test::tensor(expected), 1e-4, 1e-6));
+}
+
+/// Trains as many steps as the case has, and compares each with PyTorch's.
+void check_gan(stage::Task& gan, const Json& expected, const at::Tensor& numbers) {
+  double step = 0;
+  for (const Json& one : expected["steps"]) {
+    FakeTools tools("mse", 4);
+    tools.rows = {0, {4, 9}};
+    const at::Tensor scale = torch::tensor({{0.5F}, {-0.25F}}).requires_grad_();
+    tools.model.outputs = numbers.flatten(1) * scale + 0.1 * step++;
+    const auto result =
+        gan.step(batch_of((numbers * step).cos(), torch::zeros({2}, torch::kLong)), tools);
+    result.loss.value.backward();
+    check_close(result.loss.value, Json::array({one["loss"]}));
+    check_close(scale.grad(), one["gradient"]);
+  }
+  const stage::Model& discriminator = *gan.trained()->model;
+  for (const auto& [name, tensor] : discriminator.parameters()) {
+    INFO(name);
+    CHECK_FALSE(tensor.grad().defined());
+    check_close(tensor, expected["weights"][name]);
+  }
+  for (const auto& [name, tensor] : discriminator.buffers())
+    check_close(tensor.to(at::kFloat), Json(expected["weights"][name]));
 }
 
 }  // namespace
 
-TEST_CASE("gan: a step updates the discriminator, then gives the generator's gradient") {
-  for (const bool hinge : {false, true}) {
-    for (const double r1 : {0.0, 4.0}) {
-      INFO("hinge " << hinge << ", r1_weight " << r1);
-      const GanStep found =
-          gan_step(fmt::format("loss: {}, r1_weight: {}", hinge ? "hinge" : "non_saturating", r1));
-      const GanStep expected = expected_gan_step(hinge, r1);
-      CHECK(at::allclose(found.weight, expected.weight, 1e-5, 1e-6));
-      CHECK(at::allclose(found.gradient, expected.gradient, 1e-5, 1e-6));
-      CHECK(found.loss == Approx(expected.loss).epsilon(1e-5));
-    }
+TEST_CASE("gan: losses, penalties, gradients and updates equal PyTorch's") {
+  const Json golden = stages_test::golden("gan");
+  for (const Json& expected : golden["cases"]) {
+    INFO(expected["loss"] << ", r1_weight " << expected["r1_weight"]);
+    Json options = {{"loss", expected["loss"]}, {"r1_weight", expected["r1_weight"]}};
+    options["discriminator"] = golden["options"];
+    options["discriminator"]["type"] = "dcgan_discriminator";
+    options["optimizer"] = {{"type", "sgd"}, {"lr", 0.01}, {"momentum", 0.9}};
+    const auto gan = task("gan", options.dump(), golden_context(golden));
+    check_gan(*gan, expected, stages_test::ramp(stages_test::shape_of(golden["image"])));
   }
 }
 

@@ -213,6 +213,13 @@ void check_targets(Checker& checker, const TargetsOf& of) {
   }
 }
 
+/// Reports the refusals of the stage at the key `owner`. Returns whether there are none.
+bool report(Checker& checker, const std::string& owner, const std::vector<Refusal>& found) {
+  for (const Refusal& one : found)
+    checker.error(one.key.empty() ? owner : owner + "." + one.key, one.message, one.hint);
+  return found.empty();
+}
+
 /// Returns whether the task fits the samples; reports it otherwise.
 bool check_task(Checker& checker, const ModelInput& data) {
   const config::Stage& task = checker.experiment().task;
@@ -225,12 +232,7 @@ bool check_task(Checker& checker, const ModelInput& data) {
                       : "choose another task, or remove the key: the data set then decides");
     return false;
   }
-  const std::vector<Refusal> found = refusals(task, data);
-  for (const Refusal& refusal : found) {
-    checker.error(refusal.key.empty() ? "task" : "task." + refusal.key, refusal.message,
-                  refusal.hint);
-  }
-  return found.empty();
+  return report(checker, "task", refusals(task, data));
 }
 
 /// Checks task, model, loss and metrics against the kind of samples.
@@ -371,14 +373,16 @@ void check_model(const Loaded& loaded, const std::optional<ModelInput>& input,
   check_file(checker);
   if (input) check_view_size(checker, input->shape);
   const config::Stage& model = loaded.experiment.model;
-  if (!input || !model || !takes(model, input->kind.inputs) || !checker.is_valid("task")) return;
+  const config::Stage& task = loaded.experiment.task;
+  if (!input || !model || !checker.is_valid("task")) return;
   if (std::ranges::any_of(input->shape, [](std::int64_t size) { return size < 1; })) return;
-  const ModelInput changed = model_input(loaded.experiment.task, *input);
+  // check_against_data() has reported what does not depend on the shape.
+  if (!refusals(task, {input->kind, {}, input->outputs}).empty()) return;
+  report(checker, "task", refusals(task, *input));
+  const ModelInput changed = model_input(task, *input);
+  if (!takes(model, changed.kind.inputs)) return;
   check_fit(checker, changed.kind.targets);
-  for (Refusal& refusal : readable_refusals(checker, changed)) {
-    checker.error(refusal.key.empty() ? "model" : "model." + refusal.key,
-                  std::move(refusal.message), std::move(refusal.hint));
-  }
+  report(checker, "model", readable_refusals(checker, changed));
 }
 
 }  // namespace trainctl::spec

@@ -114,10 +114,11 @@ void check_mixing(Checker& checker) {
 void check_gan(Checker& checker) {
   const Experiment& experiment = checker.experiment();
   const Trainer& trainer = experiment.trainer;
-  if (experiment.task.get_if<task::Gan>() == nullptr) return;
-  if (!checker.is_valid({"trainer", "loss", "metrics", "distributed"})) return;
+  const auto* gan = experiment.task.get_if<task::Gan>();
+  if (gan == nullptr) return;
+  check_optimizer(checker, gan->optimizer, "task.optimizer");
   const auto refuse = [&](bool found, const char* key, const char* does) {
-    if (found)
+    if (found && checker.is_valid(key))
       checker.error(key, fmt::format("the task 'gan' {}", does), fmt::format("remove '{}'", key));
   };
   refuse(experiment.loss.options_type != typeid(loss::CrossEntropy), "loss",

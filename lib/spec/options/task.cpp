@@ -55,7 +55,10 @@ std::vector<Refusal> Gan::refusals(const ModelInput& data) const {
   if (!spec::takes(discriminator, Inputs::images))
     return {{fmt::format("the discriminator '{}' does not take images", discriminator.type),
              "choose a network for images, such as dcgan_discriminator", "discriminator"}};
-  return {};
+  if (data.shape.empty()) return {};
+  std::vector<Refusal> found = spec::refusals(discriminator, {data.kind, data.shape, 1});
+  for (Refusal& one : found) one.key = "discriminator" + (one.key.empty() ? "" : "." + one.key);
+  return found;
 }
 
 ModelInput Gan::model_input(ModelInput data) const {

@@ -308,3 +308,42 @@ TEST_CASE("masked_language_modeling: a model that sees only one side is a warnin
     CHECK_THAT(problems(model),
                Contains("warning") && Contains("sees only the tokens before a hidden one"));
 }
+
+TEST_CASE("gan: what does not fit is reported all at once, also in the discriminator") {
+  const std::string networks = "model=dcgan_generator";
+  const std::string task =
+      "task={type: gan, discriminator: dcgan_discriminator, optimizer: {type: sgd, lr: 0.1}}";
+  CHECK(problems_of({task, networks, "~metrics"}) == "");
+  const std::string found = problems_of(
+      {"task={type: gan, discriminator: {type: dcgan_discriminator, channels: 0}, optimizer: "
+       "{type: sgd, lr: 0.1, nesterov: true}, loss: wgan, r1_weight: -1, latent_size: 0}",
+       networks, "loss=mse", "trainer.precision=16-mixed", "trainer.accumulate_grad_batches=2",
+       "trainer.skip_nonfinite_steps=3", "distributed={type: local_sgd, sync_every: 4}"});
+  for (const char* part : {"'channels' must be at least 1", "nesterov needs momentum above 0",
+                           "got 'wgan'", "'r1_weight' must be at least 0",
+                           "'latent_size' must be at least 1", "has its own loss, task.loss",
+                           "has no targets for metrics", "does not scale its discriminator's loss",
+                           "cannot be accumulated", "cannot be skipped", "local_sgd shares none"})
+    CHECK_THAT(found, Contains(part));
+  const SplitFacts images{
+      .samples = 1000, .classes = 10, .kind = SampleKind{Inputs::images, Targets::classes}};
+  CHECK(problems_with({task, networks, "~metrics"}, images).empty());
+  CHECK_THAT(problems_with({task, "model=resnet18", "~metrics"}, images),
+             Contains("the model 'resnet18' takes images"));
+  CHECK_THAT(
+      problems_with({"task={type: gan, discriminator: gpt, optimizer: adam}", networks, "~metrics"},
+                    images),
+      Contains("the discriminator 'gpt' does not take images"));
+  const auto problems_of_size = [&](std::int64_t side) {
+    trainctl::config::Diagnostics diagnostics;
+    trainctl::spec::check_model(
+        load_valid({task, networks, "~metrics"}),
+        trainctl::spec::ModelInput{{Inputs::images, Targets::classes}, {1, side, side}, 10},
+        diagnostics);
+    return diagnostics.render();
+  };
+  CHECK(problems_of_size(28).empty());
+  CHECK_THAT(problems_of_size(48),
+             Contains("48x48, but dcgan_generator needs 28x28, 32x32 or 64x64 pixels") &&
+                 Contains("48x48, but dcgan_discriminator needs"));
+}
