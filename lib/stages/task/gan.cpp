@@ -128,10 +128,10 @@ class Gan final : public stage::Task {
           grad({of_real.sum()}, {real}, {}, /*retain_graph=*/true, /*create_graph=*/true)[0];
       loss = loss + slope.square().sum() * (r1_weight_ / 2 / static_cast<double>(real.size(0)));
     }
-    std::vector<at::Tensor> gradients = grad({loss}, parameters_);
+    torch::autograd::backward({loss}, {}, /*retain_graph=*/{}, /*create_graph=*/false, parameters_);
+    std::vector<at::Tensor> gradients;
+    for (const at::Tensor& parameter : parameters_) gradients.push_back(parameter.grad());
     tools.average(gradients);
-    for (std::size_t i = 0; i < parameters_.size(); ++i)
-      parameters_[i].mutable_grad() = gradients[i];
     discriminator_.optimizer->step();
     for (at::Tensor& parameter : parameters_) parameter.mutable_grad().reset();
   }

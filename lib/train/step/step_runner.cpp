@@ -92,9 +92,9 @@ class StepRunner::Tools final : public PlainTools {
     runner_.session_.communicator.sum(sum, "sum of the task's gradients");
     runner_.timer_.enter(Part::forward);
     std::int64_t first = 0;
-    for (at::Tensor& gradient : gradients) {
+    for (const at::Tensor& gradient : gradients) {
       const std::int64_t size = gradient.numel();
-      gradient = sum.narrow(0, std::exchange(first, first + size), size).view(gradient.sizes());
+      gradient.copy_(sum.narrow(0, std::exchange(first, first + size), size).view_as(gradient));
     }
   }
 
