@@ -56,9 +56,14 @@ class Worker {
   void train() {
     for (std::int64_t step = 1; *launch::stop_signal() == 0; ++step) {
       page_.get().stamp(events::Phase::train, step);
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      pause();
     }
     leave(143);
+  }
+
+  void pause() {
+    if (reports_) events_.write(events::Warning{"progress"});
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
 
   [[noreturn]] void leave(int code) {
@@ -85,11 +90,10 @@ class Worker {
   }
 
   // A checkpoint is complete when all ranks have written their parts.
-  void save_for(int ms) {
-    const double until = steady_clock().now() + ms / 1000.0;
-    for (std::int64_t part = 1; steady_clock().now() < until; ++part) {
+  void save(int parts) {
+    for (int part = 1; part <= parts; ++part) {
       page_.get().stamp(events::Phase::checkpoint, part);
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      pause();
     }
     if (env_.world_size == 1) return;
     store().add("saved", 1);
@@ -100,11 +104,11 @@ class Worker {
   }
 
   // Loads without a stamp, like a loader.
-  void load_for(int ms) {
+  void load(int samples) {
     page_.get().stamp(events::Phase::load, 0);
-    for (const double until = steady_clock().now() + ms / 1000.0; steady_clock().now() < until;) {
+    for (int i = 0; i < samples; ++i) {
       page_.get().loaded.fetch_add(1);
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      pause();
     }
   }
 
@@ -238,6 +242,7 @@ class Worker {
   events::EventWriter events_;
   events::HeartbeatPage page_;
   std::optional<launch::StoreClient> store_;
+  bool reports_ = false;  // sends an event after each step, part or sample
   std::map<std::string, Action> actions_{
       {"hello",
        [this](const auto&) { events_.write(events::Hello{.rank = env_.rank, .pid = ::getpid()}); }},
@@ -249,12 +254,12 @@ class Worker {
       {"end_collective", [this](const auto&) { page_.get().end_collective(); }},
       {"save",
        [this](const auto& n) { page_.get().stamp(events::Phase::checkpoint, std::stoll(n)); }},
-      {"load", [this](const auto&) { load_for(1); }},
-      {"load_for", [this](const auto& ms) { load_for(std::stoi(ms)); }},
+      {"load", [this](const auto& samples) { load(std::stoi(samples)); }},
       {"train", [this](const auto&) { train(); }},
       {"announce", [this](const auto&) { events_.write(events::Progress{}); }},
       {"agree_in", [this](const auto& phase) { agree_in(phase); }},
-      {"save_for", [this](const auto& ms) { save_for(std::stoi(ms)); }},
+      {"save_parts", [this](const auto& parts) { save(std::stoi(parts)); }},
+      {"report", [this](const auto&) { reports_ = true; }},
       {"end",
        [](const auto&) {
          const int signal = *launch::stop_signal();

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "base/clock.hpp"
+#include "launch/process/stacks.hpp"
 #include "launch/supervise/supervisor.hpp"
 #include "support/temp_folder.hpp"
 
@@ -10,8 +11,11 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace trainctl::launch {
@@ -83,6 +87,17 @@ class Job {
     return number;
   }
 
+  /// Returns whether a signal has stopped the process of a rank.
+  [[nodiscard]] bool is_stopped(int rank) const {
+    for (const auto& [sender, event] : events) {
+      const auto* hello = std::get_if<events::Hello>(&event);
+      if (hello == nullptr || sender != rank) continue;
+      const ThreadList threads = list_threads(static_cast<pid_t>(hello->pid), 1);
+      return !threads.states.empty() && threads.states.front().state.starts_with('T');
+    }
+    return false;
+  }
+
   TempFolder folder;
   LaunchSpec spec;
   std::vector<std::pair<int, events::Event>> events;
@@ -116,6 +131,31 @@ class LeapingClock final : public Clock {
  private:
   const Job& job_;
   int ranks_;
+};
+
+/// A clock for hangs, which is the steady one until `settled`. Then it advances by `per_event`
+/// seconds with each event, so that a rank that sends an event after each step never seems to
+/// stall, however long it waits for a core. Without `per_event` it advances by an hour once the
+/// supervisor has seen the last heartbeats.
+class HangClock final : public Clock {
+ public:
+  HangClock(const Job& job, std::function<bool()> settled, double per_event = 0)
+      : job_(job), settled_(std::move(settled)), per_event_(per_event) {}
+  [[nodiscard]] double now() const override {
+    if (!begin_ && settled_()) begin_ = {job_.events.size(), job_.ticks};
+    double ahead = 0;
+    if (begin_ && per_event_ > 0)
+      ahead = per_event_ * static_cast<double>(job_.events.size() - begin_->first);
+    else if (begin_ && job_.ticks >= begin_->second + 2)
+      ahead = 3600;
+    return steady_clock().now() + ahead;
+  }
+
+ private:
+  const Job& job_;
+  std::function<bool()> settled_;
+  double per_event_;
+  mutable std::optional<std::pair<std::size_t, int>> begin_;  // numbers of events and ticks
 };
 
 }  // namespace trainctl::launch

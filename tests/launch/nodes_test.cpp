@@ -151,7 +151,7 @@ TEST_CASE("nodes: a killed supervisor of another node is named, and its ranks ar
 TEST_CASE("nodes: a stop signal to either supervisor lets the ranks of both save and exit") {
   for (const bool at_coordinator : {true, false}) {
     for (const int signal : {SIGTERM, SIGINT}) {
-      TwoNodes nodes({"catch_term", "hello", "agree_in=train", "save_for=5", "leave=75"}, 2);
+      TwoNodes nodes({"catch_term", "hello", "agree_in=train", "save_parts=5", "leave=75"}, 2);
       const Outcome outcome = nodes.run(
           once_all_train(4, [&] { ::kill(at_coordinator ? ::getpid() : nodes.other, signal); }));
       const int code = signal == SIGINT ? 130 : 75;
@@ -179,9 +179,11 @@ TEST_CASE(
 
 TEST_CASE(
     "nodes: a hung rank on another node is the failure, with the stacks that its node wrote") {
-  TwoNodes nodes({"catch_term", "hello", "barrier", "step=3", "1:stop", "train"}, 1);
+  TwoNodes nodes({"catch_term", "hello", "barrier", "step=3", "1:stop", "report", "train"}, 1);
   nodes.job.spec.hang_timeout_s = 5;
-  const Outcome outcome = nodes.run();
+  const HangClock clock(
+      nodes.job, [&] { return nodes.job.is_stopped(1); }, 0.02);
+  const Outcome outcome = nodes.run({}, clock);
   CHECK(outcome.exit_code == 8);
   REQUIRE(outcome.first_failure);
   CHECK(outcome.first_failure->rank == 1);

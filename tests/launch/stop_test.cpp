@@ -54,9 +54,9 @@ const std::vector<PhaseCase>& phases() {
   static const std::vector<PhaseCase> all{
       {"startup", {"leave=143"}, 143},
       {"load", {"leave=143"}, 143},
-      {"train", {"save_for=5", "leave=75"}, 75},
-      {"validate", {"save_for=5", "leave=75"}, 75},
-      {"checkpoint", {"save_for=5", "leave=75"}, 75},
+      {"train", {"save_parts=5", "leave=75"}, 75},
+      {"validate", {"save_parts=5", "leave=75"}, 75},
+      {"checkpoint", {"save_parts=5", "leave=75"}, 75},
       {"shutdown", {"finish", "end"}, 143},
   };
   return all;
@@ -110,16 +110,18 @@ TEST_CASE("stop: a rank that cannot save makes it a stop without a checkpoint") 
 }
 
 TEST_CASE("stop: a saved checkpoint is reported") {
-  Job job({"catch_term", "hello", "agree_in=train", "save_for=5", "leave=75"}, 2);
+  Job job({"catch_term", "hello", "agree_in=train", "save_parts=5", "leave=75"}, 2);
   const Outcome outcome = job.run(send(SIGUSR1, Target::supervisor, 2));
   CHECK(outcome.stopped_by_signal == SIGUSR1);
   CHECK(outcome.message == "stopped by SIGUSR1 after a checkpoint was saved");
 }
 
 TEST_CASE("stop: a save that makes progress is not limited by the grace period") {
-  Job job({"catch_term", "hello", "agree_in=train", "save_for=4000", "leave=75"}, 2);
-  job.spec.stop_grace_s = 1.5;
-  CHECK(job.run(send(SIGTERM, Target::supervisor, 2)).exit_code == 75);
+  Job job({"catch_term", "hello", "agree_in=train", "report", "save_parts=100", "leave=75"}, 2);
+  job.spec.stop_grace_s = 30;
+  const HangClock clock(
+      job, [] { return true; }, 1);  // the save takes at least 200 s
+  CHECK(job.run(send(SIGTERM, Target::supervisor, 2), clock).exit_code == 75);
   check_clean(job);
 }
 

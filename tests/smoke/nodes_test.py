@@ -172,12 +172,25 @@ class NodesThatFail(Nodes):
         self.assertIn("is lost", self.said)
 
     def test_a_killed_worker_is_started_again_on_both_nodes(self):
-        words = ["trainer.max_epochs=200", "++trainer.max_restarts=1", *SAVES]
-        head, other = self.both(*words)
-        os.kill(worker_of(self.run_dir, self.mark, head, 1), signal.SIGKILL)
-        self.assertEqual(self.codes(head, other, timeout=300), [0, 0], self.said)
+        head, other, workers = self.training("++trainer.max_restarts=1", *SAVES)
+        os.kill(workers[1], signal.SIGKILL)
+        self.until(head, lambda: not set(workers) & set(marked(self.mark)))
+        again = [worker_of(self.run_dir, self.mark, head, rank) for rank in (0, 1)]
+        self.assertFalse(set(again) & set(workers))
+        before = len(self.losses(self.run_dir))
+        self.until(head, lambda: len(self.losses(self.run_dir)) > before + 1)
+        other.send_signal(signal.SIGTERM)
+        self.assertEqual(self.codes(head, other), [75, 75], self.said)
         self.assertEqual(self.result()["restarts"], 1)
         self.gone()
+
+    def until(self, process, condition, timeout=120):
+        end = time.monotonic() + timeout
+        while not condition():
+            if process.poll() is not None or time.monotonic() > end:
+                self.codes(process)
+                self.fail("the run did not start again: " + self.said)
+            time.sleep(0.02)
 
 
 class NodesThatStop(Nodes):

@@ -99,6 +99,8 @@ class RanksThatAreLost(Ranks):
         failure = result["first_failure"]
         self.assertEqual((result["verdict"], failure["rank"], failure["pid"]), ("hang", 1, worker))
         self.assertRegex(failure["message"], r"; (it waits for other ranks in the collective|its last collective was) '.+'")
+        self.assertGreater(failure["step"], 0)
+        self.assertEqual([path.name for path in self.run_dir.rglob(".*")], [])
 
     def test_a_lone_rank_has_no_collective(self):
         process = self.endless("alone")

@@ -103,7 +103,7 @@ class RunsThatAreResumed(Smoke):
         self.assertEqual({path.name for path in self.folder.iterdir()}, before)
 
     def test_two_ranks(self):
-        out, err = self.verify("trainer.devices=2", "--kills", "3")
+        out, err = self.verify("trainer.devices=2", "--kills", "3", *TINY)
         self.assertTrue(out.endswith("3 of 3 resumed runs are identical to the uninterrupted run\n"), out + err)
         for killed in ("rank 0", "rank 1", "all ranks"):
             self.assertIn(killed, out)

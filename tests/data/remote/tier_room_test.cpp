@@ -174,7 +174,7 @@ TEST_CASE("TierFolder: bytes written during an eviction count against the budget
   TierFolder tier(folder.path(), {.bytes = kBudget});
   std::atomic<std::uint64_t> most = 0;
   const auto keep = [&](int thread) {
-    for (int i = 0; i < 300; ++i) {
+    for (int i = 0; i < 100; ++i) {
       const fs::path data = tier.files(fmt::format("http://host/{}-{}", thread, i)).data;
       fs::create_directories(data.parent_path());
       try {

@@ -51,12 +51,20 @@ std::map<std::string, Section> sections(const std::filesystem::path& path) {
   return found;
 }
 
+constexpr double kPerEvent = 0.02;  // seconds by which the clock advances with a step of rank 0
+
 /// A job whose rank 1 executes `words` and then hangs in a step, while rank 0 continues.
 class HangingJob : public Job {
  public:
   explicit HangingJob(const std::vector<std::string>& words) : Job(all_words(words), 2) {
     spec.hang_timeout_s = 5;
     spec.grace_s = 0.5;
+    spec.init_timeout_s = 60'000;
+  }
+
+  Outcome run_until_hang() {
+    const auto hangs = [this] { return count<events::Progress>() > 0 || is_stopped(1); };
+    return run({}, HangClock(*this, hangs, kPerEvent));
   }
 
   [[nodiscard]] std::map<std::string, Section> stacks(int rank) const {
@@ -65,9 +73,9 @@ class HangingJob : public Job {
 
  private:
   static std::vector<std::string> all_words(const std::vector<std::string>& words) {
-    std::vector<std::string> all{"catch_term", "hello"};
+    std::vector<std::string> all{"catch_term", "hello", "report"};
     for (const std::string& word : words) all.push_back("1:" + word);
-    for (const char* word : {"1:step=41", "1:wait", "train"}) all.emplace_back(word);
+    for (const char* word : {"1:step=41", "1:announce", "1:wait", "train"}) all.emplace_back(word);
     return all;
   }
 };
@@ -84,7 +92,7 @@ void check_hang_of_rank_1(const Outcome& outcome) {
 
 TEST_CASE("stacks: a hang writes the stacks of all threads of all ranks") {
   HangingJob job({"block", "spin"});
-  check_hang_of_rank_1(job.run());
+  check_hang_of_rank_1(job.run_until_hang());
   auto hanging = job.stacks(1);
   for (const char* name : {"fake_worker", "blocked", "spinning"}) {
     CAPTURE(name);
@@ -100,7 +108,7 @@ TEST_CASE("stacks: a hang writes the stacks of all threads of all ranks") {
 
 TEST_CASE("stacks: a stopped process is reported as stopped, and its stacks are written") {
   HangingJob job({"step=40", "stop"});
-  check_hang_of_rank_1(job.run());
+  check_hang_of_rank_1(job.run_until_hang());
   auto stacks = job.stacks(1);
   REQUIRE(stacks.contains("fake_worker"));
   CHECK(stacks["fake_worker"].holds("T (stopped)"));
@@ -110,7 +118,7 @@ TEST_CASE("stacks: a stopped process is reported as stopped, and its stacks are 
 
 TEST_CASE("hang: a stopped process has the step limit in every phase") {
   HangingJob job({"save=40", "stop"});
-  const Outcome outcome = job.run();
+  const Outcome outcome = job.run_until_hang();
   check_hang_of_rank_1(outcome);
   CHECK_THAT(outcome.message, Contains("it has been suspended (SIGSTOP)") &&
                                   Contains("while saving") && Contains("5.00 s"));
@@ -118,16 +126,16 @@ TEST_CASE("hang: a stopped process has the step limit in every phase") {
 
 TEST_CASE("hang: a stopped process is the cause, not one that has waited longer") {
   Job job({"hello", "0:begin_collective=sum of the losses", "0:step=40", "barrier",
-           "1:sleep_ms=700", "1:begin_collective=sum of the losses", "1:step=41", "1:stop", "wait"},
+           "1:sleep_ms=100", "1:begin_collective=sum of the losses", "1:step=41", "1:stop", "wait"},
           2);
   job.spec.hang_timeout_s = 5;
   job.spec.grace_s = 0.5;
-  check_hang_of_rank_1(job.run());
+  check_hang_of_rank_1(job.run({}, HangClock(job, [&] { return job.is_stopped(1); })));
 }
 
 TEST_CASE("stacks: a thread that cannot answer has a line too") {
   HangingJob job({"deaf"});
-  check_hang_of_rank_1(job.run());
+  check_hang_of_rank_1(job.run_until_hang());
   auto stacks = job.stacks(1);
   REQUIRE(stacks.contains("deaf"));
   CHECK(stacks["deaf"].holds("it blocks the signal"));
@@ -137,7 +145,7 @@ TEST_CASE("stacks: a thread that cannot answer has a line too") {
 
 TEST_CASE("stacks: threads that do not answer take a limited time and have a line each") {
   HangingJob job({"idlers=30", "mute"});
-  check_hang_of_rank_1(job.run());
+  check_hang_of_rank_1(job.run_until_hang());
   const std::string text = contents(stacks_path(job.spec.log_folder, 1));
   CHECK_THAT(text, Contains("it did not answer in time") &&
                        Contains("no stack: the time limit was reached"));

@@ -1,6 +1,5 @@
 #include "launch/supervise/hang_detection.hpp"
 
-#include "base/clock.hpp"
 #include "launch/job.hpp"
 #include "support/catch.hpp"
 
@@ -39,16 +38,15 @@ class MonitoredRank {
   HeartbeatMonitor monitor_;
 };
 
-/// Runs at least twenty times as fast: a stall of a minute takes three seconds, which is longer
-/// than a rank that makes progress waits for a core.
-class FastClock final : public Clock {
- public:
-  explicit FastClock(double factor = 20) : factor_(factor) {}
-  [[nodiscard]] double now() const override { return factor_ * steady_clock().now(); }
+/// Returns a clock that advances by an hour once so many ranks stand still.
+HangClock leaping_clock(const Job& job, int ranks) {
+  return {job, [&job, ranks] { return job.count<events::Progress>() >= ranks; }};
+}
 
- private:
-  double factor_;
-};
+void set_limits(Job& job) {
+  job.spec.grace_s = 0.5;
+  job.spec.init_timeout_s = 60'000;
+}
 
 }  // namespace
 
@@ -217,12 +215,11 @@ TEST_CASE("HeartbeatMonitor: a supervisor that was stopped itself reports no ran
 }
 
 TEST_CASE("hang: the job ends with 8 and names the rank that hangs") {
-  const FastClock clock;
-  Job job({"catch_term", "hello", "1:step=41", "1:wait", "train"}, 2);
-  job.spec.grace_s = 20;
-  job.spec.init_timeout_s = 60'000;
-  const Outcome outcome = supervise(
-      job.spec, [](int, const events::Event&) {}, [] {}, clock);
+  Job job({"catch_term", "hello", "1:step=41", "1:announce", "1:wait", "report", "train"}, 2);
+  set_limits(job);
+  const HangClock clock(
+      job, [&] { return job.count<events::Progress>() > 0; }, 0.2);
+  const Outcome outcome = job.run({}, clock);
   CHECK(outcome.exit_code == 8);
   CHECK(outcome.verdict == "hang");
   REQUIRE(outcome.first_failure);
@@ -233,13 +230,11 @@ TEST_CASE("hang: the job ends with 8 and names the rank that hangs") {
 }
 
 TEST_CASE("hang: of two stalled ranks, the one that waits for the other is not the cause") {
-  const FastClock clock;
   Job job({"catch_term", "hello", "0:step=41", "barrier", "1:step=41",
-           "begin_collective=sum of the losses", "1:end_collective", "wait"},
+           "begin_collective=sum of the losses", "1:end_collective", "announce", "wait"},
           2);
-  job.spec.grace_s = 20;
-  job.spec.init_timeout_s = 60'000;
-  const Outcome outcome = job.run({}, clock);
+  set_limits(job);
+  const Outcome outcome = job.run({}, leaping_clock(job, 2));
   CHECK(outcome.exit_code == 8);
   REQUIRE(outcome.first_failure);
   CHECK(outcome.first_failure->rank == 1);
@@ -248,38 +243,33 @@ TEST_CASE("hang: of two stalled ranks, the one that waits for the other is not t
 }
 
 TEST_CASE("hang: if all ranks wait in a collective, the one that stalled first is named") {
-  const FastClock clock;
-  Job job(
-      {"catch_term", "hello", "1:step=41", "barrier", "0:step=42", "begin_collective=copy", "wait"},
-      2);
-  job.spec.grace_s = 20;
-  job.spec.init_timeout_s = 60'000;
-  const Outcome outcome = job.run({}, clock);
+  Job job({"catch_term", "hello", "1:step=41", "barrier", "0:step=42", "begin_collective=copy",
+           "announce", "wait"},
+          2);
+  set_limits(job);
+  const Outcome outcome = job.run({}, leaping_clock(job, 2));
   REQUIRE(outcome.first_failure);
   CHECK(outcome.first_failure->rank == 1);
   CHECK_THAT(outcome.message, Contains("it waits for other ranks in the collective 'copy'"));
 }
 
 TEST_CASE("hang: a rank stopped within a collective is the cause, not one that waits in it") {
-  const FastClock clock;
   Job job({"catch_term", "hello", "0:step=41", "barrier", "1:step=41", "begin_collective=copy",
-           "1:stop", "wait"},
+           "1:stop", "announce", "wait"},
           2);
-  job.spec.grace_s = 20;
-  job.spec.init_timeout_s = 60'000;
-  const Outcome outcome = job.run({}, clock);
+  set_limits(job);
+  const auto stands = [&] { return job.count<events::Progress>() > 0 && job.is_stopped(1); };
+  const Outcome outcome = job.run({}, HangClock(job, stands));
   REQUIRE(outcome.first_failure);
   CHECK(outcome.first_failure->rank == 1);
   CHECK(job.survivors() == 0);
 }
 
 TEST_CASE("hang: a rank that saves too long is the cause, not one that waits for it") {
-  const FastClock clock(300);
-  Job job({"catch_term", "hello", "0:step=41", "1:save=41", "wait"}, 2);
-  job.spec.grace_s = 20;
-  job.spec.init_timeout_s = 60'000;
-  job.spec.hang_timeout_s = 1;
-  const Outcome outcome = job.run({}, clock);
+  Job job({"catch_term", "hello", "0:step=41", "1:save=41", "announce", "wait"}, 2);
+  set_limits(job);
+  job.spec.hang_timeout_s = 1'000;
+  const Outcome outcome = job.run({}, leaping_clock(job, 2));
   CHECK(outcome.exit_code == 8);
   REQUIRE(outcome.first_failure);
   CHECK(outcome.first_failure->rank == 1);
@@ -288,17 +278,17 @@ TEST_CASE("hang: a rank that saves too long is the cause, not one that waits for
 }
 
 TEST_CASE("hang: stalled loading is a hang, waiting for slow loading is not") {
-  const FastClock clock(300);
-  Job stuck({"catch_term", "hello", "load", "wait"});
-  stuck.spec.grace_s = 20;
-  stuck.spec.init_timeout_s = 60'000;
-  const Outcome hang = stuck.run({}, clock);
+  Job stuck({"catch_term", "hello", "load=1", "announce", "wait"});
+  set_limits(stuck);
+  const Outcome hang = stuck.run({}, leaping_clock(stuck, 1));
   CHECK(hang.exit_code == 8);
   CHECK_THAT(hang.message, Contains("while loading"));
 
-  Job slow({"catch_term", "hello", "0:load", "0:wait", "1:load_for=4000", "1:fail=9"}, 2);
-  slow.spec.grace_s = 20;
-  slow.spec.init_timeout_s = 60'000;
+  Job slow({"catch_term", "hello", "0:load=1", "barrier", "0:wait", "report", "load=400", "fail=9"},
+           2);
+  set_limits(slow);
+  const HangClock clock(
+      slow, [] { return true; }, 3);
   const Outcome failed = slow.run({}, clock);
   INFO(failed.message);
   CHECK(failed.exit_code == 9);
