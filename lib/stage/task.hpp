@@ -73,6 +73,9 @@ class Task {
   /// Makes images with the model, float32 [N, C, H, W] with the values of the inputs, which show
   /// what it has learned. Returns an undefined tensor if the model does not make images.
   virtual at::Tensor samples(StepTools& /*tools*/) { return {}; }
+  /// Returns the predicted and the actual class of each pixel, int64 [N, 2, H, W], which the report
+  /// draws. Returns an undefined tensor if the model does not predict the classes of pixels.
+  [[nodiscard]] virtual at::Tensor masks(const TaskResult& /*result*/) const { return {}; }
 };
 
 /// Returns a task of supervised learning.

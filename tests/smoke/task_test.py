@@ -13,6 +13,9 @@ from unittest import mock
 from support import SOURCE, Smoke, main, run
 
 CONFIGS = SOURCE / "configs"
+sys.path.insert(0, str(CONFIGS))
+import make_data
+
 CPU = ["+trainer.accelerator=cpu", "+trainer.num_threads=1", "+loader.num_workers=0"]
 # Digits that trainctl draws, instead of MNIST. Pixels are from 0 to 1.
 DRAWN = ["dataset.train={type: synthetic_digits, samples: 2000, transforms: []}",

@@ -291,26 +291,25 @@ TEST_CASE("confusion_matrix: counts the predictions of each class") {
   CHECK_THROWS_WITH(make_metric("confusion_matrix", "{}", 2001), Contains("at most 2000"));
 }
 
-TEST_CASE("mean_iou and dice: the overlap of all pixels together, over the classes that occur") {
-  // Two images of 1x4 pixels; the third class does not occur.
-  const at::Tensor actual = tensor(Json::parse("[[[0, 0, 1, 1]], [[0, 1, 1, 0]]]"), at::kLong);
-  const at::Tensor called = tensor(Json::parse("[[[0, 1, 1, 1]], [[0, 1, 0, 0]]]"), at::kLong);
-  const at::Tensor logits = at::zeros({2, 3, 1, 4}).scatter_(1, called.unsqueeze(1), 1);
-  // Of class 0, 3 pixels are right, 4 called and 4 actual; of class 1 the same.
-  const stage::MetricContext context{3, at::kCPU, spec::Targets::pixels};
-  for (const auto& [type, expected] : {std::pair("mean_iou", 3.0 / 5), {"dice", 6.0 / 8}}) {
+TEST_CASE("mean_iou and dice: values equal PyTorch's for all pixels that count together") {
+  const Json golden = stages_test::golden("masks");
+  const at::Tensor logits = tensor(golden["logits"]);
+  const at::Tensor masks = tensor(golden["targets"], at::kLong);
+  const at::Tensor rows = logits.permute({0, 2, 3, 1}).flatten(0, 2);  // as the trainer does it
+  const at::Tensor counted = masks.flatten().ne(spec::kIgnoredPixel).nonzero().squeeze(1);
+  const stage::MetricContext context{logits.size(1), at::kCPU, spec::Targets::pixels};
+  for (const std::string type : {"mean_iou", "dice"}) {
     INFO(type);
+    const auto metric = make_metric(type, "{}", context);
+    CHECK(std::isnan(metric->value()));
+    metric->update(rows.index_select(0, counted), masks.flatten().index_select(0, counted));
+    CHECK(metric->value() == Approx(golden[type].get<double>()));
+    const at::Tensor all = masks.clamp_max(4);  // with whole masks, in one batch or in two
     const auto whole = make_metric(type, "{}", context);
-    CHECK(std::isnan(whole->value()));
-    whole->update(logits, actual);
-    CHECK(whole->value() == Approx(expected));
+    whole->update(logits, all);
     const auto parts = make_metric(type, "{}", context);
-    parts->update(logits.narrow(0, 0, 1), actual.narrow(0, 0, 1));
-    parts->update(logits.narrow(0, 1, 1), actual.narrow(0, 1, 1));
+    parts->update(logits.narrow(0, 0, 1), all.narrow(0, 0, 1));
+    parts->update(logits.narrow(0, 1, 2), all.narrow(0, 1, 2));
     CHECK(mismatch(parts->sums(), whole->sums()) == "");
-    const auto counted =
-        make_metric(type, "{}", context);  // as the trainer leaves out ignored pixels
-    counted->update(logits.permute({0, 2, 3, 1}).flatten(0, 2), actual.flatten());
-    CHECK(counted->value() == Approx(expected));
   }
 }

@@ -102,6 +102,7 @@ TEST_CASE("segmentation: the model gets the image, and the loss the classes of t
   CHECK(tools.model.seen.equal(image));
   CHECK(result.batch.targets.equal(expected));
   CHECK(result.loss.weight.item<float>() == 5);
+  CHECK(segmentation->masks(result).equal(at::stack({result.outputs.argmax(1), expected}, 1)));
   tools.model.outputs = torch::rand({1, 3, 2, 2});
   CHECK_THROWS_WITH(segmentation->step(batch, tools), Contains("has the shape [1, 3, 2, 2]"));
 }

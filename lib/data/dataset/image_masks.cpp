@@ -18,9 +18,19 @@ using spec::dataset::ImageMasks;
 /// Returns the path without its suffix.
 std::string stem_of(std::string_view name) { return std::string(name.substr(0, name.rfind('.'))); }
 
+/// Lists the pictures with the label 0, because data sets of files need labels.
+ImageFiles pictures_in(const fs::path& folder) {
+  ImageFiles files = scan_pictures(folder);
+  ENSURE(data, files.files.size() > 0, "{} contains no images ({})", shown(folder),
+         kImageFiles.suffixes);
+  files.labels.rows.resize(files.files.size() * sizeof(std::int64_t));
+  files.labels.classes = 1;
+  return files;
+}
+
 /// Returns the masks in the order of the images. Throws Error(data) for an image without a mask.
 ImageFiles masks_of(const ImageFiles& images, const ImageMasks& options) {
-  const ImageFiles found = scan_pictures(options.masks);
+  const ImageFiles found = pictures_in(options.masks);
   std::map<std::string, std::size_t> by_stem;
   for (std::size_t i = 0; i < found.files.size(); ++i) by_stem[stem_of(found.files[i])] = i;
   ImageFiles masks;
@@ -42,14 +52,14 @@ class MaskedImages final : public Dataset, public ImageStore {
  public:
   explicit MaskedImages(const ImageMasks& options)
       : classes_(options.classes), layout_(layout_of()) {
-    ImageFiles images = scan_pictures(options.images);
+    ImageFiles images = pictures_in(options.images);
     ImageFiles masks = masks_of(images, options);
     images_ = open(options.images, std::move(images));
     masks_ = open(options.masks, std::move(masks));
   }
 
   static Facts facts(const ImageMasks& options) {
-    const ImageFiles images = scan_pictures(options.images);
+    const ImageFiles images = pictures_in(options.images);
     (void)masks_of(images, options);
     return {images.samples(), std::ssize(options.classes), layout_of(), options.classes};
   }

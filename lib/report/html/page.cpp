@@ -11,7 +11,7 @@ namespace {
 // deficiencies can distinguish; the light theme starts with darker colors, the dark theme with
 // lighter ones.
 constexpr char kStyle[] = R"css(
-:root { color-scheme: light;
+:root, .light { color-scheme: light;
   --paper: #fbfbfa; --card: #ffffff; --ink: #1c2024; --soft: #5b6470; --rule: #d9dce0; --grid: #e9ebee; --accent: #0072b2; --link: #005f96;
   --good: #00694b; --bad: #a93c00; --wait: #6b5200; --good-back: #e2f3ec; --bad-back: #fbe7dc; --wait-back: #f8efd2;
   --k0: #0072b2; --k1: #d55e00; --k2: #009e73; --k3: #b8608f; --k4: #e69f00; --k5: #56b4e9; --k6: #1c2024; --k7: #b3a500; --k8: #8a929c; --k9: #6f4fb0;
@@ -89,6 +89,7 @@ details { margin: .6rem 0; } summary { cursor: pointer; font-weight: 600; paddin
 .tiles { display: grid; grid-template-columns: repeat(auto-fill, minmax(7.5rem, 1fr)); gap: .8rem; }
 .tiles figure { margin: 0; background: var(--card); border: 1px solid var(--rule); border-radius: .4rem; padding: .4rem; font-size: .78rem; }
 .tiles img { width: 100%; height: auto; display: block; image-rendering: pixelated; margin-bottom: .3rem; } .tiles figcaption { display: block; margin: 0; }
+.samples img { max-width: 100%; height: auto; display: block; } .samples .legend { margin-bottom: .5rem; } .samples .key { height: .8rem; }
 footer { color: var(--soft); font-size: .8rem; padding-top: 1.5rem; padding-bottom: 2.5rem; }
 @media (max-width: 30rem) { header, main, footer { padding-left: .8rem; padding-right: .8rem; } h1 { font-size: 1.3rem; } .card { padding: .55rem .5rem; }
   svg { font-size: 13.5px; } .heat text { font-size: 11px; } }

@@ -3,6 +3,7 @@
 #include "report/diagnosis/bottleneck.hpp"
 #include "report/html/charts.hpp"
 #include "report/html/curves.hpp"
+#include "report/html/plot.hpp"
 
 namespace trainctl::report {
 namespace {
@@ -215,12 +216,22 @@ Html worst_section(const RunPageExtras& extras) {
          element("div", {{"class", "tiles"}}, tiles);
 }
 
-Html samples_section(const RunFiles& run) {
+/// Draws the legend of masks in the colors that lib/train/measure/sample_grid.cpp has used.
+Html samples_section(const RunFiles& run, const RunPageExtras& extras) {
   if (run.samples.empty()) return {};
-  return paragraph(
-             "What the model has made after the last epoch, each time from the same numbers.") +
-         element("img", {{"src", "data:image/png;base64," + base64(run.samples)},
-                         {"alt", "images that the model has made"}});
+  std::string caption =
+      "What the model has made after the last epoch, each time from the same numbers.";
+  std::vector<LegendEntry> classes;
+  if (run.value("task.type") != "gan") {
+    caption =
+        "Samples of dataset.val after the last epoch. From left to right: the image, the predicted "
+        "classes, and the classes of the mask, which is white where pixels do not count.";
+    for (const std::string& name : extras.class_names) classes.push_back({name, classes.size()});
+  }
+  const Html image = element("img", {{"src", "data:image/png;base64," + base64(run.samples)},
+                                     {"alt", "samples of the model"}});
+  return paragraph(caption) +
+         element("div", {{"class", "light card samples"}}, legend(classes) + image);
 }
 
 Html ranks_section(const RunFiles& run) {
@@ -355,7 +366,7 @@ std::string run_page(const RunFiles& run, const RunPageExtras& extras) {
                    {"utilization", "Utilization", cards(utilization_figures(run))},
                    {"confusion", "Confusion matrix", confusion_section(run, extras)},
                    {"worst", "Worst predictions", worst_section(extras)},
-                   {"samples", "Samples", samples_section(run)},
+                   {"samples", "Samples", samples_section(run, extras)},
                    {"ranks", "Processes", ranks_section(run)},
                    {"epochs", "Epochs", epochs_section(run)},
                    {"checkpoints", "Checkpoints", checkpoints_section(run)},

@@ -316,14 +316,14 @@ class FolderReader {
     run_.result = document("result.json");
     run_.manifest = document("manifest.json");
     read_checkpoints();
+    const std::vector<std::string> grids = names_in(run_.folder / "samples", ".png");
+    if (!grids.empty()) run_.samples = text("samples/" + grids.back(), kMostDocument);
     run_.name = run_.value("name").value_or(run_.folder.filename().string());
   }
 
   void read_histories() {
     read_curves();
     read_tables();
-    const std::vector<std::string> grids = names_in(run_.folder / "samples", ".png");
-    if (!grids.empty()) run_.samples = text("samples/" + grids.back(), kMostDocument);
     const std::string ranks = text("ranks.csv", kMostHistory, Presence::optional);
     run_.ranks = ranks_of(ranks, run_.result, run_.notes);
   }

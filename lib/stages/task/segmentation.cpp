@@ -2,6 +2,7 @@
 #include "spec/options/task.hpp"
 #include "stages/builtin.hpp"
 
+#include <ATen/ops/stack.h>
 #include <fmt/ranges.h>
 
 namespace trainctl::stages {
@@ -27,6 +28,10 @@ class Segmentation final : public stage::Task {
            fmt::join(shape, ", "));
     result.loss = tools.loss(result.outputs, own);
     return result;
+  }
+
+  [[nodiscard]] at::Tensor masks(const stage::TaskResult& result) const override {
+    return at::stack({result.outputs.argmax(1), result.batch.targets}, 1);
   }
 };
 

@@ -177,7 +177,7 @@ report::RunPageExtras run_page_extras(const report::RunFiles& run, const WorstRe
     });
     extras.worst_source = fmt::format("{}, split {}", file.filename().string(), request.split);
   }
-  if (mistakes.empty() && run.tables.empty()) return extras;
+  if (mistakes.empty() && run.tables.empty() && run.samples.empty()) return extras;
   std::optional<data::Pipeline> pipeline = open_pipeline(run, request, problems);
   if (pipeline) {
     check_split(mistakes, *pipeline->dataset, request);

@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 #include "base/machine/host_waits.hpp"
 #include "device/host_read.hpp"
+#include "train/measure/sample_grid.hpp"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/empty.h>
@@ -146,6 +147,8 @@ std::optional<events::Metrics> Evaluator::run(std::optional<std::int64_t> limit,
         const stage::TaskResult result = on_.task.step(batch, tools);
         logits = result.outputs;
         meter.add(result.loss, batch.valid);
+        if (i == 0 && on_.communicator.rank_info().rank == 0)
+          drawing_ = draw_masks(on_.task.masks(result), result.batch, on_.loader.normalization());
         if (batch.valid > 0) update_metrics(on_.metrics, on_.loss, logits, result.batch.targets);
       } else {
         logits = logits_of(batch.inputs);

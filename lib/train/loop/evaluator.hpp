@@ -28,6 +28,8 @@ class Evaluator {
   /// Serializes the number of runs, which seeds the random transforms.
   void serialize(StateArchive& archive) { archive.value("runs", &runs_); }
   [[nodiscard]] const std::vector<events::TableRow>& tables() const { return tables_; }
+  /// Returns draw_masks() of the first batch; rank 0 only; undefined without masks.
+  [[nodiscard]] const at::Tensor& drawing() const { return drawing_; }
 
  private:
   class Tools;
@@ -40,6 +42,7 @@ class Evaluator {
   std::optional<spec::TestTimeAugmentation> augmentation_;
   std::unique_ptr<device::Feed> feed_;
   std::vector<events::TableRow> tables_;
+  at::Tensor drawing_;
   std::int64_t runs_ = 0;  // the loader's epoch, so that its workers prefetch the next run
 };
 

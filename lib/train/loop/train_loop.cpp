@@ -97,7 +97,8 @@ void TrainLoop::make_observers() {
   auto& reporter = add_observer<ProgressReporter>(session_, options_, phases_, step_, *sync_);
   if (place.rank == 0 && (options_.log_layer_norms || options_.weights_every > 0))
     add_observer<TensorStatistics>(session_, options_, step_);
-  if (place.rank == 0) add_observer<SampleGrid>(session_, options_);
+  if (place.rank == 0)
+    add_observer<SampleGrid>(session_, options_, evaluator_ ? &*evaluator_ : nullptr);
   EarlyStopping* stopping =
       session_.stopper != nullptr ? &add_observer<EarlyStopping>(session_) : nullptr;
   best_weights_ = &add_observer<BestWeights>(session_, options_, phases_);

@@ -3,44 +3,107 @@
 #include "base/files.hpp"
 #include "data/image/codec/png.hpp"
 #include "device/host_read.hpp"
-#include "stage/task.hpp"
 #include "train/step/forward.hpp"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/constant_pad_nd.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/tensor.h>
 #include <c10/core/InferenceMode.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 namespace trainctl::train {
 namespace {
 
-/// Arranges images [N, C, H, W] with values from 0 to 1 in a square of RGB pixels, [H', W', 3].
-at::Tensor grid_of(const at::Tensor& images) {
-  const auto side = static_cast<std::int64_t>(std::sqrt(static_cast<double>(images.size(0))));
-  const at::Tensor rows = images.narrow(0, 0, side * side).unflatten(0, {side, side});
-  const at::Tensor grid = rows.permute({0, 3, 1, 4, 2}).flatten(0, 1).flatten(1, 2);
-  const at::Tensor bytes = (grid * 255).round().clamp(0, 255).to(at::kByte);
-  return bytes.expand({-1, -1, 3}).contiguous();
+constexpr const char* kPlace = "samples of the model";  // of the host waits
+constexpr int kWhite = 255;
+
+/// Returns the color of each class as uint8 [256, 3]: the series of report pages in the light
+/// theme (report/html/page.cpp), again from the start after the last; ignored pixels are white.
+at::Tensor palette() {
+  constexpr std::array kColors{0x0072b2, 0xd55e00, 0x009e73, 0xb8608f, 0xe69f00,
+                               0x56b4e9, 0x1c2024, 0xb3a500, 0x8a929c, 0x6f4fb0};
+  at::Tensor colors = at::full({spec::kIgnoredPixel + 1, 3}, kWhite, at::kByte);
+  auto* value = colors.mutable_data_ptr<std::uint8_t>();
+  for (std::size_t i = 0; i < spec::kIgnoredPixel; ++i) {
+    for (const int shift : {16, 8, 0})
+      *value++ = static_cast<std::uint8_t>(kColors.at(i % kColors.size()) >> shift & 0xff);
+  }
+  return colors;
+}
+
+/// Returns images [N, C, H, W] as uint8 [N, H, W, 3]; only the first of other than 3 channels.
+at::Tensor rgb_of(at::Tensor images, const std::optional<data::Normalization>& normalization) {
+  if (normalization) {
+    const auto of_channels = [&](const std::vector<float>& values) {
+      return at::tensor(values).narrow(0, 0, images.size(1)).view({-1, 1, 1});
+    };
+    images = images * of_channels(normalization->std) + of_channels(normalization->mean);
+  }
+  if (images.size(1) != 3) images = images.narrow(1, 0, 1).expand({-1, 3, -1, -1});
+  return (images * kWhite).round().clamp(0, kWhite).to(at::kByte).permute({0, 2, 3, 1});
+}
+
+/// Resizes pictures [N, H, W, 3] without interpolation, so that they are not too small to be seen.
+at::Tensor resized(at::Tensor pictures) {
+  constexpr std::int64_t kLongestSide = 128;
+  const std::int64_t longest = std::max(pictures.size(1), pictures.size(2));
+  for (const std::int64_t dim : {1, 2}) {
+    const std::int64_t side =
+        std::max(pictures.size(dim) * kLongestSide / longest, std::int64_t{1});
+    const at::Tensor positions = at::arange(side) * pictures.size(dim) / side;
+    pictures = pictures.index_select(dim, positions.to(at::kLong));
+  }
+  constexpr std::int64_t kGap = 2;
+  return at::constant_pad_nd(pictures, {0, 0, kGap, kGap, kGap, kGap}, kWhite);
+}
+
+/// Arranges pictures [N, H, W, 3] in about as many rows as columns.
+at::Tensor grid_of(at::Tensor pictures) {
+  const std::int64_t count = pictures.size(0);
+  const auto columns = static_cast<std::int64_t>(std::ceil(std::sqrt(static_cast<double>(count))));
+  const std::int64_t rows = (count + columns - 1) / columns;
+  pictures = at::constant_pad_nd(pictures, {0, 0, 0, 0, 0, 0, 0, rows * columns - count}, kWhite);
+  return pictures.unflatten(0, {rows, columns}).transpose(1, 2).flatten(2, 3).flatten(0, 1);
 }
 
 }  // namespace
 
-void SampleGrid::on_validation_end(LoopState& state) {
+at::Tensor draw_masks(const at::Tensor& masks, const device::DeviceBatch& batch,
+                      const std::optional<data::Normalization>& normalization) {
+  constexpr std::int64_t kMost = 9;
+  const std::int64_t count = std::min(batch.valid, kMost);
+  if (!masks.defined() || count == 0) return {};
+  const auto first = [&](const at::Tensor& all) {
+    return device::copy_to_host(all.narrow(0, 0, count), kPlace);
+  };
+  const at::Tensor colors = palette().index({first(masks)});
+  const at::Tensor images = rgb_of(first(batch.inputs), normalization);
+  return grid_of(
+      at::cat({resized(images), resized(colors.select(1, 0)), resized(colors.select(1, 1))}, 2));
+}
+
+/// Returns uint8 [N, H, W, 3]; undefined without samples.
+at::Tensor SampleGrid::samples() const {
+  if (validation_ != nullptr && validation_->drawing().defined()) return validation_->drawing();
   const EvaluationMode mode(session_.model);
   const c10::InferenceMode guard;
   PlainTools tools(session_.model, session_.loss, options_.forward, stage::RunMode::evaluate);
-  at::Tensor images = session_.task.samples(tools);
+  const at::Tensor images = session_.task.samples(tools);
+  return images.defined()
+             ? rgb_of(device::copy_to_host(images, kPlace), session_.train.normalization())
+             : images;
+}
+
+void SampleGrid::on_validation_end(LoopState& state) {
+  const at::Tensor images = samples();
   if (!images.defined()) return;
-  images = device::copy_to_host(images, "images that a model has made");
-  if (const auto& scale = session_.train.normalization()) {
-    const auto channels = [](const std::vector<float>& values) {
-      return at::tensor(values).view({-1, 1, 1});
-    };
-    images = images * channels(scale->std) + channels(scale->mean);
-  }
-  const at::Tensor grid = grid_of(images);
+  const at::Tensor grid = grid_of(images).contiguous();
   const std::filesystem::path folder = session_.run_dir / "samples";
   make_folder(folder);
   data::write_png(

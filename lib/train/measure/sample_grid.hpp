@@ -1,22 +1,31 @@
 #pragma once
 
+#include "train/loop/evaluator.hpp"
 #include "train/loop/observer.hpp"
-#include "train/loop/options.hpp"
-#include "train/loop/session.hpp"
 
 namespace trainctl::train {
 
-/// Writes the images of Task::samples() after each epoch, as one PNG file in samples/ of the run
-/// folder. Does nothing for tasks that make none.
+/// Draws the first samples of a batch with the masks of Task::masks(): for each sample its image as
+/// before `normalize`, the predicted mask and the actual mask, uint8 [N, H, W, 3] in host memory.
+/// Returns an undefined tensor without masks.
+at::Tensor draw_masks(const at::Tensor& masks, const device::DeviceBatch& batch,
+                      const std::optional<data::Normalization>& normalization);
+
+/// Writes the images of Task::samples(), or else the masks that the validation has drawn, after
+/// each epoch as one PNG file in samples/ of the run folder. Does nothing for tasks without both.
 class SampleGrid final : public Observer {
  public:
-  SampleGrid(const Session& session, const Options& options)
-      : session_(session), options_(options) {}
+  /// `validation` may be null. The arguments must outlive it.
+  SampleGrid(const Session& session, const Options& options, const Evaluator* validation)
+      : session_(session), options_(options), validation_(validation) {}
   void on_validation_end(LoopState& state) override;
 
  private:
+  [[nodiscard]] at::Tensor samples() const;
+
   const Session& session_;
   const Options& options_;
+  const Evaluator* validation_;
 };
 
 }  // namespace trainctl::train
