@@ -31,6 +31,7 @@ KINDS = {"model": "model", "task": "task", "teacher": "model", "discriminator": 
          "transforms": "transform", "batch_transforms": "batch_transform", "layers": "layer", "shortcut": "layer",
          "schedulers": "scheduler", "loggers": "logger"}
 LISTS = {"loggers", "metrics", "transforms", "batch_transforms", "layers", "shortcut", "schedulers"}  # options with these names need not be lists
+WORDS = {("gan", "loss")}  # options of these stages that hold a word, but have the name of a kind
 
 
 def stages_of(value, kind=None):
@@ -43,7 +44,8 @@ def stages_of(value, kind=None):
         return set()
     found = {(kind, value["type"])} if kind and "type" in value else set()  # a part of dataset.train has no type
     for key, below in value.items():
-        found |= stages_of(below, None if key in LISTS and not isinstance(below, list) else KINDS.get(key))
+        is_stage = (value.get("type"), key) not in WORDS and (key not in LISTS or isinstance(below, list))
+        found |= stages_of(below, KINDS.get(key) if is_stage else None)
     return found
 
 

@@ -89,7 +89,7 @@ details { margin: .6rem 0; } summary { cursor: pointer; font-weight: 600; paddin
 .tiles { display: grid; grid-template-columns: repeat(auto-fill, minmax(7.5rem, 1fr)); gap: .8rem; }
 .tiles figure { margin: 0; background: var(--card); border: 1px solid var(--rule); border-radius: .4rem; padding: .4rem; font-size: .78rem; }
 .tiles img { width: 100%; height: auto; display: block; image-rendering: pixelated; margin-bottom: .3rem; } .tiles figcaption { display: block; margin: 0; }
-.samples img { max-width: 100%; height: auto; display: block; } .samples .legend { margin-bottom: .5rem; } .samples .key { height: .8rem; }
+.samples img { max-width: 100%; min-width: min(100%, 28rem); height: auto; display: block; } .samples .legend { margin-bottom: .5rem; } .samples .key { height: .8rem; }
 footer { color: var(--soft); font-size: .8rem; padding-top: 1.5rem; padding-bottom: 2.5rem; }
 @media (max-width: 30rem) { header, main, footer { padding-left: .8rem; padding-right: .8rem; } h1 { font-size: 1.3rem; } .card { padding: .55rem .5rem; }
   svg { font-size: 13.5px; } .heat text { font-size: 11px; } }
