@@ -22,8 +22,8 @@ class CifarNetworks(Smoke):
     """CIFAR-10 in its real size, since the reader checks the size; one file of samples is used for all five."""
 
     CONFIG = SOURCE / "configs/cifar10/resnet_cifar.yaml"
-    SHORT = ["trainer.max_epochs=3", "+trainer.num_threads=1", "++trainer.channels_last=false", "loader.batch_size=32",
-             "scheduler=constant", "optimizer.lr=0.05", "+trainer.limit_train_batches=25", "+trainer.limit_val_batches=4"]
+    SHORT = ["trainer.max_epochs=3", "+trainer.num_threads=1", "++trainer.channels_last=false", "loader.batch_size=16",
+             "scheduler=constant", "optimizer.lr=0.05", "+trainer.limit_train_batches=15", "+trainer.limit_val_batches=4"]
 
     SHALLOW = "model.depth=8"  # ResidualAndMobileNetworksLearn in configs_test.py trains the recipe's depth
 

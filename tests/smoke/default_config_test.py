@@ -92,8 +92,8 @@ class WithoutAConfig(Smoke):
         self.assertEqual(json.loads((run_dir / "result.json").read_text())["epochs"], 3)
 
     def test_bench_compares_loader_threads_on_photographs(self):
-        code, out, err = run(self.empty, "bench", "--workers", "0,4,8", "--repeats", "1", "dataset.train.samples=100",
-                             "trainer.max_epochs=1", "--save", "bench.json")
+        code, out, err = run(self.empty, "bench", "--workers", "0,4,8", "--repeats", "1", "dataset.train.samples=40",
+                             "loader.batch_size=10", "trainer.max_epochs=1", "++trainer.channels_last=false", "--save", "bench.json")
         self.assertEqual(code, 0, err)
         self.assertIn("using the built-in experiment builtin:photographs", err)
         document = json.loads((self.empty / "bench.json").read_text())
@@ -102,7 +102,7 @@ class WithoutAConfig(Smoke):
         self.assertEqual([row["settings"]["loader.num_workers"] for row in rows], ["0", "4", "8"])
         self.assertEqual(len({row["data_digest"] for row in rows}), 1, "the batches are the same for any number of threads")
         drawn = list((self.folder / "cache/trainctl/photographs").rglob("*.jpg"))
-        self.assertEqual(len(drawn), 100, "drawn once")
+        self.assertEqual(len(drawn), 40, "drawn once")
 
     def test_a_config_of_the_folder_comes_first(self):
         (self.empty / "config.yaml").write_text((self.folder / "digits.yaml").read_text())

@@ -100,7 +100,7 @@ class JsonReference(Smoke):
         self.document("verify-resume", "small.yaml", "--kills", 1)
         self.document("bench", "small.yaml", "--repeats", 1, "--workers", "0,1")
         self.document("sweep", "small.yaml", "optimizer.lr=0.001,0.002", "--out", "sweep")
-        self.document("tune", "small.yaml", "--budget", "20s", codes=(0, 4))
+        self.document("tune", "small.yaml", "--budget", "10s", codes=(0, 4))
         self.document("plan", "small.yaml", "--probe", "--devices", 2)
         self.document("plan", "small.yaml", "--fake-ranks", 2)
         self.document("doctor", "--gpu", codes=(0, 11))

@@ -23,6 +23,8 @@ print(json.dumps({"shapes": [list(int8(inputs[:rows]).shape) for rows in (1, 7)]
 
 
 class Trained(Smoke):
+    FEW = ["dataset.train.samples=1000"]
+
     def evaluated(self, *words):
         code, said, err = run(self.folder, "eval", self.run_dir, "--checkpoint", "last", "--json", *words)
         self.assertEqual(code, 0, said + err)
@@ -37,7 +39,7 @@ class Trained(Smoke):
 
 class Int8(Trained):
     def test_a_convolutional_network_is_calibrated_and_compared(self):
-        self.train(NETWORK)
+        self.train(NETWORK, *self.FEW)
         plain = self.evaluated()
         self.assertIsNone(plain["quantized"])
         found = self.evaluated("--quantize", "int8", "--calibrate", "3")
@@ -71,7 +73,7 @@ class Int8Training(Trained):
     TRAINED = NETWORK.replace("type: sequential", "type: sequential, quantize: int8")
 
     def test_training_finds_the_ranges(self):
-        result = self.train(self.TRAINED)
+        result = self.train(self.TRAINED, *self.FEW)
         found = self.evaluated("--quantize", "int8")
         made = found["quantized"]
         self.assertEqual((made["layers"], made["calibration_batches"]), (3, 0))
@@ -89,7 +91,7 @@ class Int8Training(Trained):
 @unittest.skipUnless(PYTHON, MISSING_TORCH)
 class Int8InPyTorch(Trained):
     def test_pytorch_runs_the_exported_program(self):
-        self.train(NETWORK)
+        self.train(NETWORK, *self.FEW)
         for name, words in (("float32.pt", ()), ("int8.pt", ("--quantize", "int8"))):
             code, said, err = run(self.folder, "checkpoint", "export", self.run_dir, "--out", self.folder / name, *words)
             self.assertEqual(code, 0, said + err)

@@ -120,17 +120,11 @@ class Classifies(Smoke):
         once = self.train("++trainer.num_threads=1", "+loader.num_workers=0", "trainer.max_epochs=1", config=config)
         self.assertEqual(pair["data_digest"], once["data_digest"])
 
-    def test_models_of_texts_recognize_languages(self):
+    def test_models_of_texts_recognize_languages_and_are_exported_for_any_batch_size(self):
         for name, least in (("lstm_classifier", 0.95), ("packed", 0.95), ("bert", 0.9)):
             with self.subTest(name):
                 found = self.train("++trainer.num_threads=1", "+loader.num_workers=0", config=SOURCE / f"configs/text/{name}.yaml")
                 self.assertGreater(found["val"]["accuracy"], least)
-
-    def test_models_of_texts_are_exported_for_any_batch_size(self):
-        few = ("++trainer.num_threads=1", "trainer.max_epochs=1", "+trainer.limit_train_batches=2", "+trainer.limit_val_batches=1")
-        for name in ("lstm_classifier", "packed", "bert"):
-            with self.subTest(name):
-                self.train(*few, config=SOURCE / f"configs/text/{name}.yaml")
                 self.program("checkpoint", "export", self.run_dir, "--out", self.folder / f"{name}.pt", code=0)
 
     def test_folders_are_classes_and_can_be_divided(self):
