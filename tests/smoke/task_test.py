@@ -73,11 +73,15 @@ class FindsPixels(Tasks):
         self.addCleanup(patch.stop)
 
     def test_unet_finds_disks_and_squares(self):
-        result = self.train(*CPU, "trainer.max_epochs=8", config=self.CONFIG)
+        result = self.train(*CPU, config=self.CONFIG)
         self.assertGreater(result["val"]["mean_iou"], 0.7)
         self.assertGreater(result["val"]["dice"], result["val"]["mean_iou"])
         evaluated = self.ask("eval", self.run_dir, "--checkpoint", "last")
         self.assertAlmostEqual(evaluated["metrics"]["mean_iou"], result["val"]["mean_iou"], places=6)
+        page = (self.run_dir / "report.html").read_text()
+        self.assertRegex(page, r"</i>ground<.*</i>disk<.*</i>square<.*data:image/png;base64,")
+        self.program("report", self.run_dir, code=0)
+        self.assertEqual((self.run_dir / "report.html").read_text(), page)
         self.program("checkpoint", "export", self.run_dir, "--out", self.folder / "model.pt", code=0)
         self.assert_has(self.refused("predict", self.run_dir, "--out", self.folder / "p.npy"), "one output for each of the pixels")
 
