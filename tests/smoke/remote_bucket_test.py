@@ -134,7 +134,7 @@ class InABucket(Remote):
     def run_on(self, stage, name):
         cache = "{mode: none, local: tier, budget: 100MB}"
         process = self.start("run", stage, cache, self.remote(), "trainer.devices=2", "trainer.num_threads=1",
-                             "trainer.max_epochs=2", "--run-dir", self.folder / name)
+                             "trainer.max_epochs=2", "loader.batch_size=100", "--run-dir", self.folder / name)
         out, err = process.communicate(timeout=300)
         self.assertEqual(process.returncode, 0, err)
         return out + err

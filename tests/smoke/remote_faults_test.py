@@ -1,6 +1,7 @@
 """Reads data sets from http:// through the real program, against a server that fails."""
 
 import os
+import pathlib
 import shutil
 import socket
 import subprocess
@@ -26,20 +27,20 @@ class FromAFailingServer(Remote):
 
     def test_passing_faults_change_nothing(self):
         """Most of the time, the processes wait for their next try, so they run side by side."""
+        started = []
         for name in ("npy", "image_list"):
             expected = self.hash(self.stages[name].replace("ROOT", str(self.data)))
-            started = []
             for fault in (500, 503, 429, "reset", "truncate", "short", "delay"):
                 server = FaultyServer(self.data)
                 self.addCleanup(server.server_close)
                 self.addCleanup(server.shutdown)
                 server.faults = [fault, fault, None]
                 stage = self.stages[name].replace("ROOT", server.url)
-                started.append((fault, server, self.start("data hash", stage, "{mode: none, local: tier-%s}" % fault)))
-            for fault, server, process in started:
-                out, err = process.communicate(timeout=120)
-                self.assertEqual((process.returncode, out), (0, expected), f"{name}, {fault}: {err}")
-                self.assertEqual(server.faults, [], "the faults were met")
+                started.append((name, fault, expected, server, self.start("data hash", stage, "{mode: none, local: tier-%s-%s}" % (name, fault))))
+        for name, fault, expected, server, process in started:
+            out, err = process.communicate(timeout=120)
+            self.assertEqual((process.returncode, out), (0, expected), f"{name}, {fault}: {err}")
+            self.assertEqual(server.faults, [], "the faults were met")
 
     def test_a_list_of_this_machine_may_name_what_lies_on_a_server(self):
         stage = self.stages["image_list"].replace("ROOT", str(self.data))
@@ -282,8 +283,9 @@ class TrainedFromAFailingServer(Remote):
             words = ("loader.shuffle=false", f"loader.num_workers={workers}", "trainer.max_epochs=3",
                      "+trainer.log_every_n_steps=1", "--run-dir", run)
             process = self.start("run", self.stage, "{mode: none, local: tier%d}" % workers, "{timeout_s: 60}", *words)
-            deadline = time.monotonic() + 120
-            while not self.hangs(run) and process.poll() is None and time.monotonic() < deadline:
+            deadline, looks = time.monotonic() + 120, 0
+            while looks < 3 and process.poll() is None and time.monotonic() < deadline:
+                looks = looks + 1 if self.hangs(run) and self.sleeps(process) else 0
                 time.sleep(0.1)
             process.terminate()
             out, err = process.communicate(timeout=300)
@@ -296,6 +298,13 @@ class TrainedFromAFailingServer(Remote):
         """Returns whether the steps with complete images are done and the images of the next step were requested."""
         steps = run / "metrics.jsonl"
         return len(self.server.requests) >= 25 and steps.exists() and '"step":2,' in steps.read_text()
+
+    @staticmethod
+    def sleeps(process):
+        """Returns whether all threads of the worker wait. A thread that has work is runnable, however long it waits for a core."""
+        [worker] = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        states = [path.read_text().rsplit(")", 1)[1].split()[0] for path in pathlib.Path(f"/proc/{worker}/task").glob("*/stat")]
+        return set(states) == {"S"}
 
 
 if __name__ == "__main__":

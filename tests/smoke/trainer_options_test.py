@@ -125,7 +125,7 @@ class NamedWeights(InAFolder):
         (self.folder / "mirror/resnet18-f37072fd.pth").write_bytes(b"not a state dict")
         handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=self.folder / "mirror")
         server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
         thread.start()
         self.addCleanup(thread.join)
         self.addCleanup(server.shutdown)
