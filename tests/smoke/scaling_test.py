@@ -92,7 +92,18 @@ class BenchOverDevices(Smoke):
         self.assertIsNone(self.bench("--workers", "0,1", "--repeats", "1")["scaling"])
 
 
+# Steps of two ranks that take long enough to be compared.
+LONG_STEPS = ["model.hidden=[1024, 1024]", "loader.batch_size=256", "++loader.num_workers=0", "++dataset.train.samples=4096"]
+
+
 class LinkAndForecast(Smoke):
+    PLANS = []  # of two ranks with LONG_STEPS: a plan measures for some seconds, so that the tests share the first
+
+    def plan_of_two_ranks(self, number):
+        while len(self.PLANS) <= number:
+            self.PLANS.append(self.plan(*LONG_STEPS, "--devices", "2")["scaling"])
+        return self.PLANS[number]
+
     def link(self, *words):
         code, out, err = run(self.folder, "doctor", "--link", "--json", *words)
         self.assertIn(code, (0, 11), err)
@@ -152,26 +163,24 @@ class LinkAndForecast(Smoke):
         self.assertIn("weak scaling: the batch size per rank is constant", out)
 
     def test_a_plan_measures_the_link_of_this_machine_itself(self):
-        scaling = self.plan("--devices", "2")["scaling"]
+        scaling = self.plan_of_two_ranks(0)
         self.assertIn("measured now", scaling["link"]["from"])
         self.assertIn("parallel processes", scaling["assumptions"][0])
         two = scaling["rows"][1]
         self.assertEqual((two["ranks"], two["measured"]), (2, True))
         self.assertTrue(two["step_low_s"] <= two["step_s"] <= two["step_high_s"])
         self.assertEqual([row["measured"] for row in scaling["rows"]], [False, True, False, False])
-        self.assertIn(" to ", run(self.folder, "plan", "digits.yaml", "--devices", "2")[1])
 
     @measures_time
     def test_the_step_of_two_ranks_on_these_cores_is_that_of_a_run(self):
         """Alternates plans and runs, and compares their medians. Where the same step varies by more than the tolerance, the
         machine is too unsteady for a comparison, and the test is skipped."""
-        words = ["model.hidden=[1024, 1024]", "loader.batch_size=256", "++loader.num_workers=0", "++dataset.train.samples=4096"]
         tolerance = 1.25
         planned, ran = [], []
-        for _ in range(3):
-            row = self.plan(*words, "--devices", "2")["scaling"]["rows"][1]
+        for number in range(2):
+            row = self.plan_of_two_ranks(number)["rows"][1]
             planned.append((row["step_low_s"], row["step_s"], row["step_high_s"]))
-            result = self.train(*words, "trainer.devices=2", "trainer.max_epochs=3", "++dataset.cache.mode=decoded")
+            result = self.train(*LONG_STEPS, "trainer.devices=2", "trainer.max_epochs=3", "++dataset.cache.mode=decoded")
             ran.append(max(rank["work_s"] + rank["allreduce_exposed_s"] for rank in result["ranks"]))
         low, step, high = (statistics.median(column) for column in zip(*planned))
         figures = f"low, step and high of plans: {planned}; steps of runs: {ran}"
