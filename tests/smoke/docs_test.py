@@ -6,7 +6,9 @@
 ```yaml                is part of an experiment file: every key in it exists
 
 <!-- not run: REASON --> above a block skips the block. configs/ and data/ are those of the repository, except that fewer samples are
-generated (SMALLER), data/mnist has fewer, and no experiment measures at its start. Keys in sentences and tables, such as `trainer.devices`, must exist."""
+generated (SMALLER), data/mnist has fewer, and no experiment measures at its start. An epoch trains a few batches, and a bench or a search
+makes fewer runs (MOST): the commands and experiments have to be valid and to work together, not to reach the figures of the pages. Keys in
+sentences and tables, such as `trainer.devices`, must exist."""
 
 import functools
 import gzip
@@ -35,7 +37,12 @@ INLINE = re.compile(r"`((?:%s)\.[a-z_0-9]+(?:\.[a-z_0-9]+)*)(?:`|=|: )" % "|".jo
 # What is replaced in the most frequent configs, because their whole sets would take most of the time of this test.
 SMALLER = {"quickstart.yaml": [("    split: train ", "    samples: 6000\n    split: train "), ("    split: test ", "    samples: 1000\n    split: test ")],
            "photographs.yaml": [("samples: 1000 ", "samples: 200 ")]}
-MNIST = {"train": 12_800, "t10k": 2_000}  # samples; no command trains more batches
+MNIST = {"train": 1_280, "t10k": 500}  # samples; no command trains more batches
+# What an experiment gets that does not set it: with `auto`, a run would measure longer than it trains.
+ADDED = {"num_threads": "1", "channels_last": "false", "limit_train_batches": "25", "limit_val_batches": "5"}
+LONG = "mnist/lenet.yaml"  # a page stops this experiment while it trains
+# Numbers of commands and experiments that the tests lower to at most this value.
+MOST = [(r"limit_train_batches(?:=|: )", 50), (r"limit_val_batches(?:=|: )", 5), (r"--repeats ", 2), (r"--budget (?=\d+s)", 5), (r"--seconds ", 0.1)]
 JSON_KEYS = {"model.memory", "model.speed"}  # keys of documents that look like keys of an experiment
 KNOWN = {"console", "yaml", "python", "text", "json", "diff", "toml", "csv", "cpp"}
 
@@ -80,12 +87,18 @@ def keys_of(value, above=""):
                 yield from keys_of(inner, f"{above}{key}.")
 
 
-def without_probes(text):
-    """Returns an experiment that does not measure at its start whether more threads or another memory format are faster: that takes longer
-    than the training."""
-    for key, value in (("num_threads", "1"), ("channels_last", "false")):
+def smaller(text):
+    """Returns a command or an experiment with numbers of at most MOST."""
+    for name, most in MOST:
+        text = re.sub(rf"({name})([0-9.]+)\b", lambda found: found[1] + (found[2] if float(found[2]) <= most else str(most)), text)
+    return text.replace("--seeds 0,1,2", "--seeds 0,1")
+
+
+def shorter(text, added=ADDED):
+    """Returns an experiment that measures nothing at its start and trains a few batches."""
+    for key, value in added.items():
         text = re.sub(r"^trainer: \{ ?(?!.*\b%s:)" % key, f"trainer: {{ {key}: {value}, ", text, flags=re.M)
-    return text
+    return smaller(text)
 
 
 @functools.cache
@@ -103,7 +116,7 @@ class Pages(support.Front):
         cls.shared = pathlib.Path(shared.name)
         shutil.copytree(support.SOURCE / "configs", cls.shared / "configs")
         for path in (cls.shared / "configs").rglob("*.yaml"):
-            path.write_text(without_probes(path.read_text()))
+            path.write_text(shorter(path.read_text(), {key: ADDED[key] for key in ADDED if not (path.match(LONG) and key.startswith("limit_"))}))
         for name, changes in SMALLER.items():
             path = cls.shared / "configs" / name
             for whole, smaller in changes:
@@ -140,7 +153,7 @@ class Pages(support.Front):
             place = f"{page.relative_to(support.SOURCE)}:{line}"
             self.assertIn(language, KNOWN, place)
             if title:
-                self.write(title, without_probes(text) if language == "yaml" else text)
+                self.write(title, shorter(text) if language == "yaml" else text)
             elif language == "console":
                 for command in commands_of(text):
                     self.run_command(command, place)
@@ -151,6 +164,7 @@ class Pages(support.Front):
 
     def run_command(self, command, place):
         path = f"{pathlib.Path(support.BINARY).parent}:{os.environ['PATH']}"
+        command = smaller(command)
         done = subprocess.run(["bash", "-c", command], cwd=self.folder, env={**os.environ, "PATH": path}, capture_output=True, text=True, timeout=600)
         expected = re.search(r"# exit code (\d+)(?: or (\d+))?", command)
         codes = [int(code) for code in expected.groups() if code] if expected else [0]
