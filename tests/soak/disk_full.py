@@ -26,7 +26,7 @@ class DiskFull(support.RunProof):
     proof = "disk full"
     fast, long = 2, 20
     # The disk has space for a few checkpoints of 1.5 MB, and the test has time to act between two of them.
-    OPTIONS = ["model={type: mlp, hidden: [100, 100], dropout: 0.1}", "trainer.max_epochs=60", "++early_stopping=~",
+    OPTIONS = ["model={type: mlp, hidden: [100, 100], dropout: 0.1}", "trainer.max_epochs=36", "++early_stopping=~",
                "checkpoint.every_n_steps=120", "++checkpoint.every_n_epochs=4"]
 
     def setUp(self):
@@ -55,7 +55,7 @@ class DiskFull(support.RunProof):
     def fill_meanwhile(self, run, filler, case, draw):
         run.start()
         run.until("a second checkpoint", lambda: len(compare.committed(run.folder)) >= 2)
-        run.until_step(draw.randrange(150, 700))
+        run.until_step(draw.randrange(150, 400))
 
         def warned_twice():
             self.fill(filler)
