@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -64,6 +65,8 @@ def worker_of(process):
 
 
 class Resumes(unittest.TestCase):
+    kept = {}  # copies of what once() has made for the tests of a class
+
     def setUp(self):
         scratch = tempfile.TemporaryDirectory(prefix="trainctl-resume-")
         self.addCleanup(scratch.cleanup)
@@ -79,6 +82,25 @@ class Resumes(unittest.TestCase):
         run_dir = run_dir or self.run_dir
         self.call("run", "digits.yaml", *words, "--run-dir", run_dir, code=code)
         return self.result(run_dir) if (run_dir / "result.json").exists() else None
+
+    def once(self, folder, train):
+        """Makes a folder by training once for all tests of the class: later tests copy it."""
+        key = type(self), folder.name
+        if key in Resumes.kept:
+            shutil.copytree(Resumes.kept[key], folder, symlinks=True)
+            return
+        train()
+        scratch = tempfile.TemporaryDirectory(prefix="trainctl-resume-")
+        self.addClassCleanup(scratch.cleanup)
+        Resumes.kept[key] = shutil.copytree(folder, pathlib.Path(scratch.name, "kept"), symlinks=True)
+
+    def go_one_epoch(self):
+        self.once(self.run_dir, lambda: self.go("trainer.max_epochs=1"))
+
+    def finished(self):
+        """Returns the folder of a run of one epoch, which has its place below runs/."""
+        self.once(self.folder / "runs", lambda: self.call("run", "digits.yaml", "trainer.max_epochs=1"))
+        return next(path for path in (self.folder / "runs" / "smoke").iterdir() if not path.is_symlink())
 
     def result(self, run_dir=None):
         return json.loads(((run_dir or self.run_dir) / "result.json").read_text())
@@ -180,7 +202,7 @@ class ResumesRuns(Resumes):
         self.assertEqual((result["resumed_from"]["step"], result["steps"]), (stopped["step"], stopped["step"] + 5))
 
     def test_a_finished_run_is_extended_by_its_folder_alone(self):
-        self.go("trainer.max_epochs=1")
+        self.go_one_epoch()
         result = self.go("--resume", "auto", "trainer.max_epochs=2")
         self.assertEqual((result["epochs"], result["steps"]), (2, 2 * STEPS))
         self.assertIn("trainer.max_epochs: 1 -> 2", self.err)
@@ -189,7 +211,7 @@ class ResumesRuns(Resumes):
         self.assertEqual([row["epoch"] for row in rows(self.run_dir / "epochs.csv")], ["1", "2", "3"])
 
     def test_a_finished_run_is_not_trained_again(self):
-        self.go("trainer.max_epochs=1")
+        self.go_one_epoch()
         before = {path: path.read_bytes() for path in self.run_dir.iterdir() if path.is_file()}
         self.call("run", "digits.yaml", "trainer.max_epochs=1", "--run-dir", self.run_dir, "--resume", "auto")
         self.assertEqual(self.out, "already complete: raise trainer.max_epochs (1 of 1 epochs are done)\n")
@@ -198,15 +220,14 @@ class ResumesRuns(Resumes):
         self.assertEqual(json.loads(self.out), {**self.result(), "run_dir": str(self.run_dir)})
 
     def test_a_finished_run_is_not_complete_with_other_settings(self):
-        self.go("trainer.max_epochs=1")
+        self.go_one_epoch()
         before = {path: path.read_bytes() for path in self.run_dir.iterdir() if path.is_file()}
         self.call("run", "digits.yaml", "trainer.max_epochs=1", "optimizer.lr=0.5", "--run-dir", self.run_dir, "--resume", "auto", code=2)
         self.assertIn("optimizer.lr: 0.002 -> 0.5", self.err)
         self.assertEqual({path: path.read_bytes() for path in self.run_dir.iterdir() if path.is_file()}, before)
 
     def test_a_name_means_the_newest_run_that_has_a_checkpoint(self):
-        self.call("run", "digits.yaml", "trainer.max_epochs=1")
-        folder = next(path for path in (self.folder / "runs" / "smoke").iterdir() if not path.is_symlink())
+        folder = self.finished()
         self.call("run", "digits.yaml", "optimizer.type=sgd", "++optimizer.lr=1e30", "checkpoint.every_n_steps=~", code=6)
         skipped = rf"is the run runs/smoke/{folder.name}; skipped 1 newer run without a checkpoint[ a-z']*: runs/smoke/"
         for words in (("checkpoint", "inspect", "smoke"), ("checkpoint", "verify", "latest"),
@@ -217,8 +238,7 @@ class ResumesRuns(Resumes):
         self.assertEqual(self.result(folder)["epochs"], 3)
 
     def test_a_failed_run_without_a_checkpoint_does_not_hide_the_one_before(self):
-        self.call("run", "digits.yaml", "trainer.max_epochs=1")
-        folder = next(path for path in (self.folder / "runs" / "smoke").iterdir() if not path.is_symlink())
+        folder = self.finished()
         self.call("run", "digits.yaml", "optimizer.type=sgd", "++optimizer.lr=1e30", "checkpoint.every_n_steps=~", code=6)
         self.call("run", "digits.yaml", "--resume", "auto", "trainer.max_epochs=2")
         self.assertRegex(self.err, rf"resuming {folder} from checkpoint epoch=\S+; skipped 1 newer run without a checkpoint to resume from: ")
@@ -245,7 +265,7 @@ class OtherWays(Resumes):
         self.assertEqual(result["epochs"], 4)
 
     def test_a_checkpoint_can_start_another_run(self):
-        self.go("trainer.max_epochs=1")
+        self.go_one_epoch()
         last = self.run_dir / "checkpoints" / os.readlink(self.run_dir / "checkpoints" / "last")
         before = sorted(path.name for path in self.run_dir.rglob("*"))
         result = self.go("--resume", last, "trainer.max_epochs=2", run_dir=self.folder / "fork")
@@ -253,7 +273,7 @@ class OtherWays(Resumes):
         self.assertEqual(sorted(path.name for path in self.run_dir.rglob("*")), before)
 
     def test_a_flipped_bit_is_detected_and_the_previous_checkpoint_is_used(self):
-        self.go("trainer.max_epochs=1")
+        self.go_one_epoch()
         names = self.checkpoints()
         self.assertGreaterEqual(len(names), 2)
         part = self.run_dir / "checkpoints" / names[-1] / "rank_0.part"
@@ -268,7 +288,7 @@ class OtherWays(Resumes):
         self.assertEqual(result["steps"], 2 * STEPS)
 
     def test_another_world_size_may_keep_the_global_batch(self):
-        self.go("trainer.max_epochs=1")
+        self.go_one_epoch()
         self.go("--resume", "auto", "trainer.devices=2", "loader.batch_size=30", "trainer.max_epochs=2", code=2)
         self.assertIn("loader.batch_size: 50 -> 30; loader.batch_size=25 keeps the global batch of 50", self.err)
         result = self.go("--resume", "auto", "trainer.devices=2", "loader.batch_size=25", "trainer.max_epochs=2")
@@ -279,7 +299,7 @@ class OtherWays(Resumes):
         self.assertIn("loader.batch_size=50 keeps the global batch of 50", self.err)
 
     def test_another_config_is_refused_with_every_field(self):
-        self.go("trainer.max_epochs=1")
+        self.go_one_epoch()
         before = (self.run_dir / "result.json").read_bytes()
         self.go("--resume", "auto", "seed=8", "optimizer.lr=0.1", "trainer.max_epochs=2", code=2)
         self.assertIn("seed: 7 -> 8", self.err)
@@ -364,16 +384,11 @@ class Damaged(Resumes):
         self.assertNotIn("rubbish", (self.run_dir / "metrics.jsonl").read_text())
 
     def test_a_run_is_resumed_by_its_folder_without_its_config(self):
-        self.go("trainer.max_epochs=1")
+        self.go_one_epoch()
         (self.run_dir / "config.resolved.yaml").write_text("name: [")
         self.call("run", "--resume", self.run_dir, "trainer.max_epochs=2")
         self.assertIn("written again from the newest checkpoint", self.err)
         self.assertEqual(self.result()["epochs"], 2)
-
-
-    def finished(self):
-        self.call("run", "digits.yaml", "trainer.max_epochs=1")
-        return next(path for path in (self.folder / "runs" / "smoke").iterdir() if not path.is_symlink())
 
     def test_a_finished_run_stays_complete_whatever_is_damaged(self):
         folder = self.finished()
