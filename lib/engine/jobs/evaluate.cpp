@@ -268,7 +268,7 @@ int Worker::run_evaluation() {
                                 .split = event.split,
                                 .batch_size = experiment.loader.batch_size,
                                 .communicator = *communicator,
-                                .labeled = event.labeled,
+                                .labeled = event.labeled || !shape.output_shape.empty(),
                                 .task = *evaluated.task},
                                train::options_from(experiment, place.device));
     const double begun = steady_clock().now();
@@ -291,7 +291,7 @@ int Worker::run_evaluation() {
   }
   if (parts) parts->close();
   if (request_.rank == 0 && metrics) {
-    event.metrics = *metrics;
+    if (event.labeled) event.metrics = *metrics;  // without labels, the loss has no meaning
     for (const events::TableRow& row : tables) emit_(row);
     emit_(event);
   }
