@@ -84,8 +84,7 @@ at::Tensor draw_masks(const at::Tensor& masks, const device::DeviceBatch& batch,
   };
   const at::Tensor colors = palette().index({first(masks)});
   const at::Tensor images = rgb_of(first(batch.inputs), normalization);
-  return grid_of(
-      at::cat({resized(images), resized(colors.select(1, 0)), resized(colors.select(1, 1))}, 2));
+  return at::cat({resized(images), resized(colors.select(1, 0)), resized(colors.select(1, 1))}, 2);
 }
 
 /// Returns uint8 [N, H, W, 3]; undefined without samples.
