@@ -97,7 +97,7 @@ class FindsPixels(Tasks):
 
     def test_what_does_not_fit_masks_is_an_error_before_the_run(self):
         for words, part in ((("task=auto",), "write 'task: segmentation'"), (("model=resnet18",), "choose model unet"),
-                            (("loss=nll",), "ignore_index: 255"), (("metrics=[accuracy]",), "the metric 'accuracy' takes classes"),
+                            (("loss=nll",), "ignore_index: 255"), (("loss=focal",), "ignore_index: 255"), (("metrics=[accuracy]",), "the metric 'accuracy' takes classes"),
                             (("dataset.train.transforms=[auto_augment]",), "cannot transform masks together"),
                             (("+trainer.test_time_augmentation={}",), "compares them with the image itself")):
             self.assert_has(self.refused("validate", self.CONFIG, *words), part)

@@ -186,6 +186,7 @@ void check_ignored_pixels(Checker& checker) {
   std::optional<std::int64_t> ignored = kIgnoredPixel;
   if (const auto* options = stage.get_if<loss::CrossEntropy>()) ignored = options->ignore_index;
   if (const auto* options = stage.get_if<loss::Nll>()) ignored = options->ignore_index;
+  if (stage.get_if<loss::Focal>() != nullptr) ignored.reset();
   if (ignored == kIgnoredPixel || !checker.is_valid("loss")) return;
   checker.error(
       checker.find("loss") != nullptr ? "loss" : "task",
