@@ -296,7 +296,8 @@ class SpeedConfigs(Stepping):
              **{f"speed/resnet50_{kind}.yaml": ("dataset.train.samples=32", "dataset.train.folder=photographs") for kind in ("decoded", "jpeg")}}
 
     def step(self, config, *words):
-        super().step(config, "++trainer.precision=32-true", *words)
+        size = smaller_pictures(self.ask("show-config", CONFIGS / config)["config"])
+        super().step(config, "++trainer.precision=32-true", *size, *words)
 
 
 class TableAndTextConfigs(Stepping):
