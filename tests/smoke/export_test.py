@@ -64,9 +64,13 @@ class InPyTorch(Smoke):
         found = self.check("torch.rand(rows, 1, 28, 28)", [10])
         self.assertIn(["torch.float32", [32, 784]], found["shapes"].values())
         self.assertEqual([path.name for path in self.folder.glob("*tmp*")], [])
+        # The option --format decides for .pt and for unknown names.
+        self.export("dict.pt", "--format", "pth")
+        self.export("no_extension", "--format", "pth")
+        self.assertEqual((self.folder / "dict.pt").read_bytes(), (self.folder / "no_extension").read_bytes())
 
     def test_networks_with_buffers_and_attention(self):
-        for model in ("resnet18", "{type: vit_tiny, patch_size: 7}"):
+        for model in ("{type: resnet_cifar, depth: 8}", "{type: vit_tiny, patch_size: 7}"):
             with self.subTest(model):
                 self.train(*FEW, f"++model={model}", "+trainer.limit_train_batches=2", "+trainer.limit_val_batches=1")
                 self.check("torch.rand(rows, 1, 28, 28)", [10])
@@ -88,12 +92,6 @@ class InPyTorch(Smoke):
         self.export("w.pth", "--weights", "model", "--force")
         self.export("m.pt", "--weights", "model", "--force")
         self.assertNotEqual(self.in_torch("torch.rand(rows, 1, 28, 28)")["sums"], averaged["sums"])
-
-    def test_format_decides_for_pt_and_for_unknown_names(self):
-        self.train(*FEW)
-        self.export("dict.pt", "--format", "pth")
-        self.export("no_extension", "--format", "pth")
-        self.assertEqual((self.folder / "dict.pt").read_bytes(), (self.folder / "no_extension").read_bytes())
 
 
 if __name__ == "__main__":
