@@ -259,7 +259,7 @@ class Profiles(Smoke):
         self.assertIn("Mean times of 4 steps", (self.run_dir / "profile/layers.txt").read_text())
 
     def test_checkpointed_layers_are_computed_twice(self):
-        words = ["--profile=1,0,2", "trainer.max_epochs=1", "+trainer.limit_train_batches=4", "model=resnet18",
+        words = ["--profile=1,0,2", "trainer.max_epochs=1", "+trainer.limit_train_batches=4", "model={type: resnet_cifar, depth: 8}",
                  "loader.batch_size=4"]
         self.train(*words)
         once = self.layers()["layer1.0.conv1"]
