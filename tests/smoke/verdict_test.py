@@ -87,18 +87,18 @@ class Settings(Verdicts):
     def rate(self, *words):
         return self.train(*words, *NO_SAVES)["samples_per_s"]
 
-    def follow(self, found, *words):
-        """Compares the better of two runs with the words, of which the verdict's is one, with the better of two with the setting."""
-        before = max(self.first_rate, self.rate(*words))
+    def follow(self, found, *words, least=0.0):
+        """Runs once with the setting, and checks that the gain is at least `least` and within the claim. If it is not, compares the better of
+        two runs with the words, of which the verdict's is one, with the better of two with the setting."""
         key, value = found["setting"].split("=", 1)
-        changed = [word for word in words if not word.startswith(key + "=")]
-        after = max(self.rate(*changed, f"++{key}={value}") for _ in range(2))
-        gain = found["gain"]
-        self.assertLess(gain["low"], after / before * self.SLACK, (found["setting"], before, after, gain))
+        changed = [*(word for word in words if not word.startswith(key + "=")), f"++{key}={value}"]
+        before, after, gain = self.first_rate, self.rate(*changed), found["gain"]
+        low, high = max(least, gain["low"] / self.SLACK), (gain["high"] or float("inf")) * self.SLACK
+        if not low < after / before < high:
+            before, after = max(before, self.rate(*words)), max(after, self.rate(*changed))
+        self.assertTrue(low < after / before < high, (found["setting"], before, after, gain))
         if gain["high"] is not None:
             self.assertEqual(found["headroom"], gain["high"])
-            self.assertGreater(gain["high"] * self.SLACK, after / before, (found["setting"], before, after, gain))
-        return after / before
 
     @measures_time
     def test_a_linear_model_with_batches_of_one_row_asks_for_larger_ones(self):
@@ -107,7 +107,7 @@ class Settings(Verdicts):
         found = self.verdict(*words, *NO_SAVES)
         self.assertRegex(found["setting"] or "", "^loader.batch_size=[248]$", found)
         self.accepts(found)
-        self.assertGreater(self.follow(found, *words), 1.1)
+        self.follow(found, *words, least=1.1)
 
     @measures_time
     def test_detect_anomaly_is_the_cause(self):
@@ -115,12 +115,12 @@ class Settings(Verdicts):
                  "trainer.limit_val_batches=1", "trainer.num_threads=1", "trainer.detect_anomaly=true", "trainer.max_epochs=3"]
         found = self.verdict(*words, *NO_SAVES)
         self.assertEqual((found["cause"], found["setting"]), ("anomaly_checks", "trainer.detect_anomaly=false"), found)
-        self.assertGreater(self.follow(found, *words), 1.1)
+        self.follow(found, *words, least=1.1)
 
     @unittest.skipIf(len(os.sched_getaffinity(0)) < 2, "one thread takes the only core")
     @measures_time
     def test_one_thread_next_to_an_idle_core_asks_for_more(self):
-        words = ["model.hidden=[2048, 2048]", "loader.batch_size=256", "loader.num_workers=0", "dataset.train.samples=10000",
+        words = ["model.hidden=[1024, 1024]", "loader.batch_size=256", "loader.num_workers=0", "dataset.train.samples=10000",
                  "optimizer={type: sgd, lr: 0.01}", "trainer.limit_val_batches=1", "trainer.num_threads=1", "trainer.max_epochs=3"]
         found = self.verdict(*words, *NO_SAVES, quiet=False)
         self.skip_if_busy(found)
@@ -149,7 +149,7 @@ class Settings(Verdicts):
         self.assertRegex(found["setting"], "^loader.num_workers=[1-9]")
         code, out, err = run(self.folder, "validate", "digits.yaml", *words, "++" + found["setting"])
         self.assertEqual(code, 0, out + err)
-        self.assertGreater(self.follow(found, *words), 1.1)
+        self.follow(found, *words, least=1.1)
 
     def claims(self, found):
         """Checks the claim of each setting, and returns the checks by key."""
@@ -208,7 +208,7 @@ class BusyMachine(Verdicts):
         burners = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in os.sched_getaffinity(0) for _ in "ab"]
         try:
             found = self.verdict("model.hidden=[512, 512]", "loader.batch_size=100", "loader.num_workers=0",
-                                 "dataset.train.samples=20000", "trainer.max_epochs=2", "trainer.limit_val_batches=1", *NO_SAVES, quiet=False)
+                                 "dataset.train.samples=8000", "trainer.max_epochs=2", "trainer.limit_val_batches=1", *NO_SAVES, quiet=False)
         finally:
             for burner in burners:
                 burner.kill()
