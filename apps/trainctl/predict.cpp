@@ -117,8 +117,10 @@ study::PredictionPlan plan_for(const PredictFlags& flags, const study::RunReques
   const spec::LearnedTargets learned = targets_of(request, headers.train);
   study::PredictionRequest wanted{flags.out, {}, flags.format, flags.force};
   if (!flags.outputs.empty()) wanted.outputs = trainctl::split(flags.outputs, ',');
-  study::PredictionPlan plan =
-      plan_predictions(wanted, study::meaning_of(request.loaded.experiment.loss, learned.targets));
+  study::OutputMeaning meaning;  // images are values, whatever the experiment's loss is
+  if (request.loaded.experiment.task.type != "gan")
+    meaning = study::meaning_of(request.loaded.experiment.loss, learned.targets);
+  study::PredictionPlan plan = plan_predictions(wanted, meaning);
   plan.class_names = study::distinct_names(headers.train.class_names, learned.outputs);
   const data::Field& target = predicted.layout[data::roles_of(predicted.layout).target];
   const std::uint64_t target_bytes = learned.labeled ? target.bytes() : 0;
