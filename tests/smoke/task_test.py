@@ -83,17 +83,19 @@ class FindsPixels(Tasks):
         self.program("report", self.run_dir, code=0)
         self.assertEqual((self.run_dir / "report.html").read_text(), page)
         self.program("checkpoint", "export", self.run_dir, "--out", self.folder / "model.pt", code=0)
-        self.assert_has(self.refused("predict", self.run_dir, "--out", self.folder / "p.npy"), "one output for each of the pixels")
+        self.assert_has(self.refused("predict", self.run_dir, "--checkpoint", "last", "--out", self.folder / "p.npy"), "one output for each of the pixels")
 
     def test_workers_caches_and_ranks_give_the_same_pixels_and_a_resumed_run_is_identical(self):
+        short = [*CPU, "trainer.max_epochs=1", "+trainer.limit_train_batches=4", "+trainer.limit_val_batches=1"]
+
         def digest(*words):
-            return self.train(*CPU, "trainer.max_epochs=1", *words, config=self.CONFIG)["data_digest"]
+            return self.train(*short, *words, config=self.CONFIG)["data_digest"]
 
         alone = digest()
         self.assertEqual(digest("loader.num_workers=2"), alone)
         self.assertEqual(digest("+trainer.devices=2", "loader.batch_size=4"), alone)
         self.assertEqual(digest("+dataset.cache.mode=none"), alone)
-        self.assert_resumes(self.CONFIG, *CPU)
+        self.assert_resumes(self.CONFIG, *short)
 
     def test_what_does_not_fit_masks_is_an_error_before_the_run(self):
         for words, part in ((("task=auto",), "write 'task: segmentation'"), (("model=resnet18",), "choose model unet"),
