@@ -209,7 +209,7 @@ class MakesImages(Tasks):
     SCALE = "transforms: [{type: normalize, mean: [0.5], std: [0.5]}]"
     SHORT = [f"dataset.train={{type: synthetic_digits, samples: 256, {SCALE}}}",
              f"dataset.val={{type: synthetic_digits, split: test, samples: 100, {SCALE}}}",
-             "model.channels=4", "task.discriminator.channels=4", "loader.batch_size=32", "trainer.max_epochs=2"]
+             "model.channels=4", "task.discriminator.channels=4", "++task.r1_weight=1", "trainer.max_epochs=2"]
 
     def test_a_short_run_writes_samples_that_predict_and_export_repeat(self):
         result = self.train(*self.SHORT, *CPU, "loggers=[csv, html, tensorboard]", config=self.CONFIG)
