@@ -2,6 +2,7 @@
 
 #include "data/core/registry.hpp"
 #include "data/image/codec/png.hpp"
+#include "data/inspect/split_stats.hpp"
 #include "spec/options/dataset.hpp"
 #include "support/catch.hpp"
 #include "support/stage.hpp"
@@ -150,4 +151,42 @@ TEST_CASE("image_masks: images without a mask and masks of another size are an e
                     Contains("a.png has 2x2 pixels, but the image has 2x3"));
   std::filesystem::rename(folder / "masks/a.png", folder / "masks/b.png");
   CHECK_THROWS_WITH(open_masks(options_in(folder)), Contains("images/a.png has no mask in"));
+}
+
+TEST_CASE("image_masks: more classes than values of a pixel are an error") {
+  const TempFolder folder;
+  write_pictures(folder, {0, 1, 1, 1, 0, 0});
+  auto options = options_in(folder);
+  options.classes.assign(255, "thing");
+  CHECK(open_masks(options)->classes() == 255);
+  options.classes.emplace_back("more");
+  CHECK_THROWS_WITH(open_masks(options), Contains("at most 255 names, got 256"));
+}
+
+TEST_CASE("image_masks: what needs one class for each sample is an error") {
+  const TempFolder folder;
+  write_pictures(folder, {0, 1, 1, 1, 0, 0});
+  auto options = options_in(folder);
+  const auto open = [](const std::string& type, const auto& of_masks) {
+    return builtin_catalog().datasets.at(type)(config::make_stage("dataset", type, of_masks));
+  };
+  spec::dataset::Subset part;
+  part.source = config::make_stage("dataset", "image_masks", options);
+  part.fraction = 0.5;
+  part.stratify = true;
+  CHECK_THROWS_WITH(open("subset", part), Contains("'stratify' needs labels that are classes"));
+  spec::dataset::Concat both;
+  both.sources = {part.source, part.source};
+  CHECK(open("concat", both)->size() == 2);
+  std::swap(options.classes[0], options.classes[1]);
+  both.sources[1] = config::make_stage("dataset", "image_masks", options);
+  CHECK_THROWS_WITH(open("concat", both), Contains("must have the same order in all sources"));
+}
+
+TEST_CASE("split_stats: masks are not a channel of the images") {
+  const TempFolder folder;
+  write_pictures(folder, {0, 1, 255, 1, 0, 0});
+  const SplitStats stats = split_stats(*open_masks(options_in(folder)), {}, [](std::int64_t) {});
+  CHECK(stats.mean == std::vector<double>(3, 50.0 / 255));
+  CHECK(stats.std.size() == 3);
 }

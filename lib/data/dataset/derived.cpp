@@ -136,9 +136,14 @@ std::vector<std::int64_t> listed_samples(const spec::dataset::Subset& options,
   return chosen;
 }
 
+/// Returns whether each sample has a class, unlike masks, which have one for each pixel.
+bool has_class_labels(const Facts& source) {
+  return source.classes > 0 && std::ranges::count(source.layout, kClass) > 0;
+}
+
 /// Returns the new label of each class of the source, -1 for classes that are left out.
 std::vector<std::int64_t> kept_classes(const std::vector<std::string>& kept, const Facts& source) {
-  ENSURE(config, source.classes > 0 && std::ranges::count(source.layout, kClass) > 0,
+  ENSURE(config, has_class_labels(source),
          "'classes' needs labels that are classes, but the source has none\nhint: remove "
          "'classes'");
   std::vector<std::int64_t> labels(static_cast<std::size_t>(source.classes), -1);
@@ -186,7 +191,7 @@ Selection select_samples(const spec::dataset::Subset& options, const Facts& sour
   ENSURE(config, lists <= 1, "'indices', 'range' and 'file' exclude each other");
   ENSURE(config, lists == 1 || !options.classes.empty() || options.fraction,
          "a subset needs 'indices', 'range', 'file', 'classes' or 'fraction'");
-  ENSURE(config, !options.stratify || source.classes > 0,
+  ENSURE(config, !options.stratify || has_class_labels(source),
          "'stratify' needs labels that are classes, but the source has none\nhint: remove "
          "'stratify'");
   Selection selection{listed_samples(options, source.samples), {}};
@@ -283,6 +288,10 @@ struct SourcePair {
     ENSURE(config, whole.classes == next.classes && (!are_named || before == now),
            "the sources must have the same classes, but {} has {}, and {} has {}\nhint: set "
            "'classes' of each source, or use 'subset' to select the classes that all have",
+           first_name, classes_text(whole), next_name, classes_text(next));
+    ENSURE(config, !are_named || has_class_labels(next) || whole.class_names == next.class_names,
+           "the classes of masks must have the same order in all sources, but {} has {}, and {} "
+           "has {}",
            first_name, classes_text(whole), next_name, classes_text(next));
     if (before.empty()) whole.class_names = next.class_names;
   }

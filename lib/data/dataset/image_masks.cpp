@@ -51,7 +51,7 @@ ImageFiles masks_of(const ImageFiles& images, const ImageMasks& options) {
 class MaskedImages final : public Dataset, public ImageStore {
  public:
   explicit MaskedImages(const ImageMasks& options)
-      : classes_(options.classes), layout_(layout_of()) {
+      : classes_(options.classes), layout_(layout_of(options)) {
     ImageFiles images = pictures_in(options.images);
     ImageFiles masks = masks_of(images, options);
     images_ = open(options.images, std::move(images));
@@ -61,7 +61,7 @@ class MaskedImages final : public Dataset, public ImageStore {
   static Facts facts(const ImageMasks& options) {
     const ImageFiles images = pictures_in(options.images);
     (void)masks_of(images, options);
-    return {images.samples(), std::ssize(options.classes), layout_of(), options.classes};
+    return {images.samples(), std::ssize(options.classes), layout_of(options), options.classes};
   }
 
   [[nodiscard]] std::int64_t size() const override { return images_->size(); }
@@ -120,7 +120,13 @@ class MaskedImages final : public Dataset, public ImageStore {
     PixelReader image, mask;
   };
 
-  static Layout layout_of() { return {image_field({0, 0, 4}), {spec::kPixels, Dtype::i64, {}}}; }
+  static Layout layout_of(const ImageMasks& options) {
+    ENSURE(config, options.classes.size() <= spec::kIgnoredPixel,
+           "'classes' must have at most {0} names, got {1}: a pixel of a mask is one byte, and {0} "
+           "means that it does not count",
+           spec::kIgnoredPixel, options.classes.size());
+    return {image_field({0, 0, 4}), {spec::kPixels, Dtype::i64, {}}};
+  }
   static std::shared_ptr<const Dataset> open(const fs::path& folder, ImageFiles files) {
     return image_file_dataset(DataRoot(folder, DataRoot::Links::follow), std::move(files), {});
   }
