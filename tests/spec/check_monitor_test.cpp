@@ -68,12 +68,12 @@ TEST_CASE("monitor: an unknown metric causes no second error about the monitor",
 TEST_CASE("monitor: with an unknown metric, a monitor that no metric can provide is still an error",
           "[spec]") {
   const auto problems = [](const std::string& monitor) {
-    return problems_of({"metrics=[acuracy, dice]", "checkpoint.monitor=" + monitor});
+    return problems_of({"metrics=[acuracy, bleu]", "checkpoint.monitor=" + monitor});
   };
   CHECK_THAT(problems("val/acc"),
              Contains("'checkpoint.monitor' is 'val/acc'") && Contains("3 errors"));
   CHECK_THAT(problems("val_loss"), Contains("did you mean 'val/loss'?"));
-  CHECK_THAT(problems("val/dice"), Contains("2 errors"));
+  CHECK_THAT(problems("val/bleu"), Contains("2 errors"));
   CHECK_THAT(problems("train/top_5_accuracy"), Contains("2 errors"));
 }
 
