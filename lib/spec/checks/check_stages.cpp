@@ -117,7 +117,7 @@ void check_gan(Checker& checker) {
   const auto* gan = experiment.task.get_if<task::Gan>();
   if (gan == nullptr) return;
   check_optimizer(checker, gan->optimizer, "task.optimizer");
-  const auto refuse = [&](bool found, const char* key, const char* does) {
+  const auto refuse = [&](bool found, const std::string& key, const char* does) {
     if (found && checker.is_valid(key))
       checker.error(key, fmt::format("the task 'gan' {}", does), fmt::format("remove '{}'", key));
   };
@@ -134,6 +134,11 @@ void check_gan(Checker& checker) {
          "evaluates images that it makes, which cannot be augmented");
   refuse(experiment.distributed.type == Strategy::local_sgd, "distributed.type",
          "shares its discriminator's gradients, but local_sgd shares none");
+  const auto* optimizer = base_of<optimizer::Base>(gan->optimizer);
+  for (std::size_t i = 0; optimizer != nullptr && i < optimizer->groups.size(); ++i)
+    refuse(bool{optimizer->groups[i].scheduler},
+           fmt::format("task.optimizer.groups.{}.scheduler", i),
+           "keeps the learning rates of its discriminator");
 }
 
 void check_normalize(Checker& checker, const std::string& path, const DataSplit& split) {

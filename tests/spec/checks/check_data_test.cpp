@@ -316,14 +316,16 @@ TEST_CASE("gan: what does not fit is reported all at once, also in the discrimin
   CHECK(problems_of({task, networks, "~metrics"}) == "");
   const std::string found = problems_of(
       {"task={type: gan, discriminator: {type: dcgan_discriminator, channels: 0}, optimizer: "
-       "{type: sgd, lr: 0.1, nesterov: true}, loss: wgan, r1_weight: -1, latent_size: 0}",
+       "{type: sgd, lr: 0.1, nesterov: true, groups: [{match: [bias], optimizer: adam, scheduler: "
+       "constant}]}, loss: wgan, r1_weight: -1, latent_size: 0}",
        networks, "loss=mse", "trainer.precision=16-mixed", "trainer.accumulate_grad_batches=2",
        "trainer.skip_nonfinite_steps=3", "distributed={type: local_sgd, sync_every: 4}"});
-  for (const char* part : {"'channels' must be at least 1", "nesterov needs momentum above 0",
-                           "got 'wgan'", "'r1_weight' must be at least 0",
-                           "'latent_size' must be at least 1", "has its own loss, task.loss",
-                           "has no targets for metrics", "does not scale its discriminator's loss",
-                           "cannot be accumulated", "cannot be skipped", "local_sgd shares none"})
+  for (const char* part :
+       {"'channels' must be at least 1", "nesterov needs momentum above 0", "got 'wgan'",
+        "'r1_weight' must be at least 0", "'latent_size' must be at least 1",
+        "has its own loss, task.loss", "has no targets for metrics",
+        "does not scale its discriminator's loss", "cannot be accumulated", "cannot be skipped",
+        "local_sgd shares none", "keeps the learning rates of its discriminator"})
     CHECK_THAT(found, Contains(part));
   const SplitFacts images{
       .samples = 1000, .classes = 10, .kind = SampleKind{Inputs::images, Targets::classes}};
