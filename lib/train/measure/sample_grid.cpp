@@ -87,9 +87,10 @@ at::Tensor draw_masks(const at::Tensor& masks, const device::DeviceBatch& batch,
   return at::cat({resized(images), resized(colors.select(1, 0)), resized(colors.select(1, 1))}, 2);
 }
 
-/// Returns uint8 [N, H, W, 3]; undefined without samples.
-at::Tensor SampleGrid::samples() const {
-  if (validation_ != nullptr && validation_->drawing().defined()) return validation_->drawing();
+/// Returns uint8 [N, H, W, 3]; undefined without samples, and if nothing was drawn in this epoch.
+at::Tensor SampleGrid::samples(std::int64_t epoch) const {
+  if (validation_ != nullptr && validation_->drawing().defined())
+    return (epoch + 1) % options_.validate_every == 0 ? validation_->drawing() : at::Tensor();
   const EvaluationMode mode(session_.model);
   const c10::InferenceMode guard;
   PlainTools tools(session_.model, session_.loss, options_.forward, stage::RunMode::evaluate);
@@ -100,7 +101,7 @@ at::Tensor SampleGrid::samples() const {
 }
 
 void SampleGrid::on_validation_end(LoopState& state) {
-  const at::Tensor images = samples();
+  const at::Tensor images = samples(state.position.epoch);
   if (!images.defined()) return;
   const at::Tensor grid = grid_of(images).contiguous();
   const std::filesystem::path folder = session_.run_dir / "samples";

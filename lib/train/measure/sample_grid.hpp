@@ -21,7 +21,7 @@ class SampleGrid final : public Observer {
   void on_validation_end(LoopState& state) override;
 
  private:
-  [[nodiscard]] at::Tensor samples() const;
+  [[nodiscard]] at::Tensor samples(std::int64_t epoch) const;
 
   const Session& session_;
   const Options& options_;

@@ -1,10 +1,27 @@
 #include "train/measure/sample_grid.hpp"
 
 #include "support/catch.hpp"
+#include "train/fake_run.hpp"
 
 #include <torch/torch.h>
 
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
 using namespace trainctl;
+
+namespace {
+
+struct DrawsMasks final : stage::Task {
+  [[nodiscard]] at::Tensor masks(const stage::TaskResult& result) const override {
+    const auto size = result.batch.inputs.sizes();
+    return torch::zeros({size[0], 2, size[2], size[3]}, torch::kLong);
+  }
+};
+
+}  // namespace
 
 TEST_CASE("draw_masks: shows each image as before normalize, with both masks in their colors") {
   // Two images of 2x4 pixels with the mask as their last channel, which is not an image channel.
@@ -28,4 +45,17 @@ TEST_CASE("draw_masks: shows each image as before normalize, with both masks in 
   CHECK(is_filled(1, 1, 0xd5, 0x5e, 0x00));
   CHECK(is_filled(1, 2, 255, 255, 255));
   CHECK_FALSE(train::draw_masks({}, batch, scale).defined());
+}
+
+TEST_CASE("SampleGrid: an epoch without a validation has no picture of masks") {
+  FakeRun run;
+  run.task = std::make_unique<DrawsMasks>();
+  run.options.max_epochs = 3;
+  run.options.validate_every = 2;
+  run.options.sanity_steps = 1;
+  run.run();
+  std::vector<std::string> files;
+  for (const auto& file : std::filesystem::directory_iterator(run.folder / "samples"))
+    files.push_back(file.path().filename().string());
+  CHECK(files == std::vector<std::string>{"epoch-0002.png"});
 }
