@@ -271,7 +271,7 @@ class MakesImages(Tasks):
         rows = floats_of(classes)
         sure = [row.index(max(row)) for row in rows if max(row) > 0.9]
         print(f"{len(sure)} of 1000 images are recognized with a probability above 0.9; digits: {[sure.count(i) for i in range(10)]}")
-        self.assertGreaterEqual(len(sure), 800)
+        self.assertGreaterEqual(len(sure), 700)
         self.assertEqual(set(sure), set(range(10)))
 
 
