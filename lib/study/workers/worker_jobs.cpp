@@ -188,7 +188,8 @@ bool names_parameters(const spec::Loaded& loaded) {
   const spec::Experiment& experiment = loaded.experiment;
   return experiment.weights || !experiment.freeze.empty() ||
          std::ranges::any_of(kPatternKeys, [&](const char* key) {
-           return config::find_path(loaded.tree, key) != nullptr;
+           const config::Node* patterns = config::find_path(loaded.tree, key);
+           return patterns != nullptr && !patterns->items.empty();  // [] in a resolved experiment
          });
 }
 

@@ -130,3 +130,20 @@ TEST_CASE("model cost: the worker gets the number of threads of a run") {
       study::measure_model({request.loaded, request.executable, /*times_steps=*/false});
   CHECK(cost.parameters == 1234);
 }
+
+TEST_CASE(
+    "names_parameters: patterns need a worker that builds the model, an empty list does not") {
+  const auto names = [](const std::string& patterns) {
+    config::Diagnostics diagnostics;
+    const std::string text =
+        "name: patterns\n"
+        "dataset: { train: { type: synthetic_digits } }\n"
+        "model: { type: linear }\n"
+        "optimizer: { type: sgd, lr: 0.1, no_weight_decay_on: " +
+        patterns + " }\n";
+    return study::names_parameters(
+        spec::load_experiment_text("patterns.yaml", text, {}, diagnostics));
+  };
+  CHECK_FALSE(names("[]"));
+  CHECK(names("[bias]"));
+}
