@@ -48,6 +48,13 @@ int run_case(Catch::Session& session, const std::string& name) {
   Catch::ConfigData options = session.configData();
   options.testsOrTags = {escaped(name)};
   session.useConfigData(options);
+  const auto& config = session.config();
+  const auto selected =
+      Catch::filterTests(Catch::getAllTestCasesSorted(config), config.testSpec(), config);
+  if (selected.size() != 1) {  // Catch2 2 passes if it selects none
+    std::printf("the name of this case selects %zu cases\n", selected.size());
+    return 1;
+  }
   return session.run() == 0 ? 0 : 1;
 }
 
