@@ -3,6 +3,7 @@
 #include "data/core/registry.hpp"
 #include "data/image/codec/png.hpp"
 #include "data/inspect/split_stats.hpp"
+#include "data/sources.hpp"
 #include "spec/options/dataset.hpp"
 #include "support/catch.hpp"
 #include "support/stage.hpp"
@@ -149,6 +150,11 @@ TEST_CASE("image_masks: images without a mask and masks of another size are an e
   std::vector<std::byte> scratch;
   CHECK_THROWS_WITH(open_masks(options_in(folder))->images()->read(0, scratch),
                     Contains("a.png has 2x2 pixels, but the image has 2x3"));
+  std::string deep = testing::get_text(folder / "masks/a.png");
+  deep[24] = 16;  // bits of a channel
+  put_text(folder / "masks/a.png", deep);
+  CHECK_THROWS_WITH(open_masks(options_in(folder))->images()->read(0, scratch),
+                    Contains("a.png: ") && Contains("must have 8 bits, got 16"));
   std::filesystem::rename(folder / "masks/a.png", folder / "masks/b.png");
   CHECK_THROWS_WITH(open_masks(options_in(folder)), Contains("images/a.png has no mask in"));
 }

@@ -7,7 +7,8 @@
 #include "data/image/codec/decoder.hpp"
 #include "spec/options/dataset.hpp"
 
-#include <cstring>
+#include <algorithm>
+#include <array>
 #include <map>
 
 namespace trainctl::data {
@@ -44,6 +45,16 @@ ImageFiles masks_of(const ImageFiles& images, const ImageMasks& options) {
     masks.stamps.push_back(found.stamps[mask->second]);
   }
   return masks;
+}
+
+/// Throws Error(data) for a PNG file of 16 bits, of which the decoder keeps only the upper 8.
+void check_depth(std::span<const std::byte> file) {
+  constexpr std::array kSignature{std::byte{0x89}, std::byte{'P'}, std::byte{'N'}, std::byte{'G'}};
+  constexpr std::size_t kDepthAt = 24;
+  const bool is_png =
+      file.size() > kDepthAt && std::ranges::equal(kSignature, file.first(kSignature.size()));
+  ENSURE(data, !is_png || file[kDepthAt] != std::byte{16},
+         "the pixels of masks must have 8 bits, got 16\nhint: save masks as 8-bit gray images");
 }
 
 /// Pictures with a mask of the same size, which is the last channel of the image: transforms move
@@ -94,8 +105,11 @@ class MaskedImages final : public Dataset, public ImageStore {
     Pool<Workspace>::Lease work(pool_);
     const ImageView image = work->image.read(images_->images()->read(index, work->stored_image));
     const std::string place = masks_->images()->name(index);
-    const ImageView mask = in_context(
-        place, [&] { return work->mask.read(masks_->images()->read(index, work->stored_mask)); });
+    const ImageView mask = in_context(place, [&] {
+      const StoredImage stored = masks_->images()->read(index, work->stored_mask);
+      check_depth(stored.bytes);
+      return work->mask.read(stored);
+    });
     const ImageShape& shape = image.shape;
     ENSURE(data, mask.shape.height == shape.height && mask.shape.width == shape.width,
            "the mask {} has {}x{} pixels, but the image has {}x{}", place, mask.shape.height,
