@@ -106,6 +106,9 @@ TEST_CASE("joint_transform: masks are never interpolated, and colors leave them 
       REQUIRE(std::int64_t{larger.pixels[at]} == 12 * (y / 2) + x / 2);
     }
   }
+  const Moved padded = apply_joint("center_crop", "{size: [9, 14]}", 0);
+  CHECK(int{padded.pixels[2]} == 0);
+  CHECK(int{padded.pixels[3]} == 255);
   for (const auto& [type, options] : std::vector<std::pair<std::string, std::string>>{
            {"color_jitter", "{brightness: 0.9}"}, {"random_invert", "{p: 1}"}}) {
     INFO(type);

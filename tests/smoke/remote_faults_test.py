@@ -302,7 +302,10 @@ class TrainedFromAFailingServer(Remote):
     @staticmethod
     def sleeps(process):
         """Returns whether all threads of the worker wait. A thread that has work is runnable, however long it waits for a core."""
-        [worker] = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        workers = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        if len(workers) != 1:
+            return False
+        [worker] = workers
         states = [path.read_text().rsplit(")", 1)[1].split()[0] for path in pathlib.Path(f"/proc/{worker}/task").glob("*/stat")]
         return set(states) == {"S"}
 

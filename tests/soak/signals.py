@@ -42,7 +42,7 @@ class Signals(support.RunProof):
         run.gone()
         what = f"{sent.name} to the {target} of {world} in {phase}: exit code {code}"
         self.check_outcome(run, sent, code, what)
-        if code != 0 and number % 6 == 2:
+        if code != 0 and number % 6 == 2:  # one of six, because a resume takes as long as the run
             run.finish("--resume", "auto").check_same(self.whole_of(world))
 
     def check_outcome(self, run, sent, code, what):

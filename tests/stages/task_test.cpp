@@ -51,6 +51,9 @@ struct FakeTools final : stage::StepTools {
     factor = derivative;
     return criterion->forward(outputs, batch.targets);
   }
+  void average(std::vector<at::Tensor>& gradients) override {
+    for (const at::Tensor& gradient : gradients) REQUIRE(gradient.defined());
+  }
   stage::BatchSamples samples(const device::DeviceBatch&) override { return rows; }
 };
 
@@ -226,6 +229,23 @@ TEST_CASE("distillation: the loss is that of Hinton et al. 2015") {
 
 namespace {
 
+/// A model with a parameter that its outputs do not depend on.
+struct WithUnused final : stage::Model {
+  std::unique_ptr<stage::Model> used;
+  at::Tensor unused = torch::ones({3}).requires_grad_();
+
+  explicit WithUnused(std::unique_ptr<stage::Model> model) : used(std::move(model)) {}
+  at::Tensor forward(const at::Tensor& inputs) override { return used->forward(inputs); }
+  [[nodiscard]] std::vector<stage::NamedTensor> parameters() const override {
+    std::vector<stage::NamedTensor> all = used->parameters();
+    all.push_back({"unused", unused});
+    return all;
+  }
+  [[nodiscard]] std::vector<stage::NamedTensor> buffers() const override { return used->buffers(); }
+  void set_mode(stage::RunMode mode) override { used->set_mode(mode); }
+  void to(at::Device device) override { used->to(device); }
+};
+
 /// A discriminator that scores images of 4 pixels: weight * x.
 struct LinearGan {
   at::Tensor weight;
@@ -237,7 +257,8 @@ struct LinearGan {
                                 const config::Stage& optimizer) {
       CHECK(images.input_shape == std::vector<std::int64_t>{1, 2, 2});
       const stage::Catalog all = stages::builtin_catalog();
-      stage::TrainedModel built{all.models.build(model, images), nullptr};
+      stage::TrainedModel built{std::make_unique<WithUnused>(all.models.build(model, images)),
+                                nullptr};
       weight = built.model->parameters()[0].tensor;
       const at::NoGradGuard guard;
       weight.copy_(torch::tensor({{0.3F, -0.2F, 0.5F, 0.1F}}));

@@ -22,10 +22,11 @@ inline CenterSpan center_span(std::int64_t extent, std::int64_t crop) {
   return {half + (over % 2) * (half % 2), crop, 0};
 }
 
-/// torchvision's CenterCrop: pads with 0 when the image is smaller than `size`.
+/// torchvision's CenterCrop: pads with 0, or another value, when the image is smaller than `size`.
 class CenterCrop final : public CropTransform {
  public:
-  explicit CenterCrop(const Extents& size) : size_(size) {}
+  explicit CenterCrop(const Extents& size, std::uint8_t outside = 0)
+      : size_(size), outside_(outside) {}
 
   [[nodiscard]] ImageShape output(const ImageShape& input) const override {
     return {size_.height, size_.width, input.channels};
@@ -43,7 +44,7 @@ class CenterCrop final : public CropTransform {
     const CenterSpan columns = center_span(whole.width, size_.width);
     output.resize({size_.height, size_.width, window.shape.channels});
     if (rows.count < size_.height || columns.count < size_.width)
-      std::memset(output.pixels(), 0, output.shape().bytes());
+      std::memset(output.pixels(), outside_, output.shape().bytes());
     for (std::int64_t y = 0; y < rows.count; ++y)
       std::memcpy(output.row(rows.before + y) + columns.before * window.shape.channels,
                   window.row(y), window.row_bytes());
@@ -51,7 +52,7 @@ class CenterCrop final : public CropTransform {
 
   [[nodiscard]] std::optional<Paint> paints(const ImageShape& input) const override {
     const bool pads = size_.height > input.height || size_.width > input.width;
-    return pads ? Paint{.outside = Fill()} : Paint();
+    return pads ? Paint{.outside = Fill({outside_})} : Paint();
   }
   void apply_to_plan(PlannedImage& image, CounterRng&) const override {
     const CenterSpan rows = center_span(image.shape().height, size_.height);
@@ -62,6 +63,7 @@ class CenterCrop final : public CropTransform {
 
  private:
   Extents size_;
+  std::uint8_t outside_;
 };
 
 }  // namespace trainctl::data

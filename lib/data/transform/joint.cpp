@@ -2,6 +2,8 @@
 
 #include "base/error.hpp"
 #include "data/core/parallel.hpp"
+#include "data/transform/crop.hpp"
+#include "data/transform/parameters.hpp"
 #include "spec/options/transform.hpp"
 #include "spec/sample.hpp"
 
@@ -111,8 +113,12 @@ config::Stage for_masks(const config::Stage& stage) {
 std::shared_ptr<const Transform> joint_transform(
     const config::Stage& stage,
     const std::function<std::shared_ptr<const Transform>(const config::Stage&)>& make) {
+  if (const auto* crop = stage.get_if<spec::transform::CenterCrop>())
+    return std::make_shared<const JointTransform>(
+        make(stage), std::make_shared<const CenterCrop>(size_of_options(crop->size.values),
+                                                        spec::kIgnoredPixel));
   const config::Stage mask =
-      for_masks<spec::transform::Resize, spec::transform::CenterCrop, spec::transform::RandomCrop,
+      for_masks<spec::transform::Resize, spec::transform::RandomCrop,
                 spec::transform::RandomResizedCrop, spec::transform::RandomAffine,
                 spec::transform::RandomRotation, spec::transform::RandomPerspective,
                 spec::transform::RandomHorizontalFlip, spec::transform::RandomVerticalFlip>(stage);

@@ -219,10 +219,10 @@ Html worst_section(const RunPageExtras& extras) {
 /// Draws the legend of masks in the colors that lib/train/measure/sample_grid.cpp has used.
 Html samples_section(const RunFiles& run, const RunPageExtras& extras) {
   if (run.samples.empty()) return {};
-  std::string caption =
-      "What the model has made after the last epoch, each time from the same numbers.";
+  std::string caption = "What the model has made after the last epoch.";
   std::vector<LegendEntry> classes;
-  if (run.value("task.type") != "gan") {
+  const std::string task = run.value("task.type").value_or("auto");
+  if (task == "auto" || task == "segmentation") {
     caption =
         "Samples of dataset.val after the last epoch. From left to right: the image, the predicted "
         "classes, and the classes of the mask, which is white where pixels do not count.";

@@ -130,7 +130,9 @@ class Gan final : public stage::Task {
     }
     torch::autograd::backward({loss}, {}, /*retain_graph=*/{}, /*create_graph=*/false, parameters_);
     std::vector<at::Tensor> gradients;
-    for (const at::Tensor& parameter : parameters_) gradients.push_back(parameter.grad());
+    for (const at::Tensor& parameter : parameters_) {
+      if (parameter.grad().defined()) gradients.push_back(parameter.grad());
+    }
     tools.average(gradients);
     discriminator_.optimizer->step();
     for (at::Tensor& parameter : parameters_) parameter.mutable_grad().reset();

@@ -15,7 +15,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cinttypes>
 #include <cmath>
+#include <cstdio>
 
 namespace trainctl::train {
 namespace {
@@ -100,14 +102,23 @@ at::Tensor SampleGrid::samples(std::int64_t epoch) const {
              : images;
 }
 
+void SampleGrid::on_run_begin(LoopState& state) {
+  if (!std::filesystem::is_directory(folder())) return;
+  for (const auto& file : std::filesystem::directory_iterator(folder())) {
+    std::int64_t epoch = 0;
+    if (std::sscanf(file.path().filename().c_str(), "epoch-%" SCNd64 ".png", &epoch) == 1 &&
+        epoch > state.position.epoch)
+      std::filesystem::remove(file.path());
+  }
+}
+
 void SampleGrid::on_validation_end(LoopState& state) {
   const at::Tensor images = samples(state.position.epoch);
   if (!images.defined()) return;
   const at::Tensor grid = grid_of(images).contiguous();
-  const std::filesystem::path folder = session_.run_dir / "samples";
-  make_folder(folder);
+  make_folder(folder());
   data::write_png(
-      folder / fmt::format("epoch-{:04}.png", state.position.epoch + 1),
+      folder() / fmt::format("epoch-{:04}.png", state.position.epoch + 1),
       data::ImageView(grid.const_data_ptr<std::uint8_t>(), {grid.size(0), grid.size(1), 3}));
 }
 

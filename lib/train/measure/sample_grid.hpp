@@ -18,10 +18,13 @@ class SampleGrid final : public Observer {
   /// `validation` may be null. The arguments must outlive it.
   SampleGrid(const Session& session, const Options& options, const Evaluator* validation)
       : session_(session), options_(options), validation_(validation) {}
+  /// Removes the pictures of epochs that a resumed run repeats.
+  void on_run_begin(LoopState& state) override;
   void on_validation_end(LoopState& state) override;
 
  private:
   [[nodiscard]] at::Tensor samples(std::int64_t epoch) const;
+  [[nodiscard]] std::filesystem::path folder() const { return session_.run_dir / "samples"; }
 
   const Session& session_;
   const Options& options_;

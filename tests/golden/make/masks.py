@@ -1,5 +1,5 @@
 """Overlap of predicted and actual masks: for each class, intersection over union and the Dice coefficient of all pixels that count,
-then the mean over the classes that occur. Equal to torchmetrics' JaccardIndex and F1Score with average="macro" and ignore_index=255.
+then the mean over the classes that occur. The definition of torchmetrics' JaccardIndex and F1Score with average="macro" and ignore_index=255.
 
 Needs torch 2.11."""
 import torch

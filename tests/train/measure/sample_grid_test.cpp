@@ -5,7 +5,9 @@
 
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <vector>
@@ -47,15 +49,19 @@ TEST_CASE("draw_masks: shows each image as before normalize, with both masks in 
   CHECK_FALSE(train::draw_masks({}, batch, scale).defined());
 }
 
-TEST_CASE("SampleGrid: an epoch without a validation has no picture of masks") {
+TEST_CASE("SampleGrid: only epochs of this run with a validation have a picture of masks") {
   FakeRun run;
   run.task = std::make_unique<DrawsMasks>();
   run.options.max_epochs = 3;
   run.options.validate_every = 2;
   run.options.sanity_steps = 1;
+  std::filesystem::create_directories(run.folder / "samples");
+  for (const char* name : {"epoch-0009.png", "epoch-10000.png", "note.txt"})
+    std::ofstream(run.folder / "samples" / name) << "from a run that went further";
   run.run();
   std::vector<std::string> files;
   for (const auto& file : std::filesystem::directory_iterator(run.folder / "samples"))
     files.push_back(file.path().filename().string());
-  CHECK(files == std::vector<std::string>{"epoch-0002.png"});
+  std::ranges::sort(files);
+  CHECK(files == std::vector<std::string>{"epoch-0002.png", "note.txt"});
 }
