@@ -48,16 +48,20 @@ http {{
         return collections.Counter(line.split('"')[1].split()[1] for line in lines if line.split('"')[2].split()[0] in ("200", "206"))
 
     def test_every_source_is_the_same_as_from_the_disk_and_the_second_run_asks_for_nothing(self):
+        # A loader also reads some samples of the epoch after the last one, how many depends on the load. The concat draws each
+        # image in three epochs, not in two. So the first run stores all that the second run can read.
         asked = 0
         for name, stage in write_everything(self.data).items():
-            expected = self.hash(stage.replace("ROOT", str(self.data)))
+            expected = self.hash(stage.replace("ROOT", str(self.data)), epochs=3)
             remote = stage.replace("ROOT", self.url)
-            self.assertEqual(self.hash(remote), expected, name)
+            self.assertEqual(self.hash(remote, epochs=3), expected, name)
             first = self.logged()
             self.assertTrue(any(" 206 " in line or " 200 " in line for line in first[asked:]), name)
-            self.assertEqual(self.hash(remote), expected, name)
+            self.assertEqual(self.hash(remote, epochs=3), expected, name)
             self.assertEqual(self.logged(), first, name)
             asked = len(first)
+        drawn = [count for path, count in self.served().items() if path.startswith(("/some/", "/more/"))]
+        self.assertEqual(drawn, [1] * 30, "each image of the concat was asked for once")
 
     def test_a_pack_is_read_in_ranges(self):
         stages = write_everything(self.data)

@@ -51,9 +51,9 @@ class Remote(unittest.TestCase):
         return subprocess.Popen([*self.prefix, BINARY, *verb.split(), config, *words], cwd=self.folder, stdin=subprocess.DEVNULL,
                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
-    def hash(self, stage, *more, code=0, **options):
-        """Returns the digest of two epochs; with a nonzero `code`, returns the stderr instead."""
-        process = self.start("data hash", stage, *more, **options)
+    def hash(self, stage, *more, code=0, epochs=2, **options):
+        """Returns the digest of the epochs; with a nonzero `code`, returns the stderr instead."""
+        process = self.start(f"data hash --epochs {epochs}", stage, *more, **options)
         out, err = process.communicate(timeout=120)
         self.assertEqual(process.returncode, code, err)
         return out if code == 0 else err
