@@ -80,7 +80,7 @@ class MemoryFormatOfImages(Smoke):
         process = start(self.folder, "tune", "convolutions.yaml", *SHORT, "--budget", "5m", "--repeats", "3", "--json")
         self.addCleanup(process.kill)
         choices = []
-        while process.poll() is None and len(choices) < 4:  # the search itself may end after two runs
+        while process.poll() is None and len(choices) < 4:  # tune may end after two runs
             runs = sorted((self.folder / "runs/tune/convolutions").glob("2*/runs/2*/manifest.json"))
             choices = [self.choice(file.parent) for file in runs if json.loads(file.read_text())["channels_last"]]
             time.sleep(0.02)

@@ -283,9 +283,9 @@ class TrainedFromAFailingServer(Remote):
             words = ("loader.shuffle=false", f"loader.num_workers={workers}", "trainer.max_epochs=3",
                      "+trainer.log_every_n_steps=1", "--run-dir", run)
             process = self.start("run", self.stage, "{mode: none, local: tier%d}" % workers, "{timeout_s: 60}", *words)
-            deadline, looks = time.monotonic() + 120, 0
-            while looks < 3 and process.poll() is None and time.monotonic() < deadline:
-                looks = looks + 1 if self.hangs(run) and self.sleeps(process) else 0
+            deadline, asleep = time.monotonic() + 120, 0
+            while asleep < 3 and process.poll() is None and time.monotonic() < deadline:
+                asleep = asleep + 1 if self.hangs(run) and self.sleeps(process) else 0
                 time.sleep(0.1)
             process.terminate()
             out, err = process.communicate(timeout=300)
