@@ -24,8 +24,9 @@ namespace trainctl::engine {
 namespace {
 
 constexpr std::int64_t kFewRows = 4;
-constexpr double kLongestS = 20;  // seconds, for all steps with the full batch
-constexpr double kSteps = 2;      // number of steps with the full batch
+constexpr double kLongestS = 10;  // seconds, for the step with the full batch
+// Activations of so many bytes outweigh what differs by chance between two batches.
+constexpr std::int64_t kManyBytes = std::int64_t{64} << 20;
 
 /// Returns VmRSS or VmHWM of this process in bytes; 0 if the kernel does not report it.
 std::int64_t resident(std::string_view key) {
@@ -58,7 +59,7 @@ struct Steps {
 bool is_cheap(const StepCost& cost, const KeptBytes& kept, std::int64_t bytes, double seconds) {
   const std::int64_t needed =
       kept.weights + kept.gradients + kept.optimizer + cost.batch_bytes + cost.activation_bytes;
-  return needed <= bytes && kSteps * cost.seconds <= seconds;
+  return needed <= bytes && cost.seconds <= seconds;
 }
 
 /// Runs steps with several batch sizes, and reads the memory of the process after each.
@@ -68,8 +69,8 @@ class StepSeries {
   StepSeries(ModelMeter& meter, at::Device device, std::int64_t before)
       : meter_(meter), device_(device), before_(before), most_bytes_(budget(device)) {}
 
-  /// Measures the run's own batch if it is cheap, else a small one and its double. These grow as
-  /// long as they stay cheap: with few rows, the gradients hide the memory of the activations.
+  /// Measures the run's own batch if it is cheap, else a small one and its double. While they stay
+  /// cheap, these grow until both have many activations: the gradients hide the memory of few.
   Steps measure(std::int64_t batch_size) {
     if (batch_size <= 2 * kFewRows) return {single(batch_size), {batch_size}};
     StepCost less = stacked(kFewRows);
@@ -79,9 +80,10 @@ class StepSeries {
       if (is_cheap(whole, meter_.kept(), most_bytes_, kLongestS))
         return {single(batch_size), {batch_size}};
       const std::int64_t rows = 2 * more.rows;
-      const bool grows =
-          rows < batch_size && is_cheap(meter_.extrapolated(less, more, rows), meter_.kept(),
-                                        most_bytes_ / 4, kLongestS / 4);
+      const bool grows = less.stacked_bytes < std::max(4 * meter_.kept().gradients, kManyBytes) &&
+                         rows < batch_size &&
+                         is_cheap(meter_.extrapolated(less, more, rows), meter_.kept(),
+                                  most_bytes_ / 4, kLongestS / 4);
       if (!grows) return {whole, {less.rows, more.rows}};
       less = more;
       more = stacked(rows);

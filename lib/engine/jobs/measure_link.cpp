@@ -18,7 +18,7 @@ namespace {
 constexpr std::int64_t kSmallest = std::int64_t{1} << 10;
 constexpr std::int64_t kLargest = std::int64_t{64} << 20;
 constexpr std::int64_t kGrowth = 4;
-constexpr double kSecondsOfASize = 0.5;
+constexpr double kSecondsOfASize = 0.2;
 constexpr double kFewestSums = 5;
 constexpr double kMostSums = 200;
 constexpr double kTimeoutS = 60;

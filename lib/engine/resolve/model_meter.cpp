@@ -13,6 +13,7 @@
 #include <ATen/ops/full.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace trainctl::engine {
 namespace {
@@ -130,7 +131,7 @@ std::int64_t ModelMeter::copies_on_gpu() const {
 StepCost ModelMeter::step(std::int64_t rows) {
   const device::DeviceBatch batch = made_up_samples(shape_, rows, device_);
   const Window window = gradients_stay_ ? Window::stacked : Window::single;
-  (void)peak_of(batch, window);  // allocates the optimizer's state
+  if (!std::exchange(has_state_, true)) (void)peak_of(batch, window);  // allocates the state
   StepCost cost;
   cost.rows = rows;
   cost.batch_bytes = static_cast<std::int64_t>(batch.inputs.nbytes() + batch.targets.nbytes());

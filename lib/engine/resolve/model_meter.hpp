@@ -110,9 +110,10 @@ class ModelMeter {
   train::PartTimer timer_;
   std::unique_ptr<dist::GradSync> sync_;
   train::StepRunner runner_;
-  bool gradients_stay_;  // gradients outlive the step: with accumulation, or in the buckets of
-                         // several ranks
-  bool may_leave_out_;   // the run continues after a non-finite step
+  bool gradients_stay_;     // gradients outlive the step: with accumulation, or in the buckets of
+                            // several ranks
+  bool may_leave_out_;      // the run continues after a non-finite step
+  bool has_state_ = false;  // the optimizer has allocated its state
   KeptBytes kept_;
   std::int64_t most_bytes_ = 0;
 };
