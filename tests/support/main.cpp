@@ -8,6 +8,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <iostream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -58,6 +59,18 @@ int run_case(Catch::Session& session, const std::string& name) {
   return session.run() == 0 ? 0 : 1;
 }
 
+/// Ends this process. The destructors of libtorch's static variables take 0.1 s, so they run only
+/// for the sanitizers, which report at the exit.
+[[noreturn]] void leave(int code) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  std::exit(code);
+#else
+  std::cout.flush();
+  std::fflush(nullptr);
+  std::_Exit(code);
+#endif
+}
+
 /// Runs each case in a fork of this process, as in a separate process, but without its start:
 /// loading libtorch takes 0.3 s. Returns 1 if a case failed, 4 if one was skipped, and 0 if all
 /// passed.
@@ -70,7 +83,7 @@ int run_apart(Catch::Session& session, const std::vector<std::string>& cases) {
     const pid_t child = ::fork();
     if (child == 0) {
       ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-      std::exit(run_case(session, name));
+      leave(run_case(session, name));
     }
     int status = 0;
     if (child < 0 || ::waitpid(child, &status, 0) != child) {
