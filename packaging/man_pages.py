@@ -3,6 +3,7 @@
 
 usage: man_pages.py TRAINCTL FOLDER"""
 
+import functools
 import os
 import pathlib
 import re
@@ -16,6 +17,7 @@ ENTRY = re.compile(r"^  ([a-z][a-z-]*)  +\S", re.M)  # a command in a list of co
 ENVIRONMENT = {**os.environ, "LC_ALL": "C.UTF-8"}
 
 
+@functools.cache  # for the version
 def printed(*command):
     return subprocess.run(command, capture_output=True, text=True, check=True, env=ENVIRONMENT).stdout
 

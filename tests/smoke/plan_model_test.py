@@ -79,9 +79,9 @@ class PlansTakeTheMemoryOfRuns(PlanAndRun):
         self.compare(self.config(model="mobilenet_v2", size=64), few=2)
 
     def test_a_network_for_photographs(self):
-        # With two epochs, the copies for checkpoints exist at the same time as the activations of the second epoch.
+        # With two epochs of one step, the copies for checkpoints exist at the same time as the activations of the second step.
         for batch in (4, 16):
-            words = (self.config(size=128, batch=batch, samples=2 * batch), "trainer.max_epochs=2")
+            words = (self.config(size=128, batch=batch, samples=batch), "trainer.max_epochs=2")
             plan = self.plan(*words)
             expected, actual = plan["model"]["host_bytes"] + plan["rank_bytes"], self.taken(*words)
             bound = 0.3 if plan["model"]["extrapolated"] else 0.15  # the plan extrapolates when a step takes more than ten seconds

@@ -92,8 +92,8 @@ void perturb(const stage::Model& model) {
   const at::NoGradGuard guard;
   double j = 0;
   for (const auto& [name, parameter] : model.parameters()) {
-    const at::Tensor steps = at::arange(parameter.numel(), at::kDouble).add(j++).sin().div(20);
-    parameter.add_(steps.to(at::kFloat).view(parameter.sizes()));
+    at::Tensor steps = at::arange(parameter.numel(), at::kFloat);  // exact below 2^24
+    parameter.add_(steps.add_(j++).sin_().div_(20).view(parameter.sizes()));
   }
 }
 

@@ -73,8 +73,8 @@ class StepSeries {
   /// cheap, these grow until both have many activations: the gradients hide the memory of few.
   Steps measure(std::int64_t batch_size) {
     if (batch_size <= 2 * kFewRows) return {single(batch_size), {batch_size}};
-    StepCost less = stacked(kFewRows);
-    StepCost more = stacked(2 * kFewRows);
+    StepCost less;  // of no rows: twice the rows never cost more than twice as much
+    StepCost more = stacked(kFewRows);
     for (;;) {
       const StepCost whole = meter_.extrapolated(less, more, batch_size);
       if (is_cheap(whole, meter_.kept(), most_bytes_, kLongestS))
@@ -84,7 +84,7 @@ class StepSeries {
                          rows < batch_size &&
                          is_cheap(meter_.extrapolated(less, more, rows), meter_.kept(),
                                   most_bytes_ / 4, kLongestS / 4);
-      if (!grows) return {whole, {less.rows, more.rows}};
+      if (less.rows > 0 && !grows) return {whole, {less.rows, more.rows}};
       less = more;
       more = stacked(rows);
     }

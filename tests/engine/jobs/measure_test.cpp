@@ -174,7 +174,7 @@ TEST_CASE("activation_checkpointing auto: a model without blocks recomputes noth
 TEST_CASE(
     "measure: a batch that is too large is extrapolated from two small ones, and recomputes "
     "blocks") {
-  const std::string blocks = "{ type: resnet_cifar, depth: 20 }";
+  const std::string blocks = "{ type: resnet_cifar, depth: 14 }";
   const std::string setting = ", activation_checkpointing: ";
   const Outcome small = measure(blocks, setting + "auto", 4);
   REQUIRE(small.measured.has_value());
