@@ -63,14 +63,14 @@ function(trainctl_backend name)
 endfunction()
 
 # trainctl_use_unity(target [TREE] [MOST n])
-# Compiles the sources of a target in batches of at most n, by default eight, which share the cost of their headers. A batch holds
-# sources of one folder, so that a change rebuilds only its folder, and only the local names of one folder can clash; with TREE,
-# of a folder and those below it. The grouping runs at the end of the calling folder, when all sources are known. clang-tidy reads
-# each source separately.
+# Compiles the sources of a target in batches of at most n, by default nine, which share the cost of their headers. A batch holds
+# sources of one folder or of neighbors with few sources, so that a change rebuilds little and few local names can clash; with
+# TREE, of a folder and those below it. The grouping runs at the end of the calling folder, when all sources are known. clang-tidy
+# reads each source separately.
 function(trainctl_use_unity target)
   cmake_parse_arguments(arg "TREE" "MOST" "" ${ARGN})
   if(NOT arg_MOST)
-    set(arg_MOST 8)
+    set(arg_MOST 9)
   endif()
   if(TRAINCTL_UNITY AND NOT TRAINCTL_TIDY)
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
@@ -94,17 +94,21 @@ function(trainctl_group_by_folder target tree most)
     list(APPEND sources_${folder} "${source}")
   endforeach()
   list(REMOVE_DUPLICATES folders)
+  set(batch "")
+  set(size 0)  # sources in the batch
   foreach(folder IN LISTS folders)
     list(LENGTH sources_${folder} count)
+    math(EXPR size "${size} + ${count}")
+    if(tree OR batch STREQUAL "" OR size GREATER most)
+      set(batch ${folder})
+      set(size ${count})
+    endif()
+    math(EXPR pieces "(${count} + ${most} - 1) / ${most}")
     set(index 0)
     foreach(source IN LISTS sources_${folder})
-      if(tree)
-        math(EXPR batch "${index} * ((${count} + ${most} - 1) / ${most}) / ${count}")
-      else()
-        math(EXPR batch "${index} / ${most}")
-      endif()
+      math(EXPR piece "${index} * ${pieces} / ${count}")
       math(EXPR index "${index} + 1")
-      set_source_files_properties("${source}" TARGET_DIRECTORY ${target} PROPERTIES UNITY_GROUP "${folder}_${batch}")
+      set_source_files_properties("${source}" TARGET_DIRECTORY ${target} PROPERTIES UNITY_GROUP "${batch}_${piece}")
     endforeach()
   endforeach()
 endfunction()

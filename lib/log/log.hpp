@@ -30,3 +30,8 @@ void write_log(std::string_view lines);
 int lost_cause(std::FILE* stream);
 
 }  // namespace trainctl::log
+
+// log.cpp instantiates this once. Each source that logs would compile how numbers are formatted.
+extern template void fmt::detail::vformat_to<char>(buffer<char>&, string_view,
+                                                   basic_format_args<buffer_context<char>>,
+                                                   locale_ref);

@@ -264,7 +264,7 @@ void set_wait_policy(Variables& variables, OmpWaitPolicy waiting) {
 }
 
 std::string prepend_folders(const std::vector<std::string>& folders, const std::string& before) {
-  const std::string added = join(folders, ":");
+  const std::string added = trainctl::join(folders, ":");
   return before.empty() ? added : added + ":" + before;
 }
 

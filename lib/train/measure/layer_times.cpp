@@ -228,9 +228,9 @@ std::string csv_quoted(const std::string& text) {
 std::string layers_as_csv(const std::vector<LayerRow>& rows) {
   std::string text = "layer,kind,calls,forward_ms,backward_ms,share,gflop,output\n";
   for (const LayerRow& row : rows) {
-    fmt::format_to(std::back_inserter(text), "{},{},{:.6g},{:.6g},{:.6g},{:.6g},{:.10g},{}\n",
-                   csv_quoted(row.layer), row.kind, row.calls, row.forward_ms, row.backward_ms,
-                   row.share, row.gflops, csv_quoted(output_text(row)));
+    text += fmt::format("{},{},{:.6g},{:.6g},{:.6g},{:.6g},{:.10g},{}\n", csv_quoted(row.layer),
+                        row.kind, row.calls, row.forward_ms, row.backward_ms, row.share, row.gflops,
+                        csv_quoted(output_text(row)));
   }
   return text;
 }
@@ -240,14 +240,12 @@ std::string layers_as_text(const std::vector<LayerRow>& rows, const LayerTableHe
   std::size_t width = 5;
   for (const LayerRow& row : rows) width = std::clamp(row.layer.size(), width, kMostWidth);
   std::string text = head_text(head);
-  fmt::format_to(std::back_inserter(text), "{:<{}} {:<20} {:>6} {:>11} {:>11} {:>6} {:>10} {}\n",
-                 "layer", width, "kind", "calls", "forward ms", "backward ms", "share", "GFLOP",
-                 "output");
+  text += fmt::format("{:<{}} {:<20} {:>6} {:>11} {:>11} {:>6} {:>10} {}\n", "layer", width, "kind",
+                      "calls", "forward ms", "backward ms", "share", "GFLOP", "output");
   for (const LayerRow& row : rows) {
-    fmt::format_to(std::back_inserter(text),
-                   "{:<{}.{}} {:<20.20} {:>6.4g} {:>11.3f} {:>11.3f} {:>5.1f}% {:>10.4g} {}\n",
-                   row.layer, width, width, row.kind, row.calls, row.forward_ms, row.backward_ms,
-                   100 * row.share, row.gflops, output_text(row));
+    text += fmt::format("{:<{}.{}} {:<20.20} {:>6.4g} {:>11.3f} {:>11.3f} {:>5.1f}% {:>10.4g} {}\n",
+                        row.layer, width, width, row.kind, row.calls, row.forward_ms,
+                        row.backward_ms, 100 * row.share, row.gflops, output_text(row));
   }
   return text;
 }

@@ -216,9 +216,9 @@ std::vector<OperatorRow> merge_shapes(const std::vector<OperatorRow>& rows) {
 std::string operators_as_csv(const std::vector<OperatorRow>& rows) {
   std::string text = "operator,device,shapes,calls,self_ms,total_ms,gflop,mb\n";
   for (const OperatorRow& row : rows) {
-    fmt::format_to(std::back_inserter(text), "{},{},{},{},{:.6g},{:.6g},{:.6g},{:.6g}\n",
-                   csv_quoted(row.name), row.on_device ? "gpu" : "cpu", csv_quoted(row.shapes),
-                   row.calls, row.self_ms, row.total_ms, row.gflops, row.mbytes);
+    text += fmt::format("{},{},{},{},{:.6g},{:.6g},{:.6g},{:.6g}\n", csv_quoted(row.name),
+                        row.on_device ? "gpu" : "cpu", csv_quoted(row.shapes), row.calls,
+                        row.self_ms, row.total_ms, row.gflops, row.mbytes);
   }
   return text;
 }
@@ -233,15 +233,13 @@ std::string operators_as_text(const std::vector<OperatorRow>& rows) {
                   "on", "calls", "self ms", "self", "total ms", "GFLOP", "MB");
   for (std::size_t i = 0; i < std::min(kShown, rows.size()); ++i) {
     const OperatorRow& row = rows[i];
-    fmt::format_to(std::back_inserter(text),
-                   "{:<{}.{}} {:>3} {:>7} {:>10.3f} {:>5.1f}% {:>10.3f} {:>10.3f} {:>10.3f}\n",
-                   row.name, kNameWidth, kNameWidth, row.on_device ? "gpu" : "cpu", row.calls,
-                   row.self_ms, all > 0 ? 100 * row.self_ms / all : 0, row.total_ms, row.gflops,
-                   row.mbytes);
+    text += fmt::format("{:<{}.{}} {:>3} {:>7} {:>10.3f} {:>5.1f}% {:>10.3f} {:>10.3f} {:>10.3f}\n",
+                        row.name, kNameWidth, kNameWidth, row.on_device ? "gpu" : "cpu", row.calls,
+                        row.self_ms, all > 0 ? 100 * row.self_ms / all : 0, row.total_ms,
+                        row.gflops, row.mbytes);
   }
   if (rows.size() > kShown)
-    fmt::format_to(std::back_inserter(text), "... and {} more in operators.csv\n",
-                   rows.size() - kShown);
+    text += fmt::format("... and {} more in operators.csv\n", rows.size() - kShown);
   return text;
 }
 

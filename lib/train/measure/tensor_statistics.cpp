@@ -10,10 +10,11 @@
 namespace trainctl::train {
 namespace {
 
-constexpr const char* kPlace = "norms and histograms of tensors";  // of the host waits
+constexpr const char* kStatisticsPlace = "norms and histograms of tensors";  // of the host waits
 
 events::Distribution distribution_of(std::int64_t step, std::string tag, const at::Tensor& tensor) {
-  const at::Tensor host = device::copy_to_host(tensor.detach(), kPlace).to(at::kFloat).contiguous();
+  const at::Tensor host =
+      device::copy_to_host(tensor.detach(), kStatisticsPlace).to(at::kFloat).contiguous();
   events::Distribution found;
   static_cast<Histogram&>(found) =
       histogram_of(std::span(host.const_data_ptr<float>(), static_cast<std::size_t>(host.numel())));
@@ -40,7 +41,7 @@ void TensorStatistics::on_step_end(LoopState& state) {
 /// The gradients are still those of the step, so their order is that of the norms.
 void TensorStatistics::report_norms(const LoopState& state) const {
   if (!step_.norms().gradients.defined()) return;
-  const at::Tensor norms = device::copy_to_host(step_.norms().gradients, kPlace);
+  const at::Tensor norms = device::copy_to_host(step_.norms().gradients, kStatisticsPlace);
   events::LayerNorms event{state.position.epoch, state.position.global_step, {}};
   std::int64_t index = 0;
   for (const auto& [name, parameter] : trained_) {

@@ -3,7 +3,7 @@
 #include "support/catch.hpp"
 #include "train/fake_run.hpp"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <algorithm>
 #include <filesystem>
