@@ -1,8 +1,8 @@
 #include "data/formats/table.hpp"
 
 #include "base/machine/machine.hpp"
+#include "base/machine/shared_library.hpp"
 #include "base/numbers.hpp"
-#include "base/shared_library.hpp"
 #include "base/strings.hpp"
 #include "data/core/dataset_split.hpp"
 #include "data/core/memory_dataset.hpp"

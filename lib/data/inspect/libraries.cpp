@@ -1,6 +1,6 @@
 #include "data/inspect/libraries.hpp"
 
-#include "base/shared_library.hpp"
+#include "base/machine/shared_library.hpp"
 #include "data/formats/table.hpp"
 #include "data/image/codec/opencv.hpp"
 #include "data/loader/host_memory.hpp"

@@ -1,6 +1,6 @@
 #include "data/text/tokenizer.hpp"
 
-#include "base/shared_library.hpp"
+#include "base/machine/shared_library.hpp"
 #include "data/formats/file_reader.hpp"
 
 namespace trainctl::data {

@@ -1,7 +1,7 @@
 #include "data/image/codec/opencv.hpp"
 
 #include "base/error.hpp"
-#include "base/shared_library.hpp"
+#include "base/machine/shared_library.hpp"
 #include "data/image/geometry.hpp"
 
 #include <cstdlib>

@@ -1,4 +1,4 @@
-#include "base/shared_library.hpp"
+#include "base/machine/shared_library.hpp"
 
 #include <dlfcn.h>
 
