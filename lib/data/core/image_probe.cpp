@@ -17,6 +17,23 @@ std::int64_t spread_index(std::int64_t i, std::int64_t wanted, std::int64_t size
   return i * size / wanted + i * 7 % (size / wanted);
 }
 
+/// Calls probe(index, image) for up to `most` images, until it returns false. The loader reports
+/// images that are damaged or do not suit a transform.
+template <class Probe>
+void probe_images(const Dataset& dataset, std::int64_t most, Probe&& probe) {
+  if (dataset.images() == nullptr) return;
+  std::vector<std::byte> scratch;
+  const std::int64_t wanted = std::min(dataset.size(), most);
+  for (std::int64_t i = 0; i < wanted; ++i) {
+    const std::int64_t index = spread_index(i, wanted, dataset.size());
+    try {
+      if (!probe(index, dataset.images()->read(index, scratch))) return;
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::data && error.kind() != ErrorKind::config) throw;
+    }
+  }
+}
+
 }  // namespace
 
 ImageSizes probe_image_sizes(const Pipeline& pipeline) {
@@ -24,24 +41,16 @@ ImageSizes probe_image_sizes(const Pipeline& pipeline) {
   const Dataset& dataset = *pipeline.dataset;
   if (dataset.images() == nullptr) return sizes;
   const Prefix prefix(pipeline);
-  std::vector<std::byte> scratch;
-  const std::int64_t wanted = std::min(dataset.size(), kMostLookedAt);
-  for (std::int64_t i = 0; i < wanted; ++i) {
-    try {
-      const StoredImage image =
-          dataset.images()->read(spread_index(i, wanted, dataset.size()), scratch);
-      const ImageShape input = prefix.shape_before(image);
-      sizes.pixels += prefix.shape_after(input).bytes();
-      sizes.stored += image.bytes.size();
-      sizes.files = sizes.files || !image.raw.fixed();
-      sizes.largest_stored = std::max<std::uint64_t>(sizes.largest_stored, image.bytes.size());
-      if (input.bytes() > sizes.largest.bytes()) sizes.largest = input;
-      ++sizes.images;
-    } catch (const Error& error) {
-      // The loader reports images that are damaged or do not suit a transform.
-      if (error.kind() != ErrorKind::data && error.kind() != ErrorKind::config) throw;
-    }
-  }
+  probe_images(dataset, kMostLookedAt, [&](std::int64_t, const StoredImage& image) {
+    const ImageShape input = prefix.shape_before(image);
+    sizes.pixels += prefix.shape_after(input).bytes();
+    sizes.stored += image.bytes.size();
+    sizes.files = sizes.files || !image.raw.fixed();
+    sizes.largest_stored = std::max<std::uint64_t>(sizes.largest_stored, image.bytes.size());
+    if (input.bytes() > sizes.largest.bytes()) sizes.largest = input;
+    ++sizes.images;
+    return true;
+  });
   if (sizes.images == 0 || sizes.images == dataset.size()) return sizes;
   const double factor =
       static_cast<double>(dataset.size()) / static_cast<double>(sizes.images) * kMargin;
@@ -80,31 +89,21 @@ class SameSize final : public Transform {
 
 CommonSize common_size(const Dataset& dataset) {
   CommonSize found;
-  if (dataset.images() == nullptr) return found;
   ImageDecoder decoder;
-  std::vector<std::byte> scratch;
   std::string first;
-  const std::int64_t probes = std::min(dataset.size(), kMostProbed);
-  for (std::int64_t i = 0; i < probes; ++i) {
-    const std::int64_t index = spread_index(i, probes, dataset.size());
-    ImageShape shape;
-    try {
-      const StoredImage stored = dataset.images()->read(index, scratch);
-      shape = stored.raw.fixed() ? stored.raw : decoder.open(stored.bytes);
-    } catch (const Error& error) {
-      if (error.kind() != ErrorKind::data) throw;  // the loader reports damaged images
-      continue;
-    }
+  probe_images(dataset, kMostProbed, [&](std::int64_t index, const StoredImage& stored) {
+    const ImageShape shape = stored.raw.fixed() ? stored.raw : decoder.open(stored.bytes);
+    const std::string name = dataset.images()->name(index);
     if (first.empty()) {
       found.shape = shape;
-      first = dataset.images()->name(index);
+      first = name;
     } else if (shape.height != found.shape.height || shape.width != found.shape.width) {
-      return {.shape = {},
-              .difference =
-                  fmt::format("{} has {} pixels, but {} has {}", first, size_text(found.shape),
-                              dataset.images()->name(index), size_text(shape))};
+      found = {{},
+               fmt::format("{} has {} pixels, but {} has {}", first, size_text(found.shape), name,
+                           size_text(shape))};
     }
-  }
+    return found.difference.empty();
+  });
   return found;
 }
 

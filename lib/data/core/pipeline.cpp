@@ -12,15 +12,6 @@
 namespace trainctl::data {
 namespace {
 
-template <class Map>
-const typename Map::mapped_type& stage_of(const Map& map, const config::Stage& stage) {
-  const auto found = map.find(stage.type);
-  ENSURE(config, found != map.end(), "{} '{}' is not part of this build", stage.kind, stage.type);
-  return found->second;
-}
-
-std::string named(const config::Stage& stage) { return stage.kind + " '" + stage.type + "'"; }
-
 /// Returns whether the last channel of the images is a mask.
 bool has_masks(const Layout& layout) { return find_field(layout, spec::kPixels) < layout.size(); }
 
@@ -103,11 +94,8 @@ Pipeline build_pipeline(const spec::DataSplit& split, const Catalog& catalog) {
 
 Pipeline build_pipeline(const spec::TrainSplit& split, const Catalog& catalog) {
   Pipeline pipeline = build_pipeline(static_cast<const spec::DataSplit&>(split), catalog);
-  for (const config::Stage& stage : split.batch_transforms) {
-    in_context(named(stage), [&] {
-      pipeline.batch_transforms.push_back(stage_of(catalog.batch_transforms, stage)(stage));
-    });
-  }
+  for (const config::Stage& stage : split.batch_transforms)
+    pipeline.batch_transforms.push_back(made_of(catalog.batch_transforms, stage));
   return pipeline;
 }
 
@@ -198,8 +186,7 @@ void check_copied_transforms(const spec::DataSplit& split, const Pipeline& pipel
 SplitCheck check_dataset(const spec::DataSplit& split, const Catalog& catalog) {
   SplitCheck check;
   collect(check, split.dataset, [&] {
-    const auto& facts = stage_of(catalog.facts, split.dataset);
-    in_context(named(split.dataset), [&] { check.facts = facts(split.dataset); });
+    check.facts = made_of(catalog.facts, split.dataset);
   });
   if (!split.part || !check.facts) return check;
   config::Stage at_split;

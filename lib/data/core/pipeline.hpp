@@ -1,10 +1,31 @@
 #pragma once
 
+#include "base/error.hpp"
 #include "data/core/registry.hpp"
 #include "data/loader/loader.hpp"
 #include "spec/experiment/experiment.hpp"
 
 namespace trainctl::data {
+
+/// Returns "dataset 'mnist'".
+inline std::string named(const config::Stage& stage) {
+  return stage.kind + " '" + stage.type + "'";
+}
+
+/// Returns the entry of the stage in a map of a catalog.
+template <class Map>
+const typename Map::mapped_type& stage_of(const Map& map, const config::Stage& stage) {
+  const auto found = map.find(stage.type);
+  ENSURE(config, found != map.end(), "{} is not part of this build", named(stage));
+  return found->second;
+}
+
+/// Returns what that entry makes of the stage, for example a data set. Names the stage in errors.
+template <class Map>
+auto made_of(const Map& map, const config::Stage& stage) {
+  const auto& make = stage_of(map, stage);
+  return in_context(named(stage), [&] { return make(stage); });
+}
 
 /// Whether a loader serves training, with shuffling, sampler and drop_last, or evaluation. `test`
 /// reads the whole split, `evaluate` as much of it as the trainer limits validations to.

@@ -3,7 +3,7 @@
 #include "base/hash.hpp"
 #include "base/numbers.hpp"
 #include "data/core/dataset_split.hpp"
-#include "data/core/registry.hpp"
+#include "data/core/pipeline.hpp"
 #include "data/formats/file_reader.hpp"
 #include "spec/options/dataset.hpp"
 
@@ -18,20 +18,6 @@ namespace trainctl::data {
 namespace {
 
 const Field kClass{"label", Dtype::i64, {}};
-
-std::string source_name(const config::Stage& source) {
-  return source.kind + " '" + source.type + "'";
-}
-
-/// Returns what the map of the catalog has for the source. Names the source in errors.
-template <class Map>
-auto read_source(const Map& map, const config::Stage& source) {
-  return in_context(source_name(source), [&] {
-    const auto found = map.find(source.type);
-    ENSURE(config, found != map.end(), "{} is not part of this build", source_name(source));
-    return found->second(source);
-  });
-}
 
 Facts known_facts(const Dataset& dataset) {
   return {dataset.size(), dataset.classes(), dataset.layout(), dataset.class_names()};
@@ -210,7 +196,7 @@ Selection select_samples(const spec::dataset::Subset& options, const Facts& sour
 }
 
 std::shared_ptr<const Dataset> make_subset(const spec::dataset::Subset& options) {
-  const auto source = read_source(catalog_in_use().datasets, options.source);
+  const auto source = made_of(catalog_in_use().datasets, options.source);
   const Selection selection =
       select_samples(options, known_facts(*source), [&] { return read_labels(*source); });
   auto chosen = subset(source, selection.samples);
@@ -221,9 +207,9 @@ std::shared_ptr<const Dataset> make_subset(const spec::dataset::Subset& options)
 /// Opens the source only if its labels matter.
 Facts subset_facts(const spec::dataset::Subset& options) {
   const Catalog catalog = catalog_in_use();
-  Facts facts = read_source(catalog.facts, options.source);
+  Facts facts = made_of(catalog.facts, options.source);
   facts.samples = std::ssize(select_samples(options, facts, [&] {
-                               return read_labels(*read_source(catalog.datasets, options.source));
+                               return read_labels(*made_of(catalog.datasets, options.source));
                              }).samples);
   if (options.classes.empty()) return facts;
   facts.classes = std::ssize(options.classes);
@@ -493,7 +479,7 @@ std::shared_ptr<const Dataset> make_concat(const spec::dataset::Concat& options)
   std::vector<Facts> facts;
   for (std::size_t i = 0; i < options.sources.size(); ++i) {
     sources.push_back(
-        in_context(names[i], [&] { return read_source(catalog.datasets, options.sources[i]); }));
+        in_context(names[i], [&] { return made_of(catalog.datasets, options.sources[i]); }));
     ENSURE(config, sources.back()->mixture().weights.empty(),
            "{} has 'weights', but only the outer 'concat' may have weights\nhint: multiply the "
            "weights and list all sources in one 'concat'",
@@ -520,7 +506,7 @@ Facts concat_facts(const spec::dataset::Concat& options) {
   std::vector<Facts> facts;
   for (std::size_t i = 0; i < options.sources.size(); ++i)
     facts.push_back(
-        in_context(names[i], [&] { return read_source(catalog.facts, options.sources[i]); }));
+        in_context(names[i], [&] { return made_of(catalog.facts, options.sources[i]); }));
   return combine(facts, names);
 }
 

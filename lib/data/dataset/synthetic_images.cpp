@@ -27,9 +27,6 @@ class SyntheticImageDataset final : public Dataset, public ImageStore {
   [[nodiscard]] const Layout& layout() const override { return facts_.layout; }
   [[nodiscard]] std::int64_t classes() const override { return facts_.classes; }
   [[nodiscard]] const ImageStore* images() const override { return this; }
-  [[nodiscard]] std::string name(std::int64_t index) const override {
-    return fmt::format("sample {}", index);
-  }
   [[nodiscard]] std::int64_t tile_rows() const override {
     return std::max<std::int64_t>(1, kTilePixels / static_cast<std::int64_t>(shape_.bytes()));
   }

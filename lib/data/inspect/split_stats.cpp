@@ -75,7 +75,7 @@ class Reader {
         read_row(row, *work, block);
       } catch (const Error& error) {
         if (on_error_ == OnError::fail || error.kind() != ErrorKind::data) throw;
-        block.damaged[row] = {name(first + row), error.message()};
+        block.damaged[row] = {sample_name(dataset_, first + row), error.message()};
       }
     }
   }
@@ -101,15 +101,10 @@ class Reader {
     }
     dataset_.fill(std::span(&index, 1), work.rows);
     if (!std::ranges::any_of(dataset_.layout(), is_image)) return;
-    in_context(name(index), [&] {
+    in_context(sample_name(dataset_, index), [&] {
       const StoredImage stored = dataset_.images()->read(index, work.stored);
       block.images.add(work.pixels.read(stored));
     });
-  }
-
-  [[nodiscard]] std::string name(std::int64_t index) const {
-    const ImageStore* images = dataset_.images();
-    return images != nullptr ? images->name(index) : fmt::format("sample {}", index);
   }
 
   const Dataset& dataset_;
