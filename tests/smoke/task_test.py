@@ -104,6 +104,12 @@ class FindsPixels(Tasks):
                             (("+trainer.test_time_augmentation={}",), "compares them with the image itself")):
             self.assert_has(self.refused("validate", self.CONFIG, *words), part)
 
+    def test_images_are_shown_next_to_their_masks(self):
+        sheet = self.folder / "samples.png"
+        self.assertEqual(self.ask("data", "show", self.CONFIG, "--samples", "4", "--out", sheet)["labels"], [None] * 4)
+        # Two rows and columns of images of 48 pixels, twice as large, with masks of the same size, captions and gaps.
+        self.assertEqual(struct.unpack(">II", sheet.read_bytes()[16:24]), (2 * (4 * 48 + 8) + 8, 2 * (2 * 48 + 14 + 8) + 8))
+
 
 def write_pairs(folder):
     """Writes sequences of 32 bytes in which two letters alternate: a hidden one follows from its place and its neighbors."""

@@ -167,8 +167,10 @@ std::size_t image_of(const data::Layout& layout) {
 void check_sheet(const data::Pipeline& pipeline, std::int64_t samples) {
   const data::Layout layout = data::transformed(pipeline.dataset->layout(), pipeline.transforms);
   const data::ImageShape shape = data::image_shape(layout[image_of(layout)]);
-  ENSURE(config, shape.channels == 1 || shape.channels == 3,
-         "the images have {} channels; images of 1 (gray) or 3 (RGB) can be shown", shape.channels);
+  const bool masks = data::find_field(layout, spec::kPixels) < layout.size();
+  const std::int64_t channels = shape.channels - (masks ? 1 : 0);
+  ENSURE(config, channels == 1 || channels == 3,
+         "the images have {} channels; images of 1 (gray) or 3 (RGB) can be shown", channels);
   (void)data::sheet_shape(std::min(samples, pipeline.dataset->size()), shape);
 }
 
@@ -247,7 +249,8 @@ void add_show(CLI::App& data, Context& context) {
               "epoch that sets the order and random numbers (default: 1)", within(1, 1'000'000)}});
   verb.get_option("--out")->required();
   add_split_argument(verb, arguments.split);
-  verb.footer("The images are shown before 'normalize'. The class is written below each image.");
+  verb.footer(
+      "Images are shown before 'normalize', with their class below or their mask next to them.");
 }
 
 struct StatsArguments {

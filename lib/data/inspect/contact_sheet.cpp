@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "base/strings.hpp"
+#include "spec/sample.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -46,6 +47,13 @@ std::int64_t scale_of(const ImageShape& image) {
   return std::max<std::int64_t>(1, kSmallest / std::max(image.height, image.width));
 }
 
+/// Returns the size of a tile with the gap after it.
+Extents step_of(const ImageShape& image) {
+  const std::int64_t scale = scale_of(image);
+  const std::int64_t pictures = image.channels % 2 == 0 ? 2 : 1;  // the second one is a mask
+  return {image.height * scale + kCaption + kGap, pictures * image.width * scale + kGap};
+}
+
 std::int64_t columns_of(std::int64_t count) {
   return static_cast<std::int64_t>(std::ceil(std::sqrt(static_cast<double>(count))));
 }
@@ -57,12 +65,14 @@ class Canvas {
 
   void draw(const ImageView& image, std::int64_t top, std::int64_t left, std::int64_t scale) {
     const std::int64_t channels = image.shape.channels;
+    const std::int64_t width = image.shape.width * scale;
     for (std::int64_t y = 0; y < image.shape.height * scale; ++y) {
       const std::uint8_t* row = image.row(y / scale);
-      for (std::int64_t x = 0; x < image.shape.width * scale; ++x) {
+      for (std::int64_t x = 0; x < width; ++x) {
         const std::uint8_t* pixel = row + x / scale * channels;
-        for (std::int64_t c = 0; c < 3; ++c)
-          at(top + y, left + x)[c] = pixel[channels == 3 ? c : 0];
+        for (std::int64_t c = 0; c < 3; ++c) at(top + y, left + x)[c] = pixel[channels < 3 ? 0 : c];
+        if (channels % 2 == 0)
+          std::ranges::copy(class_color(pixel[channels - 1]), at(top + y, left + width + x));
       }
     }
   }
@@ -98,12 +108,21 @@ class Canvas {
 
 }  // namespace
 
+/// The colors are the series of report pages in the light theme (report/html/page.cpp), again from
+/// the start after the last.
+std::array<std::uint8_t, 3> class_color(std::uint8_t label) {
+  constexpr std::array kColors{0x0072b2, 0xd55e00, 0x009e73, 0xb8608f, 0xe69f00,
+                               0x56b4e9, 0x1c2024, 0xb3a500, 0x8a929c, 0x6f4fb0};
+  const int color = label == spec::kIgnoredPixel ? 0xffffff : kColors.at(label % kColors.size());
+  const auto byte = [&](int shift) { return static_cast<std::uint8_t>(color >> shift); };
+  return {byte(16), byte(8), byte(0)};
+}
+
 ImageShape sheet_shape(std::int64_t count, const ImageShape& image) {
-  const std::int64_t scale = scale_of(image);
+  const Extents step = step_of(image);
   const std::int64_t columns = columns_of(count);
   const std::int64_t rows = (count + columns - 1) / columns;
-  const ImageShape sheet{rows * (image.height * scale + kCaption + kGap) + kGap,
-                         columns * (image.width * scale + kGap) + kGap, 3};
+  const ImageShape sheet{rows * step.height + kGap, columns * step.width + kGap, 3};
   ENSURE(config, sheet.bytes() <= kMostBytes,
          "a picture of {} images of {}x{} would have {}x{} pixels, more than the limit of {} "
          "pixels\nhint: lower --samples, or make the images smaller with a transform",
@@ -119,14 +138,13 @@ Sheet contact_sheet(std::span<const SheetImage> images) {
   Canvas canvas(sheet_shape(count, shape));
   const std::int64_t scale = scale_of(shape);
   const std::int64_t columns = columns_of(count);
-  const std::int64_t step_x = shape.width * scale + kGap;
-  const std::int64_t step_y = shape.height * scale + kCaption + kGap;
+  const Extents step = step_of(shape);
   for (std::int64_t i = 0; i < count; ++i) {
     const SheetImage& image = images[static_cast<std::size_t>(i)];
-    const std::int64_t top = kGap + i / columns * step_y;
-    const std::int64_t left = kGap + i % columns * step_x;
+    const std::int64_t top = kGap + i / columns * step.height;
+    const std::int64_t left = kGap + i % columns * step.width;
     canvas.draw(image.image, top, left, scale);
-    canvas.write(image.caption, top + shape.height * scale + kDot, left, left + step_x - kDot);
+    canvas.write(image.caption, top + shape.height * scale + kDot, left, left + step.width - kDot);
   }
   return canvas.take();
 }

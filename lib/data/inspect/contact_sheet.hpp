@@ -4,10 +4,13 @@
 
 namespace trainctl::data {
 
+/// Returns the RGB color of a class in drawn masks; ignored pixels are white.
+std::array<std::uint8_t, 3> class_color(std::uint8_t label);
+
 /// An image with a caption, which is cut off at the image width. The font has capital letters,
 /// digits and a few signs.
 struct SheetImage {
-  ImageView image;  // 1 or 3 channels
+  ImageView image;  // 1 or 3 channels, or one more: a mask, which is drawn next to the image
   std::string caption;
 };
 

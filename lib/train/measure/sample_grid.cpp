@@ -2,6 +2,7 @@
 
 #include "base/files.hpp"
 #include "data/image/codec/png.hpp"
+#include "data/inspect/contact_sheet.hpp"
 #include "device/host_read.hpp"
 #include "train/step/forward.hpp"
 
@@ -9,7 +10,7 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/constant_pad_nd.h>
-#include <ATen/ops/full.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/tensor.h>
 #include <c10/core/InferenceMode.h>
 #include <fmt/format.h>
@@ -25,17 +26,12 @@ namespace {
 constexpr const char* kPlace = "samples of the model";  // of the host waits
 constexpr int kWhite = 255;
 
-/// Returns the color of each class as uint8 [256, 3]: the series of report pages in the light
-/// theme (report/html/page.cpp), again from the start after the last; ignored pixels are white.
+/// Returns the color of each class as uint8 [256, 3].
 at::Tensor palette() {
-  constexpr std::array kColors{0x0072b2, 0xd55e00, 0x009e73, 0xb8608f, 0xe69f00,
-                               0x56b4e9, 0x1c2024, 0xb3a500, 0x8a929c, 0x6f4fb0};
-  at::Tensor colors = at::full({spec::kIgnoredPixel + 1, 3}, kWhite, at::kByte);
+  at::Tensor colors = at::empty({spec::kIgnoredPixel + 1, 3}, at::kByte);
   auto* value = colors.mutable_data_ptr<std::uint8_t>();
-  for (std::size_t i = 0; i < spec::kIgnoredPixel; ++i) {
-    for (const int shift : {16, 8, 0})
-      *value++ = static_cast<std::uint8_t>(kColors.at(i % kColors.size()) >> shift & 0xff);
-  }
+  for (int label = 0; label <= spec::kIgnoredPixel; ++label)
+    value = std::ranges::copy(data::class_color(static_cast<std::uint8_t>(label)), value).out;
   return colors;
 }
 

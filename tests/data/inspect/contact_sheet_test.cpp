@@ -37,6 +37,26 @@ TEST_CASE("contact_sheet: a caption is below its image, and an empty one draws n
   CHECK(ink(contact_sheet(std::vector<SheetImage>{{kDigit, "111"}})) == 3 * 8 * 4 * 3);
 }
 
+TEST_CASE("contact_sheet: a mask is next to its image in the colors of the classes") {
+  std::vector<std::uint8_t> pixels;
+  for (const std::uint8_t label : std::vector<std::uint8_t>{0, 1, 10, 255})
+    pixels.insert(pixels.end(), {9, 8, 7, label});
+  const Sheet sheet =
+      contact_sheet(std::vector<SheetImage>{{ImageView(pixels.data(), {2, 2, 4}), ""}});
+  CHECK(sheet.shape.width == 2 * 96 + 16);
+  CHECK(sheet.shape.height ==
+        contact_sheet(std::vector<SheetImage>{{kDigit, ""}}).shape.height + 12);
+  const auto color_at = [&](std::int64_t y, std::int64_t x) {
+    const std::uint8_t* pixel = sheet.view().row(8 + y) + 3 * (8 + x);
+    return std::array<int, 3>{pixel[0], pixel[1], pixel[2]};
+  };
+  CHECK(color_at(95, 95) == std::array{9, 8, 7});
+  CHECK(color_at(0, 96) == std::array{0x00, 0x72, 0xb2});
+  CHECK(color_at(47, 191) == std::array{0xd5, 0x5e, 0x00});
+  CHECK(color_at(48, 96) == color_at(0, 96));
+  CHECK(color_at(95, 191) == std::array{255, 255, 255});
+}
+
 TEST_CASE("contact_sheet: a caption wider than the sheet is truncated") {
   const std::vector<std::uint8_t> thin(96, 1);
   const Sheet sheet = contact_sheet(
