@@ -1,6 +1,6 @@
 #include "data/transform/joint.hpp"
 
-#include "data/core/registry.hpp"
+#include "data/core/pipeline.hpp"
 #include "data/image/codec/png.hpp"
 #include "data/inspect/split_stats.hpp"
 #include "data/sources.hpp"
@@ -160,6 +160,24 @@ TEST_CASE("image_masks: images without a mask and masks of another size are an e
                     Contains("a.png: ") && Contains("must have 8 bits, got 16"));
   std::filesystem::rename(folder / "masks/a.png", folder / "masks/b.png");
   CHECK_THROWS_WITH(open_masks(options_in(folder)), Contains("images/a.png has no mask in"));
+}
+
+TEST_CASE("image_masks: masks of only 0 and 255 are a warning") {
+  const TempFolder folder;
+  const auto warning_for = [&](const std::vector<std::uint8_t>& labels) {
+    write_pictures(folder, labels);
+    const SplitCheck check =
+        check_dataset({config::make_stage("dataset", "image_masks", options_in(folder)), {}});
+    CHECK(check.problems.empty());
+    CHECK(check.facts->samples == 1);
+    return check.warning;
+  };
+  CHECK_THAT(warning_for({0, 255, 255, 0, 0, 255}),
+             Contains("class numbers from 0 to 1, got only 0 and 255") &&
+                 Contains("images/a.png\nhint: ") && Contains("convert it to 1"));
+  CHECK(warning_for({0, 255, 1, 0, 0, 255}).empty());
+  CHECK(warning_for({0, 0, 0, 0, 0, 0}).empty());
+  CHECK(warning_for({0, 255, 7, 0, 0, 255}).empty());  // an error when the sample is read
 }
 
 TEST_CASE("image_masks: more classes than values of a pixel are an error") {

@@ -110,6 +110,15 @@ class FindsPixels(Tasks):
         # Two rows and columns of images of 48 pixels, twice as large, with masks of the same size, captions and gaps.
         self.assertEqual(struct.unpack(">II", sheet.read_bytes()[16:24]), (2 * (4 * 48 + 8) + 8, 2 * (2 * 48 + 14 + 8) + 8))
 
+    def test_masks_of_0_and_255_are_a_warning(self):
+        self.assertNotIn("255", self.program("validate", self.CONFIG, code=0).err)
+        for mask in (self.folder / "data/scenes/train/masks").iterdir():
+            mask.write_bytes(make_data.png(48, 48, bytes([0, 0, 0, 255, 255, 255] * 24 * 48)))
+        for words in (("validate",), ("run", *CPU, "trainer.fast_dev_run=true")):
+            said = self.program(words[0], self.CONFIG, *words[1:], code=0).err
+            self.assert_has(said, "from 0 to 2, got only 0 and 255", "train/images/000.png", "convert it to 1")
+            self.assertEqual(said.count("warning:"), 1)
+
 
 def write_pairs(folder):
     """Writes sequences of 32 bytes in which two letters alternate: a hidden one follows from its place and its neighbors."""

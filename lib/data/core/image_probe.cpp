@@ -3,12 +3,16 @@
 #include "base/error.hpp"
 #include "data/cache/cached_dataset.hpp"
 #include "data/image/codec/decoder.hpp"
+#include "spec/sample.hpp"
+
+#include <bitset>
 
 namespace trainctl::data {
 namespace {
 
 constexpr std::int64_t kMostLookedAt = 256;
 constexpr std::int64_t kMostProbed = 64;
+constexpr std::int64_t kMostMasks = 16;
 constexpr double kMargin = 1.1;  // added when only some images were measured
 
 /// Returns the i-th of `wanted` indices that are spread over `size` samples, one per stretch. The
@@ -105,6 +109,24 @@ CommonSize common_size(const Dataset& dataset) {
     return found.difference.empty();
   });
   return found;
+}
+
+std::string mask_warning(const Dataset& dataset) {
+  std::bitset<spec::kIgnoredPixel + 1> values;
+  std::string name;  // of the first sample with ignored pixels
+  const auto has_others = [&] { return (values << 1 >> 2).any(); };  // than 0 and 255
+  probe_images(dataset, kMostMasks, [&](std::int64_t index, const StoredImage& image) {
+    const auto channels = static_cast<std::size_t>(image.raw.channels);
+    for (std::size_t at = channels - 1; at < image.bytes.size(); at += channels)
+      values.set(std::to_integer<std::size_t>(image.bytes[at]));
+    if (values[spec::kIgnoredPixel] && name.empty()) name = dataset.images()->name(index);
+    return !has_others();
+  });
+  if (name.empty() || has_others() || dataset.classes() < 2) return "";
+  return fmt::format(
+      "the values of masks must be class numbers from 0 to {}, got only 0 and {} (ignored pixels), "
+      "for example in the mask of {}\nhint: if {} is a class, convert it to 1 in all masks",
+      dataset.classes() - 1, spec::kIgnoredPixel, name, spec::kIgnoredPixel);
 }
 
 std::shared_ptr<const Transform> same_size(const ImageShape& shape) {

@@ -24,6 +24,10 @@ struct CommonSize {
 };
 CommonSize common_size(const Dataset& dataset);
 
+/// Returns a warning if all of up to 16 masks have only the values 0 and 255, or an empty text.
+/// Reads no more masks after one with another value.
+std::string mask_warning(const Dataset& dataset);
+
 /// Returns a transform that passes images of that size through and throws Error(data) for any other
 /// size.
 std::shared_ptr<const Transform> same_size(const ImageShape& shape);

@@ -187,6 +187,8 @@ SplitCheck check_dataset(const spec::DataSplit& split, const Catalog& catalog) {
   SplitCheck check;
   collect(check, split.dataset, [&] {
     check.facts = made_of(catalog.facts, split.dataset);
+    if (has_masks(check.facts->layout))
+      check.warning = mask_warning(*made_of(catalog.datasets, split.dataset));
   });
   if (!split.part || !check.facts) return check;
   config::Stage at_split;

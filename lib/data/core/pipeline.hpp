@@ -61,6 +61,7 @@ struct Problem {
 /// The result of checking a split.
 struct SplitCheck {
   std::vector<Problem> problems;
+  std::string warning;  // with its hint; empty: none
   /// The facts of the split, with the image shape after the transforms if they fit. Absent when the
   /// headers could not be read.
   std::optional<Facts> facts;
@@ -68,7 +69,7 @@ struct SplitCheck {
 
 /// Checks a split before anything is loaded: files, headers, counts, and whether the transforms
 /// fit. With the cache mode `device` also checks whether a device can hold the images. Reads
-/// headers only. Never throws Error(data) or Error(config).
+/// headers and a few masks. Never throws Error(data) or Error(config).
 SplitCheck check_split(const spec::DataSplit& split,
                        spec::CacheMode cache = spec::CacheMode::automatic,
                        const Catalog& catalog = catalog_in_use());

@@ -69,6 +69,7 @@ SplitProperties read_split(const std::string& name, spec::DataSplit split, const
                      .message = with_prefix(name, problem.message),
                      .kind = problem.kind});
   }
+  if (!check.warning.empty()) diagnostics.warning(split.dataset.position, check.warning);
   properties.facts = check.facts;
   if (properties.facts) {
     log::get().debug("{}: {} samples of {}, {} classes", name, properties.facts->samples,
