@@ -162,6 +162,21 @@ TEST_CASE("image_masks: images without a mask and masks of another size are an e
   CHECK_THROWS_WITH(open_masks(options_in(folder)), Contains("images/a.png has no mask in"));
 }
 
+TEST_CASE("image_masks: files that differ only in their suffix are an error that names both") {
+  const TempFolder folder;
+  write_pictures(folder, {0, 1, 1, 1, 0, 0});
+  for (const std::string kind : {"masks", "images"}) {
+    const std::filesystem::path copy = folder / kind / "a.bmp";
+    std::filesystem::copy_file(folder / kind / "a.png", copy);
+    CHECK_THAT(testing::failure_of([&] { open_masks(options_in(folder)); }),
+               StartsWith("2: ") && Contains(kind + "/a.bmp and ") &&
+                   Contains(kind + "/a.png differ only in their suffix") &&
+                   Contains("hint: remove or rename one of them"));
+    std::filesystem::remove(copy);
+  }
+  CHECK(open_masks(options_in(folder))->size() == 1);
+}
+
 TEST_CASE("image_masks: masks of only 0 and 255 are a warning") {
   const TempFolder folder;
   const auto warning_for = [&](const std::vector<std::uint8_t>& labels) {

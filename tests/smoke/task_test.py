@@ -119,6 +119,13 @@ class FindsPixels(Tasks):
             self.assert_has(said, "from 0 to 2, got only 0 and 255", "train/images/000.png", "convert it to 1")
             self.assertEqual(said.count("warning:"), 1)
 
+    def test_names_that_differ_only_in_their_suffix_are_an_error(self):
+        for kind in ("masks", "images"):
+            folder = self.folder / "data/scenes/val" / kind
+            (folder / "003.webp").write_bytes((folder / "003.png").read_bytes())
+            self.assert_has(self.refused("validate", self.CONFIG), "003.png and ", "003.webp", "remove or rename one")
+            (folder / "003.webp").unlink()
+
 
 def write_pairs(folder):
     """Writes sequences of 32 bytes in which two letters alternate: a hidden one follows from its place and its neighbors."""

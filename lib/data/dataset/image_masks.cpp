@@ -19,11 +19,20 @@ using spec::dataset::ImageMasks;
 /// Returns the path without its suffix.
 std::string stem_of(std::string_view name) { return std::string(name.substr(0, name.rfind('.'))); }
 
-/// Lists the pictures with the label 0, because data sets of files need labels.
+/// Lists the pictures with the label 0, because data sets of files need labels. Throws
+/// Error(config) for two files that differ only in their suffix.
 ImageFiles pictures_in(const fs::path& folder) {
   ImageFiles files = scan_pictures(folder);
   ENSURE(data, files.files.size() > 0, "{} contains no images ({})", shown(folder),
          kImageFiles.suffixes);
+  std::map<std::string, std::size_t> by_stem;
+  for (std::size_t i = 0; i < files.files.size(); ++i) {
+    const auto [same, is_new] = by_stem.emplace(stem_of(files.files[i]), i);
+    ENSURE(config, is_new,
+           "{} and {} differ only in their suffix, but an image has one mask of the same name\n"
+           "hint: remove or rename one of them",
+           shown(folder / files.files[same->second]), shown(folder / files.files[i]));
+  }
   files.labels.rows.resize(files.files.size() * sizeof(std::int64_t));
   files.labels.classes = 1;
   return files;
@@ -67,12 +76,6 @@ class MaskedImages final : public Dataset, public ImageStore {
     ImageFiles masks = masks_of(images, options);
     images_ = open(options.images, std::move(images));
     masks_ = open(options.masks, std::move(masks));
-  }
-
-  static Facts facts(const ImageMasks& options) {
-    const ImageFiles images = pictures_in(options.images);
-    (void)masks_of(images, options);
-    return {images.samples(), std::ssize(options.classes), layout_of(options), options.classes};
   }
 
   [[nodiscard]] std::int64_t size() const override { return images_->size(); }
@@ -176,7 +179,8 @@ class MaskedImages final : public Dataset, public ImageStore {
 void register_dataset_image_masks(Catalog& catalog) {
   catalog.datasets["image_masks"] = maker<MaskedImages, ImageMasks>();
   catalog.facts["image_masks"] = [](const config::Stage& stage) {
-    return MaskedImages::facts(stage.as<ImageMasks>());
+    const MaskedImages set(stage.as<ImageMasks>());
+    return Facts{set.size(), set.classes(), set.layout(), set.class_names()};
   };
 }
 
