@@ -45,8 +45,11 @@ data::Facts facts_of_input(const spec::Experiment& experiment, const fs::path& i
   return facts_in(data::check_split(found.split, spec::CacheMode::none, found.catalog));
 }
 
-std::string shape_text(const data::Facts& facts) {
-  return fmt::format("{}", fmt::join(facts.image()->shape, "x"));
+std::string shape_text(const data::Layout& layout) {
+  const data::Roles roles = data::roles_of(layout);
+  std::vector<std::int64_t> shape = layout[roles.input].shape;
+  if (roles.kind.targets == spec::Targets::pixels) --shape.back();  // the mask
+  return fmt::format("{}", fmt::join(shape, "x"));
 }
 
 /// Throws if the images do not have the form of the training samples.
@@ -58,7 +61,7 @@ void check_pictures(const Headers& headers) {
       config, data::has_same_inputs(headers.predicted.layout, headers.train.layout),
       "--input: the images must be {1} after the transforms, as in dataset.train, got {0}\nhint: "
       "resize the images with a transform (image files are read with 3 channels)",
-      shape_text(headers.predicted), shape_text(headers.train));
+      shape_text(headers.predicted.layout), shape_text(headers.train.layout));
 }
 
 Headers read_headers(const study::RunRequest& request) {
@@ -75,16 +78,19 @@ spec::LearnedTargets learned_targets_of(const Headers& headers, const spec::Job&
   const data::Facts& train = headers.train;
   const data::Facts& found = headers.predicted;
   const data::Roles roles = data::roles_of(train.layout);
-  ENSURE(
-      config, spec::has_one_row(roles.kind.targets),
-      "predict writes one row per sample, but a model of {0} has one output for each of the {0}\n"
-      "hint: use 'trainctl eval' for its loss and metrics",
-      enum_name(roles.kind.targets));
+  ENSURE(config, roles.kind.targets != spec::Targets::tokens,
+         "predict writes one row or mask per sample, but a model of {0} has one output for each of "
+         "the {0}\nhint: use 'trainctl eval' for its loss and metrics",
+         enum_name(roles.kind.targets));
   // Classes without names are identified by their number.
   const bool same_names = train.class_names.empty() || found.class_names.empty() ||
                           train.class_names == found.class_names;
   const bool labeled = job.input.empty() && train.layout == found.layout &&
                        train.classes == found.classes && same_names;
+  const bool has_masks = data::roles_of(found.layout).kind.targets == spec::Targets::pixels;
+  ENSURE(config, labeled || !has_masks,
+         "the masks of dataset.{} must have the classes of dataset.train: {}", job.split,
+         join(train.class_names, ", "));
   return {roles.kind.targets, roles.outputs(train.classes), labeled};
 }
 
@@ -117,6 +123,11 @@ study::PredictionPlan plan_for(const PredictFlags& flags, const study::RunReques
   const spec::LearnedTargets learned = targets_of(request, headers.train);
   study::PredictionRequest wanted{flags.out, {}, flags.format, flags.force};
   if (!flags.outputs.empty()) wanted.outputs = trainctl::split(flags.outputs, ',');
+  if (learned.targets == spec::Targets::pixels) {
+    study::PredictionPlan masks = plan_masks(wanted);
+    masks.class_names = study::distinct_names(headers.train.class_names, learned.outputs);
+    return masks;
+  }
   study::OutputMeaning meaning;  // images are values, whatever the experiment's loss is
   if (request.loaded.experiment.task.type != "gan")
     meaning = study::meaning_of(request.loaded.experiment.loss, learned.targets);
@@ -152,7 +163,7 @@ void print_summary(const study::PredictionPlan& plan, const study::RunOutcome& o
     Json document = outcome.result;
     if (!input.empty()) document["split"] = nullptr;
     document["input"] = input.empty() ? Json(nullptr) : Json(input);
-    document["labels"] = outcome.record.evaluated->labeled;
+    document["labels"] = outcome.record.evaluated->labeled && !plan.is_masks();
     document["out"] = plan.file.string();
     document["format"] = enum_name(plan.format);
     document["outputs"] = outputs;
@@ -161,15 +172,16 @@ void print_summary(const study::PredictionPlan& plan, const study::RunOutcome& o
     print_json(document);
   } else {
     print(
-        fmt::format("{}: {} rows with {} for {}", printable(plan.file.string()),
-                    with_thousands(rows), join(outputs, ", "),
+        fmt::format("{}: {} {} with {} for {}", printable(plan.file.string()), with_thousands(rows),
+                    plan.is_masks() ? "masks" : "rows", join(outputs, ", "),
                     input.empty() ? "split " + outcome.record.evaluated->split : printable(input)));
   }
 }
 
 int predict(const PredictFlags& flags, Context& context) {
   keep_running_without_output(LostOutput::is_tolerated);
-  ENSURE(config, !flags.out.empty(), "--out is required: a file that ends in .csv, .npy or .jsonl");
+  ENSURE(config, !flags.out.empty(),
+         "--out is required: a file that ends in .csv, .npy or .jsonl, or a folder for masks");
   study::RunRequest request = job_request(flags.job, spec::JobKind::predict, context);
   const Headers headers = read_headers(request);
   request.job.learned = learned_targets_of(headers, request.job);
@@ -187,8 +199,12 @@ int predict(const PredictFlags& flags, Context& context) {
   try {
     ENSURE(unexpected, outcome.record.evaluated.has_value(), "no rank reported its predictions");
     const int ranks = static_cast<int>(outcome.record.hellos.size());
-    study::write_predictions({outcome.folder, ranks, *outcome.record.evaluated}, plan,
-                             [&] { throw_on_signal(guard); });
+    if (plan.is_masks()) {
+      move_masks(outcome.folder, plan);
+    } else {
+      study::write_predictions({outcome.folder, ranks, *outcome.record.evaluated}, plan,
+                               [&] { throw_on_signal(guard); });
+    }
   } catch (Error& error) {
     if (launch::is_stop_code(error.exit_code())) throw;
     scratch.keep();
@@ -214,12 +230,13 @@ void add_predict(CLI::App& program, Context& context) {
                 "predict images instead of a split: a folder, a list file or one image",
                 CLI::Validator(
                     [](const std::string& path) { return path.empty() ? "it is empty" : ""; }, "")},
-               {"--out", flags.out, "FILE", "required: file to write (.csv, .npy or .jsonl)"},
+               {"--out", flags.out, "PATH",
+                "required: file to write (.csv, .npy or .jsonl), or new folder for masks"},
                {"--outputs", flags.outputs, "LIST",
                 "outputs to write: logits,probabilities,class,prediction (default: depends on the "
                 "task, see below)"},
                {"--format", flags.format, "FORMAT",
-                "file format: csv, npy or jsonl (default: by the extension of --out)"},
+                "csv, npy or jsonl (default: by the extension of --out), or png for masks"},
                {"--force", flags.force, "replace an existing file"}});
   verb.get_option("--input")->excludes("--split");
   verb.footer(
@@ -227,7 +244,8 @@ void add_predict(CLI::App& program, Context& context) {
       "An NPY file holds only one output (default for classification: probabilities).\n"
       "Examples:\n"
       "  trainctl predict runs/mnist-ffn/latest --checkpoint best --out digits.csv\n"
-      "  trainctl predict runs/cats-dogs/latest --checkpoint best --input new/ --out new.csv");
+      "  trainctl predict runs/cats-dogs/latest --checkpoint best --input new/ --out new.csv\n"
+      "  trainctl predict runs/streets/latest --checkpoint best --input new/ --out masks");
 }
 
 }  // namespace trainctl::app

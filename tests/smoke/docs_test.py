@@ -43,7 +43,7 @@ ADDED = {"num_threads": "1", "channels_last": "false", "limit_train_batches": "2
 LONG = "mnist/lenet.yaml"  # a page stops this experiment while it trains
 # Numbers of commands and experiments that the tests lower to at most this value. A gate needs its repeats.
 MOST = [(r"limit_train_batches(?:=|: )", 50), (r"limit_val_batches(?:=|: )", 5), (r"--repeats (?![\s\S]*--(?:save|fail-on))", 1),
-        (r"--seconds ", 0.1)]
+        (r"--seconds ", 0.1), (r"trainctl tune [^\n]*--budget ", 5)]
 JSON_KEYS = {"model.memory", "model.speed"}  # keys of documents that look like keys of an experiment
 KNOWN = {"console", "yaml", "python", "text", "json", "diff", "toml", "csv", "cpp"}
 
@@ -91,7 +91,7 @@ def keys_of(value, above=""):
 def smaller(text):
     """Returns a command or an experiment with numbers of at most MOST."""
     for name, most in MOST:
-        text = re.sub(rf"({name})([0-9.]+)\b", lambda found: found[1] + (found[2] if float(found[2]) <= most else str(most)), text)
+        text = re.sub(rf"({name})([0-9.]+)(?![0-9.])", lambda found: found[1] + (found[2] if float(found[2]) <= most else str(most)), text)
     return text.replace("--seeds 0,1,2", "--seeds 0,1")
 
 

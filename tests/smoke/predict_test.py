@@ -103,6 +103,9 @@ trainer: {{max_epochs: 2, accelerator: cpu, devices: 1, num_threads: 1}}
         self.assertEqual([row["name"] for row in one], [names[1]])
         self.assertAlmostEqual(float(one[0]["logit_cat"]), float(whole[names[1]]), places=4)
 
+    def test_only_models_of_pixels_write_png_files(self):
+        self.refused(2, "--format png is for models that predict the classes of pixels", "--format", "png")
+
     def test_two_processes_give_one_order(self):
         one = self.rows("one.csv", "--input", "val")
         two = self.rows("two.csv", "--input", "val", "++trainer.devices=2", "++loader.batch_size=3")

@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import random
+import shutil
 import struct
 import sys
 import unittest
@@ -83,7 +84,30 @@ class FindsPixels(Tasks):
         self.program("report", self.run_dir, code=0)
         self.assertEqual((self.run_dir / "report.html").read_text(), page)
         self.program("checkpoint", "export", self.run_dir, "--out", self.folder / "model.pt", code=0)
-        self.assert_has(self.refused("predict", self.run_dir, "--checkpoint", "last", "--out", self.folder / "p.npy"), "one output for each of the pixels")
+        self.predicts_masks(evaluated["metrics"])
+
+    def predicts_masks(self, metrics):
+        """Predicts the masks of the split, and evaluates the model with them as the actual masks."""
+        words = ["predict", self.run_dir, "--checkpoint", "last"]
+        document = self.ask(*words, "--out", self.folder / "masks/")
+        self.assertEqual((document["rows"], document["format"], document["outputs"], document["labels"]), (24, "png", ["class"], False))
+        self.assertEqual((document["classes"], document["metrics"]), (["ground", "disk", "square"], metrics))
+        images = pathlib.Path(os.environ["TRAINCTL_DATA"]) / "scenes/val/images"
+        masks = {path.name: path.read_bytes() for path in (self.folder / "masks").iterdir()}
+        self.assertEqual(sorted(masks), sorted(path.name for path in images.iterdir()))
+        agreement = self.ask("eval", self.run_dir, "--checkpoint", "last", f"dataset.val.masks={self.folder / 'masks'}")
+        self.assertEqual(agreement["metrics"]["mean_iou"], 1)
+        shutil.copytree(images, self.folder / "new/a")
+        self.program(*words, "--input", self.folder / "new", "++trainer.devices=2", "--out", self.folder / "unlabeled", code=0, timeout=480)
+        self.assertEqual({path.name: path.read_bytes() for path in (self.folder / "unlabeled/a").iterdir()}, masks)
+        (self.folder / "new/a/000.jpg").write_bytes((images / "001.png").read_bytes())
+        for words, part in ((["--out", "masks"], "must be a new or an empty folder"), (["--out", "p.npy"], "must name a folder"),
+                            (["--out", "p", "--format", "csv"], "got 'p' with --format csv"), (["--out", "p", "--outputs", "logits"], "must be class"),
+                            (["--out", "no/p"], "the folder of no/p does not exist"),
+                            (["--out", "p", "--input", "new"], "would have the same mask a/000.png"),
+                            (["--out", "p", "dataset.val.classes=[a, b, c]"], "the masks of dataset.val must have the classes of dataset.train")):
+            self.assert_has(self.refused("predict", self.run_dir, "--checkpoint", "last", *words), part)
+        self.assertFalse((self.folder / "p").exists())
 
     def test_workers_caches_and_ranks_give_the_same_pixels_and_a_resumed_run_is_identical(self):
         short = [*CPU, "trainer.max_epochs=1", "+trainer.limit_train_batches=4", "+trainer.limit_val_batches=1"]

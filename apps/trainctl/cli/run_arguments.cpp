@@ -318,10 +318,13 @@ study::RunOutcome run_job(study::RunRequest request, const fs::path& folder, Tab
 
 int report_failed_job(study::RunOutcome& outcome, study::ScratchFolder* scratch,
                       const Context& context) {
-  if (scratch != nullptr && launch::is_stop_code(outcome.ending.exit_code)) {
-    outcome.ending.run_dir.clear();
-  } else if (scratch != nullptr) {
+  // The folder is of use if a rank failed in it.
+  const bool is_useful = scratch != nullptr && !launch::is_stop_code(outcome.ending.exit_code) &&
+                         !paths_in(scratch->path() / "logs").empty();
+  if (is_useful) {
     scratch->keep();
+  } else if (scratch != nullptr) {
+    outcome.ending.run_dir.clear();
   }
   if (context.json) print_json(outcome.result);
   print_failure(context, outcome.record, outcome.ending);

@@ -99,6 +99,13 @@ bool set_target(Roles& roles, const Layout& layout) {
                                    : field.dtype == Dtype::i64 && field.shape.empty();
 }
 
+/// Returns the field of the model's input; a mask is not a part of it.
+Field input_field(const Layout& layout, const Roles& roles) {
+  Field field = layout[roles.input];
+  if (roles.kind.targets == Targets::pixels) --field.shape[2];
+  return field;
+}
+
 }  // namespace
 
 std::int64_t Roles::outputs(std::int64_t classes) const {
@@ -124,7 +131,7 @@ Roles roles_of(const Layout& layout) {
 bool has_same_inputs(const Layout& one, const Layout& other) {
   const std::optional<Roles> a = find_roles(one);
   const std::optional<Roles> b = find_roles(other);
-  return a && b ? one[a->input] == other[b->input] : one == other;
+  return a && b ? input_field(one, *a) == input_field(other, *b) : one == other;
 }
 
 }  // namespace trainctl::data

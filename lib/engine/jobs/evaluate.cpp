@@ -4,10 +4,12 @@
 #include "base/strings.hpp"
 #include "checkpoint/verify.hpp"
 #include "device/host_read.hpp"
+#include "engine/jobs/mask_writer.hpp"
 #include "engine/jobs/quantize.hpp"
 #include "engine/quantize/model_trace.hpp"
 #include "engine/setup/provenance.hpp"
 #include "engine/worker.hpp"
+#include "spec/options/dataset.hpp"
 #include "train/loop/train_loop.hpp"
 #include "train/parallel/stop_consensus.hpp"
 #include "train/state/weights.hpp"
@@ -215,10 +217,19 @@ Int8Model quantize_next_to(const RunStages& stages, const ProbeContext& evaluati
   return int8;
 }
 
+/// Returns the folder of the images whose masks are predicted.
+fs::path folder_of_images(const spec::Experiment& experiment, const spec::Job& job) {
+  if (!job.input.empty())
+    return fs::is_directory(job.input) ? job.input : fs::path(job.input).parent_path();
+  const auto* pairs =
+      spec::split_called(experiment, job.split).dataset.get_if<spec::dataset::ImageMasks>();
+  return pairs == nullptr ? fs::path() : pairs->images;
+}
+
 void check_predictable(const stage::ModelContext& shape) {
-  ENSURE(config, spec::has_one_row(shape.kind.targets),
-         "predict requires a model with one output per sample, but this model has one for each of "
-         "the {}",
+  ENSURE(config, shape.kind.targets != spec::Targets::tokens,
+         "predict requires a model with one output per sample or pixel, but this model has one for "
+         "each of the {}",
          enum_name(shape.kind.targets));
 }
 
@@ -254,7 +265,11 @@ int Worker::run_evaluation() {
   RunStages evaluated = build_evaluated(run, run_dir, job.weights);
   events::Evaluated event = describe(job, *loader, shape);
   std::optional<PartWriter> parts;
-  if (predicts) {
+  std::optional<MaskWriter> masks;
+  if (predicts && shape.kind.targets == spec::Targets::pixels) {
+    masks.emplace(run_dir / spec::kMaskFolder, *data.train.dataset,
+                  folder_of_images(experiment, job));
+  } else if (predicts) {
     parts.emplace(run_dir, request_.rank,
                   Predicted{*data.train.dataset, loader->layout(), shape.outputs, event.labeled});
   }
@@ -276,6 +291,7 @@ int Worker::run_evaluation() {
                                  watch_batches(*communicator, place, loader->batches_per_epoch()),
                                  [&](const data::Batch& batch, const at::Tensor& logits) {
                                    if (parts) parts->add(batch, logits);
+                                   if (masks) masks->add(batch, logits);
                                  });
     event.wall_s = steady_clock().now() - begun;
     tables = evaluator.tables();

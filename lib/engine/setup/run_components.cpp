@@ -191,6 +191,9 @@ stage::ModelContext model_context_of(const data::Pipeline& pipeline, const confi
 stage::ModelContext RunData::model_context(const config::Stage& task) const {
   spec::ModelInput input = input_of(train);
   if (learned) {
+    const bool lacks_mask =
+        learned->targets == spec::Targets::pixels && input.kind.targets != spec::Targets::pixels;
+    if (lacks_mask) ++input.shape[0];  // which the task removes
     input.outputs = learned->outputs;
     input.kind.targets = learned->targets;
   }

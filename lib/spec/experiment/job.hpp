@@ -33,7 +33,7 @@ JobKind kind_called(const std::string& name);
 
 /// The labels of dataset.train that the model of a prediction was trained on.
 struct LearnedTargets {
-  Targets targets = Targets::classes;  // classes or numbers
+  Targets targets = Targets::classes;  // no tokens
   std::int64_t outputs = 0;            // of the model; at least one
   bool labeled = true;                 // the input has labels of the same classes or numbers
 
@@ -105,6 +105,9 @@ DataSplit evaluated_split(const Experiment& experiment, const std::string& split
 /// Returns the transforms for images that are not part of the experiment: those of dataset.val, or
 /// else those of dataset.train.
 const std::vector<config::Stage>& evaluating_transforms(const Experiment& experiment);
+
+/// The folder in the run folder for the masks that all ranks write while they predict pixels.
+inline constexpr const char* kMaskFolder = "masks";
 
 /// Returns the file that each rank writes while it predicts, one row per sample in the order of its
 /// share of the split. `what` is "logits" (float32), "targets" (int64 for classes, else float32;

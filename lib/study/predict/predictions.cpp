@@ -85,7 +85,13 @@ E parse_name(const char* what, const std::string& name) {
 }
 
 Format format_for(const PredictionRequest& request) {
-  if (!request.format.empty()) return parse_name<Format>("--format", request.format);
+  if (!request.format.empty()) {
+    const auto format = parse_name<Format>("--format", request.format);
+    ENSURE(config, format != Format::png,
+           "--format png is for models that predict the classes of pixels\nhint: use csv, npy or "
+           "jsonl");
+    return format;
+  }
   const std::string extension = request.file.extension().string();
   ENSURE(
       config, extension == ".csv" || extension == ".npy" || extension == ".jsonl",
@@ -132,11 +138,15 @@ void check_replaceable(const fs::path& file, Existing existing) {
          "{} already exists\nhint: choose another --out, or replace it with --force", shown);
 }
 
+void check_parent(const fs::path& out) {
+  ENSURE(config, is_folder(fs::absolute(out).parent_path()), "the folder of {} does not exist",
+         printable(out.string()));
+}
+
 void check_file(const PredictionRequest& request) {
-  const std::string shown = printable(request.file.string());
-  const fs::path folder = fs::absolute(request.file).parent_path();
-  ENSURE(config, is_folder(folder), "the folder of {} does not exist", shown);
-  ENSURE(config, !is_folder(request.file), "--out must name a file, but {} is a folder", shown);
+  check_parent(request.file);
+  ENSURE(config, !is_folder(request.file), "--out must name a file, but {} is a folder",
+         printable(request.file.string()));
   check_replaceable(request.file, request.replaces ? Existing::replaced : Existing::kept);
 }
 
@@ -392,6 +402,34 @@ PredictionPlan plan_predictions(const PredictionRequest& request, const OutputMe
          "hint: name only one of them, or choose another --format",
          plan.outputs.size());
   return plan;
+}
+
+PredictionPlan plan_masks(const PredictionRequest& request) {
+  const fs::path& out = request.file;
+  const std::string shown = printable(out.string());
+  const std::string extension = out.extension().string();
+  const bool is_file = !extension.empty() && enum_called<Format>(extension.substr(1)).has_value();
+  ENSURE(
+      config, !is_file && (request.format.empty() || request.format == "png"),
+      "the model predicts the classes of pixels, so --out must name a folder, which gets one PNG "
+      "file for each image, got '{}'{}",
+      shown, request.format.empty() ? "" : " with --format " + printable(request.format));
+  ENSURE(config, request.outputs.empty() || request.outputs == std::vector<std::string>{"class"},
+         "--outputs must be class for a model that predicts the classes of pixels, got {}",
+         printable(fmt::format("{}", fmt::join(request.outputs, ","))));
+  PredictionPlan plan{
+      out.has_filename() ? out : out.parent_path(), Format::png, {Output::classes}, {}};
+  check_parent(plan.file);
+  ENSURE(config, !path_exists(plan.file) || (is_folder(plan.file) && paths_in(plan.file).empty()),
+         "--out '{}' must be a new or an empty folder\nhint: choose another --out", shown);
+  return plan;
+}
+
+void move_masks(const fs::path& run_dir, const PredictionPlan& plan) {
+  std::error_code failure;
+  fs::rename(run_dir / spec::kMaskFolder, plan.file, failure);
+  ENSURE(resource, !failure, "cannot move the masks to {}: {}", printable(plan.file.string()),
+         failure.message());
 }
 
 std::vector<std::string> distinct_names(const std::vector<std::string>& names,

@@ -72,8 +72,9 @@ constexpr std::array<const char*, 4> enum_names(Output) {
   return {"logits", "probabilities", "class", "prediction"};
 }
 
-enum class Format { csv, npy, jsonl };
-constexpr std::array<const char*, 3> enum_names(Format) { return {"csv", "npy", "jsonl"}; }
+/// `png`: a folder with one image per sample, the class of each pixel.
+enum class Format { csv, npy, jsonl, png };
+constexpr std::array<const char*, 4> enum_names(Format) { return {"csv", "npy", "jsonl", "png"}; }
 
 /// The options of the command line for the file of predictions.
 struct PredictionRequest {
@@ -93,12 +94,20 @@ struct PredictionPlan {
   std::vector<std::string> class_names = {};  // unique names of the outputs; empty: numbers
 
   [[nodiscard]] bool has(Output output) const;
+  [[nodiscard]] bool is_masks() const { return format == Format::png; }
 };
 
 /// Decides the contents of the file. Throws Error(config) for an unknown format or output, for an
 /// output that is not defined for the loss, when the file already exists (with `replaces`: when it
 /// is not a regular file), and when its folder does not exist.
 PredictionPlan plan_predictions(const PredictionRequest& request, const OutputMeaning& meaning);
+
+/// Decides the folder of the masks of a model of pixels. Throws Error(config) for another format or
+/// output, when the folder has entries, and when its parent does not exist.
+PredictionPlan plan_masks(const PredictionRequest& request);
+
+/// Moves the masks of the ranks to the plan's folder. Throws Error(resource) if it has entries now.
+void move_masks(const fs::path& run_dir, const PredictionPlan& plan);
 
 /// Returns the class names for `outputs` outputs of the model; the number is appended if two
 /// classes have the same name. Empty if the number of names is not `outputs`.
