@@ -373,7 +373,8 @@ RunFlags with_config(RunFlags flags, const Context& context) {
 /// whatever its values.
 int replay_step(const RunFlags& flags, Context& context) {
   const study::Invocation invocation = invocation_of(flags.config, context);
-  study::ReplayPlan plan = study::plan_replay(invocation, flags.replay_step, context.diagnostics);
+  study::ReplayPlan plan =
+      study::plan_replay(invocation, run_word(flags.replay_step), context.diagnostics);
   print_warnings(context);
   report::Replay replay = plan.replay;
   const study::RunRequest request = study::replay_request(invocation, std::move(plan));

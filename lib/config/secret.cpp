@@ -122,14 +122,16 @@ void cover_range(std::string& text, std::size_t begin, std::size_t end) {
 }
 
 /// Returns whether the value is exactly one reference. Such a value is shown. A reference with a
-/// default, `${env:NAME,default}`, or with other text in its braces is hidden, since the text may
-/// be the secret itself.
+/// default, `${env:NAME,default}`, with other text in its braces or with one word, which is neither
+/// a variable nor a path of keys, is hidden, since the text may be the secret itself.
 bool is_reference(std::string_view value) {
   value = trimmed(value, "\"' \t");
   if (!value.starts_with("${") || value.find('}') != value.size() - 1) return false;
   std::string_view name = value.substr(2, value.size() - 3);
+  const std::size_t whole = name.size();
   for (const std::string_view kind : {"secret:", "env:", "oc.env:"})
     if (name.starts_with(kind)) name.remove_prefix(kind.size());
+  if (name.size() == whole && name.find('.') == kNone) return false;
   return std::ranges::all_of(name, [](char c) { return is_key_character(c) || c == '.'; });
 }
 

@@ -30,6 +30,8 @@ TEST_CASE("without_secrets: values of secret keys are masked in any context") {
       "access_key: \"${secret:A}hunter2\"",
       "access_key: ${secret:A} hunter2",
       "access_key: ${secret:A}${hunter2",
+      "password: ${hunter2}",
+      "remote: {password: \"${hunter2}\", url: s3://b}",
       "access_key: \"${secret:A}\"  # hunter2",
       "access_key: \"${secret:A}\" hunter2",
       "remote: {access_key: \"${secret:A}hunter2\", secret_key: hunter2}",
@@ -52,6 +54,7 @@ TEST_CASE("without_secrets: references, other keys and other values are unchange
        {"secret_key: ${secret:AWS_SECRET}", "lr: \"${secret:LR}\"",
         "secret_key: \"${secret:AWS_SECRET}\"", "override 'a.secret_key=${secret:AWS_SECRET}'",
         "{access_key: \"${secret:A}\", secret_key: ${secret:B}, url: s3://b}",
+        "password: ${env:PASSWORD}", "password: ${remote.password}", "lr: ${rate}",
         "dataset: {type: tokens, path: token.bin}", "author: me", "weights: {key_map: {a: b}}",
         "tokens: 5", "secret_key", "lr: 0.1  # token"})
     CHECK(without_secrets(text) == text);

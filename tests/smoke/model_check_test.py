@@ -43,7 +43,8 @@ class ModelChecks(Smoke):
         self.assertEqual(len(self.validate("--model", "model.hidden=[16]", "+weights=w.pth", code=10)), 1)
 
     def test_a_run_makes_no_folder_where_they_do_not_fit(self):
-        for words, code in ((["model.hidden=[16]", "+weights=w.pth"], 10), (["+freeze=[conv1]"], 2)):
+        for words, code in ((["model.hidden=[16]", "+weights=w.pth"], 10), (["+freeze=[conv1]"], 2),
+                            (["+unfreeze_at=[{epoch: 1, match: [fc1]}]"], 2)):
             returned, out, err = run(self.folder, "run", "digits.yaml", *FEW, *words, "--out", self.folder / "new")
             self.assertEqual(returned, code, out + err)
             self.assertEqual(err.count("error:"), 1, err)

@@ -51,6 +51,13 @@ class Replays(Smoke):
         self.assertIn("bitwise equal to the recording", self.out)
         self.assertRegex(self.out, r"(?m)^ output of +shape +NaN +Inf +min +max +mean$")
 
+    def test_a_name_selects_the_newest_run(self):
+        (self.folder / "runs/smoke").mkdir(parents=True)
+        self.run_dir.rename(self.folder / "runs/smoke/20260101-000000")
+        for name in ("smoke", "latest"):
+            self.replay(*HUGE, path=name)
+            self.assertIn("bitwise equal to the recording", self.out)
+
     def test_a_change_is_named_and_tried(self):
         document = self.replayed(*HUGE, "model={type: mlp, hidden: [16]}")
         self.assertFalse(document["identical"])

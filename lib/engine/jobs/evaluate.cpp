@@ -36,9 +36,11 @@ namespace fs = std::filesystem;
 
 struct Predicted {
   const data::Dataset& dataset;
-  const data::Layout& layout;  // of the data set's batches
-  std::int64_t outputs = 0;    // of the model for each sample
-  bool labeled = true;         // targets are written, too
+  const data::Layout& layout;                      // of the data set's batches
+  std::int64_t outputs = 0;                        // of the model for each sample
+  bool labeled = true;                             // targets are written, too
+  spec::Targets targets = spec::Targets::classes;  // of the model
+  fs::path images = {};                            // the folder of the images, for masks
 };
 
 /// Data sets in arrays name their samples "sample 0", ...
@@ -128,6 +130,34 @@ class PartWriter {
   Part logits_;
   Part targets_;  // not open: there are no labels
   Part names_;    // not open: the samples have no names
+};
+
+/// Writes the predictions of one rank: rows or, for a model of pixels, masks.
+class PredictionWriter {
+ public:
+  PredictionWriter(const fs::path& run_dir, int rank, const Predicted& predicted) {
+    ENSURE(config, predicted.targets != spec::Targets::tokens,
+           "predict requires a model with one output per sample or pixel, but this model has one "
+           "for each of the tokens");
+    if (predicted.targets == spec::Targets::pixels) {
+      masks_.emplace(run_dir / spec::kMaskFolder, predicted.dataset, predicted.images);
+    } else {
+      parts_.emplace(run_dir, rank, predicted);
+    }
+  }
+
+  [[nodiscard]] bool named() const { return parts_ && parts_->named(); }
+  void add(const data::Batch& batch, const at::Tensor& logits) {
+    if (masks_) return masks_->add(batch, logits);
+    parts_->add(batch, logits);
+  }
+  void close() {
+    if (parts_) parts_->close();
+  }
+
+ private:
+  std::optional<PartWriter> parts_;
+  std::optional<MaskWriter> masks_;
 };
 
 /// Returns an experiment that reads each sample of the split once and in order: limits, samplers
@@ -226,13 +256,6 @@ fs::path folder_of_images(const spec::Experiment& experiment, const spec::Job& j
   return pairs == nullptr ? fs::path() : pairs->images;
 }
 
-void check_predictable(const stage::ModelContext& shape) {
-  ENSURE(config, shape.kind.targets != spec::Targets::tokens,
-         "predict requires a model with one output per sample or pixel, but this model has one for "
-         "each of the {}",
-         enum_name(shape.kind.targets));
-}
-
 }  // namespace
 
 int Worker::run_evaluation() {
@@ -247,8 +270,6 @@ int Worker::run_evaluation() {
   }
   const stage::Catalog catalog = catalog_in_use();
   const stage::ModelContext shape = data.model_context(experiment.task);
-  const bool predicts = job.kind == spec::JobKind::predict;
-  if (predicts) check_predictable(shape);
   const auto communicator =
       build_communicator(request_, experiment.distributed, place.device, heartbeat_);
   const ProbeContext run{.experiment = experiment,
@@ -264,16 +285,13 @@ int Worker::run_evaluation() {
   const auto loader = build_evaluation_loader(batches, choose_loading(batches, *communicator));
   RunStages evaluated = build_evaluated(run, run_dir, job.weights);
   events::Evaluated event = describe(job, *loader, shape);
-  std::optional<PartWriter> parts;
-  std::optional<MaskWriter> masks;
-  if (predicts && shape.kind.targets == spec::Targets::pixels) {
-    masks.emplace(run_dir / spec::kMaskFolder, *data.train.dataset,
-                  folder_of_images(experiment, job));
-  } else if (predicts) {
-    parts.emplace(run_dir, request_.rank,
-                  Predicted{*data.train.dataset, loader->layout(), shape.outputs, event.labeled});
+  std::optional<PredictionWriter> writer;
+  if (job.kind == spec::JobKind::predict) {
+    writer.emplace(run_dir, request_.rank,
+                   Predicted{*data.train.dataset, loader->layout(), shape.outputs, event.labeled,
+                             shape.kind.targets, folder_of_images(experiment, job)});
   }
-  event.named = parts && parts->named();
+  event.named = writer && writer->named();
   std::vector<events::TableRow> tables;
   const auto evaluate = [&](stage::Model& model) {
     train::Evaluator evaluator({.model = model,
@@ -290,8 +308,7 @@ int Worker::run_evaluation() {
     auto metrics = evaluator.run(std::nullopt,
                                  watch_batches(*communicator, place, loader->batches_per_epoch()),
                                  [&](const data::Batch& batch, const at::Tensor& logits) {
-                                   if (parts) parts->add(batch, logits);
-                                   if (masks) masks->add(batch, logits);
+                                   if (writer) writer->add(batch, logits);
                                  });
     event.wall_s = steady_clock().now() - begun;
     tables = evaluator.tables();
@@ -305,7 +322,7 @@ int Worker::run_evaluation() {
         quantize_next_to(evaluated, run, place.experiment, job, *communicator, *event.quantized);
     metrics = evaluate(*script_model(int8.script));
   }
-  if (parts) parts->close();
+  if (writer) writer->close();
   if (request_.rank == 0 && metrics) {
     if (event.labeled) event.metrics = *metrics;  // without labels, the loss has no meaning
     for (const events::TableRow& row : tables) emit_(row);

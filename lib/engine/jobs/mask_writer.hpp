@@ -11,8 +11,8 @@
 namespace trainctl::engine {
 
 /// Writes the class of each pixel that a model of pixels predicts: one gray PNG file per image,
-/// with the size of the model's output and the numbers of the classes as values. Each rank writes
-/// the masks of its own images.
+/// with the size of the model's output and the numbers of the classes as values. A rank writes the
+/// masks of the images that it reads.
 class MaskWriter {
  public:
   /// `folder` gets the masks, in the subfolders that their images have in `images`. Throws

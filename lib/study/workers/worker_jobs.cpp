@@ -186,7 +186,7 @@ void publish(const fs::path& written, const fs::path& to) {
 
 bool names_parameters(const spec::Loaded& loaded) {
   const spec::Experiment& experiment = loaded.experiment;
-  return experiment.weights || !experiment.freeze.empty() ||
+  return experiment.weights || !experiment.freeze.empty() || !experiment.unfreeze_at.empty() ||
          std::ranges::any_of(kPatternKeys, [&](const char* key) {
            const config::Node* patterns = config::find_path(loaded.tree, key);
            return patterns != nullptr && !patterns->items.empty();  // [] in a resolved experiment
