@@ -13,7 +13,9 @@ optimizer: sgd
 trainer: {max_epochs: 1}
 """
 FRONT_VERBS = ["validate", "show-config", "plan --no-model", "data hash --epochs 1 --workers 0", "data bench --workers 0",
-               "data show --out grid.png"]
+               "data show --out grid.png", "data stats", "data pack --out packed"]
+# Each command exits before it trains. The error names something that only the experiment in use has.
+ENGINE_VERBS = ["tune", "lr-find", "sweep --seeds 1,2", "verify-resume", "eval --checkpoint best", "predict --checkpoint best --out out.csv"]
 
 
 class FrontVerbs(Front):
@@ -37,6 +39,27 @@ class FrontVerbs(Front):
                                     "loader.batch_size=4", code=0)
         self.assert_has(photographs.err, "builtin:photographs")
         self.assertTrue((self.folder / ".cache/trainctl/photographs/v1-train-8").exists())
+        for verb, text in (("data stats", "8 samples"), ("data pack --out packed", "packed: 8 samples")):
+            done = self.run_here(*verb.split(), "dataset.train.samples=8", code=0)
+            self.assert_starts(done.err, "no CONFIG given: using the built-in experiment builtin:photographs ")
+            self.assert_has(done.out, text)
+
+    def test_verbs_of_the_engine_use_the_config_of_the_folder(self):
+        self.write("config.yaml", OWN_CONFIG + "loader: {batch_size: 0}\n")
+        for verb in ENGINE_VERBS:
+            with self.subTest(verb):
+                self.assert_starts(self.run_here(*verb.split(), code=2).err, "no CONFIG given: using ./config.yaml\nconfig.yaml:6:22: error: ")
+
+    def test_verbs_of_the_engine_use_a_built_in_experiment_otherwise(self):
+        quickstart = ["+model.hidden=[8]"], "'model.hidden' already exists"
+        expected = {"tune": ("photographs", ["+dataset.cache.mode=none"], "'dataset.cache.mode' already exists"),
+                    "eval": ("quickstart", [], "no run of 'quickstart' in "), "predict": ("quickstart", [], "no run of 'quickstart' in ")}
+        for verb in ENGINE_VERBS:
+            name, words, text = expected.get(verb.split()[0], ("quickstart", *quickstart))
+            with self.subTest(verb):
+                err = self.run_here(*verb.split(), *words, code=2).err
+                self.assert_starts(err, f"no CONFIG given: using the built-in experiment builtin:{name} (print it: trainctl show-config builtin:{name})\n")
+                self.assertIn(text, err)
 
     def test_a_config_that_cannot_be_read_is_an_error(self):
         (self.folder / "config.yaml").symlink_to("nowhere.yaml")
