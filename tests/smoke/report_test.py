@@ -236,6 +236,20 @@ class Comparisons(PageTest):
         self.assertEqual(document["schema"], "trainctl.compare/2")
         self.assertEqual([one["key"] for one in document["config"]], ["optimizer.lr"])
 
+    def test_a_run_can_be_named_by_its_experiment_or_latest(self):
+        folders = [self.folder / "runs" / name for name in ("smoke/20260101-000000-aaaa", "smoke/20260102-000000-bbbb", "other/20260103-000000-cccc")]
+        for run, folder in zip(self.runs([], [], ["optimizer.lr=0.01"]), folders):
+            shutil.copytree(run, folder)
+            (folder / "report.html").unlink()
+        document = json.loads(self.compare("smoke", "latest", "--json")[0])
+        compared = [self.folder / run["folder"] for group in document["groups"] for run in group["runs"]]
+        self.assertEqual(compared, folders[1:])
+        self.assertEqual([one["key"] for one in document["config"]], ["optimizer.lr"])
+        for word, folder in (("smoke", folders[1]), ("latest", folders[2])):
+            self.assertEqual(self.made(word), folder / "report.html")
+            self.check(folder / "report.html")
+        self.assertFalse((folders[0] / "report.html").exists())
+
     def test_equal_losses_are_proved_and_a_single_bit_is_found(self):
         a, c = self.runs([], ["seed=8"])
         self.train(*SHORT)

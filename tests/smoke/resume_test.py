@@ -210,6 +210,25 @@ class ResumesRuns(Resumes):
         self.assertEqual(self.result()["epochs"], 3)
         self.assertEqual([row["epoch"] for row in rows(self.run_dir / "epochs.csv")], ["1", "2", "3"])
 
+    def test_times_of_a_resumed_run_cover_all_starts(self):
+        self.go_one_epoch()
+        result = self.result()
+        result["wall_s"] = 7200.0  # far above any time that the second start takes
+        (self.run_dir / "result.json").write_text(json.dumps(result))
+        self.go("--resume", "auto", "trainer.max_epochs=2")
+        epochs = [float(row["wall_s"]) for row in rows(self.run_dir / "epochs.csv")]
+        self.call("compare", self.run_dir, self.run_dir, "--json")
+        values = {metric["name"]: metric["values"][0][0] for metric in json.loads(self.out)["metrics"]}
+        self.assertEqual((values["wall_s"], values["epochs"]), (self.result()["wall_s"], 2))
+        self.assertGreaterEqual(values["wall_s"], 7200 + epochs[1])
+        self.assertAlmostEqual(values["epoch_s"], epochs[1], places=9)
+        self.call("compare", self.run_dir, self.run_dir)
+        self.assertRegex(self.out, rf"whole epoch +{epochs[1]:.3f} s")
+        self.call("report", self.run_dir, "--out", "page.html")
+        page = (self.folder / "page.html").read_text()
+        self.assertRegex(page, r"wall time</dt><dd>2 h")
+        self.assertRegex(page, rf"all epochs(<[^>]*>)+{sum(epochs):.2f}<")
+
     def test_a_finished_run_is_not_trained_again(self):
         self.go_one_epoch()
         before = {path: path.read_bytes() for path in self.run_dir.iterdir() if path.is_file()}
