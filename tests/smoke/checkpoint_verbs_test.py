@@ -1,5 +1,6 @@
 """Drives `trainctl checkpoint` as a user does, on checkpoints without a real network. Needs TRAINCTL_BINARY and TRAINCTL_SAVER."""
 
+import hashlib
 import json
 import os
 import pathlib
@@ -386,6 +387,18 @@ class Imports(Verbs):
         self.assertIn("--force", self.err)
         self.checkpoint("import", source, "--out", out, "--force")
         self.assertEqual(out.read_bytes(), before)
+
+    def test_a_section_is_chosen_by_its_key(self):
+        source, out = GOLDEN / "torch" / "timm.pth.tar", self.folder / "out.safetensors"
+        files = [file for file in json.loads((GOLDEN / "torch" / "weights.json").read_text())["files"] if file["file"] == source.name]
+        self.assertEqual([file.get("section") for file in files], [None, "state_dict_ema"])
+        for file in files:
+            words = ["--section", file["section"]] if "section" in file else []
+            self.json("import", source, "--out", out, "--force", *words)
+            digests = {name: hashlib.sha256(data).hexdigest() for name, (_, data) in read_safetensors(out)[0].items()}
+            self.assertEqual(digests, {tensor["name"]: tensor["sha256"] for tensor in file["tensors"]})
+        self.checkpoint("import", source, "--out", out, "--force", "--section", "ema", code=10)
+        self.assertIn("it has no section 'ema' with tensors", self.err)
 
     def test_malicious_files_are_not_converted(self):
         source, out = GOLDEN / "torch" / "mlp_7_classes.pth", self.folder / "out.safetensors"

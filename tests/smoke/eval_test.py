@@ -61,8 +61,8 @@ class Trained(Smoke):
         return document
 
     def predict(self, name, *words, code=0, config=None):
-        returned, self.out, self.err = run(self.folder, "predict", config or self.trained, "--checkpoint", "best", "--out",
-                                           self.folder / name, *words)
+        which = [] if "--checkpoint" in words else ["--checkpoint", "best"]
+        returned, self.out, self.err = run(self.folder, "predict", config or self.trained, *which, "--out", self.folder / name, *words)
         self.assertEqual(returned, code, self.out + self.err)
         return self.folder / name
 
@@ -141,6 +141,30 @@ class Evaluates(Trained):
                 (["--key-map", "head"], 2, "--key-map must be FROM=TO"), (["--section", "ema"], 2, "has no sections")):
             self.assertIn(text, self.refused("eval", "digits.yaml", *words, *more, code=code, TMPDIR=str(temporary)))
         self.assertEqual(len(list(temporary.glob("trainctl-*"))), 1)
+
+    def test_a_section_of_a_timm_checkpoint_is_evaluated_and_predicted(self):
+        source = SOURCE / "tests/golden/torch/timm.pth.tar"
+        (self.folder / "tiny.yaml").write_text("""\
+dataset:
+  train: {type: synthetic_images, height: 3, width: 3, channels: 1, classes: 2, samples: 40}
+  val: {type: synthetic_images, height: 3, width: 3, channels: 1, classes: 2, samples: 40, split: test}
+model: {type: sequential, layers: [{type: conv2d, out_channels: 2, kernel_size: 3}, batch_norm2d, flatten]}
+optimizer: sgd
+trainer: {max_epochs: 1, accelerator: cpu, devices: 1, num_threads: 1}
+""")
+        names = ["--key-map", "conv.=0.", "--key-map", "bn.=1."]
+        losses = []
+        for section in ([], ["--section", "state_dict_ema"]):
+            words = ["--checkpoint", source, *section, *names]
+            losses.append(self.evaluated(*words, config="tiny.yaml")["metrics"]["loss"])
+            rows = self.rows("tiny.csv", *words, "--outputs", "logits", "--force", config="tiny.yaml")
+            sums = [math.log(sum(math.exp(float(row[f"logit_{k}"])) for k in range(2))) - float(row[f"logit_{row['label']}"]) for row in rows]
+            self.assertAlmostEqual(sum(sums) / 40, losses[-1], places=4)
+        self.assertNotAlmostEqual(losses[0], losses[1], places=3)
+        code, out, err = run(self.folder, "checkpoint", "import", source, "--section", "state_dict_ema", "--out", "ema.safetensors")
+        self.assertEqual(code, 0, out + err)
+        imported = self.evaluated("--checkpoint", "ema.safetensors", *names, config="tiny.yaml")
+        self.assertEqual(imported["metrics"]["loss"], losses[1])
 
     def test_two_processes_count_each_sample_once(self):
         words = ["--checkpoint", "best", TEST_SPLIT, "--split", "test"]
@@ -337,6 +361,17 @@ class Predicts(Trained):
         document = json.loads(self.out)
         self.assertEqual((document["rows"], document["format"], document["outputs"]), (500, "csv", ["class", "probabilities"]))
         self.assertEqual(out.read_bytes(), first)
+
+    def test_a_run_can_be_named_by_its_experiment_its_config_or_latest(self):
+        runs = self.folder / "runs"
+        newest, other = runs / "smoke/20260102-000000-bbbb", runs / "other/20260103-000000-cccc"
+        for folder in (runs / "smoke/20260101-000000-aaaa", newest, other):
+            shutil.copytree(self.trained, folder, symlinks=True)
+        expected = self.predict("run.csv").read_bytes()
+        for word, folder in (("smoke", newest), ("digits.yaml", newest), ("latest", other)):
+            with self.subTest(word):
+                self.assertEqual(self.predict("out.csv", "--force", "--json", config=word).read_bytes(), expected)
+                self.assertEqual(json.loads(self.out)["checkpoint"], str(folder / "checkpoints/best.safetensors"))
 
     def test_bce_makes_sigmoids_of_one_hot_classes(self):
         rows = self.rows("out.csv", "loss=bce_with_logits", "--outputs", "probabilities,logits")

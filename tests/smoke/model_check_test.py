@@ -43,11 +43,18 @@ class ModelChecks(Smoke):
         self.assertEqual(len(self.validate("--model", "model.hidden=[16]", "+weights=w.pth", code=10)), 1)
 
     def test_a_run_makes_no_folder_where_they_do_not_fit(self):
-        for words, code in ((["model.hidden=[16]", "+weights=w.pth"], 10), (["+freeze=[conv1]"], 2),
-                            (["+unfreeze_at=[{epoch: 1, match: [fc1]}]"], 2)):
+        groups = "+optimizer.groups=[{match: ['fc1.*'], lr_scale: 0.1}, {match: [nothing], lr_scale: 0.5}]"
+        muon = "optimizer={type: muon, lr: 0.02, adamw_lr: 0.001, adamw_on: ['fc2.*', nothing]}"
+        for words, code, text in (
+                (["model.hidden=[16]", "+weights=w.pth"], 10, "fc1.weight has the shape 32x784 in the file and 16x784 in the model"),
+                (["+freeze=[conv1]"], 2, "conv1"),
+                (["+unfreeze_at=[{epoch: 1, match: [fc1]}]"], 2, "unfreeze_at: 'fc1.weight' is not frozen"),
+                ([groups], 2, "'nothing' matches no trained parameter"),
+                ([muon], 2, "adamw_on: 'nothing' matches no trained parameter")):
             returned, out, err = run(self.folder, "run", "digits.yaml", *FEW, *words, "--out", self.folder / "new")
             self.assertEqual(returned, code, out + err)
             self.assertEqual(err.count("error:"), 1, err)
+            self.assertIn(text, err)
             self.assertFalse((self.folder / "new").exists())
 
     def test_resume_auto_without_a_checkpoint_makes_no_folder_either(self):
