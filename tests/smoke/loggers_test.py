@@ -216,6 +216,24 @@ class LiveView(Smoke):
         self.assertEqual(code, 0, err)
         self.assertIn("ok, exit code 0", out)
 
+    def test_damaged_lines_of_the_metrics_are_a_warning(self):
+        self.train(*SHORT, "trainer.log_every_n_steps=2")
+        view = run(self.folder, "top", self.run_dir, "--json").json
+        (self.run_dir / "logs/rank_0.log").write_text("")  # a busy machine may have caused warnings there, of which `top` shows the last five
+        metrics = self.run_dir / "metrics.jsonl"
+        lines = metrics.read_text().splitlines(keepends=True)
+        lines[1] = '{"type":"step","epo\n'
+        lines.insert(3, "\0\0\0\0\n")
+        metrics.write_text("".join(lines) + '{"type":"st')  # the last line may be incomplete while a run writes it
+        code, out, err = run(self.folder, "top", self.run_dir, "--json")
+        self.assertEqual(code, 0, err)
+        damaged = json.loads(out)
+        self.assertEqual(damaged["warnings"], ["metrics.jsonl has 2 damaged lines"])
+        self.assertEqual((damaged["step"], damaged["epoch"], damaged["metrics"]), (view["step"], view["epoch"], view["metrics"]))
+        code, out, err = run(self.folder, "top", self.run_dir)
+        self.assertEqual(code, 0, err)
+        self.assertIn("metrics.jsonl has 2 damaged lines", out)
+
     def test_no_run_is_an_error_that_says_what_was_looked_for(self):
         code, _, err = run(self.folder, "top")
         self.assertEqual(code, 2)

@@ -1,14 +1,18 @@
 """Drives runs on one data set that `dataset.split` divides into train, val and test. Needs TRAINCTL_BINARY."""
 
+import csv
+import io
 import json
 import os
 import pathlib
 import shutil
+import struct
+import tarfile
 import tempfile
 import unittest
 
 from predict_test import png
-from support import run
+from support import SOURCE, run
 
 CONFIG = """\
 name: split
@@ -32,6 +36,15 @@ loader: {batch_size: 8}
 model: {type: mlp, hidden: [8]}
 optimizer: {type: adam, lr: 0.01}
 trainer: {max_epochs: 2, accelerator: cpu, num_threads: 1, devices: 1}
+"""
+
+ANY = """\
+name: any
+dataset: {train: %s, split: {val: 0.2, test: 0.1, seed: 1}}
+loader: {batch_size: 10}
+model: {type: mlp, hidden: [4]}
+optimizer: {type: sgd, lr: 0.001}
+trainer: {max_epochs: 1, accelerator: cpu, num_threads: 1, devices: 1}
 """
 
 
@@ -128,6 +141,57 @@ class SplitsFromOneSet(unittest.TestCase):
         self.assertEqual(code, 10, err)
         code, _, err = run(self.folder, "run", "images.yaml", "--run-dir", "one", "--resume", "last", "trainer.max_epochs=3")
         self.assertEqual(code, 10, err)  # a resumed run needs the same bytes
+
+    def check_parts(self, stage, column, values, *words):
+        """Checks that the parts are disjoint and complete, and the same on two ranks. `values` has the entry of each sample in the
+        column of the predictions."""
+        (self.folder / "any.yaml").write_text(ANY % stage)
+        self.train("any.yaml", *words, "--run-dir", "one")
+        split, result = self.document("one"), self.document("one", "result.json")
+        parts = {part: split[part] for part in ("val", "test")}
+        parts["train"] = sorted(set(range(len(values))) - set(parts["val"]) - set(parts["test"]))
+        sizes = {"train": len(values) * 7 // 10, "val": len(values) // 5, "test": len(values) // 10}
+        self.assertEqual({part: len(indices) for part, indices in parts.items()}, sizes)
+        self.assertEqual(split["samples"], sizes)
+        for part, indices in parts.items():
+            code, _, err = run(self.folder, "predict", "one", "--checkpoint", "last", "--split", part, "--out", f"{part}.csv")
+            self.assertEqual(code, 0, err)
+            with open(self.folder / f"{part}.csv", newline="") as file:
+                self.assertEqual([row[column] for row in csv.DictReader(file)], [values[i] for i in indices], part)
+        self.train("any.yaml", *words, "--run-dir", "two", "trainer.devices=2", "loader.batch_size=5")
+        self.assertEqual(self.document("two"), split)
+        other = self.document("two", "result.json")
+        self.assertEqual((other["world_size"], other["data_digest"]), (2, result["data_digest"]))
+
+    def write_array(self, name, kind, values):
+        head = repr({"descr": f"<{kind}4", "fortran_order": False, "shape": (len(values),)}).encode()
+        data = struct.pack(f"<{len(values)}{kind}", *values)
+        (self.folder / name).write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head + data)
+
+    def test_arrays_of_numpy_are_divided(self):
+        self.write_array("x.npy", "f", [i / 100 for i in range(100)])
+        self.write_array("y.npy", "f", range(100))
+        self.check_parts("{type: npy, features: x.npy, labels: y.npy}", "target", [str(i) for i in range(100)], "+loss=mse")
+
+    def test_shards_of_webdataset_are_divided(self):
+        for shard in range(2):
+            with tarfile.open(self.folder / f"{shard}.tar", "w") as tar:
+                for i in range(20 * shard, 20 * shard + 20):
+                    for suffix, data in (("png", png((20, 60, 180), i)), ("cls", b"cat" if i % 3 else b"dog")):
+                        member = tarfile.TarInfo(f"{i:02}.{suffix}")
+                        member.size = len(data)
+                        tar.addfile(member, io.BytesIO(data))
+        names = [f"{self.folder}/{i // 20}.tar:{i:02}.png" for i in range(40)]
+        self.check_parts('{type: webdataset, shards: ["?.tar"], transforms: [{type: resize, size: 8}]}', "name", names)
+
+    def test_rows_of_parquet_are_divided(self):
+        path = SOURCE / "tests/golden/data/growth_small.parquet"
+        stage = f"{{type: parquet, path: {path}, label: y, categorical: [kind]}}"
+        (self.folder / "any.yaml").write_text(ANY % stage)
+        _, _, err = run(self.folder, "validate", "any.yaml")
+        if "does not read Parquet" in err:
+            self.skipTest("this build does not read Parquet")
+        self.check_parts(stage, "label", [str(i % 4) for i in range(1000)])
 
     def test_statistics_of_other_training_data_are_a_warning(self):
         lines = (self.folder / "rows.csv").read_text().splitlines()
