@@ -4,6 +4,7 @@ import collections
 import csv
 import ctypes
 import json
+import math
 import os
 import unittest
 from unittest import mock
@@ -113,7 +114,9 @@ class LearningRates(Smoke):
             self.assertAlmostEqual(after / before, 10 ** (7 / 199), delta=1e-3)
         with open(found["csv"], newline="") as rows:
             self.assertEqual([float(row["lr"]) for row in csv.DictReader(rows)], rates)
-        self.train(found["override"], "trainer.max_epochs=1")
+        result = self.train(found["override"])
+        self.assertLess(result["val"]["loss"], math.log(10) / 2, "the loss of chance is log(10)")
+        self.assertGreater(result["val"]["accuracy"], 0.6, "the accuracy of chance is 0.1")
 
     def test_the_table_ends_with_the_command(self):
         out, err = self.find("--steps", "40", "model.hidden=[16]")
