@@ -87,10 +87,6 @@ spec::LearnedTargets learned_targets_of(const Headers& headers, const spec::Job&
                           train.class_names == found.class_names;
   const bool labeled = job.input.empty() && train.layout == found.layout &&
                        train.classes == found.classes && same_names;
-  const bool has_masks = data::roles_of(found.layout).kind.targets == spec::Targets::pixels;
-  ENSURE(config, labeled || !has_masks,
-         "the masks of dataset.{} must have the classes of dataset.train: {}", job.split,
-         join(train.class_names, ", "));
   return {roles.kind.targets, roles.outputs(train.classes), labeled};
 }
 
@@ -107,7 +103,8 @@ spec::LearnedTargets targets_of(const study::RunRequest& request, const data::Fa
 /// Warns about labels that exist but are not written.
 void warn_of_labels(const study::RunRequest& request, bool replaces_targets, Context& context) {
   const spec::Job& job = request.job;
-  if (!job.input.empty() || job.learned->labeled || replaces_targets) return;
+  const bool has_rows = spec::has_one_row(job.learned->targets);  // masks have no labels
+  if (!job.input.empty() || job.learned->labeled || replaces_targets || !has_rows) return;
   const spec::DataSplit& split = spec::split_called(request.loaded.experiment, job.split);
   context.diagnostics.warning(
       split.dataset.position,

@@ -374,7 +374,7 @@ RunFlags with_config(RunFlags flags, const Context& context) {
 int replay_step(const RunFlags& flags, Context& context) {
   const study::Invocation invocation = invocation_of(flags.config, context);
   study::ReplayPlan plan =
-      study::plan_replay(invocation, run_word(flags.replay_step), context.diagnostics);
+      study::plan_replay(invocation, run_word(flags.replay_step, flags.out), context.diagnostics);
   print_warnings(context);
   report::Replay replay = plan.replay;
   const study::RunRequest request = study::replay_request(invocation, std::move(plan));

@@ -219,7 +219,7 @@ class LiveView(Smoke):
     def test_damaged_lines_of_the_metrics_are_a_warning(self):
         self.train(*SHORT, "trainer.log_every_n_steps=2")
         view = run(self.folder, "top", self.run_dir, "--json").json
-        (self.run_dir / "logs/rank_0.log").write_text("")  # a busy machine may have caused warnings there, of which `top` shows the last five
+        (self.run_dir / "logs/rank_0.log").write_text("warning\n" * 20)  # `top` shows five of them
         metrics = self.run_dir / "metrics.jsonl"
         lines = metrics.read_text().splitlines(keepends=True)
         lines[1] = '{"type":"step","epo\n'
@@ -228,7 +228,7 @@ class LiveView(Smoke):
         code, out, err = run(self.folder, "top", self.run_dir, "--json")
         self.assertEqual(code, 0, err)
         damaged = json.loads(out)
-        self.assertEqual(damaged["warnings"], ["metrics.jsonl has 2 damaged lines"])
+        self.assertEqual(damaged["warnings"], ["rank_0: warning"] * 5 + ["metrics.jsonl has 2 damaged lines"])
         self.assertEqual((damaged["step"], damaged["epoch"], damaged["metrics"]), (view["step"], view["epoch"], view["metrics"]))
         code, out, err = run(self.folder, "top", self.run_dir)
         self.assertEqual(code, 0, err)

@@ -74,7 +74,8 @@ class Replays(Smoke):
 
     def test_a_missing_dump_is_a_usage_error(self):
         self.replay(*HUGE, path=self.folder / "nowhere", code=2)
-        self.replay(*HUGE, path=self.folder, code=2)
+        (self.folder / "empty").mkdir()
+        self.replay(*HUGE, path=self.folder / "empty", code=2)
         self.assertIn("must contain a file such as rank_0.part", self.out + self.err)
 
     def test_a_run_folder_selects_the_dump_of_its_newest_attempt(self):

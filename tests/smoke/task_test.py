@@ -100,12 +100,17 @@ class FindsPixels(Tasks):
         shutil.copytree(images, self.folder / "new/a")
         self.program(*words, "--input", self.folder / "new", "++trainer.devices=2", "--out", self.folder / "unlabeled", code=0, timeout=480)
         self.assertEqual({path.name: path.read_bytes() for path in (self.folder / "unlabeled/a").iterdir()}, masks)
+        pairs = f"{{type: image_masks, images: {images}, masks: {self.folder / 'masks'}, classes: [a, b, c]}}"
+        parts = f"{{type: concat, sources: [{pairs}, {{type: subset, source: {pairs}, range: [4, 6]}}]}}"
+        document = self.ask(*words, "--out", self.folder / "parts", f"dataset.val={{type: subset, source: {parts}, range: [22, 26]}}")
+        self.assertEqual(document["metrics"], {})  # the classes have other names
+        written = sorted(str(path.relative_to(self.folder / "parts")) for path in (self.folder / "parts").rglob("*.png"))
+        self.assertEqual(written, ["0/022.png", "0/023.png", "1/004.png", "1/005.png"])
         (self.folder / "new/a/000.jpg").write_bytes((images / "001.png").read_bytes())
-        for words, part in ((["--out", "masks"], "must be a new or an empty folder"), (["--out", "p.npy"], "must name a folder"),
+        for words, part in ((["--out", "masks"], "already exists"), (["--out", "."], "already exists"), (["--out", "p.npy"], "must name a folder"),
                             (["--out", "p", "--format", "csv"], "got 'p' with --format csv"), (["--out", "p", "--outputs", "logits"], "must be class"),
                             (["--out", "no/p"], "the folder of no/p does not exist"),
-                            (["--out", "p", "--input", "new"], "would have the same mask a/000.png"),
-                            (["--out", "p", "dataset.val.classes=[a, b, c]"], "the masks of dataset.val must have the classes of dataset.train")):
+                            (["--out", "p", "--input", "new"], "would have the same mask a/000.png")):
             self.assert_has(self.refused("predict", self.run_dir, "--checkpoint", "last", *words), part)
         self.assertFalse((self.folder / "p").exists())
 
@@ -139,9 +144,9 @@ class FindsPixels(Tasks):
         for mask in (self.folder / "data/scenes/train/masks").iterdir():
             mask.write_bytes(make_data.png(48, 48, bytes([0, 0, 0, 255, 255, 255] * 24 * 48)))
         for words in (("validate",), ("run", *CPU, "trainer.fast_dev_run=true")):
-            said = self.program(words[0], self.CONFIG, *words[1:], code=0).err
-            self.assert_has(said, "from 0 to 2, got only 0 and 255", "train/images/000.png", "convert it to 1")
-            self.assertEqual(said.count("warning:"), 1)
+            err = self.program(words[0], self.CONFIG, *words[1:], code=0).err
+            self.assert_has(err, "no pixel has a class above 0, but some have the value 255", "train/images/000.png", "convert it to the number")
+            self.assertEqual(err.count("warning:"), 1)
 
     def test_names_that_differ_only_in_their_suffix_are_an_error(self):
         for kind in ("masks", "images"):

@@ -318,7 +318,7 @@ study::RunOutcome run_job(study::RunRequest request, const fs::path& folder, Tab
 
 int report_failed_job(study::RunOutcome& outcome, study::ScratchFolder* scratch,
                       const Context& context) {
-  // The folder is of use if a rank failed in it.
+  // Ranks that failed have written logs.
   const bool is_useful = scratch != nullptr && !launch::is_stop_code(outcome.ending.exit_code) &&
                          !paths_in(scratch->path() / "logs").empty();
   if (is_useful) {

@@ -124,9 +124,10 @@ std::string mask_warning(const Dataset& dataset) {
   });
   if (name.empty() || has_others() || dataset.classes() < 2) return "";
   return fmt::format(
-      "the values of masks must be class numbers from 0 to {}, got only 0 and {} (ignored pixels), "
-      "for example in the mask of {}\nhint: if {} is a class, convert it to 1 in all masks",
-      dataset.classes() - 1, spec::kIgnoredPixel, name, spec::kIgnoredPixel);
+      "in the masks that were read, no pixel has a class above 0, but some have the value {}, "
+      "which means that they do not count, for example in the mask of {}\n"
+      "hint: if {} marks a class, convert it to the number of the class in all masks",
+      spec::kIgnoredPixel, name, spec::kIgnoredPixel);
 }
 
 std::shared_ptr<const Transform> same_size(const ImageShape& shape) {

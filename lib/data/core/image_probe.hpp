@@ -24,7 +24,7 @@ struct CommonSize {
 };
 CommonSize common_size(const Dataset& dataset);
 
-/// Returns a warning if all of up to 16 masks have only the values 0 and 255, or an empty text.
+/// Returns a warning if up to 16 masks have the value 255 but no class above 0, or an empty text.
 /// Reads no more masks after one with another value.
 std::string mask_warning(const Dataset& dataset);
 

@@ -9,7 +9,6 @@
 #include "engine/quantize/model_trace.hpp"
 #include "engine/setup/provenance.hpp"
 #include "engine/worker.hpp"
-#include "spec/options/dataset.hpp"
 #include "train/loop/train_loop.hpp"
 #include "train/parallel/stop_consensus.hpp"
 #include "train/state/weights.hpp"
@@ -40,7 +39,7 @@ struct Predicted {
   std::int64_t outputs = 0;                        // of the model for each sample
   bool labeled = true;                             // targets are written, too
   spec::Targets targets = spec::Targets::classes;  // of the model
-  fs::path images = {};                            // the folder of the images, for masks
+  std::vector<fs::path> masks = {};                // of each sample, for a model of pixels
 };
 
 /// Data sets in arrays name their samples "sample 0", ...
@@ -140,7 +139,7 @@ class PredictionWriter {
            "predict requires a model with one output per sample or pixel, but this model has one "
            "for each of the tokens");
     if (predicted.targets == spec::Targets::pixels) {
-      masks_.emplace(run_dir / spec::kMaskFolder, predicted.dataset, predicted.images);
+      masks_.emplace(run_dir / spec::kMaskFolder, predicted.masks, predicted.dataset);
     } else {
       parts_.emplace(run_dir, rank, predicted);
     }
@@ -247,13 +246,20 @@ Int8Model quantize_next_to(const RunStages& stages, const ProbeContext& evaluati
   return int8;
 }
 
-/// Returns the folder of the images whose masks are predicted.
-fs::path folder_of_images(const spec::Experiment& experiment, const spec::Job& job) {
-  if (!job.input.empty())
-    return fs::is_directory(job.input) ? job.input : fs::path(job.input).parent_path();
-  const auto* pairs =
-      spec::split_called(experiment, job.split).dataset.get_if<spec::dataset::ImageMasks>();
-  return pairs == nullptr ? fs::path() : pairs->images;
+/// Returns the path of the mask of each sample; nothing unless the model is one of pixels.
+std::vector<fs::path> masks_of(const data::Dataset& dataset, const spec::Experiment& experiment,
+                               const spec::Job& job, spec::Targets targets) {
+  std::vector<fs::path> masks;
+  if (targets != spec::Targets::pixels) return masks;
+  const fs::path input = job.input;
+  const fs::path images = fs::is_directory(input) ? input : input.parent_path();
+  for (std::int64_t i = 0; i < dataset.size(); ++i) {
+    const std::string image = data::sample_name(dataset, i);
+    masks.push_back(input.empty()
+                        ? mask_path(image, spec::split_called(experiment, job.split).dataset)
+                        : mask_path(image, images));
+  }
+  return masks;
 }
 
 }  // namespace
@@ -289,7 +295,8 @@ int Worker::run_evaluation() {
   if (job.kind == spec::JobKind::predict) {
     writer.emplace(run_dir, request_.rank,
                    Predicted{*data.train.dataset, loader->layout(), shape.outputs, event.labeled,
-                             shape.kind.targets, folder_of_images(experiment, job)});
+                             shape.kind.targets,
+                             masks_of(*data.train.dataset, experiment, job, shape.kind.targets)});
   }
   event.named = writer && writer->named();
   std::vector<events::TableRow> tables;

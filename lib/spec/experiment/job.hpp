@@ -33,7 +33,7 @@ JobKind kind_called(const std::string& name);
 
 /// The labels of dataset.train that the model of a prediction was trained on.
 struct LearnedTargets {
-  Targets targets = Targets::classes;  // no tokens
+  Targets targets = Targets::classes;  // never tokens
   std::int64_t outputs = 0;            // of the model; at least one
   bool labeled = true;                 // the input has labels of the same classes or numbers
 

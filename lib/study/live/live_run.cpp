@@ -368,11 +368,11 @@ TopView LiveRun::snapshot(double now) {
   view.max_epochs = course.max_epochs;
   view.steps_per_epoch = course.steps_per_epoch;
   add_state(run_dir_, view);
+  add_warnings(run_dir_, view);
   add_metrics(run_dir_, view);
   if (view.state == TopState::running) add_processes(view, now);
   add_last_epoch(run_dir_, view);
   add_checkpoint(run_dir_, view);
-  add_warnings(run_dir_, view);
   const std::int64_t total = view.max_epochs * view.steps_per_epoch;
   if (!view.eta_s && view.steps_per_s && *view.steps_per_s > 0 && total > view.step)
     view.eta_s = static_cast<double>(total - view.step) / *view.steps_per_s;

@@ -420,8 +420,9 @@ PredictionPlan plan_masks(const PredictionRequest& request) {
   PredictionPlan plan{
       out.has_filename() ? out : out.parent_path(), Format::png, {Output::classes}, {}};
   check_parent(plan.file);
-  ENSURE(config, !path_exists(plan.file) || (is_folder(plan.file) && paths_in(plan.file).empty()),
-         "--out '{}' must be a new or an empty folder\nhint: choose another --out", shown);
+  ENSURE(config, fs::symlink_status(plan.file).type() == fs::file_type::not_found,
+         "--out '{}' already exists\nhint: choose a new folder (--force replaces only files)",
+         shown);
   return plan;
 }
 

@@ -103,10 +103,10 @@ struct PredictionPlan {
 PredictionPlan plan_predictions(const PredictionRequest& request, const OutputMeaning& meaning);
 
 /// Decides the folder of the masks of a model of pixels. Throws Error(config) for another format or
-/// output, when the folder has entries, and when its parent does not exist.
+/// output, when the path already exists, and when its folder does not exist.
 PredictionPlan plan_masks(const PredictionRequest& request);
 
-/// Moves the masks of the ranks to the plan's folder. Throws Error(resource) if it has entries now.
+/// Moves the masks of the ranks to the plan's folder. Throws Error(resource) if it exists now.
 void move_masks(const fs::path& run_dir, const PredictionPlan& plan);
 
 /// Returns the class names for `outputs` outputs of the model; the number is appended if two

@@ -151,7 +151,10 @@ std::optional<events::Metrics> Evaluator::run(std::optional<std::int64_t> limit,
           drawing_ = draw_masks(on_.task.masks(result), result.batch, on_.loader.normalization());
         if (batch.valid > 0) update_metrics(on_.metrics, on_.loss, logits, result.batch.targets);
       } else {
-        logits = logits_of(batch.inputs);
+        const bool masked =
+            data::roles_of(on_.loader.layout()).kind.targets == spec::Targets::pixels;
+        const std::int64_t channels = batch.inputs.size(1) - (masked ? 1 : 0);
+        logits = logits_of(masked ? batch.inputs.narrow(1, 0, channels) : batch.inputs);
       }
       if (batch.valid > 0 && outputs) outputs(loaded, logits);
     }
