@@ -5,9 +5,12 @@ import json
 import os
 import re
 import signal
+import subprocess
+import sys
 import time
+import unittest
 
-from support import ENDLESS, SOURCE, Smoke, main, marked, run, start, worker_of
+from support import ENDLESS, MOST_FOREIGN_SHARE, SOURCE, Contention, Smoke, main, marked, run, start, worker_of
 
 
 class ARunLeavesItsFolder(Smoke):
@@ -233,6 +236,26 @@ class BenchComparesSettings(Smoke):
         asked = [one["num_threads"]["value"] for one in manifests if one["num_threads"]["why"] == "configured"]
         self.assertEqual(asked, 4 * [number])  # the two runs of each row share one measured value
         self.assertIn(len(manifests) - len(asked), (1, 2, 3))  # the warm-up runs again if other processes took the cores
+
+    @unittest.skipUnless(len(os.sched_getaffinity(0)) > 1, "with one core there is no choice of threads")
+    def test_a_choice_of_threads_on_a_busy_machine_is_marked(self):
+        burners = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in os.sched_getaffinity(0) for _ in "ab"]
+        contention = Contention()
+        try:
+            code, out, err = run(self.folder, "bench", "digits.yaml", *self.SHORT, "trainer.max_epochs=1", "trainer.num_threads=auto",
+                                 "--repeats", "1", "--json")
+            share = contention.share()
+        finally:
+            for burner in burners:
+                burner.kill()
+                burner.wait()
+        self.assertEqual(code, 0, err)
+        if share < MOST_FOREIGN_SHARE:
+            self.skipTest("the kernel does not report the use of these cores")
+        self.assertEqual(err.count("% of the cores, so the warm-up is repeated"), 2, err)
+        self.assertIn("warning: the number of CPU threads was chosen while other processes used", err)
+        self.assertIn("hint: set trainer.num_threads, or run bench again", err)
+        self.assertIs(json.loads(out)["num_threads_contended"], True)
 
     def test_a_patch_is_compared_as_a_whole_and_a_failing_bench_keeps_the_saved_file(self):
         (self.folder / "fast.patch.yaml").write_text("loader: {batch_size: 100}\noptimizer: {lr: 0.004}\n")
