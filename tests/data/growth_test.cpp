@@ -1,6 +1,7 @@
 #include "support/growth.hpp"
 
 #include "data/core/dataset_split.hpp"
+#include "data/core/pipeline.hpp"
 #include "data/dataset/cifar.hpp"
 #include "data/dataset/pack.hpp"
 #include "data/formats/table.hpp"
@@ -8,6 +9,7 @@
 #include "data/pack/make_pack.hpp"
 #include "data/sources.hpp"
 #include "data/tar_files.hpp"
+#include "data/text/tokenize.hpp"
 #include "data/varied.hpp"
 #include "spec/options/dataset.hpp"
 #include "support/catch.hpp"
@@ -59,6 +61,33 @@ std::string npy_file(const std::string& descr, const std::string& shape, const s
   dict += '\n';
   return std::string("\x93NUMPY\x01\0", 8) + static_cast<char>(dict.size() & 255) +
          static_cast<char>(dict.size() >> 8) + dict + data;
+}
+
+/// Returns text with a line of seven words for each number below `count`.
+std::string lines_of_text(int count) {
+  std::string text;
+  for (int i = 0; i < count; ++i)
+    text +=
+        "the cat " + std::to_string(i * 7919 % 1000) + " saw a dog " + char('a' + i % 26) + '\n';
+  return text;
+}
+
+/// Appends pieces to a SentencePiece model, a protocol buffer whose field 1 repeats.
+std::string with_pieces(std::string model, int count) {
+  for (int i = 0; i < count; ++i) {
+    const std::string name = "piece" + std::to_string(100'000 + i);
+    const std::string score("\x15\0\0\x80\xc0", 5);  // field 2, a float: -4
+    const auto size = [](const std::string& bytes) { return static_cast<char>(bytes.size()); };
+    const std::string piece = std::string("\x0a") + size(name) + name + score;
+    model += std::string("\x0a") + size(piece) + piece;
+  }
+  return model;
+}
+
+/// Opens the input of `trainctl predict` and returns its digest.
+std::string open_unlabeled(const std::filesystem::path& input) {
+  const Unlabeled found = unlabeled_split(input, {});
+  return build_dataset(found.split, found.catalog)->fingerprint();
 }
 
 /// Generates a table of two numbers, a category and a label.
@@ -327,19 +356,175 @@ TEST_CASE("growth: reading tokens is linear in their number", "[growth]") {
   }) <= kMostPerDoubling);
 }
 
-TEST_CASE("growth: dividing a data set is linear in its samples and classes", "[growth]") {
-  const auto run = [](std::size_t samples, bool grouped) {
-    std::vector<std::int64_t> labels(samples);
-    std::vector<std::uint32_t> groups(grouped ? labels.size() : 0);
-    for (std::size_t i = 0; i < labels.size(); ++i) {
-      labels[i] = static_cast<std::int64_t>(i % (labels.size() / 10));
-      if (grouped) groups[i] = static_cast<std::uint32_t>(i / 4);
+TEST_CASE("growth: reading a list of samples is linear in its lines", "[growth]") {
+  const TwoSizes sizes(2'000, [](const TempFolder& folder, int count) {
+    std::string lines;
+    for (int i = count - 1; i >= 0; --i) lines += std::to_string(i) + "\n";
+    put_text(folder / "samples.txt", lines);
+  });
+  spec::dataset::SyntheticDigits digits;
+  digits.samples = 2'000 << kDoublings;
+  spec::dataset::Subset options;
+  options.source = config::make_stage("dataset", "synthetic_digits", digits);
+  CHECK(sizes.growth([&](const TempFolder& folder) {
+    options.file = folder / "samples.txt";
+    (void)facts("subset", options);
+  }) <= kMostPerDoubling);
+}
+
+TEST_CASE("growth: listing images and masks is linear in their number", "[growth]") {
+  const TwoSizes sizes(40, [](const TempFolder& folder, int count) {
+    for (int i = 0; i < count; ++i) {
+      const std::string name = std::to_string(i % 3) + "/" + std::to_string(i);
+      put_text(folder / "images" / (name + ".jpg"), "x");
+      put_text(folder / "masks" / (name + ".png"), "x");
     }
-    (void)divide({.val = 0.2, .test = 0.1, .stratify = true}, static_cast<std::int64_t>(samples),
-                 labels, groups, {});
+  });
+  CHECK(sizes.growth([](const TempFolder& folder) {
+    spec::dataset::ImageMasks options;
+    options.images = folder / "images";
+    options.masks = folder / "masks";
+    options.classes = {"sky", "road"};
+    (void)facts("image_masks", options);
+    (void)build("image_masks", options)->fingerprint();
+  }) <= kMostPerDoubling);
+}
+
+TEST_CASE("growth: listing the images to predict is linear in a folder and in a list", "[growth]") {
+  const TwoSizes sizes(50, [](const TempFolder& folder, int count) {
+    std::string list;
+    for (int i = 0; i < count; ++i) {
+      const std::string name = std::to_string(i % 3) + "/" + std::to_string(i) + ".jpg";
+      put_text(folder / "images" / name, "x");
+      list += "images/" + name + "\n";
+    }
+    put_text(folder / "list.txt", list);
+  });
+  for (const char* input : {"images", "list.txt"}) {
+    CAPTURE(input);
+    CHECK(sizes.growth([&](const TempFolder& folder) { (void)open_unlabeled(folder / input); }) <=
+          kMostPerDoubling);
+  }
+}
+
+TEST_CASE("growth: reading texts from a table is linear in rows, classes and length", "[growth]") {
+  const TwoSizes sizes(500, [](const TempFolder& folder, int count) {
+    std::string rows = "label,text\n";
+    for (int i = 0; i < count; ++i)
+      rows += "class" + std::to_string(i / 4) + ",the cat saw a dog\n";
+    put_text(folder / "many.csv", rows);
+    const std::string words(static_cast<std::size_t>(count) * 200, 'a');
+    put_text(folder / "long.csv", "label,text\n0," + words + "\n1," + words + "\n");
+  });
+  for (const char* table : {"many.csv", "long.csv"}) {
+    CAPTURE(table);
+    CHECK(sizes.growth([&](const TempFolder& folder) {
+      spec::dataset::Text options;
+      options.path = folder / table;
+      options.max_length = 16;
+      (void)facts("text", options);
+      (void)build("text", options)->fingerprint();
+    }) <= kMostPerDoubling);
+  }
+}
+
+TEST_CASE("growth: reading texts from folders is linear in their files", "[growth]") {
+  const TwoSizes sizes(50, [](const TempFolder& folder, int count) {
+    for (int i = 0; i < count; ++i)
+      put_text(folder / ("c" + std::to_string(i / 5)) / (std::to_string(i) + ".txt"), "a cat");
+  });
+  CHECK(sizes.growth([](const TempFolder& folder) {
+    spec::dataset::Text options;
+    options.path = folder.path();
+    options.max_length = 8;
+    const auto dataset = build("text", options);
+    (void)dataset->fingerprint();
+    std::vector<std::byte> tokens(8 * 8);
+    std::vector<std::byte> label(8);
+    const std::array<std::span<std::byte>, 2> rows{tokens, label};
+    for (std::int64_t i = 0; i < dataset->size(); ++i) dataset->fill({&i, 1}, rows);
+  }) <= kMostPerDoubling);
+}
+
+TEST_CASE("growth: tokenizing texts is linear in their lines and number", "[growth]") {
+  const TwoSizes sizes(40, [](const TempFolder& folder, int count) {
+    put_text(folder / "bytes.txt", lines_of_text(count * 200));
+    put_text(folder / "pieces.txt", lines_of_text(count * 40));
+    for (int i = 0; i < count; ++i) put_text(folder / "many" / std::to_string(i), "a cat\n");
+  });
+  const auto growth_of_inputs = [&](const char* input, TokenizeOptions options) {
+    return sizes.growth([&](const TempFolder& folder) {
+      options.inputs = {folder / input};
+      if (std::filesystem::is_directory(folder / input))
+        options.inputs.assign(std::filesystem::directory_iterator(folder / input), {});
+      options.out = folder / "tokens.bin";
+      options.val_out = folder / "val.bin";
+      (void)tokenize(options, [](std::int64_t, std::int64_t) {});
+      (void)read_token_record(options.out);
+    });
   };
-  const auto prepare = [&](std::size_t samples) {
-    return [&run, samples] { run(samples, false); };
+  CHECK(growth_of_inputs("bytes.txt", {}) <= kMostPerDoubling);
+  CHECK(growth_of_inputs("many", {}) <= kMostPerDoubling);
+  if (!has_sentencepiece()) return;
+  CHECK(growth_of_inputs("pieces.txt", {.tokenizer = spec::dataset::TokenizerType::sentencepiece,
+                                        .model = golden_folder() / "data/text/bpe.model"}) <=
+        kMostPerDoubling);
+}
+
+TEST_CASE("growth: encoding a line is linear in its length for every tokenizer", "[growth]") {
+  const auto growth_with = [](const Tokenizer& tokenizer) {
+    const auto encode = [&](std::size_t words) {
+      std::string line = lines_of_text(static_cast<int>(words));
+      std::ranges::replace(line, '\n', ' ');
+      return [&tokenizer, line = std::move(line)] {
+        check_utf8(line, [](std::uint64_t) { return std::string(); });
+        std::vector<std::uint32_t> ids;
+        tokenizer.encode(line, ids);
+      };
+    };
+    return growth_per_doubling(encode, 300);
   };
-  CHECK(growth_per_doubling(prepare, 4000) <= kMostPerDoubling);
+  using spec::dataset::TokenizerType;
+  CHECK(growth_with(*make_tokenizer(TokenizerType::bytes, {})) <= kMostPerDoubling);
+  if (!has_sentencepiece()) return;
+  for (const char* model : {"bpe.model", "unigram.model"}) {
+    CAPTURE(model);
+    const auto tokenizer =
+        make_tokenizer(TokenizerType::sentencepiece, golden_folder() / "data/text" / model);
+    CHECK(growth_with(*tokenizer) <= kMostPerDoubling);
+  }
+}
+
+TEST_CASE("growth: opening a SentencePiece model is linear in its vocabulary", "[growth]") {
+  if (!has_sentencepiece()) skip("this build does not read SentencePiece models");
+  const std::string golden = get_text(golden_folder() / "data/text/plain.model");
+  const TwoSizes sizes(500, [&](const TempFolder& folder, int count) {
+    put_text(folder / "t.model", with_pieces(golden, count));
+  });
+  CHECK(sizes.growth([](const TempFolder& folder) {
+    const auto tokenizer =
+        make_tokenizer(spec::dataset::TokenizerType::sentencepiece, folder / "t.model");
+    REQUIRE(tokenizer->vocab_size() > 500);
+  }) <= kMostPerDoubling);
+}
+
+TEST_CASE("growth: dividing a data set is linear in its samples, classes and groups", "[growth]") {
+  const auto run = [](std::size_t samples, bool stratify, bool grouped) {
+    std::vector<std::int64_t> labels(stratify ? samples : 0);
+    for (std::size_t i = 0; i < labels.size(); ++i)
+      labels[i] = static_cast<std::int64_t>(i % (samples / 10));
+    GroupColumn groups;
+    for (std::size_t i = 0; grouped && i < samples; ++i) groups.add("g" + std::to_string(i / 4));
+    (void)divide({.val = 0.2, .test = 0.1, .stratify = stratify},
+                 static_cast<std::int64_t>(samples), labels, groups.take(), {});
+  };
+  for (const bool grouped : {false, true}) {
+    for (const bool stratify : {false, true}) {
+      CAPTURE(grouped, stratify);
+      const auto prepare = [&](std::size_t samples) {
+        return [&run, samples, stratify, grouped] { run(samples, stratify, grouped); };
+      };
+      CHECK(growth_per_doubling(prepare, grouped ? 1'000 : 4'000) <= kMostPerDoubling);
+    }
+  }
 }

@@ -14,8 +14,9 @@
 #include <ctime>
 #include <limits>
 
-/// Measures the work of this thread independently of other processes: user-space instructions if
-/// the kernel lets us count them, otherwise CPU time in nanoseconds.
+/// Measures the work of this process independently of other processes: user-space instructions of
+/// this thread and the threads that it starts if the kernel lets us count them, otherwise CPU time
+/// in nanoseconds.
 class WorkMeter {
  public:
   WorkMeter() {
@@ -25,6 +26,7 @@ class WorkMeter {
     counter.config = PERF_COUNT_HW_INSTRUCTIONS;
     counter.exclude_kernel = 1;
     counter.exclude_hv = 1;
+    counter.inherit = 1;
     fd_ = trainctl::Fd(static_cast<int>(::syscall(SYS_perf_event_open, &counter, 0, -1, -1, 0)));
   }
 
@@ -46,7 +48,7 @@ class WorkMeter {
     if (fd_.valid() && ::read(fd_.get(), &count, sizeof count) == sizeof count && count > 0)
       return static_cast<double>(count);
     timespec now{};
-    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
     return static_cast<double>(now.tv_sec) * 1e9 + static_cast<double>(now.tv_nsec);
   }
 
