@@ -1,9 +1,13 @@
 #include "support/growth.hpp"
 
+#include "checkpoint/listing.hpp"
 #include "checkpoint/parts.hpp"
 #include "saves.hpp"
 #include "support/catch.hpp"
+#include "support/put_text.hpp"
 #include "support/temp_folder.hpp"
+
+#include <fcntl.h>
 
 #include <array>
 #include <memory>
@@ -66,4 +70,46 @@ TEST_CASE("growth: storing and reading shared tensors is linear in their number"
     };
   };
   CHECK(growth_per_doubling(reading, 500) <= kMostPerDoubling);
+}
+
+TEST_CASE("growth: listing checkpoints is linear in their number") {
+  const TempFolder folder;
+  const auto listing = [&](std::size_t count) {
+    const fs::path checkpoints = folder / std::to_string(count);
+    for (std::size_t i = 0; !fs::exists(checkpoints / "last"); ++i) {
+      const auto step = static_cast<std::int64_t>(10 * i);
+      checkpoint::Manifest manifest = saves::manifest_of(step);
+      manifest.world_size = 1;
+      manifest.parts = {{checkpoint::part_name(0), 0, 0}};
+      fs::create_directories(checkpoints / saves::name_of(step));
+      put_text(checkpoints / ("corrupt-" + saves::name_of(step)) / "rank_0.part", "x");
+      const fs::path file = checkpoints / saves::name_of(step) / checkpoint::kManifestName;
+      const Fd out(::open(file.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+      container::write_to(out.get(), {}, checkpoint::to_json(manifest), file.string());
+      if (i + 1 == count) fs::create_symlink(saves::name_of(step), checkpoints / "last");
+    }
+    return [checkpoints, count] {
+      const auto rows = checkpoint::survey(checkpoints, checkpoint::Depth::manifests);
+      REQUIRE(rows.size() == 2 * count);
+      CHECK(rows.front().is_last);
+      CHECK(rows.front().state == checkpoint::State::committed);
+    };
+  };
+  CHECK(growth_per_doubling(listing, 10) <= kMostPerDoubling);
+}
+
+TEST_CASE("growth: reading a manifest is linear in its parts and shared groups") {
+  const auto reading = [](std::size_t count) {
+    checkpoint::Manifest manifest = saves::manifest_of(1);
+    manifest.world_size = static_cast<int>(count);
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::string number = std::to_string(i);
+      manifest.parts.push_back({checkpoint::part_name(static_cast<int>(i)), 1, 1});
+      manifest.shared.push_back({"group" + number, "", "w" + number + ".safetensors", 1, 1});
+    }
+    return [text = to_line(checkpoint::to_json(manifest))] {
+      (void)checkpoint::from_json(Json::parse(text), "manifest");
+    };
+  };
+  CHECK(growth_per_doubling(reading, 100) <= kMostPerDoubling);
 }
