@@ -48,6 +48,13 @@ inline std::string emit(const events::Event& event) {
   return "printf '%s\\n' '" + events::encode(event) + "' > \"/dev/fd/$TRAINCTL_EVENT_FD\"\n";
 }
 
+/// Returns the events of a successful run of one epoch.
+inline std::string one_epoch(const events::RunStarted& started) {
+  return emit(events::Hello{.host = "here", .device = "cpu"}) + emit(started) +
+         emit(invented::epoch(0)) +
+         emit(events::Finished{.epochs = 1, .global_step = 938, .stop_reason = "max_epochs"});
+}
+
 /// Returns the events of two successful epochs.
 inline std::string two_epochs() {
   return emit(events::Hello{.host = "here", .device = "cpu", .startup_s = 0.25}) +

@@ -1,4 +1,5 @@
 #include "base/clock.hpp"
+#include "study/fake_run.hpp"
 #include "study/run/run_start.hpp"
 #include "study/sweep/run_starter.hpp"
 #include "support/catch.hpp"
@@ -40,6 +41,23 @@ TEST_CASE("manifest: contains only listed environment variables") {
   CHECK(document["num_threads"]["contended"] == true);
   CHECK(document["thread_waiting"] == "spin");
   CHECK(document["activation_checkpointing"].is_null());
+}
+
+TEST_CASE("manifest: the file of a run says whether the choice of threads was contended") {
+  for (const double taken : {0.0, 0.5}) {
+    TempFolder folder;
+    const study::RunRequest request =
+        fake_run::request(folder, fake_run::one_epoch({.max_epochs = 1,
+                                                       .num_threads = 3,
+                                                       .num_threads_why = "probe",
+                                                       .num_threads_taken = taken}));
+    const RunOutcome outcome = run_experiment(
+        request, [](const fs::path&) { return Sinks(); }, steady_clock());
+    const Json document =
+        Json::parse(read_file(outcome.folder / "manifest.json", 1 << 20, ReadFailure::resource));
+    CHECK(document["num_threads"]["value"] == 3);
+    CHECK(document["num_threads"]["contended"] == (taken > 0));
+  }
 }
 
 TEST_CASE("manifest: contains the values that channels_last=auto and task=auto chose") {
