@@ -10,9 +10,11 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
+#include <map>
 #include <optional>
 #include <set>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -251,6 +253,17 @@ class Resolver {
     return value;
   }
 
+  /// Does the same as child(), in a time that does not depend on the number of children.
+  const Node* child_in_tree(const Node& parent, const std::string& part) {
+    if (parent.type != Node::Type::map) return child(parent, part);
+    auto& entries = entries_[&parent];
+    if (entries.empty()) {
+      for (const Entry& entry : parent.entries) entries.emplace(entry.key, &entry.value);
+    }
+    const auto found = entries.find(part);
+    return found == entries.end() ? nullptr : found->second;
+  }
+
   Node lookup(const Node& node, const std::string& path, std::size_t depth) {
     const Node* at = &tree_;
     Node resolved;  // value of another reference on the path
@@ -263,7 +276,7 @@ class Resolver {
         is_resolved = true;
         at = &resolved;
       }
-      const Node* next = child(*at, part);
+      const Node* next = is_resolved ? child(*at, part) : child_in_tree(*at, part);
       if (next == nullptr) return unknown(node, path, *at, part);
       at = next;
     }
@@ -293,6 +306,7 @@ class Resolver {
 
   const Node& tree_;
   Diagnostics& diagnostics_;
+  std::map<const Node*, std::unordered_map<std::string_view, const Node*>> entries_;  // of maps
   std::vector<std::string> chain_;
   std::set<std::set<std::string>> cycles_;
   std::size_t cycles_met_ = 0;

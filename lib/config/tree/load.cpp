@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <system_error>
+#include <unordered_map>
 
 namespace trainctl::config {
 namespace {
@@ -174,15 +175,18 @@ Node merge_values(Node base, Node overlay, const FieldType* type, const Vocabula
 Node merge_maps(Node base, Node overlay, const std::optional<FieldsOfMap>& fields,
                 const Vocabulary* vocabulary) {
   base.position = overlay.position;
+  std::unordered_map<std::string, std::size_t> places;
+  for (const Entry& entry : base.entries) places.emplace(entry.key, places.size());
   for (Entry& entry : overlay.entries) {
-    const auto found = std::ranges::find(base.entries, entry.key, &Entry::key);
-    if (found == base.entries.end()) {
+    const auto found = places.find(entry.key);
+    if (found == places.end()) {
       base.entries.push_back(std::move(entry));
       continue;
     }
     const Field* field = fields ? fields->find(entry.key) : nullptr;
-    found->key_position = entry.key_position;
-    found->value = merge_values(std::move(found->value), std::move(entry.value),
+    Entry& before = base.entries[found->second];
+    before.key_position = entry.key_position;
+    before.value = merge_values(std::move(before.value), std::move(entry.value),
                                 field == nullptr ? nullptr : &field->type, vocabulary);
   }
   return base;
