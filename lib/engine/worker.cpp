@@ -180,15 +180,7 @@ events::RunStarted describe(const StartedRun& run, const std::string& monitor) {
 
 void emit_start(const events::RunStarted& started, const train::EventSink& emit) {
   emit(started);
-  if (!(started.num_threads_taken > 0)) return;
-  emit(events::Warning{
-      fmt::format("trainer.num_threads: auto chose {}, but other processes used {:.0f} % of the "
-                  "cores during the measurement, so the choice may be wrong{}",
-                  started.num_threads, 100 * started.num_threads_taken,
-                  started.world_size > 1
-                      ? ""
-                      : "; if it is, the summary at the end of this run suggests another value"),
-      ""});
+  if (const auto warning = contention_warning(started)) emit(*warning);
 }
 
 /// Returns the memory that no process uses; nullopt if the GPU's driver does not report it.

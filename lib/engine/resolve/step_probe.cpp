@@ -1,7 +1,6 @@
 #include "engine/resolve/step_probe.hpp"
 
 #include "base/machine/machine.hpp"
-#include "base/machine/resource_usage.hpp"
 #include "data/core/run_control.hpp"
 #include "device/host_read.hpp"
 #include "engine/failure.hpp"
@@ -28,19 +27,6 @@ constexpr const char* kPlace = "measurement of a step";  // of the host waits
 train::ThreadChoice fixed(int threads, std::string why, double step_s = 0) {
   at::set_num_threads(threads);
   return {threads, std::move(why), step_s};
-}
-
-/// Probes up to three times, until no other process uses the cores during the probe. Returns the
-/// last choice and the share of the cores that others used.
-template <class Probe>
-auto probe_when_quiet(const Probe& probe) {
-  constexpr int kMostProbes = 3;
-  for (int probes = 1;; ++probes) {
-    const CoreUseMeter others;
-    auto choice = probe();
-    const double taken = others.taken();
-    if (taken == 0 || probes == kMostProbes) return std::pair(std::move(choice), taken);
-  }
 }
 
 train::ThreadChoice probe(const ProbeContext& context) {
@@ -142,6 +128,18 @@ train::ThreadChoice choose_threads(const ProbeContext& context, dist::Communicat
       fixed(*threads.const_data_ptr<std::int32_t>(), std::move(choice.why), choice.step_s);
   taken.taken = choice.taken;
   return taken;
+}
+
+std::optional<events::Warning> contention_warning(const events::RunStarted& started) {
+  if (!(started.num_threads_taken > 0)) return std::nullopt;
+  return events::Warning{
+      fmt::format("trainer.num_threads: auto chose {}, but other processes used {:.0f} % of the "
+                  "cores during the measurement, so the choice may be wrong{}",
+                  started.num_threads, 100 * started.num_threads_taken,
+                  started.world_size > 1
+                      ? ""
+                      : "; if it is, the summary at the end of this run suggests another value"),
+      ""};
 }
 
 namespace {

@@ -1,6 +1,8 @@
 #pragma once
 
+#include "base/machine/resource_usage.hpp"
 #include "device/feed.hpp"
+#include "events/records.hpp"
 #include "stage/registry.hpp"
 #include "train/measure/auto_settings.hpp"
 
@@ -9,6 +11,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <utility>
 
 namespace trainctl::engine {
 
@@ -31,6 +34,19 @@ struct ProbeContext {
   bool trains = true;  // false: a CPU is not probed for its memory format
 };
 
+/// Probes up to three times, until no other process uses the cores during the probe. Returns the
+/// last choice and the share of the cores that others used.
+template <class Meter = CoreUseMeter, class Probe>
+auto probe_when_quiet(const Probe& probe) {
+  constexpr int kMostProbes = 3;
+  for (int probes = 1;; ++probes) {
+    const Meter others;
+    auto choice = probe();
+    const double taken = others.taken();
+    if (taken == 0 || probes == kMostProbes) return std::pair(std::move(choice), taken);
+  }
+}
+
 /// Returns random samples and targets that fit the model and the loss.
 device::DeviceBatch made_up_batch(const stage::ModelContext& model, std::int64_t rows,
                                   at::Device device);
@@ -48,6 +64,9 @@ std::function<void()> throwaway_step(const ProbeContext& context);
 /// are enough cores, else the result of a short probe with a throwaway model. Rank 0 probes for
 /// all, because the number determines the order of additions. Draws random numbers, too.
 train::ThreadChoice choose_threads(const ProbeContext& context, dist::Communicator& communicator);
+
+/// Returns a warning if other processes used the cores while the number of threads was chosen.
+std::optional<events::Warning> contention_warning(const events::RunStarted& started);
 
 /// Returns trainer.channels_last. For `auto` it is the choice of the resumed run, else that of
 /// train::choose_layout() on a GPU or train::probe_layout() on a CPU with the current number of
