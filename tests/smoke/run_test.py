@@ -244,6 +244,7 @@ class BenchComparesSettings(Smoke):
         try:
             code, out, err = run(self.folder, "bench", "digits.yaml", *self.SHORT, "trainer.max_epochs=1", "trainer.num_threads=auto",
                                  "--repeats", "1", "--json")
+            _, _, one_run = run(self.folder, "run", "digits.yaml", "trainer.num_threads=auto", "trainer.fast_dev_run=true")
             share = contention.share()
         finally:
             for burner in burners:
@@ -256,6 +257,10 @@ class BenchComparesSettings(Smoke):
         self.assertIn("warning: the number of CPU threads was chosen while other processes used", err)
         self.assertIn("hint: set trainer.num_threads, or run bench again", err)
         self.assertIs(json.loads(out)["num_threads_contended"], True)
+        runs = [manifest.parent for manifest in (self.folder / "runs/bench/smoke").glob("2*/manifest.json")]
+        warm_ups = [one for one in runs if json.loads((one / "manifest.json").read_text())["num_threads"]["contended"]]
+        self.assertEqual((len(runs), len(warm_ups)), (4, 3))
+        self.assertIn("trainer.num_threads: auto chose", one_run)
 
     def test_a_patch_is_compared_as_a_whole_and_a_failing_bench_keeps_the_saved_file(self):
         (self.folder / "fast.patch.yaml").write_text("loader: {batch_size: 100}\noptimizer: {lr: 0.004}\n")
