@@ -12,6 +12,12 @@ using Json = nlohmann::ordered_json;
 using JsonStringInput = nlohmann::detail::iterator_input_adapter<std::string::const_iterator>;
 using JsonViewInput = nlohmann::detail::iterator_input_adapter<std::string_view::const_iterator>;
 
+/// Returns the value of a text from a file or another program. It is discarded, see
+/// Json::is_discarded(), if the text is not JSON, has values nested more than 100 deep, or an
+/// object of more than 10,000 keys. Copies recurse into each level, and each new key is compared
+/// with all earlier keys of its object.
+Json parse_json(std::string_view text);
+
 /// Returns the value on one line. Non-finite numbers become null and invalid UTF-8 is replaced, so
 /// that the output is always valid JSON.
 std::string to_line(const Json& value);

@@ -77,7 +77,7 @@ class Indexer {
       ENSURE(data, !label.empty(), "{} has an empty label at byte {}", sample(), member.offset);
       return std::string(label);
     }
-    const Json json = Json::parse(text, nullptr, false);
+    const Json json = parse_json(text);
     ENSURE(data, json.is_object(), "{} has a .json at byte {} that is not a JSON object", sample(),
            member.offset);
     const auto found = json.find(options_.label_key);

@@ -161,7 +161,7 @@ void write_tokens(const fs::path& path, const std::function<void(int fd)>& write
 std::optional<TokenRecord> read_token_record(const fs::path& tokens) {
   const fs::path path = record_path(tokens);
   if (is_remote(tokens) || !path_exists(path)) return std::nullopt;
-  const Json json = Json::parse(read_file(path, kMostRecord, ReadFailure::data), nullptr, false);
+  const Json json = parse_json(read_file(path, kMostRecord, ReadFailure::data));
   try {
     if (json.is_object() && json.value("schema", "") == kSchema) return parse_record(json);
   } catch (const std::exception&) {  // reported below

@@ -126,22 +126,6 @@ BaselineRow read_row(const BaselineReader& reader, const Json& json, std::size_t
   return row;
 }
 
-/// Parses a document without deeply nested values, because copies and comparisons of these would
-/// recurse deeply.
-Json parse(const BaselineReader& reader, const std::string& text) {
-  constexpr int kDeepest = 16;
-  bool deep = false;
-  Json document = Json::parse(
-      text,
-      [&](int depth, Json::parse_event_t /*event*/, Json& /*parsed*/) {
-        deep = deep || depth > kDeepest;
-        return depth <= kDeepest;
-      },
-      false);
-  if (document.is_discarded() || deep) reader.fail("is not valid JSON, or is truncated");
-  return document;
-}
-
 void check_schema(const BaselineReader& reader, const Json& document) {
   const std::string schema = reader.text(document, "schema", "the document");
   if (schema == kSchema) return;
@@ -201,7 +185,8 @@ std::vector<std::string> machine_differences(const Json& there, const Json& here
 
 Baseline read_baseline(const std::string& text, const std::string& path) {
   const BaselineReader reader(path);
-  const Json document = parse(reader, text);
+  const Json document = parse_json(text);
+  if (document.is_discarded()) reader.fail("is not valid JSON, or is truncated");
   check_schema(reader, document);
   Baseline baseline{.path = path};
   if (const auto machine = document.find("machine"); machine != document.end())

@@ -483,7 +483,7 @@ const char* transfer_name(std::span<const RunFiles* const> runs) {
 
 Json parse_bounded(std::string_view text) {
   if (is_too_deep(text)) return Json(Json::value_t::discarded);
-  return Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  return parse_json(text);
 }
 
 void note_damage(const std::string& name, std::string_view text, Notes& notes) {

@@ -169,7 +169,7 @@ Json overrides_json(const Overrides& overrides) {
   Json object = Json::object();
   for (const auto& [key, value] : overrides) {
     // A number if the text is one, because pages use numbers as axes.
-    const Json parsed = Json::parse(value, nullptr, /*allow_exceptions=*/false);
+    const Json parsed = parse_json(value);
     object[key] = parsed.is_discarded() ? Json(value) : parsed;
   }
   return object;

@@ -153,7 +153,7 @@ double elapsed_in(const fs::path& jsonl) {
   const std::size_t found = text.rfind(R"({"type":"epoch")");
   if (found == std::string::npos) return 0;
   const std::size_t end = text.find('\n', found);
-  const Json line = Json::parse(text.substr(found, end - found), nullptr, false);
+  const Json line = parse_json(text.substr(found, end - found));
   return line.is_object() && line.contains("elapsed_s") && line["elapsed_s"].is_number()
              ? line["elapsed_s"].get<double>()
              : 0;

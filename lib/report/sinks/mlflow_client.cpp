@@ -65,7 +65,7 @@ Json list_of(const Pairs& pairs) {
   return list;
 }
 
-Json parsed(const std::string& body) { return Json::parse(body, nullptr, false); }
+Json parsed(const std::string& body) { return parse_json(body); }
 
 bool is_worth_a_retry(int status) {
   return status == 0 || status == 408 || status == 429 || status >= 500;

@@ -28,8 +28,7 @@ std::int64_t milliseconds(double seconds) { return static_cast<std::int64_t>(sec
 std::string stored_id(const MlflowOptions& options) {
   const auto file = options.run_dir / kIdFile;
   if (!is_file(file)) return {};
-  const Json stored =
-      Json::parse(read_file(file, kMostIdBytes, ReadFailure::resource), nullptr, false);
+  const Json stored = parse_json(read_file(file, kMostIdBytes, ReadFailure::resource));
   const bool is_ours = stored.is_object() && stored.value("tracking_uri", "") == options.uri;
   return is_ours ? stored.value("run_id", "") : "";
 }

@@ -138,7 +138,7 @@ std::string dump_job(const Job& job) {
 }
 
 Job parse_job(std::string_view text) {
-  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const Json json = parse_json(text);
   check_keys(json, kKeys);
   ENSURE(config, text_of(json, "schema") == kSchema, "the schema must be {}", kSchema);
   Job job{kind_called(text_of(json, "kind")), text_of(json, "split"), text_of(json, "weights")};

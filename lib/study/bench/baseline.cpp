@@ -50,7 +50,7 @@ void add_value(Hasher& hasher, const std::string& path, const std::string& value
 
 Json read_json(const fs::path& file) {
   const std::string text = read_file(file, kMostBaselineBytes, ReadFailure::config);
-  Json document = Json::parse(text, nullptr, false);
+  Json document = parse_json(text);
   ENSURE(config, document.is_object(), "{} is not a JSON object, or the file is truncated",
          printable(file.string()));
   return document;

@@ -185,7 +185,7 @@ std::string lock_line(const LockHolder& holder) {
 }
 
 std::optional<LockHolder> read_lock_line(std::string_view text) {
-  const Json line = Json::parse(text.substr(0, text.find('\n')), nullptr, false);
+  const Json line = parse_json(text.substr(0, text.find('\n')));
   if (!line.is_object()) return std::nullopt;
   bool valid = true;
   const auto word = [&](const char* key) {

@@ -256,8 +256,7 @@ void remove_temporaries(const fs::path& folder) {
 Json read_object(const fs::path& file) {
   constexpr std::uint64_t kMostBytes = 64 << 20;
   if (!is_file(file)) return nullptr;
-  Json read = Json::parse(read_file(file, kMostBytes, ReadFailure::resource), nullptr,
-                          /*allow_exceptions=*/false);
+  Json read = parse_json(read_file(file, kMostBytes, ReadFailure::resource));
   return read.is_object() ? std::move(read) : Json();
 }
 

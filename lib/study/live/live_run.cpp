@@ -162,7 +162,7 @@ void add_metrics(const fs::path& run_dir, TopView& view) {
   const std::vector<std::string> lines = last_lines(run_dir / "metrics.jsonl");
   std::size_t damaged = 0;
   for (const std::string& text : lines) {
-    const Json line = Json::parse(text, nullptr, false);
+    const Json line = parse_json(text);
     if (!line.is_object() && &text != &lines.back()) ++damaged;  // the last line may be incomplete
     history.add(line);
   }

@@ -333,7 +333,7 @@ std::string rendezvous_text(const RendezvousInfo& rendezvous) {
 }
 
 RendezvousInfo parse_rendezvous(const std::string& text, const std::string& where) {
-  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const Json json = parse_json(text);
   const auto word = [&](const char* key) {
     const bool is_there = json.is_object() && json.contains(key) && json[key].is_string();
     ENSURE(config, is_there, "{} is not a valid rendezvous file: '{}' must be a string", where,

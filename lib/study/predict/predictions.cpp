@@ -42,7 +42,7 @@ void read_row(std::ifstream& file, std::span<T> values) {
 std::string read_name(std::ifstream& file) {
   std::string line;
   std::getline(file, line);
-  const Json name = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+  const Json name = parse_json(line);
   ENSURE(
       resource, name.is_string(),
       "cannot read the sample names that a rank has written to the run folder: a file is damaged");

@@ -42,8 +42,7 @@ double latency_of(const std::string& text) {
 
 report::Link link_of_file(const std::string& file) {
   constexpr std::uint64_t kMostBytes = 16 << 20;
-  const Json document =
-      Json::parse(read_file(file, kMostBytes, ReadFailure::config), nullptr, false);
+  const Json document = parse_json(read_file(file, kMostBytes, ReadFailure::config));
   ENSURE(config, !document.is_discarded(), "{} is not valid JSON", printable(file));
   return report::read_link(document, file);
 }

@@ -36,7 +36,7 @@ bool keeps_validation(std::string_view line, const ResumePoint& point) {
 }
 
 bool keeps_json_line(std::string_view line, const ResumePoint& point) {
-  const Json row = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+  const Json row = parse_json(line);
   const auto number = [&](const char* key) {
     return row.is_object() && row.contains(key) && row[key].is_number_integer()
                ? row[key].get<std::int64_t>()

@@ -26,7 +26,7 @@ std::string name_of(const MetricsLine& line) {
 
 MetricsLine parse_line(const std::string& text, std::size_t number) {
   MetricsLine line;
-  line.values = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  line.values = parse_json(text);
   const bool is_valid = line.values.is_object() && line.values.contains("type") &&
                         line.values["type"].is_string() && line.values.contains("step") &&
                         line.values["step"].is_number_integer();

@@ -273,7 +273,7 @@ std::int64_t last_step_in(std::string_view lines) {
     lines.remove_suffix(lines.ends_with('\n') ? 1 : 0);
     const std::size_t before = lines.rfind('\n');
     const std::size_t start = before == std::string_view::npos ? 0 : before + 1;
-    const Json line = Json::parse(lines.substr(start), nullptr, /*allow_exceptions=*/false);
+    const Json line = parse_json(lines.substr(start));
     const bool has_step = line.is_object() && line.contains("step");
     if (has_step && line["step"].is_number_integer()) return line["step"].get<std::int64_t>();
     lines = lines.substr(0, start);

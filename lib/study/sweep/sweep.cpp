@@ -442,7 +442,7 @@ std::optional<RunEnd> run_end(const fs::path& run_dir, const std::string& result
                               const Ranking& ranking) {
   const std::string text = text_at(run_dir / "result.json");
   if (text.empty() || result_hash(run_dir) == result_before) return std::nullopt;
-  const Json document = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const Json document = parse_json(text);
   if (!report::member(document, "exit_code").is_number_integer()) return std::nullopt;
   RunEnd end;
   end.exit_code = document["exit_code"].get<int>();

@@ -136,7 +136,7 @@ std::string read_if_there(const fs::path& path) {
 }
 
 std::string version_in(const std::string& manifest) {
-  const Json json = Json::parse(manifest, nullptr, /*allow_exceptions=*/false);
+  const Json json = parse_json(manifest);
   const bool known = json.is_object() && json.contains("version") && json["version"].is_string();
   return known ? json["version"].get<std::string>() : std::string();
 }
