@@ -5,7 +5,8 @@ usage: build_times.py [--targets trainctl,trainctl_engine] [--rounds N] [--only 
 
 Each build is configured with the preset `release` in a new folder, without the compiler cache, with two jobs. Prints objects, seconds
 and CPU seconds of each build, and their ratios to the build with all options; --write also writes the page docs/benchmarks/build_*.md.
-With --edit FILE it measures a rebuild in an existing build folder instead, after a line was added to that source."""
+With --edit FILE ... it measures rebuilds in an existing build folder instead, each after a line was added to one source; with --write
+they are the page docs/benchmarks/rebuild_*.md."""
 
 import argparse
 import os
@@ -88,6 +89,20 @@ def folder_table(rounds):
     return lines + [f"| `{name}` | {statistics.median(each['folders'][name] for each in rounds):.1f} |" for name in folders]
 
 
+def measure_edits(options, targets):
+    rows = [(str(source), number, rebuild_after_edit(options.build, source, targets)) for number in range(1, options.rounds + 1) for source in options.edit]
+    lines = ["| changed source | rebuild, s |", "| --- | --- |"]
+    for source in map(str, options.edit):
+        lines.append(f"| `{source}` | {statistics.median(seconds for name, _, seconds in rows if name == source):.1f} |")
+    print("\n".join(lines))
+    if options.write:
+        how = page.filled(f"""The preset `release`, two jobs, without the compiler cache. A line is added to one source, and `{options.targets}` are
+built again: all objects that contain the source, their libraries, the program and the engine. Medians of {options.rounds} rounds. The targets are
+30 s for a stage and 15 s for a source of the program.""")
+        page.write("rebuild", [page.title("Rebuilds after one change"), "", how, "", page.circumstances(options.build), "", *lines],
+                   ["source", "round", "s"], [(source, number, f"{seconds:.1f}") for source, number, seconds in rows])
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--targets", default="trainctl,trainctl_engine")
@@ -98,11 +113,8 @@ def main():
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
     targets = options.targets.split(",")
-    for source in options.edit:
-        seconds = [rebuild_after_edit(options.build, source, targets) for _ in range(options.rounds)]
-        print(f"{source}: {statistics.median(seconds):.1f} s")
     if options.edit:
-        return
+        return measure_edits(options, targets)
     results = {}
     for _ in range(options.rounds):
         for name in dict.fromkeys(["all options", *options.only]):

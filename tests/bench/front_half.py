@@ -37,9 +37,8 @@ def once(program, arguments):
     return (ended - began) * 1e3, usage.ru_maxrss / 1024
 
 
-def quartiles(values):
-    q1, median, q3 = statistics.quantiles(values, n=4, method="inclusive")
-    return f"{median:.1f} [{q1:.1f}, {q3:.1f}]"
+def quartiles(values, digits=1):
+    return "{1:.{3}f} [{0:.{3}f}, {2:.{3}f}]".format(*statistics.quantiles(values, n=4, method="inclusive"), digits)
 
 
 def table(rows):
