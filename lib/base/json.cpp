@@ -1,7 +1,8 @@
 #include "base/json.hpp"
 
-#include <array>
+#include <cstddef>
 #include <utility>
+#include <vector>
 
 template class nlohmann::basic_json<nlohmann::ordered_map>;
 template class nlohmann::detail::serializer<trainctl::Json>;
@@ -13,22 +14,45 @@ template class nlohmann::detail::parser<trainctl::Json, trainctl::JsonStringInpu
 template class nlohmann::detail::parser<trainctl::Json, trainctl::JsonViewInput>;
 
 namespace trainctl {
+namespace {
+
+using Builder = nlohmann::detail::json_sax_dom_parser<Json>;
+
+/// Builds the value of a document, and stops where the document exceeds a limit.
+class BoundedBuilder : public Builder {
+ public:
+  explicit BoundedBuilder(Json& value) : Builder(value, /*allow_exceptions_=*/false) {}
+
+  bool start_object(std::size_t size) {
+    keys_.push_back(0);
+    return keys_.size() <= kDeepest && Builder::start_object(size);
+  }
+  bool start_array(std::size_t size) {
+    keys_.push_back(0);
+    return keys_.size() <= kDeepest && Builder::start_array(size);
+  }
+  bool end_object() {
+    keys_.pop_back();
+    return Builder::end_object();
+  }
+  bool end_array() {
+    keys_.pop_back();
+    return Builder::end_array();
+  }
+  bool key(std::string& name) { return ++keys_.back() <= kMostKeys && Builder::key(name); }
+
+ private:
+  static constexpr std::size_t kDeepest = 100;
+  static constexpr int kMostKeys = 10'000;
+  std::vector<int> keys_;  // number of keys so far in each open object, and 0 for each open array
+};
+
+}  // namespace
 
 Json parse_json(std::string_view text) {
-  constexpr int kDeepest = 100;
-  constexpr int kMostKeys = 10'000;
-  std::array<int, kDeepest + 1> keys{};  // of the open object at each depth
-  bool bounded = true;
-  const auto count = [&](int depth, Json::parse_event_t event, Json& /*parsed*/) {
-    using enum Json::parse_event_t;
-    const auto level = static_cast<std::size_t>(depth);
-    if (event == object_start || event == array_start) bounded = bounded && depth < kDeepest;
-    if (bounded && event == object_start) keys[level + 1] = 0;
-    if (bounded && event == key) bounded = ++keys[level] <= kMostKeys;
-    return bounded;
-  };
-  Json value = Json::parse(text, count, /*allow_exceptions=*/false);
-  return bounded ? std::move(value) : Json(Json::value_t::discarded);
+  Json value;
+  BoundedBuilder builder(value);
+  return Json::sax_parse(text, &builder) ? std::move(value) : Json(Json::value_t::discarded);
 }
 
 std::string to_line(const Json& value) {

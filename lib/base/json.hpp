@@ -14,8 +14,8 @@ using JsonViewInput = nlohmann::detail::iterator_input_adapter<std::string_view:
 
 /// Returns the value of a text from a file or another program. It is discarded, see
 /// Json::is_discarded(), if the text is not JSON, has values nested more than 100 deep, or an
-/// object of more than 10,000 keys. Copies recurse into each level, and each new key is compared
-/// with all earlier keys of its object.
+/// object of more than 10,000 keys. The limits exist because copies recurse into each level, and
+/// because each new key is compared with all earlier keys of its object.
 Json parse_json(std::string_view text);
 
 /// Returns the value on one line. Non-finite numbers become null and invalid UTF-8 is replaced, so

@@ -190,7 +190,7 @@ std::string encode(const Event& event) {
 }
 
 Event decode(std::string_view line) {
-  const Json json = Json::parse(line, nullptr, false);
+  const Json json = parse_json(line);
   if (json.is_discarded()) refuse("not JSON", line);
   const auto name = json.is_object() ? json.find("event") : json.end();
   if (!json.is_object() || name == json.end() || !name->is_string())

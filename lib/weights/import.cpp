@@ -100,7 +100,7 @@ std::string dump_entries(const std::vector<Entry>& entries) {
 std::vector<Entry> parse_entries(const std::string& text) {
   std::vector<Entry> entries;
   try {
-    for (const Json& one : Json::parse(text)) {
+    for (const Json& one : parse_json(text)) {
       entries.push_back({one.at(0).get<std::string>(), one.at(1).get<std::string>(),
                          one.at(2).get<std::vector<std::int64_t>>()});
     }

@@ -51,6 +51,15 @@ TEST_CASE("growth: parsing JSON is linear in its objects, also where one has too
     return [text = text + "]"] { (void)parse_json(text); };
   };
   CHECK(growth_per_doubling(of_objects, 100) <= kMostPerDoubling);
+  for (const char* item : {"{}", "[]", "1", R"({"a":1,"b":"c"})"}) {
+    CAPTURE(item);
+    const auto of_items = [&](std::size_t count) {
+      std::string text = "{\"items\":[{}";
+      for (std::size_t i = 0; i < count; ++i) text += std::string(",") + item;
+      return [text = text + "]}"] { (void)parse_json(text); };
+    };
+    CHECK(growth_per_doubling(of_items, 1'000) <= kMostPerDoubling);
+  }
   const auto of_keys = [](std::size_t count) {
     return [text = object_of(count)] { (void)parse_json(text); };
   };

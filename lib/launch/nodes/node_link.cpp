@@ -192,7 +192,7 @@ std::string encode(const NodeMessage& message) {
 
 NodeMessage decode_node_message(std::string_view line) {
   try {
-    const Json document = Json::parse(line);
+    const Json document = parse_json(line);
     ENSURE(unexpected, document.is_object(), "it is not a JSON object");
     std::string name;
     events::read(document.at("message"), name);

@@ -282,7 +282,7 @@ std::optional<events::Failed> read_error_file(const fs::path& log_folder, int ra
   } catch (const Error&) {
     return std::nullopt;
   }
-  const Json document = Json::parse(text, nullptr, false);
+  const Json document = parse_json(text);
   if (!document.is_object()) return std::nullopt;
   const Json kind = document.value("kind", Json());
   const Json message = document.value("message", Json());

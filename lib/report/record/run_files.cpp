@@ -125,25 +125,6 @@ events::RankEpoch rank_epoch(const std::map<std::string, std::string>& row) {
   return epoch;
 }
 
-bool is_too_deep(std::string_view text) {
-  constexpr int kDeepest = 64;
-  int depth = 0;
-  bool quoted = false;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (quoted && c == '\\') {
-      ++i;
-    } else if (c == '"') {
-      quoted = !quoted;
-    } else if (!quoted && (c == '[' || c == '{')) {
-      if (++depth > kDeepest) return true;
-    } else if (!quoted && (c == ']' || c == '}')) {
-      --depth;
-    }
-  }
-  return false;
-}
-
 events::StepLogged step_of(const Json& line) {
   return {.epoch = whole(number_at(line, "epoch")) - 1,
           .global_step = whole(number_at(line, "step")),
@@ -351,7 +332,7 @@ class FolderReader {
   Json document(const std::string& name) {
     const std::string found = text(name, kMostDocument);
     if (found.empty()) return nullptr;
-    Json read = parse_bounded(found);
+    Json read = parse_json(found);
     if (read.is_object()) return read;
     note(name + " is damaged: it must be a JSON object");
     return nullptr;
@@ -425,7 +406,7 @@ RunFiles read_run(const fs::path& folder, Histories histories) {
 }
 
 Json read_document(const fs::path& file) {
-  Json document = parse_bounded(read_file(file, kMostDocument, ReadFailure::config));
+  Json document = parse_json(read_file(file, kMostDocument, ReadFailure::config));
   ENSURE(config, document.is_object() && !schema_of(document).empty(),
          "{} is not a trainctl JSON document: it has no 'schema'", printable(file.string()));
   return document;
@@ -481,11 +462,6 @@ const char* transfer_name(std::span<const RunFiles* const> runs) {
   return on_cpu == static_cast<std::ptrdiff_t>(runs.size()) ? "convert batches" : "copy or convert";
 }
 
-Json parse_bounded(std::string_view text) {
-  if (is_too_deep(text)) return Json(Json::value_t::discarded);
-  return parse_json(text);
-}
-
 void note_damage(const std::string& name, std::string_view text, Notes& notes) {
   Damage damage(name, notes);
   const auto is_bad = [](const std::string& cell) { return !cell.empty() && !is_number(cell); };
@@ -508,7 +484,7 @@ StepLines steps_of(std::string_view text, Notes& notes) {
     const bool is_whole = text.find('\n') != std::string_view::npos;
     const std::string_view line = next_line(text);
     if (line.empty()) continue;
-    const Json read = parse_bounded(line);
+    const Json read = parse_json(line);
     const std::string type = text_at(read, "type");
     if (type != "step") {
       const bool is_cut = !is_whole && !read.is_object();  // a running run is writing it

@@ -97,9 +97,6 @@ const char* transfer_name(std::span<const RunFiles* const> runs);
 /// Sentences, one about each damaged part of a file.
 using Notes = std::vector<std::string>;
 
-/// Parses JSON; returns a discarded value for invalid JSON and for nesting deeper than 64.
-Json parse_bounded(std::string_view text);
-
 /// Notes the damaged lines of a CSV file: lines with another number of cells than the header or
 /// without an epoch, which are left out, and lines with a cell that should be a number.
 void note_damage(const std::string& name, std::string_view text, Notes& notes);

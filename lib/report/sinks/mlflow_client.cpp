@@ -65,8 +65,6 @@ Json list_of(const Pairs& pairs) {
   return list;
 }
 
-Json parsed(const std::string& body) { return parse_json(body); }
-
 bool is_worth_a_retry(int status) {
   return status == 0 || status == 408 || status == 429 || status >= 500;
 }
@@ -74,7 +72,7 @@ bool is_worth_a_retry(int status) {
 /// Returns what a server replied to a request that failed, in one line.
 std::string cause_of(const Reply& reply) {
   if (reply.status == 0) return reply.failure.empty() ? "no response" : reply.failure;
-  const Json body = parsed(reply.body);
+  const Json body = parse_json(reply.body);
   const std::string message = text_at(body, "message");
   return fmt::format("HTTP status {}{}{}", reply.status, message.empty() ? "" : ": ",
                      bounded(one_line(message)));
@@ -132,7 +130,7 @@ std::optional<Run> Client::reopen(const std::string& id) {
   if (reply.status == 404) return std::nullopt;
   ENSURE(config, reply.status == 200, "{}", cause_of(reply));
   auto run = read([&]() -> std::optional<Run> {
-    const Json body = Json::parse(reply.body);
+    const Json body = parse_json(reply.body);
     if (text_at(body.at("run").at("info"), "lifecycle_stage") == "deleted") return std::nullopt;
     return run_of(body);
   });
@@ -149,15 +147,15 @@ std::string Client::experiment_id(const std::string& name) {
   if (reply.status == 404) {
     reply = send({"POST", "/api/2.0/mlflow/experiments/create", to_line({{"name", name}})});
     if (reply.status == 200)
-      return read([&] { return Json::parse(reply.body).at("experiment_id").get<std::string>(); });
+      return read([&] { return parse_json(reply.body).at("experiment_id").get<std::string>(); });
     // Another run may have created the experiment at the same time.
-    if (text_at(parsed(reply.body), "error_code") == "RESOURCE_ALREADY_EXISTS")
+    if (text_at(parse_json(reply.body), "error_code") == "RESOURCE_ALREADY_EXISTS")
       reply = send({"GET", get, {}});
   }
   ENSURE(config, reply.status == 200, "cannot open the experiment '{}': {}", printable(name),
          cause_of(reply));
   return read([&] {
-    const Json body = Json::parse(reply.body);
+    const Json body = parse_json(reply.body);
     const Json& experiment = body.at("experiment");
     ENSURE(config, text_at(experiment, "lifecycle_stage") != "deleted",
            "the experiment '{}' was deleted; restore it, or write another experiment_name",
@@ -232,7 +230,7 @@ void Client::finish(const Run& run, const std::string& status, std::int64_t end_
 Json Client::call(const std::string& method, const std::string& endpoint, const Json& body) {
   const Reply reply = send({method, "/api/2.0/mlflow/" + endpoint, to_line(body)});
   ENSURE(config, reply.status == 200, "{}: {}", endpoint, cause_of(reply));
-  return read([&] { return Json::parse(reply.body); });
+  return read([&] { return parse_json(reply.body); });
 }
 
 Reply Client::send(const Call& request) {

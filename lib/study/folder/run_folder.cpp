@@ -150,7 +150,7 @@ constexpr std::uint64_t kMostDocument = 64 << 20;
 constexpr const char* kResolved = "config.resolved.yaml";
 
 std::string json_damage(const fs::path& file) {
-  const Json read = report::parse_bounded(read_file(file, kMostDocument, ReadFailure::config));
+  const Json read = parse_json(read_file(file, kMostDocument, ReadFailure::config));
   return read.is_object() ? "" : "it is not a JSON object";
 }
 
