@@ -137,7 +137,33 @@ TEST_CASE("growth: interpolation is linear in references and in their targets") 
   CHECK(growth_per_doubling(in_one_text, 100) <= kMostPerDoubling);
 }
 
-TEST_CASE("growth: applying overrides is linear in their number and in the size of the file") {
+TEST_CASE(
+    "growth: references to keys that do not exist are linear in their number and in the keys") {
+  const auto unknown = [](std::size_t count) {
+    const config::Node tree = map_of(2 * count, [&](std::size_t i) {
+      if (i < count) return "a_key" + std::to_string(i) + ": 1\n";
+      return (i == count ? "references:\n" : "") + ("- ${a_kay" + std::to_string(i)) + "}\n";
+    });
+    return [tree] {
+      config::Diagnostics diagnostics;
+      (void)config::finish_tree(tree, {}, diagnostics);
+      CHECK(diagnostics.error_count() > 0);
+    };
+  };
+  CHECK(growth_per_doubling(unknown, 300) <= kMostPerDoubling);
+}
+
+TEST_CASE("interpolation: defaults of environment variables have a limit of nesting") {
+  std::string text = "a: ";
+  for (int i = 0; i < 1'000; ++i) text += "${env:TRAINCTL_NO_SUCH_VARIABLE,";
+  text += "1" + std::string(1'000, '}') + "\n";
+  config::Diagnostics diagnostics;
+  (void)config::finish_tree(map_of(1, [&](std::size_t) { return text; }), {}, diagnostics);
+  CHECK_THAT(diagnostics.render(), Contains("levels deep"));
+}
+
+TEST_CASE(
+    "growth: overrides of a few keys are linear in their number and in the size of the file") {
   const auto key = [](std::size_t i) { return "k" + std::to_string(i) + ": 1\n"; };
   const auto many = [&](std::size_t count) {
     std::vector<std::string> overrides;

@@ -217,10 +217,7 @@ class Resolver {
       return fail(node, fmt::format("the environment variable '{}' is not set", name),
                   fmt::format("set it, or give a default: ${{env:{},default}}", name));
     }
-    Node fallback = typed_value(what.substr(comma + 1), node.position);
-    return fallback.is_null() || fallback.text.find("${") == std::string::npos
-               ? fallback
-               : expand(fallback, depth);
+    return resolve(typed_value(what.substr(comma + 1), node.position), depth + 1);
   }
 
   Node secret(const Node& node, const std::string& what) {
@@ -253,7 +250,7 @@ class Resolver {
     return value;
   }
 
-  /// Does the same as child(), in a time that does not depend on the number of children.
+  /// Returns the same as child(), in constant time.
   const Node* child_in_tree(const Node& parent, const std::string& part) {
     if (parent.type != Node::Type::map) return child(parent, part);
     auto& entries = entries_[&parent];
@@ -283,9 +280,12 @@ class Resolver {
     return is_resolved ? Node(*at) : resolve(*at, depth);
   }
 
+  /// Suggests a key for the first errors only, because a suggestion compares all keys of the map.
   Node unknown(const Node& node, const std::string& path, const Node& parent,
                const std::string& part) {
-    const std::optional<std::string> near = nearest(part, child_names(parent));
+    constexpr int kMostSuggestions = 100;
+    std::optional<std::string> near;
+    if (diagnostics_.error_count() < kMostSuggestions) near = nearest(part, child_names(parent));
     return fail(node, fmt::format("{} refers to a key that does not exist", shown(node, path)),
                 near
                     ? fmt::format("did you mean '{}'?", *near)
@@ -306,7 +306,8 @@ class Resolver {
 
   const Node& tree_;
   Diagnostics& diagnostics_;
-  std::map<const Node*, std::unordered_map<std::string_view, const Node*>> entries_;  // of maps
+  std::map<const Node*, std::unordered_map<std::string_view, const Node*>>
+      entries_;  // by the map that has them
   std::vector<std::string> chain_;
   std::set<std::set<std::string>> cycles_;
   std::size_t cycles_met_ = 0;

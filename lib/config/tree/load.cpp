@@ -175,11 +175,11 @@ Node merge_values(Node base, Node overlay, const FieldType* type, const Vocabula
 Node merge_maps(Node base, Node overlay, const std::optional<FieldsOfMap>& fields,
                 const Vocabulary* vocabulary) {
   base.position = overlay.position;
-  std::unordered_map<std::string, std::size_t> places;
-  for (const Entry& entry : base.entries) places.emplace(entry.key, places.size());
+  std::unordered_map<std::string, std::size_t> indices;
+  for (std::size_t i = 0; i < base.entries.size(); ++i) indices.emplace(base.entries[i].key, i);
   for (Entry& entry : overlay.entries) {
-    const auto found = places.find(entry.key);
-    if (found == places.end()) {
+    const auto [found, is_new] = indices.emplace(entry.key, base.entries.size());
+    if (is_new) {
       base.entries.push_back(std::move(entry));
       continue;
     }
