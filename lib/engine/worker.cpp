@@ -109,7 +109,7 @@ EarlierChoices choices_before(const fs::path& run_dir) {
   if (job.resume.empty()) return {};
   return in_context("--resume", [&] {
     const checkpoint::Manifest saved = checkpoint::read_manifest(job.resume);
-    return EarlierChoices{threads_of(saved), channels_last_of(saved)};
+    return EarlierChoices{threads_of(saved), threads_taken_of(saved), channels_last_of(saved)};
   });
 }
 
@@ -309,8 +309,8 @@ int Worker::run_training() {
   at::manual_seed(stream.next_u64());
   train::Options options = train::options_from(experiment, device, request_.world_size);
   options.until_epoch = spec::read_job(run_dir).until_epoch;
-  const OriginContext origin{
-      run_dir, device, threads.threads, layout.channels_last, place.backends, data.fingerprints};
+  const OriginContext origin{run_dir,        device,           threads, layout.channels_last,
+                             place.backends, data.fingerprints};
   const train::Session session{.model = *built.model,
                                .task = *built.task,
                                .loss = *built.loss,

@@ -86,6 +86,9 @@ TEST_CASE("resume: the number of threads is kept and not probed again") {
   TempFolder folder;
   REQUIRE(run_engine(folder, kSmall, SIGTERM).code == 75);
   const std::filesystem::path last = std::filesystem::canonical(folder / "checkpoints/last");
+  checkpoint::Manifest manifest = checkpoint::read_manifest(last);
+  manifest.facts["threads_taken"] = "0.4";
+  container::write(last / checkpoint::kManifestName, {}, checkpoint::to_json(manifest));
   std::ofstream(folder / spec::kJobFile)
       << spec::dump_job({.kind = spec::JobKind::train, .resume = last});
   const std::string text = kSmall;
@@ -93,6 +96,9 @@ TEST_CASE("resume: the number of threads is kept and not probed again") {
   REQUIRE(ended.code == 0);
   CHECK(ended.find<events::RunStarted>()->num_threads == 1);
   CHECK(ended.find<events::RunStarted>()->num_threads_why == "as at the start of the run");
+  CHECK(ended.find<events::RunStarted>()->num_threads_taken == 0.4);
+  const std::filesystem::path next = std::filesystem::canonical(folder / "checkpoints/last");
+  CHECK(checkpoint::read_manifest(next).facts.at("threads_taken") == "0.4");
   CHECK(ended.find<events::Resumed>()->why_not.empty());
 }
 

@@ -33,7 +33,10 @@ train::ThreadChoice probe(const ProbeContext& context) {
   const int cores = cores_of_rank(context.local_world_size);
   // Another number of threads would change the order of additions, and so the results.
   const std::optional<int> before = context.before.threads;
-  if (before && *before <= cores) return {*before, "as at the start of the run"};
+  if (before && *before <= cores)
+    return {.threads = *before,
+            .why = "as at the start of the run",
+            .taken = context.before.threads_taken};
   if (cores == 1) return {1, "each process has only one core"};
   const train::ThreadProbe threads{cores, throwaway_step(context),
                                    [](int n) { at::set_num_threads(n); }};

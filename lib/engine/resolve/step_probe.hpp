@@ -19,6 +19,7 @@ namespace trainctl::engine {
 /// so the exact results.
 struct EarlierChoices {
   std::optional<int> threads;
+  double threads_taken = 0;  // see ThreadChoice::taken
   std::optional<bool> channels_last;
 };
 

@@ -49,7 +49,7 @@ checkpoint::Manifest origin_of(const OriginContext& context) {
   origin.version = program_version();
   origin.config_hash = to_hex(hash_bytes(std::as_bytes(std::span(config))));
   origin.facts = {{"torch", TORCH_VERSION},
-                  {"threads", std::to_string(context.threads)},
+                  {"threads", std::to_string(context.threads.threads)},
                   {"channels_last", context.channels_last ? "true" : "false"},
                   {"fp32_precision", context.backends.fp32_precision},
                   {"benchmark", context.backends.benchmark ? "true" : "false"},
@@ -62,6 +62,8 @@ checkpoint::Manifest origin_of(const OriginContext& context) {
     origin.facts["gpu"] = fmt::format("{}, compute capability {}", gpu.name, gpu.capability);
     origin.facts["cuda"] = fmt::format("{}, NCCL {}", gpu.versions, dist::nccl_version());
   }
+  if (context.threads.taken > 0)
+    origin.facts["threads_taken"] = fmt::format("{}", context.threads.taken);
   for (const auto& [split, fingerprint] : context.data_fingerprints)
     origin.facts["data." + split] = fingerprint;
   return origin;
@@ -70,6 +72,10 @@ checkpoint::Manifest origin_of(const OriginContext& context) {
 std::optional<int> threads_of(const checkpoint::Manifest& saved) {
   const auto threads = parse_number<int>(fact(saved, "threads"));
   return threads && *threads > 0 ? threads : std::nullopt;
+}
+
+double threads_taken_of(const checkpoint::Manifest& saved) {
+  return parse_number<double>(fact(saved, "threads_taken")).value_or(0);
 }
 
 std::optional<bool> channels_last_of(const checkpoint::Manifest& saved) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "checkpoint/manifest.hpp"
+#include "train/measure/auto_settings.hpp"
 #include "train/measure/backends.hpp"
 
 #include <ATen/core/Tensor.h>
@@ -16,20 +17,23 @@ namespace trainctl::engine {
 struct OriginContext {
   const std::filesystem::path& run_dir;
   at::Device device = at::kCPU;
-  int threads = 1;
+  const train::ThreadChoice& threads;
   bool channels_last = false;
   const train::BackendSettings& backends;
   const std::map<std::string, std::string>& data_fingerprints;
 };
 
 /// Returns what the manifests of a run record: version, config_hash and facts: "torch", "threads",
-/// "channels_last", "fp32_precision", "benchmark", "device", "cpu", "cpu_features", "gpu" and
-/// "cuda" on a GPU, "data.train", "data.val", "data.split" (how dataset.split divides the data),
-/// "config" (config.resolved.yaml).
+/// "threads_taken" (see ThreadChoice::taken; absent if 0), "channels_last", "fp32_precision",
+/// "benchmark", "device", "cpu", "cpu_features", "gpu" and "cuda" on a GPU, "data.train",
+/// "data.val", "data.split" (how dataset.split divides the data), "config" (config.resolved.yaml).
 checkpoint::Manifest origin_of(const OriginContext& context);
 
 /// Returns the number of threads that wrote the checkpoint; nullopt if it is not recorded.
 std::optional<int> threads_of(const checkpoint::Manifest& saved);
+
+/// Returns the share of the cores that other processes used when the number was chosen.
+double threads_taken_of(const checkpoint::Manifest& saved);
 
 /// Returns whether the run used channels-last images; nullopt if the checkpoint does not record it.
 std::optional<bool> channels_last_of(const checkpoint::Manifest& saved);
