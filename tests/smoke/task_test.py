@@ -135,7 +135,8 @@ class FindsPixels(Tasks):
 
     def test_images_are_shown_next_to_their_masks(self):
         sheet = self.folder / "samples.png"
-        self.assertEqual(self.ask("data", "show", self.CONFIG, "--samples", "4", "--out", sheet)["labels"], [None] * 4)
+        shown = self.ask("data", "show", self.CONFIG, "--samples", "4", "--out", sheet)
+        self.assertEqual((shown["labels"], shown["image"]), ([None] * 4, [48, 48, 3]))
         # Two rows and columns of images of 48 pixels, twice as large, with masks of the same size, captions and gaps.
         self.assertEqual(struct.unpack(">II", sheet.read_bytes()[16:24]), (2 * (4 * 48 + 8) + 8, 2 * (2 * 48 + 14 + 8) + 8))
 

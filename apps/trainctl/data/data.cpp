@@ -145,6 +145,7 @@ std::optional<std::int64_t> label_of(const data::Batch& batch, const data::Layou
 
 struct Shown {
   std::vector<data::SheetImage> images;
+  std::int64_t channels = 0;  // of an image, without its mask
   std::vector<std::optional<std::int64_t>> labels;
   std::vector<std::string> class_names;  // empty if the classes only have numbers
   std::vector<data::SkippedSample> skipped;
@@ -163,12 +164,17 @@ std::size_t image_of(const data::Layout& layout) {
   return image;
 }
 
+// Returns the channels of the image, without the mask that is stored after them.
+std::int64_t channels_of(const data::Layout& layout) {
+  const bool masks = data::find_field(layout, spec::kPixels) < layout.size();
+  return data::image_shape(layout[image_of(layout)]).channels - (masks ? 1 : 0);
+}
+
 // Checks the size of the sheet before anything is loaded.
 void check_sheet(const data::Pipeline& pipeline, std::int64_t samples) {
   const data::Layout layout = data::transformed(pipeline.dataset->layout(), pipeline.transforms);
   const data::ImageShape shape = data::image_shape(layout[image_of(layout)]);
-  const bool masks = data::find_field(layout, spec::kPixels) < layout.size();
-  const std::int64_t channels = shape.channels - (masks ? 1 : 0);
+  const std::int64_t channels = channels_of(layout);
   ENSURE(config, channels == 1 || channels == 3,
          "the images have {} channels; images of 1 (gray) or 3 (RGB) can be shown", channels);
   (void)data::sheet_shape(std::min(samples, pipeline.dataset->size()), shape);
@@ -177,6 +183,7 @@ void check_sheet(const data::Pipeline& pipeline, std::int64_t samples) {
 void take(const data::Batch& batch, const data::Layout& layout, Shown& shown) {
   const std::size_t image = image_of(layout);
   const data::ImageShape shape = data::image_shape(layout[image]);
+  shown.channels = channels_of(layout);
   for (std::size_t row = 0; row < static_cast<std::size_t>(batch.valid); ++row) {
     const auto* pixels =
         reinterpret_cast<const std::uint8_t*>(batch.fields[image].data()) + row * shape.bytes();
@@ -206,7 +213,7 @@ Json document(const ShowArguments& arguments, const Shown& shown) {
           {"file", arguments.out},
           {"split", arguments.split},
           {"epoch", arguments.epoch},
-          {"image", {shape.height, shape.width, shape.channels}},
+          {"image", {shape.height, shape.width, shown.channels}},
           {"labels", labels},
           {"class_names", shown.class_names},
           {"skipped", skipped_json(shown.skipped)}};
