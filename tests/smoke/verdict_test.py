@@ -5,11 +5,9 @@ import hashlib
 import json
 import os
 import pathlib
-import subprocess
-import sys
 import unittest
 
-from support import Smoke, main, measures_time, run
+from support import Smoke, busy_cores, main, measures_time, run
 
 # Saves would take a large part of a short epoch.
 NO_SAVES = ["checkpoint.every_n_epochs=100", "checkpoint.save_top_k=0", "checkpoint.save_last=false"]
@@ -205,14 +203,9 @@ class Settings(Verdicts):
 class BusyMachine(Verdicts):
     @unittest.skipUnless(pathlib.Path("/proc/stat").is_file(), "this kernel does not report the use of cores")
     def test_processes_that_take_all_cores_are_named_first(self):
-        burners = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in os.sched_getaffinity(0) for _ in "ab"]
-        try:
+        with busy_cores():
             found = self.verdict("model.hidden=[512, 512]", "loader.batch_size=100", "loader.num_workers=0",
                                  "dataset.train.samples=8000", "trainer.max_epochs=2", "trainer.limit_val_batches=1", *NO_SAVES, quiet=False)
-        finally:
-            for burner in burners:
-                burner.kill()
-                burner.wait()
         shares = {each["name"]: each["value"] for each in found["evidence"]}
         if "outside_cores" not in shares:
             self.skipTest("the kernel does not report the use of these cores")

@@ -1,5 +1,6 @@
 """Helpers of the smoke tests: they start the program as a user does, in a temporary folder. Needs TRAINCTL_BINARY."""
 
+import contextlib
 import csv
 import functools
 import gzip
@@ -13,6 +14,7 @@ import shutil
 import socket
 import struct
 import subprocess
+import sys
 import tempfile
 import time
 import typing
@@ -124,6 +126,22 @@ class Contention:
     def share(self):
         taken, own, total = (after - before for after, before in zip(self._times(), self.before))
         return max(0.0, taken - own) / total if total > 0 else 0.0
+
+
+@contextlib.contextmanager
+def busy_cores():
+    """Restricts this process to two of its cores, and keeps these busy with processes that end when it ends."""
+    code = "import os\nparent = os.getppid()\nwhile os.getppid() == parent: pass"
+    before = os.sched_getaffinity(0)
+    cores = sorted(before)[:2]
+    with contextlib.ExitStack() as stack:
+        stack.callback(os.sched_setaffinity, 0, before)
+        os.sched_setaffinity(0, cores)
+        for _ in range(2 * len(cores)):
+            process = subprocess.Popen([sys.executable, "-c", code])
+            stack.callback(process.wait)
+            stack.callback(process.kill)
+        yield
 
 
 # These ports are below the ephemeral range of the kernel; processes that start together begin at different ones.
