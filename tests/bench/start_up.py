@@ -30,20 +30,20 @@ for _ in range(2):
     nn.functional.cross_entropy(model(images), labels).backward()
     optimizer.step()
 """
-HOW = """This page shows how long a small run on CPUs takes from the start of the program to its end, and the most memory that one of its
-processes uses. The run trains the network of `{config}` for two steps in one thread and writes its run folder. A script of PyTorch does two
-steps of the same network on random images and writes nothing. "worker" is the time from the start of the worker process until its
+HOW = """This page shows how long a small run on CPUs takes from the start of the program to its end, and the largest peak memory of its
+processes. The run trains the network of `{config}` for two steps in one thread and writes its run folder. A PyTorch script does two
+steps with the same network on random images and writes nothing. "worker" is the time from the start of the worker process until its
 libraries are loaded, and the peak memory of a process, as `trainctl bench` shows them. The numbers are medians [quartiles] of {rounds} rounds,
-in each of which everything runs once; ratios are those of the same round. The targets (bars) are {s} s and {MB} MB for the worker."""
-BARS = {"s": 0.3, "MB": 250}
-RUN, LOOP_NAME, WORKER = "`trainctl run`", "script of PyTorch", "worker"
+in each of which everything runs once; ratios are those of the same round. The goals are {s} s and {MiB} MiB for the worker."""
+GOALS = {"s": 0.3, "MiB": 250}
+RUN, SCRIPT, WORKER = "`trainctl run`", "PyTorch script", "worker"
 
 
 def worker(program):
-    """Returns the seconds that a worker takes to start, and its memory in MB."""
+    """Returns the seconds that a worker takes to start, and its peak memory in MiB."""
     with tempfile.TemporaryDirectory(prefix="trainctl-start-") as folder:
         done = subprocess.run([program, "bench", CONFIG, *SHORT, "--workers", "0", "--repeats", "1", "--out", folder, "--json"], cwd=page.ROOT,
-                              check=True, capture_output=True, text=True)
+                              check=True, stdout=subprocess.PIPE, text=True)
     row = json.loads(done.stdout)["rows"][0]
     return row["startup_s"], row["rss_mb"]
 
@@ -54,43 +54,43 @@ def whole_run(program):
     return milliseconds / 1e3, memory
 
 
-def loop(python):
+def script(python):
     milliseconds, memory = once(python, ["-c", LOOP])
     return milliseconds / 1e3, memory
 
 
 def table(rows):
-    lines = ["| | wall, s | peak memory, MB |", "| --- | --- | --- |"]
-    for name in (RUN, LOOP_NAME, WORKER):
-        mine = [row for row in rows if row[0] == name]
-        lines.append(f"| {name} | {quartiles([row[2] for row in mine], 2)} | {quartiles([row[3] for row in mine], 0)} |")
-    pairs = list(zip([row for row in rows if row[0] == RUN], [row for row in rows if row[0] == LOOP_NAME]))
-    ratios = [quartiles([ours[column] / theirs[column] for ours, theirs in pairs], 2) for column in (2, 3)]
-    return [*lines, f"| {RUN} / {LOOP_NAME} | {ratios[0]} | {ratios[1]} |"]
+    lines = ["| | time, s | peak memory, MiB |", "| --- | --- | --- |"]
+    for name in (RUN, SCRIPT, WORKER):
+        found = [row for row in rows if row[0] == name]
+        lines.append(f"| {name} | {quartiles([row[2] for row in found], 2)} | {quartiles([row[3] for row in found], 0)} |")
+    pairs = list(zip([row for row in rows if row[0] == RUN], [row for row in rows if row[0] == SCRIPT]))
+    ratios = [quartiles([run[column] / script[column] for run, script in pairs], 2) for column in (2, 3)]
+    return [*lines, f"| {RUN} / {SCRIPT} | {ratios[0]} | {ratios[1]} |"]
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("build", type=pathlib.Path)
-    parser.add_argument("python")
+    parser.add_argument("build", type=lambda text: pathlib.Path(text).resolve())
+    parser.add_argument("python", type=lambda text: pathlib.Path(text).absolute())
     parser.add_argument("--rounds", type=int, default=11)
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
-    program = options.build.resolve() / "bin/trainctl"
-    ways = [(RUN, lambda: whole_run(program)), (LOOP_NAME, lambda: loop(options.python)), (WORKER, lambda: worker(program))]
-    for _, way in ways:
-        way()  # the first round only brings the files into memory
+    program = options.build / "bin/trainctl"
+    measurements = [(RUN, lambda: whole_run(program)), (SCRIPT, lambda: script(options.python)), (WORKER, lambda: worker(program))]
+    for _, measure in measurements:
+        measure()  # warms the page cache
     rows = []
     for number in range(1, options.rounds + 1):
-        rows += [(name, number, *way()) for name, way in (ways if number % 2 else reversed(ways))]
+        rows += [(name, number, *measure()) for name, measure in (measurements if number % 2 else reversed(measurements))]
     lines = table(rows)
     print("\n".join(lines))
     if options.write:
         torch = subprocess.run([options.python, "-c", "import torch; print(torch.__version__)"], check=True, capture_output=True, text=True)
-        text = [page.title("Start of a small run"), "", page.filled(HOW.format(config=CONFIG, rounds=options.rounds, **BARS)), "",
-                f"{page.circumstances(options.build.resolve())} PyTorch {torch.stdout.strip()}.", "", *lines, "",
+        text = [page.title("Start of a small run"), "", page.filled(HOW.format(config=CONFIG, rounds=options.rounds, **GOALS)), "",
+                f"{page.circumstances(options.build)} PyTorch {torch.stdout.strip()}.", "", *lines, "",
                 "```", f"tests/bench/start_up.py build/release PYTHON --rounds {options.rounds} --write", "```"]
-        page.write("start_up", text, ["measured", "round", "wall_s", "peak_mb"],
+        page.write("start_up", text, ["measured", "round", "s", "peak_mib"],
                    [[name.strip("`"), number, f"{seconds:.3f}", f"{memory:.1f}"] for name, number, seconds, memory in rows])
 
 
