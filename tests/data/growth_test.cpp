@@ -31,14 +31,21 @@ namespace {
 class TwoSizes {
  public:
   using Make = std::function<void(const TempFolder& folder, int count)>;
+  using Work = std::function<void(const TempFolder& folder)>;
 
   TwoSizes(int count, const Make& make) {
     make(small_, count);
     make(large_, count << kDoublings);
   }
-  /// Returns the growth of the cost of `work` from the small to the large folder.
-  double growth(const std::function<void(const TempFolder& folder)>& work) const {
-    const auto prepare = [&](std::size_t size) {
+
+  /// Returns the growth of the cost of `work` from the small to the large folder, without anything
+  /// in the cache folder.
+  double growth(const Work& work) const { return growth_with_cache(work, /*clears=*/true); }
+
+  double growth_with_cache(const Work& work, bool clears = false) const {
+    const auto prepare = [&, clears](std::size_t size) {
+      for (const auto& file : clears ? cache_.files() : std::vector<std::filesystem::path>())
+        std::filesystem::remove(file);
       return [&work, &folder = size == 1 ? small_ : large_] { work(folder); };
     };
     return growth_per_doubling(prepare, 1);
@@ -153,8 +160,8 @@ TEST_CASE("growth: reading an image folder from its manifest is linear in its fi
     (void)facts("image_folder", options);
     (void)build("image_folder", options)->fingerprint();
   };
-  (void)sizes.growth(load);  // the first run writes the manifests
-  CHECK(sizes.growth(load) <= kMostPerDoubling);
+  (void)sizes.growth_with_cache(load);  // the first run writes the manifests
+  CHECK(sizes.growth_with_cache(load) <= kMostPerDoubling);
 }
 
 TEST_CASE("growth: reading an image list is linear in its lines, classes and groups", "[growth]") {
@@ -446,52 +453,59 @@ TEST_CASE("growth: reading texts from folders is linear in their files", "[growt
   }) <= kMostPerDoubling);
 }
 
-TEST_CASE("growth: tokenizing texts is linear in their lines and number", "[growth]") {
-  const TwoSizes sizes(40, [](const TempFolder& folder, int count) {
-    put_text(folder / "bytes.txt", lines_of_text(count * 200));
-    put_text(folder / "pieces.txt", lines_of_text(count * 40));
-    for (int i = 0; i < count; ++i) put_text(folder / "many" / std::to_string(i), "a cat\n");
+namespace {
+
+double growth_of_tokenizing(const TwoSizes& sizes, const char* input, TokenizeOptions options) {
+  return sizes.growth([&](const TempFolder& folder) {
+    options.inputs = {folder / input};
+    if (std::filesystem::is_directory(folder / input))
+      options.inputs.assign(std::filesystem::directory_iterator(folder / input), {});
+    options.out = folder / "tokens.bin";
+    options.val_out = folder / "val.bin";
+    (void)tokenize(options, [](std::int64_t, std::int64_t) {});
+    (void)read_token_record(options.out);
   });
-  const auto growth_of_inputs = [&](const char* input, TokenizeOptions options) {
-    return sizes.growth([&](const TempFolder& folder) {
-      options.inputs = {folder / input};
-      if (std::filesystem::is_directory(folder / input))
-        options.inputs.assign(std::filesystem::directory_iterator(folder / input), {});
-      options.out = folder / "tokens.bin";
-      options.val_out = folder / "val.bin";
-      (void)tokenize(options, [](std::int64_t, std::int64_t) {});
-      (void)read_token_record(options.out);
-    });
-  };
-  CHECK(growth_of_inputs("bytes.txt", {}) <= kMostPerDoubling);
-  CHECK(growth_of_inputs("many", {}) <= kMostPerDoubling);
-  if (!has_sentencepiece()) return;
-  CHECK(growth_of_inputs("pieces.txt", {.tokenizer = spec::dataset::TokenizerType::sentencepiece,
-                                        .model = golden_folder() / "data/text/bpe.model"}) <=
-        kMostPerDoubling);
 }
 
-TEST_CASE("growth: encoding a line is linear in its length for every tokenizer", "[growth]") {
-  const auto growth_with = [](const Tokenizer& tokenizer) {
-    const auto encode = [&](std::size_t words) {
-      std::string line = lines_of_text(static_cast<int>(words));
-      std::ranges::replace(line, '\n', ' ');
-      return [&tokenizer, line = std::move(line)] {
-        check_utf8(line, [](std::uint64_t) { return std::string(); });
-        std::vector<std::uint32_t> ids;
-        tokenizer.encode(line, ids);
-      };
+double growth_of_encoding(const Tokenizer& tokenizer) {
+  const auto encode = [&](std::size_t words) {
+    std::string line = lines_of_text(static_cast<int>(words));
+    std::ranges::replace(line, '\n', ' ');
+    return [&tokenizer, line = std::move(line)] {
+      check_utf8(line, [](std::uint64_t) { return std::string(); });
+      std::vector<std::uint32_t> ids;
+      tokenizer.encode(line, ids);
     };
-    return growth_per_doubling(encode, 300);
   };
-  using spec::dataset::TokenizerType;
-  CHECK(growth_with(*make_tokenizer(TokenizerType::bytes, {})) <= kMostPerDoubling);
-  if (!has_sentencepiece()) return;
+  return growth_per_doubling(encode, 300);
+}
+
+}  // namespace
+
+TEST_CASE("growth: tokenizing bytes is linear in the lines and number of texts", "[growth]") {
+  const TwoSizes sizes(40, [](const TempFolder& folder, int count) {
+    put_text(folder / "bytes.txt", lines_of_text(count * 200));
+    for (int i = 0; i < count; ++i) put_text(folder / "many" / std::to_string(i), "a cat\n");
+  });
+  CHECK(growth_of_tokenizing(sizes, "bytes.txt", {}) <= kMostPerDoubling);
+  CHECK(growth_of_tokenizing(sizes, "many", {}) <= kMostPerDoubling);
+  const auto bytes = make_tokenizer(spec::dataset::TokenizerType::bytes, {});
+  CHECK(growth_of_encoding(*bytes) <= kMostPerDoubling);
+}
+
+TEST_CASE("growth: tokenizing with SentencePiece is linear in lines and their length", "[growth]") {
+  if (!has_sentencepiece()) skip("this build does not read SentencePiece models");
+  constexpr auto kType = spec::dataset::TokenizerType::sentencepiece;
+  const std::filesystem::path models = golden_folder() / "data/text";
+  const TwoSizes sizes(40, [](const TempFolder& folder, int count) {
+    put_text(folder / "pieces.txt", lines_of_text(count * 40));
+  });
+  CHECK(growth_of_tokenizing(sizes, "pieces.txt",
+                             {.tokenizer = kType, .model = models / "bpe.model"}) <=
+        kMostPerDoubling);
   for (const char* model : {"bpe.model", "unigram.model"}) {
     CAPTURE(model);
-    const auto tokenizer =
-        make_tokenizer(TokenizerType::sentencepiece, golden_folder() / "data/text" / model);
-    CHECK(growth_with(*tokenizer) <= kMostPerDoubling);
+    CHECK(growth_of_encoding(*make_tokenizer(kType, models / model)) <= kMostPerDoubling);
   }
 }
 

@@ -1,8 +1,10 @@
 #include "support/growth.hpp"
 
 #include "report/compare/baseline.hpp"
+#include "report/compare/comparison.hpp"
 #include "report/html/sweep_page.hpp"
 #include "report/record/run_files.hpp"
+#include "report/record/worst_predictions.hpp"
 #include "report/search/sweep.hpp"
 #include "support/catch.hpp"
 #include "support/put_text.hpp"
@@ -95,6 +97,41 @@ TEST_CASE("growth: reading the files of a run is linear in their lines") {
     };
     CHECK(growth_per_doubling(reading, 200) <= kMostPerDoubling);
   }
+}
+
+TEST_CASE("growth: comparing the losses of runs is linear in their steps") {
+  const TempFolder folder;
+  const auto comparing = [&](std::size_t steps) {
+    const fs::path run = folder / std::to_string(steps);
+    std::string text;
+    for (std::size_t i = 1; i <= steps; ++i) text += step_line(i) + "\n";
+    put_text(run / "metrics.jsonl", text);
+    RunComparison runs;
+    for (const char* label : {"a", "b"})
+      runs.groups.push_back(group_of(label, {RunFiles{.folder = run}}));
+    return [runs, steps] { CHECK(compare_losses(runs).losses == steps); };
+  };
+  CHECK(growth_per_doubling(comparing, 500) <= kMostPerDoubling);
+}
+
+TEST_CASE("growth: finding the worst predictions is linear in the rows and classes of the file") {
+  const auto rows = [](std::size_t count) {
+    std::string csv = "index,label,class,class_prob\n";
+    for (std::size_t i = 0; i < count; ++i)
+      csv += fmt::format("{},1,0,0.{:07}\n", i, i * 7919 % 9973);
+    return [csv] { CHECK(worst_predictions(csv, 20).size() == 20); };
+  };
+  CHECK(growth_per_doubling(rows, 500) <= kMostPerDoubling);
+  const auto classes = [](std::size_t count) {
+    std::string head = "index,label,class";
+    std::string row = "0,1,0";
+    for (std::size_t i = 0; i < count; ++i) {
+      head += fmt::format(",prob_{}", i);
+      row += ",0.5";
+    }
+    return [csv = head + "\n" + row + "\n"] { CHECK(worst_predictions(csv, 5).size() == 1); };
+  };
+  CHECK(growth_per_doubling(classes, 500) <= kMostPerDoubling);
 }
 
 TEST_CASE("growth: reading a saved bench is linear in its settings and runs") {

@@ -4,6 +4,7 @@
 #include "study/folder/run_folder.hpp"
 #include "study/live/live_run.hpp"
 #include "study/resume/run_history.hpp"
+#include "study/resume/verify_resume.hpp"
 #include "study/sweep/ledger.hpp"
 #include "support/catch.hpp"
 #include "support/put_text.hpp"
@@ -87,6 +88,17 @@ TEST_CASE("growth: reading a run as a baseline is linear in its epochs") {
     return [run] { CHECK(study::load_baseline(run).rows.size() == 1); };
   };
   CHECK(growth_per_doubling(reading, 2'000) <= kMostPerDoubling);
+}
+
+TEST_CASE("growth: comparing the metrics of a resumed run is linear in their lines") {
+  const TempFolder folder;
+  const auto comparing = [&](std::size_t epochs) {
+    return [run = run_of(folder, epochs)] {
+      const std::vector<study::MetricsLine> lines = study::read_metrics(run);
+      CHECK_FALSE(study::first_difference(lines, lines));
+    };
+  };
+  CHECK(growth_per_doubling(comparing, 1'000) <= kMostPerDoubling);
 }
 
 TEST_CASE("growth: reading and redefining a ledger is linear in its runs") {

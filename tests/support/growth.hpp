@@ -14,9 +14,9 @@
 #include <ctime>
 #include <limits>
 
-/// Measures the work of this process independently of other processes: user-space instructions of
-/// this thread and the threads that it starts if the kernel lets us count them, otherwise CPU time
-/// in nanoseconds.
+/// Measures work independently of other processes: user-space instructions of this thread and of
+/// the threads that it starts later, if the kernel lets us count them; otherwise the CPU time of
+/// this process in nanoseconds.
 class WorkMeter {
  public:
   WorkMeter() {

@@ -12,7 +12,7 @@ using namespace trainctl;
 namespace {
 
 /// A bench of one setting and one run. During the first `contended` runs, including the warm-ups,
-/// other processes use a half of the cores while the number of threads is chosen.
+/// other processes use half of the cores while the number of threads is chosen.
 class ContendedBench {
  public:
   explicit ContendedBench(int contended) {
