@@ -230,7 +230,9 @@ void Client::finish(const Run& run, const std::string& status, std::int64_t end_
 Json Client::call(const std::string& method, const std::string& endpoint, const Json& body) {
   const Reply reply = send({method, "/api/2.0/mlflow/" + endpoint, to_line(body)});
   ENSURE(config, reply.status == 200, "{}: {}", endpoint, cause_of(reply));
-  return read([&] { return parse_json(reply.body); });
+  Json answer = parse_json(reply.body);
+  ENSURE(config, !answer.is_discarded(), "the reply is not one of MLflow: it is not JSON");
+  return answer;
 }
 
 Reply Client::send(const Call& request) {
