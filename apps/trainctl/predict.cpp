@@ -46,10 +46,8 @@ data::Facts facts_of_input(const spec::Experiment& experiment, const fs::path& i
 }
 
 std::string shape_text(const data::Layout& layout) {
-  const data::Roles roles = data::roles_of(layout);
-  std::vector<std::int64_t> shape = layout[roles.input].shape;
-  if (roles.kind.targets == spec::Targets::pixels) --shape.back();  // the mask
-  return fmt::format("{}", fmt::join(shape, "x"));
+  const data::Field input = data::without_mask(layout, data::roles_of(layout).input);
+  return fmt::format("{}", fmt::join(input.shape, "x"));
 }
 
 /// Throws if the images do not have the form of the training samples.

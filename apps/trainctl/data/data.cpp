@@ -166,8 +166,7 @@ std::size_t image_of(const data::Layout& layout) {
 
 // Returns the channels of the image, without the mask that is stored after them.
 std::int64_t channels_of(const data::Layout& layout) {
-  const bool masks = data::find_field(layout, spec::kPixels) < layout.size();
-  return data::image_shape(layout[image_of(layout)]).channels - (masks ? 1 : 0);
+  return data::without_mask(layout, image_of(layout)).shape[2];
 }
 
 // Checks the size of the sheet before anything is loaded.

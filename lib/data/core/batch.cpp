@@ -19,6 +19,14 @@ std::size_t find_field(const Layout& layout, std::string_view name) {
   return static_cast<std::size_t>(found - layout.begin());
 }
 
+bool has_masks(const Layout& layout) { return find_field(layout, spec::kPixels) < layout.size(); }
+
+Field without_mask(const Layout& layout, std::size_t input) {
+  Field field = layout[input];
+  if (has_masks(layout)) --field.shape.at(2);
+  return field;
+}
+
 std::uint64_t digest_of(const Batch& batch, const Layout& layout) {
   return digest_of_rows(batch, layout, 0, batch.valid);
 }
@@ -99,13 +107,6 @@ bool set_target(Roles& roles, const Layout& layout) {
                                    : field.dtype == Dtype::i64 && field.shape.empty();
 }
 
-/// Returns the field of the model's input; a mask is not a part of it.
-Field input_field(const Layout& layout, const Roles& roles) {
-  Field field = layout[roles.input];
-  if (roles.kind.targets == Targets::pixels) --field.shape[2];
-  return field;
-}
-
 }  // namespace
 
 std::int64_t Roles::outputs(std::int64_t classes) const {
@@ -131,7 +132,7 @@ Roles roles_of(const Layout& layout) {
 bool has_same_inputs(const Layout& one, const Layout& other) {
   const std::optional<Roles> a = find_roles(one);
   const std::optional<Roles> b = find_roles(other);
-  return a && b ? input_field(one, *a) == input_field(other, *b) : one == other;
+  return a && b ? without_mask(one, a->input) == without_mask(other, b->input) : one == other;
 }
 
 }  // namespace trainctl::data

@@ -34,6 +34,10 @@ struct Field {
 using Layout = std::vector<Field>;
 /// Returns the index of the field with that name, or the size of the layout otherwise.
 std::size_t find_field(const Layout& layout, std::string_view name);
+/// Returns whether the last channel of the images is a mask.
+bool has_masks(const Layout& layout);
+/// Returns the input field of a model; the channels of an image do not include a mask.
+Field without_mask(const Layout& layout, std::size_t input);
 
 /// One batch in a ring slot: each field is contiguous over `rows` samples and aligned to 64 bytes.
 /// A batch is valid until the next call of Loader::next(), its memory for LoaderOptions::in_flight

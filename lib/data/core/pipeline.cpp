@@ -12,9 +12,6 @@
 namespace trainctl::data {
 namespace {
 
-/// Returns whether the last channel of the images is a mask.
-bool has_masks(const Layout& layout) { return find_field(layout, spec::kPixels) < layout.size(); }
-
 /// Leaves a mask as it is.
 Normalization checked(Normalization normalization, const ImageShape& image, bool masks) {
   const auto channels = static_cast<std::size_t>(image.channels - (masks ? 1 : 0));

@@ -152,7 +152,7 @@ class Totals {
       stats_.mean.push_back(mean / 255);
       stats_.std.push_back(std::sqrt(std::max(0.0, variance)) / 255);
     }
-    if (find_field(layout_, spec::kPixels) < layout_.size() && !stats_.mean.empty()) {
+    if (has_masks(layout_) && !stats_.mean.empty()) {
       stats_.mean.pop_back();  // of the mask
       stats_.std.pop_back();
     }

@@ -29,6 +29,14 @@ TEST_CASE("roles_of: images and classes are found in any order of the fields") {
   CHECK_FALSE(roles.lambda);
 }
 
+TEST_CASE("without_mask: the mask is the last channel of an image") {
+  CHECK_FALSE(has_masks({kImage, kClass}));
+  CHECK(without_mask({kImage, kClass}, 0) == kImage);
+  const Layout masked{kClass, {"image", Dtype::u8, {4, 5, 4}}, {"pixels", Dtype::i64, {}}};
+  CHECK(has_masks(masked));
+  CHECK(without_mask(masked, 1) == kImage);
+}
+
 TEST_CASE("roles_of: label_b of a mixed batch is not its target") {
   const Roles roles =
       roles_of({kImage, kClass, {"label_b", Dtype::i64, {}}, {"lambda", Dtype::f32, {}}});
