@@ -168,6 +168,7 @@ events::RunStarted describe(const StartedRun& run, const std::string& monitor) {
   started.num_workers = run.loading.num_workers;
   started.prefetch_factor = run.loading.prefetch_factor;
   started.num_workers_why = run.loading.why;
+  started.num_workers_taken = run.loading.taken;
   started.recomputes = run.recompute.recomputes;
   started.recomputes_why = run.recompute.why;
   started.captures_steps = run.captures_steps;

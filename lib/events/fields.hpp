@@ -181,9 +181,9 @@ RECORD_FIELDS(Hello, rank, pid, host, device, startup_s, versions, allocator)
 RECORD_FIELDS(WeightsSet, path, format, loaded, reinitialized, missing, ignored, frozen, notes)
 RECORD_FIELDS(RunStarted, world_size, parameters, trainable_parameters, train_samples, val_samples,
               steps_per_epoch, max_epochs, global_batch, num_workers, prefetch_factor,
-              num_workers_why, num_threads, num_threads_why, num_threads_taken, channels_last,
-              channels_last_why, recomputes, recomputes_why, captures_steps, task, precision,
-              fp32_precision, fp32_precision_why, benchmark, benchmark_why, monitor,
+              num_workers_why, num_workers_taken, num_threads, num_threads_why, num_threads_taken,
+              channels_last, channels_last_why, recomputes, recomputes_why, captures_steps, task,
+              precision, fp32_precision, fp32_precision_why, benchmark, benchmark_why, monitor,
               data_fingerprints, no_data_digest)
 RECORD_FIELDS(Progress, phase, epoch, step_in_epoch, steps_in_epoch, global_step, loss)
 RECORD_FIELDS(StepLogged, epoch, global_step, loss, lr, elapsed_s, grad_norm, param_norm)

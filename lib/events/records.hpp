@@ -140,7 +140,8 @@ struct RunStarted {
   std::int64_t global_batch = 0;
   int num_workers = 0;
   int prefetch_factor = 0;
-  std::string num_workers_why;  // "configured", "probe: a batch takes 71 ms to load, a step ..."
+  std::string num_workers_why;   // "configured", "probe: a batch takes 71 ms to load, a step ..."
+  double num_workers_taken = 0;  // share of the cores that others took during the choice
   int num_threads = 1;
   std::string num_threads_why;    // "configured", "probe: a step takes 1.70x as ..."
   double num_threads_taken = 0;   // share of the cores that others took during the choice

@@ -103,19 +103,25 @@ namespace {
 constexpr double kSeconds = 0.25;  // no new tile starts after this time
 constexpr std::size_t kMostTiles = 2000;
 
-/// Returns the seconds per row of each of the first tiles of epoch 0.
-std::vector<double> time_tiles(const BatchAssembler& assembler, const LoaderOptions& options,
-                               const Clock& clock) {
+struct TileTimes {
+  std::vector<double> row_s;  // seconds per row of each tile
+  std::int64_t next_batch = 0;
+};
+
+TileTimes time_tiles(const BatchAssembler& assembler, const LoaderOptions& options,
+                     const Clock& clock, std::int64_t first_batch) {
   const Orders orders(*assembler.pipeline().dataset, options);
   const BatchPlan plan(orders.positions(), options);
   Arena slot(assembler.slot_shape().bytes);
   BatchAssembler::Scratch scratch = assembler.scratch();
   scratch.epoch = 0;
   scratch.order = orders.get(0);
-  std::vector<double> seconds;
+  TileTimes times{.next_batch = first_batch};
   const double begin = clock.now();
   try {
-    for (std::int64_t batch = 0; batch < plan.batches(); ++batch) {
+    for (std::int64_t timed = 0; timed < plan.batches(); ++timed) {
+      const std::int64_t batch = times.next_batch;
+      times.next_batch = (batch + 1) % plan.batches();
       const Extent extent = plan.extent(batch);
       for (int tile = 0; tile < assembler.tiles(); ++tile) {
         const std::int64_t rows =
@@ -123,25 +129,25 @@ std::vector<double> time_tiles(const BatchAssembler& assembler, const LoaderOpti
         if (rows > 0) {
           const double start = clock.now();
           assembler.make({0, batch, extent, tile, slot.bytes()}, scratch);
-          seconds.push_back((clock.now() - start) / static_cast<double>(rows));
+          times.row_s.push_back((clock.now() - start) / static_cast<double>(rows));
         }
-        if (clock.now() - begin > kSeconds || seconds.size() == kMostTiles) return seconds;
+        if (clock.now() - begin > kSeconds || times.row_s.size() == kMostTiles) return times;
       }
     }
   } catch (const Error&) {  // the loader gets the same error and handles it
   }
-  return seconds;
+  return times;
 }
 
 }  // namespace
 
 std::optional<BatchCost> time_batches(const Pipeline& pipeline, const LoaderOptions& options,
-                                      const Clock& clock) {
+                                      const Clock& clock, std::int64_t first_batch) {
   const BatchAssembler assembler(pipeline, options);
-  std::vector<double> rows = time_tiles(assembler, options, clock);
+  auto [rows, next_batch] = time_tiles(assembler, options, clock, first_batch);
   if (rows.empty()) return std::nullopt;
   if (rows.size() > 1) rows.erase(rows.begin());  // the first tile initializes tables and memory
-  BatchCost cost;
+  BatchCost cost{.next_batch = next_batch};
   cost.whole = assembler.tiles() == 1;
   cost.seconds = median(rows) * static_cast<double>(options.batch_size);
   const double average = mean(rows);
@@ -153,20 +159,23 @@ std::optional<BatchCost> time_batches(const Pipeline& pipeline, const LoaderOpti
 
 LoadingChoice decide_loading(const spec::Loader& requested, const Pipeline& pipeline,
                              const LoaderOptions& options, LoadingLimits limits, double step_s,
-                             const Clock& clock) {
+                             const Clock& clock, std::int64_t first_batch) {
   const bool no_threads = requested.num_workers.value == 0;
   if (no_threads || (!requested.num_workers.is_auto() && !requested.prefetch_factor.is_auto()))
     return {*requested.num_workers.value,
             requested.prefetch_factor.value_or(LoadingChoice::kUsualPrefetch)};
   limits.ring_bytes = ring_budget(options);
-  const auto cost = time_batches(pipeline, options, clock);
+  const auto cost = time_batches(pipeline, options, clock, first_batch);
   if (!cost)
     return {requested.num_workers.value_or(0),
             requested.prefetch_factor.value_or(LoadingChoice::kUsualPrefetch),
             "the loading time is unknown, because no sample could be loaded"};
   limits.consumer_helps = cost->whole;
-  return choose_loading(requested, {cost->seconds, cost->spread, step_s}, limits,
-                        SlotShape(batch_layout(pipeline, options), options.batch_size).bytes);
+  LoadingChoice choice =
+      choose_loading(requested, {cost->seconds, cost->spread, step_s}, limits,
+                     SlotShape(batch_layout(pipeline, options), options.batch_size).bytes);
+  choice.next_batch = cost->next_batch;
+  return choice;
 }
 
 LoaderOptions with_choice(LoaderOptions options, const LoadingChoice& choice,

@@ -17,8 +17,7 @@ struct LoadingLimits {
   int cores = 1;
   bool training_uses_cores = false;  // the cores train, too; otherwise one core launches kernels
   std::uint64_t ring_bytes = 0;      // memory limit of all slots
-  bool consumer_helps =
-      false;  // the consumer makes batches instead of waiting, on a core reserved for it
+  bool consumer_helps = false;       // it makes batches on a reserved core instead of waiting
 };
 
 /// The number of loader threads and of batches loaded ahead.
@@ -26,6 +25,8 @@ struct LoadingChoice {
   int num_workers = 0;
   int prefetch_factor = kUsualPrefetch;
   std::string why = "configured";  // "probe: a batch takes 71.2 ms to load, a step 20.1 ms; ..."
+  std::int64_t next_batch = 0;     // see BatchCost
+  double taken = 0;                // share of the cores that other processes took during the probe
 
   static constexpr int kUsualPrefetch = 2;
   static constexpr int kMostPrefetch = 4;  // limit of auto
@@ -53,21 +54,24 @@ std::vector<AutoWorkers> auto_workers_by_step(double batch_s, const LoadingLimit
 
 /// The cost of making batches on one thread.
 struct BatchCost {
-  double seconds = 0;  // per full batch: its samples times the median over tiles
-  double spread = 1;   // 99th percentile over mean, for whole batches
-  bool whole = false;  // a batch is one tile, so a waiting consumer makes some itself
+  double seconds = 0;           // per full batch: its samples times the median over tiles
+  double spread = 1;            // 99th percentile over mean, for whole batches
+  bool whole = false;           // a batch is one tile, so a waiting consumer makes some itself
+  std::int64_t next_batch = 0;  // in epoch 0, after the last one that was loaded
 };
 
-/// Times the first tiles of epoch 0 in the calling thread, for about 0.25 s and at least one tile.
-/// Does not affect loaders. Returns nothing when no sample could be loaded; the loader reports why.
+/// Times the tiles of epoch 0 in the calling thread, for about 0.25 s and at least one tile, but no
+/// batch twice. Starts at `first_batch`; the first batch follows the last one. Does not affect
+/// loaders. Returns nothing when no sample could be loaded; the loader reports why.
 std::optional<BatchCost> time_batches(const Pipeline& pipeline, const LoaderOptions& options,
-                                      const Clock& clock);
+                                      const Clock& clock, std::int64_t first_batch = 0);
 
 /// Chooses the values of options set to `auto`, with a probe if there are any. `step_s` is the time
-/// of a training step, or 0 without training.
+/// of a training step, or 0 without training. A repeated probe starts at the `next_batch` of the
+/// earlier choice, because the files of earlier batches are already in memory.
 LoadingChoice decide_loading(const spec::Loader& requested, const Pipeline& pipeline,
                              const LoaderOptions& options, LoadingLimits limits, double step_s,
-                             const Clock& clock);
+                             const Clock& clock, std::int64_t first_batch = 0);
 
 /// Returns the options with the choice applied. Loader threads get a lower priority if the training
 /// needs their cores.

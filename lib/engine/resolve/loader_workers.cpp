@@ -59,18 +59,23 @@ double time_of_step(const LoadingContext& context) {
 
 data::LoadingChoice probe(const LoadingContext& context) {
   const spec::Loader& asked = context.run.experiment.loader;
-  double step_s = 0;
-  if (asked.num_workers.is_auto())
-    step_s = context.step_s > 0 ? context.step_s : time_of_step(context);
   data::LoaderOptions options = options_for(context, data::Role::train);
   options.memory_budget = ring_bytes(context);
-  const CoreUseMeter others;
-  data::LoadingChoice choice =
-      data::decide_loading(asked, context.data.train, options, limits_of(context, options.cores),
-                           step_s, steady_clock());
-  const double taken = asked.num_workers.is_auto() ? others.taken() : 0;
-  if (taken > 0)
-    choice.why += fmt::format(", while other processes used {:.0f} % of the cores", 100 * taken);
+  const data::LoadingLimits limits = limits_of(context, options.cores);
+  std::pair<double, double> step{context.step_s, 0};  // seconds, and the share that others took
+  if (asked.num_workers.is_auto() && context.step_s == 0)
+    step = probe_when_quiet([&] { return time_of_step(context); });
+  std::int64_t first_batch = 0;
+  auto [choice, taken] = probe_when_quiet([&] {
+    data::LoadingChoice found = data::decide_loading(asked, context.data.train, options, limits,
+                                                     step.first, steady_clock(), first_batch);
+    first_batch = found.next_batch;
+    return found;
+  });
+  choice.taken = std::max(taken, step.second);
+  if (choice.taken > 0)
+    choice.why +=
+        fmt::format(", while other processes used {:.0f} % of the cores", 100 * choice.taken);
   return choice;
 }
 

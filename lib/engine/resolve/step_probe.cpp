@@ -43,8 +43,10 @@ train::ThreadChoice probe(const ProbeContext& context) {
   auto [choice, taken] =
       probe_when_quiet([&] { return train::probe_threads(threads, steady_clock()); });
   choice.taken = taken;
-  if (taken > 0)
+  if (taken > 0) {
+    choice.step_s = 0;
     choice.why += fmt::format(", while other processes used {:.0f} % of the cores", 100 * taken);
+  }
   return choice;
 }
 

@@ -4,6 +4,8 @@
 #include "support/catch.hpp"
 #include "support/manual_clock.hpp"
 
+#include <set>
+
 using namespace trainctl;
 using namespace trainctl::data;
 using namespace trainctl::data::testing;
@@ -62,6 +64,37 @@ TEST_CASE("time_batches: partial batches and a short epoch are scaled by their r
   bench.dataset->before = [&](std::int64_t) { bench.clock.advance(0.001); };
   bench.options.tile_rows = 4;
   CHECK(bench.cost()->seconds == Approx(0.01));
+}
+
+TEST_CASE("time_batches: starts at the given batch and returns the next one") {
+  Bench bench([](int) { return 0.002; });  // 13 batches in a quarter of a second
+  std::set<std::int64_t> loaded;
+  const auto advance = bench.dataset->before;
+  bench.dataset->before = [&](std::int64_t index) {
+    loaded.insert(index);
+    advance(index);
+  };
+  const auto next_after = [&](std::int64_t first_batch) {
+    return time_batches(bench.pipeline(), bench.options, bench.clock, first_batch)->next_batch;
+  };
+  CHECK(next_after(0) == 13);
+  CHECK(next_after(13) == 26);
+  CHECK(loaded.size() == 260);
+  const LoadingChoice repeated =
+      decide_loading({}, bench.pipeline(), bench.options, {.cores = 8}, 0.01, bench.clock, 26);
+  CHECK(repeated.next_batch == 39);
+  CHECK(loaded.size() == 390);
+}
+
+TEST_CASE("time_batches: the first batches follow the last one, but none is loaded twice") {
+  Bench warming([](int made) { return made < 10 ? 0.02 : 0.001; });
+  const auto at_end = time_batches(warming.pipeline(), warming.options, warming.clock, 99);
+  CHECK(at_end->seconds == Approx(0.01));
+  CHECK(at_end->next_batch > 1);
+  Bench fast([](int) { return 1e-6; });
+  fast.options.batch_size = 100;
+  CHECK(time_batches(fast.pipeline(), fast.options, fast.clock, 4)->next_batch == 4);
+  CHECK(fast.made == 1000);
 }
 
 TEST_CASE("time_batches: the probe ends at an unreadable sample") {

@@ -43,11 +43,15 @@ TEST_CASE("manifest: contains only listed environment variables") {
   CHECK(document["activation_checkpointing"].is_null());
 }
 
-TEST_CASE("manifest: the file of a run says whether the choice of threads was contended") {
-  for (const double taken : {0.0, 0.5}) {
+TEST_CASE("manifest: the file of a run says whether choices of threads or workers were contended") {
+  for (const auto& [taken, of_workers] : {std::pair{0.0, 0.25}, {0.5, 0.0}}) {
     TempFolder folder;
     const study::RunRequest request =
         fake_run::request(folder, fake_run::one_epoch({.max_epochs = 1,
+                                                       .num_workers = 2,
+                                                       .prefetch_factor = 2,
+                                                       .num_workers_why = "probe",
+                                                       .num_workers_taken = of_workers,
                                                        .num_threads = 3,
                                                        .num_threads_why = "probe",
                                                        .num_threads_taken = taken}));
@@ -57,6 +61,7 @@ TEST_CASE("manifest: the file of a run says whether the choice of threads was co
         Json::parse(read_file(outcome.folder / "manifest.json", 1 << 20, ReadFailure::resource));
     CHECK(document["num_threads"]["value"] == 3);
     CHECK(document["num_threads"]["contended"] == (taken > 0));
+    CHECK(document["num_workers"]["contended"] == (of_workers > 0));
   }
 }
 
