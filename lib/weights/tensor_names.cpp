@@ -30,7 +30,9 @@ bool is_float(std::string_view dtype) { return dtype.starts_with("F") || dtype.s
 class Names {
  public:
   Names(std::vector<std::string> names, const Renaming& options)
-      : options_(options), names_(std::move(names)) {}
+      : options_(options), names_(std::move(names)) {
+    for (const auto& [from, to] : options.key_map) lengths_.insert(from.size());
+  }
 
   std::vector<std::string> translated(std::vector<std::string>& notes) {
     unwrap(notes);
@@ -50,13 +52,12 @@ class Names {
   }
 
   void unwrap(std::vector<std::string>& notes) {
-    for (bool again = true; again;) {
-      again = false;
+    constexpr int kMostWrappers = 4;  // of each kind
+    for (int i = 0; i < kMostWrappers; ++i) {
       for (const std::string_view wrapper : kWrappers) {
         if (!all_begin_with(wrapper) || options_.prefix.starts_with(wrapper)) continue;
         for (std::string& name : names_) name.erase(0, wrapper.size());
         notes.push_back(fmt::format("'{}' was removed from the start of all names", wrapper));
-        again = true;
       }
     }
   }
@@ -78,9 +79,11 @@ class Names {
   }
 
   void map(std::string& name) {
-    for (const auto& [from, to] : options_.key_map) {
-      const bool fits = from.ends_with('.') ? name.starts_with(from) : name == from;
-      if (!fits) continue;
+    for (const std::size_t length : lengths_) {
+      const auto rule = options_.key_map.find(name.substr(0, length));
+      if (rule == options_.key_map.end()) continue;
+      const auto& [from, to] = *rule;
+      if (!from.ends_with('.') && name != from) continue;
       used_.insert(from);
       name = to + name.substr(from.size());
       return;
@@ -111,6 +114,7 @@ class Names {
   std::vector<std::string> names_;
   std::vector<std::string> original_;  // before key_map
   std::set<std::string> used_;
+  std::set<std::size_t> lengths_;  // of the keys in key_map, so that a name needs few lookups
 };
 
 class Matcher {
@@ -199,12 +203,13 @@ class Matcher {
 
   /// Returns a prefix such as "model." if removing it gives a name of the model.
   [[nodiscard]] std::optional<std::string> likely_prefix() const {
+    std::set<std::string_view> known;
+    for (const Entry& entry : model_) known.insert(entry.name);
     for (const auto& [name, at] : by_name_) {
       const std::size_t dot = name.find('.');
       if (dot == std::string::npos) continue;
-      const bool known = std::ranges::any_of(
-          model_, [&](const Entry& entry) { return entry.name == name.substr(dot + 1); });
-      if (known) return file_[at].name.substr(0, file_[at].name.size() - name.size() + dot + 1);
+      if (known.contains(std::string_view(name).substr(dot + 1)))
+        return file_[at].name.substr(0, file_[at].name.size() - name.size() + dot + 1);
     }
     return std::nullopt;
   }

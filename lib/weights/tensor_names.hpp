@@ -18,8 +18,8 @@ struct Entry {
 /// Maps the names in a file to those of the model.
 struct Renaming {
   std::string prefix = {};  // prefix of the selected names in the file; it is removed
-  std::map<std::string, std::string> key_map =
-      {};  // file name -> model name; "a." -> "b." renames prefixes
+  /// File name to model name; "a." to "b." renames prefixes.
+  std::map<std::string, std::string> key_map = {};
   const char* prefix_option = "weights.prefix";  // for messages
   const char* key_map_option = "weights.key_map";
 
@@ -38,8 +38,7 @@ struct MatchOptions {
   bool strict = true;  // requires the same tensors in file and model
   bool whole = false;  // requires exact equality; set when no option of `weights` applies
   Renaming renaming = {};
-  std::string
-      last_layer;  // last layer of the model, whose first dimension is the number of outputs
+  std::string last_layer;    // of the model; its first dimension is the number of outputs
   std::int64_t outputs = 0;  // of the model
 };
 
@@ -49,11 +48,10 @@ struct Match {
     std::size_t file = 0;
     std::size_t model = 0;
   };
-  std::vector<Pair> pairs;  // tensors to copy
-  std::vector<std::string>
-      reinitialized;                 // in the last layer, if the file has another number of outputs
-  std::vector<std::string> missing;  // only in the model
-  std::vector<std::string> ignored;  // only in the file, with the file's names
+  std::vector<Pair> pairs;                 // tensors to copy
+  std::vector<std::string> reinitialized;  // of the last layer, if the file has other outputs
+  std::vector<std::string> missing;        // only in the model
+  std::vector<std::string> ignored;        // only in the file, with the file's names
   std::vector<std::string> notes;
 };
 

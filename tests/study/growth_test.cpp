@@ -66,6 +66,38 @@ TEST_CASE("growth: truncating the histories of a resumed run is linear in their 
   CHECK(growth_per_doubling(resuming, 1'000) <= kMostPerDoubling);
 }
 
+TEST_CASE("growth: undoing a resume is linear in the checkpoints that it has moved") {
+  const TempFolder folder;
+  const auto undoing = [&](std::size_t checkpoints) {
+    fs::remove_all(folder / "run");
+    write_histories(folder / "run", 1);
+    const auto make_checkpoints = [&] {
+      for (std::size_t i = 1; i <= checkpoints; ++i)
+        fs::create_directories(
+            folder / "run/checkpoints" /
+            checkpoint::folder_name({.global_step = static_cast<std::int64_t>(i), .epoch = 1}));
+    };
+    make_checkpoints();
+    REQUIRE(study::supersede_history(folder / "run", {.of_this_run = true}));
+    make_checkpoints();  // as a resumed run does that is killed before it has saved them
+    return [run = folder / "run"] { CHECK(study::restore_superseded(run)); };
+  };
+  CHECK(growth_per_doubling(undoing, 60) <= kMostPerDoubling);
+}
+
+TEST_CASE("growth: finding the newest run is linear in the runs of each experiment") {
+  const TempFolder folder;
+  const auto finding = [&](std::size_t runs) {
+    const fs::path root = folder / std::to_string(runs);
+    for (std::size_t i = fs::exists(root) ? runs : 0; i < runs; ++i) {
+      for (const char* experiment : {"a", "b"})
+        put_text(root / experiment / std::to_string(10'000 + i) / "config.resolved.yaml", "");
+    }
+    return [root] { (void)study::find_run("latest", root); };
+  };
+  CHECK(growth_per_doubling(finding, 60) <= kMostPerDoubling);
+}
+
 TEST_CASE("growth: observing a run is linear in the lines that are read") {
   const TempFolder folder;
   const auto observing = [&](std::size_t epochs) {

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <numeric>
 #include <set>
+#include <unordered_map>
 
 // The data sets that are made of other data sets: `subset` and `concat`.
 
@@ -127,15 +128,24 @@ bool has_class_labels(const Facts& source) {
   return source.classes > 0 && std::ranges::count(source.layout, kClass) > 0;
 }
 
+/// Returns the index of each name, for equal names the first.
+std::unordered_map<std::string_view, std::int64_t> indices_of(
+    const std::vector<std::string>& names) {
+  std::unordered_map<std::string_view, std::int64_t> indices;
+  for (const std::string& name : names) indices.emplace(name, &name - names.data());
+  return indices;
+}
+
 /// Returns the new label of each class of the source, -1 for classes that are left out.
 std::vector<std::int64_t> kept_classes(const std::vector<std::string>& kept, const Facts& source) {
   ENSURE(config, has_class_labels(source),
          "'classes' needs labels that are classes, but the source has none\nhint: remove "
          "'classes'");
   std::vector<std::int64_t> labels(static_cast<std::size_t>(source.classes), -1);
+  const auto indices = indices_of(source.class_names);
   for (std::size_t i = 0; i < kept.size(); ++i) {
-    const auto named = std::ranges::find(source.class_names, kept[i]);
-    auto label = static_cast<std::int64_t>(named - source.class_names.begin());
+    const auto named = indices.find(kept[i]);
+    std::int64_t label = named == indices.end() ? -1 : named->second;
     if (source.class_names.empty()) label = parse_number<std::int64_t>(kept[i]).value_or(-1);
     ENSURE(config, label >= 0 && label < source.classes, "'{}' is not a class of the source{}",
            printable(kept[i]),
@@ -487,12 +497,12 @@ std::shared_ptr<const Dataset> make_concat(const spec::dataset::Concat& options)
     facts.push_back(known_facts(*sources.back()));
   }
   const Facts whole = combine(facts, names);
+  const auto indices = indices_of(whole.class_names);
   for (std::size_t i = 0; i < sources.size(); ++i) {
     const std::vector<std::string>& own = facts[i].class_names;
     if (own.empty() || own == whole.class_names) continue;
     std::vector<std::int64_t> labels;
-    for (const std::string& name : own)
-      labels.push_back(std::ranges::find(whole.class_names, name) - whole.class_names.begin());
+    for (const std::string& name : own) labels.push_back(indices.at(name));
     sources[i] =
         std::make_shared<const Relabeled>(sources[i], std::move(labels), whole.class_names);
   }

@@ -154,11 +154,12 @@ std::vector<double> shades_of(const Json& runs, const Objective& objective) {
   for (const Json& run : runs) {
     if (std::isfinite(result_of(run, objective))) sorted.push_back(result_of(run, objective));
   }
-  std::ranges::sort(sorted);
-  if (!objective.lowest) std::ranges::reverse(sorted);
+  const auto better = [&](double a, double b) { return objective.lowest ? a < b : a > b; };
+  std::ranges::sort(sorted, better);
   std::vector<double> shades;
   for (const Json& run : runs) {
-    const auto place = std::ranges::find(sorted, result_of(run, objective)) - sorted.begin();
+    const auto place =
+        std::ranges::lower_bound(sorted, result_of(run, objective), better) - sorted.begin();
     const auto last = static_cast<double>(std::max<std::size_t>(sorted.size(), 2) - 1);
     shades.push_back(std::isfinite(result_of(run, objective)) ? static_cast<double>(place) / last
                                                               : 1);
@@ -177,7 +178,7 @@ SettingColumn column_of(const Json& runs, const std::string& key) {
   double low = HUGE_VAL;
   double high = -HUGE_VAL;
   bool numbers = true;
-  std::vector<std::string> words;
+  std::map<std::string, double> words;
   for (const Json& run : runs) {
     const std::string text = override_of(run, key);
     const double value = cell_number(text);
@@ -186,17 +187,17 @@ SettingColumn column_of(const Json& runs, const std::string& key) {
     numbers = numbers && std::isfinite(value);
     low = std::min(low, value);
     high = std::max(high, value);
-    add_new(words, text);
+    if (words.emplace(text, static_cast<double>(words.size())).second)
+      column.axis.values.push_back(text);
   }
   if (numbers) {
+    column.axis.values.clear();
     column.axis.logarithmic = low > 0 && high / low >= 20;
     return column;
   }
-  column.axis.values = words;
   for (std::size_t i = 0; i < runs.size(); ++i) {
-    const auto word = std::ranges::find(words, override_of(runs[i], key));
-    column.values[i] =
-        word == words.end() ? std::nan("") : static_cast<double>(word - words.begin());
+    const auto word = words.find(override_of(runs[i], key));
+    column.values[i] = word == words.end() ? std::nan("") : word->second;
   }
   return column;
 }

@@ -50,9 +50,9 @@ SweepRow row_of(std::size_t group, const Runs& runs) {
   row.group = group;
   row.overrides = runs.front()->overrides;
   row.status = status_of(runs);
-  row.runs = runs.size();
   row.epochs = runs.front()->epochs;
   for (const SweepRun* run : runs) {
+    row.run_ids.push_back(run->id);
     row.epochs = std::min(row.epochs, run->epochs);
     row.wall_s += run->wall_s / static_cast<double>(runs.size());
   }
@@ -181,18 +181,14 @@ Json run_json(const SweepRun& run) {
                              wall_s, pruned_at, group, run_dir)});
 }
 
-Json row_json(const SweepRow& row, std::size_t rank, const Sweep& sweep) {
-  Json ids = Json::array();
-  for (const SweepRun& run : sweep.runs) {
-    if (run.group == row.group) ids.push_back(run.id);
-  }
+Json row_json(const SweepRow& row, std::size_t rank) {
   Json folds = Json::array();
   for (const std::optional<double>& value : row.folds) folds.push_back(json_value(value));
   return joined({{{"rank", rank},
                   {"group", row.group},
                   {"overrides", overrides_json(row.overrides)},
                   {"status", enum_name(row.status)},
-                  {"runs", ids},
+                  {"runs", row.run_ids},
                   {"value", mean_json(row.value)},
                   {"folds", folds},
                   {"difference", mean_json(row.difference)},
@@ -258,7 +254,7 @@ Table sweep_table(const Sweep& sweep, const std::vector<SweepRow>& rows) {
     for (std::size_t fold = 0; fold < shown; ++fold)
       cells.push_back(value_text(row.folds.at(fold)));
     cells.insert(cells.end(),
-                 {std::to_string(row.runs), std::to_string(row.epochs),
+                 {std::to_string(row.run_ids.size()), std::to_string(row.epochs),
                   row.wall_s > 0 ? human_duration(row.wall_s) : "-", status_text(row)});
     table.add(std::move(cells));
   }
@@ -286,11 +282,10 @@ std::string sweep_notes(const Sweep& sweep, const std::vector<SweepRow>& rows) {
 Json sweep_document(const Sweep& sweep, int exit_code) {
   Json summary = Json::array();
   const std::vector<SweepRow> rows = sweep_rows(sweep);
-  for (std::size_t i = 0; i < rows.size(); ++i) summary.push_back(row_json(rows[i], i + 1, sweep));
+  for (std::size_t i = 0; i < rows.size(); ++i) summary.push_back(row_json(rows[i], i + 1));
   Json counts = Json::object();
-  for (const char* name : enum_names(SweepStatus())) counts[name] = 0;
-  for (const SweepRun& run : sweep.runs)
-    counts[enum_name(run.status)] = runs_with(sweep, run.status);
+  for (const char* name : enum_names(SweepStatus()))
+    counts[name] = runs_with(sweep, *enum_called<SweepStatus>(name));
   const auto tied = std::ranges::count(rows, std::optional(true), &SweepRow::tied);
   return {{"schema", "trainctl.sweep/2"},
           {"config", sweep.config},

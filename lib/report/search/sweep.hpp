@@ -53,7 +53,7 @@ struct SweepRow {
   std::size_t group = 0;
   Overrides overrides;
   SweepStatus status = SweepStatus::pending;  // failed if one run failed, ok if all are ok
-  std::size_t runs = 0;
+  std::vector<std::string> run_ids;
   std::int64_t epochs = 0;  // minimum of its runs
   double wall_s = 0;        // mean of its runs
   MeanInterval value;       // of the monitor, over the folds or else the seeds

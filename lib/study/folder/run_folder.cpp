@@ -98,11 +98,10 @@ std::vector<fs::path> runs_in(const fs::path& folder) {
 std::vector<fs::path> all_runs(const fs::path& root) {
   std::vector<fs::path> all;
   for (const fs::path& experiment : newest_first(root)) {
-    std::size_t at = 0;
-    for (const fs::path& run : runs_in(experiment)) {
-      while (at < all.size() && all[at].filename() >= run.filename()) ++at;
-      all.insert(all.begin() + static_cast<std::ptrdiff_t>(at++), run);
-    }
+    std::vector<fs::path> merged;
+    std::ranges::merge(all, runs_in(experiment), std::back_inserter(merged), std::greater(),
+                       &fs::path::filename, &fs::path::filename);
+    all = std::move(merged);
   }
   return all;
 }

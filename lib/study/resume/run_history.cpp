@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <set>
 #include <system_error>
 
 namespace trainctl::study {
@@ -205,10 +206,11 @@ bool has_resumed(const fs::path& run_dir, const fs::path& superseded) {
   const std::vector<std::string> lines = split(
       read_file(superseded / kRollback / kMarker, kMostTableBytes, ReadFailure::resource), '\n');
   const Moment from = checkpoint::parse_folder_name(lines.front());
+  const std::set<std::string> listed(lines.begin(), lines.end());
   const auto is_new = [&](const std::string& name) {
     const Moment moment = checkpoint::parse_folder_name(name);
     if (!moment || (from && *moment <= *from)) return false;
-    const bool was_there = std::ranges::count(lines, name) > 0;
+    const bool was_there = listed.contains(name);
     return checkpoint::is_committed(run_dir / kCheckpointFolder / name) &&
            (!was_there || checkpoint::is_folder(superseded / kCheckpointFolder / name));
   };
