@@ -22,7 +22,7 @@ struct Grammar {
 /// list. The value is YAML. A stage in short form becomes a map if an override sets one of its
 /// options; a new `type` drops the options that the file set for the old one. A stage or list that
 /// exists only in the defaults is first written into the tree. Unknown keys are reported later, by
-/// the reader, at the position of the override.
+/// the reader, at the position of the override. More than 1,000 overrides are an error.
 void apply_overrides(Node& tree, const std::vector<std::string>& overrides,
                      Diagnostics& diagnostics, const Grammar& grammar = {});
 

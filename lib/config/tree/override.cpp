@@ -244,7 +244,8 @@ class Applier {
     }
     if (part.name == "type") drop_options(parent, found);
     Node value = found == nullptr ? change_.value : completed(*found);
-    std::erase_if(parent.entries, [&](const Entry& entry) { return entry.key == part.name; });
+    if (found != nullptr)
+      std::erase_if(parent.entries, [&](const Entry& entry) { return entry.key == part.name; });
     parent.entries.push_back({part.name, part.position, std::move(value)});
   }
 
@@ -321,6 +322,13 @@ class Applier {
 
 void apply_overrides(Node& tree, const std::vector<std::string>& overrides,
                      Diagnostics& diagnostics, const Grammar& grammar) {
+  constexpr std::size_t kMostOverrides = 1000;  // because each one is searched in the tree
+  if (overrides.size() > kMostOverrides) {
+    tree.broken = true;
+    return diagnostics.error(
+        {}, fmt::format("a command must have at most 1,000 overrides, got {}", overrides.size()),
+        "write the values into the config");
+  }
   for (const std::string& text : overrides) {
     const std::optional<Override> change = Parser(text, diagnostics).parse();
     if (change && !change->value.broken && !tree.broken)

@@ -124,6 +124,16 @@ TEST_CASE("overrides: values are set, added and deleted, also in lists") {
   CHECK(text_at(tree(text, {"seed=1", "seed=2"}), "seed") == "2");
 }
 
+TEST_CASE("overrides: more than 1,000 are an error") {
+  const auto errors_of = [](std::size_t count) {
+    Diagnostics diagnostics;
+    (void)finish_tree(Node::map(), std::vector<std::string>(count, "seed=1"), diagnostics);
+    return diagnostics.error_count() == 0 ? "" : diagnostics.render();
+  };
+  CHECK(errors_of(1000).empty());
+  CHECK_THAT(errors_of(1001), Contains("at most 1,000 overrides, got 1001"));
+}
+
 TEST_CASE("overrides: an option of a stage in short form makes the stage a map") {
   const Node root = tree("optimizer: adam", {"optimizer.lr=0.1"});
   CHECK(text_at(root, "optimizer.type") == "adam");

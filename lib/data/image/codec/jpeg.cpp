@@ -190,15 +190,20 @@ std::unique_ptr<FormatDecoder> make_jpeg_decoder(const DecodeLimits& limits) {
   return std::make_unique<JpegDecoder>(limits);
 }
 
+namespace {
+
 // A marker is FF and a code. FF 00 is an escaped FF in the compressed data; D0 to D7 are restart
 // markers; all others except 01, D8 and D9 start a segment with a length. Segments are skipped,
-// because their content (such as a thumbnail) may contain marker bytes.
-std::int64_t count_jpeg_scans(std::span<const std::byte> file, std::int64_t most) {
+// because their content (such as a thumbnail) may contain marker bytes. Stops counting above
+// `most`.
+template <class Counts>
+std::int64_t count_segments(std::span<const std::byte> file, std::int64_t most,
+                            const Counts& counts) {
   constexpr std::byte kMarker{0xFF};
   const auto at = [&](std::size_t i) { return std::to_integer<unsigned>(file[i]); };
-  std::int64_t scans = 0;
+  std::int64_t segments = 0;
   std::size_t i = 2;
-  while (i + 3 < file.size() && scans <= most) {
+  while (i + 3 < file.size() && segments <= most) {
     if (file[i] != kMarker) {
       i = static_cast<std::size_t>(
           std::find(file.begin() + static_cast<std::ptrdiff_t>(i), file.end(), kMarker) -
@@ -212,11 +217,17 @@ std::int64_t count_jpeg_scans(std::span<const std::byte> file, std::int64_t most
     } else if (code <= 0x01 || (code >= 0xD0 && code <= 0xD8)) {
       i += 2;
     } else {
-      scans += code == 0xDA ? 1 : 0;
+      segments += counts(code) ? 1 : 0;
       i += 2 + at(i + 2) * 256 + at(i + 3);
     }
   }
-  return scans;
+  return segments;
+}
+
+}  // namespace
+
+std::int64_t count_jpeg_scans(std::span<const std::byte> file, std::int64_t most) {
+  return count_segments(file, most, [](unsigned code) { return code == 0xDA; });
 }
 
 namespace {
@@ -353,6 +364,11 @@ bool is_jpeg(std::span<const std::byte> file) {
 }
 
 std::vector<std::byte> baseline_jpeg(std::span<const std::byte> file) {
+  constexpr std::int64_t kMostMetadata = 10'000;  // libjpeg walks through them for each one
+  const auto is_metadata = [](unsigned code) { return code >= 0xE0; };
+  ENSURE(data, count_segments(file, kMostMetadata, is_metadata) <= kMostMetadata,
+         "the JPEG has more than {} segments of metadata\nhint: save it without metadata",
+         with_thousands(kMostMetadata));
   std::vector<std::byte> out;
   Jpeg jpeg(out);
   jpeg.guard([&] { open(jpeg.read, file); });

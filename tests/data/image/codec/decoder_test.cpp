@@ -1,10 +1,16 @@
 #include "data/image/codec/decoder.hpp"
 
+#include "data/image/codec/jpeg.hpp"
+#include "data/image/codec/png.hpp"
 #include "data/image/decoding.hpp"
 #include "support/catch.hpp"
+#include "support/growth.hpp"
+
+#include <zlib.h>
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 
 using namespace trainctl;
 using namespace trainctl::data;
@@ -15,6 +21,26 @@ namespace {
 File text_file(std::string_view text) {
   const auto bytes = std::as_bytes(std::span(text));
   return {bytes.begin(), bytes.end()};
+}
+
+/// Returns a BMP file of an RGB picture whose rows have a multiple of four bytes.
+File bmp_file(const Picture& picture) {
+  constexpr std::uint32_t kHeader = 54;
+  File file(kHeader);
+  const auto put = [&](std::size_t at, std::int64_t value, std::size_t bytes) {
+    for (std::size_t i = 0; i < bytes; ++i) file[at + i] = static_cast<std::byte>(value >> (8 * i));
+  };
+  put(0, 'B' | 'M' << 8, 2);
+  put(2, kHeader + static_cast<std::int64_t>(picture.pixels.size()), 4);
+  put(10, kHeader, 4);
+  put(14, 40, 4);  // size of the second header
+  put(18, picture.shape.width, 4);
+  put(22, picture.shape.height, 4);
+  put(26, 1, 2);   // planes
+  put(28, 24, 2);  // bits of a pixel
+  const auto pixels = std::as_bytes(std::span(picture.pixels));
+  file.insert(file.end(), pixels.begin(), pixels.end());
+  return file;
 }
 
 bool by_opencv(const std::string& name) {
@@ -229,4 +255,87 @@ TEST_CASE("ImageDecoder: boxes of real photographs are equal to those of the who
       CHECK(same);
     }
   }
+}
+
+namespace {
+
+/// Returns a progressive JPEG with comments of `bytes` bytes.
+File commented_jpeg(std::size_t comments, std::size_t bytes) {
+  File file = jpeg_file(shades({16, 16, 3}), {.progressive = true});
+  File segment{std::byte{0xFF}, std::byte{0xFE}, static_cast<std::byte>((bytes + 2) >> 8),
+               static_cast<std::byte>(bytes + 2)};
+  segment.resize(segment.size() + bytes, std::byte{'x'});
+  File segments;
+  for (std::size_t i = 0; i < comments; ++i)
+    segments.insert(segments.end(), segment.begin(), segment.end());
+  file.insert(file.begin() + 2, segments.begin(), segments.end());
+  return file;
+}
+
+/// Returns a PNG with text chunks, which libpng keeps.
+File commented_png(std::size_t comments) {
+  const std::string_view type_and_text("tEXtkey\0text", 12);
+  const std::uint32_t sum =
+      static_cast<std::uint32_t>(::crc32(0, reinterpret_cast<const Bytef*>(type_and_text.data()),
+                                         static_cast<uInt>(type_and_text.size())));
+  File chunk{std::byte{0}, std::byte{0}, std::byte{0}, std::byte{8}};
+  for (const char c : type_and_text) chunk.push_back(static_cast<std::byte>(c));
+  for (int shift = 24; shift >= 0; shift -= 8)
+    chunk.push_back(static_cast<std::byte>(sum >> shift));
+  File file = text_file(png_of(shades({4, 4, 3}).view()));
+  constexpr std::ptrdiff_t kHeader = 33;  // signature and first chunk
+  File chunks;
+  for (std::size_t i = 0; i < comments; ++i)
+    chunks.insert(chunks.end(), chunk.begin(), chunk.end());
+  file.insert(file.begin() + kHeader, chunks.begin(), chunks.end());
+  return file;
+}
+
+}  // namespace
+
+TEST_CASE("growth: decoding an image is linear in its height and width", "[growth]") {
+  using Encode = std::function<File(const Picture&)>;
+  const auto jpeg = [](bool progressive) {
+    return [progressive](const Picture& picture) {
+      return jpeg_file(picture, {.progressive = progressive});
+    };
+  };
+  std::vector<std::pair<std::string, Encode>> formats{
+      {"jpeg", jpeg(false)},
+      {"jpeg progressive", jpeg(true)},
+      {"png", [](const Picture& picture) { return text_file(png_of(picture.view())); }}};
+  if (with_opencv()) formats.emplace_back("bmp", bmp_file);
+  for (const auto& [name, encode] : formats) {
+    for (const bool wide : {false, true}) {
+      CAPTURE(name, wide);
+      const auto decoding = [&encode = encode, wide](std::size_t length) {
+        const auto long_side = static_cast<std::int64_t>(length);
+        const Picture picture =
+            shades(wide ? ImageShape{128, long_side, 3} : ImageShape{long_side, 128, 3});
+        return [file = encode(picture)] { (void)decoded(file); };
+      };
+      CHECK(growth_per_doubling(decoding, 32) <= kMostPerDoubling);
+    }
+  }
+}
+
+TEST_CASE("growth: decoding an image is linear in its metadata", "[growth]") {
+  const auto large = [](std::size_t comments) {
+    return [file = commented_jpeg(comments, 4'000)] { (void)decoded(file); };
+  };
+  CHECK(growth_per_doubling(large, 20) <= kMostPerDoubling);
+  const auto many = [](std::size_t comments) {
+    return [file = commented_jpeg(comments, 0)] { (void)decoded(file); };
+  };
+  CHECK(growth_per_doubling(many, 2'000) <= kMostPerDoubling);
+  const auto texts = [](std::size_t comments) {
+    return [file = commented_png(comments)] { (void)decoded(file); };
+  };
+  CHECK(growth_per_doubling(texts, 30) <= kMostPerDoubling);
+}
+
+TEST_CASE("baseline_jpeg: the number of metadata segments has a limit") {
+  CHECK_FALSE(baseline_jpeg(commented_jpeg(9'999, 0)).empty());  // and one segment of JFIF
+  CHECK_THAT(failure_of([] { (void)baseline_jpeg(commented_jpeg(10'000, 0)); }),
+             Contains("9: the JPEG has more than 10,000 segments of metadata"));
 }
