@@ -294,6 +294,24 @@ TEST_CASE("growth: opening and reading a pack is linear in its samples", "[growt
   }) <= kMostPerDoubling);
 }
 
+TEST_CASE("growth: continuing a pack is linear in the samples of its journal", "[growth]") {
+  const auto stop_at_end = [](std::int64_t done, std::int64_t total) {
+    ENSURE(interrupted, done < total, "stop");
+  };
+  const auto pack = [](const TempFolder& folder, const PackProgress& progress) {
+    const VariedDataset source(std::stoi(get_text(folder / "count")));
+    REQUIRE_THAT(failure_of([&] { make_pack(source, folder / "samples.pack", {}, progress); }),
+                 Contains("stop"));
+  };
+  const TwoSizes sizes(200, [&](const TempFolder& folder, int count) {
+    put_text(folder / "count", std::to_string(count));
+    pack(folder, {{}, stop_at_end});
+  });
+  CHECK(sizes.growth([&](const TempFolder& folder) {
+    pack(folder, {stop_at_end, {}});
+  }) <= kMostPerDoubling);
+}
+
 TEST_CASE("growth: dividing and standardizing a table is linear in its rows", "[growth]") {
   const auto load = [](std::size_t rows) {
     return [rows] {
@@ -312,22 +330,28 @@ TEST_CASE("growth: dividing and standardizing a table is linear in its rows", "[
   CHECK(growth_per_doubling(load, 5000) <= kMostPerDoubling);
 }
 
-TEST_CASE("growth: reading a Parquet file is linear in its rows and row groups", "[growth]") {
+TEST_CASE("growth: reading a Parquet file is linear in rows, row groups and columns", "[growth]") {
   if (!has_parquet()) skip("this build does not read Parquet");
   const CacheHome cache;
-  const auto load = [](std::size_t size) {
-    return [name = size == 1 ? "small" : "large"] {
-      spec::dataset::Parquet options;
-      options.path = golden_folder() / fmt::format("data/growth_{}.parquet", name);
-      options.label = "y";
-      options.categorical = {"kind"};
+  static_assert(1 << kDoublings == 32,
+                "the large files of growth_parquet.py have 32 times as much");
+  spec::dataset::Parquet rows;
+  rows.label = "y";
+  rows.categorical = {"kind"};
+  spec::dataset::Parquet columns;
+  columns.label = "y";
+  const auto growth = [](spec::dataset::Parquet options, const char* small, const char* large) {
+    const auto load = [&](std::size_t size) {
+      options.path =
+          golden_folder() / fmt::format("data/growth_{}.parquet", size == 1 ? small : large);
       options.statistics_from = options.path;
-      (void)build("parquet", options)->fingerprint();
+      return [options] { (void)build("parquet", options)->fingerprint(); };
     };
+    load(1)();  // the first run loads Arrow
+    return growth_per_doubling(load, 1);
   };
-  static_assert(1 << kDoublings == 32, "growth_parquet.py writes 32 times as many rows");
-  load(1)();  // the first run loads Arrow
-  CHECK(growth_per_doubling(load, 1) <= kMostPerDoubling);
+  CHECK(growth(rows, "small", "large") <= kMostPerDoubling);
+  CHECK(growth(columns, "narrow", "wide") <= kMostPerDoubling);
 }
 
 TEST_CASE("growth: reading a CSV with quoted fields is linear in its rows", "[growth]") {
@@ -376,6 +400,26 @@ TEST_CASE("growth: reading a list of samples is linear in its lines", "[growth]"
   CHECK(sizes.growth([&](const TempFolder& folder) {
     options.file = folder / "samples.txt";
     (void)facts("subset", options);
+  }) <= kMostPerDoubling);
+}
+
+TEST_CASE("growth: selecting and joining classes by name is linear in their number", "[growth]") {
+  const TwoSizes sizes(500, [](const TempFolder& folder, int count) {
+    std::string text = "a,y\n";
+    for (int i = 0; i < count; ++i) text += fmt::format("{},class{}\n", i, i);
+    put_text(folder / "t.csv", text);
+  });
+  CHECK(sizes.growth([](const TempFolder& folder) {
+    spec::dataset::Csv all;
+    all.path = folder / "t.csv";
+    all.label = "y";
+    const std::vector<std::string> names = build("csv", all)->class_names();
+    spec::dataset::Subset reversed;
+    reversed.source = config::make_stage("dataset", "csv", all);
+    reversed.classes.assign(names.rbegin(), names.rend());
+    spec::dataset::Concat both;
+    both.sources = {reversed.source, config::make_stage("dataset", "subset", reversed)};
+    REQUIRE(build("concat", both)->class_names() == names);
   }) <= kMostPerDoubling);
 }
 

@@ -2,6 +2,7 @@
 #include "events/fields.hpp"
 #include "events/pipe.hpp"
 #include "support/catch.hpp"
+#include "support/growth.hpp"
 
 #include <cmath>
 #include <limits>
@@ -189,6 +190,13 @@ TEST_CASE("codec: metrics are an object in their order") {
   const std::string line = encode(EpochEnded{.metrics = {{"z", 1.0}, {"a", 2.0}}});
   CHECK(line.find(R"("metrics":{"z":1.0,"a":2.0})") != std::string::npos);
   CHECK(to_json(Timing{}).contains("wall_s"));
+}
+
+TEST_CASE("growth: decoding an event is linear in the length of a text") {
+  const auto text = [](std::size_t length) {
+    return [line = encode(Warning{std::string(length, '\n'), ""})] { (void)decode(line); };
+  };
+  CHECK(growth_per_doubling(text, 2'000) <= kMostPerDoubling);
 }
 
 }  // namespace trainctl::events

@@ -2,6 +2,7 @@
 #include "data/remote/object_store.hpp"
 #include "data/remote/transfers.hpp"
 #include "support/catch.hpp"
+#include "support/growth.hpp"
 
 #include <functional>
 #include <vector>
@@ -92,4 +93,23 @@ TEST_CASE("S3 listing: an invalid response names the server and the option") {
   }
   Bucket absent([](const HttpRequest&, int) { return HttpResponse{404, {}, "", "", false}; });
   CHECK_THAT(failure_of([&] { (void)absent.list(); }), Contains("bucket 'bucket' does not exist"));
+}
+
+TEST_CASE("growth: an S3 listing is linear in its pages and in the objects of a page", "[growth]") {
+  const auto listing = [](std::size_t pages, std::size_t objects) {
+    const auto respond = [pages, objects](const HttpRequest&, int number) {
+      std::vector<std::string> keys;
+      for (std::size_t i = 0; i < objects; ++i)
+        keys.push_back(fmt::format("a b/{:06}/{:06}.jpg", number, i));
+      const auto page_number = static_cast<std::size_t>(number) + 1;
+      return page(keys, page_number < pages ? "t" : "");
+    };
+    return [pages, objects, bucket = std::make_shared<Bucket>(respond, pages * objects)] {
+      REQUIRE(bucket->list().size() == pages * objects);
+    };
+  };
+  CHECK(growth_per_doubling([&](std::size_t pages) { return listing(pages, 20); }, 10) <=
+        kMostPerDoubling);
+  CHECK(growth_per_doubling([&](std::size_t objects) { return listing(1, objects); }, 200) <=
+        kMostPerDoubling);
 }
