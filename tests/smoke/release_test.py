@@ -125,6 +125,10 @@ class GitHubFiles(Front):
         done = subprocess.run(["actionlint", *workflows], capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done.stdout)
 
+    def test_workflows_pass_zizmor(self):
+        done = subprocess.run([TOOLS / "zizmor", "--offline", SOURCE / ".github/workflows"], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
     def test_templates(self):
         folder = SOURCE / ".github/ISSUE_TEMPLATE"
         self.check("github-issue-config", folder / "config.yml")
