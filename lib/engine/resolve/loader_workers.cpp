@@ -66,12 +66,17 @@ data::LoadingChoice probe(const LoadingContext& context) {
   if (asked.num_workers.is_auto() && context.step_s == 0)
     step = probe_when_quiet([&] { return time_of_step(context); });
   std::int64_t first_batch = 0;
-  auto [choice, taken] = probe_when_quiet([&] {
-    data::LoadingChoice found = data::decide_loading(asked, context.data.train, options, limits,
-                                                     step.first, steady_clock(), first_batch);
-    first_batch = found.next_batch;
-    return found;
-  });
+  // Slow or remote storage must not delay the start of a run three times.
+  const bool is_remote = context.data.train.dataset->fetchable() != nullptr;
+  const double last_start = steady_clock().now() + (is_remote ? 0 : 1);
+  auto [choice, taken] = probe_when_quiet(
+      [&] {
+        data::LoadingChoice found = data::decide_loading(asked, context.data.train, options, limits,
+                                                         step.first, steady_clock(), first_batch);
+        first_batch = found.next_batch;
+        return found;
+      },
+      [&] { return steady_clock().now() < last_start; });
   choice.taken = std::max(taken, step.second);
   if (choice.taken > 0)
     choice.why +=

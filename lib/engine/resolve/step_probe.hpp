@@ -35,16 +35,19 @@ struct ProbeContext {
   bool trains = true;  // false: a CPU is not probed for its memory format
 };
 
-/// Probes up to three times, until no other process uses the cores during the probe. Returns the
-/// last choice and the share of the cores that others used.
+/// Probes up to three times, until no other process uses the cores during the probe, but not again
+/// if `may_repeat` returns false. Returns the last choice and the share of the cores that others
+/// used.
 template <class Meter = CoreUseMeter, class Probe>
-auto probe_when_quiet(const Probe& probe) {
+auto probe_when_quiet(
+    const Probe& probe, const std::function<bool()>& may_repeat = [] { return true; }) {
   constexpr int kMostProbes = 3;
   for (int probes = 1;; ++probes) {
     const Meter others;
     auto choice = probe();
     const double taken = others.taken();
-    if (taken == 0 || probes == kMostProbes) return std::pair(std::move(choice), taken);
+    if (taken == 0 || probes == kMostProbes || !may_repeat())
+      return std::pair(std::move(choice), taken);
   }
 }
 

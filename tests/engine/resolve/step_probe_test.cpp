@@ -28,11 +28,13 @@ class PlannedMeter {
   inline static std::vector<double> shares_;
 };
 
-/// Returns the choice, which is the number of probes, and the share that others took.
-std::pair<int, double> probed_with(std::vector<double> shares) {
+/// Returns the choice, which is the number of probes, and the share that others took. Allows no
+/// more than `most` probes.
+std::pair<int, double> probed_with(std::vector<double> shares, int most = 9) {
   PlannedMeter::plan(std::move(shares));
   int probes = 0;
-  return engine::probe_when_quiet<PlannedMeter>([&] { return ++probes; });
+  return engine::probe_when_quiet<PlannedMeter>([&] { return ++probes; },
+                                                [&] { return probes < most; });
 }
 
 }  // namespace
@@ -42,6 +44,7 @@ TEST_CASE("probe_when_quiet: probes until no other process uses the cores, at mo
   CHECK(probed_with({0.5, 0, 0.5}) == std::pair(2, 0.0));
   CHECK(probed_with({0.5, 0.25, 0, 0.5}) == std::pair(3, 0.0));
   CHECK(probed_with({0.5, 0.25, 0.75, 0}) == std::pair(3, 0.75));
+  CHECK(probed_with({0.5, 0.25, 0}, 2) == std::pair(2, 0.25));
 }
 
 TEST_CASE("contention_warning: names a number of threads that was chosen on a busy machine") {
