@@ -1,6 +1,13 @@
 # Functions for the scripts in this folder, which source this file.
 # shellcheck shell=bash
 
+# With --help, every script prints the comment at its start.
+case ${1:-} in --help | -h)
+  sed -n '2,/^[^#]/s/^# \{0,1\}//p' "${BASH_SOURCE[0]%/*}/${0##*/}"
+  exit
+  ;;
+esac
+
 say() { printf '%s: %s\n' "${0##*/}" "$*" >&2; }
 
 # Prints an error that says what to do, and exits.

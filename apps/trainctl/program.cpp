@@ -14,8 +14,8 @@ constexpr const char* kEngineWithCuda = "libtrainctl_engine_cuda.so";
 
 [[noreturn]] void refuse(const fs::path& library, const char* cause) {
   THROW(resource,
-        "cannot load {}: {}\nhint: install libtorch with scripts/setup, or set "
-        "TRAINCTL_TORCH_ROOT to the 'torch' folder of torch 2.11",
+        "cannot load {}: {}\nhint: install libtorch with scripts/setup or with pip install "
+        "'torch==2.11.*', or set TRAINCTL_TORCH_ROOT to the 'torch' folder of torch 2.11",
         library.string(), cause == nullptr ? "unknown cause" : cause);
 }
 

@@ -235,6 +235,17 @@ class Package(ScriptCase):
         self.assertIn("there is no .package-venv: run scripts/setup --package", ended.stderr)
 
 
+class Help(ScriptCase):
+    def test_help_prints_the_comment_at_the_start_and_does_nothing(self):
+        for script in sorted((ROOT / "scripts").iterdir()):
+            if not script.is_file() or "common.sh" not in script.read_text() or script.name == "common.sh":
+                continue
+            ended = self.machine.run(script.name, "--help")
+            self.assertEqual((ended.returncode, ended.stderr), (0, ""), script)
+            self.assertIn(f"usage: scripts/{script.name}", ended.stdout)
+        self.assertEqual(self.machine.calls(), "")
+
+
 class FetchData(ScriptCase):
     NAMES = ["train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz", "t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz"]
 

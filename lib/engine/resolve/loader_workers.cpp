@@ -67,8 +67,7 @@ data::LoadingChoice probe(const LoadingContext& context) {
     step = probe_when_quiet([&] { return time_of_step(context); });
   std::int64_t first_batch = 0;
   // Slow or remote storage must not delay the start of a run three times.
-  const bool is_remote = context.data.train.dataset->fetchable() != nullptr;
-  const double last_start = steady_clock().now() + (is_remote ? 0 : 1);
+  const double spare_s = context.data.train.dataset->fetchable() == nullptr ? 1 : 0;
   auto [choice, taken] = probe_when_quiet(
       [&] {
         data::LoadingChoice found = data::decide_loading(asked, context.data.train, options, limits,
@@ -76,7 +75,7 @@ data::LoadingChoice probe(const LoadingContext& context) {
         first_batch = found.next_batch;
         return found;
       },
-      [&] { return steady_clock().now() < last_start; });
+      [&, end = steady_clock().now() + spare_s] { return steady_clock().now() < end; });
   choice.taken = std::max(taken, step.second);
   if (choice.taken > 0)
     choice.why +=

@@ -279,7 +279,7 @@ GradeLine processor(const Machine& machine) {
 }
 
 GradeLine engine(const ProgramParts& program) {
-  const char* const kernels = program.has_kernels ? "with" : "without";
+  const char* const kernels = program.engine_with_cuda && program.has_kernels ? "with" : "without";
   if (program.engine)
     return grade_line("engine", Grade::ok,
                       fmt::format("{}, {} GPU kernels", program.engine->string(), kernels));

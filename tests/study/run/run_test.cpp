@@ -97,8 +97,10 @@ TEST_CASE("run: automatic choices are in the log of the rank and in the manifest
   const Json manifest =
       Json::parse(read_file(outcome.folder / "manifest.json", 1 << 20, ReadFailure::resource));
   CHECK(manifest["num_threads"]["why"] == "asked");
-  CHECK(manifest["num_workers"] ==
-        Json{{"value", 4}, {"prefetch_factor", 2}, {"why", "probe: 4 workers keep up"}});
+  CHECK(manifest["num_workers"] == Json{{"value", 4},
+                                        {"prefetch_factor", 2},
+                                        {"why", "probe: 4 workers keep up"},
+                                        {"contended", false}});
 }
 
 TEST_CASE("run: training columns come before validation columns") {
