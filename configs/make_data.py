@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Generates the small data sets of the configs that need your own data: tables, arrays, lists of images, tar shards, texts.
+"""Generates the small data sets of the configs that need your own data: tables, arrays, pictures, tar shards, texts.
 
 usage: configs/make_data.py [FOLDER]     (else $TRAINCTL_DATA, else data/ next to configs/)
 
@@ -150,14 +150,29 @@ def sentences(folder, draw):
         (folder / f"{name}.csv").write_text("\n".join(lines) + "\n")
 
 
-SETS = (houses, multi_label, distillation, shapes, scenes, text, sentences)
+def imagenet_sample(folder, draw):
+    """Writes 200 pictures in two folders, for experiments that are written for ImageNet: disks and squares on a noisy ground."""
+    for name, is_disk in (("animal", True), ("artifact", False)):
+        (folder / name).mkdir()
+        for i in range(100):
+            width, height = draw.choice([(96, 72), (72, 96), (84, 84)])
+            x0, y0, radius, color = draw.randrange(30, width - 30), draw.randrange(30, height - 30), draw.randrange(15, 28), draw.randrange(100, 256)
+            noise, pixels = draw.randbytes(width * height), bytearray()
+            for at, value in enumerate(noise):
+                x, y = at % width - x0, at // width - y0
+                inside = math.hypot(x, y) < radius if is_disk else max(abs(x), abs(y)) < radius
+                pixels += bytes((color if inside else 60, 90, value // 4 + (40 if inside else 100)))
+            (folder / name / f"{i:03}.png").write_bytes(png(width, height, bytes(pixels)))
+
+
+SETS = (houses, multi_label, distillation, shapes, scenes, text, sentences, imagenet_sample)
 
 
 def make(root, sets=SETS):
-    """Generates each set in a folder of its name; returns the folders that did not exist."""
+    """Generates each set in a folder of its name, such as imagenet-sample; returns the folders that did not exist."""
     made = []
     for kind in sets:
-        folder = pathlib.Path(root) / kind.__name__
+        folder = pathlib.Path(root) / (kind.__name__ if kind is not imagenet_sample else "imagenet-sample")
         if folder.exists():
             continue
         folder.mkdir(parents=True)
