@@ -310,7 +310,7 @@ class Exports(Verbs):
                     "best": {"fc.weight": floats(9, 9, 9, 9)}}
         for which, tensors in expected.items():
             out = self.export(path, "--weights", which, "--force")
-            self.assertIn(f"the {which} weights of {path.name}", out)
+            self.assertIn(f"the {which} weights {'up to' if which == 'best' else 'of'} {path.name} (safetensors, ", out)
             found, metadata = read_safetensors(self.folder / "out.safetensors")
             self.assertEqual({name: data for name, (_, data) in found.items()}, tensors)
             self.assertEqual((metadata["weights"], metadata["epoch"], metadata["global_step"]), (which, "1", "7"))

@@ -79,6 +79,9 @@ class FrontVerbs(Front):
         self.assert_has(self.run_here("validate", "builtin:quickstar", code=2).err, "unknown built-in experiment 'quickstar'",
                         "did you mean 'quickstart'?")
 
+    def test_an_experiment_of_the_docs_outside_of_a_checkout_says_where_it_is(self):
+        self.assert_has(self.run_here("validate", "configs/quickstart.yaml", code=2).err, "hint: run this in a checkout of trainctl, or copy")
+
     def test_the_error_of_a_missing_config_names_the_closest_file(self):
         self.write("configs/mine.yaml", OWN_CONFIG)
         self.assertEqual(self.run_here("validate", "mine.yml", code=2).err,

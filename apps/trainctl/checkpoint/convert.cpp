@@ -122,8 +122,10 @@ int export_one(const ConvertArguments& arguments, Context& context) {
                 {"tensors", done.tensors},
                 {"bytes", done.bytes}});
   } else if (!context.quiet) {
-    print(fmt::format("{}: the {} weights of {} ({})", printable(arguments.out), which,
-                      printable(path.filename().string()), amount(done.tensors, done.bytes)));
+    const char* const of = done.weights == Weights::best ? "up to" : "of";
+    print(fmt::format("{}: the {} weights {} {} ({}, {})", printable(arguments.out), which, of,
+                      printable(path.filename().string()), enum_name(format),
+                      amount(done.tensors, done.bytes)));
   }
   return 0;
 }

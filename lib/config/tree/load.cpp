@@ -206,7 +206,10 @@ Node merge(Node base, Node overlay, const Grammar& grammar) {
 LoadedTree load_files(const fs::path& file, Diagnostics& diagnostics, const Grammar& grammar) {
   std::error_code failure;
   if (!fs::exists(file, failure) && !failure) {
-    const std::string hint = nearest_file_hint(file);
+    std::string hint = nearest_file_hint(file);
+    if (hint.empty() && file.string().starts_with("configs/"))
+      hint =
+          "run this in a checkout of trainctl, or copy the installed share/trainctl/configs here";
     THROW(config, "cannot read {}: there is no such file{}{}", printable(file.string()),
           hint.empty() ? "" : "\nhint: ", hint);
   }

@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "base/files.hpp"
+#include "base/numbers.hpp"
 #include "base/strings.hpp"
 #include "log/log.hpp"
 #include "report/html/sweep_page.hpp"
@@ -99,12 +100,12 @@ std::string state_text(const report::SweepRun& run, const std::string& monitor) 
   const std::string value =
       run.value ? fmt::format("{} {}", monitor, report::metric_text(*run.value)) : "-";
   switch (run.status) {
-    case SweepStatus::ok: return fmt::format("{}  {} epochs", value, run.epochs);
+    case SweepStatus::ok: return value + "  " + counted(run.epochs, "epoch");
     case SweepStatus::failed:
       return fmt::format("failed (exit {}): {}", run.exit_code.value_or(1), one_line(run.message));
     case SweepStatus::pruned: return fmt::format("{}  pruned at epoch {}", value, run.epochs);
     case SweepStatus::pending:
-      return run.exit_code == 0 ? fmt::format("{}  {} epochs so far", value, run.epochs)
+      return run.exit_code == 0 ? fmt::format("{}  {} so far", value, counted(run.epochs, "epoch"))
                                 : std::string("waiting to resume");
     case SweepStatus::running: break;
   }
