@@ -4,6 +4,7 @@
 #include "base/strings.hpp"
 #include "checkpoint/container.hpp"
 #include "config/schema/dump.hpp"
+#include "study/resume/config_changes.hpp"
 
 #include <fmt/format.h>
 
