@@ -4,6 +4,7 @@
 #include "device/host_read.hpp"
 #include "spec/options/metric.hpp"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros_like.h>
 #include <c10/core/ScalarType.h>

@@ -10,7 +10,7 @@ import tree
 
 FILE_LIMIT, FUNCTION_LIMIT, HEADER_AIM = 600, 80, 150
 # Limits of the sources and headers in lib and apps; a change that needs more gives its reason in docs/adr/0019.
-MOST_FILES, LEAST_MEDIAN, MOST_LINES, MOST_IN_FOLDER = 850, 100, 129_450, 28
+MOST_FILES, LEAST_MEDIAN, MOST_LINES, MOST_IN_FOLDER = 850, 100, 129_460, 28
 PROGRAM = ("lib", "apps")
 FEW = 20  # the median is not checked for this many files or fewer
 SOURCES = (".hpp", ".cpp", ".h", ".inc", ".cu", ".cuh")

@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 #include "device/host_read.hpp"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/aminmax.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/bincount.h>

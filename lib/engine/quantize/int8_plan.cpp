@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 #include "device/host_read.hpp"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/maximum.h>
 #include <ATen/ops/rsqrt.h>

@@ -5,6 +5,7 @@
 #include "stages/metric/sums.hpp"
 #include "stages/targets.hpp"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/core/Reduction.h>
 #include <ATen/ops/argmax.h>
 #include <ATen/ops/cross_entropy_loss.h>

@@ -3,6 +3,7 @@
 #include "stages/model/blocks/conv_blocks.hpp"
 #include "stages/model/blocks/fused_batch_norm.hpp"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/max_pool2d.h>
