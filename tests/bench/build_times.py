@@ -108,7 +108,7 @@ def write_clean_builds(results, options):
     commit = subprocess.run(["git", "rev-parse", "--short=12", "HEAD"], cwd=page.ROOT, capture_output=True, text=True, check=True).stdout.strip()
     how = page.filled(f"""The preset `release` in a new folder, two jobs, without the compiler cache, targets `{options.targets}`. The first build has
 all options that make a build shorter; each of the others lacks one of them. Medians of {options.rounds} round(s). The CPU seconds of a build
-vary less than its wall time. The second table is the sum of the compile times of the first build by folder. git {commit}.""")
+vary less than its wall time. The last table is the sum of the compile times of the first build by folder. git {commit}.""")
     rows = [(name, index + 1, each["objects"], f"{each['wall_s']:.1f}", f"{each['cpu_s']:.1f}")
             for name, rounds in results.items() for index, each in enumerate(rounds)]
     lines = [*table(results), "", *folder_table(results["all options"])]

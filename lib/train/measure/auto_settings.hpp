@@ -16,7 +16,7 @@ namespace trainctl::train {
 struct ThreadChoice {
   int threads = 1;
   std::string why;    // "probe: a step takes 1.70x as long with 2 threads as with 1"
-  double step_s = 0;  // seconds of a step with this number of threads; 0: not measured
+  double step_s = 0;  // seconds of a step with this number of threads; 0: not known
   double taken = 0;   // share of the cores that other processes used; 0: the machine was idle
 };
 
